@@ -22,6 +22,7 @@ from andon.work.functions.caller import CallOutcome, FunctionWorker
 from andon.work.functions.carrying import carry_function
 from andon.work.map.calls import CallEnd, CallOutput
 from andon.work.map.places import CpuPlaces, LeasedPlaces, WorkPlaces
+from andon.work.map.pool import MapPool
 from andon.work.map.session import MapRecord, MapSession
 from andon.work.rules.map.items import MapItem
 from andon.work.rules.map.plan import MapPlan, MapPolicy, MapUnit
@@ -73,13 +74,12 @@ def map(  # noqa: A001 - `andon.map`
         {"items": len(values)},
     )
     plan = MapPlan([MapItem(i, plain_text(value)) for i, value in enumerate(values)], policy)
-    session = MapSession(plan, places, record.open, work.caller, work, log.warning)
+    pool = MapPool(plan, places, work.caller, log.warning)
     try:
-        session.run(lambda progress: None)
+        MapSession(plan, pool, record.open, work).run(lambda progress: None)
     except BaseException:
-        if session.pool is not None:
-            session.pool.stop("interrupted")
-            session.pool.end()
+        pool.stop("interrupted")
+        pool.end()
         raise
     return work.values(plan)
 

@@ -49,6 +49,7 @@ from andon.model.redaction import redact
 from andon.model.run.record import RunEvent, RunKind
 from andon.runs.header import place_of
 from andon.runs.record import RunRecorder
+from andon.runs.rules.ranks import RECORD_VARIABLE
 from andon.work.output_tail import TAIL_BYTES
 from andon.work.preparing import CannotStart, find
 from andon.work.session import CommandWork
@@ -118,16 +119,18 @@ def _run(task: ClusterTask, job: str, command: Sequence[str], running: threading
             begin = recorder.begin
             if task.metrics or task.stop_when:
                 printed.append(_Figures(task, recorder))
-            if not begin.rank:
+            if not begin.rank or task.collected:
                 user = begin.user or user_name(os.getuid())
-                path = str(recorder.path.absolute())
-                notes.append(RunNote(job, task, begin.id, path, user, begin.at))
+                run, path = begin.id, str(recorder.path.absolute())
+                if task.collected:
+                    run, path = begin.parent or run, os.environ.get(RECORD_VARIABLE, path)
+                notes.append(RunNote(job, task, run, path, user, begin.at))
                 write_note(notes[0])
 
         work = CommandWork(
             command,
             settings,
-            recording(settings, sampler, _say, _folder(task)),
+            replace(recording(settings, sampler, _say, _folder(task)), indexed=not task.collected),
             task.name,
             kind=RunKind.JOB,
             more={

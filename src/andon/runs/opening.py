@@ -31,6 +31,7 @@ class RunRecording(Struct, frozen=True):
     notify: Callable[[str], None] = lambda text: None
     folder: Path | None = None  # None: in the state folder
     direct: bool = False  # this process writes the lines itself: the folder is known to respond
+    indexed: bool = True  # else its records become a part of another one, and are not found
 
     def open(
         self,
@@ -56,7 +57,8 @@ class RunRecording(Struct, frozen=True):
             progress=progress,
         )
         recorder.start(facts, follows)
-        remember(path)
+        if self.indexed:
+            remember(path)
         return recorder
 
     def _file(self, path: Path) -> LineSink:

@@ -202,11 +202,11 @@ class RunRecorder:
         with self._taking:
             return list(self.tallies.summary().values())
 
-    def join(self, device: RunDevice) -> None:
-        """Adds a device that the run takes after it has begun."""
+    def join(self, device: RunDevice, at: float | None = None) -> None:
+        """Adds a device that the run takes after it has begun; now, unless it was before."""
         if device.uuid in self.tallies.present:
             return
-        at = time.time()
+        at = time.time() if at is None else at
         with self._taking:
             self.tallies.join(device, at)
         self._watch_present()
@@ -215,10 +215,10 @@ class RunRecorder:
             self._joined = True
             self.write(RunJoined(at, device))
 
-    def leave(self, uuid: str) -> None:
+    def leave(self, uuid: str, at: float | None = None) -> None:
         """Removes a device that the run gives back before it ends."""
         with self._taking:
-            self.tallies.leave(uuid, time.time())
+            self.tallies.leave(uuid, time.time() if at is None else at)
         self._watch_present()
 
     def _watch_present(self) -> None:

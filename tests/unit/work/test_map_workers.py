@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from andon.runs.rules.fold import RunFold, row_of
 from andon.standalone import scribe
 from andon.work.map.calls import KEPT_BYTES, CallEnd, ItemLimits
 from andon.work.map.earlier import earlier_outcomes
-from andon.work.map.places import CpuPlaces
+from andon.work.map.places import CpuPlaces, MapPlace
 from andon.work.map.pool import MapPool
 from andon.work.map.session import MapSession
 from andon.work.map.worker_calls import LastBytes, WorkerCaller
@@ -104,10 +105,14 @@ def test_of_a_long_output_the_end_is_kept() -> None:
 class Heard:
     """Is told what happens."""
 
-    def joined(self, place: Placement) -> None: ...
-    def left(self, place: Placement) -> None: ...
-    def began(self, unit: MapUnit, place: Placement) -> None: ...
-    def ended(self, unit: MapUnit, place: Placement, end: CallEnd, state: ItemState) -> None: ...
+    def joined(self, place: MapPlace, at: float | None = None) -> None: ...
+    def left(self, place: MapPlace, at: float | None = None) -> None: ...
+    def began(self, unit: MapUnit, place: MapPlace) -> None: ...
+    def ended(self, unit: MapUnit, place: MapPlace, end: CallEnd, state: ItemState) -> None: ...
+    def withdrawn(self, unit: MapUnit, place: MapPlace) -> None: ...
+
+
+NO_RECORD: Any = None
 
 
 class Unclosable:
@@ -126,12 +131,12 @@ def test_a_worker_that_cannot_be_closed_ends_the_map_and_gives_its_device_back()
     given_back: list[int] = []
     place = Placement(give_back=lambda: given_back.append(1))
     plan = MapPlan(items_of(["a"]))
-    pool = MapPool(plan, CpuPlaces(1), lambda place: Unclosable(), Heard(), lambda words: None)
+    pool = MapPool(plan, CpuPlaces(1), lambda *_: Unclosable(), lambda words: None)
     raised: list[BaseException] = []
 
     def run() -> None:
         try:
-            pool.run([place], lambda: None)
+            pool.run([place], NO_RECORD, Heard(), lambda: None)
         except OSError as error:
             raised.append(error)
 
@@ -169,15 +174,15 @@ def test_a_later_worker_that_cannot_be_started_ends_the_map_and_gives_its_device
     given_back = threading.Event()
     first, second = Placement(), Placement(give_back=given_back.set)
 
-    def caller_of(place: Placement) -> Slow:
+    def caller_of(place: Placement, recorder: RunRecorder) -> Slow:
         if place is second:
             raise OSError(24, "Too many open files")
         return Slow(given_back)
 
     plan = MapPlan(items_of(["a", "b"]))
-    pool = MapPool(plan, OneLater(2, [second]), caller_of, Heard(), lambda words: None)
+    pool = MapPool(plan, OneLater(2, [second]), caller_of, lambda words: None)
     with pytest.raises(OSError, match="Too many open files"):
-        pool.run([first], lambda: None)
+        pool.run([first], NO_RECORD, Heard(), lambda: None)
     assert given_back.is_set()
 
 
@@ -204,7 +209,8 @@ def test_a_map_that_cannot_be_recorded_gives_its_devices_back() -> None:
 
     places = OnePlace(2)
     plan = MapPlan(items_of(["a", "b", "c"]))
-    session = MapSession(plan, places, record, lambda *_: Unclosable(), Nothing(), print)
+    pool = MapPool(plan, places, lambda *_: Unclosable(), print)
+    session = MapSession(plan, pool, record, Nothing())
     with pytest.raises(OSError, match="Too many open files"):
         session.run(lambda progress: None)
     assert places.given_back == 2

@@ -277,19 +277,16 @@ class Interrupted(map_session._Maker, frozen=True):
 
     number: int = signal.SIGINT
 
-    def _places(self, *_: object) -> Any:
-        return None
-
     def _session(self, *_: object) -> Any:
-        pool = SimpleNamespace(release=lambda: False, stop=print, end=print)
+        pool = SimpleNamespace(release=lambda: False, stop=print, end=print, outlives=False)
         plan = SimpleNamespace(running=())
         run = partial(signal.raise_signal, self.number)
-        return SimpleNamespace(run=lambda tick: run(), pool=pool, plan=plan)
+        return SimpleNamespace(run=lambda tick: run(), pool=pool, plan=plan, is_open=True)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_measurement_that_a_signal_ends_has_the_signals_code(number: int, code: int) -> None:
     asked: Any = SimpleNamespace(scaling=(1, 2))
     nothing: Any = None
-    maker = Interrupted(Choices(), asked, {}, nothing, nothing, {}, number=number)
+    maker = Interrupted(Choices(), asked, nothing, nothing, {}, number=number)
     assert maker.measure([]) == code

@@ -27,6 +27,7 @@ def task_of(
         quiet=True,
         metrics=job.metrics,
         stop_when=job.stop_when,
+        collected=bool(submission.runs),
         **more,
     )
 

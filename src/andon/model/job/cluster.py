@@ -42,6 +42,7 @@ class ClusterTask(Struct, frozen=True):
     quiet: bool = False  # its output is a file, in which only what is wrong is said
     forwards: bool = True  # its command gets no signal but by us
     shares: bool = False  # several of its processes have the same GPU
+    collected: bool = False  # whoever submitted it reads its records into another one
     if_busy: str = ""  # a line of a shell that gives the job back, if that was not done before
     metrics: Texts = field(default_factory=dict)  # patterns of figures in its output, by name
     stop_when: Name | None = None  # such figures that make it hopeless

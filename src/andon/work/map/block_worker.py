@@ -11,8 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
+from msgspec.structs import replace
+
 from andon.host.machine_id import node_name
 from andon.model.run.record import ItemState
+from andon.runs.rules.ranks import RECORD_VARIABLE, RUN_VARIABLE, run_variables
 from andon.work.map.blocks import BEAT_SECONDS, BlockFolder, CallResult, SharedPlan
 from andon.work.map.calls import CallEnd, CommandCaller, ItemLimits
 from andon.work.rules.map.plan import MapUnit
@@ -35,7 +38,7 @@ class BlockWorker:
         beats.start()
         failed = 0
         try:
-            while not self._ended.is_set() and not self._folder.is_over(self._plan):
+            while not self._is_enough() and not self._folder.is_over(self._plan):
                 claimed = self._folder.claim(self._plan, self._file)
                 if claimed is None:
                     self._ended.wait(PAUSE_SECONDS)
@@ -47,6 +50,9 @@ class BlockWorker:
         finally:
             self._folder.leave(self._file)
         return 1 if failed else 0
+
+    def _is_enough(self) -> bool:
+        return self._ended.is_set() or self._folder.is_stopped()
 
     def stop(self, number: int, frame: FrameType | None) -> None:
         """Ends the call that runs; its block is left to the others."""
@@ -60,57 +66,67 @@ class BlockWorker:
 
     def _work(self, block: int, claim: int) -> int:
         """Makes the calls of a block; returns how many failed."""
-        before = {one.call: one for one in self._folder.of_block(block, claim)}
+        before = {one.call for one in self._folder.of_block(block, claim)}
         failed = 0
         for call in self._plan.calls(block):
-            done = before.get(call)
-            if done is not None and done.state is not ItemState.RETRY:
-                continue
-            failed += self._call(block, claim, call)
-            if self._ended.is_set():
+            if self._is_enough():
                 return failed
+            if call not in before:
+                failed += self._call(block, claim, call)
+        if self._ended.is_set():
+            return failed
         self._folder.finish(block)
         return failed
 
     def _call(self, block: int, claim: int, call: int) -> int:
         policy = self._plan.policy
         for attempt in range(1, policy.retries + 2):
+            self._write(block, claim, CallResult(call, ItemState.START, 0.0, attempt))
             end = self._caller.call(MapUnit(self._plan.units[call], attempt))
             if self._ended.is_set() and not end.ok:
                 return 0  # it was ended with its job
-            again = not end.ok and attempt <= policy.retries
+            again = not end.ok and attempt <= policy.retries and not self._folder.is_stopped()
             state = ItemState.OK if end.ok else ItemState.RETRY if again else ItemState.FAILED
-            self._folder.write(block, claim, _result(call, attempt, state, end))
+            self._write(block, claim, _result(call, attempt, state, end))
             if not again:
                 return 0 if end.ok else 1
             self._ended.wait(policy.back_off.seconds(attempt))
         return 1
 
+    def _write(self, block: int, claim: int, result: CallResult) -> None:
+        run = os.environ.get(RUN_VARIABLE, "")
+        self._folder.write(block, claim, replace(result, where=node_name(), run=run))
+
 
 def _caller(plan: SharedPlan) -> CommandCaller:
+    outer = {name: value for name, value in os.environ.items() if name != RECORD_VARIABLE}
     return CommandCaller(
         lambda unit: plan.template.command(unit.items, FIRST_GPU),
-        os.environ,
+        {**outer, **run_variables(plan.run)},
         lambda: (),
         ItemLimits(plan.grace_seconds, plan.timeout_seconds),
     )
 
 
 def _result(call: int, attempt: int, state: ItemState, end: CallEnd) -> CallResult:
-    pieces: list[bytes] = []
     texts = []
     for output in (end.output, end.errors):
+        pieces: list[bytes] = []
         if output is not None:
             output.copy_to(pieces.append)
         texts.append(b"".join(pieces))
-        pieces.clear()
     seconds = round(end.seconds, 6)
-    return CallResult(call, state, seconds, attempt, end.words, node_name(), *texts)
+    return CallResult(
+        call, state, seconds, attempt, end.words, output=texts[0], errors=texts[1]
+    )
 
 
 def main(words: list[str]) -> int:
     name = words[1] if len(words) > 1 else f"{node_name()}-{os.getpid()}"
-    worker = BlockWorker(BlockFolder(Path(words[0])), name)
+    folder = BlockFolder(Path(words[0]))
+    if not folder.path.exists():
+        return 0  # the others have done all, before this one came
+    worker = BlockWorker(folder, name)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, worker.stop)
     return worker.run()

@@ -27,6 +27,8 @@ from andon.work.rules.map.template import CommandTemplate
 FOLDER = "blocks"
 """In the parameters of a map's record: the folder of its results."""
 PLAN, WORKERS, CLAIMS, RESULTS, DONE = "plan.json", "workers", "claims", "results", "done"
+RUNS, STOP = "runs", "stop"
+ENDED = (ItemState.OK, ItemState.FAILED)
 BLOCKS_PER_WORKER = 16
 MOST_NAMES = 1_000_000
 BEAT_SECONDS = 2.0
@@ -44,6 +46,7 @@ class SharedPlan(Struct, frozen=True):
     grace_seconds: float = 10.0
     timeout_seconds: float | None = None
     silent_seconds: float = SILENT_SECONDS
+    run: str = ""  # the map's own
 
     @property
     def blocks(self) -> int:
@@ -59,7 +62,7 @@ class SharedPlan(Struct, frozen=True):
 
 
 class CallResult(Struct, frozen=True):
-    """How a call ended, for whoever collects the results."""
+    """That a call began, or how it ended, for whoever collects the results."""
 
     call: int
     state: ItemState
@@ -67,6 +70,7 @@ class CallResult(Struct, frozen=True):
     attempt: int = 1
     words: str = ""
     where: str = ""  # the worker's machine
+    run: str = ""  # the worker's own, whose record has its devices
     output: bytes = b""
     errors: bytes = b""
 
@@ -83,7 +87,7 @@ class BlockFolder:
         self.path = path
 
     def make(self, plan: SharedPlan) -> None:
-        for name in ("", WORKERS, CLAIMS, RESULTS, DONE):
+        for name in ("", WORKERS, CLAIMS, RESULTS, DONE, RUNS):
             make_private(self.path / name)
         replace_file(self.path / PLAN, json.dumps(to_builtins(plan)).encode())
 
@@ -146,15 +150,24 @@ class BlockFolder:
     def finish(self, block: int) -> None:
         (self.path / DONE / str(block)).touch(mode=0o600)
 
+    def is_stopped(self) -> bool:
+        """Whether no further call may begin."""
+        return (self.path / STOP).exists()
+
     def is_over(self, plan: SharedPlan) -> bool:
         return len(names_in(self.path / DONE, MOST_NAMES)) >= plan.blocks
 
     def of_block(self, block: int, before: int) -> Iterator[CallResult]:
         """Yields what earlier claims of a block have finished."""
         for number in range(1, before):
-            yield from self.read(f"{block}.{number}", 0)[0]
+            for one in self.read(f"{block}.{number}", 0)[0]:
+                if one.state in ENDED:
+                    yield one
 
     # Whoever collects.
+
+    def stop(self) -> None:
+        (self.path / STOP).touch(mode=0o600)
 
     def is_alive(self) -> bool:
         """Whether a worker has shown itself of late."""
@@ -163,9 +176,9 @@ class BlockFolder:
         return time.time() - max(beats, default=0.0) < silent
 
     def outcomes(self) -> dict[int, tuple[str, ItemState]]:
-        """Returns the text of each item that has ended, and how, by its number."""
+        """Returns the text of each item that has begun, and how it ended, by its number."""
         plan, found = self.plan(), dict[int, tuple[str, ItemState]]()
-        for one in self.results({}):
+        for one in sorted(self.results({}), key=lambda one: one.state in ENDED):
             found |= {item.index: (item.shown, one.state) for item in plan.units[one.call]}
         return found
 

@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from andon.errors import AndonError, Invalid, Unavailable
+from andon.errors import AndonError, Conflict, Invalid, Unavailable
 from andon.model.codec import Id, Wrong, read
 from andon.model.run.record import ItemState, RunItem, RunKind, RunRow
 from andon.runs.files import open_record, pieces
 from andon.runs.rules.lines import RecordLines
+from andon.work.map.blocks import FOLDER, BlockFolder
 from andon.work.rules.map.items import DIGEST, RESUMES, outcomes
 
 MOST_CHAINED = 1000
@@ -39,7 +40,21 @@ def earlier_outcomes(
     until = time.monotonic() + WRITTEN_SECONDS
     for one in reversed(chain.values()):
         found |= outcomes(_items(Path(one.path), until))
+        found |= _of_workers(one)
     return found
+
+
+def _of_workers(row: RunRow) -> dict[int, tuple[str, ItemState]]:
+    """Returns what the workers of a map on a cluster have done; they outlive whoever collects."""
+    folder = BlockFolder(Path(str(row.params.get(FOLDER))))
+    if FOLDER not in row.params or not folder.path.is_dir():
+        return {}
+    if folder.is_alive() and not folder.is_over(folder.plan()):
+        raise Conflict(
+            f"the workers of run {row.id} are still at work",
+            hint="wait for them, or cancel them: andon jobs lists them",
+        )
+    return folder.outcomes()
 
 
 def _before(row: RunRow, command: str, resolve: Callable[[str], RunRow]) -> RunRow | None:

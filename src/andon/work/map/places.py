@@ -13,8 +13,28 @@ from andon.leases.book.lease_book import Book
 from andon.leases.granter import Progress
 from andon.leases.placement import Placement
 from andon.model.job.device_request import DeviceRequest
+from andon.model.run.record import RunBegin, RunDevice
+from andon.runs.rules.sampled import run_devices
 
 AT_ONCE_SECONDS = 0.0
+
+
+class MapPlace(Struct, frozen=True):
+    """Where items are worked on, as records and screens name it."""
+
+    label: str
+    devices: tuple[RunDevice, ...] = ()
+
+    @classmethod
+    def of(cls, place: Placement) -> "MapPlace":
+        found = () if place.snapshot is None else run_devices(place.snapshot, place.uuids)
+        return cls(place.label, found)
+
+    @classmethod
+    def of_run(cls, begin: RunBegin) -> "MapPlace":
+        """Returns the place of a worker on another machine: two of them may have a GPU 0."""
+        found = tuple(replace(one, label=f"{begin.node}:{one.label}") for one in begin.devices)
+        return cls(",".join(one.label for one in found) or begin.node, found)
 
 
 class TakeDevices(Protocol):

@@ -3,9 +3,9 @@
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -13,47 +13,88 @@ from andon.errors import AndonError
 from andon.leases.granter import NoLongerWanted
 from andon.leases.placement import Placement
 from andon.model.run.record import ItemState
+from andon.runs.record import RunRecorder
 from andon.work.lease_watch import LeaseWatch
 from andon.work.map.calls import CallEnd, Caller
-from andon.work.map.places import WorkPlaces
+from andon.work.map.places import MapPlace, WorkPlaces
 from andon.work.rules.map.plan import MapPlan, MapUnit
 
 TICK_SECONDS = 0.1
 CHECK_SECONDS = 1.0
 RETRY_SECONDS = 5.0  # after a refusal that may pass
 
+Notify = Callable[[str], None]
+
 
 class MapListener(Protocol):
     """Receives events, in order for each item; called from several threads at once."""
 
-    def joined(self, place: Placement) -> None: ...
-    def left(self, place: Placement) -> None: ...
-    def began(self, unit: MapUnit, place: Placement) -> None: ...
-    def ended(self, unit: MapUnit, place: Placement, end: CallEnd, state: ItemState) -> None: ...
+    def joined(self, place: MapPlace, at: float | None = None) -> None: ...
+    def left(self, place: MapPlace, at: float | None = None) -> None: ...
+    def began(self, unit: MapUnit, place: MapPlace) -> None: ...
+    def ended(self, unit: MapUnit, place: MapPlace, end: CallEnd, state: ItemState) -> None: ...
+    def withdrawn(self, unit: MapUnit, place: MapPlace) -> None:
+        """It was to begin, and did not."""
+
+
+class WorkerPool(Protocol):
+    """What works on the items: processes here, or jobs of a cluster."""
+
+    params: Mapping[str, Any]  # for the record
+    unsampled: str | None  # why there may be no samples, where it does not take them here
+    outlives: bool  # its workers go on without us
+
+    @property
+    def workers(self) -> list[str]:
+        """The labels of the places that are taken now."""
+
+    def first(self) -> list[Placement]:
+        """Returns the devices that the map begins with; raises the error that prevented them."""
+
+    def run(
+        self,
+        first: Sequence[Placement],
+        recorder: RunRecorder,
+        listener: MapListener,
+        tick: Callable[[], None],
+    ) -> None:
+        """Works until every item has ended, or nothing more can be done; calls `tick` all along."""
+
+    def stop(self, why: str) -> None:
+        """Starts no further item. Called from a signal handler: it takes no lock."""
+
+    def end(self, number: int = signal.SIGKILL) -> None:
+        """Ends the items that run; also from a signal handler."""
+
+    def release(self) -> bool:
+        """Drops workers whose lease someone released; returns whether there were any."""
 
 
 class _Worker(Struct):
     """One worker: where it works, what makes its calls, and whether it must leave."""
 
     place: Placement
+    at: MapPlace
     caller: Caller
     watch: LeaseWatch
     leaving: str | None = None  # why its lease ends before the items do
 
 
 class MapPool:
-    """One map. After `stop` no further item starts; `end` also ends those that run."""
+    """Implements WorkerPool: processes of this machine, one for each place."""
+
+    params: Mapping[str, Any] = {}
+    unsampled: str | None = None
+    outlives = False
 
     def __init__(
         self,
         plan: MapPlan,
         places: WorkPlaces,
-        caller_of: Callable[[Placement], Caller],
-        listener: MapListener,
-        notify: Callable[[str], None],
+        caller_of: Callable[[Placement, RunRecorder], Caller],
+        notify: Notify,
     ) -> None:
-        self.plan, self._places, self._caller_of = plan, places, caller_of
-        self._listener, self._notify = listener, notify
+        self.plan, self.places, self._caller_of, self._notify = plan, places, caller_of, notify
         self._changed = threading.Condition()
         self._workers: dict[int, _Worker] = {}
         self._threads: list[threading.Thread] = []
@@ -63,13 +104,33 @@ class MapPool:
         self._error: BaseException | None = None
 
     @property
-    def workers(self) -> list[Placement]:
-        """The places that are taken now."""
+    def workers(self) -> list[str]:
         with self._changed:
-            return [worker.place for worker in self._workers.values()]
+            return [worker.at.label for worker in self._workers.values()]
 
-    def run(self, first: list[Placement], tick: Callable[[], None]) -> None:
-        """Works until every item has ended, or nothing more can be done; calls `tick` all along."""
+    def first(self) -> list[Placement]:
+        """Returns the first device, and what else is free now."""
+        found = [self.places.first()]
+        try:
+            while len(found) < self.plan.waiting:
+                more = self.places.at_once(found)
+                if more is None:
+                    break
+                found.append(more)
+        except BaseException:
+            for place in found:
+                place.release()
+            raise
+        return found
+
+    def run(
+        self,
+        first: Sequence[Placement],
+        recorder: RunRecorder,
+        listener: MapListener,
+        tick: Callable[[], None],
+    ) -> None:
+        self._recorder, self._listener = recorder, listener
         for place in first:
             self._start(place)
         recruiter = threading.Thread(target=self._recruit, name="andon recruits", daemon=True)
@@ -93,17 +154,14 @@ class MapPool:
             raise self._error
 
     def stop(self, why: str) -> None:
-        """Starts no further item. Called from a signal handler: it takes no lock."""
         self.plan.stop(why)
 
     def end(self, number: int = signal.SIGKILL) -> None:
-        """Ends the items that run; also from a signal handler."""
         self._ending = number
         for worker in list(self._workers.values()):
             worker.caller.end(number)
 
     def release(self) -> bool:
-        """Drop workers whose lease someone released; returns whether there were any."""
         found = [one for one in list(self._workers.values()) if one.leaving is None]
         found = [one for one in found if one.watch.released() is not None]
         for worker in found:
@@ -115,12 +173,13 @@ class MapPool:
     # Workers.
 
     def _start(self, place: Placement) -> None:
-        worker = _Worker(place, self._caller_of(place), LeaseWatch(place.held, self._notify))
+        caller, watch = self._caller_of(place, self._recorder), LeaseWatch(place.held, self._notify)
+        worker = _Worker(place, MapPlace.of(place), caller, watch)
         with self._changed:
             self._number += 1
             number = self._number
             self._workers[number] = worker
-        self._listener.joined(place)
+        self._listener.joined(worker.at)
         thread = threading.Thread(
             target=self._work, args=(number, worker), name=f"andon map {place.label}"
         )
@@ -128,21 +187,20 @@ class MapPool:
         thread.start()
 
     def _work(self, number: int, worker: _Worker) -> None:
-        place = worker.place
         try:
             with closing(worker.caller):
                 while (unit := self._next(worker)) is not None:
-                    self._listener.began(unit, place)
+                    self._listener.began(unit, worker.at)
                     self._settle(unit, worker, worker.caller.call(unit))
         except BaseException as error:  # noqa: BLE001 - raised again where the map was started
             self._error = self._error or error
             self.plan.stop("a worker failed")
         finally:
-            place.release()
+            worker.place.release()
             with self._changed:
                 del self._workers[number]
                 self._changed.notify_all()
-            self._listener.left(place)
+            self._listener.left(worker.at)
 
     def _next(self, worker: _Worker) -> MapUnit | None:
         """Returns the next call for this worker; None if it may leave."""
@@ -174,14 +232,15 @@ class MapPool:
                 return
             state = self.plan.ended(unit, end.ok, time.monotonic())
             self._changed.notify_all()
-        self._listener.ended(unit, worker.place, end, state)
+        self._listener.ended(unit, worker.at, end, state)
 
     # Growing.
 
     def _recruit(self) -> None:
         while not self._is_enough():
             try:
-                place = self._places.later(self.workers, self._is_enough)
+                taken = [worker.place for worker in list(self._workers.values())]
+                place = self.places.later(taken, self._is_enough)
             except NoLongerWanted:
                 return
             except AndonError as error:

@@ -16,16 +16,16 @@ from msgspec import Struct, field
 
 from andon.leases.placement import Placement
 from andon.leases.rules.eligibility import chosen_by
+from andon.leases.rules.environment import NO_GPU
 from andon.model.redaction import redact
-from andon.model.run.record import ItemState, RunDevice, RunEnd, RunItem, RunKind, RunState
+from andon.model.run.record import ItemState, RunEnd, RunItem, RunKind, RunState
 from andon.runs.facts import find_facts
 from andon.runs.header import new_run
 from andon.runs.opening import RunRecording
 from andon.runs.record import RunOutcome, RunRecorder
-from andon.runs.rules.sampled import run_devices
-from andon.work.map.calls import CallEnd, Caller
-from andon.work.map.places import WorkPlaces
-from andon.work.map.pool import MapPool
+from andon.work.map.calls import CallEnd
+from andon.work.map.places import MapPlace
+from andon.work.map.pool import WorkerPool
 from andon.work.rules.map.plan import MapPlan, MapUnit
 
 WITHOUT_DEVICE = "it works without a device"
@@ -82,10 +82,11 @@ class MapRecord(Struct, frozen=True):
     recording: RunRecording
     params: Mapping[str, Any]
     image: str | None = None
+    unsampled: str | None = None  # where it takes no samples here
 
     def open(self, places: Sequence[Placement]) -> RunRecorder:
         """Begins the record with the first devices; others may join."""
-        first, source = places[0], self.recording.source
+        first, source = places[0] if places else Placement(), self.recording.source
         assert source is not None
         uuids = dict.fromkeys(uuid for place in places for uuid in place.uuids)
         begin = new_run(
@@ -100,45 +101,48 @@ class MapRecord(Struct, frozen=True):
             allocation_method=chosen_by(None) if uuids else None,
         )
         facts = partial(find_facts, list(self.words) or None, image=self.image)
-        return self.recording.open(begin, facts, None if uuids else WITHOUT_DEVICE)
+        return self.recording.open(
+            begin, facts, self.unsampled or (None if uuids else WITHOUT_DEVICE)
+        )
 
 
 class MapSession(Struct):
     """Use it once: `run`. `record` makes the recorder when the first devices are known."""
 
     plan: MapPlan
-    places: WorkPlaces
+    pool: WorkerPool
     record: Callable[[Sequence[Placement]], RunRecorder]
-    caller_of: Callable[[Placement, RunRecorder], Caller]
     outputs: ItemOutputs
-    notify: Callable[[str], None]
-    pool: MapPool | None = None
     _recorder: RunRecorder | None = None
-    _began: float = 0.0
+    _opened: float = 0.0
+    _began: float | None = None  # its first item
     _seconds: float | None = None
     _held: dict[str, int] = field(default_factory=dict)  # uuid -> workers on it
     _workers: Counter[str] = field(default_factory=Counter)  # label -> workers there now
     _used: Counter[str] = field(default_factory=Counter)  # label -> the most workers at once
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it has its first devices."""
+        return self._recorder is not None
+
     def run(self, tick: Callable[[MapProgress], None]) -> MapResult:
         """Works through the items. Raises the error that prevented the first device."""
-        first = self._first_places()
+        first = self.pool.first()
         try:
             recorder = self._recorder = self.record(first)
         except BaseException:
-            _release(first)
+            for place in first:
+                place.release()
             raise
-        pool = self.pool = MapPool(
-            self.plan, self.places, lambda place: self.caller_of(place, recorder), self, self.notify
-        )
-        self._began = time.monotonic()
+        self._opened = time.monotonic()
         outcome = RunOutcome(RunState.STOPPED)
         try:
-            pool.run(first, lambda: tick(self.progress()))
+            self.pool.run(first, recorder, self, lambda: tick(self.progress()))
             outcome = self._outcome()
         finally:
-            self._seconds = time.monotonic() - self._began
+            self._seconds = self._worked_seconds()
             self.outputs.close()
             recorder.read_last()
             end = recorder.end(outcome)
@@ -147,31 +151,23 @@ class MapSession(Struct):
         return MapResult(self.progress(), used, end, path, recorder.begin.id)
 
     def progress(self) -> MapProgress:
-        seconds = self._seconds
-        if seconds is None:
-            seconds = time.monotonic() - self._began if self._began else 0.0
-        workers = () if self.pool is None else tuple(place.label for place in self.pool.workers)
-        plan = self.plan
+        plan, seconds = self.plan, self._seconds
         return MapProgress(
-            len(plan.items), plan.done, plan.failed, plan.running, seconds, workers, plan.stopped
+            len(plan.items),
+            plan.done,
+            plan.failed,
+            plan.running,
+            self._worked_seconds() if seconds is None else seconds,
+            tuple(self.pool.workers),
+            plan.stopped,
         )
 
-    def _first_places(self) -> list[Placement]:
-        """Returns the first device, and what else is free now."""
-        found = [self.places.first()]
-        try:
-            while len(found) < self.plan.waiting:
-                more = self.places.at_once(found)
-                if more is None:
-                    break
-                found.append(more)
-        except BaseException:
-            _release(found)
-            raise
-        return found
+    def _worked_seconds(self) -> float:
+        """Counts from the first item on: the jobs of a cluster may have waited long for it."""
+        return 0.0 if self._began is None else time.monotonic() - self._began
 
     def _outcome(self) -> RunOutcome:
-        plan, seconds = self.plan, time.monotonic() - self._began
+        plan, seconds = self.plan, time.monotonic() - self._opened
         words = f"{plan.done} of {len(plan.items)} items succeeded, {plan.failed} failed"
         if plan.stopped:
             state, words = RunState.STOPPED, f"{words}; {plan.stopped}"
@@ -182,37 +178,41 @@ class MapSession(Struct):
 
     # What the pool tells.
 
-    def joined(self, place: Placement) -> None:
+    def joined(self, place: MapPlace, at: float | None = None) -> None:
         with self._lock:
             self._workers[place.label] += 1
             self._used[place.label] = max(self._used[place.label], self._workers[place.label])
-            for device in placed_devices(place):
+            for device in place.devices:
                 self._held[device.uuid] = self._held.get(device.uuid, 0) + 1
                 if self._recorder is not None:
-                    self._recorder.join(device)
+                    self._recorder.join(device, at)
 
-    def left(self, place: Placement) -> None:
+    def left(self, place: MapPlace, at: float | None = None) -> None:
         with self._lock:
             self._workers[place.label] -= 1
             for device in place.devices:
                 self._held[device.uuid] -= 1
                 last = not any(self._held.values())  # the last one is read once more at the end
                 if self._recorder is not None and not self._held[device.uuid] and not last:
-                    self._recorder.leave(device.uuid)
+                    self._recorder.leave(device.uuid, at)
 
-    def began(self, unit: MapUnit, place: Placement) -> None:
+    def began(self, unit: MapUnit, place: MapPlace) -> None:
+        self._began = time.monotonic() if self._began is None else self._began
         self._write(unit, place, ItemState.START)
 
-    def ended(self, unit: MapUnit, place: Placement, end: CallEnd, state: ItemState) -> None:
+    def ended(self, unit: MapUnit, place: MapPlace, end: CallEnd, state: ItemState) -> None:
         self._write(unit, place, state, end)
         self.outputs.ended(unit, end, state)
 
+    def withdrawn(self, unit: MapUnit, place: MapPlace) -> None:
+        self._write(unit, place, ItemState.RETRY)
+
     def _write(
-        self, unit: MapUnit, place: Placement, state: ItemState, end: CallEnd | None = None
+        self, unit: MapUnit, place: MapPlace, state: ItemState, end: CallEnd | None = None
     ) -> None:
         if self._recorder is None:
             return
-        at, device = time.time(), place.label if place.devices else None
+        at, device = time.time(), None if place.label == NO_GPU else place.label
         said = None if end is None else _said(end)
         for item in unit.items:
             self._recorder.write(
@@ -223,11 +223,6 @@ class MapSession(Struct):
             )  # fmt: skip
 
 
-def _release(places: Sequence[Placement]) -> None:
-    for place in places:
-        place.release()
-
-
 def _said(end: CallEnd) -> str | None:
     """Returns the end of its output; the reason of a failure comes last."""
     tail = end.tail().rstrip()
@@ -236,22 +231,18 @@ def _said(end: CallEnd) -> str | None:
     return f"{tail}\n{end.words}" if tail else end.words
 
 
-def placed_devices(place: Placement) -> tuple[RunDevice, ...]:
-    """Returns the devices of a worker, for a record."""
-    return () if place.snapshot is None else run_devices(place.snapshot, place.uuids)
-
-
 @contextmanager
 def handled_signals(session: MapSession, notify: Callable[[str], None]) -> Iterator[list[int]]:
     """Handles signals: after the first Ctrl-C no further item starts, the second kills the
-    running ones. SIGTERM and SIGHUP end the running items at once.
+    running ones. SIGTERM and SIGHUP end the running items at once; where workers outlive us, a
+    closed terminal only ends what collects their results.
 
     SIGTERM may also come from `andon release`, which means one worker alone.
     """
     received: list[int] = []
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if session.pool is None:
+        if not session.is_open:
             raise KeyboardInterrupt
         if number == signal.SIGTERM and session.pool.release():
             return
@@ -270,6 +261,7 @@ def handled_signals(session: MapSession, notify: Callable[[str], None]) -> Itera
         number: signal.signal(number, handle)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         if signal.getsignal(number) is not signal.SIG_IGN
+        and not (number == signal.SIGHUP and session.pool.outlives)
     }
     try:
         yield received

@@ -8,10 +8,10 @@ import click
 from andon.cli.commands.completing import complete_command
 from andon.cli.commands.jobs.on import cluster_of, on_options
 from andon.cli.commands.share.container_options import container_from, container_options
-from andon.cli.commands.share.map_there import map_there
 from andon.cli.commands.share.run import OURS, RunCommand
 from andon.cli.device_request import bind_option, queue_options, refuse_bind, request_options_but
-from andon.cli.map_session import MapRequest, run_map
+from andon.cli.map_request import MapRequest
+from andon.cli.map_session import run_map
 from andon.cli.options import chosen, lasting, shared, whole
 from andon.cli.terminal import report
 from andon.errors import AndonError, Invalid
@@ -94,7 +94,7 @@ def map_(command: tuple[str, ...], telemetry_dir: str | None, **asked: Any) -> i
     command; without any, the item is its last argument. Each worker has its own lease and sees its
     GPU as 0; more workers start as GPUs become free. After Ctrl-C no further items start; a second
     Ctrl-C kills the running ones. The exit code is 0 if all items succeeded and 1 if not; 125 means
-    that andon itself failed. With --on each call is a job of that cluster.
+    that andon itself failed. With --on its workers are jobs of that cluster.
     """
     choices = chosen()
     try:
@@ -107,10 +107,8 @@ def map_(command: tuple[str, ...], telemetry_dir: str | None, **asked: Any) -> i
         folder = None if telemetry_dir is None else Path(telemetry_dir)
         image = container_from(asked)
         refuse_bind(asked["bind"], image)
-        if target is not None:
-            request = MapRequest.of(command, folder, asked, image)
-            return map_there(choices, target, request, asked, options)
-        return run_map(choices, MapRequest.of(command, folder, asked, image), asked)
+        request = MapRequest.of(command, folder, asked, image)
+        return run_map(choices, request, asked, target, options)
     except AndonError as error:
         report(error)
         return OURS

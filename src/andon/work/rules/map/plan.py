@@ -41,11 +41,14 @@ class MapPlan(Struct):
     _order: int = 0
 
     def __post_init__(self) -> None:
+        self._next.extend(map(MapUnit, self.units))
+
+    @property
+    def units(self) -> tuple[tuple[MapItem, ...], ...]:
+        """Returns the items of each call."""
         size = max(1, self.per_call)
-        self._next.extend(
-            MapUnit(tuple(self.items[place : place + size]))
-            for place in range(0, len(self.items), size)
-        )
+        places = range(0, len(self.items), size)
+        return tuple(tuple(self.items[place : place + size]) for place in places)
 
     @property
     def waiting(self) -> int:
@@ -73,6 +76,10 @@ class MapPlan(Struct):
         if unit is not None:
             self.running += len(unit.items)
         return unit
+
+    def begun(self, unit: MapUnit) -> None:
+        """Counts a call that a worker took by itself."""
+        self.running += len(unit.items)
 
     def due_seconds(self, now: float) -> float | None:
         """Returns the time until the next call is due; None if none is to be made."""

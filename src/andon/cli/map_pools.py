@@ -1,0 +1,114 @@
+"""What works on the items of `andon map` on this machine: processes on leased devices."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from andon.cli.device_request import request_from, wait_seconds
+from andon.cli.map_request import MapRequest
+from andon.cli.show.waiting import WaitingLine
+from andon.cli.sources import availability_of, settings_of
+from andon.cli.terminal import Choices, notice
+from andon.drivers.shared.presence import signs
+from andon.errors import Invalid, Unavailable
+from andon.leases.book.lease_book import Book
+from andon.leases.granter import Granter, LeaseTerms
+from andon.model.redaction import redact
+from andon.sampling.sampler import Sampler
+from andon.work.map.commands import MapCommand
+from andon.work.map.places import CpuPlaces, LeasedPlaces, WorkPlaces
+from andon.work.map.pool import MapPool, Notify, WorkerPool
+from andon.work.rules.map.plan import MapPlan
+from andon.work.rules.map.template import CommandTemplate
+
+if TYPE_CHECKING:
+    from andon.work.containers.running import ContainedCommand
+
+GPU_OPTIONS = ("memory", "shared", "model", "label", "devices")
+
+
+class MapPools(Protocol):
+    """Makes the pool of a map, or several for --scaling."""
+
+    def pool(
+        self, plan: MapPlan, workers: int | None, sampler: Sampler, notify: Notify
+    ) -> WorkerPool: ...
+
+
+class LocalPools(Struct, frozen=True):
+    """MapPools of this machine."""
+
+    choices: Choices
+    asked: MapRequest
+    devices: dict[str, Any]
+    template: CommandTemplate
+    inside: "ContainedCommand | None" = None
+
+    def pool(
+        self, plan: MapPlan, workers: int | None, sampler: Sampler, notify: Notify
+    ) -> WorkerPool:
+        asked, inside = self.asked, self.inside
+        command = MapCommand(
+            self.template,
+            settings_of(self.choices).work_grace_seconds,
+            notify,
+            asked.worker,
+            asked.item_timeout,
+            asked.bind,
+            None if inside is None else (inside.engine, inside.options),
+        )
+        return MapPool(plan, self._places(workers, sampler), command.caller, notify)
+
+    def _places(self, workers: int | None, sampler: Sampler) -> WorkPlaces:
+        asked = self.asked
+        if asked.cpu is not None:
+            return CpuPlaces(workers or asked.cpu)
+        request = request_from({**self.devices, "gpus": asked.gpus_per_worker, "unbalanced": False})
+        most = settings_of(self.choices).map_gpus
+        if asked.gpus is not None:
+            most = min(most, asked.gpus)
+        if workers is not None:
+            most = workers * asked.gpus_per_worker
+        if most < asked.gpus_per_worker:
+            raise Invalid(
+                f"a worker needs {asked.gpus_per_worker} GPUs, but the map may have {most}",
+                hint="use a larger --gpus, or raise the setting map.gpus",
+            )
+        availability = availability_of(self.choices, sampler)
+        terms = LeaseTerms(command=f"map: {redact(asked.command)}")
+        found = LeasedPlaces(
+            availability,
+            replace(request, balanced=False) if asked.gpus_per_worker == 1 else request,
+            lambda *asking: Granter(Book(), availability).grant(asking[0], terms, *asking[1:]),
+            most,
+            asked.per_gpu,
+            wait_seconds(self.devices),
+            WaitingLine(self.choices),
+        )
+        try:
+            _ = found.most
+        except Unavailable as error:
+            if self._wants_gpu() or not self._has_no_gpu():
+                raise Unavailable(error.reason, hint=_without_gpu(error.hint)) from error
+            count = f"{workers} workers" if workers not in (None, 1) else "1 worker"
+            notice(f"{error.reason}: {count} on the CPU instead; --cpu N for N", self.choices)
+            return CpuPlaces(workers or 1)
+        return found
+
+    def _wants_gpu(self) -> bool:
+        """Whether an option was given that only makes sense with a GPU."""
+        asked = self.asked
+        named = any(self.devices.get(name) for name in GPU_OPTIONS)
+        return named or asked.bind or asked.gpus is not None or asked.gpus_per_worker > 1
+
+    def _has_no_gpu(self) -> bool:
+        """Whether the node has no GPU at all; one whose driver fails counts as a GPU, so that
+        work does not start without it."""
+        return not signs(Path(settings_of(self.choices).root))
+
+
+def _without_gpu(hint: str) -> str:
+    more = "andon map --cpu 4 works without a GPU"
+    return f"{hint}; {more}" if hint else more

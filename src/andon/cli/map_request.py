@@ -1,0 +1,102 @@
+"""What `andon map` is asked for: its options and its items."""
+
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from andon.errors import Invalid
+from andon.model.execution import ContainerOptions
+from andon.units import command_name
+from andon.work.map.reading import files_as_items, items_in
+from andon.work.rules.map.items import MapItem, Redo, digest
+from andon.work.rules.map.plan import MapPolicy
+
+
+class MapRequest(Struct, frozen=True):
+    """What `andon map` was asked for, besides devices."""
+
+    command: tuple[str, ...]
+    files: tuple[str, ...]
+    items_file: str | None
+    null: bool
+    jsonl: bool
+    gpus: int | None
+    gpus_per_worker: int
+    per_gpu: int
+    cpu: int | None
+    bind: bool
+    worker: bool
+    per_call: int
+    policy: MapPolicy
+    item_timeout: float | None
+    keep_order: bool
+    resume: str | None
+    redo: Redo
+    scaling: tuple[int, ...]
+    name: str | None
+    folder: Path | None
+    image: ContainerOptions | None = None
+
+    @classmethod
+    def of(
+        cls,
+        command: tuple[str, ...],
+        folder: Path | None,
+        asked: dict[str, Any],
+        image: ContainerOptions | None = None,
+    ) -> "MapRequest":
+        own = {name: asked[name] for name in (
+            "files", "items_file", "null", "jsonl", "gpus", "gpus_per_worker", "per_gpu", "cpu",
+            "bind", "worker", "per_call", "item_timeout", "keep_order", "resume", "name",
+        )}  # fmt: skip
+        found = cls(
+            command=command,
+            policy=MapPolicy(asked["retries"], asked["max_failures"]),
+            redo=Redo(asked["redo"] or Redo.UNDONE),
+            scaling=asked["scaling"] or (),
+            folder=folder,
+            image=image,
+            **own,
+        )
+        found._refuse_nonsense(asked)
+        return found
+
+    @property
+    def title(self) -> str:
+        return self.name or command_name(self.command)
+
+    @property
+    def digest(self) -> str:
+        """Returns a digest that is the same for the same command in the same image."""
+        return digest(self.command if self.image is None else (self.image.image, *self.command))
+
+    def _refuse_nonsense(self, asked: dict[str, Any]) -> None:
+        if self.files and self.items_file:
+            raise Invalid("--files and --items cannot be combined")
+        if self.jsonl and (self.files or self.null):
+            raise Invalid("--jsonl reads lines: it cannot be combined with --files or -0")
+        if self.worker and self.per_call > 1:
+            raise Invalid("--worker gets one item at a time: leave --per-call out")
+        if self.per_gpu > 1 and not (asked["shared"] and asked["memory"]):
+            raise Invalid(
+                "several workers on one GPU need to share its memory",
+                hint=f"add --shared --memory SIZE, with what each of the {self.per_gpu} needs",
+            )
+        if self.per_gpu > 1 and self.gpus_per_worker > 1:
+            raise Invalid("--per-gpu and --gpus-per-worker cannot be combined")
+        if self.bind and self.cpu is not None:
+            raise Invalid("--bind needs GPUs: the workers of --cpu have none")
+        if self.scaling and self.resume:
+            raise Invalid("--scaling works on all items: leave --resume out")
+
+
+def read_items(asked: MapRequest) -> tuple[MapItem, ...]:
+    """Reads the items; there is at least one."""
+    if asked.files:
+        items = files_as_items(asked.files)
+    else:
+        items = items_in(asked.items_file or "-", asked.jsonl, asked.null)
+    if not items:
+        raise Invalid("there are no items", hint="--files 'GLOB', --items FILE, or lines on stdin")
+    return items
