@@ -28,7 +28,9 @@ def count(text: str | int) -> int:
 
 @click.command(epilog=JOB_FORMS)
 @click.argument("job", metavar="[JOB]", default="@", shell_complete=complete_job)
-@click.option("-f", "--follow", "follows", is_flag=True, help="Keep printing until it has ended.")
+@click.option(
+    "-f", "--follow", "follows", is_flag=True, help="Keep printing until the job has ended."
+)
 @click.option(
     "-n", "lines", type=count, metavar="N", help=f"Print the last N lines; 0 for all [{LINES}]."
 )
