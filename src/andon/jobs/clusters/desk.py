@@ -166,8 +166,6 @@ class ClusterDesk:
     def log(
         self, job: JobWord, start: int | None, most: int, attempt: int | None = None
     ) -> LogPart:
-        if attempt is not None:
-            raise Invalid("--attempt is for jobs on this machine")
         return self.ask(lambda there: there.log(self.id_of(job), start, most))
 
     def reasons(self, job: JobWord) -> Sequence[JobReason]:
