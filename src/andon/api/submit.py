@@ -10,16 +10,17 @@ from andon.app.clusters import cluster_named
 from andon.errors import AndonError, Gone, Invalid, TimedOut, Unavailable
 from andon.failures.rules.backoff import doubled_seconds
 from andon.host.interpreter import module_environment, process_command
+from andon.jobs.clusters.desk import ClusterDesk
 from andon.jobs.desk import JobDesk
 from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.rules.able import refuse
 from andon.jobs.rules.polling import FRESH_SECONDS
 from andon.jobs.starting import start_dispatcher
-from andon.jobs.submitting import here_spec
+from andon.jobs.submitting import here_spec, new_submission
 from andon.leases.availability import unasked_simulation
 from andon.leases.rules.requests import Count, Names, RequestOptions, Size
 from andon.model.job import HERE
-from andon.model.job.desk import JobAct, new_submission
+from andon.model.job.desk import JobAct
 from andon.model.job.facts import JobState, JobView
 from andon.units import seconds_of
 from andon.work.functions.call import delete_call, new_call_folder, read_answer, write_call
@@ -119,7 +120,7 @@ def submit(
     """
     settings = library.shared().settings
     name_of = on or settings.jobs_on or HERE
-    desk: JobDesk
+    desk: QueueDesk | ClusterDesk
     if name_of != HERE:
         desk = cluster_named(settings, name_of)
     elif settings.simulate:

@@ -21,9 +21,9 @@ from andon.jobs.rules.file_keys import FileJob
 from andon.jobs.rules.file_lines import KeyPath, Lines, json_lines, toml_lines, without_comments
 from andon.jobs.rules.model_file import is_model_file, model_jobs_in
 from andon.jobs.rules.naming import parse_array
-from andon.jobs.submitting import here_spec
+from andon.jobs.submitting import here_spec, new_submission
 from andon.model.execution import ContainerOptions
-from andon.model.job.desk import Submission, new_submission
+from andon.model.job.desk import Submission
 from andon.model.job.spec import JobSpec, without_own_secrets
 from andon.settings.moments import parse_moment
 from andon.work.containers.rules.options import options_to_json
@@ -121,11 +121,11 @@ def submissions_of(job: FileJob, base: Path, simulate: int | None = None) -> lis
             limit=limit,
             options=job.engine_options,
         )
-        for spec in _specs(job, base, simulate)
+        for spec in specs_of(job, base, simulate)
     ]
 
 
-def _specs(job: FileJob, base: Path, simulate: int | None) -> list[JobSpec]:
+def specs_of(job: FileJob, base: Path, simulate: int | None = None) -> list[JobSpec]:
     """Returns the job, or one for each combination."""
     place = base / expanded(job.folder)
     if not place.is_dir():

@@ -355,7 +355,7 @@ def test_a_server_under_test_is_a_job_for_each_combination(tmp_path: Path) -> No
     (job,) = jobs_in(server_file(), "job.toml", {})
     assert job.server is not None
     assert [load["rate"] for load in job.loads] == [1, 2]
-    specs = specs_of(job, tmp_path, {}, dict)
+    specs = specs_of(job, tmp_path)
     assert [spec.request.least for spec in specs] == [1, 2]
     assert [spec.group for spec in specs] == ["s", "s"]
     trial = json.loads(specs[1].argv[-1])

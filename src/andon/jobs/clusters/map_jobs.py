@@ -12,9 +12,10 @@ from andon.failures.rules.backoff import doubled_seconds
 from andon.jobs.clusters.desk import ClusterDesk
 from andon.jobs.rules.able import refuse
 from andon.jobs.rules.polling import FRESH_SECONDS, PAST_SECONDS
+from andon.jobs.submitting import new_submission
 from andon.leases.placement import Placement
 from andon.model.job.cluster import ClusterJob
-from andon.model.job.desk import JobAct, Submission, new_submission
+from andon.model.job.desk import JobAct, Submission
 from andon.model.job.facts import JobState
 from andon.model.job.spec import JobSpec
 from andon.runs.record import RunRecorder

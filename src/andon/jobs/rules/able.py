@@ -1,14 +1,10 @@
 """Compares what jobs ask for with what a desk can do, and refuses the rest in one sentence."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from andon.errors import Invalid
-from andon.model.job import HERE
 from andon.model.job.desk import Able, Submission
-
-if TYPE_CHECKING:
-    from andon.jobs.desk import JobDesk
 
 
 def _user(one: Submission) -> str:
@@ -62,14 +58,19 @@ NEEDS: Mapping[Able, tuple[str, Callable[[Submission], Any]]] = {
 """By ability: what needs it, as people write it, and whether a job does."""
 
 
-def refuse(desk: "JobDesk", jobs: Sequence[Submission]) -> None:
+class SubmitDesk(Protocol):
+    """A desk that takes submissions."""
+
+    @property
+    def able(self) -> frozenset[Able]: ...
+
+    def refusal(self, able: Able, words: str) -> Invalid:
+        """Returns the error for what it cannot do, which people write as `words`."""
+
+
+def refuse(desk: SubmitDesk, jobs: Sequence[Submission]) -> None:
     """Raises Invalid for the first thing that the desk cannot do, with what to use instead."""
     able = desk.able
     for one, (words, given) in NEEDS.items():
-        if one in able or not any(map(given, jobs)):
-            continue
-        if desk.name == HERE:
-            raise Invalid(f"{words} is for jobs on a cluster", hint="add --on NAME")
-        if (hint := desk.instead.get(one)) is not None:
-            raise Invalid(f"{desk.title} does not take {words}", hint=hint)
-        raise Invalid(f"{words} is for jobs on this machine", hint="leave it out, or use --on here")
+        if one not in able and any(map(given, jobs)):
+            raise desk.refusal(one, words)

@@ -28,15 +28,16 @@ from andon.cli.options import JOB_FILES, chosen, duration, lasting, shared, whol
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid
 from andon.jobs.git_commit import GitCommitLookup
+from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.rules.able import refuse
-from andon.jobs.submitting import here_spec
+from andon.jobs.submitting import here_spec, new_submission
 from andon.model.job import HERE
-from andon.model.job.desk import Accepted, Submission, new_submission
+from andon.model.job.desk import Accepted, Submission
 from andon.model.job.spec import CHECKPOINT_SECONDS, Checkpoint, JobSpec, NotifyWhen
 from andon.units import sh
 
 if TYPE_CHECKING:
-    from andon.jobs.desk import JobDesk
+    from andon.jobs.clusters.desk import ClusterDesk
     from andon.model.device import Snapshot
     from andon.model.execution import ContainerOptions
 
@@ -158,7 +159,7 @@ def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) ->
 
 def submit_all(
     choices: Choices,
-    batches: "Sequence[tuple[JobDesk, Sequence[Submission]]]",
+    batches: "Sequence[tuple[QueueDesk | ClusterDesk, Sequence[Submission]]]",
     *,
     dry_run: bool,
     wait: bool,
@@ -195,7 +196,10 @@ def submit_all(
 
 
 def _jobs(
-    choices: Choices, desk: "JobDesk", command: tuple[str, ...], asked: dict[str, Any]
+    choices: Choices,
+    desk: "QueueDesk | ClusterDesk",
+    command: tuple[str, ...],
+    asked: dict[str, Any],
 ) -> list[Submission]:
     """Returns the job, an array of them, or one for each combination of parameters."""
     image = container_from(asked)
