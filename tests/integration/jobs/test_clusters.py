@@ -14,6 +14,7 @@ import pytest
 from andon.testing.fake_cluster import FakeCluster, PlayedNode
 from tests.integration.queueing import cleaned, settle
 from tests.support.third_party import installed
+from tests.support.waiting import wait_for
 
 PATIENCE_SECONDS = 60.0
 
@@ -218,11 +219,50 @@ def test_a_map_makes_a_job_of_each_call_and_collects_the_outputs(lab: Lab) -> No
         "map", "--on", "real", "--items", str(items), "--retries", "1", "--", "sh", "-c", "exit 2"
     )
     assert done.returncode == 1
-    assert done.stderr.count("exit code 2; again") == 3
+    assert done.stderr.count("exit code 2; it is tried again") == 3
     assert "0 of 3 items done" in done.stderr
     assert len(lab.real.jobs(0.0)) == 3 + 6
     done = lab.andon("map", "--on", "real", "--items", str(items), "--worker", "--", "true")
     assert (done.returncode, "--worker is for a map on this machine" in done.stderr) == (125, True)
+
+
+def test_a_map_of_jobs_is_recorded_resumed_and_measured_as_here(lab: Lab) -> None:
+    items = lab.file.parent / "items.txt"
+    items.write_text("0\n3\n0\n")
+    on = ("map", "--on", "real", "--items", str(items))
+    done = lab.andon(*on, "--", "sh", "-c", "echo {index}; exit {item}")
+    assert (done.returncode, sorted(done.stdout.split())) == (1, ["0", "1", "2"]), done.stderr
+    assert "2 of 3 items done" in done.stderr
+    (run,) = json.loads(lab.fine("runs", "--json"))["runs"]
+    lines = [json.loads(line) for line in Path(run["path"]).read_text().splitlines()]
+    assert (lines[0]["kind"], lines[-1]["state"]) == ("map", "failed")
+    ended = {
+        one["index"]: one for one in lines if one["event"] == "item" and one["state"] != "start"
+    }
+    assert {index: one["state"] for index, one in ended.items()} == {0: "ok", 1: "failed", 2: "ok"}
+    assert {one["device"].partition(":")[0] for one in ended.values()} <= {"n1", "n2"}
+    again = lab.andon(*on, "--resume", "last", "--", "sh", "-c", "echo {index}; exit {item}")
+    assert (again.returncode, again.stdout) == (1, "1\n"), again.stderr
+    assert f"to continue: the same command with --resume {run['id']}" in done.stderr
+    items.write_text("0\n0\n0\n0\n")
+    measured = lab.andon(*on, "--scaling", "1,2", "--", "sh", "-c", "exit {item}")
+    rows = [row.split()[0] for row in measured.stdout.splitlines()]
+    assert (measured.returncode, rows[:3]) == (0, ["WORKERS", "1", "2"]), measured.stderr
+
+
+def test_after_ctrl_c_the_jobs_of_a_map_that_wait_are_withdrawn(lab: Lab) -> None:
+    items = lab.file.parent / "items.txt"
+    items.write_text("".join(f"{number}\n" for number in range(5)))  # on three GPUs
+    with lab.start("map", "--on", "lab", "--items", str(items), "--", "sh", "-c",
+                   "echo {item}; sleep 60") as process:  # fmt: skip
+        wait_for(lambda: len(lab.lab.jobs(0.0)) == 5)
+        process.send_signal(signal.SIGINT)
+        wait_for(lambda: [job.state for job in lab.lab.jobs(0.0)].count("cancelled") == 2)
+        lab.lab.advance(61)
+        out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert (process.returncode, sorted(out.split())) == (130, ["0", "1", "2"]), err
+    assert "3 of 5 items done" in err
+    assert "2 not begun" in err
 
 
 def test_submit_can_wait_for_the_end(lab: Lab) -> None:
