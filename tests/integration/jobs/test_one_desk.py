@@ -151,7 +151,6 @@ def test_a_missing_right_is_granted_by_the_lines_of_the_hint() -> None:
     assert "clusterrolebinding" in refused.hint
 
 
-@waits_for(DESK)
 def test_a_map_on_slurm_has_its_samples_in_the_folder_that_was_named(
     node: StandIn, login: Login
 ) -> None:
@@ -161,9 +160,18 @@ def test_a_map_on_slurm_has_its_samples_in_the_folder_that_was_named(
     login.andon("map", "--on", "slurm", "--gpus", "2", "--telemetry-dir", str(folder), "--items",
                 str(items), "--", "sh", "-c", "sleep 2; echo {}")  # fmt: skip
     (record,) = folder.glob("*.jsonl")
-    begin, *lines = [json.loads(line) for line in record.read_text().splitlines()]
-    assert len(begin["devices"]) == 2
-    assert any(one["event"] == "sample" for one in lines)
+    lines = [json.loads(line) for line in record.read_text().splitlines()]
+    end = lines[-1]
+    labels = {one["label"] for one in end["devices"]}  # they joined when their workers began
+    assert len(labels) == len(end["summary"]) == 2
+    assert {one["utilization_percent"]["mean"] for one in end["summary"].values()} == {50.0}
+    assert end["node"]["cpu_percent"]["mean"] is not None
+    samples = [one for one in lines if one["event"] == "sample"]
+    assert len(samples) == end["samples"] > 2
+    assert {uuid for one in samples for uuid in one["devices"]} == end["summary"].keys()
+    assert {one["device"] for one in lines if one["event"] == "item"} == labels
+    assert not list((login.folder / "state").glob("andon/runs/*"))  # no other run
+    assert not list((login.folder / "state").glob("andon/clusters/*/map-*"))
 
 
 @waits_for(DESK)

@@ -57,6 +57,47 @@ def _state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
+def test_what_the_workers_did_after_the_collector_was_killed_is_not_done_again(
+    login: Login,
+) -> None:
+    (login.folder / "items").write_text("".join(f"{number}\n" for number in range(6)))
+    begun = login.folder / "begun"
+    words = ("map", "--on", "slurm", "--gpus", "2", "--keep-order", "--items", "items")
+    run = ("--", "sh", "-c", f'echo "$0" >> {begun}; sleep 0.5; test -e fixed || test "$0" != 3')
+    with subprocess.Popen(
+        [sys.executable, "-m", "andon", *words, *run],
+        env=login.variables, cwd=login.folder, stderr=subprocess.DEVNULL,
+    ) as running:  # fmt: skip
+        wait_until(begun.exists, "the first item")
+        running.kill()
+    wait_until(lambda: not login.slurm("squeue", "-h"), "the workers")
+    assert sorted(begun.read_text().split()) == list("012345")
+    (login.folder / "fixed").touch()
+    again = login.done(*words, "--resume", "last", *run)
+    assert again.returncode == 0, again.stderr
+    assert "1 of 1 items done" in again.stderr
+    assert sorted(begun.read_text().split()) == list("0123345")
+    assert "nothing is left to do" in login.done(*words, "--resume", "last", *run).stderr
+
+
+def test_after_ctrl_c_the_workers_finish_what_they_have_begun(login: Login) -> None:
+    (login.folder / "items").write_text("".join(f"{number}\n" for number in range(20)))
+    begun = login.folder / "begun"
+    words = ("map", "--on", "slurm", "--gpus", "2", "--items", "items", "--", "sh", "-c",
+             f'echo "$0" >> {begun}; sleep 2; echo "$0"')  # fmt: skip
+    with subprocess.Popen(
+        [sys.executable, "-m", "andon", *words], env=login.variables, cwd=login.folder,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as running:  # fmt: skip
+        wait_until(lambda: begun.exists() and len(begun.read_text().split()) >= 2, "two items")
+        running.send_signal(signal.SIGINT)
+        printed, said = running.communicate()
+    assert running.returncode == 130, said
+    assert sorted(printed.split()) == sorted(begun.read_text().split())
+    assert f"{20 - len(printed.split())} not begun" in said
+    assert "to continue: the same command with --resume" in said
+
+
 def test_the_blocks_of_a_worker_that_is_killed_are_done_by_the_others(login: Login) -> None:
     (login.folder / "items").write_text("".join(f"{number}\n" for number in range(12)))
     begun = login.folder / "begun"
