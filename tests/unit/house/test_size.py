@@ -11,7 +11,7 @@ BUDGET = {
     "api": 3595,
     "app": 2217,
     "callbacks": 1471,
-    "cli": 20962,
+    "cli": 20966,
     "clusters": 5009,
     "doctor": 3233,
     "drivers": 7664,
