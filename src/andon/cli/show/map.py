@@ -55,7 +55,7 @@ def _parts(progress: MapProgress) -> list[Text]:
 
 
 def summary_words(result: MapResult) -> str:
-    """`119 of 120 items done in 39 s on GPU 0, 1 (3.1/s); 1 failed`."""
+    """`117 of 120 items done in 39 s on GPU 0, 1 (3.1/s); 1 failed; 2 not begun: …`."""
     progress = result.progress
     text = f"{progress.done} of {progress.total} items done in {measured_seconds(progress.seconds)}"
     text += f" on {where(result.used)}" if result.used else ""
@@ -64,17 +64,20 @@ def summary_words(result: MapResult) -> str:
     if progress.failed:
         text += f"; {progress.failed} failed"
     rest = progress.total - progress.ended
-    return f"{text}; {rest} not begun" if rest else text
+    why = f": {progress.stopped}" if progress.stopped else ""
+    return f"{text}; {rest} not begun{why}" if rest else text
 
 
 def where(labels: Sequence[str]) -> str:
-    """`GPU 0, 1 (2 workers each)`, `3 workers without a GPU`."""
+    """`GPU 0, 1 (4 workers)`, `3 workers without a GPU`; on a cluster `GPU n1:0, n2:0`, or the
+    names of machines or of the cluster where no GPU is known."""
     found = sorted(set(labels), key=_order)
     if found == [NO_GPU]:
         return f"{counted(len(labels), 'worker')} without a GPU"
     names = ", ".join(found[:MOST_NAMED]) + (", …" if len(found) > MOST_NAMED else "")
     several = f" ({len(labels)} workers)" if len(labels) > len(found) else ""
-    return f"GPU {names}{several}"
+    known = all(label[:1].isdecimal() or ":" in label for label in found)
+    return f"GPU {names}{several}" if known else f"{names}{several}"
 
 
 def _order(label: str) -> tuple[int, str]:
