@@ -257,7 +257,7 @@ def test_after_ctrl_c_the_jobs_of_a_map_that_wait_are_withdrawn(lab: Lab) -> Non
                    "echo {item}; sleep 60") as process:  # fmt: skip
         wait_for(lambda: len(lab.lab.jobs(0.0)) == 5)
         process.send_signal(signal.SIGINT)
-        wait_for(lambda: [job.state for job in lab.lab.jobs(0.0)].count("cancelled") == 2)
+        wait_for(lambda: sum(job.state == "cancelled" for job in lab.lab.jobs(0.0)) == 2)
         lab.lab.advance(61)
         out, err = process.communicate(timeout=PATIENCE_SECONDS)
     assert (process.returncode, sorted(out.split())) == (130, ["0", "1", "2"]), err

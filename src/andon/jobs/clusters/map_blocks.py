@@ -14,7 +14,13 @@ from msgspec.structs import replace
 
 from andon.host.files import names_in
 from andon.host.interpreter import process_command
-from andon.jobs.clusters.map_jobs import TICK_SECONDS, ClusterPool, MapJobs, still_waiting
+from andon.jobs.clusters.map_jobs import (
+    FIRST_POLL_SECONDS,
+    TICK_SECONDS,
+    ClusterPool,
+    MapJobs,
+    still_waiting,
+)
 from andon.jobs.rules.able import refuse
 from andon.jobs.rules.polling import FRESH_SECONDS
 from andon.leases.placement import Placement
@@ -76,7 +82,7 @@ class WorkerRecords:
 class BlockPool(ClusterPool):
     """Implements WorkerPool: an array of workers that claim blocks of the items."""
 
-    most_rest_seconds = 2.0
+    most_rest_seconds = FIRST_POLL_SECONDS
     outlives = True
 
     def __init__(
@@ -199,13 +205,13 @@ class BlockPool(ClusterPool):
             CallOutput(one.errors),
         )
         if one.state is ItemState.START:
-            self._listener.began(unit, place)
+            self._listener.began(unit, place, one.at)
         elif one.state is ItemState.RETRY:
-            self._listener.ended(unit, place, end, one.state)
+            self._listener.ended(unit, place, end, one.state, one.at)
         else:
             del self._running[one.call]
             self._ended.add(one.call)
-            self._settle(unit, place, end)
+            self._settle(unit, place, end, one.at)
 
     def _read_records(self) -> None:
         for name, line in self._records.new():

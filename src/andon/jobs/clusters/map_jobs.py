@@ -129,9 +129,11 @@ class ClusterPool:
     def _kill(self) -> None:
         raise NotImplementedError
 
-    def _settle(self, unit: MapUnit, place: MapPlace, end: CallEnd) -> None:
+    def _settle(
+        self, unit: MapUnit, place: MapPlace, end: CallEnd, at: float | None = None
+    ) -> None:
         state = self.plan.ended(unit, end.ok, time.monotonic())
-        self._listener.ended(unit, place, end, state)
+        self._listener.ended(unit, place, end, state, at)
 
 
 class _Call(Struct):
@@ -247,9 +249,8 @@ class JobPool(ClusterPool):
         if job is not None and job.started is not None and job.ended is not None:
             seconds = max(0.0, job.ended - job.started)
         where = None if job is None or job.where is None else job.where.replace(" GPU ", ":")
-        self._settle(
-            call.unit, MapPlace(where or self._place.label), CallEnd(ok, seconds, words, output)
-        )
+        place, ended = MapPlace(where or self._place.label), None if job is None else job.ended
+        self._settle(call.unit, place, CallEnd(ok, seconds, words, output), ended)
         self._drop(call)
 
     def _drop(self, call: _Call) -> None:

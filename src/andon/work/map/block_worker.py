@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
@@ -95,7 +96,8 @@ class BlockWorker:
 
     def _write(self, block: int, claim: int, result: CallResult) -> None:
         run = os.environ.get(RUN_VARIABLE, "")
-        self._folder.write(block, claim, replace(result, where=node_name(), run=run))
+        found = replace(result, where=node_name(), run=run, at=time.time())
+        self._folder.write(block, claim, found)
 
 
 def _caller(plan: SharedPlan) -> CommandCaller:

@@ -71,6 +71,7 @@ class CallResult(Struct, frozen=True):
     words: str = ""
     where: str = ""  # the worker's machine
     run: str = ""  # the worker's own, whose record has its devices
+    at: float | None = None
     output: bytes = b""
     errors: bytes = b""
 

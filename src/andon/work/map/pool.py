@@ -27,12 +27,20 @@ Notify = Callable[[str], None]
 
 
 class MapListener(Protocol):
-    """Receives events, in order for each item; called from several threads at once."""
+    """Receives events, in order for each item; called from several threads at once. Those of other
+    machines come later than they happened, `at`."""
 
     def joined(self, place: MapPlace, at: float | None = None) -> None: ...
     def left(self, place: MapPlace, at: float | None = None) -> None: ...
-    def began(self, unit: MapUnit, place: MapPlace) -> None: ...
-    def ended(self, unit: MapUnit, place: MapPlace, end: CallEnd, state: ItemState) -> None: ...
+    def began(self, unit: MapUnit, place: MapPlace, at: float | None = None) -> None: ...
+    def ended(
+        self,
+        unit: MapUnit,
+        place: MapPlace,
+        end: CallEnd,
+        state: ItemState,
+        at: float | None = None,
+    ) -> None: ...
     def withdrawn(self, unit: MapUnit, place: MapPlace) -> None:
         """It was to begin, and did not."""
 

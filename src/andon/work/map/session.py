@@ -116,7 +116,8 @@ class MapSession(Struct):
     _recorder: RunRecorder | None = None
     _opened: float = 0.0
     _began: float | None = None  # its first item
-    _seconds: float | None = None
+    _ended: float | None = None  # its last item, once all have
+    _last: float | None = None  # the last item so far
     _held: dict[str, int] = field(default_factory=dict)  # uuid -> workers on it
     _workers: Counter[str] = field(default_factory=Counter)  # label -> workers there now
     _used: Counter[str] = field(default_factory=Counter)  # label -> the most workers at once
@@ -142,7 +143,7 @@ class MapSession(Struct):
             self.pool.run(first, recorder, self, lambda: tick(self.progress()))
             outcome = self._outcome()
         finally:
-            self._seconds = self._worked_seconds()
+            self._ended = self._last
             self.outputs.close()
             recorder.read_last()
             end = recorder.end(outcome)
@@ -151,20 +152,23 @@ class MapSession(Struct):
         return MapResult(self.progress(), used, end, path, recorder.begin.id)
 
     def progress(self) -> MapProgress:
-        plan, seconds = self.plan, self._seconds
+        plan = self.plan
         return MapProgress(
             len(plan.items),
             plan.done,
             plan.failed,
             plan.running,
-            self._worked_seconds() if seconds is None else seconds,
+            self._worked_seconds(),
             tuple(self.pool.workers),
             plan.stopped,
         )
 
     def _worked_seconds(self) -> float:
-        """Counts from the first item on: the jobs of a cluster may have waited long for it."""
-        return 0.0 if self._began is None else time.monotonic() - self._began
+        """Counts from the first item on, and in the end to the last: the jobs of a cluster may have
+        waited long, and what they did is known later."""
+        if self._began is None:
+            return 0.0
+        return max(0.0, (time.monotonic() if self._ended is None else self._ended) - self._began)
 
     def _outcome(self) -> RunOutcome:
         plan, seconds = self.plan, time.monotonic() - self._opened
@@ -196,23 +200,40 @@ class MapSession(Struct):
                 if self._recorder is not None and not self._held[device.uuid] and not last:
                     self._recorder.leave(device.uuid, at)
 
-    def began(self, unit: MapUnit, place: MapPlace) -> None:
-        self._began = time.monotonic() if self._began is None else self._began
-        self._write(unit, place, ItemState.START)
+    def began(self, unit: MapUnit, place: MapPlace, at: float | None = None) -> None:
+        ago = _ago(at)
+        moment = time.monotonic() - ago
+        self._began = moment if self._began is None else min(moment, self._began)
+        self._write(ago, unit, place, ItemState.START)
 
-    def ended(self, unit: MapUnit, place: MapPlace, end: CallEnd, state: ItemState) -> None:
-        self._write(unit, place, state, end)
+    def ended(
+        self,
+        unit: MapUnit,
+        place: MapPlace,
+        end: CallEnd,
+        state: ItemState,
+        at: float | None = None,
+    ) -> None:
+        ago = _ago(at)
+        moment = time.monotonic() - ago
+        self._last = moment if self._last is None else max(moment, self._last)
+        self._write(ago, unit, place, state, end)
         self.outputs.ended(unit, end, state)
 
     def withdrawn(self, unit: MapUnit, place: MapPlace) -> None:
-        self._write(unit, place, ItemState.RETRY)
+        self._write(0.0, unit, place, ItemState.RETRY)
 
     def _write(
-        self, unit: MapUnit, place: MapPlace, state: ItemState, end: CallEnd | None = None
+        self,
+        ago: float,
+        unit: MapUnit,
+        place: MapPlace,
+        state: ItemState,
+        end: CallEnd | None = None,
     ) -> None:
         if self._recorder is None:
             return
-        at, device = time.time(), None if place.label == NO_GPU else place.label
+        at, device = time.time() - ago, None if place.label == NO_GPU else place.label
         said = None if end is None else _said(end)
         for item in unit.items:
             self._recorder.write(
@@ -221,6 +242,11 @@ class MapSession(Struct):
                     None if end is None else round(end.seconds, 6), said, item.begun_before,
                 )
             )  # fmt: skip
+
+
+def _ago(at: float | None) -> float:
+    """Returns how many seconds ago that was; the clock of another machine may be ahead."""
+    return 0.0 if at is None else max(0.0, time.time() - at)
 
 
 def _said(end: CallEnd) -> str | None:

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from andon.failures.rules.backoff import BackOff
 from andon.model.run.record import ItemState
+from andon.units import counted
 from andon.work.rules.map.items import MapItem
 
 
@@ -102,7 +103,8 @@ class MapPlan(Struct):
         self.failed += len(unit.items)
         most = self.policy.most_failures
         if most is not None and self.failed >= most and not self.stopped:
-            self.stop(f"{self.failed} items failed, which is the limit of --max-failures")
+            failed = counted(self.failed, "item")
+            self.stop(f"{failed} failed, which is the limit of --max-failures")
         return ItemState.FAILED
 
     def returned(self, unit: MapUnit) -> None:
