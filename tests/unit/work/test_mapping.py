@@ -157,7 +157,7 @@ def test_too_many_failures_begin_no_further_item() -> None:
     assert plan.take(0.0) is None
     assert plan.over
     assert plan.untouched == 2
-    assert plan.stopped == "1 items failed, which is the limit of --max-failures"
+    assert plan.stopped == "1 item failed, which is the limit of --max-failures"
 
 
 def line(index: int, item: str, state: ItemState) -> RunItem:

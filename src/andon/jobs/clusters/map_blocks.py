@@ -99,7 +99,8 @@ class BlockPool(ClusterPool):
         self._folder = BlockFolder(folder / f"map-{os.urandom(6).hex()}")
         self.params: Mapping[str, Any] = {FOLDER: str(self._folder.path)}
         self._records = WorkerRecords(self._folder.path / RUNS)
-        self._job, self._asked, self._seen = "", time.monotonic(), False
+        self._job, self._asked = "", time.monotonic()
+        self._seen = self._gone = False  # its jobs
         self._read: dict[str, int] = {}
         self._running: dict[int, tuple[MapUnit, MapPlace]] = {}  # by call
         self._ended: set[int] = set()
@@ -141,8 +142,8 @@ class BlockPool(ClusterPool):
             STOPPING_SECONDS if self.plan.stopped else FRESH_SECONDS
         ):
             return False
-        self._asked = time.monotonic()
-        if not self._are_gone():
+        self._asked, self._gone = time.monotonic(), self._are_gone()
+        if not self._gone:
             return False
         self._read_results()
         if not self._is_done():
@@ -152,12 +153,12 @@ class BlockPool(ClusterPool):
     def _is_done(self) -> bool:
         return self.plan.done + self.plan.failed == len(self.plan.items)
 
-    def _are_gone(self) -> bool:
+    def _are_gone(self, over: bool = False) -> bool:
         """Whether no worker is left; once no further item may begin, those that wait need not
         begin either."""
         listed = self._jobs.listed()
         mine = [job for job in listed or () if self._job in (job.id, job.array)]
-        if self.plan.stopped and (waiting := still_waiting(mine)):
+        if (over or self.plan.stopped) and (waiting := still_waiting(mine)):
             self._jobs.cancel(waiting, self._notify)
         self._seen = self._seen or bool(mine)
         return listed is not None and self._seen and all(job.state.is_settled for job in mine)
@@ -165,13 +166,13 @@ class BlockPool(ClusterPool):
     def _leave(self) -> None:
         """Waits for the ends of the workers' records; a worker that has not begun has nothing to
         do any more."""
+        self._read_records()
         until = time.monotonic() + LEAVING_SECONDS
-        while self._at_work and time.monotonic() < until:
+        while self._at_work and not self._gone and time.monotonic() < until:
             time.sleep(TICK_SECONDS)
             self._read_records()
-        late = [job for job in self._jobs.listed() or () if self._job in (job.id, job.array)]
-        if waiting := still_waiting(late):
-            self._jobs.cancel(waiting, self._notify)
+        if not self._gone:
+            self._are_gone(over=True)
         self._folder.delete()
 
     def _kill(self) -> None:

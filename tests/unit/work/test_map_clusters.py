@@ -1,0 +1,177 @@
+"""Maps on clusters are sessions like those on this machine: workers' records become one, and a
+cluster that is away for a while makes no second job."""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from andon.errors import Unavailable
+from andon.jobs.clusters import map_blocks, map_jobs
+from andon.jobs.clusters.map_blocks import BlockPool
+from andon.jobs.clusters.map_jobs import JobPool
+from andon.model.job.cluster import ClusterJob
+from andon.model.job.desk import Accepted, LogPart, Submission
+from andon.model.job.facts import JobState
+from andon.model.run.record import ItemState, RunDevice, RunEnd, RunLine, RunSample, RunState
+from andon.model.run.wire import line_to_text
+from andon.runs.files import RecordFile, read_ends
+from andon.runs.record import RunRecorder
+from andon.work.map.blocks import BlockFolder, CallResult, SharedPlan
+from andon.work.map.calls import CallEnd
+from andon.work.map.session import MapResult, MapSession
+from andon.work.rules.map.items import items_of
+from andon.work.rules.map.plan import MapPlan, MapUnit
+from andon.work.rules.map.template import CommandTemplate
+from tests.support.run_records import begin
+
+WORDS = ("true", "{item}")
+
+
+class Desk:
+    """A cluster whose jobs are what a test says."""
+
+    name = "lab"
+    able: frozenset[Any] = frozenset()
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+        self.faults: list[Unavailable] = []
+        self.cancelled: list[str] = []
+        self.states: dict[str, JobState] = {}
+        self.taken: Callable[[Submission], None] = lambda one: None
+
+    def submit(self, jobs: Sequence[Submission]) -> list[Accepted]:
+        (one,) = jobs
+        self.sent.append(one.label)
+        if self.faults:
+            raise self.faults.pop()
+        self.states[one.label] = JobState.SUCCEEDED
+        self.taken(one)
+        return [Accepted(one, f"lab:{one.label}")]
+
+    def id_of(self, label: str) -> str:
+        return label.removeprefix("lab:")
+
+    def ask(self, question: Callable[[object], Any]) -> Any:
+        return question(None)
+
+    def jobs(self, since: float) -> list[ClusterJob]:
+        return [
+            ClusterJob(id_, "map", state, "ann", 0.0, where="n1 GPU 1", started=5.0, ended=7.0)
+            for id_, state in self.states.items()
+        ]
+
+    def log(self, job: str, start: int, most: int) -> LogPart:
+        return LogPart(start, 4, "" if start else "out\n", True)
+
+    def act(self, act: object, ids: Sequence[str]) -> list[Any]:
+        self.cancelled += ids
+        return []
+
+
+class Jobs(map_jobs.MapJobs, frozen=True):
+    """Submissions without a spec."""
+
+    def submission(self, command: Sequence[str], recorder: Any = None, **more: Any) -> Any:
+        known: Any = None
+        return Submission(f"a{len(self.desk.sent)}", known, **more)  # type: ignore[attr-defined]
+
+
+class Outputs:
+    def __init__(self) -> None:
+        self.states: list[ItemState] = []
+
+    def ended(self, unit: MapUnit, end: CallEnd, state: ItemState) -> None:
+        self.states.append(state)
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(map_jobs, "refuse", lambda *_: None)
+    monkeypatch.setattr(map_blocks, "refuse", lambda *_: None)
+    monkeypatch.setattr(map_jobs, "TICK_SECONDS", 0.0)
+    monkeypatch.setattr(map_jobs, "doubled_seconds", lambda *_: 0.0)
+    monkeypatch.setattr(map_blocks, "FRESH_SECONDS", 0.0)
+
+
+def run(pool: Any, path: Path, outputs: Any) -> MapResult:
+    def record(places: object) -> RunRecorder:
+        recorder = RunRecorder(
+            begin(at=time.time(), devices=()), RecordFile(path), None, why_none="none read"
+        )
+        recorder.start()
+        return recorder
+
+    return MapSession(pool.plan, pool, record, outputs).run(lambda progress: None)
+
+
+def job_pool(desk: Any, plan: MapPlan, said: list[str]) -> JobPool:
+    none: Any = None
+    return JobPool(Jobs(desk, none), plan, said.append, lambda unit: WORDS, 2)
+
+
+def test_a_job_whose_cluster_was_away_is_sent_again_under_its_label(tmp_path: Path) -> None:
+    desk, said = Desk(), list[str]()
+    desk.taken = lambda one: desk.faults.extend([Unavailable("lab: away")] * (len(desk.sent) == 1))
+    result = run(job_pool(desk, MapPlan(items_of(["a", "b"])), said), tmp_path / "a", Outputs())
+    assert desk.sent == ["a0", "a1", "a1"]
+    assert "lab: away; trying again" in said
+    assert (result.progress.done, result.used) == (2, ("lab", "lab"))
+    items = read_ends(tmp_path / "a").fold.items
+    ended = [one for one in items if one.state is ItemState.OK]
+    assert {(one.device, one.runtime_seconds, one.output) for one in ended} == {
+        ("n1:1", 2.0, "out")
+    }
+
+
+def test_a_cluster_that_never_took_a_job_ends_the_map(tmp_path: Path) -> None:
+    desk = Desk()
+    desk.faults.append(Unavailable("lab: away"))
+    with pytest.raises(Unavailable):
+        run(job_pool(desk, MapPlan(items_of(["a"])), []), tmp_path / "a", Outputs())
+
+
+def test_the_records_of_workers_on_two_nodes_become_one(tmp_path: Path) -> None:
+    """Each has a GPU 0, of another node; one of them was killed while it worked on an item."""
+    desk, plan, now = Desk(), MapPlan(items_of(["a", "b"])), time.time()
+    shared = SharedPlan(CommandTemplate(WORDS), plan.units)
+
+    def work(one: Submission) -> None:
+        folder = BlockFolder(Path(one.runs).parent)
+        for number in range(2):
+            device = RunDevice(f"GPU-{number}", 0, "0", "H100")
+            readings = {"state": "ok", "utilization_percent": 20.0 + 40 * number}
+            lines: list[RunLine] = [
+                begin(id=f"w{number}", node=f"n{number}", at=now, devices=(device,)),
+                RunSample(now + 0.1 * (2 - number), {device.uuid: readings}, 50.0),
+                RunEnd(now + 0.3, RunState.SUCCEEDED, 0.3, 1, {}),
+            ]
+            text = "".join(line_to_text(line) for line in lines[: 3 - number])
+            (Path(one.runs) / f"{number}.jsonl").write_text(text)
+            call = CallResult(number, ItemState.START, 0.0, run=f"w{number}", at=now)
+            folder.write(number, 1, call)
+        folder.write(0, 1, replace(call, call=0, state=ItemState.OK, run="w0", at=now + 0.2))
+
+    desk.taken = work
+    cluster: Any = desk
+    none: Any = None
+    pool = BlockPool(Jobs(cluster, none), plan, print, shared, tmp_path, 2)
+    outputs = Outputs()
+    result = run(pool, tmp_path / "a", outputs)
+    fold = read_ends(tmp_path / "a").fold
+    assert fold.begin is not None
+    assert [one.label for one in fold.begin.devices] == ["n0:0", "n1:0"]
+    assert result.end.samples == 2
+    busy = {uuid: use["utilization_percent"]["mean"] for uuid, use in result.end.summary.items()}
+    assert busy == {"GPU-0": 20.0, "GPU-1": 60.0}
+    assert result.end.node["cpu_percent"]["mean"] == 50.0
+    assert {one.device for one in fold.items if one.index == 1} == {"n1:0"}
+    assert outputs.states == [ItemState.OK, ItemState.FAILED]
+    assert result.progress.stopped == "its worker ended before it"
+    assert result.used == ("n0:0", "n1:0")
