@@ -70,6 +70,17 @@ class DeskContract:
         assert view.state in (JobState.WAITING, JobState.LATER)
         assert any(first.label.rpartition(":")[2] in one.text for one in desk.reasons(view.label))
 
+    def test_a_sweep_may_come_after_a_job_of_its_own_name(self, desk: JobDesk) -> None:
+        (first,) = desk.submit([job("sleep 99", "tune")])
+        word = first.label if ":" in first.label else "tune"
+        jobs = [job(name="tune", group="g", params={"n": n}, after=(word,)) for n in (1, 2)]
+        for made in desk.submit(jobs):
+            view = self.one(desk, made.label)
+            assert view.started is None
+            assert any(
+                first.label.rpartition(":")[2] in one.text for one in desk.reasons(view.label)
+            )
+
     def test_a_job_that_is_cancelled_stays_so(self, desk: JobDesk) -> None:
         (made,) = desk.submit([job("sleep 99")])
         for _ in range(2):
