@@ -118,8 +118,13 @@ class NodeContract:
             node.runs.resolve(NOTHING)
 
     def test_jobs_are_in_the_order_of_the_list(self, node: Node) -> None:
-        settled = [view.state.is_settled for view in node.jobs.listing().views]
+        views = node.jobs.listing().views
+        settled = [view.state.is_settled for view in views]
         assert settled == sorted(settled)
+        words = [view.label if view.engine else view.number for view in views]
+        assert [view.label for view in node.jobs.find(words).views] == [one.label for one in views]
+        found, errors = node.jobs.find([9_999_999])
+        assert (list(found), len(errors)) == ([], 1)
 
     def test_it_may_be_closed_twice(self, node: Node) -> None:
         node.close()

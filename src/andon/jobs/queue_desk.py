@@ -69,14 +69,16 @@ class QueueDesk:
         return Invalid(f"{words} is for jobs on a cluster", hint="add --on NAME")
 
     def submit(self, jobs: Sequence[Submission], dry: bool = False) -> list[Accepted]:
-        names = {one.job.name for one in jobs[:-1]}
-        checked = {one.label: self._specs(one, names) for one in jobs}
+        batches, names = [list(some) for _, some in groupby(jobs, _batch)], set[str]()
+        checked: dict[str, list[JobSpec]] = {}
+        for batch in batches:
+            checked |= {one.label: self._specs(one, names) for one in batch}
+            names.add(batch[0].job.name)
         if dry:
             return [Accepted(one, "") for one in jobs]
         refuse_too_many(open_jobs_folder(), sum(map(len, checked.values())))
         out, named = list[Accepted](), dict[str, tuple[int, ...]]()
-        for _, some in groupby(jobs, _batch):
-            batch = list(some)
+        for batch in batches:
             if batch[0].job.unique and (same := same_as(checked[batch[0].label][0])) is not None:
                 out.append(Accepted(batch[0], same.label, is_new=False))
                 named[same.name] = (same.number,)
@@ -226,11 +228,6 @@ class QueueDesk:
             move(queue.folder, facts, queue.jobs, queue.statuses, target)
         self._changed(queue)
         return JobOutcome(facts.spec.label, "moved")
-
-    def forget(self) -> None:
-        """Read the folder again at the next request."""
-        with self._lock:
-            self._read = 0.0
 
     # Helpers.
 

@@ -502,6 +502,7 @@ def test_none_free_now_has_the_exit_code_that_it_has_on_this_machine(hosts: SshH
 @waits_for("one node")
 def test_a_hint_about_another_host_names_it(hosts: SshHosts) -> None:
     shown = andon(hosts, "status", "--ssh", "lab1", "--timeout", "40").stdout
+    assert "andon why" in shown, shown
     (hint,) = (line for line in shown.splitlines() if "andon why" in line)
     assert "--ssh lab1" in hint
 

@@ -24,11 +24,11 @@ BUDGET = {
     "fleet": 1237,
     "history": 2168,
     "host": 5037,
-    "jobs": 8340,
+    "jobs": 8342,
     "kill": 538,
     "leases": 7249,
     "model": 5375,
-    "node": 4250,
+    "node": 4251,
     "notifiers": 491,
     "runs": 5165,
     "sampling": 2860,
@@ -37,7 +37,7 @@ BUDGET = {
     "stores": 2581,
     "testing": 2165,
     "tui": 4465,
-    "web": 12834,
+    "web": 12840,
     "work": 6181,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that

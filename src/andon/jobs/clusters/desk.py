@@ -150,11 +150,14 @@ class ClusterDesk:
         """Returns jobs and the elements of arrays."""
         since = time.time() - PAST_SECONDS
         page = self.page().answered(self.ask(lambda _: self.jobs(since)), None, time.time())
-        found, errors = dict[str, JobView](), list[AndonError]()
         known = {job.id for job in page.jobs}
         listed = listing_of([page]).views
         ended = [one for one in listed if one.state.is_settled and one.state is not JobState.LOST]
-        views = [*(one for one in listed if one.engine_id in known), *ended]
+        return self.found(words, [*(one for one in listed if one.engine_id in known), *ended])
+
+    def found(self, words: Sequence[JobWord], views: Sequence[JobView]) -> Found:
+        """Returns those of these jobs that are meant."""
+        found, errors = dict[str, JobView](), list[AndonError]()
         for word in words:
             jobs = [one for one in views if is_of_id(one, self.id_of(word))]
             if not jobs:

@@ -10,7 +10,7 @@ from andon.failures.retrying import REAL, Clocks, Retrying, RetryTexts
 from andon.jobs.clusters.answers import keep_page, valid
 from andon.jobs.clusters.asking import GRACE_SECONDS, as_ours
 from andon.jobs.clusters.desk import ClusterDesk, listing_of
-from andon.jobs.rules.cluster_views import ClusterPage, is_of_id
+from andon.jobs.rules.cluster_views import ClusterPage
 from andon.jobs.rules.polling import (
     BACK_OFF,
     PAST_SECONDS,
@@ -64,11 +64,10 @@ class ClusterPoller(ClusterDesk):
         return listing_of([self.page()])
 
     def find(self, words: Sequence[JobWord], act: JobAct | None = None) -> Found:
-        ids, views = [self.id_of(word) for word in words], self.listing().views
-        found = [one for one in views if any(is_of_id(one, wanted) for wanted in ids)]
-        if not found and self.page().failing_since is not None:
+        found = self.found(words, self.listing().views)
+        if found.errors and self.page().failing_since is not None:
             raise Unavailable(f"{self.name} does not answer now", hint="ask again later")
-        return Found(found)
+        return found
 
     def act(self, act: JobAct, words: Sequence[JobWord]) -> list[JobOutcome]:
         try:

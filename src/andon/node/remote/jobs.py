@@ -64,10 +64,11 @@ class ServerDesk:
         return JobListing.of(found.jobs, found.paused, notes, found.clusters)
 
     def find(self, words: Sequence[JobWord], act: JobAct | None = None) -> Found:
+        listed = {word: view for view in self.listing().views for word in (view.label, view.number)}
         views, errors = list[JobView](), list[AndonError]()
         for word in words:
             try:
-                views.append(self._read(JobView, _path(word)))
+                views.append(listed.get(word) or self._read(JobView, _path(word)))
             except AndonError as error:
                 errors.append(error)
         return Found(views, errors)

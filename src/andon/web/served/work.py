@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from andon.access.roles import Action, Identity, Sight, refusal_for
-from andon.errors import Conflict, Denied, Gone
+from andon.errors import AndonError, Conflict, Denied, Gone
 from andon.jobs.rules.polling import FRESH_SECONDS
 from andon.jobs.rules.views import JobListing
 from andon.model.job.desk import (
@@ -111,7 +111,13 @@ class ServedJobs:
         return self._jobs.details(self._sight, job, self._user)
 
     def find(self, words: Sequence[JobWord], act: JobAct | None = None) -> Found:
-        return Found([self.view(word) for word in words])
+        views, errors = list[JobView](), list[AndonError]()
+        for word in words:
+            try:
+                views.append(self.view(word))
+            except AndonError as error:
+                errors.append(error)
+        return Found(views, errors)
 
     def log(
         self, job: JobWord, start: int | None, most: int, attempt: int | None = None

@@ -91,9 +91,8 @@ def jobs(
     desks, terminal = desks_of(choices, wakes=not look), Terminal.of(choices)
     book = cache(partial(_book, choices)) if everything and not follow else None
     own, left, paused = _own(desks, everything or group is not None, state, group)
-    there = _on_clusters(choices, desks, everything, book or _load)
-    others = [one for one in there.views if state in (None, one.state)]
-    views = own + [one for one in others if group in (None, one.group)]
+    there = _on_clusters(desks, everything, state, book or _load)
+    views = own + [one for one in there.views if group in (None, one.group)]
     more, lines = dict[str, Any](), list[Text]()
     if book is not None:
         from andon.cli.commands.jobs import everyone
@@ -153,7 +152,7 @@ def _own(
 
 
 def _on_clusters(
-    choices: Choices, desks: Desks, everything: bool, meanwhile: Callable[[], object]
+    desks: Desks, everything: bool, state: str | None, meanwhile: Callable[[], object]
 ) -> JobListing:
     """Returns the jobs of all clusters; with `everything` root sees everyone's. Settings that
     cannot be read cost a line, not the list. `meanwhile` is called while clusters are asked."""
@@ -166,7 +165,8 @@ def _on_clusters(
     from andon.jobs.clusters.desk import list_together
 
     found = list_together(clusters, everything and os.getuid() == 0, meanwhile)
-    return found if everything else replace(found, views=tuple(_latest(found.views)))
+    wanted = [one for one in found.views if state in (None, one.state)]
+    return replace(found, views=tuple(wanted if everything else _latest(wanted)))
 
 
 def _latest(views: Sequence[JobView]) -> list[JobView]:
@@ -210,7 +210,7 @@ def _follow(terminal: Terminal, desks: Desks, group: str | None) -> None:
         labels = [] if known is None else [label for label in known if ":" not in label]
         found = [*queue.views(active), *desks.queue.find(labels).views]
         if before is None or any(":" in label for label in before):
-            found += _on_clusters(chosen(), desks, True, _load).views
+            found += _on_clusters(desks, True, None, _load).views
         now = {one.label: one for one in found if group in (None, one.group)}
         for label, view in now.items():
             if before is not None and before.get(label) is not view.state:
