@@ -2,7 +2,7 @@
 
 import signal
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -10,12 +10,13 @@ from msgspec.structs import replace
 from andon.app.runs import recording
 from andon.cli.commands.runs.opened import finding
 from andon.cli.commands.share.container_options import contained
-from andon.cli.map_pools import LocalPools, MapPools
+from andon.cli.map_pools import ClusterPools, LocalPools
 from andon.cli.map_request import MapRequest, read_items
 from andon.cli.show.map import MapScreen, scaling_lines, summary_words, where
 from andon.cli.sources import sampling_ahead, settings_of
 from andon.cli.terminal import INTERRUPTED, Choices, Terminal, notice
 from andon.errors import Conflict, Gone, Unavailable
+from andon.jobs.clusters.desk import ClusterDesk
 from andon.leases.placement import Placement
 from andon.model.run.record import ItemState, RunKind, RunRow, RunState
 from andon.runs.record import RunRecorder
@@ -33,9 +34,6 @@ from andon.work.rules.map.plan import MapPlan, MapUnit
 from andon.work.rules.map.scaling import ScalingStep, step_of
 from andon.work.rules.map.template import template_of
 
-if TYPE_CHECKING:
-    from andon.jobs.clusters.desk import ClusterDesk
-
 TERMINATED = 143
 MOST_MAPS_SEARCHED = 500
 LAST = "last"
@@ -45,15 +43,13 @@ def run_map(
     choices: Choices,
     asked: MapRequest,
     devices: dict[str, Any],
-    cluster: "ClusterDesk | None",
+    cluster: ClusterDesk | None,
     options: Sequence[str],
 ) -> int:
     """Runs the map, here or on a cluster, and returns the exit code."""
     items = read_items(asked)
     template = template_of(asked.command, items, 1 if asked.worker else asked.per_call)
     if cluster is not None:
-        from andon.cli.map_cluster import ClusterPools
-
         there = ClusterPools(choices, cluster, asked, devices, template, tuple(options))
         return _run(choices, asked, items, there)
     inside = contained(asked.image, asked.command)
@@ -66,7 +62,12 @@ def run_map(
             inside.clean()
 
 
-def _run(choices: Choices, asked: MapRequest, items: tuple[MapItem, ...], pools: MapPools) -> int:
+def _run(
+    choices: Choices,
+    asked: MapRequest,
+    items: tuple[MapItem, ...],
+    pools: LocalPools | ClusterPools,
+) -> int:
     params: dict[str, Any] = {DIGEST: asked.digest, "items": len(items)}
     if asked.resume:
         items, params[RESUMES] = left_of(asked, items)
@@ -110,7 +111,7 @@ class _Maker(Struct, frozen=True):
 
     choices: Choices
     asked: MapRequest
-    pools: MapPools
+    pools: LocalPools | ClusterPools
     sampler: Sampler
     params: dict[str, Any]
 

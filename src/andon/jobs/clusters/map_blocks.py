@@ -6,9 +6,8 @@ record with the items. They need nobody to go on: a map whose collector was kill
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -80,7 +79,7 @@ class WorkerRecords:
 
 
 class BlockPool(ClusterPool):
-    """Implements WorkerPool: an array of workers that claim blocks of the items."""
+    """An array of workers that claim blocks of the items."""
 
     most_rest_seconds = FIRST_POLL_SECONDS
     outlives = True
@@ -97,7 +96,7 @@ class BlockPool(ClusterPool):
         super().__init__(jobs, plan, notify)
         self._shared, self._count = shared, workers
         self._folder = BlockFolder(folder / f"map-{os.urandom(6).hex()}")
-        self.params: Mapping[str, Any] = {FOLDER: str(self._folder.path)}
+        self.params = {FOLDER: str(self._folder.path)}
         self._records = WorkerRecords(self._folder.path / RUNS)
         self._job, self._asked = "", time.monotonic()
         self._seen = self._gone = False  # its jobs

@@ -1,6 +1,7 @@
 """The items of a map as jobs of a cluster: a job for each call, all asked for at once."""
 
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -23,7 +24,7 @@ from andon.runs.rules.ranks import run_variables
 from andon.units import counted
 from andon.work.map.calls import CallEnd, CallOutput, new_file
 from andon.work.map.places import MapPlace
-from andon.work.map.pool import MapListener, Notify
+from andon.work.map.pool import MapListener, Notify, WorkerPool
 from andon.work.rules.map.plan import MapPlan, MapUnit
 
 FIRST_POLL_SECONDS, TICK_SECONDS = 0.5, 0.1
@@ -68,26 +69,18 @@ class MapJobs(Struct, frozen=True):
         return f"{counted(len(ids), 'job')} on {self.desk.name} are"
 
 
-class ClusterPool:
+class ClusterPool(WorkerPool):
     """What a map on a cluster does, however its items become jobs: it looks, rests, and looks
     again, in one thread."""
 
     most_rest_seconds = FRESH_SECONDS
-    params: Mapping[str, Any] = {}
-    outlives = False
 
     def __init__(self, jobs: MapJobs, plan: MapPlan, notify: Notify) -> None:
         self._jobs, self.plan, self._notify = jobs, plan, notify
-        self.unsampled: str | None = f"no device was read on {jobs.desk.name}"
+        self.unsampled = f"no device was read on {jobs.desk.name}"
         self._ending = False
         self._recorder: RunRecorder
         self._listener: MapListener
-
-    def release(self) -> bool:
-        return False
-
-    def stop(self, why: str) -> None:
-        self.plan.stop(why)
 
     def end(self, number: int = 0) -> None:
         self._ending = True
@@ -116,18 +109,18 @@ class ClusterPool:
             tick()
             time.sleep(TICK_SECONDS)
 
-    def _begin(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _begin(self) -> None: ...
 
+    @abstractmethod
     def _look(self) -> bool:
         """Does what is to do now; returns whether nothing is left."""
-        raise NotImplementedError
 
     def _leave(self) -> None:
         """Does what is left once all items have ended."""
 
-    def _kill(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _kill(self) -> None: ...
 
     def _settle(
         self, unit: MapUnit, place: MapPlace, end: CallEnd, at: float | None = None
@@ -147,7 +140,7 @@ class _Call(Struct):
 
 
 class JobPool(ClusterPool):
-    """Implements WorkerPool: a job of the cluster for each call, so many at once."""
+    """A job of the cluster for each call, so many at once."""
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 import signal
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Any, Protocol
@@ -45,20 +46,26 @@ class MapListener(Protocol):
         """It was to begin, and did not."""
 
 
-class WorkerPool(Protocol):
-    """What works on the items: processes here, or jobs of a cluster."""
+class WorkerPool(ABC):
+    """What works on the items: processes here, or jobs of a cluster. After `stop` no further item
+    starts; `end` also ends those that run. Both are called from signal handlers: they take no
+    lock."""
 
-    params: Mapping[str, Any]  # for the record
-    unsampled: str | None  # why there may be no samples, where it does not take them here
-    outlives: bool  # its workers go on without us
+    params: Mapping[str, Any] = {}  # for the record
+    unsampled: str | None = None  # why there may be no samples, where it does not take them here
+    outlives = False  # its workers go on without us
+    plan: MapPlan
 
     @property
+    @abstractmethod
     def workers(self) -> list[str]:
         """The labels of the places that are taken now."""
 
+    @abstractmethod
     def first(self) -> list[Placement]:
         """Returns the devices that the map begins with; raises the error that prevented them."""
 
+    @abstractmethod
     def run(
         self,
         first: Sequence[Placement],
@@ -69,13 +76,14 @@ class WorkerPool(Protocol):
         """Works until every item has ended, or nothing more can be done; calls `tick` all along."""
 
     def stop(self, why: str) -> None:
-        """Starts no further item. Called from a signal handler: it takes no lock."""
+        self.plan.stop(why)
 
-    def end(self, number: int = signal.SIGKILL) -> None:
-        """Ends the items that run; also from a signal handler."""
+    @abstractmethod
+    def end(self, number: int = signal.SIGKILL) -> None: ...
 
     def release(self) -> bool:
         """Drops workers whose lease someone released; returns whether there were any."""
+        return False
 
 
 class _Worker(Struct):
@@ -88,12 +96,8 @@ class _Worker(Struct):
     leaving: str | None = None  # why its lease ends before the items do
 
 
-class MapPool:
-    """Implements WorkerPool: processes of this machine, one for each place."""
-
-    params: Mapping[str, Any] = {}
-    unsampled: str | None = None
-    outlives = False
+class MapPool(WorkerPool):
+    """Processes of this machine, one for each place."""
 
     def __init__(
         self,
@@ -160,9 +164,6 @@ class MapPool:
         recruiter.join()
         if self._error is not None:
             raise self._error
-
-    def stop(self, why: str) -> None:
-        self.plan.stop(why)
 
     def end(self, number: int = signal.SIGKILL) -> None:
         self._ending = number
