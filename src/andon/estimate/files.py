@@ -53,7 +53,7 @@ def model_facts(word: str, environment: Mapping[str, str]) -> ModelFacts:
     if "\0" in word or not word.strip():
         raise Invalid("this is not the name of a model", hint="for example meta-llama/Llama-3.1-8B")
     path = expanded(word)
-    if _is_there(path):
+    if _is_readable(path):
         return path_facts(path)
     if _PATH_SIGN.search(word):
         raise Gone(
@@ -172,7 +172,7 @@ def _cache(environment: Mapping[str, str]) -> Path:
     return expanded(base) / "huggingface" / "hub"
 
 
-def _is_there(path: Path) -> bool:
+def _is_readable(path: Path) -> bool:
     try:
         return path.exists()
     except OSError:

@@ -68,7 +68,7 @@ class StoreContract:
         assert list(store.usage(None, 0, AT)) == []
         assert list(store.devices()) == []
 
-    def test_what_is_written_is_there(self, reopen: OpenStore) -> None:
+    def test_what_is_written_is_found(self, reopen: OpenStore) -> None:
         store = reopen()
         store.write([tick(AT + n, 10 * n, 100.25) for n in range(4)])
         found = store.history(GPU, "utilization_percent", AT, AT + 4, 2)

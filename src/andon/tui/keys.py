@@ -116,11 +116,11 @@ def _bindings(view: TopView, can_end: bool, replayed: bool) -> tuple[KeyBinding,
         binding
         for binding in KEYS
         if (binding.views is None or view in binding.views)
-        and _is_there(binding, can_end, replayed)
+        and _is_offered(binding, can_end, replayed)
     )
 
 
-def _is_there(binding: KeyBinding, can_end: bool, replayed: bool) -> bool:
+def _is_offered(binding: KeyBinding, can_end: bool, replayed: bool) -> bool:
     """Whether this session has the key at all."""
     return not {"ending": not can_end, "replay": not replayed}.get(binding.only, False)
 
@@ -139,7 +139,7 @@ def help_groups(state: TopState) -> dict[str, list[tuple[str, str]]]:
     """Every key that this session has, by group: what the help shows."""
     found: dict[str, list[tuple[str, str]]] = {}
     for binding in KEYS:
-        if _is_there(binding, state.can_end, state.replayed):
+        if _is_offered(binding, state.can_end, state.replayed):
             names = " ".join(key_name(key) for key in binding.keys)
             found.setdefault(binding.group, []).append((names, binding.help))
     return found

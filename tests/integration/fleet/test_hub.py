@@ -15,7 +15,7 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.clusters.kubernetes.records import sampled_there
+from andon.clusters.kubernetes.records import pod_samples
 from andon.fleet.rules.digest import Digest, encoded
 from andon.fleet.rules.heartbeat import (
     HeartbeatHeader,
@@ -403,10 +403,10 @@ def test_runs_of_nodes_are_listed_and_searched_over_all(
     ended = ClusterJob(
         "default/x", "x", JobState.SUCCEEDED, "ada", 1.0, where="n24", started=1000.0
     )
-    assert sampled_there(fleet.hub.url, ended, row.id) == ((gpu,), [], None)
+    assert pod_samples(fleet.hub.url, ended, row.id) == ((gpu,), [], None)
     none = "no andon agent on n24 recorded it"
-    assert sampled_there(fleet.hub.url, ended, "kqzvmtr") == ((), [], none)
-    gone = sampled_there(fleet.hub.url, replace(ended, where="n99"), row.id)
+    assert pod_samples(fleet.hub.url, ended, "kqzvmtr") == ((), [], none)
+    gone = pod_samples(fleet.hub.url, replace(ended, where="n99"), row.id)
     assert gone == ((), [], "no andon agent on n99 reports to the hub")
     seen = fleet.hub.ask("/api/runs", Authorization=f"Bearer {reader}")
     assert (row.id in seen.body, "s3cret" in seen.body) == (True, False)

@@ -3,7 +3,7 @@
 import pytest
 
 from andon.errors import Gone, Invalid
-from andon.node.ssh.failures import failed_there, not_connected
+from andon.node.ssh.failures import far_failure, not_connected
 from andon.node.ssh.names import configured_hosts, hosts_of, listed_hosts
 from andon.node.ssh.script import script
 
@@ -87,7 +87,7 @@ def test_a_failure_is_said_in_our_words_and_in_those_of_ssh(
 
 def test_the_sentence_of_an_andon_there_keeps_its_kind() -> None:
     said = "Warning: x\nandon: there is no alert 'a'\nhint: alerts: none\n"
-    found = failed_there(5, said)
+    found = far_failure(5, said)
     assert isinstance(found, Gone)
     assert (found.reason, found.hint) == ("there is no alert 'a'", "alerts: none")
-    assert failed_there(1, "").reason == "andon there fails: it ended with exit code 1"
+    assert far_failure(1, "").reason == "andon there fails: it ended with exit code 1"

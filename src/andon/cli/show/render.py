@@ -186,14 +186,14 @@ def no_device(snapshot: Snapshot, mask: Mask = UNMASKED) -> str:
     if mask.left_out:
         hidden = f"{mask.source or 'its mask'} hides all {mask.left_out} GPUs of this node"
         return f"No GPU is visible to this process: {hidden}."
-    sentences = [none_there(snapshot)]
+    sentences = [no_devices(snapshot)]
     for fault in snapshot.faults:
         sentences += [_sentence(f"{fault.source}: {fault.reason}"), _sentence(_capital(fault.hint))]
     sentences.append(_sentence(_capital(mask.note or "")))
     return " ".join(filter(None, sentences))
 
 
-def none_there(snapshot: Snapshot) -> str:
+def no_devices(snapshot: Snapshot) -> str:
     """Returns that there is no GPU, or that GPUs which may be there cannot be read."""
     from andon.explain.conditions.node.drivers import has_none  # most nodes have one
 

@@ -10,7 +10,7 @@ from andon.alerts.rules.glance import lamps_now
 from andon.cli.show import cells
 from andon.cli.show.columns import label
 from andon.cli.show.entries import NamedDevice, is_masked, lit_entries, model_name
-from andon.cli.show.render import fault_lines, header, none_there, paragraph
+from andon.cli.show.render import fault_lines, header, no_devices, paragraph
 from andon.cli.show.text import Text, display_width, join, say
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.conditions.state.phrases import HEALTHY
@@ -137,7 +137,7 @@ def render_why(found: WhyAnswer, width: int, color: bool) -> str:
     """The whole screen, ending in a newline."""
     lines = [header(found.snapshot, width), Text()]
     if found.chosen is None:
-        lines += _nothing_there(found, width)
+        lines += _nothing_found(found, width)
     else:
         seen = lit_entries(found.snapshot, found.rulebook, found.lit)
         entry = next(e for e in seen if e.status.device.uuid == found.chosen)
@@ -150,8 +150,8 @@ def render_why(found: WhyAnswer, width: int, color: bool) -> str:
     return "".join(line.paint(color) + "\n" for line in lines)
 
 
-def _nothing_there(found: WhyAnswer, width: int) -> list[Text]:
-    lines = paragraph(none_there(found.snapshot), width, "bold", indent=0)
+def _nothing_found(found: WhyAnswer, width: int) -> list[Text]:
+    lines = paragraph(no_devices(found.snapshot), width, "bold", indent=0)
     for reason in found.absence:
         lines += [Text(), *paragraph(reason.sentence, width, indent=0)]
         lines += _labelled("what to do", [reason.advice], width)

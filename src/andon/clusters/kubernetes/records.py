@@ -74,7 +74,7 @@ def _keep(
     if path.exists():
         return
     make_private(path.parent)
-    devices, samples, why_none = sampled_there(hub, job, label)
+    devices, samples, why_none = pod_samples(hub, job, label)
     assert job.started is not None
     begin = RunBegin(
         job.started, label, job.name[:200], RunKind.JOB, job.where or "", job.user, 0, None, None,
@@ -107,7 +107,7 @@ def _printed(spec: JobSpec, ended: float, output: Callable[[], str]) -> Sequence
     return printed_lines(found, patterns, ended)
 
 
-def sampled_there(
+def pod_samples(
     hub: str, job: ClusterJob, label: str
 ) -> tuple[tuple[RunDevice, ...], list[RunSample], str | None]:
     """Returns the devices that the agent of its node recorded, what it read of them, and why there

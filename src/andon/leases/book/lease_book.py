@@ -72,7 +72,7 @@ class Book:
             places.prepare(self.path)
         self.unread: dict[Path, str] = {}  # other books that cannot be read, and why
         self._lends = make
-        self.paths = tuple(p for p in places.books(env) if self._is_there(p))
+        self.paths = tuple(p for p in places.books(env) if self._exists(p))
         self._seen: dict[Key, tuple[Stamp, Any]] = {}
         self._counted: dict[str, int] = {}  # the files of a part when it was last listed
         self._ignored: dict[tuple[str, str], tuple[IgnoredFiles, ...]] = {}
@@ -241,7 +241,7 @@ class Book:
 
     # Helpers.
 
-    def _is_there(self, path: Path) -> bool:
+    def _exists(self, path: Path) -> bool:
         """Whether a book can be read; the one for new leases reports errors itself."""
         if path == self.path:
             return os.path.lexists(path) and not places.is_unused(path)

@@ -117,7 +117,7 @@ class SshCall:
         if self.code is None:
             raise failures.lost_midway(said)
         if not self.body.strip():
-            raise failures.failed_there(self.code, said.decode(errors="replace"))
+            raise failures.far_failure(self.code, said.decode(errors="replace"))
         return self.body
 
     def end(self) -> None:

@@ -176,7 +176,7 @@ class SshHost(Server):
         code, said, out = (found.get(name) for name in ("code", "said", "out"))
         if isinstance(out, dict | list):
             return out
-        raise failures.failed_there(code if isinstance(code, int) else 1, str(said or ""))
+        raise failures.far_failure(code if isinstance(code, int) else 1, str(said or ""))
 
     def _greeted(self, line: bytes) -> None:
         """Takes the first line of an andon there: its version."""

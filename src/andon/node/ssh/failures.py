@@ -64,7 +64,7 @@ def only_smi() -> Unavailable:
     return Unavailable("only nvidia-smi there, which does not know it", hint=NO_ANDON)
 
 
-def failed_there(code: int, said: str) -> AndonError:
+def far_failure(code: int, said: str) -> AndonError:
     """The sentence of an andon that failed on the host, as an error of the same kind."""
     lines = [line.removeprefix("andon: ") for line in said.splitlines() if line.strip()]
     ours = [line for line in said.splitlines() if line.startswith("andon: ")]

@@ -15,7 +15,7 @@ from andon.cli.commands.jobs.common import wait_for_all
 from andon.cli.commands.jobs.desks import queue_desk
 from andon.cli.commands.jobs.from_file import file_batches
 from andon.cli.commands.jobs.submit import submit_all
-from andon.cli.commands.runs.baseline import compare_with, refuse_unknown
+from andon.cli.commands.runs.baseline import compare_with, refuse_missing
 from andon.cli.commands.runs.compare import show_group
 from andon.cli.json_text import as_json_text
 from andon.cli.options import JOB_FILES, chosen, duration, set_variable, shared, whole
@@ -86,7 +86,7 @@ def benchmark(url: str | None, **asked: Any) -> int:
     if choices.simulate is not None:
         set_variable("ANDON_SIMULATE", str(choices.simulate))
     if asked["baseline"] is not None:
-        refuse_unknown(asked["baseline"])  # before a load that nothing could be compared with
+        refuse_missing(asked["baseline"])  # before a load that nothing could be compared with
 
     loads = _loads(asked)
     if asked["model"] is None:

@@ -292,7 +292,7 @@ def _say(choices: Choices, accepted: "Sequence[Accepted]") -> None:
 
 def _refuse_words_after_a_file(command: tuple[str, ...]) -> None:
     """Refuses options after a job file: they would be part of a command called job.toml."""
-    if is_job_file(command[0]) and not _is_there(command[0]):
+    if is_job_file(command[0]) and not _can_start(command[0]):
         raise Invalid(
             f"{command[0]} is a job file, and nothing may follow it: {command[1]}",
             hint=f"options come before the file: andon submit --dry-run {sh(command[0])}",
@@ -301,7 +301,7 @@ def _refuse_words_after_a_file(command: tuple[str, ...]) -> None:
 
 def _say_missing(choices: Choices, command: tuple[str, ...]) -> None:
     """Prints a notice if the program is missing; an earlier job may still create it."""
-    if _is_there(command[0]):
+    if _can_start(command[0]):
         return
     from andon.work.preparing import CannotStart, find
 
@@ -312,7 +312,7 @@ def _say_missing(choices: Choices, command: tuple[str, ...]) -> None:
         notice(f"{missing.reason}{hint}; the job fails if that is still so at its start", choices)
 
 
-def _is_there(name: str) -> bool:
+def _can_start(name: str) -> bool:
     """Whether the program can be started now; avoids shutil, whose import takes longer."""
     folders = [""] if os.sep in name else os.get_exec_path()
     paths = [f"{folder}/{name}" if folder else name for folder in folders]

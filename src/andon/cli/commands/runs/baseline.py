@@ -112,7 +112,7 @@ def check(name: str, runs: tuple[str, ...], percent: float, as_json: bool) -> in
     return compare_with(name, runs, percent, as_json)
 
 
-def refuse_unknown(name: str) -> None:
+def refuse_missing(name: str) -> None:
     """Raises Gone if there is no such baseline."""
     with finding() as finder:
         _named(finder.index, name)
