@@ -89,9 +89,9 @@ class ClusterContract:
     def test_the_same_label_is_one_job(self, reopen: OpenCluster) -> None:
         cluster, submission = reopen(), self._submission("echo once")
         job = cluster.submit(submission)
-        assert cluster.submit(submission) == reopen().submit(submission) == job
+        assert cluster.submit(submission, True) == reopen().submit(submission, True) == job
         self._settled(cluster, job)
-        assert reopen().submit(submission) == job
+        assert reopen().submit(submission, again=True) == job
         assert len(self._with_label(cluster, submission.label)) == 1
 
     @pytest.mark.parametrize("seconds", KILL_AFTER_SECONDS)
@@ -107,7 +107,7 @@ class ClusterContract:
         time.sleep(seconds)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        job = reopen().submit(submission)
+        job = reopen().submit(submission, again=True)
         assert [one.id for one in self._with_label(reopen(), submission.label)] == [job]
 
     def test_a_job_waits_with_a_reason_while_there_is_no_gpu(self, reopen: OpenCluster) -> None:
@@ -116,12 +116,14 @@ class ClusterContract:
         waiting = self._submit(cluster, "echo at last")
         self._until(lambda: self._job(cluster, waiting).state is JobState.WAITING)
         assert self._job(cluster, waiting).started is None
-        reasons = cluster.reasons(waiting)
-        assert reasons
-        assert all(one.text for one in reasons)
+        found = cluster.job(waiting)
+        assert found.reason
+        assert found.short_of_gpus
+        held = [one.name for node in cluster.nodes() for one in node.holders]
+        assert sorted(held) == sorted(holders)
         cluster.cancel(holders)
         assert self._settled(cluster, waiting).state is JobState.SUCCEEDED
-        assert not list(cluster.reasons(waiting))
+        assert cluster.job(waiting).reason is None
 
     def test_more_gpus_than_any_node_has_are_refused_or_explained(
         self, reopen: OpenCluster
@@ -130,7 +132,7 @@ class ClusterContract:
         most = max(node.gpus for node in cluster.nodes())
         with suppress(AndonError):
             job = cluster.submit(self._submission("echo never", gpus=most + 1))
-            assert cluster.reasons(job)
+            assert cluster.job(job).reason
             cluster.cancel([job])
 
     def test_the_output_is_read_from_a_position(self, reopen: OpenCluster) -> None:
@@ -191,7 +193,7 @@ class ClusterContract:
         for ask in (
             lambda: cluster.cancel(["999999999", known]),
             lambda: cluster.log("999999999", None, 1000),
-            lambda: cluster.reasons("999999999"),
+            lambda: cluster.job("999999999"),
         ):
             with pytest.raises(Gone):
                 ask()
@@ -215,7 +217,7 @@ class ClusterContract:
                 cluster.submit(submission)
             return
         job = cluster.submit(submission)
-        assert cluster.submit(submission) == job
+        assert cluster.submit(submission, again=True) == job
         self._until(lambda: JobState.RUNNING in self._states(cluster, submission.label))
         found = self._with_label(cluster, submission.label)
         assert sorted(one.array_index or 0 for one in found) == [3, 4, 7]
@@ -248,9 +250,8 @@ class ClusterContract:
         job = self._submit(cluster, LONG)
         self._running(cluster, job)
         self._until(lambda: _allocated(cluster) == sum(one.allocated for one in before) + 1)
-        for node in cluster.nodes():
-            values = (node.utilization_percent, node.memory_percent)
-            assert None not in values or node.missing  # what is not known has a reason
+        held = [one for node in cluster.nodes() for one in node.holders if one.name == job]
+        assert [one.gpus for one in held] == [1]
         cluster.cancel([job])
         self._until(lambda: _allocated(cluster) == sum(one.allocated for one in before))
 
@@ -292,7 +293,7 @@ class ClusterContract:
             cluster.nodes,
             lambda: cluster.submit(self._submission("echo never")),
             lambda: cluster.cancel([job]),
-            lambda: cluster.reasons(job),
+            lambda: cluster.job(job),
         ):
             with pytest.raises(Unavailable) as caught:
                 ask()

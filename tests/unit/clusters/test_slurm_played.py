@@ -10,7 +10,6 @@ import pytest
 from andon.clusters.slurm import SlurmCluster
 from andon.clusters.slurm.rules.answers import PAST_FIELDS, SEPARATOR
 from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
-from andon.jobs.clusters.asking import NotSent
 from andon.jobs.clusters.kept import KeptAnswers
 from andon.jobs.clusters.run_notes import RunNote, write_note
 from andon.jobs.rules.cluster_task import task_of
