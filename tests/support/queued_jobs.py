@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
+from andon.web.jobs.folder import FolderJobs
+from andon.web.jobs.shown import ServerJobs
+
 from andon.jobs.folder import JobsFolder
 from andon.jobs.queue import Queue
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import JobSpec
-from andon.web.jobs.folder import FolderJobs
-from andon.web.jobs.shown import ServerJobs
 from andon.web.users.files import SharedFiles
 
 AT = 1_790_000_000.0

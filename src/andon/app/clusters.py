@@ -1,6 +1,7 @@
 """The clusters of the settings, opened by their kinds."""
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from functools import cache, partial
 
 from andon.errors import AndonError, Invalid
@@ -13,6 +14,10 @@ from andon.ports import Cluster
 from andon.registry import CLUSTERS, known_names, load
 from andon.settings.clusters import ClusterSettings, is_cluster_name
 from andon.settings.resolution import Settings
+
+
+OTHER_NAMES = {"kubernetes": "k8s", "kube": "k8s"}
+"""Of kinds of clusters, as people call them."""
 
 
 def open_cluster(settings: ClusterSettings) -> Cluster:
@@ -73,7 +78,10 @@ def cluster_named(settings: Settings, name: str) -> ClusterDesk:
     if name in CLUSTERS:  # it needs no table where it has no options
         return cluster_desk(ClusterSettings(name, name))
     shown = name if is_cluster_name(name) else ascii(name[:40])
-    raise Invalid(f"no cluster is named {shown}", hint=_how_to(settings))
+    known = [*CLUSTERS, *(one.name for one in settings.clusters)]
+    meant = OTHER_NAMES.get(name.lower()) or next(iter(get_close_matches(name, known, 1)), None)
+    hint = f"did you mean {meant}?" if meant else _how_to(settings)
+    raise Invalid(f"no cluster is named {shown}", hint=hint)
 
 
 def _how_to(settings: Settings) -> str:

@@ -79,9 +79,9 @@ def test_why_names_what_is_free_and_cancel_ends_it(person: Person) -> None:
     words = ("submit", "--on", "k8s", "--gpus", "8", "--image", "x", "--", "true")
     job = person.andon(*words).stdout.strip()
     said = person.andon("why", job).stdout
-    assert "no node has 8 free GPUs. g2 has 4; g1's 8 are requested, 3 of them 0 % busy" in said
-    assert "by team-a/notebook-7" in said
-    assert "ask its owner, or use --gpus 4" in said
+    assert "needs 8 GPUs on one node: g2 has 4 free, g1 0; 3 GPUs of g1 idle for 2 h" in said
+    assert "(team-a/notebook-7)" in said
+    assert "ask whose they are, or use --gpus 4" in said
     person.andon("cancel", job)
     assert "cancelled" in person.andon("jobs").stdout
 

@@ -8,6 +8,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from andon.web.jobs.folder import FolderJobs
+from andon.web.jobs.shown import ServerJobs
 from msgspec.structs import replace
 
 from andon.access.roles import ALL_SEEING, BLIND, Identity, Role, Sight
@@ -18,8 +20,6 @@ from andon.model.lease_list import LeaseList, WaitingRow
 from andon.web.answers.job_schemas import PageScope
 from andon.web.bindings.live_server import Prepared
 from andon.web.history_reader import HistoryReader
-from andon.web.jobs.folder import FolderJobs
-from andon.web.jobs.shown import ServerJobs
 from andon.web.live.job_watch import JobWatch
 from andon.web.runs.shown import FoundRuns, ServerRuns
 from andon.web.users.files import UserFiles

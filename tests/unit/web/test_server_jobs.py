@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from andon.web.jobs.folder import LOG_BYTES, FolderJobs
+from andon.web.jobs.shown import ServerJobs
 
 from andon.access.roles import ALL_SEEING
 from andon.jobs.folder import CLAIM, JobsFolder
@@ -13,8 +15,6 @@ from andon.model.job import facts
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import AttemptClaim
 from andon.model.job.spec import JobSpec
-from andon.web.jobs.folder import LOG_BYTES, FolderJobs
-from andon.web.jobs.shown import ServerJobs
 from tests.support.claims import claim_to_json
 
 SPEC = JobSpec(0, "x", ("true",), "/", DeviceRequest(), 1_790_000_000.0)

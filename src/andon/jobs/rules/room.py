@@ -3,8 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from msgspec import Struct
-
 from andon.model.job.cluster import ClusterJob, ClusterNode, GpuHolder
 from andon.model.job.desk import JobReason
 from andon.model.place import cpu_words
@@ -13,15 +11,6 @@ from andon.units import counted, human_seconds
 MOST_NODES, MOST_JOBS = 4, 3
 DEAD: Final = "dead"
 """The state of a node that does not come back."""
-
-
-class MustEnd(Struct, frozen=True):
-    """A running job whose time limit ends it."""
-
-    job: str
-    node: str
-    gpus: int
-    by: float
 
 
 def never_fits(nodes: Sequence[ClusterNode], gpus: int, model: str | None = None) -> str | None:
@@ -75,38 +64,37 @@ def short_words(
     left = len(usable) - MOST_NODES
     more = f" and {left} more nodes fewer" if left > 0 else ""
     first = first_room(gpus, usable)
-    until = "" if first is None else f"; {_names(first)} must end by {clock(first[-1].by)}"
+    until = "" if first is None else f"; {_names(first)} must end by {clock(_end(first[-1]))}"
     return f"{wanted} on one node: {free}{more}{until}"
 
 
-def first_room(gpus: int, nodes: Sequence[ClusterNode]) -> list[MustEnd] | None:
+def first_room(gpus: int, nodes: Sequence[ClusterNode]) -> list[GpuHolder] | None:
     """Returns the jobs after whose ends a node has so many GPUs, on the node where that is first;
     None if no time limits make it so."""
-    found = list[list[MustEnd]]()
+    found = list[list[GpuHolder]]()
     for node in nodes:
-        ends = [
-            MustEnd(one.name, node.name, one.gpus, one.until)
-            for one in node.holders
-            if one.until is not None and one.gpus
-        ]
-        freed, before = node.free, list[MustEnd]()
-        for one in sorted(ends, key=lambda one: one.by):
+        freed, before = node.free, list[GpuHolder]()
+        for one in sorted((one for one in node.holders if one.until), key=_end):
             if freed >= gpus:
                 break
             freed += one.gpus
             before.append(one)
         if freed >= gpus and before:
             found.append(before)
-    return min(found, key=lambda jobs: jobs[-1].by, default=None)
+    return min(found, key=lambda jobs: _end(jobs[-1]), default=None)
 
 
-def _names(jobs: Sequence[MustEnd]) -> str:
+def _end(holder: GpuHolder) -> float:
+    return holder.until or 0.0
+
+
+def _names(jobs: Sequence[GpuHolder]) -> str:
     if len(jobs) == 1:
-        return f"job {jobs[0].job}"
+        return f"job {jobs[0].name}"
     if len(jobs) > MOST_JOBS:
-        shown = ", ".join(one.job for one in jobs[:MOST_JOBS])
+        shown = ", ".join(one.name for one in jobs[:MOST_JOBS])
         return f"jobs {shown} and {len(jobs) - MOST_JOBS} more"
-    return f"jobs {', '.join(one.job for one in jobs[:-1])} and {jobs[-1].job}"
+    return f"jobs {', '.join(one.name for one in jobs[:-1])} and {jobs[-1].name}"
 
 
 # Who has a node's GPUs.
@@ -146,4 +134,4 @@ def holders_reason(nodes: Sequence[ClusterNode], now: float) -> JobReason | None
     ]
     more = f" and {left} more" if (left := len(holders) - len(words)) > 0 else ""
     given, total = (sum(getattr(n, name) for n in nodes) for name in ("allocated", "gpus"))
-    return JobReason(f"{given} of {counted(total, 'GPU')} are given out: {', '.join(words)}{more}")
+    return JobReason(f"{given} of {total} GPUs are given out: {', '.join(words)}{more}")
