@@ -385,12 +385,18 @@ class Cluster(Protocol):
     in common is done around it, in jobs.clusters.desk.
     """
 
-    title: str
-    """As sentences name it: Slurm."""
-    able: frozenset[Able]
-    """What it takes; the rest is refused before it is asked."""
-    instead: Mapping[Able, str]
-    """What to use in place of some that it does not take."""
+    @property
+    def title(self) -> str:
+        """As sentences name it: Slurm."""
+
+    @property
+    def able(self) -> frozenset[Able]:
+        """What it takes; the rest is refused before it is asked."""
+
+    @property
+    def instead(self) -> Mapping[Able, str]:
+        """What to use in place of some that it does not take."""
+
     shared_folder: str | None
     """A folder that this machine and all jobs see; None if they share no files."""
     notes: NoteFolder | None

@@ -12,6 +12,7 @@ from andon.errors import Gone, Unavailable
 from andon.explain.conditions.rulebook import Rulebook
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.series import Bucket
+from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.rules.views import JobListing
 from andon.leases.rules.capacity import Surroundings, capacities
 from andon.leases.rules.offer import Offer, offer_by
@@ -312,11 +313,12 @@ class FakeRuns:
         return Path(row.path)
 
 
-class FakeJobs:
+class FakeJobs(QueueDesk):
     """Given jobs."""
 
     def __init__(self, views: Sequence[JobView]) -> None:
+        super().__init__()
         self._views = views
 
-    def page(self) -> JobListing:
+    def listing(self, everyone: bool = False) -> JobListing:
         return JobListing.of(self._views)

@@ -118,7 +118,7 @@ class NodeContract:
             node.runs.resolve(NOTHING)
 
     def test_jobs_are_in_the_order_of_the_list(self, node: Node) -> None:
-        settled = [view.state.is_settled for view in node.jobs.page().views]
+        settled = [view.state.is_settled for view in node.jobs.listing().views]
         assert settled == sorted(settled)
 
     def test_it_may_be_closed_twice(self, node: Node) -> None:

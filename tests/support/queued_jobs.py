@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-from andon.web.jobs.folder import FolderJobs
-from andon.web.jobs.shown import ServerJobs
-
 from andon.jobs.folder import JobsFolder
 from andon.jobs.queue import Queue
+from andon.jobs.queue_desk import QueueDesk
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import JobSpec
+from andon.web.jobs.seen import ServerJobs
 from andon.web.users.files import SharedFiles
 
 AT = 1_790_000_000.0
@@ -20,7 +19,7 @@ def one_job(folder: Path, users: SharedFiles | None = None, name: str = "train")
     if not (folder / "1").exists():
         JobsFolder(folder).submit([JobSpec(0, name, ("true",), "/", DeviceRequest(), AT)])
     return ServerJobs(
-        FolderJobs(lambda: Queue(JobsFolder(folder)), "root", lambda: None),
+        QueueDesk(lambda: Queue(JobsFolder(folder)), "root", lambda _: None),
         lambda: None,
         lambda: "a server run by root accepts no jobs",
         lambda document: [],

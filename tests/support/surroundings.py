@@ -34,7 +34,7 @@ def mounted(monkeypatch: pytest.MonkeyPatch, mounts: str) -> None:
 
 def server_may_run(monkeypatch: pytest.MonkeyPatch, is_there: bool) -> None:
     """Whether there is a sign of a server of this machine."""
-    monkeypatch.setattr(usual_server, "listeners", lambda *_: frozenset({0} if is_there else ()))
+    monkeypatch.setattr(usual_server, "is_accepting", lambda _: is_there)
 
 
 def fresh_library(monkeypatch: pytest.MonkeyPatch) -> None:

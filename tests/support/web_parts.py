@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from andon.web.jobs.shown import ServerJobs
 
 from andon.access.gate import Rules
 from andon.alerts.watcher import Watcher
@@ -31,6 +30,7 @@ from andon.stores.memory import MemoryAlertStore
 from andon.web.answers.health import HealthPart
 from andon.web.app import build
 from andon.web.app_state import AppState
+from andon.web.jobs.seen import ServerJobs
 from andon.web.runs.shown import ServerRuns
 from andon.web.server_history import NoHistory, ServerHistory
 from andon.web.transport.audit import Audit

@@ -10,16 +10,19 @@ from andon.app.clusters import cluster_named
 from andon.errors import AndonError, Gone, Invalid, TimedOut, Unavailable
 from andon.failures.rules.backoff import doubled_seconds
 from andon.host.interpreter import module_environment, process_command
+from andon.jobs.clusters.desk import ClusterDesk
 from andon.jobs.desk import JobDesk
+from andon.jobs.file import begin_moment
 from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.rules.able import refuse
+from andon.jobs.rules.file_keys import read_options
 from andon.jobs.rules.polling import FRESH_SECONDS
 from andon.jobs.starting import start_dispatcher
-from andon.jobs.submitting import here_spec
+from andon.jobs.submitting import here_spec, new_submission
 from andon.leases.availability import unasked_simulation
 from andon.leases.rules.requests import Count, Names, RequestOptions, Size
 from andon.model.job import HERE
-from andon.model.job.desk import JobAct, new_submission
+from andon.model.job.desk import JobAct
 from andon.model.job.facts import JobState, JobView
 from andon.units import seconds_of
 from andon.work.functions.call import delete_call, new_call_folder, read_answer, write_call
@@ -108,24 +111,30 @@ def submit(
     name: str | None = None,
     seconds: float | str | None = None,
     options: Sequence[str] = (),
+    **job: Any,
 ) -> SubmittedJob:
     """Calls `function(*args, **kwargs)` in a job: `andon.submit(train, 0.1, on="slurm", gpus=1)`.
 
     `on` is a cluster, or `here` for the queue of this machine; without it the setting `jobs.on`
     decides. The job sees its GPUs alone and is recorded like any other; `job.result()` waits for it
     and returns what the function returned, or raises what it raised. `seconds` limits how long it
-    runs, `options` are in the cluster's own words. Functions of notebooks and of `__main__` need
-    `pip install 'andon[notebooks]'`.
+    runs, `options` are in the cluster's own words; others are the keys of a job file: `retries=2`,
+    `after=[first.label]`, `begin="22:30"`, `tags=["paper"]`. Functions of notebooks and of
+    `__main__` need `pip install 'andon[notebooks]'`.
     """
     settings = library.shared().settings
     name_of = on or settings.jobs_on or HERE
-    desk: JobDesk
+    desk: QueueDesk | ClusterDesk
     if name_of != HERE:
         desk = cluster_named(settings, name_of)
     elif settings.simulate:
         raise Unavailable(unasked_simulation().reason, hint="unset ANDON_SIMULATE")
     else:
         desk = QueueDesk(wake=start_dispatcher)
+    more = read_options(job)
+    waits = {key: more.pop(key) for key in ("after", "after_any") if key in more}
+    if "begin" in more:
+        more["begin_at"] = begin_moment(more.pop("begin"))
     folder = new_call_folder()
     write_call(folder, function, args, kwargs or {})
     try:
@@ -134,11 +143,11 @@ def submit(
             RequestOptions(gpus, memory, model=model).request(),
             name=name or str(getattr(function, "__name__", "call")),
             environment=module_environment(),
-            for_seconds=None if seconds is None else seconds_of(seconds),
+            **{"for_seconds": None if seconds is None else seconds_of(seconds), **more},
         )
-        job = new_submission(spec, options=tuple(options))
-        refuse(desk, [job])
-        label = desk.submit([job])[0].label
+        submission = new_submission(spec, options=tuple(options), **waits)
+        refuse(desk, [submission])
+        label = desk.submit([submission])[0].label
     except BaseException:
         delete_call(folder)
         raise

@@ -15,7 +15,6 @@ from andon.registry import CLUSTERS, known_names, load
 from andon.settings.clusters import ClusterSettings, is_cluster_name
 from andon.settings.resolution import Settings
 
-
 OTHER_NAMES = {"kubernetes": "k8s", "kube": "k8s"}
 """Of kinds of clusters, as people call them."""
 

@@ -4,7 +4,6 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -41,7 +40,9 @@ def name_in_fleet(text: str) -> str:
 
 
 def use_config(path: str) -> None:
-    set_variable("ANDON_CONFIG", str(Path(os.path.expanduser(path)).absolute()))  # noqa: PTH111
+    from andon.host.files import expanded
+
+    set_variable("ANDON_CONFIG", str(expanded(path).absolute()))
 
 
 def set_variable(name: str, value: str) -> None:

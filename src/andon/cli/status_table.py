@@ -12,7 +12,8 @@ from msgspec import Struct
 from andon.app.thresholds import rulebook
 from andon.cli.screen import LEAST_WIDTH
 from andon.cli.show.cells import WITHHELD
-from andon.cli.show.entries import NO_VERDICTS, only_visible
+from andon.cli.show.entries import NO_VERDICTS
+from andon.cli.show.entries import only_visible as seen
 from andon.cli.show.render import Mask, paragraph, render_status
 from andon.cli.show.text import UNKNOWN, WIDE, Text, say, without_commands
 from andon.cli.sources import exit_code, is_leasable, node_of, rulebook_of
@@ -79,7 +80,7 @@ def print_status(
         twice=wide and not as_csv, commands=wide or verbose or as_csv, meanwhile=_load
     )
     named = narrowed(snapshot, devices)
-    shown = _visible(named) if only_visible else named
+    shown = seen(named) if only_visible else named
     if as_csv:
         from andon.cli.show import csv_rows
 
@@ -93,10 +94,6 @@ def _load() -> None:
     """Import what the table needs while the driver is opened, which takes as long."""
     for module in SHOWN_WITH:
         import_module(module)
-
-
-def _visible(snapshot: Snapshot) -> Snapshot:
-    return only_visible(snapshot)
 
 
 def _show(

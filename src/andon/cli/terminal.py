@@ -4,9 +4,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, TextIO
-
-from msgspec import Struct, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from andon.cli.screen import in_color, is_terminal, size
 from andon.cli.show.text import Text, harmless, say, without_commands, without_unicode
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
 INTERRUPTED = 130  # the exit code after Ctrl-C
 
 
-class Choices(Struct):
+class Choices:
     """The options on the command line, before or after the command's name."""
 
     simulate: int | None = None
@@ -27,8 +25,6 @@ class Choices(Struct):
     color: str | None = None
     quiet: bool = False
     interval_seconds: float | None = None
-    overrides: dict[str, object] = field(default_factory=dict)
-    """Settings set by a command's own options."""
     url: str | None = None
     token_file: str | None = None
     node_name: str | None = None  # of a hub
@@ -43,6 +39,10 @@ class Choices(Struct):
     node: "Node | None" = None  # that these choices mean, once it was looked for
     resolved: "Resolved | None" = None  # the settings, where they are read once for many hosts
 
+    def __init__(self, **given: Any) -> None:
+        self.overrides: dict[str, object] = {}  # settings set by a command's own options
+        vars(self).update(given)
+
     def flags(self) -> dict[str, object]:
         """The settings that these options override."""
         names = ("simulate", "replay", "interval_seconds")
@@ -55,7 +55,7 @@ class Choices(Struct):
         return {"simulate": 0, **found} if "replay" in found else found
 
 
-class Terminal(Struct, frozen=True):
+class Terminal(NamedTuple):
     """Where a command's text goes."""
 
     width: int

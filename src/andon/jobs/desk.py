@@ -6,34 +6,30 @@ a desk cannot do is not in `able`, and refused before anything is sent.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from andon.errors import AndonError, Gone, Invalid, TimedOut
-from andon.failures.rules.backoff import doubled_seconds
-from andon.jobs.rules.naming import deleted_meanwhile
+from andon.errors import AndonError
+from andon.jobs.rules.views import JobListing
 from andon.model.job.desk import (
+    SEPARATOR,
     Able,
     Accepted,
     Found,
     JobAct,
+    JobOutcome,
     JobReason,
     JobWord,
     LogPart,
-    Outcome,
     Submission,
 )
-from andon.model.job.facts import JobState, JobView
+from andon.model.job.facts import JobView
 
 if TYPE_CHECKING:
     from andon.jobs.clusters.desk import ClusterDesk
     from andon.jobs.queue_desk import QueueDesk
-    from andon.jobs.rules.views import JobListing
 
-SEPARATOR = ":"
-"""Between the name of a cluster and the id of a job: lab:4711."""
-FIRST_POLL_SECONDS = 0.2
+POLL_SECONDS = 0.2
 
 
 class JobDesk(Protocol):
@@ -51,14 +47,6 @@ class JobDesk(Protocol):
     def able(self) -> frozenset[Able]: ...
 
     @property
-    def title(self) -> str:
-        """As sentences name it."""
-
-    @property
-    def instead(self) -> Mapping[Able, str]:
-        """What to use in place of what it cannot do."""
-
-    @property
     def poll_seconds(self) -> float:
         """How often it may be asked while someone waits."""
 
@@ -72,7 +60,7 @@ class JobDesk(Protocol):
     def find(self, words: Sequence[JobWord], act: JobAct | None = None) -> Found:
         """Returns the jobs that words mean; those that an act fits come before others."""
 
-    def act(self, act: JobAct, words: Sequence[JobWord]) -> Sequence[Outcome]:
+    def act(self, act: JobAct, words: Sequence[JobWord]) -> Sequence[JobOutcome]:
         """Does it to each; a failure on one does not keep the others."""
 
     def log(
@@ -89,9 +77,7 @@ class Desks:
     """Implements JobDesk: this machine's queue and the clusters. NAME:ID is a job of that cluster,
     and a word may be a group of jobs on clusters."""
 
-    name = title = ""
-    able, poll_seconds = frozenset(Able), FIRST_POLL_SECONDS
-    instead: Mapping[Able, str] = {}
+    name, able, poll_seconds = "", frozenset(Able), POLL_SECONDS
 
     def __init__(
         self,
@@ -106,8 +92,6 @@ class Desks:
         return self.queue.submit(jobs, dry)
 
     def listing(self, everyone: bool = False) -> JobListing:
-        from andon.jobs.rules.views import JobListing
-
         own, clusters = self.queue.listing(), self.clusters()
         if not clusters:
             return JobListing.of(own.views, own.paused)
@@ -127,7 +111,7 @@ class Desks:
             errors += found.errors
         return Found(list(views.values()), errors)
 
-    def act(self, act: JobAct, words: Sequence[JobWord]) -> list[Outcome]:
+    def act(self, act: JobAct, words: Sequence[JobWord]) -> list[JobOutcome]:
         return [one for desk, some in self.split(words) for one in desk.act(act, some)]
 
     def log(
@@ -152,50 +136,3 @@ class Desks:
                 desk = self.of(one)
                 found.setdefault(desk.name, (desk, []))[1].append(one)
         return list(found.values())
-
-
-def wait(
-    desk: JobDesk,
-    words: Sequence[JobWord],
-    until: float | None = None,
-    changed: Callable[[JobView], None] = lambda _: None,
-) -> Found:
-    """Waits until jobs have ended or are held; returns them as they are then, and what is wrong
-    with words that name none. A desk that does not answer meanwhile is waited for; `until` is of
-    the steady clock. A job that is deleted meanwhile is among what is wrong."""
-    found = desk.find(words)
-    ended, errors, polls = {one.label: one for one in found.views}, list(found.errors), 0
-    for view in found.views:
-        changed(view)
-    while left := [label for label, view in ended.items() if not _is_over(view)]:
-        if until is not None and time.monotonic() >= until:
-            several = "not all jobs have" if len(ended) > 1 else "the job has not"
-            raise TimedOut(f"{several} ended in time")
-        time.sleep(doubled_seconds(polls, FIRST_POLL_SECONDS, desk.poll_seconds))
-        polls += 1
-        try:
-            now = {one.label: one for one in desk.find(left).views}
-        except (Gone, Invalid):
-            raise
-        except AndonError:
-            continue  # it may come back
-        for label in left:
-            if label not in now:
-                del ended[label]
-                errors.append(deleted_meanwhile(label))
-            elif now[label].state is not ended[label].state:
-                changed(now[label])
-        ended |= now
-    return Found(list(ended.values()), errors)
-
-
-def _is_over(view: JobView) -> bool:
-    return view.state.is_settled or view.state is JobState.HELD
-
-
-def exit_code(view: JobView) -> int:
-    """Returns the job's own exit code, as a shell reports it; 1 if it has none and did not
-    succeed."""
-    if view.state is JobState.SUCCEEDED:
-        return 0
-    return view.exit_code or (1 if view.signal is None else 128 + view.signal)

@@ -19,11 +19,12 @@ from andon.host.interpreter import module_environment, process_command
 from andon.jobs.rules.file import jobs_in
 from andon.jobs.rules.file_keys import FileJob
 from andon.jobs.rules.file_lines import KeyPath, Lines, json_lines, toml_lines, without_comments
+from andon.jobs.rules.job_options import JOB_OPTIONS
 from andon.jobs.rules.model_file import is_model_file, model_jobs_in
 from andon.jobs.rules.naming import parse_array
-from andon.jobs.submitting import here_spec
+from andon.jobs.submitting import here_spec, new_submission
 from andon.model.execution import ContainerOptions
-from andon.model.job.desk import Submission, new_submission
+from andon.model.job.desk import Submission
 from andon.model.job.spec import JobSpec, without_own_secrets
 from andon.settings.moments import parse_moment
 from andon.work.containers.rules.options import options_to_json
@@ -121,39 +122,26 @@ def submissions_of(job: FileJob, base: Path, simulate: int | None = None) -> lis
             limit=limit,
             options=job.engine_options,
         )
-        for spec in _specs(job, base, simulate)
+        for spec in specs_of(job, base, simulate)
     ]
 
 
-def _specs(job: FileJob, base: Path, simulate: int | None) -> list[JobSpec]:
+def specs_of(job: FileJob, base: Path, simulate: int | None = None) -> list[JobSpec]:
     """Returns the job, or one for each combination."""
     place = base / expanded(job.folder)
     if not place.is_dir():
         raise Invalid(f"{place} is not a folder", hint="folder is relative to the job file")
+    fields = {row.name: getattr(job, row.name) for row in JOB_OPTIONS if row.of_spec}
+    if simulate is not None:
+        fields["simulate"] = simulate
     spec = here_spec(
         job.command,
         job.request,
-        name=job.name,
         folder=str(place.resolve()),
         environment={**without_own_secrets(os.environ), **job.environment},
-        simulate=job.simulate if simulate is None else simulate,
-        for_seconds=job.for_seconds,
-        bind=job.bind,
-        grace_seconds=job.grace_seconds,
-        timeout_seconds=job.timeout_seconds,
-        begin_at=_begin(job.begin),
-        retries=job.retries,
-        retry_lost=job.retry_lost,
-        retry_oom=job.retry_oom,
-        checkpoint=job.checkpoint,
-        notify=job.notify,
-        unique=job.unique,
-        tags=job.tags,
-        group=job.group or None,
-        params=job.params,
-        metrics=job.metrics,
-        stop_when=job.stop_when,
+        begin_at=begin_moment(job.begin),
         container=options_to_json(ContainerOptions(job.image)) if job.image else {},
+        **fields,
     )
     if job.each:
         made = [
@@ -182,7 +170,7 @@ def _trial(job: FileJob, spec: JobSpec) -> JobSpec:
     return replace(spec, argv=tuple(words), group=trial.group, environment=environment)
 
 
-def _begin(text: str) -> float | None:
+def begin_moment(text: str) -> float | None:
     try:
         return parse_moment(text, time.time(), offset(), future=True) if text else None
     except ValueError as wrong:

@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from andon.errors import AndonError, Gone, Unavailable
+from andon.errors import AndonError, Gone, Invalid, Unavailable
 from andon.jobs.folder import JobsFolder, open_jobs_folder
 from andon.jobs.queue import Queue, possible_here, refuse_too_many, same_as, submit
+from andon.jobs.starting import is_dispatched
 from andon.model.job import HERE
 from andon.model.job.desk import (
     Able,
     Accepted,
     Found,
     JobAct,
+    JobOutcome,
     JobReason,
     JobWord,
     LogPart,
-    Outcome,
     Submission,
 )
 from andon.model.job.spec import ArrayPlace, JobSpec
@@ -44,9 +45,7 @@ class QueueDesk:
     this process must not start one. `sample` and `labels` are asked for a request that not every
     machine can meet, `tell` gets a sentence about a name that several jobs have."""
 
-    name = title = HERE
-    able, poll_seconds = frozenset(Able) - FOR_CLUSTERS, POLL_SECONDS
-    instead: "Mapping[Able, str]" = {}  # noqa: RUF012 - never changed
+    name, able, poll_seconds = HERE, frozenset(Able) - FOR_CLUSTERS, POLL_SECONDS
 
     def __init__(
         self,
@@ -65,6 +64,9 @@ class QueueDesk:
         self._found: dict[tuple[JobWord, ...], Found] = {}
 
     # Submitting.
+
+    def refusal(self, able: Able, words: str) -> Invalid:
+        return Invalid(f"{words} is for jobs on a cluster", hint="add --on NAME")
 
     def submit(self, jobs: Sequence[Submission], dry: bool = False) -> list[Accepted]:
         names = {one.job.name for one in jobs[:-1]}
@@ -165,24 +167,23 @@ class QueueDesk:
 
     # Changing.
 
-    def act(self, act: JobAct, words: Sequence[JobWord]) -> list[Outcome]:
+    def act(self, act: JobAct, words: Sequence[JobWord]) -> list[JobOutcome]:
         from andon.jobs.acts import perform
-        from andon.jobs.starting import is_dispatched
 
-        out, done = list[Outcome](), list[int]()
+        out, done = list[JobOutcome](), list[int]()
         with self._lock:
             queue = self.fresh(again=True)
             numbers, errors = self._meant(words, act)
-            out += [Outcome("", error=one) for one in errors]
+            out += [JobOutcome("", error=one) for one in errors]
             for number in numbers:
                 label = queue.jobs[number].spec.label
                 try:
                     said = perform(act, number, queue.folder, queue.jobs, queue.statuses)
                 except AndonError as error:  # the others are changed all the same
-                    out.append(Outcome(label, error=error))
+                    out.append(JobOutcome(label, error=error))
                 else:
                     done.append(number)
-                    out.append(Outcome(label, said))
+                    out.append(JobOutcome(label, said))
             if act is JobAct.CANCEL:
                 queue.folder.settle(done)
             self._read = 0.0
@@ -192,7 +193,7 @@ class QueueDesk:
             out = [replace(one, note=NOT_DISPATCHED) for one in out]
         return out
 
-    def end_of(self, label: str, grace_seconds: float) -> Outcome:
+    def end_of(self, label: str, grace_seconds: float) -> JobOutcome:
         """Waits until a job that was asked to end has ended, as long as it has for that; the error
         says what is left of it."""
         from andon.jobs.acts import left_over, wait_for_end
@@ -207,15 +208,15 @@ class QueueDesk:
             holds = ", ".join(last.claim.labels) if last else "?"
             pids = ", ".join(map(str, left))
             why = AndonError(f"job {label}: pid {pids} still runs and holds GPU {holds}")
-            return Outcome(label, error=why)
+            return JobOutcome(label, error=why)
         if ended is None:
-            return Outcome(label, error=deleted_meanwhile(label))
+            return JobOutcome(label, error=deleted_meanwhile(label))
         if last is not None and last.end is None and last.locked:
             why = AndonError(f"job {label} has not ended yet: {STILL_ENDING}")
-            return Outcome(label, error=why)
-        return Outcome(label, "cancelled")
+            return JobOutcome(label, error=why)
+        return JobOutcome(label, "cancelled")
 
-    def move_before(self, job: str, other: str) -> Outcome:
+    def move_before(self, job: str, other: str) -> JobOutcome:
         """Moves a waiting job right before another one."""
         from andon.jobs.acts import move
 
@@ -224,7 +225,7 @@ class QueueDesk:
             queue = self.fresh()
             move(queue.folder, facts, queue.jobs, queue.statuses, target)
         self._changed(queue)
-        return Outcome(facts.spec.label, "moved")
+        return JobOutcome(facts.spec.label, "moved")
 
     def forget(self) -> None:
         """Read the folder again at the next request."""

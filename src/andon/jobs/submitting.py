@@ -15,6 +15,7 @@ from andon.host.machine_id import boot_id
 from andon.host.users import user_name
 from andon.jobs.git_commit import GitCommitLookup
 from andon.model.codec import Wrong
+from andon.model.job.desk import Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import (
     LARGEST_JOB_BYTES,
@@ -77,6 +78,11 @@ def here_spec(
 
     refuse_unreadable(spec)
     return spec if asked is None else replace(spec, git_commit=asked.answer())
+
+
+def new_submission(job: JobSpec, **more: Any) -> Submission:
+    """Returns a job to hand in, under a label of its own; `more` are fields of it."""
+    return Submission(f"a{os.urandom(6).hex()}", job, **more)
 
 
 def refuse_unreadable(spec: JobSpec) -> None:

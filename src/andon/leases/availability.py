@@ -1,6 +1,5 @@
 """Which devices are available now: one snapshot matched with one reading of the lease book."""
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,6 +41,7 @@ from andon.leases.rules.queue import (
 from andon.leases.rules.requests import checked
 from andon.leases.rules.usage import NO_USAGE, RecentUsage
 from andon.leases.rules.verdict import all_masked, need_of_any, verdicts, verdicts_for
+from andon.model import wire
 from andon.model.device import Process, Snapshot
 from andon.model.job.device_request import DeviceRequest
 from andon.model.lease import BookEntry, Claim, Cordon, Kin, Lease, Need, Ticket
@@ -72,11 +72,11 @@ class TurnMemory:
         try:
             if not is_own(folder):
                 return {}
-            found = json.loads(read_regular(folder / NAME, LARGEST_BYTES))
+            found = wire.loads(read_regular(folder / NAME, LARGEST_BYTES), wire.NOTE)
             if found["boot"] != here().boot:
                 return {}
             times = {int(uid): float(since) for uid, since in found["users"].items()}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except (OSError, Invalid, ValueError, KeyError, TypeError, AttributeError):
             return {}
         now = boot_seconds()
         return {uid: since for uid, since in times.items() if 0 <= now - since <= MEMORY_SECONDS}
@@ -85,7 +85,7 @@ class TurnMemory:
         from andon.host.state.node_folder import open_node_folder  # where someone is in front
 
         kept = dict(sorted(users.items(), key=lambda item: item[1])[:MOST_USERS])
-        content = json.dumps({"boot": here().boot, "users": kept})
+        content = wire.dumps({"boot": here().boot, "users": kept})
         with suppress(OSError, AndonError):
             folder = self._folder or open_node_folder()
             draft = folder / f".{NAME}.{os.getpid()}"

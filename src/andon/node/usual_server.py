@@ -1,15 +1,13 @@
 """Where commands look for this machine's server: the usual port, or that of ANDON_PORT."""
 
 import os
-from pathlib import Path
 
 from andon.errors import Invalid
-from andon.host.port_listeners import listeners
+from andon.host.port_listeners import is_accepting
 from andon.host.state.user_folder import SERVER_FILE, node_path
 from andon.settings.table import PORT_VARIABLE, USUAL_PORT
 
 _HIGHEST_PORT = 65535
-_HOST = "127.0.0.1"
 
 
 def usual_port() -> int:
@@ -22,11 +20,11 @@ def usual_port() -> int:
 
 
 def usual_url() -> str:
-    return f"http://{_HOST}:{usual_port()}"
+    return f"http://127.0.0.1:{usual_port()}"
 
 
-def may_be_running(root: Path = Path("/"), port: int | None = None) -> bool:
+def may_be_running(port: int | None = None) -> bool:
     """Whether a server may be running: this user's wrote its address, or someone listens on the
     usual port. If not, no request is made, and nothing is imported for one."""
     written = os.access(node_path() / SERVER_FILE, os.F_OK)  # False where this user may not look
-    return written or bool(listeners(_HOST, usual_port() if port is None else port, root))
+    return written or is_accepting(usual_port() if port is None else port)

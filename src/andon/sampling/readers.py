@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -486,9 +485,9 @@ def command_name(backend: str) -> str:
 
 
 def _ending(code: int | None) -> str:
-    if code is not None and code < 0:
-        try:
-            return f"killed by {signal.Signals(-code).name}"
-        except ValueError:  # a real-time signal
-            return f"killed by signal {-code}"
-    return f"exit code {code}"
+    if code is None or code >= 0:
+        return f"exit code {code}"
+    from signal import Signals
+
+    names = {one.value: one.name for one in Signals}  # real-time signals have none
+    return f"killed by {names.get(-code, f'signal {-code}')}"

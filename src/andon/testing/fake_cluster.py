@@ -31,7 +31,7 @@ from andon.settings.clusters import ClusterSettings
 STATE, LOCK = "state.json", "lock"
 QUEUE = "main"
 SHORT = "no node can take it now"
-LOG_IT = "let the program log its figures: andon.run().log(loss=…)"
+LOG_IT = "no andon runs inside its jobs: let the program log its figures: andon.run().log(loss=…)"
 
 
 class PlayedNode(Struct):

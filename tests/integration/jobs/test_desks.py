@@ -221,7 +221,6 @@ def test_output_is_followed_until_the_end(desk: Desk) -> None:
     assert (done.code, done.out) == (0, "up\ndone\n")
 
 
-@waits_for("one desk")
 def test_what_is_run_ends_with_its_job_although_there_is_no_output(desk: Desk) -> None:
     if desk.lab is None:
         pytest.skip("its output cannot be taken away")

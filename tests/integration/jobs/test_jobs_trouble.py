@@ -247,8 +247,10 @@ def test_a_job_that_is_deleted_while_it_is_waited_for_has_not_succeeded(
     from andon.jobs.starting import is_dispatched
 
     with cleaned(settle(monkeypatch, tmp_path)) as folder:
-        folder.pause()
-        folder.submit([here_spec(("true",), DeviceRequest(), simulate=1, git=False)])
+        later = time.time() + 9999
+        folder.submit(
+            [here_spec(("true",), DeviceRequest(), simulate=1, git=False, begin_at=later)]
+        )
         waiting = subprocess.Popen(
             [sys.executable, "-m", "andon", "jobs", "wait", "1"], stderr=subprocess.PIPE, text=True
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from andon.cli.commands.jobs.sweep import expected_words
+from andon.cli.commands.jobs.submitted import expected_words
 from andon.cli.terminal import Choices
 from andon.jobs.queue import Queue
 from andon.model.job.facts import JobState

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from andon.cli.commands.jobs.clusters import refuse_unasked
 
+from andon.cli.commands.jobs.desks import refuse_unasked
 from andon.cli.main import run
 from andon.cli.terminal import Choices
 from andon.settings.resolution import describe

@@ -5,12 +5,11 @@ import io
 import json
 from contextlib import redirect_stdout
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from andon.cli.commands.jobs import from_file, submit
+from andon.cli.commands.jobs.submitted import show_accepted
 from andon.cli.json_text import as_json_text
 from andon.cli.main import run
 from andon.cli.show import csv_rows
@@ -19,8 +18,12 @@ from andon.cli.show.process_rows import uses, uses_to_csv
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import AndonError, Unavailable
 from andon.history.rules.intervals import UsageInterval
+from andon.jobs.submitting import new_submission
 from andon.model import wire
 from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot, State
+from andon.model.job.desk import Accepted
+from andon.model.job.device_request import DeviceRequest
+from andon.model.job.spec import JobSpec
 from tests.support.proving import TOKEN, proving
 from tests.support.rows import rows
 
@@ -139,8 +142,9 @@ class Screen(io.StringIO):
 def test_the_name_in_a_job_file_forges_no_line() -> None:
     name = f"train\x1b[31m{HOSTILE}\r\njob 2: forged"
     with redirect_stdout(Screen()) as screen:
-        from_file._say(Choices(), ["1"], [name])
-        submit._say(Choices(), "1", [cast("Any", SimpleNamespace(name=name, simulate=1))])
+        job = JobSpec(0, name, ("true",), "/", DeviceRequest(), 0.0, simulate=1)
+        for label in ("1", "lab:1"):
+            show_accepted(Choices(), [Accepted(new_submission(job), label)])
     shown = screen.getvalue()
     assert "\x1b" not in shown
     assert len(shown.splitlines()) == 2

@@ -41,7 +41,7 @@ def test_the_folder_of_a_user_who_does_not_exist_is_one_line(tmp_path: Path) -> 
         server._given(NO_ONE)
     [job] = jobs_in({"command": ["true"], "folder": NO_ONE}, "job.toml", {})
     with pytest.raises(Invalid, match="is not a folder"):
-        specs_of(job, tmp_path, {}, dict)
+        specs_of(job, tmp_path)
 
 
 def test_a_damaged_cache_of_models_is_one_line(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ BEGUN = re.compile(rf"(?:^|[\s:;(`]){NAMES} [^;,]*$")
 QUOTED = re.compile(r"(?:sh|shell_line|shlex\.\w+)\(")
 
 NUMBERS = {
-    "cli/commands/jobs/submit.py": {"number"}, "cli/commands/watch/serve.py": {"port", "there"},
+    "cli/commands/watch/serve.py": {"port", "there"},
     "doctor/rules/books.py": {"_SET_UP", "most.uid", "quoted"},
     "doctor/rules/driver.py": {
         "awake[0].pci", "name", "vendor.drivers[0]", "vendor.log_search",
@@ -74,7 +74,7 @@ OTHERWISE = {
     "cli/commands/setup/slurm.py": {"_DOES[kind]"}, "clusters/kubernetes/records.py": {"node"},
     "clusters/kubernetes/rules/failures.py": {"kind", "scope", "verb", "words"},
     "clusters/kubernetes/transport.py": {"exc.strerror or exc"},
-    "host/state/user_folder.py": {"user_name(_uid())"}, "jobs/clusters/submitting.py": {"prefix"},
+    "host/state/user_folder.py": {"user_name(_uid())"}, "jobs/clusters/desk.py": {"prefix"},
     "node/ssh/calls.py": {"exc.strerror"}, "node/ssh/failures.py": {"named"},
     "web/fleet/reported.py": {"self.name"},
     "work/map/pool.py": {"place.label"},

@@ -7,17 +7,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from andon.jobs.clusters.submitting import submit_there
 from msgspec.structs import replace
 
 from andon.cli.commands.jobs.following import say_why_it_waits
 from andon.cli.terminal import Choices
 from andon.errors import Gone, Invalid, Unavailable
 from andon.failures.retrying import Clocks
-from andon.jobs.clusters import asking, notes, pages
-from andon.jobs.clusters.asking import NotSent, OpenCluster
+from andon.jobs.clusters import answers, asking, notes
+from andon.jobs.clusters.asking import NotSent
+from andon.jobs.clusters.desk import ClusterDesk, list_together, listing_of
 from andon.jobs.clusters.poller import ClusterPoller
 from andon.jobs.folder import CLUSTER_PAGES, SUBMISSIONS, jobs_path, open_jobs_folder
+from andon.jobs.rules.cluster_views import ClusterPage
 from andon.model.job.cluster import ClusterJob
 from andon.model.job.desk import Submission
 from andon.model.job.device_request import DeviceRequest
@@ -40,8 +41,14 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     return FakeCluster.make(tmp_path / "lab", PlayedNode("n1", 1), now=time.time())
 
 
-def opened(fake: FakeCluster, name: str = "lab", seconds: float = 30.0) -> OpenCluster:
-    return OpenCluster(name, seconds, lambda: fake)
+def opened(fake: FakeCluster, name: str = "lab", seconds: float = 30.0) -> ClusterDesk:
+    return ClusterDesk(name, seconds, lambda: fake)
+
+
+def asked(desk: ClusterDesk) -> ClusterPage:
+    """Returns what is known of its jobs after they were listed."""
+    desk.listing()
+    return answers.kept_page(desk.name)
 
 
 def submission(script: str = "sleep 10", label: str = "a1", gpus: int = 1) -> Submission:
@@ -53,6 +60,8 @@ def submission(script: str = "sleep 10", label: str = "a1", gpus: int = 1) -> Su
 
 class Hanging(FakeCluster):
     """Breaks its promise: it answers when the test lets it."""
+
+    identity = ""
 
     def __init__(self) -> None:
         self.asked, self.go = threading.Event(), threading.Event()
@@ -73,9 +82,10 @@ def hanging() -> Iterator[Hanging]:
 @pytest.mark.slow
 def test_a_cluster_that_hangs_delays_no_other(fake: FakeCluster, hanging: Hanging) -> None:
     fake.submit(submission())
-    slow, quick = pages.pages_now([opened(hanging, "slow", 1.0), opened(fake, "lab", 1.0)])
+    found = list_together([opened(hanging, "slow", 1.0), opened(fake, "lab", 1.0)])
+    slow, quick = found.clusters
     assert (slow.name, slow.trouble, slow.at) == ("slow", "no answer within 1 s", None)
-    assert [job.state for job in quick.jobs] == [JobState.RUNNING]
+    assert [job.state for job in found.views] == [JobState.RUNNING]
     assert quick.trouble is None
 
 
@@ -93,14 +103,14 @@ def test_an_answer_is_used_by_whoever_asks_next(
     fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake.submit(submission())
-    (first,) = pages.pages_now([opened(fake)])
+    first = asked(opened(fake))
     fake.break_(away="connection refused")
-    assert pages.pages_now([opened(fake)]) == [first]  # it was not asked
-    pages.forget_answer("lab")
-    (away,) = pages.pages_now([opened(fake)])
+    assert asked(opened(fake)) == first  # it was not asked
+    answers.forget_answer("lab")
+    away = asked(opened(fake))
     assert (away.jobs, away.at, away.trouble) == (first.jobs, first.at, "connection refused")
-    assert pages.pages_now([opened(fake)]) == [away]
-    (line,) = pages.listed([away], away.tried).notes
+    assert asked(opened(fake)) == away
+    (line,) = listing_of([away], away.tried).notes
     assert line.startswith("lab: no answer for")
     assert "(connection refused); its jobs are as of " in line
 
@@ -111,15 +121,17 @@ def test_a_job_with_impossible_values_hides_no_other(fake: FakeCluster) -> None:
     bad = [replace(good, id="a b"), replace(good, name="\ud800"), replace(good, exit_code=2**99)]
 
     class Odd(FakeCluster):
+        identity = ""
+
         def __init__(self) -> None: ...
 
         def jobs(self, since: float, everyone: bool = False) -> list[ClusterJob]:
             return [bad[0], good, *bad[1:]]
 
-    (page,) = pages.pages_now([opened(Odd())])
+    page = asked(opened(Odd()))
     assert page.jobs == (good,)
-    assert pages.kept_page("lab") == page
-    (line,) = pages.listed([page], time.time()).notes
+    assert answers.kept_page("lab") == page
+    (line,) = listing_of([page]).notes
     assert line.startswith("lab: not all its jobs are shown, because id is 'a b'")
 
 
@@ -128,10 +140,10 @@ def test_a_damaged_file_is_not_used(fake: FakeCluster, text: str) -> None:
     folder = jobs_path() / CLUSTER_PAGES
     folder.mkdir()
     (folder / "lab.json").write_text(text)
-    assert pages.kept_page("lab").at is None
-    (found,) = pages.pages_now([opened(fake)])
+    assert answers.kept_page("lab").at is None
+    found = asked(opened(fake))
     assert found.at is not None
-    assert pages.kept_page("lab") == found
+    assert answers.kept_page("lab") == found
 
 
 def test_a_note_that_cannot_be_written_is_no_submission(
@@ -142,7 +154,7 @@ def test_a_note_that_cannot_be_written_is_no_submission(
 
     monkeypatch.setattr(notes, "write_whole", full)
     with pytest.raises(NotSent) as refused:
-        submit_there(opened(fake), submission())
+        opened(fake).submit([submission()])
     assert "not known" not in refused.value.reason
     assert fake.jobs(0.0) == []
 
@@ -169,8 +181,7 @@ def test_what_is_refused_leaves_no_note_and_what_is_not_answered_does(fake: Fake
     fake.break_()
     (note,) = notes.recent_notes(0.0)
     assert note.id is None
-    (page,) = pages.pages_now([opened(fake)])
-    (view,) = pages.listed([page], time.time()).views
+    (view,) = opened(fake).listing().views
     assert (view.state, view.reason) == (JobState.LOST, "it did not reach lab: submit it again")
 
 
@@ -186,18 +197,18 @@ def test_a_poller_keeps_what_it_knew_while_the_cluster_is_away(fake: FakeCluster
     now = [1000.0]
     poller = ClusterPoller(opened(fake), clocks=Clocks(lambda: now[0], lambda: AT + now[0]))
     fake.submit(submission())
-    poller.ask()
+    poller.poll()
     good = poller.page()
     assert ([job.name for job in good.jobs], good.trouble) == (["train"], None)
     fake.break_(away="connection refused")
     now[0] += 10
-    poller.ask()
+    poller.poll()
     assert poller.page().trouble == "connection refused"
     assert (poller.page().jobs, poller.page().at) == (good.jobs, good.at)
     fake.break_()
-    poller.ask()
+    poller.poll()
     assert poller.page().trouble is None
-    assert pages.kept_page("lab") == poller.page()
+    assert answers.kept_page("lab") == poller.page()
 
 
 def test_a_poller_that_hangs_says_since_when_and_never_waits(
@@ -222,40 +233,41 @@ def test_root_asks_for_everyone_and_keeps_that_to_itself(fake: FakeCluster) -> N
     other = FakeCluster(ClusterSettings("lab", "fake", 10.0, options))
     assert other.jobs(0.0) == []
     poller = ClusterPoller(opened(other), everyone=True)
-    poller.ask()
+    poller.poll()
     assert len(poller.page().jobs) == 1
-    (page,) = pages.pages_now([opened(other)], everyone=True)
-    assert len(page.jobs) == 1
-    assert pages.kept_page("lab").at is None
+    assert len(opened(other).listing(everyone=True).views) == 1
+    assert answers.kept_page("lab").at is None
 
 
 def test_a_submission_that_was_not_sent_leaves_nothing(fake: FakeCluster) -> None:
     class Away(FakeCluster):
+        identity = ""
+
         def __init__(self) -> None: ...
 
         def submit(self, submission: Submission) -> str:
             raise NotSent("its controller does not answer")
 
-    there = OpenCluster("lab", 5.0, Away)
+    there = ClusterDesk("lab", 5.0, Away)
     with pytest.raises(NotSent) as caught:
-        submit_there(there, submission())
+        there.submit([submission()])
     assert caught.value.reason == "lab: its controller does not answer"
     assert notes.recent_notes(0.0) == []
-    assert not pages.was_used("lab")
+    assert not answers.was_used("lab")
     assert not (jobs_path() / CLUSTER_PAGES).exists()
     fake.break_(away="connection refused")
     with pytest.raises(Unavailable, match="whether it took the job is not known"):
-        submit_there(opened(fake), submission())
+        opened(fake).submit([submission()])
     with pytest.raises(NotSent):
-        submit_there(there, submission())
+        there.submit([submission()])
     assert notes.recent_notes(0.0) != []  # what was sent before it may have been taken
-    assert pages.was_used("lab")
+    assert answers.was_used("lab")
 
 
 def test_a_cluster_that_has_answered_was_used(fake: FakeCluster) -> None:
-    assert not pages.was_used("lab")
-    pages.pages_now([opened(fake)])
-    assert pages.was_used("lab")
+    assert not answers.was_used("lab")
+    opened(fake).listing()
+    assert answers.was_used("lab")
 
 
 class Looks(threading.Event):

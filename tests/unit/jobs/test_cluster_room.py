@@ -1,4 +1,4 @@
-"""What a job that waits for GPUs on a cluster lacks, who has them, and which jobs must end for it."""
+"""What a job that waits for GPUs on a cluster lacks, who has them, and who must end for it."""
 
 import pytest
 from msgspec.structs import replace

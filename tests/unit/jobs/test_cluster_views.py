@@ -1,11 +1,12 @@
 """Jobs of clusters as they are shown, and when clusters are asked."""
 
 import pytest
+from msgspec.structs import replace
 
 from andon.jobs.rules.cluster_views import (
     ClusterPage,
     cluster_views,
-    of_id,
+    is_of_id,
     page_line,
 )
 from andon.jobs.rules.polling import is_fresh, wait_seconds
@@ -69,7 +70,30 @@ def test_a_job_is_known_by_its_label_its_id_or_its_array() -> None:
     notes = [note(None), note("4711", "a2"), note("9", "a3")]
     assert [view.label for view in cluster_views(page, notes)] == ["lab:4711", "lab:9_1"]
     assert cluster_views(ClusterPage("other").answered([], None, AT + 1), notes) == []
-    assert of_id(page.jobs, "9") == of_id(page.jobs, "9_1") == [element]
+    job, view = cluster_views(page, notes)
+    assert [is_of_id(view, one) for one in ("9", "9_1", "9_2", "4711")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert is_of_id(job, "4711")
+
+
+def test_an_end_that_was_known_stays_as_it_was() -> None:
+    """Also where the cluster has forgotten the job, or tells less of it."""
+    known = replace(note("4711"), ends=(JOB,))
+    less = replace(JOB, where="n1", gpus=1)
+    for jobs in ([], [less]):
+        (view,) = cluster_views(ClusterPage("lab").answered(jobs, None, AT + 90), [known])
+        assert (view.state, view.where, view.gpus) == (JobState.FAILED, "n1 GPU 0, 1", "2")
+    (view,) = cluster_views(ClusterPage("lab").failed("no address", AT + 90), [known])
+    assert view.exit_code == 3
+    asked = replace(note("4711"), ends=(replace(JOB, state=JobState.CANCELLED, ended=None),))
+    (view,) = cluster_views(ClusterPage("lab").answered([JOB], None, AT + 90), [asked])
+    assert view.state is JobState.FAILED, "it had ended before it was cancelled"
+    (view,) = cluster_views(ClusterPage("lab").answered([], None, AT + 90), [asked])
+    assert view.state is JobState.CANCELLED
 
 
 def test_a_cluster_that_is_away_keeps_its_jobs_and_has_a_line() -> None:

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from andon.jobs.file import JobQueue, queue_all, read_job_file, specs_of
+from andon.jobs.file import read_job_file, specs_of, submissions_of
 from andon.jobs.folder import open_jobs_folder
 from andon.jobs.git_commit import GitCommitLookup
-from andon.jobs.queue import Queue, same_as
+from andon.jobs.queue import Queue
+from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.rules.file import jobs_in
 from andon.model.execution import ContainerOptions
 from andon.model.job.facts import JobNote
@@ -43,24 +44,25 @@ after = "prepare"
 
 @pytest.mark.process  # git
 def test_a_unique_job_of_a_file_is_queued_once(tmp_path: Path) -> None:
-    folder = open_jobs_folder()
-    queue = JobQueue(lambda: Queue().jobs, folder.submit, same_as)
+    folder, desk = open_jobs_folder(), QueueDesk()
+    folder.pause()
     made = []
     for name, text in UNIQUE.items():
         path = tmp_path / name
         path.write_text(text)
-        made.append(queue_all(read_job_file(str(path)), tmp_path, queue))
+        jobs = read_job_file(str(path))
+        made.append(desk.submit([one for job in jobs for one in submissions_of(job, tmp_path)]))
     assert [[one.is_new for one in jobs] for jobs in made] == [[True, True], [False, True]]
-    assert [one.spec.number for jobs in made for one in jobs] == [1, 2, 1, 3]
-    assert made[1][1].spec.after == (1,), "the one that was there already"
+    assert [one.label for some in made for one in some] == ["1", "2", "1", "3"]
+    assert Queue().jobs[3].spec.after == (1,), "the one that was there already"
     folder.note(1, "cancelled", JobNote(1, 1.0))
-    assert queue_all(read_job_file(str(path)), tmp_path, queue)[0].is_new, "it has ended"
+    assert desk.submit(submissions_of(jobs[0], tmp_path))[0].is_new, "it has ended"
 
 
 @pytest.mark.process  # git
 def test_an_image_of_a_file_is_the_container_of_its_job(tmp_path: Path) -> None:
     jobs = jobs_in({"command": "x", "image": "trainer:1"}, "f", {})
-    (spec,) = specs_of(jobs[0], tmp_path, {}, dict)
+    (spec,) = specs_of(jobs[0], tmp_path)
     assert options_from_json(spec.container) == ContainerOptions("trainer:1")
 
 

@@ -10,15 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.cli.commands.jobs.submit import is_job_file, submit
+from andon.cli.commands.jobs.submit import CLICK_TYPES, is_job_file, submit
 from andon.cli.commands.share import container_options
 from andon.cli.main import cli
 from andon.errors import Invalid, Unavailable
 from andon.jobs.file import read_job_file, specs_of
 from andon.jobs.queue import Queue
 from andon.jobs.rules.file import jobs_in
-from andon.jobs.rules.file_keys import KEYS, REQUEST_KEYS, FileJob
+from andon.jobs.rules.file_keys import KEYS, READERS, REQUEST_KEYS, FileJob, read_options
 from andon.jobs.rules.file_lines import json_lines, shown_path, toml_lines
+from andon.jobs.rules.job_options import JOB_OPTIONS
 from andon.leases.rules import requests
 from andon.leases.rules.requests import RequestOptions
 from andon.model.job.spec import Checkpoint, NotifyWhen
@@ -83,7 +84,8 @@ def test_every_key_of_a_job_is_read(tmp_path: Path) -> None:
     assert job.notify is NotifyWhen.FAIL
     assert job.environment == {"SEED": "7"}
     plain = FileJob()
-    left = {name for name, _, _ in KEYS.values() if getattr(job, name) == getattr(plain, name)}
+    names = [row.name for row in KEYS.values()]
+    left = {name for name in names if getattr(job, name) == getattr(plain, name)}
     sweeps = {"parameters", "zip", "sample", "sample_seed", "server", "loads"}  # not of an array
     others = {"after_any", "engine_options", "image", "on"}
     assert left == others | sweeps, "the file uses every other key"
@@ -355,7 +357,7 @@ def test_a_server_under_test_is_a_job_for_each_combination(tmp_path: Path) -> No
     (job,) = jobs_in(server_file(), "job.toml", {})
     assert job.server is not None
     assert [load["rate"] for load in job.loads] == [1, 2]
-    specs = specs_of(job, tmp_path, {}, dict)
+    specs = specs_of(job, tmp_path)
     assert [spec.request.least for spec in specs] == [1, 2]
     assert [spec.group for spec in specs] == ["s", "s"]
     trial = json.loads(specs[1].argv[-1])
@@ -381,3 +383,17 @@ def test_mistakes_in_a_server_under_test_are_named(more: dict[str, object], word
     with pytest.raises(Invalid) as raised:
         jobs_in(server_file(**more), "job.toml", {})
     assert words in f"{raised.value.reason} {' '.join(raised.value.mistakes)}"
+
+
+def test_python_gives_the_keys_of_a_job_file() -> None:
+    found = read_options({"retries": 2, "after": ("12",), "begin": "22:30", "for": "2h"})
+    assert found == {"retries": 2, "after": ("12",), "begin": "22:30", "for_seconds": 7200.0}
+    for wrong in ({"retrys": 2}, {"command": "x"}, {"on": "lab"}, {"retries": -1}, {"begin": 5}):
+        with pytest.raises(Invalid, match=next(iter(wrong))):
+            read_options(wrong)
+
+
+def test_every_kind_of_option_is_read_everywhere() -> None:
+    kinds = {row.kind for row in JOB_OPTIONS}
+    assert kinds == READERS.keys()
+    assert {row.kind for row in JOB_OPTIONS if row.help} >= CLICK_TYPES.keys()

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from andon.cli.commands.jobs import logs
+from andon.cli.commands.jobs.following import JobOutput, follow
 from andon.cli.terminal import Choices
+from andon.jobs import queue_desk
 from andon.jobs.folder import CANCELLED, CLAIM, JobsFolder
 from andon.jobs.queue import Queue
+from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.starting import lock_dispatcher
 from andon.model.job import facts
 from andon.model.job.device_request import DeviceRequest
@@ -39,9 +41,9 @@ def queue(tmp_path: Path) -> Queue:
 def test_a_job_that_is_deleted_while_it_is_followed(
     queue: Queue, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    output = logs._Output(queue, 1, None)
+    output = JobOutput(QueueDesk(lambda: queue), "1")
     queue.folder.remove(1)
-    output.follow(Choices())
+    follow(Choices(), output)
     assert capsys.readouterr().out == ""
 
 
@@ -53,7 +55,9 @@ class Screen(StringIO):
 
 
 @pytest.mark.parametrize("live", [True, False])
-def test_who_follows_a_job_that_waits_reads_why_until_it_starts(tmp_path: Path, live: bool) -> None:
+def test_who_follows_a_job_that_waits_reads_why_until_it_starts(
+    tmp_path: Path, live: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On a terminal in one place, elsewhere a line when the reason changes."""
     folder = JobsFolder(tmp_path)
     folder.submit([JobSpec(0, "x", ("true",), "/", DeviceRequest(), time.time() - 75)])
@@ -65,8 +69,11 @@ def test_who_follows_a_job_that_waits_reads_why_until_it_starts(tmp_path: Path, 
         lambda: None,
         lambda: folder.note(1, CANCELLED, JobNote(1, AT, "ada")),
     ]
+    monkeypatch.setattr(time, "sleep", lambda _: acts_left.pop(0)())
+    monkeypatch.setattr(QueueDesk, "poll_seconds", 0.0)
+    monkeypatch.setattr(queue_desk, "FRESH_SECONDS", 0.0)
     with redirect_stderr(Screen() if live else StringIO()) as screen:
-        logs._Output(Queue(folder), 1, None).follow(Choices(), lambda _: acts_left.pop(0)())
+        follow(Choices(), JobOutput(QueueDesk(lambda: Queue(folder)), "1"))
     os.close(lock)
     said = screen.getvalue()
     if live:

@@ -72,7 +72,7 @@ def test_tokens_of_andon_stay_with_the_submitter(
     monkeypatch.setenv("OTHER", "mine")
     spec = here_spec(("true",), ONE, git=False)
     job = FileJob("x", ("true",), environment={"BENCHMARK_API_KEY": "meant"})
-    (of_file,) = specs_of(job, tmp_path, {}, dict)
+    (of_file,) = specs_of(job, tmp_path)
     assert "hush" not in {*spec.environment.values(), *of_file.environment.values()}
     assert spec.environment["OTHER"] == "mine"
     assert of_file.environment["BENCHMARK_API_KEY"] == "meant", "what a job file names is given"
@@ -81,7 +81,7 @@ def test_tokens_of_andon_stay_with_the_submitter(
 def test_the_folder_of_nobody_is_refused(tmp_path: Path) -> None:
     job = FileJob("a", ("true",), "~no-such-user/x", ONE)
     with pytest.raises(Invalid, match="is not a folder"):
-        specs_of(job, tmp_path, {}, dict)
+        specs_of(job, tmp_path)
 
 
 @pytest.mark.parametrize("letter", ["é", "\U0001f600", "x"])

@@ -8,14 +8,14 @@ from msgspec.structs import replace
 
 from andon.app.job_messages import job_notice
 from andon.cli.commands.explain.why_job import _lines
-from andon.cli.commands.jobs import group, logs
+from andon.cli.commands.jobs import following, group
 from andon.cli.commands.jobs.common import going_on
+from andon.cli.commands.jobs.desks import desks_of
 from andon.cli.main import run
 from andon.cli.show.jobs import expected_words, render_job, render_jobs, why
 from andon.cli.terminal import Choices
 from andon.jobs import acts
 from andon.jobs.folder import CANCELLED, CLAIM, open_jobs_folder
-from andon.jobs.queue import Queue
 from andon.jobs.rules.retention import too_old
 from andon.jobs.rules.states import JobStatus, job_statuses
 from andon.jobs.rules.views import positions, view_of
@@ -142,7 +142,8 @@ def test_the_list_has_waiting_jobs_by_their_places(
         lines = capsys.readouterr().out.splitlines()[1:]
         places = [line.split()[1] for line in lines if line.split()[0].isdecimal()]
         assert places == ["n2", "n1", "n0"][: len(places)], words
-    assert group._shown(Queue(folder), True, None) == ([3, 2, 1], 0)
+    views, left, _ = group._own(desks_of(Choices()), True, None, None)
+    assert ([one.number for one in views], left) == ([3, 2, 1], 0)
 
 
 def test_the_output_of_a_group_that_waits_is_not_just_empty(
@@ -254,7 +255,7 @@ def test_logs_say_that_earlier_lines_are_left_out(
 def test_a_character_on_the_edge_of_two_pieces_is_whole(
     output: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = "x" * (logs.PIECE_BYTES - 1) + "训练\n"
+    text = "x" * (following.LOG_BYTES - 1) + "训练\n"
     output.write_text(text, encoding="utf-8")
-    assert run(["logs", "1"]) == 0
+    assert run(["logs", "1", "-n", "0"]) == 0
     assert capsys.readouterr().out == text

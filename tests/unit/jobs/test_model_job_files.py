@@ -106,7 +106,7 @@ def test_jobs_of_a_parameter_list_carry_their_parameters_and_a_group(tmp_path: P
     assert jobs[1].params == {
         "tp-size": 1, "mem-fraction-static": 0.9, "trust": True, "no": False,
     }  # fmt: skip
-    specs = [specs_of(job, tmp_path, {}, dict) for job in jobs]
+    specs = [specs_of(job, tmp_path) for job in jobs]
     (first,) = specs[0]
     wired = spec_from_json(json.loads(json.dumps(spec_to_json(replace(first, number=1)))))
     assert (wired.group, wired.params) == (first.group, first.params)

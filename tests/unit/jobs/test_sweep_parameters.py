@@ -170,7 +170,7 @@ def test_a_server_may_be_an_image_alone(tmp_path: Path) -> None:
     (job,) = read_job_file(str(path))
     assert job.server is not None
     assert job.server.image == "org/server"
-    (spec,) = specs_of(job, tmp_path, {}, dict)
+    (spec,) = specs_of(job, tmp_path)
     assert "org/server" in spec.argv[-1]
     words = contained_command("org/server", "l1", (), 8001, ["--port", "8001"])
     assert words[-2:] == ["--port", "8001"]

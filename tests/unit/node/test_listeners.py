@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.host.port_listeners import listeners, parse_listeners, trusted_listener
+from andon.host import port_listeners
+from andon.host.port_listeners import (
+    is_accepting,
+    listeners,
+    parse_listeners,
+    trusted_listener,
+)
 
 PORT = 0x66FE
 ZEROS, MAPPED, ONE = "0" * 32, "0000000000000000FFFF0000", "00000000000000000000000001000000"
@@ -128,3 +134,27 @@ def test_this_machines_own_table_is_read(family: int, bound: str, asked: str) ->
         listening.listen()
         assert listeners(asked, port) == {os.geteuid()}
         assert trusted_listener(asked, port, os.geteuid())
+
+
+@pytest.mark.parametrize(("family", "address"), [("AF_INET", "127.0.0.1"), ("AF_INET6", "::")])
+def test_who_listens_accepts_and_who_has_only_bound_a_port_does_not(
+    family: str, address: str
+) -> None:
+    with socket.socket(getattr(socket, family)) as listening:
+        listening.bind((address, 0))
+        port = listening.getsockname()[1]
+        assert not is_accepting(port)
+        listening.listen()
+        assert is_accepting(port)
+    assert not is_accepting(port)
+
+
+def test_a_listener_that_is_too_busy_to_accept_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(port_listeners, "ACCEPT_SECONDS", 0.001)
+    with socket.socket() as listening, socket.socket() as first, socket.socket() as second:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(0)
+        for waiting in (first, second):
+            waiting.setblocking(False)
+            waiting.connect_ex(listening.getsockname())
+        assert is_accepting(listening.getsockname()[1])

@@ -8,18 +8,20 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from andon.web.jobs.folder import FolderJobs
-from andon.web.jobs.shown import ServerJobs
 from msgspec.structs import replace
 
 from andon.access.roles import ALL_SEEING, BLIND, Identity, Role, Sight
 from andon.errors import AndonError, Denied, Gone, Unavailable
 from andon.host.accounts import UserAccount, become
+from andon.jobs.queue_desk import QueueDesk
+from andon.jobs.rules.views import JobListing
+from andon.model.job.desk import JobAct, JobWord
 from andon.model.job.facts import JobState, JobView, view_to_json
 from andon.model.lease_list import LeaseList, WaitingRow
 from andon.web.answers.job_schemas import PageScope
 from andon.web.bindings.live_server import Prepared
 from andon.web.history_reader import HistoryReader
+from andon.web.jobs.seen import ServerJobs
 from andon.web.live.job_watch import JobWatch
 from andon.web.runs.shown import FoundRuns, ServerRuns
 from andon.web.users.files import UserFiles
@@ -162,16 +164,14 @@ VIEW = JobView(
 )
 
 
-class OwnJobs:
+class OwnJobs(QueueDesk):
     """The server's own user has one job."""
 
-    user = "root"
+    def listing(self, everyone: bool = False) -> JobListing:
+        return JobListing((replace(VIEW, user="root"),))
 
-    def jobs(self) -> Any:
-        return SimpleNamespace(views=[replace(VIEW, user="root")], paused=False)
-
-    def job(self, number: int) -> JobView:
-        return cast("JobView", self.jobs().views[0])
+    def view(self, job: JobWord) -> JobView:
+        return self.listing().views[0]
 
 
 def server_jobs(users: Users | None) -> ServerJobs:
@@ -180,7 +180,7 @@ def server_jobs(users: Users | None) -> ServerJobs:
         WaitingRow(2, "bob", 1, None, BEGAN, 0),
     )
     return ServerJobs(
-        cast("FolderJobs", OwnJobs()), lambda: LeaseList(BEGAN, waiting=waiting), lambda: "no",
+        OwnJobs(user="root"), lambda: LeaseList(BEGAN, waiting=waiting), lambda: "no",
         lambda _document: [], users,
     )  # fmt: skip
 
@@ -230,19 +230,19 @@ def test_one_user_who_cannot_be_read_costs_root_only_that_user() -> None:
 def test_an_answer_that_is_no_list_of_jobs_is_refused(views: object) -> None:
     told = Told(jobs={"seen": "1", "views": views, "paused": False})
     with pytest.raises(Unavailable, match="the files of alice cannot be read"):
-        UserFiles("alice", told).jobs()
+        UserFiles("alice", told).listing()
 
 
 def test_an_unchanged_list_is_not_sent_again() -> None:
     now, told = [0.0], Told(jobs=jobs_told(VIEW))
     files = UserFiles("alice", told, lambda: now[0])
-    first = files.jobs()
-    assert files.jobs() is first
+    first = files.listing()
+    assert files.listing() is first
     assert len(told.asked) == 1, "within a moment nobody is asked again"
     now[0], told.answers["jobs"] = 9.0, {"seen": "1"}
-    assert files.jobs() is first
+    assert files.listing() is first
     now[0], told.answers["jobs"] = 18.0, jobs_told(seen="2")
-    assert files.jobs().views == []
+    assert files.listing().views == ()
     assert [given["seen"] for _, given in told.asked] == ["", "1", "1"]
 
 
@@ -263,11 +263,11 @@ def test_a_server_changes_a_users_jobs_only_for_that_user(
     told = Told(act={"job": 1, "outcome": "cancelled", "note": None})
     jobs = server_jobs(Users(alice=(1234, told), bob=(1235, Told())))
     if refused is None:
-        assert jobs.act(who, 1, "cancel", user).outcome == "cancelled"
+        assert jobs.act(who, 1, JobAct.CANCEL, user).words == "cancelled"
         assert told.asked == [("act", {"job": 1, "act": "cancel"})]
     else:
         with pytest.raises(refused):
-            jobs.act(who, 1, "cancel", user)
+            jobs.act(who, 1, JobAct.CANCEL, user)
         assert told.asked == []
 
 

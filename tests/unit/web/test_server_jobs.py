@@ -5,16 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from andon.web.jobs.folder import LOG_BYTES, FolderJobs
-from andon.web.jobs.shown import ServerJobs
 
 from andon.access.roles import ALL_SEEING
 from andon.jobs.folder import CLAIM, JobsFolder
+from andon.jobs.outputs import read_output
 from andon.jobs.queue import Queue
+from andon.jobs.queue_desk import QueueDesk
 from andon.model.job import facts
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import AttemptClaim
 from andon.model.job.spec import JobSpec
+from andon.web.jobs.seen import LOG_BYTES, ServerJobs, tail_after
 from tests.support.claims import claim_to_json
 
 SPEC = JobSpec(0, "x", ("true",), "/", DeviceRequest(), 1_790_000_000.0)
@@ -25,7 +26,7 @@ class Served:
 
     def __init__(self, path: Path) -> None:
         self.folder = JobsFolder(path)
-        own = FolderJobs(lambda: Queue(self.folder), "", lambda: None)
+        own = QueueDesk(lambda: Queue(self.folder), "", lambda _: None)
         self.jobs = ServerJobs(own, lambda: None, lambda: None, self.submit)
 
     def submit(self, document: dict[str, Any]) -> Sequence[int]:
@@ -64,12 +65,12 @@ def test_an_output_that_is_too_long_for_one_answer_begins_with_a_whole_line(
     assert part.end - part.start == len(part.text.encode())
 
 
-def test_half_a_character_of_an_output_comes_with_the_next_part(served: Served) -> None:
-    output, whole = begun(served), "grüße €\n".encode()
+def test_half_a_character_of_an_output_comes_with_the_next_part(tmp_path: Path) -> None:
+    output, whole = tmp_path / "output", "grüße €\n".encode()
     text, start = "", 0
     for size in range(len(whole) + 1):
         output.write_bytes(whole[:size])
-        part = served.jobs.log(ALL_SEEING, 1, None, start)
+        part = tail_after(read_output(output, None, LOG_BYTES, ended=False), start)
         assert part.start == start
         text, start = text + part.text, part.end
     assert (text, start) == ("grüße €\n", len(whole))

@@ -1,7 +1,7 @@
 """The lamp of every device, and the word under it: decided here for every view."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -178,7 +178,7 @@ def _overall(devices: tuple[DeviceLamp, ...], others: list[Alert]) -> Lamp:
 # The headline.
 
 
-class _Headline(NamedTuple):
+class _Headline(Struct, frozen=True):
     """The headline, and the id of the alert that it is about."""
 
     text: str

@@ -11,11 +11,10 @@ from andon.estimate.rules.task_need import task_need
 from andon.jobs.clusters.desk import ClusterDesk
 from andon.jobs.rules.able import refuse
 from andon.jobs.rules.best_nodes import IdleLimits, best_nodes
-from andon.jobs.submitting import here_spec
+from andon.jobs.submitting import here_spec, new_submission
 from andon.leases.rules.requests import RequestOptions
 from andon.model.job import HERE
 from andon.model.job.cluster import ClusterNode
-from andon.model.job.desk import new_submission
 
 USUAL = "k8s"
 

@@ -4,8 +4,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
-
-from msgspec import Struct
+from typing import NamedTuple
 
 ELLIPSIS = "…"
 UNKNOWN = "–"
@@ -82,12 +81,12 @@ def without_unicode(text: str) -> str:
     return "".join(char if char.isascii() else "?" * char_width(char) for char in plain)
 
 
-class Text(Struct, frozen=True):
+class Text(NamedTuple):
     """Text in one or more styles; a style is any of `bold dim reverse red green yellow cyan`."""
 
     spans: tuple[tuple[str, str], ...] = ()
 
-    def __add__(self, other: "Text") -> "Text":
+    def __add__(self, other: "Text") -> "Text":  # type: ignore[override]
         return Text(self.spans + other.spans)
 
     @property

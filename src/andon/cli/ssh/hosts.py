@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 
 import click
 from msgspec import Struct
-from msgspec.structs import replace
 
 from andon.app.thresholds import rulebook
 from andon.cli.commands.suggestions import MACHINE_OPTIONS
@@ -188,10 +187,10 @@ class Asking:
     ) -> None:
         self._context, self._choices, self._call, self._calls = context, choices, call, calls
         resolved = resolved_of(choices)  # a mistake in them is reported once
-        self._own = replace(
-            choices, ssh=(), hosts_file=None, quiet=True, width=width, warned=True,
-            color="always" if Terminal.of(choices).color else "never", resolved=resolved,
-        )  # fmt: skip
+        self._own = vars(choices) | {
+            "ssh": (), "hosts_file": None, "quiet": True, "width": width, "warned": True,
+            "color": "always" if Terminal.of(choices).color else "never", "resolved": resolved,
+        }  # fmt: skip
         self._andon = resolved.settings.ssh_andon
         self._book = cache(lambda: rulebook(resolved.settings))
         self._first: Commands = ()  # what is asked first, of every host
@@ -227,7 +226,7 @@ class Asking:
 
     def _host(self, place: int, name: str) -> AskedHost:
         """Returns a host with choices of its own."""
-        ssh, own = SshHost(name, self._andon), replace(self._own, url=url_of(name))
+        ssh, own = SshHost(name, self._andon), Choices(**self._own | {"url": url_of(name)})
         return AskedHost(place, ssh, own, time.monotonic())
 
     def _begin(self, host: AskedHost, asked: Commands, calls: SshCalls) -> None:

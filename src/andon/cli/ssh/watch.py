@@ -5,8 +5,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from typing import Any
 
-from msgspec.structs import replace
-
 from andon.cli.live_screen import LiveScreen, is_capable
 from andon.cli.show.csv_rows import device_rows, header
 from andon.cli.show.watch import LiveTable
@@ -106,7 +104,7 @@ def _shown(
     def draw(watched: Sequence[Watched], _: Sequence[Watched]) -> None:
         width, height = screen.size() if screen else (terminal.width, terminal.height)
         each = max(LEAST_LINES, (height - 1) // len(watched))
-        lines = HostTable(hosts, "text", replace(terminal, width=width, live=False))
+        lines = HostTable(hosts, "text", terminal._replace(width=width, live=False))
         answers = [one.answer(lines.width, each, time.time()) for one in watched]
         shown = [line for answer in answers for line in lines.lines(answer)]
         if screen is not None:

@@ -25,6 +25,7 @@ _UNREADABLE = {
         ),
     ),
 }
+_SMI = ("nvidia-smi", "nvidia-smi.exe")
 _SMI_FOLDERS = ("/usr/lib/wsl/lib", "/usr/local/nvidia/bin")
 
 
@@ -49,10 +50,8 @@ def unreadable(platform: str = sys.platform) -> tuple[Fault, ...]:
 
 def has_nvidia_smi() -> bool:
     """Whether nvidia-smi is on the path or in its usual folders."""
-    from shutil import which  # with every compressor that Python has
-
-    path = os.pathsep.join((os.environ.get("PATH", os.defpath), *_SMI_FOLDERS))
-    return which("nvidia-smi", path=path) is not None
+    paths = (Path(folder, name) for folder in (*os.get_exec_path(), *_SMI_FOLDERS) for name in _SMI)
+    return any(os.access(path, os.X_OK) and path.is_file() for path in paths)
 
 
 def _is_here(root: Path, vendor: VendorRow) -> bool:

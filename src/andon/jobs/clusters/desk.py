@@ -4,9 +4,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.errors import AndonError, Gone, Invalid, Unavailable
@@ -36,11 +35,11 @@ from andon.model.job.desk import (
     Accepted,
     Found,
     JobAct,
+    JobOutcome,
     JobReason,
     JobWord,
     LogPart,
     NotSent,
-    Outcome,
     Submission,
 )
 from andon.model.job.facts import JobState, JobView
@@ -53,28 +52,31 @@ NOT_KNOWN = "andon jobs lists those that have not ended, or ended within a day"
 QUEUE_ONLY = "andon jobs show, wait, cancel, logs and why work on it"
 
 
-class ClusterDesk(Struct, frozen=True):
+class ClusterDesk:
     """Implements JobDesk: a configured cluster, its time limit, and how it is opened."""
 
-    poll_seconds: ClassVar[float] = FRESH_SECONDS
-    name: str
-    timeout_seconds: float
-    open: Callable[[], Cluster]
-    read_nodes: Callable[[Sequence[ClusterNode]], Sequence[ClusterNode]] = list
-    """Adds to its nodes what andon reads on them."""
+    poll_seconds = FRESH_SECONDS
+
+    def __init__(
+        self,
+        name: str,
+        timeout_seconds: float,
+        open_: Callable[[], Cluster],
+        read_nodes: Callable[[Sequence[ClusterNode]], Sequence[ClusterNode]] = list,
+    ) -> None:
+        """`read_nodes` adds to its nodes what andon reads on them."""
+        self.name, self.timeout_seconds, self.open = name, timeout_seconds, open_
+        self.read_nodes = read_nodes
 
     @property
     def able(self) -> frozenset[Able]:
-        found = self.open()
-        return found.able | ({Able.PREVIEW} if isinstance(found, Previewing) else set())
+        return self.open().able
 
-    @property
-    def instead(self) -> Mapping[Able, str]:
-        return self.open().instead
-
-    @property
-    def title(self) -> str:
-        return self.open().title
+    def refusal(self, able: Able, words: str) -> Invalid:
+        opened = self.open()
+        if able in opened.instead:
+            return Invalid(f"{opened.title} does not take {words}", hint=opened.instead[able])
+        return Invalid(f"{words} is for jobs on this machine", "leave it out, or use --on here")
 
     def ask(self, question: Callable[[Cluster], T]) -> T:
         """Asks it within its time limit; the error names it."""
@@ -201,8 +203,6 @@ class ClusterDesk(Struct, frozen=True):
     def log(
         self, job: JobWord, start: int | None, most: int, attempt: int | None = None
     ) -> LogPart:
-        if attempt is not None:
-            raise Invalid("--attempt is for jobs on this machine")
         return self.ask(lambda there: there.log(self.id_of(job), start, most))
 
     def reasons(self, job: JobWord) -> Sequence[JobReason]:
@@ -237,20 +237,20 @@ class ClusterDesk(Struct, frozen=True):
 
     # Changing.
 
-    def act(self, act: JobAct, words: Sequence[JobWord]) -> list[Outcome]:
+    def act(self, act: JobAct, words: Sequence[JobWord]) -> list[JobOutcome]:
         ids = [self.id_of(word) for word in words]
         if act is not JobAct.CANCEL:
             label = named(self.name, ids[0])[:80]
             error = Invalid(f"{label} is a job of a cluster, which has its own queue", QUEUE_ONLY)
-            return [Outcome(label, error=error)]
+            return [JobOutcome(label, error=error)]
         try:
             self.ask(lambda there: there.cancel(ids))
         except AndonError as error:
-            return [Outcome(named(self.name, ids[0]), error=error)]
+            return [JobOutcome(named(self.name, ids[0]), error=error)]
         finally:
             forget_answer(self.name)
         note_cancelled(self.name, ids)
-        return [Outcome(named(self.name, one), ASKED) for one in ids]
+        return [JobOutcome(named(self.name, one), ASKED) for one in ids]
 
 
 def list_together(

@@ -3,7 +3,7 @@ back-off."""
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from andon.errors import Unavailable
 from andon.failures.retrying import REAL, Clocks, Retrying, RetryTexts
@@ -13,36 +13,26 @@ from andon.jobs.clusters.desk import ClusterDesk, listing_of
 from andon.jobs.rules.cluster_views import ClusterPage, is_of_id
 from andon.jobs.rules.polling import (
     BACK_OFF,
-    FRESH_SECONDS,
     PAST_SECONDS,
     WATCHED_SECONDS,
     wait_seconds,
 )
 from andon.jobs.rules.views import JobListing
-from andon.model.job.desk import (
-    Able,
-    Accepted,
-    Found,
-    JobAct,
-    JobReason,
-    JobWord,
-    LogPart,
-    Outcome,
-    Submission,
-)
+from andon.model.job.desk import Found, JobAct, JobOutcome, JobWord
 from andon.units import human_seconds
 
 CLOSE_SECONDS = 1.0
 log = logging.getLogger("andon.clusters")
 
 
-class ClusterPoller:
-    """Implements JobDesk: the jobs of one cluster, as it last answered. A question that hangs holds
+class ClusterPoller(ClusterDesk):
+    """The jobs of one cluster, as it last answered. A question that hangs holds
     up this thread alone; lists never wait. With `everyone` the jobs of all users are asked for, and
     not kept in this user's file."""
 
     def __init__(self, cluster: ClusterDesk, everyone: bool = False, clocks: Clocks = REAL) -> None:
-        self.opened, self._everyone, self._clocks = cluster, everyone, clocks
+        super().__init__(cluster.name, cluster.timeout_seconds, cluster.open)
+        self._everyone, self._clocks = everyone, clocks
         texts = RetryTexts(
             lambda reason: f"the cluster {cluster.name} does not answer: {reason}",
             lambda lasted: f"the cluster {cluster.name} answers again, after {lasted}",
@@ -58,65 +48,33 @@ class ClusterPoller:
     def start(self) -> None:
         self._thread.start()
 
-    def page(self) -> ClusterPage:
+    def page(self, everyone: bool = False) -> ClusterPage:
         """Returns what is known now, and notes that someone looks."""
         now = self._clocks.steady()
         before, self._watched = self._watched, now
         if now - before > WATCHED_SECONDS:
             self._wake.set()
-        stuck = self._retrying.stuck_seconds(self.opened.timeout_seconds + GRACE_SECONDS)
+        stuck = self._retrying.stuck_seconds(self.timeout_seconds + GRACE_SECONDS)
         if stuck is None:
             return self._page
         asked = self._clocks.wall() - stuck
         return self._page.failed(f"it was asked {human_seconds(stuck)} ago", asked)
 
-    # The desk.
-
-    poll_seconds = FRESH_SECONDS
-
-    @property
-    def name(self) -> str:
-        return self.opened.name
-
-    @property
-    def able(self) -> frozenset[Able]:
-        return self.opened.able
-
-    @property
-    def title(self) -> str:
-        return self.opened.title
-
-    @property
-    def instead(self) -> Mapping[Able, str]:
-        return self.opened.instead
-
-    def submit(self, jobs: Sequence[Submission], dry: bool = False) -> Sequence[Accepted]:
-        return self.opened.submit(jobs, dry)
-
     def listing(self, everyone: bool = False) -> JobListing:
         return listing_of([self.page()])
 
     def find(self, words: Sequence[JobWord], act: JobAct | None = None) -> Found:
-        ids = [self.opened.id_of(word) for word in words]
-        views = self.listing().views
+        ids, views = [self.id_of(word) for word in words], self.listing().views
         found = [one for one in views if any(is_of_id(one, wanted) for wanted in ids)]
         if not found and self.page().failing_since is not None:
             raise Unavailable(f"{self.name} does not answer now", hint="ask again later")
         return Found(found)
 
-    def act(self, act: JobAct, words: Sequence[JobWord]) -> Sequence[Outcome]:
+    def act(self, act: JobAct, words: Sequence[JobWord]) -> list[JobOutcome]:
         try:
-            return self.opened.act(act, words)
+            return super().act(act, words)
         finally:
             self.look_again()
-
-    def log(
-        self, job: JobWord, start: int | None, most: int, attempt: int | None = None
-    ) -> LogPart:
-        return self.opened.log(job, start, most)
-
-    def reasons(self, job: JobWord) -> Sequence[JobReason]:
-        return self.opened.reasons(job)
 
     def look_again(self) -> None:
         """Ask the cluster now: one of its jobs was changed."""
@@ -134,12 +92,12 @@ class ClusterPoller:
         while not self._stopped.is_set():
             self._urgent = False
             began = self._clocks.steady()
-            self.ask()
+            self.poll()
             self._wait(began, self._clocks.steady() - began)
 
-    def ask(self) -> None:
+    def poll(self) -> None:
         """Asks once, and keeps the answer or why there is none."""
-        trouble = self._retrying.attempt(self._ask)
+        trouble = self._retrying.attempt(self._poll)
         if trouble is None:
             self._retrying.succeeded()
         else:
@@ -147,9 +105,9 @@ class ClusterPoller:
         if not self._everyone:
             keep_page(self._page)
 
-    def _ask(self) -> None:
+    def _poll(self) -> None:
         now = self._clocks.wall()
-        found = self.opened.jobs(now - PAST_SECONDS, self._everyone)
+        found = self.jobs(now - PAST_SECONDS, self._everyone)
         self._page = self._page.answered(*valid(found), now)
 
     def _wait(self, began: float, took: float) -> None:

@@ -1,14 +1,16 @@
 """Compares what jobs ask for with what a desk can do, and refuses the rest in one sentence."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any, Protocol
 
 from andon.errors import Invalid
-from andon.model.job import HERE
+from andon.jobs.rules.job_options import JOB_OPTIONS
 from andon.model.job.desk import Able, Submission
 
-if TYPE_CHECKING:
-    from andon.jobs.desk import JobDesk
+
+def _field(name: str, one: Submission) -> Any:
+    return getattr(one.job, name)
 
 
 def _user(one: Submission) -> str:
@@ -18,8 +20,6 @@ def _user(one: Submission) -> str:
 NEEDS: Mapping[Able, tuple[str, Callable[[Submission], Any]]] = {
     Able.ENGINE_OPTIONS: ("--engine-option", lambda one: one.options),
     Able.PER_GPU: ("--per-gpu", lambda one: one.per_gpu),
-    Able.UNIQUE: ("--unique", lambda one: one.job.unique),
-    Able.NOTIFY: ("--notify", lambda one: one.job.notify),
     Able.AFTER: ("--after and --after-any", lambda one: one.after or one.after_any),
     Able.BEGIN: ("--begin", lambda one: one.job.begin_at is not None),
     Able.ARRAY: ("--array", lambda one: one.indices),
@@ -43,14 +43,6 @@ NEEDS: Mapping[Able, tuple[str, Callable[[Submission], Any]]] = {
         lambda one: one.job.request.least != one.job.request.most,
     ),
     Able.PRIORITY: ("--priority", lambda one: one.job.request.priority),
-    Able.RETRIES: ("--retries", lambda one: one.job.retries),
-    Able.RETRY_LOST: ("--retry-lost", lambda one: one.job.retry_lost),
-    Able.RETRY_OOM: ("--retry-oom", lambda one: one.job.retry_oom),
-    Able.CHECKPOINT: ("--checkpoint", lambda one: one.job.checkpoint is not None),
-    Able.TIMEOUT: ("--timeout", lambda one: one.job.timeout_seconds is not None),
-    Able.METRICS: ("--metric", lambda one: one.job.metrics),
-    Able.STOP_WHEN: ("--stop-when", lambda one: one.job.stop_when),
-    Able.BIND: ("--bind", lambda one: one.job.bind),
     Able.IMAGE: ("--image", lambda one: one.job.container),
     Able.MOUNTS: ("--mount and --model-folder", lambda one: one.job.container.get("mounts")),
     Able.CONTAINER_OPTIONS: ("--container-option", lambda one: one.job.container.get("options")),
@@ -58,18 +50,28 @@ NEEDS: Mapping[Able, tuple[str, Callable[[Submission], Any]]] = {
         "--container-user by name",
         lambda one: _user(one) and not _user(one).isdecimal(),
     ),
+    **{
+        row.able: (row.word, partial(_field, row.name))
+        for row in JOB_OPTIONS
+        if row.of_spec and row.able
+    },
 }
 """By ability: what needs it, as people write it, and whether a job does."""
 
 
-def refuse(desk: "JobDesk", jobs: Sequence[Submission]) -> None:
+class SubmitDesk(Protocol):
+    """A desk that takes submissions."""
+
+    @property
+    def able(self) -> frozenset[Able]: ...
+
+    def refusal(self, able: Able, words: str) -> Invalid:
+        """Returns the error for what it cannot do, which people write as `words`."""
+
+
+def refuse(desk: SubmitDesk, jobs: Sequence[Submission]) -> None:
     """Raises Invalid for the first thing that the desk cannot do, with what to use instead."""
     able = desk.able
     for one, (words, given) in NEEDS.items():
-        if one in able or not any(map(given, jobs)):
-            continue
-        if desk.name == HERE:
-            raise Invalid(f"{words} is for jobs on a cluster", hint="add --on NAME")
-        if (hint := desk.instead.get(one)) is not None:
-            raise Invalid(f"{desk.title} does not take {words}", hint=hint)
-        raise Invalid(f"{words} is for jobs on this machine", hint="leave it out, or use --on here")
+        if one not in able and any(map(given, jobs)):
+            raise desk.refusal(one, words)

@@ -6,11 +6,11 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.jobs.desk import SEPARATOR
 from andon.jobs.rules.polling import UNWATCHED_SECONDS
 from andon.jobs.rules.views import count_text, shown_params
 from andon.model.codec import Name, Text, Time
 from andon.model.job.cluster import ClusterJob, SubmissionNote
+from andon.model.job.desk import SEPARATOR
 from andon.model.job.facts import JobState, JobView
 from andon.model.job.spec import JobSpec
 from andon.model.redaction import redact

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from andon.errors import Invalid
 from andon.jobs.rules.file_keys import (
     KEYS,
+    READERS,
     REQUEST_KEYS,
     FileCombination,
     FileJob,
@@ -154,13 +155,13 @@ def _job(
             mistakes.add((*where, key), f"there is no such key{_meant(key)}")
             continue
         try:
-            read = KEYS[key][1](given)
+            read = READERS[KEYS[key].kind](given)
         except ValueError as wrong:
             mistakes.add((*where, key), str(wrong))
             continue
         if key == "environment":
             read = {**values.get("environment", {}), **read}
-        values[KEYS[key][0]] = read
+        values[KEYS[key].name] = read
     if (server := values.get("server")) is not None:
         _check_server(values, place, mistakes)
         values["command"] = server.command or (server.image,)

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from andon.errors import Invalid
+from andon.jobs.rules.job_options import JOB_OPTIONS
 from andon.jobs.rules.metrics import MOST_METRICS, parse_metric, parse_stop
 from andon.jobs.rules.naming import parse_array
 from andon.jobs.rules.parameters import MOST_COMBINATIONS, Value, checked_values
@@ -62,7 +63,7 @@ class FileJob(Struct, frozen=True):
     on: str = ""
     engine_options: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
-    group: str = ""
+    group: str | None = None
     params: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     parameters: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
     zip: bool = False
@@ -236,48 +237,46 @@ def _environment(value: Any) -> dict[str, str]:
     return out
 
 
-KEYS: Mapping[str, tuple[str, Reader, str]] = {
-    "name": ("name", _text, "what to call it"),
-    "command": ("command", _command, "a list of words, or a text for a shell; required"),
-    "folder": ("folder", _folder, "where it runs; relative to the file"),
-    "for": ("for_seconds", _duration, "its longest time"),
-    "bind": ("bind", flag_of, "run it on the CPUs next to its GPUs"),
-    "grace": ("grace_seconds", _seconds, "between SIGTERM and SIGKILL"),
-    "timeout": ("timeout_seconds", _duration, "its longest wait"),
-    "after": ("after", words_of, "jobs that must have succeeded: numbers, or names in this file"),
-    "after_any": ("after_any", words_of, "jobs that must have ended"),
-    "begin": ("begin", _text, "not before this time"),
-    "array": ("array", _array, "one job per index: 0-99%4"),
-    "retries": ("retries", _whole(0, MOST_RETRIES), "after a failure"),
-    "retry_lost": ("retry_lost", flag_of, "again after a restart of the machine"),
-    "retry_oom": ("retry_oom", _whole(0, MOST_RETRIES), "with more memory, when it ran out"),
-    "checkpoint": (
-        "checkpoint",
-        _checkpoint,
-        "a signal before `for` ends and when it is requeued: USR1@60s",
-    ),
-    "notify": ("notify", _notify, "end or fail"),
-    "unique": (
-        "unique",
-        flag_of,
-        "not while a job with the same name, command and folder waits or runs",
-    ),
-    "simulate": ("simulate", _whole(1, 64), "this many simulated devices instead of real ones"),
-    "image": ("image", _text, "a container image to run it in"),
-    "on": ("on", _text, "the cluster it runs on; else jobs.on of the settings; here: this machine"),
-    "engine_options": ("engine_options", words_of, "with on: options in the cluster's own words"),
-    "tags": ("tags", words_of, "of its run"),
-    "group": ("group", _text, "the group of its run: andon runs compare --group"),
-    "params": ("params", _params, "parameters that its run is recorded with"),
-    "parameters": ("parameters", _parameters, "lists of values: one job for each combination"),
-    "zip": ("zip", flag_of, "pairs of their values instead of every combination"),
-    "sample": ("sample", _whole(1, MOST_COMBINATIONS), "only so many of the combinations"),
-    "sample_seed": ("sample_seed", _whole(0, 2**31), "which ones"),
-    "metrics": ("metrics", _metrics, "figures that it prints: a name and a pattern each"),
-    "stop_when": ("stop_when", _stop_when, "cancels it by a figure: loss>2 after 10m"),
-    "server": ("server", server_of, "a server under test instead of a command"),
-    "load": ("loads", loads_of, "the loads that the server gets"),
-    "environment": ("environment", _environment, "variables on top of those at submission"),
+READERS: Mapping[str, Reader] = {
+    "array": _array,
+    "checkpoint": _checkpoint,
+    "combinations": _whole(1, MOST_COMBINATIONS),
+    "command": _command,
+    "environment": _environment,
+    "flag": flag_of,
+    "folder": _folder,
+    "grace": _seconds,
+    "lasting": _duration,
+    "loads": loads_of,
+    "metrics": _metrics,
+    "moment": _text,
+    "notify": _notify,
+    "number": _whole(0, 2**31),
+    "parameters": _parameters,
+    "params": _params,
+    "retries": _whole(0, MOST_RETRIES),
+    "rule": _stop_when,
+    "server": server_of,
+    "simulate": _whole(1, 64),
+    "text": _text,
+    "timeout": _duration,
+    "words": words_of,
 }
-"""Each key of a job, except those of a request: the field it sets, how it is read, its meaning."""
+"""How each kind of option is read in a job file."""
+KEYS = {row.key: row for row in JOB_OPTIONS}
+"""Each key of a job, except those of a request."""
 REQUEST_KEYS = {row.name: row for row in rows(RequestOptions)}
+
+
+def read_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Reads options of a job that Python gives; Invalid names one that is not known or wrong."""
+    out = {}
+    for key, value in given.items():
+        row = KEYS.get(key)
+        if row is None or not (row.of_spec or key in ("after", "after_any", "begin")):
+            raise Invalid(f"a job takes no {key[:40]!r}", hint="docs/job-files.md has all keys")
+        try:
+            out[row.name] = READERS[row.kind](list(value) if isinstance(value, tuple) else value)
+        except ValueError as wrong:
+            raise Invalid(f"{key}: {wrong}") from wrong
+    return out

@@ -1,17 +1,20 @@
 """A job as every view shows it: its state with its reason, its position, and its devices."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from andon.jobs.rules.order import OrderKey
 from andon.jobs.rules.states import JobStatus, is_running, left_devices
-from andon.model.job.cluster import ClusterState
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import AttemptFacts, Holdup, JobFacts, JobState, JobView
 from andon.model.job.spec import MOST_JOBS, JobSpec
 from andon.model.redaction import is_secret_name, redact
 from andon.units import valid_text
+
+if TYPE_CHECKING:  # most lists have no cluster
+    from andon.model.job.cluster import ClusterState
 
 JUST_QUEUED = "just queued"
 MOST_REASONS = 50
@@ -153,7 +156,7 @@ class JobListing(Struct, frozen=True):
     views: tuple[JobView, ...]
     paused: bool = False
     notes: tuple[str, ...] = ()  # clusters that do not answer, and jobs that are left out
-    clusters: tuple[ClusterState, ...] = ()
+    clusters: "tuple[ClusterState, ...]" = ()
 
     @classmethod
     def of(
@@ -161,7 +164,7 @@ class JobListing(Struct, frozen=True):
         views: Iterable[JobView],
         paused: bool = False,
         notes: Iterable[str] = (),
-        clusters: Iterable[ClusterState] = (),
+        clusters: "Iterable[ClusterState]" = (),
     ) -> "JobListing":
         """Running jobs first, then waiting ones by their position, held ones, and the latest that
         ended."""

@@ -3,8 +3,8 @@
 import errno
 import fcntl
 import os
+import re
 import stat
-import string
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -21,7 +21,7 @@ from andon.model.lease_wire import MOST_OF_ONE_USER as MOST_OF_ONE_USER
 LARGEST_BYTES = 64 * 1024
 MOST_FILES = 65_536  # beyond this the directory cannot be read in time
 LONGEST_NAME = 160
-_PLAIN = frozenset(string.ascii_letters + string.digits + "-_@+.")
+_PLAIN = r"[A-Za-z0-9_@+.-]+"
 _OUT_OF_MEANS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 MAKE = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 """Lines are only ever added, by the holder and by other commands of its user."""
@@ -53,7 +53,7 @@ def unknown(name: str, facts: os.stat_result) -> bool:
 
 def is_named(name: str, suffix: str) -> bool:
     """Whether a file name could be andon's: short, with plain characters."""
-    return name.endswith(suffix) and len(name) <= LONGEST_NAME and _PLAIN.issuperset(name)
+    return name.endswith(suffix) and len(name) <= LONGEST_NAME and bool(re.fullmatch(_PLAIN, name))
 
 
 def make(

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from msgspec import Struct
 from msgspec.structs import FieldInfo, fields
@@ -18,8 +18,8 @@ LONGEST_WAIT_SECONDS = 30.0  # for a network caller, which keeps a connection op
 SHORTEST_REMOTE_SECONDS, LONGEST_REMOTE_SECONDS = 10.0, 7 * 86_400.0
 DEFAULT_WAIT_SECONDS = 300.0
 DEFAULT_LEASE_SECONDS = 8 * 3600.0  # of the library
-_COUNT = re.compile(r"(\d{1,6})(?:\.\.(\d{1,6}))?", re.ASCII)
-_BARE_NUMBER = re.compile(r"\s*\d+(\.\d*)?\s*", re.ASCII)
+_COUNT = r"([0-9]{1,6})(?:\.\.([0-9]{1,6}))?"
+_BARE_NUMBER = r"\s*[0-9]+(\.[0-9]*)?\s*"
 _SHOWN = 40  # characters of the input quoted in a message
 
 Count = int | str
@@ -28,7 +28,7 @@ Names = str | Sequence[str]
 Seconds = float | str | None
 
 
-class RestField(NamedTuple):
+class RestField(Struct, frozen=True):
     """How REST names an option, and where it differs from Python: its default and its range."""
 
     name: str
@@ -37,7 +37,7 @@ class RestField(NamedTuple):
     high: float | None = None
 
 
-class OptionText(NamedTuple):
+class OptionText(Struct, frozen=True):
     """The description of an option beyond its name, type and default."""
 
     help: str
@@ -48,7 +48,7 @@ class OptionText(NamedTuple):
     queue: bool = False  # only for commands that wait
 
 
-class RequestOption(NamedTuple):
+class RequestOption(Struct, frozen=True):
     """One row of the table: an option of a request, and its name in each interface."""
 
     name: str  # Python's keyword, and a job file's key
@@ -180,7 +180,7 @@ def parse_count(value: Count) -> tuple[int, int]:
     """Parses a count: `2` is (2, 2), `2..4` is (2, 4), `all` is at least one."""
     if _is_all(value):
         return 1, MOST_GPUS
-    match = _COUNT.fullmatch(str(value).strip())
+    match = re.fullmatch(_COUNT, str(value).strip())
     least, most = (int(match[1]), int(match[2] or match[1])) if match else (-1, -1)
     if isinstance(value, bool) or not 0 <= least <= most <= MOST_GPUS:
         raise Invalid(
@@ -199,7 +199,7 @@ def parse_memory(value: object) -> int | None:
     if value is None:
         return None
     text = str(value)[:_SHOWN]
-    if _BARE_NUMBER.fullmatch(text):
+    if re.fullmatch(_BARE_NUMBER, text, re.ASCII):
         number = text.strip().rstrip(".")
         raise Invalid(
             f"memory {number!r} has no unit",

@@ -1,9 +1,8 @@
 """What goes to a desk of jobs and comes back: a submission, what became of it, output, reasons."""
 
-import os
 from collections.abc import Sequence
 from enum import StrEnum, auto
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from msgspec import Meta, Struct
 
@@ -14,6 +13,8 @@ from andon.model.job.spec import MOST_ARRAY, Elements, JobSpec
 if TYPE_CHECKING:  # `submit` must be quick
     from andon.model.job.facts import JobView
 
+SEPARATOR = ":"
+"""Between the name of a cluster and the id of a job: lab:4711."""
 JobWord = str | int
 """A job as people name it, or exactly by its number."""
 JobWords = Annotated[tuple[Name, ...], Meta(max_length=MOST_ARRAY)]
@@ -91,11 +92,6 @@ class Submission(Struct, frozen=True):
     runs: Text = ""  # the folder of its records, if it is not the usual one
 
 
-def new_submission(job: JobSpec, **more: Any) -> Submission:
-    """Returns a job to hand in, under a label of its own; `more` are fields of it."""
-    return Submission(f"a{os.urandom(6).hex()}", job, **more)
-
-
 class Accepted(Struct, frozen=True):
     """What became of a submission."""
 
@@ -113,7 +109,7 @@ class Found(NamedTuple):
     errors: "Sequence[AndonError]" = ()
 
 
-class Outcome(Struct, frozen=True):
+class JobOutcome(Struct, frozen=True):
     """What an act did to one job."""
 
     label: Name

@@ -1,6 +1,6 @@
 """The desk of a server: the jobs that it shows to this user."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -16,10 +16,10 @@ from andon.model.job.desk import (
     Accepted,
     Found,
     JobAct,
+    JobOutcome,
     JobReason,
     JobWord,
     LogPart,
-    Outcome,
     Submission,
 )
 from andon.model.job.facts import JobView
@@ -47,9 +47,7 @@ class _Done(Struct, frozen=True):
 class ServerDesk:
     """Implements JobDesk; fields hidden from this user are absent."""
 
-    name = title = "server"
-    able, poll_seconds = frozenset({Able.QUEUED}), FRESH_SECONDS
-    instead: Mapping[Able, str] = {}
+    name, able, poll_seconds = "server", frozenset({Able.QUEUED}), FRESH_SECONDS
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -74,16 +72,16 @@ class ServerDesk:
                 errors.append(error)
         return Found(views, errors)
 
-    def act(self, act: JobAct, words: Sequence[JobWord]) -> list[Outcome]:
-        out = list[Outcome]()
+    def act(self, act: JobAct, words: Sequence[JobWord]) -> list[JobOutcome]:
+        out = list[JobOutcome]()
         for word in words:
             try:
                 said = self._server.post(f"{_path(word)}/{_ROUTES.get(act, act.value)}")
                 done = read(_Done, said)
             except AndonError as error:
-                out.append(Outcome(str(word), error=error))
+                out.append(JobOutcome(str(word), error=error))
             else:
-                out.append(Outcome(str(word), done.outcome, note=done.note))
+                out.append(JobOutcome(str(word), done.outcome, note=done.note))
         return out
 
     def log(

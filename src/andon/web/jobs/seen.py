@@ -13,10 +13,9 @@ from andon.access.roles import ALL_SEEING, Identity, Sight, sight_of
 from andon.errors import AndonError, Denied, Gone
 from andon.jobs.clusters.desk import listing_of
 from andon.jobs.clusters.poller import ClusterPoller
-from andon.jobs.desk import SEPARATOR
 from andon.jobs.rules.views import JobListing
 from andon.leases.rules.queue_reasons import queue_reasons
-from andon.model.job.desk import JobAct, LogPart, Outcome
+from andon.model.job.desk import SEPARATOR, JobAct, JobOutcome, LogPart
 from andon.model.job.facts import JobState, JobView
 from andon.model.lease_list import LeaseList
 from andon.runs.rules.matching import HIDDEN_NAME
@@ -49,7 +48,7 @@ class UsersDesk(Protocol):
         self, job: int, start: int | None, most: int, attempt: int | None = None
     ) -> LogPart: ...
 
-    def act(self, act: JobAct, words: Sequence[int]) -> Sequence[Outcome]: ...
+    def act(self, act: JobAct, words: Sequence[int]) -> Sequence[JobOutcome]: ...
 
 
 class ListedJobs(Struct, frozen=True):
@@ -157,10 +156,10 @@ class ServerJobs:
             raise Denied(f"the output of a job is for {whose} alone", hint="sign in: andon open")
         return tail_after(read(None, LOG_BYTES, attempt), start)
 
-    def act(self, who: Identity, number: int | str, act: JobAct, user: str = "") -> Outcome:
+    def act(self, who: Identity, number: int | str, act: JobAct, user: str = "") -> JobOutcome:
         """Cancels, retries, requeues, moves, holds or resumes a job; never one of another user."""
         files = self._files(sight_of(who), user)
-        outcomes: Sequence[Outcome]
+        outcomes: Sequence[JobOutcome]
         if isinstance(number, str):
             self._own_on_cluster(self.details(sight_of(who), number, user))
             outcomes = self._poller(number).act(act, [number])

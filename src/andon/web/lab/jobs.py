@@ -11,7 +11,7 @@ from andon.errors import AndonError, Conflict
 from andon.jobs.rules.naming import no_job
 from andon.jobs.rules.views import JobListing
 from andon.leases.rules.queue import in_order
-from andon.model.job.desk import JobAct, LogPart, Outcome
+from andon.model.job.desk import JobAct, JobOutcome, LogPart
 from andon.model.job.facts import JobState, JobView, view_to_json
 from andon.model.job.progress import WorkProgress
 from andon.web.jobs.seen import WAITS
@@ -63,7 +63,7 @@ class LabJobs:
         begin = min(start or 0, len(text))
         return LogPart(begin, len(text), text[begin:], view.state.is_settled, 1 if text else None)
 
-    def act(self, act: JobAct, words: Sequence[int]) -> list[Outcome]:
+    def act(self, act: JobAct, words: Sequence[int]) -> list[JobOutcome]:
         (number,) = words
         view = self.view(number)
         possible = {
@@ -74,7 +74,7 @@ class LabJobs:
         if not possible:
             raise Conflict(f"job {number} is {view.state.words}", hint="see its page")
         self._acts[number] = act, time.time()
-        return [Outcome(view.label, _DONE.get(act, "moved"))]
+        return [JobOutcome(view.label, _DONE.get(act, "moved"))]
 
     def _view(self, work: LabWork, now: float) -> JobView:
         view = view_of(self._lab, work, now)

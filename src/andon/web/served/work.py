@@ -1,6 +1,6 @@
 """The runs and jobs that a server shows to one caller."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,10 @@ from andon.model.job.desk import (
     Accepted,
     Found,
     JobAct,
+    JobOutcome,
     JobReason,
     JobWord,
     LogPart,
-    Outcome,
     Submission,
 )
 from andon.model.job.facts import JobView
@@ -84,9 +84,7 @@ class ServedJobs:
     """Implements JobDesk; every call may block. `user` names another user's jobs, for those who may
     see them."""
 
-    name = title = "server"
-    able, poll_seconds = frozenset({Able.QUEUED}), FRESH_SECONDS
-    instead: Mapping[Able, str] = {}
+    name, able, poll_seconds = "server", frozenset({Able.QUEUED}), FRESH_SECONDS
 
     def __init__(self, jobs: ServerJobs, who: Identity, sight: Sight, user: str = "") -> None:
         self._jobs, self._who, self._sight, self._user = jobs, who, sight, user
@@ -120,7 +118,7 @@ class ServedJobs:
     ) -> LogPart:
         return self._jobs.log(self._sight, job, attempt, start, self._user)
 
-    def act(self, act: JobAct, words: Sequence[JobWord]) -> list[Outcome]:
+    def act(self, act: JobAct, words: Sequence[JobWord]) -> list[JobOutcome]:
         """Changes the caller's own jobs; a server of root does it as that user."""
         whose = self._jobs.whose(self._who, self._user)
         action = _ACTIONS.get(act, Action.MOVE)

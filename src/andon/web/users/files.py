@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from andon.errors import AndonError, Unavailable
 from andon.jobs.rules.views import JobListing
 from andon.model.codec import Wrong, read
-from andon.model.job.desk import JobAct, LogPart, Outcome
+from andon.model.job.desk import JobAct, JobOutcome, LogPart
 from andon.model.job.facts import JobView
 from andon.model.run.record import RunRow
 from andon.model.run.wire import row_from_json
@@ -62,13 +62,13 @@ class UserFiles:
         found: LogPart = self._told(lambda: read(LogPart, said))
         return found
 
-    def act(self, act: JobAct, words: Sequence[int]) -> list[Outcome]:
+    def act(self, act: JobAct, words: Sequence[int]) -> list[JobOutcome]:
         self._jobs.read = float("-inf")
         return [self._done(self._reader.ask("act", job=job, act=act.value)) for job in words]
 
-    def _done(self, said: dict[str, Any]) -> Outcome:
+    def _done(self, said: dict[str, Any]) -> JobOutcome:
         found = self._told(lambda: read(JobDone, said))
-        return Outcome(str(found.job), found.outcome, note=found.note)
+        return JobOutcome(str(found.job), found.outcome, note=found.note)
 
     # Runs.
 

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from andon.cli.commands.jobs.desks import desks_of
 from andon.cli.json_text import as_json_text
@@ -10,6 +9,9 @@ from andon.cli.show.text import Text, say
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import AndonError
 from andon.jobs.desk import JobDesk
+from andon.jobs.queue import Queue
+from andon.leases.book.lease_book import Book
+from andon.leases.refusal import clock
 from andon.leases.rules.queue import in_order
 from andon.leases.rules.rows import waiting_rows
 from andon.model.job.desk import JobReason
@@ -17,9 +19,6 @@ from andon.model.job.facts import JobState, JobView
 from andon.model.lease_list import WaitingRow
 from andon.model.shapes import to_json
 from andon.units import and_more, counted
-
-if TYPE_CHECKING:
-    from andon.jobs.queue import Queue
 
 MOST_AHEAD = 5
 SCHEMA = "andon.why_job/1"
@@ -79,8 +78,6 @@ def _cluster_lines(view: JobView, reasons: Sequence[JobReason]) -> Iterator[Text
 
 
 def _lines(view: JobView, ahead: list[JobView], others: tuple[WaitingRow, ...]) -> list[Text]:
-    from andon.leases.refusal import clock
-
     place = "" if view.position is None else f", no. {view.position} of your jobs"
     mark = "SIMULATED " if view.simulated else ""
     lines = [say(f"{mark}job {view.label} {view.name}: {view.state.words}{place}", "bold")]
@@ -107,7 +104,7 @@ def _lines(view: JobView, ahead: list[JobView], others: tuple[WaitingRow, ...]) 
     return lines
 
 
-def _ahead(queue: "Queue", view: JobView) -> list[JobView]:
+def _ahead(queue: Queue, view: JobView) -> list[JobView]:
     """Returns this user's jobs that wait ahead of it."""
     if view.position is None:
         return []
@@ -118,8 +115,6 @@ def _ahead(queue: "Queue", view: JobView) -> list[JobView]:
 
 def _others(view: JobView) -> tuple[WaitingRow, ...]:
     """Everyone in the queue now, this user's jobs included; empty if it cannot be read."""
-    from andon.leases.book.lease_book import Book
-
     if view.state is not JobState.WAITING:
         return ()
     try:

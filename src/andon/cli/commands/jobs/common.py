@@ -10,8 +10,9 @@ import click
 from andon.cli.commands.completing import complete_job
 from andon.cli.terminal import Choices, notice, report
 from andon.errors import AndonError
-from andon.jobs.desk import JobDesk, exit_code, wait
-from andon.model.job.desk import JobWord, Outcome
+from andon.jobs.desk import JobDesk
+from andon.jobs.waiting import exit_code, wait
+from andon.model.job.desk import JobOutcome, JobWord
 from andon.units import shell_line
 
 JOB_FORMS = (
@@ -21,7 +22,6 @@ JOB_FORMS = (
 QUEUE_JOB_FORMS = (
     "JOB is a number, a name, a group, @ for the last one, or 12_3 for an element of an array."
 )
-MOST_WAITING, MOST_ENDED = 50, 10  # shown without --all
 
 
 def job_words(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -41,7 +41,7 @@ def report_all(errors: Sequence[Exception | None]) -> int:
     return code
 
 
-def say_outcomes(choices: Choices, outcomes: Sequence[Outcome]) -> int:
+def say_outcomes(choices: Choices, outcomes: Sequence[JobOutcome]) -> int:
     """Prints what became of each job; returns the exit code of the last error."""
     code = 0
     for one in outcomes:

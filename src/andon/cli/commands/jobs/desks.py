@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from andon.cli.commands.jobs.on import cluster_of, settings_named
 from andon.cli.terminal import Choices, notice
 from andon.host.state.user_folder import config_mentions
+from andon.jobs.folder import CLUSTER_PAGES, SUBMISSIONS, jobs_path
 from andon.jobs.queue import Queue
 from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.starting import start_dispatcher
@@ -17,12 +18,12 @@ from andon.units import sh
 
 if TYPE_CHECKING:  # most machines have no cluster, and `submit` must be quick
     from andon.jobs.clusters.desk import ClusterDesk
-    from andon.jobs.desk import Desks, JobDesk
+    from andon.jobs.desk import Desks
     from andon.leases.rules.eligibility import Labels
     from andon.model.device import Snapshot
 
 
-def desk_of(choices: Choices, asked: dict[str, Any]) -> "JobDesk":
+def desk_of(choices: Choices, asked: dict[str, Any]) -> "QueueDesk | ClusterDesk":
     """Takes --on out of the options; returns the desk that is meant."""
     return cluster_of(choices, asked) or queue_desk(choices)
 
@@ -67,8 +68,6 @@ def sampled(choices: Choices) -> "Snapshot":
 
 def clusters_of(choices: Choices) -> "list[ClusterDesk]":
     """The clusters; settings are read only if the file may have some, or one was used."""
-    from andon.jobs.folder import CLUSTER_PAGES, SUBMISSIONS, jobs_path
-
     used = any((jobs_path() / name).is_dir() for name in (CLUSTER_PAGES, SUBMISSIONS))
     if not used and not config_mentions(b"clusters"):
         return []
@@ -92,8 +91,6 @@ def _cluster_of(choices: Choices, name: str) -> "ClusterDesk | None":
 
 def _group(word: str) -> list[str]:
     """The jobs on clusters that are of a group; empty if none is."""
-    from andon.jobs.folder import SUBMISSIONS, jobs_path
-
     if ":" in word or not (jobs_path() / SUBMISSIONS).is_dir():
         return []
     from andon.jobs.clusters.notes import recent_notes

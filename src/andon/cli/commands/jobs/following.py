@@ -14,9 +14,10 @@ from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices, notice, write
 from andon.errors import AndonError, Gone, Invalid
 from andon.jobs.clusters.desk import ClusterDesk
-from andon.jobs.desk import JobDesk, exit_code, wait
+from andon.jobs.desk import JobDesk
 from andon.jobs.rules.able import refuse
 from andon.jobs.rules.polling import FRESH_SECONDS
+from andon.jobs.waiting import exit_code, wait
 from andon.model.job.desk import Able, JobAct, LogPart, Submission
 from andon.model.job.facts import JobState
 from andon.model.job.spec import without_own_secrets

@@ -11,16 +11,17 @@ from andon.cli.commands.jobs.desks import desk_of, refuse_unasked
 from andon.cli.commands.share.container_options import contained
 from andon.cli.terminal import Choices
 from andon.errors import Invalid
-from andon.jobs.desk import JobDesk
+from andon.jobs.clusters.desk import ClusterDesk
 from andon.jobs.file import read_job_file, submissions_of
 from andon.jobs.metrics import refuse_slow
+from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.rules.file_keys import FileJob
 from andon.jobs.rules.parameters import refuse_many
 from andon.model.execution import ContainerOptions
 from andon.model.job import HERE
 from andon.model.job.desk import Submission
 
-Batch = tuple[JobDesk, list[Submission]]
+Batch = tuple[QueueDesk | ClusterDesk, list[Submission]]
 
 
 def file_batches(choices: Choices, path: str, asked: Mapping[str, Any]) -> list[Batch]:

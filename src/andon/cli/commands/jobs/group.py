@@ -11,23 +11,21 @@ import click
 from msgspec.structs import replace
 
 from andon.cli.commands.command_group import CommandGroup
-from andon.cli.commands.jobs.common import MOST_ENDED, MOST_WAITING
 from andon.cli.commands.jobs.desks import desks_of
 from andon.cli.options import chosen, elsewhere, shared
 from andon.cli.show.jobs import render_jobs, why
-from andon.cli.show.text import say
+from andon.cli.show.text import Text, say
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import AndonError
 from andon.jobs.desk import Desks
 from andon.jobs.rules.views import JobListing, latest_last
 from andon.model.job.facts import UNSETTLED, JobState, JobView, views_to_json
-from andon.model.shapes import to_json
 
 if TYPE_CHECKING:
-    from andon.cli.show.text import Text
     from andon.model.lease_list import LeaseList
 
 FOLLOW_SECONDS = 1.0
+MOST_WAITING, MOST_ENDED = 50, 10  # shown without --all
 COMMANDS = {
     "show": ("acts:show", "One job: what it asks for, why it waits, how it ended."),
     "wait": ("acts:wait", "Wait until jobs have ended."),
@@ -96,7 +94,7 @@ def jobs(
     there = _on_clusters(choices, desks, everything, book or _load)
     others = [one for one in there.views if state in (None, one.state)]
     views = own + [one for one in others if group in (None, one.group)]
-    more, lines = dict[str, Any](), list["Text"]()
+    more, lines = dict[str, Any](), list[Text]()
     if book is not None:
         from andon.cli.commands.jobs import everyone
 
@@ -109,6 +107,7 @@ def jobs(
         lines = everyone.queue_lines(leases, terminal.width)
     if as_json:
         from andon.cli.json_text import as_json_text
+        from andon.model.shapes import to_json
 
         said = {**views_to_json(views, paused), "clusters": to_json(there.clusters), **more}
         terminal.show(as_json_text(said, terminal.live))

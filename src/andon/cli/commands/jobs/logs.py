@@ -11,6 +11,7 @@ from andon.cli.commands.jobs.desks import desks_of
 from andon.cli.commands.jobs.following import JobOutput, follow, follow_many
 from andon.cli.options import MOST, chosen, shared
 from andon.cli.terminal import Choices, notice, write
+from andon.errors import Invalid
 from andon.jobs.desk import JobDesk
 from andon.model.job.facts import JobView
 from andon.units import counted, sh
@@ -28,7 +29,9 @@ def count(text: str | int) -> int:
 
 @click.command(epilog=JOB_FORMS)
 @click.argument("job", metavar="[JOB]", default="@", shell_complete=complete_job)
-@click.option("-f", "--follow", "follows", is_flag=True, help="Keep printing until it has ended.")
+@click.option(
+    "-f", "--follow", "follows", is_flag=True, help="Keep printing until the job has ended."
+)
 @click.option(
     "-n", "lines", type=count, metavar="N", help=f"Print the last N lines; 0 for all [{LINES}]."
 )
@@ -40,6 +43,8 @@ def logs(job: str, follows: bool, lines: int | None, attempt: int | None) -> int
     """Print the output of a job, standard output and standard error together."""
     choices = chosen()
     desks = desks_of(choices)
+    if attempt is not None and desks.of(job) is not desks.queue:
+        raise Invalid("--attempt is for jobs on this machine")
     found, errors = desks.find([job])
     if not found:
         return report_all(errors)

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -17,8 +17,6 @@ from andon.cli.commands.share.container_options import (
     container_options,
 )
 from andon.cli.device_request import (
-    bind_option,
-    for_option,
     priority_option,
     refuse_bind,
     request_options,
@@ -28,18 +26,21 @@ from andon.cli.options import JOB_FILES, chosen, duration, lasting, shared, whol
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid
 from andon.jobs.git_commit import GitCommitLookup
+from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.rules.able import refuse
-from andon.jobs.submitting import here_spec
+from andon.jobs.rules.job_options import JOB_OPTIONS
+from andon.jobs.submitting import here_spec, new_submission
 from andon.model.job import HERE
-from andon.model.job.desk import Accepted, Submission, new_submission
+from andon.model.job.desk import Accepted, Submission
 from andon.model.job.spec import CHECKPOINT_SECONDS, Checkpoint, JobSpec, NotifyWhen
 from andon.units import sh
 
 if TYPE_CHECKING:
-    from andon.jobs.desk import JobDesk
+    from andon.jobs.clusters.desk import ClusterDesk
     from andon.model.device import Snapshot
     from andon.model.execution import ContainerOptions
 
+F = TypeVar("F", bound=Callable[..., Any])
 MOST_RETRIES = 1000
 USUAL_SIGNS = ("dev/nvidiactl", "dev/dxg")
 """Of a GPU; most machines have one of them."""
@@ -72,61 +73,43 @@ def checkpoint(text: str) -> Checkpoint:
     return Checkpoint(name, lasting(before) if before else CHECKPOINT_SECONDS)
 
 
+CLICK_TYPES: dict[str, dict[str, Any]] = {
+    "checkpoint": {"type": checkpoint},
+    "combinations": {"type": whole},
+    "flag": {"is_flag": True},
+    "grace": {"type": duration},
+    "lasting": {"type": lasting},
+    "metrics": {"multiple": True},
+    "moment": {"type": begin_moment},
+    "notify": {"type": click.Choice([one.value for one in NotifyWhen])},
+    "number": {"type": int, "default": 0},
+    "parameters": {"multiple": True},
+    "retries": {"type": retries},
+    "timeout": {"type": duration},
+    "words": {"multiple": True},
+}
+"""How click reads each kind of the table."""
+
+
+def job_options(command: F) -> F:
+    """Adds the options of a job."""
+    for row in reversed(JOB_OPTIONS):
+        if row.help:
+            words = (*filter(None, (row.word, row.short)), row.name)
+            more = {
+                "metavar": row.metavar or None,
+                "help": row.help,
+                **CLICK_TYPES.get(row.kind, {}),
+            }
+            command = click.option(*words, **more)(command)
+    return command
+
+
 @click.command(context_settings={"allow_interspersed_args": False})
 @request_options
-@click.option(
-    "--timeout", "-t", type=duration, metavar="TIME", help="Fail after waiting this long."
-)
 @priority_option
-@for_option("Stop the command after this time: 2h.")
-@bind_option
-@click.option("--grace", type=duration, metavar="TIME", help="Time from SIGTERM to SIGKILL [10s].")
-@click.option("--name", metavar="NAME", help="Name of the job and its run.")
-@click.option("--after", multiple=True, metavar="JOB,…", help="Start when these have succeeded.")
-@click.option("--after-any", multiple=True, metavar="JOB,…", help="Start when these have ended.")
-@click.option(
-    "--begin",
-    type=begin_moment,
-    metavar="TIME",
-    help="Start no earlier than: 2h, 22:30, Fri 18:00.",
-)
-@click.option("--array", metavar="0-9[%N]", help="One job per index; at most N at once.")
-@click.option(
-    "--param",
-    "params",
-    multiple=True,
-    metavar="NAME=VALUES",
-    help="One job per value, {NAME} in the command: lr=0.1,0.01, seed=1..5, @FILE.",
-)
-@click.option("--zip", is_flag=True, help="First values of all --param together, then the second.")
-@click.option("--sample", type=whole, metavar="N", help="Only N of the combinations.")
-@click.option("--sample-seed", type=int, default=0, metavar="N", help="Which ones [default: 0].")
-@click.option(
-    "--metric",
-    "metrics",
-    multiple=True,
-    metavar="NAME=REGEX",
-    help=r"Record a figure that it prints: 'loss=([\d.]+)'.",
-)
-@click.option("--stop-when", metavar="RULE", help="Cancel it by a figure: 'loss>2 after 10m'.")
+@job_options
 @click.option("--yes", is_flag=True, help="Queue more than 1,000 jobs.")
-@click.option("--retries", type=retries, metavar="N", help="Retry up to N times after a failure.")
-@click.option("--retry-lost", is_flag=True, help="Retry after a crash of the machine.")
-@click.option(
-    "--retry-oom",
-    type=retries,
-    metavar="N",
-    help="On GPU out-of-memory, retry up to N times with more.",
-)
-@click.option(
-    "--checkpoint",
-    type=checkpoint,
-    metavar="SIG[@TIME]",
-    help="Signal before --for ends, and of requeue: USR1@60s.",
-)
-@click.option("--notify", type=click.Choice(["end", "fail"]), help="Send a message at the end.")
-@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag the run.")
-@click.option("--unique", is_flag=True, help="Not if the same job already waits or runs.")
 @click.option("--dry-run", is_flag=True, help="Check everything and queue nothing.")
 @click.option("--wait", is_flag=True, help="Wait for the end; the exit code is the job's.")
 @on_options
@@ -158,7 +141,7 @@ def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) ->
 
 def submit_all(
     choices: Choices,
-    batches: "Sequence[tuple[JobDesk, Sequence[Submission]]]",
+    batches: "Sequence[tuple[QueueDesk | ClusterDesk, Sequence[Submission]]]",
     *,
     dry_run: bool,
     wait: bool,
@@ -195,7 +178,10 @@ def submit_all(
 
 
 def _jobs(
-    choices: Choices, desk: "JobDesk", command: tuple[str, ...], asked: dict[str, Any]
+    choices: Choices,
+    desk: "QueueDesk | ClusterDesk",
+    command: tuple[str, ...],
+    asked: dict[str, Any],
 ) -> list[Submission]:
     """Returns the job, an array of them, or one for each combination of parameters."""
     image = container_from(asked)
@@ -217,7 +203,7 @@ def _jobs(
         "per_gpu": asked["processes"] or 0,
     }
     specs = [spec]
-    if asked["params"]:
+    if asked["parameters"]:
         from andon.cli.commands.jobs.sweep import parameters_of, swept
 
         specs = swept(spec, parameters_of(asked), asked)
@@ -233,34 +219,25 @@ def _spec(
     image: "ContainerOptions | None",
 ) -> JobSpec:
     commit = GitCommitLookup()
+    given = {row.name: asked[row.name] for row in JOB_OPTIONS if row.of_spec and row.help}
+    fields = {name: value for name, value in given.items() if value is not None} | _figures(asked)
+    fields["name"] = fields.get("name", "")[:200]
 
     return here_spec(
         command,
         request_to_take(asked, choices),
         commit=commit,
-        name=(asked["name"] or "")[:200],
         simulate=choices.simulate,
-        for_seconds=asked["length"],
-        bind=asked["bind"],
-        grace_seconds=asked["grace"],
-        timeout_seconds=asked["timeout"],
         begin_at=asked["begin"],
-        retries=asked["retries"] or 0,
-        retry_lost=asked["retry_lost"],
-        retry_oom=asked["retry_oom"] or 0,
-        checkpoint=asked["checkpoint"],
-        notify=None if asked["notify"] is None else NotifyWhen(asked["notify"]),
-        unique=asked["unique"],
-        tags=tuple(asked["tags"]),
         container=_container(image),
-        **_figures(asked),
+        **fields,
     )
 
 
 def _figures(asked: dict[str, Any]) -> dict[str, Any]:
     """The patterns of figures that the job prints, and when they say that it is hopeless."""
     if not asked["metrics"] and asked["stop_when"] is None:
-        return {}
+        return {"metrics": {}}
     from andon.jobs.metrics import refuse_slow
     from andon.jobs.rules.metrics import parse_metric, parse_stop
 

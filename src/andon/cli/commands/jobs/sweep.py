@@ -26,7 +26,7 @@ LARGEST_BYTES = 1 << 20
 def parameters_of(asked: Mapping[str, Any]) -> list[Parameters]:
     """Returns the combinations that --param, --zip and --sample make."""
     axes: dict[str, Sequence[Any]] = {}
-    for text in asked["params"]:
+    for text in asked["parameters"]:
         name, values = parse_parameter(text, _file_text)
         if name in axes:
             raise Invalid(f"the parameter {name} is given twice", hint=f"{name}=a,b has two values")

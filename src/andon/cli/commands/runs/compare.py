@@ -39,7 +39,7 @@ SIDE_FORMS = (
     "commas, or the name of runs, meaning all that succeeded."
 )
 SWEEP_SCHEMA = "andon.sweep/1"
-Sides = list[tuple[str, list["RunRow"]]]
+Sides = list[tuple[str, list[RunRow]]]
 
 
 @click.command(epilog=SIDE_FORMS)
@@ -147,7 +147,7 @@ def _named(source: NodeRuns, words: tuple[str, ...]) -> Sides:
     return list(zip(unique([label for label, _ in found]), [r for _, r in found], strict=True))
 
 
-def _side(source: NodeRuns, word: str) -> tuple[str, list["RunRow"]]:
+def _side(source: NodeRuns, word: str) -> tuple[str, list[RunRow]]:
     """Returns the label and runs of one side: `a,b,c`, a name, or one run."""
     if "," in word:
         rows = [source.resolve(one.strip()) for one in word.split(",") if one.strip()]

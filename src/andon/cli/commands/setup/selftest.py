@@ -70,7 +70,7 @@ def selftest(seconds: float, with_load: bool, as_json: bool) -> int:
 
 def examine(
     choices: Choices, seconds: float, with_load: bool
-) -> tuple[list["Snapshot"], list["Finding"]]:
+) -> tuple[list[Snapshot], list[Finding]]:
     """Sample, sample again under load if requested, and check both together."""
     interval = settings_of(choices).interval_seconds
     with sampling(choices) as sampler:
@@ -83,7 +83,7 @@ def examine(
     return before, in_order(findings)
 
 
-def watch(sampler: Sampler, seconds: float, interval: float) -> tuple[list["Snapshot"], "Sampling"]:
+def watch(sampler: Sampler, seconds: float, interval: float) -> tuple[list[Snapshot], Sampling]:
     """Sample at the real interval; starting the reader is not part of the cost."""
     count = max(2, math.ceil(seconds / interval))
     with sampler.subscribe(interval, watching=True) as session:
@@ -122,7 +122,7 @@ def free_uuids(choices: Choices, sampler: Sampler, latest: Snapshot) -> set[str]
 
 def under_load(
     sampler: Sampler, latest: Snapshot, free: set[str], seconds: float, interval: float
-) -> tuple[list["Snapshot"], "Load"]:
+) -> tuple[list[Snapshot], Load]:
 
     device, reason = choose(latest, free)
     if not installed():

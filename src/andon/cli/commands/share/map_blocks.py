@@ -25,9 +25,9 @@ from andon.host.interpreter import module_environment, process_command
 from andon.jobs.clusters.desk import ClusterDesk
 from andon.jobs.rules.able import refuse
 from andon.jobs.rules.polling import FRESH_SECONDS
-from andon.jobs.submitting import here_spec
+from andon.jobs.submitting import here_spec, new_submission
 from andon.leases.placement import Placement
-from andon.model.job.desk import JobAct, new_submission
+from andon.model.job.desk import JobAct
 from andon.model.run.record import ItemState, RunItem, RunState
 from andon.runs.record import RunOutcome, RunRecorder
 from andon.runs.rules.ranks import run_variables

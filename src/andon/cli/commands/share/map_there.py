@@ -16,9 +16,9 @@ from andon.errors import AndonError, Gone, Unavailable
 from andon.jobs.clusters.desk import ClusterDesk
 from andon.jobs.rules.able import refuse
 from andon.jobs.rules.polling import FRESH_SECONDS, PAST_SECONDS
-from andon.jobs.submitting import here_spec
+from andon.jobs.submitting import here_spec, new_submission
 from andon.model.job.cluster import ClusterJob
-from andon.model.job.desk import JobAct, Submission, new_submission
+from andon.model.job.desk import JobAct, Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobState
 from andon.model.run.record import ItemState

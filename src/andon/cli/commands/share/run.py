@@ -146,8 +146,7 @@ def _run_on(
 ) -> int:
     """Runs the command on a cluster, with its output and exit code here."""
     from andon.cli.commands.jobs.following import run_at_terminal
-    from andon.jobs.submitting import here_spec
-    from andon.model.job.desk import new_submission
+    from andon.jobs.submitting import here_spec, new_submission
     from andon.work.containers.rules.options import options_to_json
 
     if asked["lease_id"]:

@@ -1,0 +1,60 @@
+"""Waits for jobs, whichever desk has them."""
+
+import time
+from collections.abc import Callable, Sequence
+
+from andon.errors import AndonError, Gone, Invalid, TimedOut
+from andon.failures.rules.backoff import doubled_seconds
+from andon.jobs.desk import JobDesk
+from andon.jobs.rules.naming import deleted_meanwhile
+from andon.model.job.desk import Found, JobWord
+from andon.model.job.facts import JobState, JobView
+
+FIRST_POLL_SECONDS = 0.2
+
+
+def wait(
+    desk: JobDesk,
+    words: Sequence[JobWord],
+    until: float | None = None,
+    changed: Callable[[JobView], None] = lambda _: None,
+) -> Found:
+    """Waits until jobs have ended or are held; returns them as they are then, and what is wrong
+    with words that name none. A desk that does not answer meanwhile is waited for; `until` is of
+    the steady clock. A job that is deleted meanwhile is among what is wrong."""
+    found = desk.find(words)
+    ended, errors, polls = {one.label: one for one in found.views}, list(found.errors), 0
+    for view in found.views:
+        changed(view)
+    while left := [label for label, view in ended.items() if not _is_over(view)]:
+        if until is not None and time.monotonic() >= until:
+            several = "not all jobs have" if len(ended) > 1 else "the job has not"
+            raise TimedOut(f"{several} ended in time")
+        time.sleep(doubled_seconds(polls, FIRST_POLL_SECONDS, desk.poll_seconds))
+        polls += 1
+        try:
+            now = {one.label: one for one in desk.find(left).views}
+        except (Gone, Invalid):
+            raise
+        except AndonError:
+            continue  # it may come back
+        for label in left:
+            if label not in now:
+                del ended[label]
+                errors.append(deleted_meanwhile(label))
+            elif now[label].state is not ended[label].state:
+                changed(now[label])
+        ended |= now
+    return Found(list(ended.values()), errors)
+
+
+def _is_over(view: JobView) -> bool:
+    return view.state.is_settled or view.state is JobState.HELD
+
+
+def exit_code(view: JobView) -> int:
+    """Returns the job's own exit code, as a shell reports it; 1 if it has none and did not
+    succeed."""
+    if view.state is JobState.SUCCEEDED:
+        return 0
+    return view.exit_code or (1 if view.signal is None else 128 + view.signal)
