@@ -14,9 +14,6 @@ pytestmark = [pytest.mark.ray, pytest.mark.timeout(400)]
 
 
 class TestRealRay(ClusterContract):
-    has_arrays = False  # with a limit
-    has_dependencies = False
-
     @pytest.fixture
     def reopen(self, ray: RealRay) -> Callable[[], RayCluster]:
         self._url, self._seconds = ray.url, 30.0

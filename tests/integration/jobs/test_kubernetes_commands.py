@@ -21,7 +21,7 @@ def standin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStan
     found.node("g1", 8)
     found.node("g2", 8)
     found.namespace("team-a")
-    found.pod("notebook-7", "g1", 8, "team-a")
+    found.pod("notebook-7", "g1", 8, "team-a", "2026-01-01T00:00:00Z")
     found.pod("other", "g2", 4, "team-a")
     yield found
     found.close()

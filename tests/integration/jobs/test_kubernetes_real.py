@@ -48,9 +48,6 @@ def real(certificate: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 class TestRealKubernetes(ClusterContract):
-    has_arrays = False
-    has_dependencies = False
-
     @pytest.fixture
     def reopen(
         self,
