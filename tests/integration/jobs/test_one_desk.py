@@ -192,6 +192,7 @@ def test_nodes_that_andon_reads_are_listed_with_their_use(login: Login) -> None:
     assert read["utilization_percent"] is not None, read["missing"]
 
 
+@waits_for(DESK)
 def test_a_job_of_slurm_leases_what_slurm_gave_on_a_node_of_mixed_models(
     node: StandIn, login: Login
 ) -> None:

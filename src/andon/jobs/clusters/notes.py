@@ -50,7 +50,7 @@ def submit_once(name: str, cluster: Cluster, submission: Submission) -> str:
         note = folder / (submission.label + NOTE)
         if (again := note.exists()) and (known := _id(folder, submission.label)) is not None:
             return known
-        _write_note(folder, note.name, _text(name, submission))
+        _write_note(folder, note.name, _text(name, cluster.identity, submission))
     except Unavailable as error:
         raise NotSent(error.reason, error.hint) from error
     try:
@@ -164,10 +164,11 @@ def _names(folder: Path) -> Iterator[tuple[str, float]]:
                 yield name.removesuffix(NOTE), os.lstat(folder / name).st_mtime
 
 
-def _text(name: str, submission: Submission) -> str:
+def _text(name: str, identity: str, submission: Submission) -> str:
     job = spec_to_json(replace(submission.job, number=1, environment={}))  # none, but one is needed
     told = {**plain_fields(submission), "job": job}
-    return dumps({"schema": SCHEMA, "cluster": name, "at": time.time(), "submission": told})
+    note = {"cluster": name, "identity": identity, "at": time.time(), "submission": told}
+    return dumps({"schema": SCHEMA, **note})
 
 
 def _note(folder: Path, name: str) -> SubmissionNote:

@@ -89,6 +89,7 @@ class SubmissionNote(Struct, frozen=True):
     submission: Submission
     id: Text | None = None  # None: no answer came
     ends: tuple[ClusterJob, ...] = ()  # of its jobs that have ended, the latest last
+    identity: Text = ""  # which server it was sent to, and as whom; empty: not known
 
 
 class GpuHolder(Struct, frozen=True):
