@@ -5,6 +5,7 @@ from difflib import get_close_matches
 from functools import cache, partial
 
 from andon.errors import AndonError, Invalid
+from andon.fleet.node_readings import read_nodes
 from andon.jobs.clusters.answers import was_used
 from andon.jobs.clusters.desk import ClusterDesk
 from andon.jobs.clusters.poller import ClusterPoller
@@ -45,8 +46,6 @@ def cluster_desk(one: ClusterSettings) -> ClusterDesk:
 
 
 def _read_nodes(one: ClusterSettings, nodes: Sequence[ClusterNode]) -> Sequence[ClusterNode]:
-    from andon.fleet.node_readings import read_nodes  # most commands need it not
-
     return read_nodes(str(one.options.get("hub", "")), nodes)
 
 

@@ -14,7 +14,8 @@ from andon.jobs.clusters.notes import submit_once
 from andon.jobs.clusters.run_notes import RunNote, write_note
 from andon.jobs.rules.cluster_task import task_of
 from andon.jobs.rules.cluster_views import ClusterPage, page_line
-from andon.model.job.desk import JobAct, NotSent
+from andon.model.job.cluster import NotSent
+from andon.model.job.desk import JobAct
 from andon.model.job.facts import JobState
 from tests.support.played_slurm import DOWN, Played, opened, row, submission
 from tests.support.surroundings import anothers

@@ -18,8 +18,8 @@ from andon.jobs.clusters.desk import ClusterDesk, list_together, listing_of
 from andon.jobs.clusters.poller import ClusterPoller
 from andon.jobs.folder import CLUSTER_PAGES, SUBMISSIONS, jobs_path, open_jobs_folder
 from andon.jobs.rules.cluster_views import ClusterPage
-from andon.model.job.cluster import ClusterJob
-from andon.model.job.desk import NotSent, Submission
+from andon.model.job.cluster import ClusterJob, NotSent
+from andon.model.job.desk import Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobState
 from andon.model.job.spec import JobSpec

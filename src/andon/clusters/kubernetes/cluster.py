@@ -31,8 +31,8 @@ from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailabl
 from andon.fleet.node_readings import read_nodes
 from andon.host.users import user_name
 from andon.jobs.clusters.notes import forget_note
-from andon.model.job.cluster import ClusterJob, ClusterNode, NoteFolder
-from andon.model.job.desk import LogPart, NotSent, Submission
+from andon.model.job.cluster import ClusterJob, ClusterNode, NoteFolder, NotSent
+from andon.model.job.desk import LogPart, Submission
 from andon.model.job.facts import JobState
 from andon.model.vendors import VENDORS
 from andon.settings.clusters import ClusterSettings

@@ -35,8 +35,8 @@ from andon.jobs.folder import write_whole
 from andon.jobs.rules.cluster_task import task_of
 from andon.jobs.rules.room import never_fits
 from andon.model import wire
-from andon.model.job.cluster import ClusterJob, ClusterNode, ClusterTask, NoteFolder
-from andon.model.job.desk import LogPart, NotSent, Submission
+from andon.model.job.cluster import ClusterJob, ClusterNode, ClusterTask, NoteFolder, NotSent
+from andon.model.job.desk import LogPart, Submission
 from andon.settings.clusters import ClusterSettings
 from andon.standalone import STANDALONE
 from andon.units import sh

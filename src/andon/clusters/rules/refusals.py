@@ -6,7 +6,7 @@ from typing import NamedTuple
 from andon.errors import AndonError
 
 
-class Refusal(NamedTuple):
+class Meaning(NamedTuple):
     """An error of andon's, its sentence, and what would help."""
 
     error: type[AndonError]
@@ -14,11 +14,11 @@ class Refusal(NamedTuple):
     hint: str = ""
 
 
-Refusals = Mapping[tuple[str, ...], Refusal]
+Refusals = Mapping[tuple[str, ...], Meaning]
 """By phrases in small letters; the first that is in the cluster's words counts."""
 
 
-def refused(said: str, words: str, table: Refusals, otherwise: Refusal) -> AndonError:
+def refused(said: str, words: str, table: Refusals, otherwise: Meaning) -> AndonError:
     """Returns the error for all that a cluster said; `words` are those that are shown."""
     small = said.lower()
     known = (one for phrases, one in table.items() if any(phrase in small for phrase in phrases))

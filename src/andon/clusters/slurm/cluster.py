@@ -24,8 +24,8 @@ from andon.jobs.outputs import read_output
 from andon.jobs.rules.cluster_task import task_of
 from andon.jobs.rules.polling import PAST_SECONDS
 from andon.leases.rules.environment import LEASE_VARIABLE
-from andon.model.job.cluster import ClusterJob, ClusterNode, ClusterTask, NoteFolder
-from andon.model.job.desk import LogPart, NotSent, Submission
+from andon.model.job.cluster import ClusterJob, ClusterNode, ClusterTask, NoteFolder, NotSent
+from andon.model.job.desk import LogPart, Submission
 from andon.model.job.facts import JobState
 from andon.sampling.rules.masks import VARIABLES as MASKS
 from andon.settings.clusters import ClusterSettings

@@ -29,7 +29,7 @@ from andon.jobs.rules.cluster_views import (
 from andon.jobs.rules.polling import FRESH_SECONDS, PAST_SECONDS, is_fresh
 from andon.jobs.rules.room import holders_reason, short_reason
 from andon.jobs.rules.views import JobListing
-from andon.model.job.cluster import ClusterJob, ClusterNode, ClusterState
+from andon.model.job.cluster import ClusterJob, ClusterNode, ClusterState, NotSent
 from andon.model.job.desk import (
     Able,
     Accepted,
@@ -39,7 +39,6 @@ from andon.model.job.desk import (
     JobReason,
     JobWord,
     LogPart,
-    NotSent,
     Submission,
 )
 from andon.model.job.facts import JobState, JobView

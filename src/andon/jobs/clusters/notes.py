@@ -23,8 +23,8 @@ from andon.jobs.folder import (
     write_whole,
 )
 from andon.model.codec import Wrong, read, shown
-from andon.model.job.cluster import ClusterJob, SubmissionNote
-from andon.model.job.desk import NotSent, Submission
+from andon.model.job.cluster import ClusterJob, NotSent, SubmissionNote
+from andon.model.job.desk import Submission
 from andon.model.job.facts import JobState
 from andon.model.job.spec import (
     LARGEST_JOB_BYTES,

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
 
+from andon.errors import Unavailable
 from andon.model.codec import (
     Count,
     ExitCode,
@@ -24,6 +25,10 @@ from andon.model.shapes import Doc
 
 ClusterId = Annotated[str, Meta(max_length=320, pattern=r"\A[^\s\x00-\x1f\ud800-\udfff]+\Z")]
 """What the cluster itself calls a job: `4711_7`, `default/andon-k3fh2m`."""
+
+
+class NotSent(Unavailable):
+    """A job was not even sent to its cluster, which did not answer before."""
 
 
 class ClusterTask(Struct, frozen=True):

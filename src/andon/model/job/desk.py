@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from msgspec import Meta, Struct
 
-from andon.errors import AndonError, Unavailable
+from andon.errors import AndonError
 from andon.model.codec import Count, Id, Name, Names, Text
 from andon.model.job.spec import MOST_ARRAY, Elements, JobSpec
 
@@ -55,10 +55,6 @@ class Able(StrEnum):
     QUEUED = auto()  # hold, resume, retry, requeue, move and rm
     PREVIEW = auto()
     FOREGROUND = auto()
-
-
-class NotSent(Unavailable):
-    """A job was not even sent to its cluster, which did not answer before."""
 
 
 class JobAct(StrEnum):

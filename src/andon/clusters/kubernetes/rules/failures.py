@@ -4,7 +4,7 @@ import json
 import re
 from typing import Final
 
-from andon.clusters.rules.refusals import Refusal, Refusals, refused
+from andon.clusters.rules.refusals import Meaning, Refusals, refused
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.units import plain, sh
 
@@ -24,16 +24,16 @@ class ListExpired(Gone):
 
 _AGAIN: Final = "log in again, as for kubectl"
 _REASONS: Final[Refusals] = {  # of a Status
-    ("notfound",): Refusal(Gone, "Kubernetes does not know it"),
-    ("gone", "expired"): Refusal(ListExpired, "Kubernetes does not know it"),
-    ("forbidden",): Refusal(Denied, "Kubernetes refuses it"),
-    ("unauthorized",): Refusal(Denied, "the login is not valid", _AGAIN),
-    ("alreadyexists", "conflict"): Refusal(Conflict, "Kubernetes refuses it"),
+    ("notfound",): Meaning(Gone, "Kubernetes does not know it"),
+    ("gone", "expired"): Meaning(ListExpired, "Kubernetes does not know it"),
+    ("forbidden",): Meaning(Denied, "Kubernetes refuses it"),
+    ("unauthorized",): Meaning(Denied, "the login is not valid", _AGAIN),
+    ("alreadyexists", "conflict"): Meaning(Conflict, "Kubernetes refuses it"),
     (
         "invalid", "badrequest", "methodnotallowed", "unsupportedmediatype", "notacceptable",
         "requestentitytoolarge",
-    ): Refusal(Invalid, "Kubernetes refuses it"),
-    ("toomanyrequests",): Refusal(
+    ): Meaning(Invalid, "Kubernetes refuses it"),
+    ("toomanyrequests",): Meaning(
         Unavailable, "Kubernetes does not answer: it has too many requests"
     ),
 }  # fmt: skip
@@ -41,17 +41,17 @@ _SAID: Final[Refusals] = {  # by kubectl itself
     (
         "you must be logged in", "unauthorized", "getting credentials", "exec plugin",
         "token has expired", "provide credentials", "refresh token",
-    ): Refusal(Denied, "the login is not valid", _AGAIN),
+    ): Meaning(Denied, "the login is not valid", _AGAIN),
     (
         "connection to the server", "connection refused", "no such host", "i/o timeout",
         "deadline exceeded", "tls handshake timeout", "network is unreachable", "eof",
         "client.timeout exceeded", "connection reset", "no route to host", "unable to connect",
         "service unavailable",
-    ): Refusal(Unavailable, "Kubernetes does not answer", "kubectl config current-context"),
-    ("context", "no configuration has been provided", "kubeconfig", "invalid config"): Refusal(
+    ): Meaning(Unavailable, "Kubernetes does not answer", "kubectl config current-context"),
+    ("context", "no configuration has been provided", "kubeconfig", "invalid config"): Meaning(
         Invalid, "kubectl has no such context", "kubectl config get-contexts"
     ),
-    ("not found",): Refusal(Gone, "Kubernetes does not know it"),
+    ("not found",): Meaning(Gone, "Kubernetes does not know it"),
 }  # fmt: skip
 _CODES: Final = {
     400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 409: "Conflict",
@@ -66,7 +66,7 @@ def failure(reason: str, message: str) -> AndonError:
         return _forbidden(right, said)
     if reason == "NotFound" and said.startswith("namespaces "):
         return Invalid(f"there is no such namespace: {said}", hint="set namespace")
-    otherwise = Refusal(Unavailable, "Kubernetes does not answer: it failed")
+    otherwise = Meaning(Unavailable, "Kubernetes does not answer: it failed")
     return refused(reason, said or reason, _REASONS, otherwise)
 
 
@@ -90,7 +90,7 @@ def of_kubectl(said: str) -> AndonError:
     words = plain(lines[-1].removeprefix("error: ") if lines else "it gave no reason", LONGEST)
     if " is invalid" in said and said.lstrip().startswith("The "):
         return failure("Invalid", said)
-    return refused(said, words, _SAID, Refusal(Unavailable, "kubectl failed"))
+    return refused(said, words, _SAID, Meaning(Unavailable, "kubectl failed"))
 
 
 def _forbidden(right: re.Match[str], said: str) -> AndonError:

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from andon.clusters.rules.refusals import Refusal, Refusals, refused
+from andon.clusters.rules.refusals import Meaning, Refusals, refused
 from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
+from andon.model.job.cluster import NotSent
 from andon.model.job.desk import JobReason as Why
-from andon.model.job.desk import NotSent
 from andon.units import plain
 
 _LIMIT: Final = "see what runs: andon jobs; or ask your administrator for more"
@@ -122,51 +122,51 @@ _NODES: Final = "andon nodes --on NAME shows what there is"
 _AWAY: Final = "Slurm's controller does not answer"
 _OPTION: Final = "sbatch does not know this option"
 _REFUSED: Final[Refusals] = {
-    ("(connect failure)", "unable to establish configuration source"): Refusal(NotSent, _AWAY),
+    ("(connect failure)", "unable to establish configuration source"): Meaning(NotSent, _AWAY),
     (
         "unable to contact", "connection refused", "timed out", "zero bytes were transmitted",
         "communication connection failure",
-    ): Refusal(Unavailable, _AWAY),
+    ): Meaning(Unavailable, _AWAY),
     (
         "permission denied", "not permitted", "invalid user id", "protocol authentication error",
-    ): Refusal(Denied, "Slurm does not allow it", "ask your administrator"),
-    ("invalid job id",): Refusal(Gone, "Slurm does not know it"),
-    ("invalid partition name",): Refusal(
+    ): Meaning(Denied, "Slurm does not allow it", "ask your administrator"),
+    ("invalid job id",): Meaning(Gone, "Slurm does not know it"),
+    ("invalid partition name",): Meaning(
         Invalid, "there is no such partition",
         "sinfo lists them; set partition, or --engine-option",
     ),
-    ("invalid account",): Refusal(
+    ("invalid account",): Meaning(
         Invalid, "the account or its partition is not valid", "--engine-option=--account=NAME"
     ),
-    ("invalid qos",): Refusal(
+    ("invalid qos",): Meaning(
         Invalid, "there is no such quality of service", "--engine-option=--qos=NAME"
     ),
-    ("invalid feature specification",): Refusal(
+    ("invalid feature specification",): Meaning(
         Invalid, "no node has such a feature", "set constraint, or leave it"
     ),
-    ("invalid node name",): Refusal(Invalid, "there is no such node", _NODES),
-    ("memory specification can not be satisfied",): Refusal(
+    ("invalid node name",): Meaning(Invalid, "there is no such node", _NODES),
+    ("memory specification can not be satisfied",): Meaning(
         Invalid, "no node has so much memory", "ask for less: --engine-option=--mem=SIZE"
     ),
-    ("requested node configuration is not available",): Refusal(
+    ("requested node configuration is not available",): Meaning(
         Invalid, "no node has what it asks for: so many GPUs, this model, or the rest", _NODES
     ),
-    ("invalid generic resource",): Refusal(Invalid, "Slurm knows no such GPU here", _NODES),
-    ("invalid job array specification",): Refusal(
+    ("invalid generic resource",): Meaning(Invalid, "Slurm knows no such GPU here", _NODES),
+    ("invalid job array specification",): Meaning(
         Invalid, "the array is longer than this site allows",
         "submit it in parts; scontrol show config has MaxArraySize",
     ),
-    ("requested time limit is invalid",): Refusal(
+    ("requested time limit is invalid",): Meaning(
         Invalid, "its time limit is longer than the partition allows",
         "a shorter --for, or another partition",
     ),
-    ("job dependency problem",): Refusal(
+    ("job dependency problem",): Meaning(
         Invalid, "a job that it comes after is not known", "andon jobs lists them"
     ),
-    ("job violates accounting/qos policy",): Refusal(
+    ("job violates accounting/qos policy",): Meaning(
         Invalid, "it is more than your account may have", "ask for less, or ask your administrator"
     ),
-    ("unrecognized option", "invalid option"): Refusal(Invalid, _OPTION, "see man sbatch"),
+    ("unrecognized option", "invalid option"): Meaning(Invalid, _OPTION, "see man sbatch"),
 }  # fmt: skip
 
 
@@ -178,4 +178,4 @@ def refusal(said: str) -> AndonError:
         words = lines[-2]
     for before in (f"{words.split(':')[0]}: ", *_BEFORE):
         words = words.removeprefix(before)
-    return refused(said, plain(words, 300), _REFUSED, Refusal(Invalid, "Slurm refuses it", _NODES))
+    return refused(said, plain(words, 300), _REFUSED, Meaning(Invalid, "Slurm refuses it", _NODES))
