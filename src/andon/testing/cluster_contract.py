@@ -111,9 +111,8 @@ class ClusterContract:
         waiting = self._submit(cluster, "echo at last")
         self._until(lambda: self._job(cluster, waiting).state is JobState.WAITING)
         assert self._job(cluster, waiting).started is None
-        found = cluster.job(waiting)
-        assert found.reason
-        assert found.short_of_gpus
+        self._until(lambda: cluster.job(waiting).short_of_gpus)
+        assert cluster.job(waiting).reason
         assert all(_held(node) == node.allocated for node in cluster.nodes())
         cluster.cancel(holders)
         assert self._settled(cluster, waiting).state is JobState.SUCCEEDED
