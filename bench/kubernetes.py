@@ -15,6 +15,7 @@ import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from msgspec.structs import replace
 from tests.integration.serving import make_certificate
 from tests.standin.kubernetes.standin import GPU, KubernetesStandin, write_kubeconfig
 from tests.support.kubelet_socket import KubeletSocket
@@ -22,7 +23,7 @@ from tests.support.kubelet_socket import KubeletSocket
 from andon.clusters.kubernetes import KubernetesCluster, transport
 from andon.clusters.kubernetes.listing import PAGE, list_all
 from andon.clusters.kubernetes.rules.objects import ApiPod, KubernetesNode
-from andon.clusters.kubernetes.rules.rooms import NodeLook, placement, rooms_of
+from andon.clusters.kubernetes.rules.rooms import cluster_node, placement, rooms_of
 from andon.clusters.kubernetes.transport import InsideTransport
 from andon.host import pod_resources
 from andon.host.pod_resources import KUBELET_SOCKET, PodDevices
@@ -67,11 +68,12 @@ def _measure(
     _say(f"{len(nodes)} nodes and {len(pods)} pods read", time.monotonic() - began, 2.0, "s")
     _say("  of it this process's CPU", time.process_time() - spent, None, "s")
     _say("  memory more than before", _rss() - before, 100.0, "MB")
-    looks = {room.name: NodeLook(1.0, 5.0, 10.0) for room in rooms}
+    plain = [cluster_node(room, GPU) for room in rooms]
+    seen = [replace(one, utilization_percent=5.0, memory_percent=10.0) for one in plain]
     taken = []
     for _ in range(ROUNDS):
         began = time.perf_counter()
-        placement(rooms, looks, 2, GPU, IdleLimits())
+        placement(seen, 2, IdleLimits())
         taken.append(time.perf_counter() - began)
     _say("the best of them chosen", min(taken) * 1000, 10.0, "ms")
     _kubelet(options.seconds / 2, folder)

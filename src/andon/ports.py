@@ -20,8 +20,8 @@ if TYPE_CHECKING:  # imported at every start; history and alerts are not
     from andon.history.rules.tiers import DueRoll, Maintenance, StoreContents, StoredBlock, Tier
     from andon.model.alert import Alert, Notice
     from andon.model.execution import CreatedWork, WorkEnd, WorkOrder
-    from andon.model.job.cluster import ClusterJob, ClusterNode
-    from andon.model.job.desk import Able, JobReason, LogPart, Submission
+    from andon.model.job.cluster import ClusterJob, ClusterNode, NoteFolder
+    from andon.model.job.desk import Able, LogPart, Submission
     from andon.model.run.record import RunRow
     from andon.runs.rules.baselines import RunBaseline
     from andon.runs.rules.matching import RunCounts, RunQuery
@@ -399,19 +399,25 @@ class Cluster(Protocol):
 
     shared_folder: str | None
     """A folder that this machine and all jobs see; None if they share no files."""
+    notes: NoteFolder | None
+    """Where its jobs note which records they have; None if they do not."""
 
     @property
     def identity(self) -> str:
         """Which server is asked, and as whom, in one line without secrets: answers are kept for
         it. Asks nothing."""
 
-    def submit(self, submission: Submission) -> str:
-        """Submits a job or an array; returns its id. A label that the cluster already has is not
-        submitted again: its id is returned. So after a failure the same call may be repeated."""
+    def submit(self, submission: Submission, again: bool = False) -> str:
+        """Submits a job or an array; returns its id. With `again` its label was handed over before,
+        and no answer came: if the cluster has it, its id is returned and nothing submitted."""
 
     def jobs(self, since: float, everyone: bool = False) -> Sequence[ClusterJob]:
         """Returns this user's jobs that have not ended, or ended after `since`, andon's and others;
         with `everyone`, those of all users that this one may see."""
+
+    def job(self, job: str) -> ClusterJob:
+        """Returns one job, whoever's it is, with all that the cluster says of why it waits or how
+        it ended; of an array, one that has not ended."""
 
     def cancel(self, ids: Sequence[str]) -> None:
         """Asks jobs to end, or whole arrays; no error if they have ended. `Gone` names the first
@@ -422,10 +428,7 @@ class Cluster(Protocol):
         whole characters. Empty while the job has not started."""
 
     def nodes(self) -> Sequence[ClusterNode]:
-        """Returns the machines with GPUs, by name."""
-
-    def reasons(self, job: str) -> Sequence[JobReason]:
-        """Returns why a job waits or how it ended, most important first; none while it runs."""
+        """Returns the machines with GPUs, by name, and who has these."""
 
 
 @runtime_checkable

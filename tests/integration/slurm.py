@@ -165,9 +165,8 @@ class Login(Struct, frozen=True):
 
     def jobs(self) -> dict[str, dict[str, Any]]:
         """Returns the jobs, by their names here, as Slurm knows them now."""
-        for kept in ("nodes/*/jobs/clusters/*.json", "clusters/*/.squeue*"):
-            for path in self.folder.glob(f"state/andon/{kept}"):
-                path.unlink(missing_ok=True)
+        for path in self.folder.glob("state/andon/nodes/*/jobs/clusters/*.json"):
+            path.unlink(missing_ok=True)
         listed = json.loads(self.andon("jobs", "--all", "--json"))["jobs"]
         return {job["label"]: job for job in listed}
 

@@ -111,7 +111,7 @@ def test_gpus_that_are_promised_and_left_idle_are_named(
 
     ray.until(listed, "the idle job in the list of nodes", 60.0)
     waits = say(ray, watched, "submit", "--on", "ray", "--gpus", "2", "--name", "train", "--", "id")
-    why = rf"6 of 6 GPUs are promised: .*{idle} 2 \(4\d min, 0 % busy for 4\d min\)"
+    why = rf"needs 2 GPUs on one node: .*2 GPUs of n2 idle for 4\d min \({idle}\)"
     asked = (["nodes", "--on", "ray"], ["jobs"], ["why", waits.strip()])
     shown = [say(ray, watched, *words, how=LATER) for words in asked]
     for text in shown[1:]:

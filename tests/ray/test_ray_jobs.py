@@ -14,9 +14,6 @@ pytestmark = [pytest.mark.ray, pytest.mark.timeout(400)]
 
 
 class TestRealRay(ClusterContract):
-    has_arrays = False  # with a limit
-    has_dependencies = False
-
     @pytest.fixture
     def reopen(self, ray: RealRay) -> Callable[[], RayCluster]:
         self._url, self._seconds = ray.url, 30.0
@@ -50,7 +47,7 @@ def test_the_commands_of_the_docs(ray: RealRay) -> None:
     assert (done.returncode, done.stdout) == (7, "hello\n"), done.stderr
     many = typed(ray, "submit", "--on", "ray", "--gpus", "8", "--", "true")
     assert many.returncode == 6
-    assert "no Ray node has 8 GPUs: the largest has 4 (n2)" in many.stderr
+    assert "no node has 8 GPUs: the largest has 4 (n2)" in many.stderr
     shown = typed(ray, "nodes", "--on", "ray")
     assert [line.split()[:2] for line in shown.stdout.splitlines()[1:3]] == [
         ["n1", "2"],

@@ -39,7 +39,7 @@ def test_a_job_that_waits_is_stopped_though_ray_says_nothing(
 ) -> None:
     holders = [submitted(ray, "sleep 1000", 4), submitted(ray, "sleep 1000", 2)]
     job = opened(ray.url).submit(make("true", gpus=2))
-    ray.until(lambda: "6 of 6 GPUs are promised" in (found(ray, job).reason or ""), "its reason")
+    ray.until(lambda: found(ray, job).short_of_gpus, "its reason")
     began = time.monotonic()
     opened(ray.url).cancel([job])
     stopped = found(ray, job)

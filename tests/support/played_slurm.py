@@ -1,6 +1,5 @@
 """Slurm as a test plays it: its commands, what each answers, and how often it was asked."""
 
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -62,13 +61,6 @@ class Played:
 
 def opened(played: Played, logs: Path) -> SlurmCluster:
     return SlurmCluster(ClusterSettings("slurm", "slurm", 3.0, {"logs": str(logs)}), played)
-
-
-def let_pass(logs: Path, seconds: float) -> None:
-    """As if every answer that was kept were so much older."""
-    for file in logs.glob(".[a-z]*"):
-        at = file.stat().st_mtime - seconds
-        os.utime(file, (at, at))
 
 
 def submission(label: str = "a1b2", options: tuple[str, ...] = (), **job: Any) -> Submission:

@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar, overload
 from andon.api.around import P, R, around
 from andon.api.ray_worker import CallRun, DeviceBusy, RayCall, current_call, this_worker
 from andon.api.run import current_run
-from andon.app.clusters import open_cluster
+from andon.app.clusters import cluster_desk
 from andon.app.settings import load_settings
 from andon.errors import AndonError, Invalid
 from andon.jobs.rules.best_nodes import IdleLimits, best_nodes
@@ -81,7 +81,7 @@ def _idle_nodes(gpus: int, address: str | None) -> list[str]:
     given = {} if address is None else {"address": address}
     known = (one for one in load_settings({}).settings.clusters if one.kind == "ray")
     try:
-        cluster = open_cluster(next(known, ClusterSettings("ray", "ray", options=given)))
+        cluster = cluster_desk(next(known, ClusterSettings("ray", "ray", options=given)))
         return [one.name for one in best_nodes(cluster.nodes(), gpus, IdleLimits())]
     except AndonError:
         return []

@@ -1,16 +1,23 @@
 """The clusters of the settings, opened by their kinds."""
 
+from collections.abc import Sequence
+from difflib import get_close_matches
 from functools import cache, partial
 
 from andon.errors import AndonError, Invalid
+from andon.fleet.node_readings import read_nodes
 from andon.jobs.clusters.answers import was_used
 from andon.jobs.clusters.desk import ClusterDesk
 from andon.jobs.clusters.poller import ClusterPoller
 from andon.model.job import HERE
+from andon.model.job.cluster import ClusterNode
 from andon.ports import Cluster
 from andon.registry import CLUSTERS, known_names, load
 from andon.settings.clusters import ClusterSettings, is_cluster_name
 from andon.settings.resolution import Settings
+
+OTHER_NAMES = {"kubernetes": "k8s", "kube": "k8s"}
+"""Of kinds of clusters, as people call them."""
 
 
 def open_cluster(settings: ClusterSettings) -> Cluster:
@@ -28,11 +35,18 @@ def configured_clusters(settings: Settings) -> list[ClusterDesk]:
     tables = {one.name: one for one in settings.clusters}
 
     used = [ClusterSettings(name, name) for name in CLUSTERS if was_used(name)]
-    return [_opened_later(one) for one in ({one.name: one for one in used} | tables).values()]
+    return [cluster_desk(one) for one in ({one.name: one for one in used} | tables).values()]
 
 
-def _opened_later(one: ClusterSettings) -> ClusterDesk:
-    return ClusterDesk(one.name, one.timeout_seconds, cache(partial(open_cluster, one)))
+def cluster_desk(one: ClusterSettings) -> ClusterDesk:
+    """Returns the desk of a cluster, which is opened when it is first asked. What andon reads on
+    its nodes comes from the hub that they report to."""
+    opened = cache(partial(open_cluster, one))
+    return ClusterDesk(one.name, one.timeout_seconds, opened, partial(_read_nodes, one))
+
+
+def _read_nodes(one: ClusterSettings, nodes: Sequence[ClusterNode]) -> Sequence[ClusterNode]:
+    return read_nodes(str(one.options.get("hub", "")), nodes)
 
 
 def check_clusters(settings: Settings) -> None:
@@ -58,11 +72,14 @@ def cluster_named(settings: Settings, name: str) -> ClusterDesk:
     """Returns a configured cluster."""
     for one in settings.clusters:
         if one.name == name:
-            return _opened_later(one)
+            return cluster_desk(one)
     if name in CLUSTERS:  # it needs no table where it has no options
-        return _opened_later(ClusterSettings(name, name))
+        return cluster_desk(ClusterSettings(name, name))
     shown = name if is_cluster_name(name) else ascii(name[:40])
-    raise Invalid(f"no cluster is named {shown}", hint=_how_to(settings))
+    known = [*CLUSTERS, *(one.name for one in settings.clusters)]
+    meant = OTHER_NAMES.get(name.lower()) or next(iter(get_close_matches(name, known, 1)), None)
+    hint = f"did you mean {meant}?" if meant else _how_to(settings)
+    raise Invalid(f"no cluster is named {shown}", hint=hint)
 
 
 def _how_to(settings: Settings) -> str:

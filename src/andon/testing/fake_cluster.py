@@ -23,14 +23,14 @@ from msgspec.structs import replace
 from andon.errors import Gone, Invalid, Unavailable
 from andon.host.files import make_private
 from andon.host.users import user_name
-from andon.model.job.cluster import ClusterJob, ClusterNode
-from andon.model.job.desk import Able, JobReason, LogPart, Submission
+from andon.model.job.cluster import ClusterJob, ClusterNode, GpuHolder, NoteFolder
+from andon.model.job.desk import Able, LogPart, Submission
 from andon.model.job.facts import JobState
 from andon.settings.clusters import ClusterSettings
-from andon.units import counted
 
 STATE, LOCK = "state.json", "lock"
 QUEUE = "main"
+SHORT = "no node can take it now"
 LOG_IT = "no andon runs inside its jobs: let the program log its figures: andon.run().log(loss=…)"
 
 
@@ -96,6 +96,7 @@ class FakeCluster:
     }  # fmt: skip
     instead: Mapping[Able, str] = {Able.METRICS: LOG_IT, Able.STOP_WHEN: LOG_IT}
     shared_folder: str | None = None
+    notes: NoteFolder | None = None
 
     def __init__(self, settings: ClusterSettings) -> None:
         options = dict(settings.options)
@@ -140,12 +141,12 @@ class FakeCluster:
 
     # The port.
 
-    def submit(self, submission: Submission) -> str:
+    def submit(self, submission: Submission, again: bool = False) -> str:
         with self._state() as state:
             dies = state.fault.get("dies")
             if dies == "before":
                 os.kill(os.getpid(), signal.SIGKILL)
-            for one in state.jobs:
+            for one in state.jobs if again else ():
                 if one.label == submission.label:
                     return one.array or one.id
             most = max(node.gpus for node in state.nodes)
@@ -202,24 +203,20 @@ class FakeCluster:
 
     def nodes(self) -> Sequence[ClusterNode]:
         with self._state() as state:
-            why = "the fake reads no device"
-            missing = dict.fromkeys(("utilization_percent", "memory_percent"), why)
             return [
                 ClusterNode(
                     node.name, "ready", True, node.gpus, len(taken := _taken(state, node)),
-                    node.gpus - len(taken), node.model, missing=missing,
+                    node.gpus - len(taken), node.model, holders=_holders(state, node),
                 )
                 for node in sorted(state.nodes, key=lambda node: node.name)
             ]  # fmt: skip
 
-    def reasons(self, job: str) -> Sequence[JobReason]:
+    def job(self, job: str) -> ClusterJob:
         with self._state() as state:
-            one = _one(state, job)
-            found = _seen(one, state)
-            if found.reason is None:
-                return []
-            advice = "use fewer GPUs" if found.state is JobState.WAITING and one.gpus > 1 else ""
-            return [JobReason(found.reason, advice)]
+            found = [_seen(one, state) for one in _meant(state, job)]
+            if not found:
+                raise Gone(f"there is no job {job}")
+            return next((one for one in found if not one.state.is_settled), found[0])
 
     @contextmanager
     def _state(self, faults: bool = True) -> Iterator[PlayedState]:
@@ -363,6 +360,14 @@ def _taken(state: PlayedState, node: PlayedNode) -> list[int]:
     return [n for one in state.jobs if one.runs and one.node == node.name for n in one.devices]
 
 
+def _holders(state: PlayedState, node: PlayedNode) -> tuple[GpuHolder, ...]:
+    return tuple(
+        GpuHolder(one.id, one.gpus, one.started)
+        for one in state.jobs
+        if one.runs and one.node == node.name and one.gpus
+    )
+
+
 def _seen(one: PlayedJob, state: PlayedState) -> ClusterJob:
     now, reason = _state_of(one, state)
     devices = ", ".join(map(str, one.devices))
@@ -373,6 +378,7 @@ def _seen(one: PlayedJob, state: PlayedState) -> ClusterJob:
         array_index=one.index, started=one.started, ended=one.ended,
         exit_code=None if one.ended is None or one.cancelled or one.signal else one.exit_code,
         signal=None if one.ended is None or one.cancelled else one.signal,
+        short_of_gpus=reason == SHORT,
     )  # fmt: skip
 
 
@@ -387,14 +393,7 @@ def _state_of(one: PlayedJob, state: PlayedState) -> tuple[JobState, str | None]
         return JobState.FAILED, how
     if one.started is not None:
         return JobState.RUNNING, None
-    return JobState.WAITING, _obstacle(state, one) or _short(state, one)
-
-
-def _short(state: PlayedState, one: PlayedJob) -> str:
-    free = ", ".join(
-        f"{node.name} has {node.gpus - len(_taken(state, node))} free" for node in state.nodes
-    )
-    return f"needs {counted(one.gpus, 'GPU')} on one node: {free}"
+    return JobState.WAITING, _obstacle(state, one) or SHORT
 
 
 def _meant(state: PlayedState, name: str) -> list[PlayedJob]:

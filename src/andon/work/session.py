@@ -122,11 +122,11 @@ class _Attempt:
             end, killed = self._launched()
             self._placement.release()  # before anything else: others are waiting for it
             tail = end.tail if work.output is None else work.output()
-            note, hopeless = self._watch.note, self._hopeless is not None
+            note, hopeless = self._watch.note, self._hopeless
             judged, last = recorder.finish(
                 lambda strains: verdict(
                     end.code, end.signal, tail, strains, host_kills() - kills,
-                    None if hopeless else end.ended_for, end.interrupted or hopeless, killed,
+                    None if hopeless else end.ended_for, hopeless or end.interrupted, killed,
                 ),
                 tail,
                 exit_code=end.code,

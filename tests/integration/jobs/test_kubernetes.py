@@ -53,9 +53,6 @@ def inside(
 
 
 class TestKubernetes(ClusterContract):
-    has_arrays = False
-    has_dependencies = False
-
     @pytest.fixture
     def reopen(self, inside: KubernetesStandin) -> Callable[[], Cluster]:
         self._cluster = inside

@@ -21,7 +21,7 @@ def standin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStan
     found.node("g1", 8)
     found.node("g2", 8)
     found.namespace("team-a")
-    found.pod("notebook-7", "g1", 8, "team-a")
+    found.pod("notebook-7", "g1", 8, "team-a", "2026-01-01T00:00:00Z")
     found.pod("other", "g2", 4, "team-a")
     yield found
     found.close()
@@ -79,9 +79,9 @@ def test_why_names_what_is_free_and_cancel_ends_it(person: Person) -> None:
     words = ("submit", "--on", "k8s", "--gpus", "8", "--image", "x", "--", "true")
     job = person.andon(*words).stdout.strip()
     said = person.andon("why", job).stdout
-    assert "no node has 8 free GPUs. g2 has 4; g1's 8 are requested, 3 of them 0 % busy" in said
-    assert "by team-a/notebook-7" in said
-    assert "ask its owner, or use --gpus 4" in said
+    assert "needs 8 GPUs on one node: g2 has 4 free, g1 0; 3 GPUs of g1 idle for 2 h" in said
+    assert "(team-a/notebook-7)" in said
+    assert "ask whose they are, or use --gpus 4" in said
     person.andon("cancel", job)
     assert "cancelled" in person.andon("jobs").stdout
 

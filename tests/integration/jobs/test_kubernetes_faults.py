@@ -7,22 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from andon.jobs.clusters.pages import listed as listing_of
-from andon.jobs.clusters.pages import pages_now
 
 import andon
 from andon.clusters.kubernetes import KubernetesCluster, listing, transport
-from andon.clusters.kubernetes import cluster as cluster_module
 from andon.clusters.kubernetes.listing import FollowedList, list_all
 from andon.clusters.kubernetes.records import NO_HUB
 from andon.clusters.kubernetes.rules import manifest
 from andon.clusters.kubernetes.rules.objects import ApiPod, ListOf
-from andon.clusters.kubernetes.rules.rooms import NodeLook
 from andon.clusters.kubernetes.transport import InsideTransport
 from andon.errors import Denied, Gone, Invalid, Unavailable
+from andon.fleet import node_readings
+from andon.fleet.rules.states import NodeRow, NodeState
 from andon.host.state.user_folder import runs_folder
-from andon.jobs.clusters import pages
-from andon.jobs.clusters.asking import OpenCluster
+from andon.jobs.clusters import desk as desk_module
+from andon.jobs.clusters.desk import ClusterDesk
 from andon.jobs.clusters.notes import submit_once
 from andon.model.job.desk import Submission
 from andon.model.job.device_request import DeviceRequest
@@ -178,19 +176,18 @@ def test_a_minute_of_429_leaves_the_last_list_and_the_next_question_works(
 ) -> None:
     """A command asks for seconds, not for the minute; what it last knew stays, with a line."""
     job = played.submit()
-    opened = OpenCluster("k8s", 3.0, lambda: played.cluster)
-    assert [one.id for one in pages_now([opened])[0].jobs] == [job]
+    opened = ClusterDesk("k8s", 3.0, lambda: played.cluster)
+    assert [one.engine_id for one in opened.listing().views] == [job]
     with played.api.fault(busy=10_000, again_after=5):
-        answers(monkeypatch, pages, "is_fresh", False)
+        answers(monkeypatch, desk_module, "is_fresh", False)
         played.cluster = played.within(4.0)  # less than it is told to wait for
-        (page,) = pages_now([OpenCluster("k8s", 4.0, lambda: played.cluster)])
-        assert [one.id for one in page.jobs] == [job]
-        assert "too many requests" in (page.trouble or "")
+        found = ClusterDesk("k8s", 4.0, lambda: played.cluster).listing()
+        assert [one.engine_id for one in found.views] == [job]
+        assert "too many requests" in (found.clusters[0].trouble or "")
         with pytest.raises(Unavailable):  # and nothing is sent
             played.submit("t2")
     assert [one["metadata"]["name"] for one in played.objects.select("jobs")] == ["andon-t1"]
-    (page,) = pages_now([opened])
-    assert page.trouble is None
+    assert opened.listing().clusters[0].trouble is None
 
 
 def test_a_job_whose_time_to_live_ran_out_before_anyone_looked_is_lost_and_its_record_stays(
@@ -210,7 +207,7 @@ def test_a_job_whose_time_to_live_ran_out_before_anyone_looked_is_lost_and_its_r
             assert played.state(jobs[0])[0] is JobState.FAILED
         played.objects.remove("jobs", "default", f"andon-{label}")
         played.objects.remove("pods", "default", f"andon-{label}-p")
-    listed = listing_of(pages_now([OpenCluster("k8s", 3.0, lambda: played.cluster)]), time.time())
+    listed = ClusterDesk("k8s", 3.0, lambda: played.cluster).listing()
     assert [view.state for view in listed.views] == [JobState.LOST] * 2
     assert {view.reason for view in listed.views} == {
         "k8s no longer knows it: how it ended is not known"
@@ -223,13 +220,12 @@ def test_a_job_whose_time_to_live_ran_out_before_anyone_looked_is_lost_and_its_r
 def test_a_deployment_without_a_pod_waits_with_its_reason_until_it_is_cancelled(
     played: Played, state_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers(monkeypatch, pages, "is_fresh", False)
+    answers(monkeypatch, desk_module, "is_fresh", False)
     spec = JobSpec(1, "serve", ("x",), "/", DeviceRequest(least=2, most=2), time.time())
-    opened = OpenCluster("k8s", 3.0, lambda: played.cluster)
+    opened = ClusterDesk("k8s", 3.0, lambda: played.cluster)
 
     def listed() -> list[tuple[JobState, str | None, str]]:
-        views = listing_of(pages_now([opened]), time.time()).views
-        return [(one.state, one.reason, one.gpus) for one in views]
+        return [(one.state, one.reason, one.gpus) for one in opened.listing().views]
 
     for kind, label in (("deployment", "t1"), ("inferenceservice", "t2")):
         told = Submission(label, spec, options=(f"kind={kind}",))
@@ -243,15 +239,15 @@ def test_a_deployment_without_a_pod_waits_with_its_reason_until_it_is_cancelled(
                 "deployments", {**made, "status": {"conditions": [full]}}, status=True
             )
             assert listed() == [(JobState.WAITING, f"its pod cannot be made: {quota}", "2")]
-            (why,) = played.cluster.reasons(job)
-            assert (why.text, why.advice) == (
+            why = played.cluster.job(job)
+            assert (why.reason, why.advice) == (
                 f"its pod cannot be made: {quota}",
                 "is a quota of the namespace used up?",
             )
         played.cluster.cancel([job])
         assert listed() == []
         with pytest.raises(Gone):
-            played.cluster.reasons(job)
+            played.cluster.job(job)
 
 
 def test_a_kind_that_the_cluster_does_not_have_is_refused(
@@ -323,19 +319,19 @@ def test_what_happens_to_a_pod_is_said(
     found = played.state(job)
     assert found[0] is state
     assert (found[1] or "").startswith(words)
-    assert played.cluster.reasons(job)[0].text.startswith(words)
+    assert (played.cluster.job(job).reason or "").startswith(words)
 
 
 def test_a_node_that_is_not_heard_of_makes_its_pod_doubtful(played: Played) -> None:
     job = played.submit()
     running = {"name": "main", "state": {"running": {"startedAt": now()}}}
     played.made_pod(job, phase="Running", containerStatuses=[running])
-    assert played.cluster.reasons(job) == []
+    assert played.cluster.job(job).reason is None
     node = played.objects.get("nodes", "", "g1")
     node["status"]["conditions"][0]["status"] = "Unknown"
     played.objects.replace("nodes", node, status=True)
     again = KubernetesCluster(ClusterSettings("k8s", "k8s", 3.0, {"image": "x"}))
-    assert "not known" in again.reasons(job)[0].text
+    assert "not known" in (again.job(job).reason or "")
 
 
 def test_a_pod_that_someone_deleted_and_a_job_that_is_gone(played: Played) -> None:
@@ -346,10 +342,10 @@ def test_a_pod_that_someone_deleted_and_a_job_that_is_gone(played: Played) -> No
     played.objects.event(
         played.objects.get("jobs", "default", "andon-t1"), "FailedCreate", "exceeded quota"
     )
-    assert "exceeded quota" in played.cluster.reasons(job)[0].text
+    assert "exceeded quota" in (played.cluster.job(job).reason or "")
     played.objects.remove("jobs", "default", "andon-t1")
     with pytest.raises(Gone):
-        played.cluster.reasons(job)
+        played.cluster.job(job)
 
 
 def test_a_log_is_followed_across_pods(played: Played) -> None:
@@ -382,8 +378,9 @@ def test_the_kept_functions_see_the_cluster_and_deploy_to_it(
     played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     played.standin.node("g2", 8)
-    looks = {"g1": NodeLook(1.0, 5.0, 5.0), "g2": NodeLook(1.0, 80.0, 5.0)}
-    answers(monkeypatch, cluster_module, "hub_looks", looks)
+    loads = {"g1": 5.0, "g2": 80.0}
+    rows = {n: NodeRow(n, NodeState.HEALTHY, 1.0, 8, 0, load, 5.0) for n, load in loads.items()}
+    answers(monkeypatch, node_readings, "_rows", (None, rows))
     first, second = andon.get_cluster_gpu_status()
     assert (first.name, first.gpus, first.free, first.utilization_percent) == ("g1", 4, 4, 5.0)
     assert second.utilization_percent == 80.0

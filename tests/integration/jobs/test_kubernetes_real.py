@@ -48,9 +48,6 @@ def real(certificate: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 class TestRealKubernetes(ClusterContract):
-    has_arrays = False
-    has_dependencies = False
-
     @pytest.fixture
     def reopen(
         self,
@@ -161,7 +158,7 @@ def test_the_session_of_a_person(admin: Administrator, tmp_path: Path) -> None:
     (record,) = json.loads(person.andon("runs", "--json").stdout)["runs"]
     assert (record["id"], record["exit_code"]) == (row["run"], 0)
     waits = person.andon("submit", *there, "--gpus", "8", "--", "true").stdout.strip()
-    wait_until(lambda: "no node has 8 free GPUs" in person.andon("why", waits).stdout, "its reason")
+    wait_until(lambda: "no node has 8 GPUs" in person.andon("why", waits).stdout, "its reason")
     person.andon("cancel", waits)
     assert "cancelled" in person.andon("jobs").stdout
     served = person.andon("submit", *there, "--kind", "deployment", "--", "sleep", "999")

@@ -1,4 +1,4 @@
-"""What jobs of every desk will do alike: these tests wait for the order that makes them so."""
+"""What jobs of every desk do alike."""
 
 import json
 import os
@@ -56,7 +56,6 @@ def andon(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess
         return subprocess.CompletedProcess(words, 124, "", "it has not ended")
 
 
-@waits_for(DESK)
 def test_a_known_end_stays_known_without_the_address(ray: StandInRay, tmp_path: Path) -> None:
     there = {"RAY_API_SERVER_ADDRESS": ray.url}
     job = andon(tmp_path, "submit", "--on", "ray", "--", "false", **there).stdout.strip()
@@ -70,14 +69,12 @@ def test_a_known_end_stays_known_without_the_address(ray: StandInRay, tmp_path: 
     assert state() == "failed"
 
 
-@waits_for(DESK)
 def test_run_ends_on_a_final_state_whatever_the_log_does(ray: StandInRay, tmp_path: Path) -> None:
     words = ("run", "--on", "ray", "--", "sh", "-c", "exit 9")
     done = andon(tmp_path, *words, RAY_API_SERVER_ADDRESS=ray.url)
     assert done.returncode == 9, done.stderr
 
 
-@waits_for(DESK)
 @pytest.mark.parametrize("cluster", [("ray",), ("k8s", "--image", "x")], ids=" ".join)
 def test_a_preview_needs_no_cluster(cluster: tuple[str, ...], tmp_path: Path) -> None:
     nowhere = str(tmp_path / "none")
@@ -86,7 +83,6 @@ def test_a_preview_needs_no_cluster(cluster: tuple[str, ...], tmp_path: Path) ->
     assert done.returncode == 0, done.stderr
 
 
-@waits_for(DESK)
 def test_a_cluster_by_another_name_is_suggested(tmp_path: Path) -> None:
     done = andon(tmp_path, "submit", "--on", "kubernetes", "--", "true")
     assert "k8s" in done.stderr.partition("did you mean")[2]
@@ -116,19 +112,16 @@ def person(kubernetes: KubernetesStandin, certificate: Path, tmp_path: Path) -> 
     hub.server.server_close()
 
 
-@waits_for(DESK)
 def test_a_pod_that_has_just_begun_is_not_idle_for_hours(person: Person) -> None:
     assert "idle for 2 h" not in person.andon("nodes", "--on", "k8s").stdout
 
 
-@waits_for(DESK)
 def test_why_says_that_no_node_is_large_enough(person: Person) -> None:
     words = ("submit", "--on", "k8s", "--gpus", "16", "--image", "x", "--", "true")
     job = person.andon(*words).stdout.strip()
     assert "no node has 16 GPUs" in person.andon("why", job).stdout
 
 
-@waits_for(DESK)
 def test_jobs_of_another_context_are_not_shown(
     person: Person, kubernetes: KubernetesStandin, certificate: Path, tmp_path: Path
 ) -> None:
@@ -144,7 +137,6 @@ def test_jobs_of_another_context_are_not_shown(
         other.close()
 
 
-@waits_for(DESK)
 def test_a_missing_right_is_granted_by_the_lines_of_the_hint() -> None:
     said = 'nodes is forbidden: User "low" cannot list resource "nodes" in API group ""'
     refused = of_kubectl(f"Error from server (Forbidden): {said} at the cluster scope")
@@ -174,7 +166,6 @@ def test_a_map_on_slurm_has_its_samples_in_the_folder_that_was_named(
     assert not list((login.folder / "state").glob("andon/clusters/*/map-*"))
 
 
-@waits_for(DESK)
 def test_a_job_that_was_cancelled_while_it_waited_stays_cancelled(login: Login) -> None:
     blocks = [login.submit("--gpus", "4", "--", "sleep", "1000") for _ in range(2)]
     waits = login.submit("--gpus", "4", "--", "true")
@@ -185,7 +176,6 @@ def test_a_job_that_was_cancelled_while_it_waited_stays_cancelled(login: Login) 
     assert state == "cancelled"
 
 
-@waits_for(DESK)
 @pytest.mark.parametrize("shown", ["gpus", "where"])
 def test_what_is_shown_of_a_job_stays_when_slurm_forgets_it(login: Login, shown: str) -> None:
     job = login.submit("--engine-option", "--gpus-per-node=0", "--", "true")
@@ -194,7 +184,6 @@ def test_what_is_shown_of_a_job_stays_when_slurm_forgets_it(login: Login, shown:
     assert login.jobs()[job][shown] == before[shown]
 
 
-@waits_for(DESK)
 def test_a_job_that_a_rule_stopped_is_shown_with_the_rule(login: Login) -> None:
     rule = ("--metric", "loss=(.*)", "--stop-when", "loss>2")
     job = login.submit(*rule, "--", "sh", "-c", "echo loss=3; exec sleep 600")
@@ -204,7 +193,6 @@ def test_a_job_that_a_rule_stopped_is_shown_with_the_rule(login: Login) -> None:
     assert all("loss is 3" in str(one) for one in reasons), reasons
 
 
-@waits_for(DESK)
 def test_nodes_that_andon_reads_are_listed_with_their_use(login: Login) -> None:
     with serving(Path(login.variables["XDG_STATE_HOME"]), simulate=4, ANDON_NODE="n1"):
         listed = json.loads(login.andon("nodes", "--on", "slurm", "--json"))["nodes"]

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from urllib.parse import SplitResult
@@ -21,6 +22,8 @@ from andon.cli.show.jobs import render_jobs
 from andon.clusters.ray import RayCluster
 from andon.clusters.ray.dashboard import RayDashboard
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
+from andon.fleet.node_readings import read_nodes
+from andon.jobs.clusters.desk import ClusterDesk
 from andon.jobs.rules.cluster_views import view_of
 from andon.model.job.facts import JobState
 from andon.settings.clusters import ClusterSettings
@@ -69,9 +72,6 @@ def test_what_ray_calls_auto_is_the_dashboard_of_this_machine(
 
 
 class TestRay(ClusterContract):
-    has_arrays = False  # with a limit
-    has_dependencies = False
-
     @pytest.fixture
     def reopen(self, ray: StandInRay) -> Opened:
         self._ray, self._url = ray, ray.url
@@ -101,7 +101,7 @@ make = Submitting()._submission
 
 
 def test_more_gpus_than_any_node_has_are_refused_at_once(ray: StandInRay) -> None:
-    with pytest.raises(Conflict, match="no Ray node has 8 GPUs: the largest has 4") as found:
+    with pytest.raises(Conflict, match="no node has 8 GPUs: the largest has 4") as found:
         opened(ray.url).submit(make("true", gpus=8))
     assert found.value.hint.startswith("--gpus 4, or a placement over nodes")
     assert not [one for one in ray.requests if one.startswith("POST")]
@@ -144,9 +144,11 @@ def test_the_reason_names_who_has_the_gpus(ray: StandInRay) -> None:
     holders = [cluster.submit(make("sleep 100", gpus=gpus)) for gpus in (2, 4)]
     _until(lambda: [j.state for j in cluster.jobs(0.0)] == [JobState.RUNNING] * 2)
     waiting = cluster.submit(make("true", gpus=1))
-    (reason,) = cluster.reasons(waiting)
-    assert reason.text.startswith(f"6 of 6 GPUs are promised: {holders[0]} 2 (")
-    assert [node.who for node in cluster.nodes()] == [f"{holders[0]} (2)", f"{holders[1]} (4)"]
+    desk = ClusterDesk("ray", 20.0, lambda: cluster, partial(read_nodes, ""))
+    why, held = desk.reasons(waiting)
+    assert why.text == "needs 1 GPU on one node: n1 has 0 free, n2 0"
+    assert held.text.startswith(f"6 of 6 GPUs are given out: {holders[1]} 4 (")
+    assert [node.who for node in desk.nodes()] == [f"{holders[0]} (2)", f"{holders[1]} (4)"]
     cluster.cancel([waiting])
     found = {job.id: job for job in cluster.jobs(0.0)}[waiting]
     assert (found.state, found.reason) == (JobState.CANCELLED, "stopping: Ray has not confirmed it")
@@ -156,7 +158,7 @@ def test_the_record_of_a_job_is_found(ray: StandInRay, tmp_path: Path) -> None:
     cluster = opened(ray.url)
     job = cluster.submit(make("exit 3"))
     _until(lambda: cluster.jobs(0.0)[0].state.is_settled)
-    (found,) = cluster.jobs(0.0)
+    (found,) = ClusterDesk("ray", 20.0, lambda: cluster).jobs(0.0)
     assert (found.id, found.exit_code) == (job, 3)
     assert found.run is not None
     (record,) = tmp_path.rglob("*.jsonl")
@@ -297,7 +299,7 @@ def test_the_commands_work_on_it(ray: StandInRay, tmp_path: Path) -> None:
     done = typed("run", "--on", "ray", "--gpus", "1", "--", "sh", "-c", "echo hello; exit 7")
     assert (done.returncode, done.stdout) == (7, "hello\n"), done.stderr
     many = typed("submit", "--on", "ray", "--gpus", "9", "--", "true")
-    assert "no Ray node has 9 GPUs: the largest has 4 (n2)" in many.stderr
+    assert "no node has 9 GPUs: the largest has 4 (n2)" in many.stderr
     after = typed("submit", "--on", "ray", "--after", "ray:andon-x", "--", "true")
     assert "Ray does not take --after" in after.stderr
     shown = typed("nodes", "--on", "ray")

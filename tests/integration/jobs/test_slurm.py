@@ -11,13 +11,11 @@ from pathlib import Path
 import pytest
 
 from andon.clusters.slurm import SlurmCluster
-from andon.jobs.clusters import kept
 from andon.ports import Cluster
 from andon.settings.clusters import ClusterSettings
 from andon.testing.cluster_contract import ClusterContract
 from tests.integration.parts import wait_until
 from tests.integration.slurm import Login, Slurm
-from tests.support.replaced import answers
 
 pytestmark = pytest.mark.long
 
@@ -29,11 +27,8 @@ def configured(slurm: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:
 
 class TestSlurm(ClusterContract):
     @pytest.fixture
-    def reopen(
-        self, slurm: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> Iterator[Callable[[], Cluster]]:
+    def reopen(self, slurm: Slurm, tmp_path: Path) -> Iterator[Callable[[], Cluster]]:
         self._slurm = slurm
-        answers(monkeypatch, kept, "is_fresh", False)  # it asks each time
         settings = ClusterSettings("slurm", "slurm", 3.0, {"logs": str(tmp_path / "logs")})
         yield lambda: SlurmCluster(settings)
         slurm("scancel", "--quiet", "--user=root")

@@ -43,7 +43,9 @@ class KubernetesStandin:
             },
         )  # fmt: skip
 
-    def pod(self, name: str, node: str, gpus: int, namespace: str = "default") -> Object:
+    def pod(
+        self, name: str, node: str, gpus: int, namespace: str = "default", began: str = ""
+    ) -> Object:
         """Adds a running pod that no Job made."""
         limits = {GPU: str(gpus)}
         spec: Object = {"containers": [
@@ -51,7 +53,11 @@ class KubernetesStandin:
              "resources": {"limits": limits, "requests": limits}}]}  # fmt: skip
         if node:
             spec["nodeName"] = node
-        state = {"name": "main", "state": {"running": {"startedAt": now()}}, "restartCount": 0}
+        state = {
+            "name": "main",
+            "state": {"running": {"startedAt": began or now()}},
+            "restartCount": 0,
+        }
         status = {"phase": "Running" if node else "Pending", "containerStatuses": [state]}
         made = {"metadata": {"name": name}, "spec": spec, "status": status}
         return self.objects.create("pods", made, namespace)

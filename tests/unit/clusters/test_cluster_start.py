@@ -10,7 +10,7 @@ import pytest
 from andon.jobs.clusters.run_notes import note_of, recorded_job
 from andon.jobs.rules.cluster_task import task_of
 from andon.jobs.rules.metrics import parse_metric
-from andon.model.job.cluster import ClusterTask
+from andon.model.job.cluster import ClusterTask, NoteFolder
 from andon.model.job.desk import Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobState
@@ -60,7 +60,7 @@ def test_how_a_short_job_ended_is_in_its_record(
 ) -> None:
     done = started(tmp_path, "sh", "-c", script)
     assert (done.returncode, done.stdout) == (code, "out\n")
-    note = note_of(tmp_path / "notes", "7_3")
+    note = note_of(NoteFolder(str(tmp_path / "notes")), "7_3")
     assert note is not None
     job = recorded_job(note)
     assert (job.state, job.signal) == (state, code - 128 if code > 128 else None)
@@ -75,7 +75,7 @@ def test_how_a_short_job_ended_is_in_its_record(
 def test_its_command_knows_its_run_and_a_port_of_its_own(tmp_path: Path) -> None:
     done = started(tmp_path, "sh", "-c", "echo $ANDON_RUN $ANDON_RECORD $MASTER_PORT", job="8")
     run, record, port = done.stdout.split()
-    note = note_of(tmp_path / "notes", "8")
+    note = note_of(NoteFolder(str(tmp_path / "notes")), "8")
     assert note is not None
     assert (note.run, note.record) == (run, record)
     assert int(port) > 0
@@ -129,7 +129,7 @@ def test_figures_that_a_job_prints_are_recorded_and_end_a_hopeless_one(tmp_path:
     said = (tmp_path / "8.out").read_text()
     assert done.returncode == 143, said
     assert "cancelled: loss is 3, > 2: stopping the command" in said
-    note = note_of(tmp_path, "8")
+    note = note_of(NoteFolder(str(tmp_path)), "8")
     assert note is not None
     assert recorded_job(note).state is JobState.CANCELLED
     lines = list(map(loads, Path(note.record).read_text().splitlines()))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec import convert
 from msgspec.structs import replace
 
+from andon.clusters.kubernetes import KubernetesCluster
 from andon.clusters.kubernetes.rules import manifest as made
 from andon.clusters.kubernetes.rules.failures import ListExpired, of_kubectl, of_status
 from andon.clusters.kubernetes.rules.manifest import KubernetesOptions
@@ -25,6 +26,8 @@ from andon.clusters.kubernetes.rules.states import (
     pod_state,
 )
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
+from andon.jobs.clusters.desk import ClusterDesk
+from andon.jobs.rules.able import refuse
 from andon.model.codec import read
 from andon.model.job.cluster import ClusterJob
 from andon.model.job.desk import Submission
@@ -195,8 +198,9 @@ REFUSED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 def test_what_kubernetes_has_not_is_refused_with_what_to_use(
     name: str, sent: dict[str, Any], job: dict[str, Any]
 ) -> None:
+    desk = ClusterDesk("k8s", 1.0, lambda: KubernetesCluster(ClusterSettings("k8s", "k8s")))
     with pytest.raises(Invalid) as caught:
-        manifest(replace(SENT, job=replace(JOB, **job), **sent))
+        refuse(desk, [replace(SENT, job=replace(JOB, **job), **sent)])
     assert name in caught.value.reason
     assert caught.value.hint
 
@@ -408,12 +412,15 @@ def test_what_kubectl_says_is_one_of_our_errors(
 
 def test_who_may_not_is_told_which_role_to_ask_for() -> None:
     found = of_kubectl(f"Error from server (Forbidden): {FORBIDDEN}")
-    wanted = "kubectl create role andon --verb=list --resource=jobs.batch -n default"
-    assert wanted in found.hint
-    nodes = 'nodes is forbidden: User "low" cannot list resource "nodes" in API group "" at the'
-    assert (
-        "create clusterrole andon --verb=list --resource=nodes"
-        in of_kubectl(f"Error from server (Forbidden): {nodes} cluster scope").hint
+    assert found.hint == (
+        "ask for: kubectl create role andon-list-jobs --verb=list --resource=jobs.batch -n default "
+        "&& kubectl create rolebinding andon-list-jobs --role=andon-list-jobs --user=low -n default"
+    )
+    nodes = 'User "system:serviceaccount:a:bot" cannot list resource "nodes" in API group "" at the'
+    assert of_kubectl(f"Error from server (Forbidden): {nodes} cluster scope").hint == (
+        "ask for: kubectl create clusterrole andon-list-nodes --verb=list --resource=nodes && "
+        "kubectl create clusterrolebinding andon-list-nodes --clusterrole=andon-list-nodes "
+        "--serviceaccount=a:bot"
     )
 
 

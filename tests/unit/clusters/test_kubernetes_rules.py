@@ -5,6 +5,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andon.clusters.kubernetes.rules.objects import (
     ApiCondition,
@@ -21,14 +22,11 @@ from andon.clusters.kubernetes.rules.objects import (
 )
 from andon.clusters.kubernetes.rules.quantities import count_of, is_gpu, parse_quantity, pod_gpus
 from andon.clusters.kubernetes.rules.rooms import (
-    NO_READINGS,
-    NodeLook,
     Room,
     Rooms,
     cluster_node,
     placement,
     rooms_of,
-    short_of,
     usual_resource,
 )
 from andon.jobs.rules.best_nodes import IdleLimits, best_nodes, is_idle
@@ -37,7 +35,7 @@ from tests.support.rows import rows
 
 GPU, MIG, OTHER = "nvidia.com/gpu", "nvidia.com/mig-1g.10gb", "amd.com/gpu"
 LIMITS = IdleLimits()
-IDLE, BUSY = NodeLook(1.0, 5.0, 10.0), NodeLook(1.0, 80.0, 10.0)
+IDLE, BUSY = (5.0, 10.0), (80.0, 10.0)
 
 
 @rows(
@@ -156,9 +154,8 @@ def test_free_is_what_pods_that_have_not_ended_leave(
 ) -> None:
     (room,) = rooms_of([made], pods)
     assert (room.state, room.free()) == (state, free)
-    shown = cluster_node(room, None)
+    shown = cluster_node(room)
     assert shown.allocated + shown.free <= shown.gpus
-    assert shown.missing["utilization_percent"] == NO_READINGS
 
 
 def test_nodes_without_gpus_are_left_out_and_others_are_in_order() -> None:
@@ -187,7 +184,7 @@ def test_a_room_is_made_again_when_its_node_or_a_pod_changed() -> None:
 )
 def test_what_is_special_about_its_gpus_is_said(made: KubernetesNode, words: str) -> None:
     (room,) = rooms_of([made], [])
-    assert words in (cluster_node(room, IDLE).note or "")
+    assert words in (cluster_node(room).note or "")
 
 
 @rows(
@@ -215,11 +212,10 @@ def test_idle_is_below_both_limits(load: Any, memory: Any, idle: bool) -> None:
     assert is_idle(one, LIMITS) is idle
 
 
-def test_an_old_reading_says_nothing() -> None:
-    shown = cluster_node(Room("a", {GPU: 4}), NodeLook(31.0, 5.0, 5.0, 40))
-    assert shown.utilization_percent is shown.temperature_celsius is None
-    assert shown.missing["memory_percent"] == "its last reading is 31 s old"
-    assert not is_idle(shown, LIMITS)
+def read(room: Room, look: tuple[float, float] | None, resource: str = GPU) -> ClusterNode:
+    load, memory = look or (None, None)
+    node = cluster_node(room, resource)
+    return replace(node, utilization_percent=load, memory_percent=memory)
 
 
 @rows(
@@ -228,29 +224,28 @@ def test_an_old_reading_says_nothing() -> None:
         ({"a": 4, "b": 8}, {"a": IDLE, "b": IDLE}, 2, ("b", "a")),
         ({"a": 4, "b": 8}, {"a": IDLE, "b": BUSY}, 2, ("a",)),
         ({"a": 4, "b": 8}, {"a": IDLE}, 2, ("a",)),
-        ({"a": 4, "b": 4}, {"a": NodeLook(1, 5.0, 20.0), "b": IDLE}, 2, ("b", "a")),
+        ({"a": 4, "b": 4}, {"a": (5.0, 20.0), "b": IDLE}, 2, ("b", "a")),
         ({"a": 4, "b": 4}, {"a": IDLE, "b": IDLE}, 2, ("a", "b")),
         ({"a": 4, "b": 1}, {"a": IDLE, "b": IDLE}, 2, ("a",)),
         ({"a": 1}, {"a": IDLE}, 2, ()),
         ({"a": 4}, {"a": BUSY}, 2, ()),
-        ({"a": 4}, {"a": NodeLook(60.0, 1.0, 1.0)}, 2, ()),
         ({"a": 4}, {}, 2, ()),
         (dict.fromkeys("abcdef", 4), dict.fromkeys("abcdef", IDLE), 2, ("a", "b", "c")),
     ],
 )
 def test_the_best_three_idle_nodes_are_preferred(
-    rooms: dict[str, int], looks: dict[str, NodeLook], gpus: int, nodes: tuple[str, ...]
+    rooms: dict[str, int], looks: dict[str, tuple[float, float]], gpus: int, nodes: tuple[str, ...]
 ) -> None:
-    made = [Room(name, {GPU: free}) for name, free in rooms.items()]
-    found = placement(made, looks, gpus, GPU, LIMITS)
+    made = [read(Room(name, {GPU: free}), looks.get(name)) for name, free in rooms.items()]
+    found = placement(made, gpus, LIMITS)
     assert found.nodes == nodes
     assert found.words.startswith("prefers" if nodes else "no preference: ")
 
 
 def test_only_the_kind_of_gpu_that_is_asked_for_counts() -> None:
     room = Room("a", {GPU: 1, OTHER: 8})
-    assert placement([room], {"a": IDLE}, 4, GPU, LIMITS).nodes == ()
-    assert placement([room], {"a": IDLE}, 4, OTHER, LIMITS).nodes == ("a",)
+    assert placement([read(room, IDLE)], 4, LIMITS).nodes == ()
+    assert placement([read(room, IDLE, OTHER)], 4, LIMITS).nodes == ("a",)
     assert usual_resource([room]) == OTHER
     assert usual_resource([]) is None
 
@@ -265,29 +260,3 @@ def test_no_node_that_is_left_out_is_better(values: list[tuple[int, float, float
     assert all(one.free >= 2 and is_idle(one, LIMITS) for one in best)
     assert [one.free for one in best] == sorted((one.free for one in best), reverse=True)
     assert len(best) == sum(one.free >= 2 and is_idle(one, LIMITS) for one in nodes)
-
-
-def test_why_there_is_no_room_names_who_leaves_gpus_idle() -> None:
-    rooms = [Room("g1", {GPU: 8}, {GPU: 8}), Room("g2", {GPU: 8}, {GPU: 4})]
-    look = NodeLook(1.0, 31.0, 44.0, 61, "H100", 3, 7200.0, ("team-a/notebook-7",))
-    text, advice = short_of(8, GPU, rooms, {"g1": look})
-    assert text == (
-        "no node has 8 free GPUs. g2 has 4; g1's 8 are requested, 3 of them 0 % busy for 2 h "
-        "by team-a/notebook-7"
-    )
-    assert advice == "ask its owner, or use --gpus 4"
-    note = cluster_node(rooms[0], look).note
-    assert note == "3 GPUs idle for 2 h (team-a/notebook-7)"
-
-
-@rows(
-    ("rooms", "words"),
-    [
-        ([], "no node with GPUs takes pods"),
-        ([Room("a", {GPU: 4}, state="cordoned", usable=False)], "no node with GPUs takes pods"),
-        ([Room("a", {GPU: 8})], "a has 8 free GPUs, but processors, memory or a rule"),
-        ([Room("a", {GPU: 4}, {GPU: 4})], "no node has 8 free GPUs. a's 4 are requested"),
-    ],
-)
-def test_why_there_is_no_room(rooms: list[Room], words: str) -> None:
-    assert words in short_of(8, GPU, rooms, {})[0]

@@ -1,4 +1,4 @@
-"""What jobs of Slurm and Ray will say and cost: these tests wait for the order that makes it so."""
+"""What jobs of Slurm and Ray say and cost."""
 
 from pathlib import Path
 
@@ -8,14 +8,12 @@ from andon.cli.commands.jobs import following
 from andon.cli.terminal import Choices
 from andon.clusters.slurm import SlurmCluster
 from andon.errors import Invalid, Unavailable
-from andon.jobs.clusters.asking import OpenCluster
+from andon.jobs.clusters.desk import ClusterDesk
 from andon.model.job.cluster import ClusterJob
-from andon.model.job.desk import LogPart
-from tests.support.orders import waits_for
+from andon.model.job.desk import Able, LogPart
 from tests.support.played_slurm import Played, opened, row, submission
 from tests.support.replaced import constants
 
-DESK = "one desk"
 REFUSED = (
     "sbatch: error: Batch job submission failed: Requested node configuration is not available"
 )
@@ -31,7 +29,6 @@ def slurm(played: Played, tmp_path: Path) -> SlurmCluster:
     return opened(played, tmp_path / "logs")
 
 
-@waits_for(DESK)
 def test_a_refused_submission_is_no_job(slurm: SlurmCluster, played: Played) -> None:
     played.answers["sbatch"] = (1, "", REFUSED)
     with pytest.raises(Invalid):
@@ -42,13 +39,11 @@ def test_a_refused_submission_is_no_job(slurm: SlurmCluster, played: Played) -> 
     assert slurm.jobs(0.0) == []
 
 
-@waits_for(DESK)
 def test_a_submission_runs_one_command_of_slurm(slurm: SlurmCluster, played: Played) -> None:
     slurm.submit(submission())
     assert played.asked == ["sbatch"]
 
 
-@waits_for(DESK)
 def test_srun_waits_for_no_other_command_of_slurm(slurm: SlurmCluster, played: Played) -> None:
     slurm.foreground(submission())
     assert played.asked == []
@@ -56,6 +51,8 @@ def test_srun_waits_for_no_other_command_of_slurm(slurm: SlurmCluster, played: P
 
 class Away:
     """A cluster that does not answer for a while, and then has the job's whole output."""
+
+    able, instead, title, identity = frozenset[Able](), dict[Able, str](), "Ray", ""
 
     def __init__(self, calls: int) -> None:
         self.calls = calls
@@ -70,12 +67,11 @@ class Away:
         raise Unavailable("the head does not answer")
 
 
-@waits_for(DESK)
 def test_who_follows_a_job_learns_that_its_cluster_is_away(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     constants(monkeypatch, following, LOG_POLL_SECONDS=0.0)
     away = Away(3)
-    ray = OpenCluster("ray", 5.0, lambda: away)  # type: ignore[arg-type,return-value]
-    following.follow_log(Choices(), ray, "7", LogPart(0, 0, "", False), wait=True)
+    ray = ClusterDesk("ray", 5.0, lambda: away)  # type: ignore[arg-type,return-value]
+    following.follow(Choices(), following.JobOutput(ray, "ray:7"))
     assert "the head does not answer" in capsys.readouterr().err

@@ -13,20 +13,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from andon.clusters.ray import RayCluster
 from andon.clusters.ray.logs import without_own_lines
 from andon.clusters.ray.rules import answers, requests
-from andon.clusters.ray.rules.holders import waiting_reason
 from andon.clusters.ray.rules.nodes import (
     MOST_NODES,
     address_of,
     idle_node,
-    impossible,
     just_sent,
     node_names,
     parse_nodes,
 )
 from andon.clusters.ray.rules.requests import JobsAndon, RayOptions
 from andon.errors import Invalid
+from andon.jobs.clusters.desk import ClusterDesk
+from andon.jobs.rules.able import refuse
+from andon.jobs.rules.room import never_fits
 from andon.model.codec import read
 from andon.model.job.cluster import ClusterJob, ClusterNode, ClusterTask, SubmissionNote
 from andon.model.job.desk import Submission
@@ -71,7 +73,6 @@ def test_recorded_nodes_have_what_is_given_out_and_no_readings() -> None:
     assert (first.name, first.gpus, first.allocated, first.free) == ("192.0.2.2", 2, 2, 0)
     assert (second.name, second.gpus, second.allocated, second.free) == ("n2", 4, 0, 4)
     assert first.utilization_percent is None
-    assert "counts GPUs" in first.missing["utilization_percent"]
     assert read(ClusterNode, to_json(first)) == first
 
 
@@ -80,7 +81,7 @@ def test_a_dead_node_has_nothing_free() -> None:
     told["data"]["result"]["result"][1] |= {"state": "DEAD", "state_message": "raylet was killed"}
     _, dead = parse_nodes(told, TOLD["status"], None)
     assert (dead.usable, dead.free, dead.note) == (False, 0, "raylet was killed")
-    assert impossible([dead], 1, None) == "Ray has no node with a GPU"
+    assert never_fits([dead], 1) == "no node has a GPU"
 
 
 Junk = st.recursive(
@@ -144,7 +145,7 @@ def submission(**more: Any) -> Submission:
 
 REFUSED = (
     {"after": ("andon-x",)}, {"begin_at": 9.0}, {"indices": (1, 2), "limit": 1},
-    {"indices": tuple(range(101))}, {"request": DeviceRequest(memory_bytes=1)},
+    {"request": DeviceRequest(memory_bytes=1)},
     {"request": DeviceRequest(shared=True)}, {"request": DeviceRequest(devices=("0",))},
     {"request": DeviceRequest(every=True)}, {"request": DeviceRequest(1, 2)},
     {"request": DeviceRequest(models=("A", "B"))}, {"request": DeviceRequest(priority=1)},
@@ -155,9 +156,15 @@ REFUSED = (
 
 @pytest.mark.parametrize("more", REFUSED, ids=lambda more: str(next(iter(more))))
 def test_what_ray_has_not_is_refused_with_what_to_do(more: dict[str, Any]) -> None:
+    desk = ClusterDesk("ray", 1.0, lambda: RayCluster(ClusterSettings("ray", "ray")))
     with pytest.raises(Invalid, match="Ray does not take") as found:
-        requests.refuse_unknown(submission(**more))
+        refuse(desk, [submission(**more)])
     assert found.value.hint
+
+
+def test_a_long_array_is_refused() -> None:
+    with pytest.raises(Invalid, match="Ray does not take arrays of more than 100"):
+        requests.refuse_long_array(submission(indices=tuple(range(101))))
 
 
 def test_the_request_has_the_gpus_the_model_and_the_label() -> None:
@@ -232,21 +239,6 @@ def test_an_output_without_a_newline_is_not_held_back() -> None:
     assert next(stream) == b"50 %\r"
 
 
-def test_why_a_job_waits() -> None:
-    nodes = parse_nodes(TOLD["nodes"], TOLD["status"], None)
-    job = ClusterJob("andon-z", "z", JobState.WAITING, "ada", 1.0, gpus=8)
-    assert "the largest has 4 (n2): it will never start" in (
-        waiting_reason(job, nodes, [], 9.0).text
-    )
-    busy = ClusterJob("andon-y", "y", JobState.RUNNING, "ada", 1.0, gpus=4, started=3.0)
-    full = [ClusterNode("n2", "ready", True, 4, 4, 0)]
-    one = ClusterJob("andon-z", "z", JobState.WAITING, "ada", 1.0, gpus=1)
-    assert waiting_reason(one, full, [busy], 363.0).text == (
-        "4 of 4 GPUs are promised: andon-y 4 (6 min)"
-    )
-    assert waiting_reason(one, nodes, [busy], 9.0).text == "Ray is starting it"
-
-
 IDLE = [
     ClusterNode("n1", "ready", True, 2, 0, 2, "A100", 0.0),
     ClusterNode("n2", "ready", True, 4, 0, 4, "H200", 1.0),
@@ -303,13 +295,6 @@ def test_an_address_that_two_nodes_have_places_nothing() -> None:
     assert address_of(told, "n3") is None
 
 
-def test_a_model_that_no_node_has_is_refused_with_those_that_there_are() -> None:
-    assert impossible(IDLE, 1, "B200") == "no Ray node has the model B200: there are A100, H200"
-    unknown = [replace(one, model=None) for one in IDLE]
-    assert "none of its models is known" in (impossible(unknown, 1, "B200") or "")
-    assert impossible(IDLE, 4, "A100") == "no Ray node has 4 GPUs: the largest has 2 (n1)"
-
-
 def test_more_nodes_than_were_asked_for_are_left_out() -> None:
     rows = [
         {"node_id": f"{n:06}", "node_name": "n", "state": "ALIVE", "resources_total": {"GPU": 1}}
@@ -318,3 +303,31 @@ def test_more_nodes_than_were_asked_for_are_left_out() -> None:
     listed = {"data": {"result": {"result": rows}}}
     assert len(node_names(listed)) == len(parse_nodes(listed, None, None)) == MOST_NODES
     assert node_names(listed)["000001"] == "n (000001)"
+
+
+def listed(*names: str) -> dict[str, object]:
+    rows = [
+        {"node_id": name * 4, "node_name": name, "state": "ALIVE", "resources_total": {"GPU": 4.0}}
+        for name in names
+    ]
+    return {"data": {"result": {"result": rows}}}
+
+
+def summary(**ages: float) -> dict[str, object]:
+    rows = [
+        {"now": 1000.0 - age, "hostname": f"{name}.lab", "gpus": [{"utilizationGpu": 40}],
+         "raylet": {"nodeId": name * 4, "nodeName": name}}
+        for name, age in ages.items()
+    ]  # fmt: skip
+    return {"data": {"summary": rows}}
+
+
+def test_a_node_that_reports_nothing_is_silent_before_ray_knows() -> None:
+    told = summary(n1=0.0, n2=9.0)
+    one, other = parse_nodes(listed("n1", "n2"), None, told)
+    assert (one.state, one.usable, one.busy, one.read_by) == ("ready", True, 1, "Ray")
+    assert (other.state, other.usable, other.free) == ("silent", False, 0)
+    assert other.note == "it last reported 9 s ago; Ray still counts on it"
+    assert [node.state for node in parse_nodes(listed("n1"), None, summary(n1=500.0))] == ["ready"]
+    assert never_fits([other], 4) is None, "it may be back"
+    assert (one.host, other.host) == ("n1.lab", "n2.lab")

@@ -1,6 +1,5 @@
 """What andon does and says when Slurm refuses, is away, or ends jobs: its commands are played."""
 
-import fcntl
 import re
 import time
 from pathlib import Path
@@ -10,13 +9,15 @@ import pytest
 from andon.clusters.slurm import SlurmCluster
 from andon.clusters.slurm.rules.answers import PAST_FIELDS, SEPARATOR
 from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
-from andon.jobs.clusters.asking import NotSent
-from andon.jobs.clusters.kept import KeptAnswers
+from andon.jobs.clusters.desk import ClusterDesk
+from andon.jobs.clusters.notes import submit_once
 from andon.jobs.clusters.run_notes import RunNote, write_note
 from andon.jobs.rules.cluster_task import task_of
 from andon.jobs.rules.cluster_views import ClusterPage, page_line
+from andon.model.job.cluster import NotSent
+from andon.model.job.desk import JobAct
 from andon.model.job.facts import JobState
-from tests.support.played_slurm import DOWN, Played, let_pass, opened, row, submission
+from tests.support.played_slurm import DOWN, Played, opened, row, submission
 from tests.support.surroundings import anothers
 
 
@@ -28,6 +29,12 @@ def played() -> Played:
 @pytest.fixture
 def slurm(played: Played, tmp_path: Path) -> SlurmCluster:
     return opened(played, tmp_path / "logs")
+
+
+@pytest.fixture
+def desk(slurm: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClusterDesk:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return ClusterDesk("slurm", 3.0, lambda: slurm)
 
 
 # What Slurm refuses: a sentence of ours, then its own words.
@@ -72,8 +79,6 @@ def test_a_refusal_is_one_sentence_with_slurms_own_words(
         slurm.submit(submission())
     assert caught.value.reason == sentence
     assert caught.value.hint
-    played.answers["sbatch"] = (0, "4711\n", "")
-    assert slurm.submit(submission()) == "4711"  # a refused label may be used again
 
 
 def test_a_time_over_the_partitions_limit_is_refused_before_it_waits_for_ever(
@@ -100,8 +105,8 @@ def test_what_a_partition_allows_or_may_allow_is_submitted(
 
 
 def test_without_its_commands_the_reason_is_said(slurm: SlurmCluster, played: Played) -> None:
-    played.answers["scontrol ping"] = FileNotFoundError()
-    with pytest.raises(AndonError, match="there is no scontrol on PATH"):
+    played.answers["sbatch"] = FileNotFoundError()
+    with pytest.raises(AndonError, match="there is no sbatch on PATH"):
         slurm.submit(submission())
 
 
@@ -116,12 +121,21 @@ def test_somebody_elses_job_is_not_ended(slurm: SlurmCluster, played: Played) ->
 # Away, slow, killed in the middle, a full home.
 
 
+AWAY = "sbatch: error: Batch job submission failed: Unable to contact slurm controller"
+
+
+def test_a_controller_that_is_away_got_no_job(desk: ClusterDesk, played: Played) -> None:
+    played.answers["sbatch"] = (1, "", f"{AWAY} (connect failure)")
+    with pytest.raises(NotSent, match="Slurm's controller does not answer"):
+        desk.submit([submission()])
+    assert desk.listing().views == ()
+
+
 def test_a_controller_that_is_away_is_said_at_once(slurm: SlurmCluster, played: Played) -> None:
     played.answers["scontrol ping"] = (0, DOWN, "")
-    with pytest.raises(NotSent, match="Slurm's controller does not answer"):
-        slurm.submit(submission())
-    with pytest.raises(Unavailable):
-        slurm.jobs(0.0)
+    for ask in (lambda: slurm.jobs(0.0), slurm.nodes, lambda: slurm.cancel(["4711"])):
+        with pytest.raises(Unavailable):
+            ask()
     assert set(played.asked) == {"scontrol"}  # nothing that would wait for it
 
 
@@ -138,36 +152,37 @@ def test_a_slow_controller_is_unavailable(slurm: SlurmCluster, played: Played) -
         slurm.jobs(0.0)
 
 
+@pytest.mark.parametrize("said", ["Socket timed out on send/recv operation", "Unable to contact "
+                                  "slurm controller (receive failure)"])  # fmt: skip
 def test_one_that_stops_in_the_middle_may_have_taken_the_job(
-    slurm: SlurmCluster, played: Played
+    desk: ClusterDesk, played: Played, said: str
 ) -> None:
-    played.answers["sbatch"] = (1, "", "sbatch: error: Batch job submission failed: Socket timed "
-                                "out on send/recv operation")  # fmt: skip
-    with pytest.raises(Unavailable) as caught:
-        slurm.submit(submission())
+    played.answers["sbatch"] = (1, "", f"sbatch: error: Batch job submission failed: {said}")
+    with pytest.raises(Unavailable, match="whether it took the job is not known") as caught:
+        desk.submit([submission()])
     assert not isinstance(caught.value, NotSent)
     played.answers["squeue"] = (0, row(), "")  # it had
-    assert slurm.submit(submission()) == "4711"
+    assert desk.submit([submission()])[0].label == "slurm:4711"
     assert played.count("sbatch") == 1
 
 
 @pytest.mark.parametrize("taken", [True, False])
 def test_killed_between_note_and_answer_nothing_is_submitted_twice(
-    slurm: SlurmCluster, played: Played, taken: bool
+    desk: ClusterDesk, slurm: SlurmCluster, played: Played, taken: bool
 ) -> None:
     """Killed before sbatch ran, or before its answer came."""
     played.answers["sbatch"] = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
-        slurm.submit(submission())
+        submit_once("slurm", slurm, submission())
     played.answers["sbatch"] = (0, "4712\n", "")
     played.answers["squeue"] = (0, row() if taken else "", "")
-    assert slurm.submit(submission()) == ("4711" if taken else "4712")
+    assert desk.submit([submission()])[0].label == f"slurm:{'4711' if taken else '4712'}"
     assert played.count("sbatch") == (1 if taken else 2)
 
 
-def test_a_label_that_was_answered_is_not_looked_for(slurm: SlurmCluster, played: Played) -> None:
-    assert [slurm.submit(submission()) for _ in range(2)] == ["4711", "4711"]
-    assert (played.count("sbatch"), played.count("squeue")) == (1, 0)
+def test_a_label_that_was_answered_is_not_looked_for(desk: ClusterDesk, played: Played) -> None:
+    assert {desk.submit([submission()])[0].label for _ in range(2)} == {"slurm:4711"}
+    assert played.asked == ["sbatch"]
 
 
 def test_a_home_that_cannot_be_written_is_said_before_anything_is_submitted(
@@ -201,7 +216,7 @@ def test_how_a_job_ended_is_said(
     played.answers["squeue"] = (0, row(**values), "")
     (job,) = slurm.jobs(0.0)
     assert (job.state, job.reason) == (state, reason)
-    assert [one.text for one in slurm.reasons("4711")] == [reason]
+    assert slurm.job("4711").reason == reason
 
 
 def past(state: str) -> str:
@@ -232,7 +247,7 @@ def test_accounts_that_are_away_cost_no_list(slurm: SlurmCluster, played: Played
         played.answers["sacct"] = (1, "", said)
         assert [job.id for job in slurm.jobs(0.0)] == ["4711"]
         with pytest.raises(error):  # one that they might have known is not said to be unknown
-            slurm.reasons("4712")
+            slurm.job("4712")
 
 
 def test_a_drained_node_is_shown_with_its_reason(slurm: SlurmCluster, played: Played) -> None:
@@ -246,36 +261,53 @@ def test_a_drained_node_is_shown_with_its_reason(slurm: SlurmCluster, played: Pl
 
 
 def test_the_list_is_asked_for_once_in_five_seconds_whoever_asks(
-    slurm: SlurmCluster, played: Played, tmp_path: Path
+    desk: ClusterDesk, played: Played, tmp_path: Path
 ) -> None:
     played.answers["squeue"] = (0, row(), "")
     again = opened(played, tmp_path / "logs")  # another command of the same user
-    for one in (slurm, again):
-        assert [job.id for job in one.jobs(0.0)] == ["4711"]
-        one.log("4711", None, 1000)
-        one.reasons("4711")
+    for one in (desk, ClusterDesk("slurm", 3.0, lambda: again)):
+        assert [job.label for job in one.listing().views] == ["slurm:4711"]
     assert played.count("squeue") == 1
-    let_pass(tmp_path / "logs", 5.1)
-    slurm.jobs(0.0)
-    assert played.count("squeue") == 2
 
 
-def test_when_jobs_of_others_must_end_is_asked_for_once_a_minute(
+def test_one_job_is_asked_for_alone(slurm: SlurmCluster, played: Played) -> None:
+    played.answers["squeue -h -r -a --states=all --jobs=4711"] = (0, row(), "")
+    slurm.log("4711", None, 1000)
+    assert slurm.job("4711").state is JobState.RUNNING
+    assert played.asked == ["squeue", "squeue"]
+
+
+def test_the_output_of_a_job_that_slurm_forgot_is_still_read(
     slurm: SlurmCluster, played: Played, tmp_path: Path
 ) -> None:
-    waits = row(State="PENDING", Reason="Resources", NodeList="", StartTime="N/A")
+    said = "slurm_load_jobs error: Invalid job id specified"
+    played.answers["squeue"] = (1, "", said)
+    with pytest.raises(Gone):
+        slurm.log("4711", None, 1000)
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "4711.out").write_text("done\n")
+    part = slurm.log("4711", None, 1000)
+    assert (part.text, part.ended) == ("done\n", True)
+
+
+def test_a_job_that_waits_for_gpus_is_explained_by_who_has_them(
+    desk: ClusterDesk, played: Played
+) -> None:
+    waits = row(State="PENDING", Reason="Priority", NodeList="", StartTime="N/A")
     end = time.time() + 3600
     runs = row(JobID="9", State="RUNNING", NodeList="n1", EndTime=f"{end:.0f}", UserName="ana",
-               SubmitTime=f"{end - 60:.0f}")  # fmt: skip
+               SubmitTime=f"{end - 60:.0f}", StartTime=f"{end - 7200:.0f}")  # fmt: skip
     played.answers["squeue"] = (0, waits, "")
     played.answers["squeue -h -r -a --states=running"] = (0, runs, "")
     node = ("n1", "mixed", "gpu:1", "gpu:1", "none")
     played.answers["sinfo"] = (0, SEPARATOR.join(node) + SEPARATOR + "\n", "")
-    for later, asked in ((0.0, 2), (6.0, 3), (61.0, 5)):
-        let_pass(tmp_path / "logs", later)
-        (job,) = slurm.jobs(0.0)
-        assert "; job 9 must end by " in (job.reason or "")
-        assert played.count("squeue") == asked
+    (job,) = desk.jobs(0.0)
+    assert re.search("needs 1 GPU on one node: n1 has 0 free; job 9 must end by ", job.reason or "")
+    why, held = desk.reasons("4711")
+    assert (why.text, why.advice) == (job.reason, "a shorter --for may let it start in a gap")
+    assert held.text == "1 of 1 GPUs are given out: 9 1 (1 h)"
+    played.answers["sinfo"] = (1, "", "slurm_load_partitions: Socket timed out")
+    assert [one.reason for one in desk.jobs(0.0)] == ["other jobs come first"]
 
 
 @pytest.mark.parametrize("odd", ["--user=anna", "4711;4712", "../4711", "9" * 400])
@@ -297,14 +329,14 @@ def test_a_job_whose_numbers_are_too_long_costs_no_list(
     assert "4712" in [job.id for job in slurm.jobs(0.0)]
 
 
-def test_what_this_user_changed_is_seen_at_once(slurm: SlurmCluster, played: Played) -> None:
-    assert slurm.jobs(0.0) == []
-    slurm.submit(submission())
+def test_what_this_user_changed_is_seen_at_once(desk: ClusterDesk, played: Played) -> None:
+    assert desk.listing().views == ()
+    desk.submit([submission()])
     played.answers["squeue"] = (0, row(), "")
-    assert [job.id for job in slurm.jobs(0.0)] == ["4711"]
-    slurm.cancel(["4711"])
+    assert [job.label for job in desk.listing().views] == ["slurm:4711"]
+    desk.act(JobAct.CANCEL, ["slurm:4711"])
     played.answers["squeue"] = (0, row(State="CANCELLED"), "")
-    assert [job.state for job in slurm.jobs(0.0)] == [JobState.CANCELLED]
+    assert [job.state for job in desk.listing().views] == [JobState.CANCELLED]
 
 
 def test_names_with_separators_escapes_and_newlines_break_no_list(
@@ -320,33 +352,13 @@ def test_names_with_separators_escapes_and_newlines_break_no_list(
 # A folder of outputs that others may write to.
 
 
-def test_answers_and_locks_of_other_users_are_not_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kept = KeptAnswers(tmp_path)
-    (tmp_path / ".squeue").write_text("forged")
-    (tmp_path / ".lock").touch()
-    with (tmp_path / ".lock").open() as held:
-        fcntl.flock(held, fcntl.LOCK_EX)  # who waited for it would wait for ever
-        anothers(monkeypatch, tmp_path / ".lock")
-        anothers(monkeypatch, tmp_path / ".squeue")
-        assert kept.get("squeue", lambda: "asked") == "asked"
-
-
-def test_a_link_in_place_of_the_lock_makes_nothing_elsewhere(tmp_path: Path) -> None:
-    (tmp_path / "logs").mkdir()
-    (tmp_path / "logs" / ".lock").symlink_to(tmp_path / "elsewhere")
-    assert KeptAnswers(tmp_path / "logs").get("squeue", lambda: "asked") == "asked"
-    assert not (tmp_path / "elsewhere").exists()
-
-
 def test_a_note_of_another_user_is_no_job(
-    slurm: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    desk: ClusterDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     logs = tmp_path / "logs"
     logs.mkdir(mode=0o777)
     task = task_of(submission(), "slurm", str(logs), str(tmp_path))
     write_note(RunNote("4711", task, "kqzvmtra", str(tmp_path / "none"), "a", time.time()))
-    assert [job.id for job in slurm.jobs(0.0)] == ["4711"]
+    assert [job.id for job in desk.jobs(0.0)] == ["4711"]
     anothers(monkeypatch, logs / "4711.run")
-    assert slurm.jobs(0.0) == []
+    assert desk.jobs(0.0) == []

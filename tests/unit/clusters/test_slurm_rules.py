@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from andon.clusters.slurm import SlurmCluster
 from andon.clusters.slurm.rules import answers, commands, reasons
 from andon.clusters.slurm.rules.answers import SEPARATOR
 from andon.clusters.slurm.rules.commands import SameAndon, SlurmOptions
 from andon.errors import Invalid
+from andon.jobs.clusters.desk import ClusterDesk
+from andon.jobs.rules.able import refuse
 from andon.jobs.rules.cluster_task import task_of
-from andon.jobs.rules.room import MustEnd
 from andon.model.job.cluster import ClusterTask
 from andon.model.job.desk import Submission
 from andon.model.job.device_request import DeviceRequest
@@ -117,8 +119,9 @@ def test_the_options_of_the_settings_come_before_those_of_the_job() -> None:
     ],
 )
 def test_what_slurm_has_not_is_refused_with_what_to_use(given: Submission, named: str) -> None:
+    desk = ClusterDesk("slurm", 1.0, lambda: SlurmCluster(ClusterSettings("slurm", "slurm")))
     with pytest.raises(Invalid, match=named) as caught:
-        arguments(given)
+        refuse(desk, [given])
     assert caught.value.hint
 
 
@@ -310,8 +313,6 @@ def test_nodes_are_counted_once_and_those_that_take_no_jobs_have_nothing_free() 
         0,
         "bad fan",
     )
-    assert n1.utilization_percent is None
-    assert n1.missing["utilization_percent"]
 
 
 def test_when_running_jobs_must_end_is_read() -> None:
@@ -321,8 +322,11 @@ def test_when_running_jobs_must_end_is_read() -> None:
         + row(State="COMPLETING", JobID="10", NodeList="n1", EndTime=f"{AT + 1:.0f}")
         + row(JobID="11", State="PENDING", EndTime=f"{AT + 600:.0f}")
     )
-    placed = answers.on_devices(jobs, {"8": "n1 GPU 2, 3"})
-    assert answers.ends_of(placed) == [MustEnd("8", "n1", 2, AT + 600)]
+    found = answers.holders_on("n1", jobs)
+    assert [(one.name, one.gpus, one.until) for one in found] == [
+        ("8", 2, AT + 600), ("9", 2, None), ("10", 2, None)
+    ]  # fmt: skip
+    assert answers.holders_on("n2", jobs) == ()
 
 
 def test_every_code_has_a_sentence_and_an_unknown_one_is_quoted() -> None:

@@ -7,6 +7,11 @@ import click
 
 from andon.cli.catalogue import COMMANDS
 from andon.cli.commands.setup.slurm import EPILOG, LINES, PROLOG
+from andon.clusters.kubernetes import KubernetesCluster
+from andon.clusters.ray import RayCluster
+from andon.clusters.slurm import SlurmCluster
+from andon.jobs.queue_desk import QueueDesk
+from andon.jobs.rules.able import NEEDS
 from andon.jobs.rules.cluster_views import ClusterPage, page_line
 from tests.conftest import REPOSITORY
 from tests.support.rows import rows
@@ -41,3 +46,12 @@ def test_the_line_about_a_silent_controller_is_the_one_that_is_printed() -> None
 
 def test_the_files_on_the_nodes_are_named() -> None:
     assert all(f"`{name}`" in PAGE for name in (PROLOG, EPILOG, LINES))
+
+
+def test_the_table_of_what_each_desk_takes_is_made_from_what_it_is_able_to_do() -> None:
+    desks = (QueueDesk.able, SlurmCluster.able, KubernetesCluster.able, RayCluster.able)
+    table = "| | this machine | Slurm | Kubernetes | Ray |\n|---|---|---|---|---|\n"
+    for able, (words, _) in NEEDS.items():
+        cells = ["yes" if able in one else "–" for one in desks]
+        table += f"| {words} | {' | '.join(cells)} |\n"
+    assert table in PAGE, table

@@ -72,7 +72,7 @@ SYSTEM = {
 """Names that only root chooses, or whoever installs packages here."""
 OTHERWISE = {
     "cli/commands/setup/slurm.py": {"_DOES[kind]"}, "clusters/kubernetes/records.py": {"node"},
-    "clusters/kubernetes/rules/failures.py": {"kind", "scope", "verb", "words"},
+    "clusters/kubernetes/rules/failures.py": {"kind", "name", "scope", "verb", "who"},
     "clusters/kubernetes/transport.py": {"exc.strerror or exc"},
     "host/state/user_folder.py": {"user_name(_uid())"}, "jobs/clusters/desk.py": {"prefix"},
     "node/ssh/calls.py": {"exc.strerror"}, "node/ssh/failures.py": {"named"},

@@ -14,12 +14,11 @@ from andon.cli.terminal import Choices
 from andon.errors import Gone, Invalid, Unavailable
 from andon.failures.retrying import Clocks
 from andon.jobs.clusters import answers, asking, notes
-from andon.jobs.clusters.asking import NotSent
 from andon.jobs.clusters.desk import ClusterDesk, list_together, listing_of
 from andon.jobs.clusters.poller import ClusterPoller
 from andon.jobs.folder import CLUSTER_PAGES, SUBMISSIONS, jobs_path, open_jobs_folder
 from andon.jobs.rules.cluster_views import ClusterPage
-from andon.model.job.cluster import ClusterJob
+from andon.model.job.cluster import ClusterJob, NotSent
 from andon.model.job.desk import Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobState
@@ -245,7 +244,7 @@ def test_a_submission_that_was_not_sent_leaves_nothing(fake: FakeCluster) -> Non
 
         def __init__(self) -> None: ...
 
-        def submit(self, submission: Submission) -> str:
+        def submit(self, submission: Submission, again: bool = False) -> str:
             raise NotSent("its controller does not answer")
 
     there = ClusterDesk("lab", 5.0, Away)

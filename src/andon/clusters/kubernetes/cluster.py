@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from andon.clusters.kubernetes.listing import FollowedList, list_all, parsed, with_query
 from andon.clusters.kubernetes.logs import JobLogs
-from andon.clusters.kubernetes.readings import hub_looks
 from andon.clusters.kubernetes.rules import manifest as made
 from andon.clusters.kubernetes.rules import rooms as placing
 from andon.clusters.kubernetes.rules import states
@@ -25,15 +24,15 @@ from andon.clusters.kubernetes.rules.objects import (
     KubernetesNode,
     condition_of,
 )
-from andon.clusters.kubernetes.rules.rooms import NodeLook, NodePreference, Room
+from andon.clusters.kubernetes.rules.rooms import NodePreference, Room
 from andon.clusters.kubernetes.services import service_of, services_without_pods
 from andon.clusters.kubernetes.transport import transport_of
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
+from andon.fleet.node_readings import read_nodes
 from andon.host.users import user_name
-from andon.jobs.clusters.asking import NotSent
 from andon.jobs.clusters.notes import forget_note
-from andon.model.job.cluster import ClusterJob, ClusterNode
-from andon.model.job.desk import JobReason, LogPart, Submission
+from andon.model.job.cluster import ClusterJob, ClusterNode, NoteFolder, NotSent
+from andon.model.job.desk import LogPart, Submission
 from andon.model.job.facts import JobState
 from andon.model.vendors import VENDORS
 from andon.settings.clusters import ClusterSettings
@@ -52,6 +51,7 @@ class KubernetesCluster:
 
     title, able, instead = "Kubernetes", made.ABLE, made.INSTEAD
     shared_folder: str | None = None
+    notes: NoteFolder | None = None
 
     def __init__(self, settings: ClusterSettings) -> None:
         self._options, self._name = made.read_options(settings), settings.name
@@ -69,7 +69,7 @@ class KubernetesCluster:
     def identity(self) -> str:
         return self._transport.identity
 
-    def submit(self, submission: Submission) -> str:
+    def submit(self, submission: Submission, again: bool = False) -> str:
         options = made.with_words(self._options, submission.options)
         try:
             namespace, body = self._manifest(submission, options)
@@ -110,7 +110,7 @@ class KubernetesCluster:
         found += services_without_pods(self._name, self._options, self._transport, labels)
         found = [row for row in found if row.ended is None or row.ended > since]
         self._record([row for row in found if row.state.is_settled and row.run])
-        return self._explained(found)
+        return found
 
     def cancel(self, ids: Sequence[str]) -> None:
         unknown: AndonError | None = None
@@ -131,34 +131,25 @@ class KubernetesCluster:
         return self._logs.read(pods, start, most_bytes, settled)
 
     def nodes(self) -> Sequence[ClusterNode]:
-        rooms = self._rooms()
-        looks = self._looks(rooms)
-        return [placing.cluster_node(room, looks.get(room.name)) for room in rooms]
+        return [placing.cluster_node(room) for room in self._rooms()]
 
-    def reasons(self, job: str) -> Sequence[JobReason]:
+    def job(self, job: str) -> ClusterJob:
         found, pods = self._find(job)
-        if found.state is JobState.SUCCEEDED:
-            return []
         pod = pods[-1] if pods else None
-        if found.state is JobState.RUNNING:
-            return self._troubles(found, pod)
-        advice, text = "", found.reason or ""
-        for table in (states.WAITS, states.ENDS, {"": states.NO_POD_MADE}):
-            advice = next((w.advice for w in table.values() if text.startswith(w.text)), advice)
-        if found.state is JobState.WAITING:
-            (explained,) = self._explained([found])
-            if explained.reason != found.reason:
-                return [JobReason(explained.reason or text, self._advice(found))]
-        said = self._event(found, pod)
-        if said and said not in text:
-            text = f"{text}: {said}" if text else said
-        return [JobReason(text or "Kubernetes gives no reason", advice)]
+        if found.state is JobState.RUNNING and found.reason is None and pod is not None:
+            return replace(found, reason=self._trouble(pod), advice="andon nodes --on shows it")
+        if found.state in (JobState.RUNNING, JobState.SUCCEEDED) or found.short_of_gpus:
+            return found
+        told, text = self._event(found, pod), found.reason or ""
+        if told and told not in text:
+            text = f"{text}: {told}" if text else told
+        return replace(found, reason=text or None)
 
     # What else it can do.
 
     def preview(self, submission: Submission) -> str:
         options = made.with_words(self._options, submission.options)
-        body = self._manifest(submission, options)[1]
+        body = self._manifest(submission, options, dry=True)[1]
         return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
 
     def placed(self, submission: Submission) -> str:
@@ -167,20 +158,22 @@ class KubernetesCluster:
     # Changing.
 
     def _manifest(
-        self, submission: Submission, options: KubernetesOptions
+        self, submission: Submission, options: KubernetesOptions, dry: bool = False
     ) -> tuple[str, dict[str, Any]]:
         made.refuse_limit_of_service(submission, options)
         made.image_of(submission, options)
-        namespace = options.namespace or self._namespace()
-        rooms = list[Room]()
-        with suppress(Denied):  # then the kind of GPU is named, or is the usual one
+        namespace, rooms = options.namespace or "default", list[Room]()
+        # Without the right to list nodes the kind of GPU is named, or is the usual one.
+        with suppress(AndonError if dry else Denied):
+            namespace = options.namespace or self._namespace()
             rooms = self._rooms()
         usual = placing.usual_resource(rooms) or f"{VENDORS[0].name}.com/gpu"
         resource, gpus = options.resource or usual, submission.job.request.least
         placed = OFF
         if options.gpu_selection:
-            looks = self._looks()
-            placed = placing.placement(rooms, looks, gpus, resource, options.limits)
+            nodes = [placing.cluster_node(one, resource) for one in rooms]
+            read = read_nodes(options.hub, nodes, details=False)
+            placed = placing.placement(read, gpus, options.limits)
         self._placed[submission.label] = placed.words
         return namespace, made.manifest(
             submission, options, namespace, resource, self._user, placed.nodes, placed.words
@@ -317,36 +310,9 @@ class KubernetesCluster:
             pods = self._list(PODS, ApiPod, placing.takes_room, fieldSelector=RUNNING)
             return placing.rooms_of(nodes.result(), pods, self._known_rooms)
 
-    def _looks(self, rooms: Sequence[Room] = ()) -> Mapping[str, NodeLook]:
-        """Returns what the hub knows of the nodes; of these rooms also who leaves GPUs idle."""
-        return hub_looks(self._options.hub, rooms)
-
-    def _explained(self, jobs: list[ClusterJob]) -> list[ClusterJob]:
-        """Says of the jobs that find no node what they lack, in place of the scheduler's words."""
-        short = states.WAITS["Unschedulable"].text
-        waiting = [one for one in jobs if one.gpus and (one.reason or "").startswith(short)]
-        if not waiting:
-            return jobs
-        try:
-            rooms = self._rooms()
-            looks = self._looks(rooms)
-        except AndonError:  # the scheduler's own words will do
-            return jobs
-        said = {one.id: placing.short_of(one.gpus or 0, None, rooms, looks)[0] for one in waiting}
-        return [replace(one, reason=said.get(one.id, one.reason)) for one in jobs]
-
-    def _advice(self, job: ClusterJob) -> str:
-        rooms = self._rooms()
-        return placing.short_of(job.gpus or 0, None, rooms, self._looks(rooms))[1]
-
-    def _troubles(self, job: ClusterJob, pod: ApiPod | None) -> list[JobReason]:
-        """Returns what is wrong with a job that runs."""
-        if job.reason:
-            return [JobReason(job.reason)]
-        if pod is None:
-            return []
-        words = states.lost_node(pod, {room.name: room.state for room in self._rooms()})
-        return [] if words is None else [JobReason(words, "andon nodes --on shows it")]
+    def _trouble(self, pod: ApiPod) -> str | None:
+        """Returns what is wrong with the node of a job that runs."""
+        return states.lost_node(pod, {room.name: room.state for room in self._rooms()})
 
     def _event(self, job: ClusterJob, pod: ApiPod | None) -> str:
         """Returns the newest warning about the pod, or the Job while it has none."""

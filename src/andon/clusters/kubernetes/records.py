@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from andon.clusters.hub import hub_of
 from andon.errors import AndonError, Gone
+from andon.fleet.node_readings import hub_of
 from andon.host.files import make_private
 from andon.host.state.user_folder import runs_folder
 from andon.jobs.clusters.notes import recent_notes

@@ -5,52 +5,38 @@ and keeps no record: those three are added here.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote, urlencode
 
 from msgspec.structs import replace
 
-from andon.clusters.hub import MOST_DETAILED, hub_rows, node_details
 from andon.clusters.ray.dashboard import RayDashboard
 from andon.clusters.ray.logs import RayOutput
 from andon.clusters.ray.rules import answers, requests
-from andon.clusters.ray.rules.holders import (
-    NOTHING_READ,
-    Readings,
-    promised_to,
-    reading_of,
-    waiting_reason,
-    with_reading,
-    with_users,
-)
 from andon.clusters.ray.rules.nodes import (
     address_of,
-    host_names,
+    holders_on,
     idle_node,
-    impossible,
     just_sent,
     node_names,
     parse_nodes,
 )
 from andon.clusters.ray.rules.requests import JobsAndon, submission_id
-from andon.clusters.rules.idle import idle_seconds
 from andon.errors import AndonError, Conflict, Gone, Unavailable
+from andon.fleet.node_readings import read_nodes
 from andon.host.files import make_private, read_regular
 from andon.host.interpreter import interpreter
-from andon.host.state.user_folder import SERVER_FILE, node_path, runs_folder, state_folder
-from andon.jobs.clusters.asking import NotSent
+from andon.host.state.user_folder import runs_folder, state_folder
 from andon.jobs.clusters.notes import recent_notes
-from andon.jobs.clusters.run_notes import note_of
 from andon.jobs.folder import write_whole
 from andon.jobs.rules.cluster_task import task_of
+from andon.jobs.rules.room import never_fits
 from andon.model import wire
-from andon.model.job.cluster import ClusterJob, ClusterNode, ClusterTask
-from andon.model.job.desk import JobReason, LogPart, Submission
-from andon.model.job.facts import JobState
+from andon.model.job.cluster import ClusterJob, ClusterNode, ClusterTask, NoteFolder, NotSent
+from andon.model.job.desk import LogPart, Submission
 from andon.settings.clusters import ClusterSettings
 from andon.standalone import STANDALONE
 from andon.units import sh
@@ -80,6 +66,7 @@ class RayCluster:
         self._ray = RayDashboard(self._options.address, settings.timeout_seconds)
         logs, seconds = self._options.logs, settings.timeout_seconds
         self._notes = Path(logs).expanduser() if logs else state_folder() / "clusters" / self._name
+        self.notes: NoteFolder | None = NoteFolder(str(self._notes), own=False)  # Ray's own user
         self._confirm_seconds = min(CONFIRM_SECONDS, 0.8 * seconds)
         self._outputs: dict[str, RayOutput] = {}
         self._placed: dict[str, str] = {}
@@ -90,7 +77,7 @@ class RayCluster:
     def identity(self) -> str:
         return self._ray.address
 
-    def submit(self, submission: Submission) -> str:
+    def submit(self, submission: Submission, again: bool = False) -> str:
         name, node = self._node_for(submission)
         self._placed[submission.label] = name
         for index in submission.indices or (None,):
@@ -98,19 +85,14 @@ class RayCluster:
         return submission_id(submission.label)
 
     def jobs(self, since: float, everyone: bool = False) -> Sequence[ClusterJob]:
-        listed = self._ray.nodes()
-        found = [self._with_notes(job) for job in self._all(listed)]
-        if any(job.state is JobState.WAITING for job in found):
-            nodes, readings = self._nodes(listed)
-            named = promised_to(found)  # once: thousands may wait
-            why = partial(
-                waiting_reason, nodes=nodes, jobs=named, now=time.time(), readings=readings
-            )
-            found = [
-                replace(job, reason=why(job).text) if job.state is JobState.WAITING else job
-                for job in found
-            ]
+        found = map(self._stopped, self._all(self._ray.nodes()))
         return [job for job in found if job.ended is None or job.ended > since]
+
+    def job(self, job: str) -> ClusterJob:
+        found = [one for one in self._all(self._ray.nodes()) if job in (one.id, one.array)]
+        if not found:
+            raise Gone(f"Ray knows no job {job[:60]}")
+        return self._stopped(next((one for one in found if not one.state.is_settled), found[0]))
 
     def cancel(self, ids: Sequence[str]) -> None:
         unknown = None
@@ -129,7 +111,7 @@ class RayCluster:
         if not parsed or not isinstance(row, dict):
             raise Unavailable("Ray's answer about this job is not as expected")
         found = parsed[0]
-        settled = self._with_notes(found).state.is_settled
+        settled = self._stopped(found).state.is_settled
         if not found.has_log:
             return LogPart(0, 0, "", settled)
         output = self._outputs.get(job)
@@ -148,24 +130,14 @@ class RayCluster:
     def nodes(self) -> Sequence[ClusterNode]:
         listed = self._ray.nodes()
         jobs = self._all(listed)
-        nodes, readings = self._nodes(listed)
-        return [with_users(node, jobs, readings.get(node.name)) for node in nodes]
-
-    def reasons(self, job: str) -> Sequence[JobReason]:
-        listed = self._ray.nodes()
-        jobs = [self._with_notes(one) for one in self._all(listed)]
-        found = [one for one in jobs if job in (one.id, one.array)]
-        if not found:
-            raise Gone(f"Ray knows no job {job[:60]}")
-        waiting = [one for one in found if one.state is JobState.WAITING]
-        if waiting:
-            nodes, readings = self._nodes(listed)
-            return [waiting_reason(waiting[0], nodes, jobs, time.time(), readings)]
-        return [JobReason(one.reason) for one in found if one.reason][:1]
+        return [replace(one, holders=holders_on(one.name, jobs)) for one in self._nodes(listed)]
 
     def preview(self, submission: Submission) -> str:
         index = submission.indices[0] if submission.indices else None
-        body = self._body(submission, self._node_for(submission)[1], index)
+        node = None
+        with suppress(Unavailable):  # then Ray chooses
+            node = self._node_for(submission)[1]
+        body = self._body(submission, node, index)
         return f"POST {JOBS}\n{wire.dumps(body, indented=True)}\n"
 
     def placed(self, submission: Submission) -> str:
@@ -177,37 +149,14 @@ class RayCluster:
     def _all(self, listed: object) -> list[ClusterJob]:
         return answers.parse_jobs(self._ray.get(JOBS), node_names(listed))
 
-    def _nodes(self, listed: object) -> tuple[list[ClusterNode], Readings]:
-        """Returns the nodes, and what andon reads on those that report to a hub."""
+    def _nodes(self, listed: object) -> list[ClusterNode]:
         status: object = None
         summary: object = None
         with suppress(AndonError):  # an older Ray, or one whose readings are slow
             status = self._ray.get(STATUS)
         with suppress(AndonError):
             summary = self._ray.get(SUMMARY)
-        nodes = parse_nodes(listed, status, summary)
-        readings = self._readings(nodes, host_names(summary))
-        return [with_reading(node, readings.get(node.name)) for node in nodes], readings
-
-    def _readings(self, nodes: Sequence[ClusterNode], hosts: Mapping[str, str]) -> Readings:
-        if not self._options.hub and not (node_path() / SERVER_FILE).exists():
-            return NOTHING_READ
-
-        server, rows = hub_rows(self._options.hub)
-        heard = {row.name: row for row in rows if row.heard}
-        found = {}
-        for node in nodes:
-            row = heard.get(node.name) or heard.get(hosts.get(node.name, ""))
-            if row is None or server is None:
-                continue
-            found[node.name] = reading_of(row)
-            if node.allocated and len(found) <= MOST_DETAILED:
-                with suppress(AndonError, ValueError):
-                    now = time.time()
-                    snapshot, past = node_details(server, row.name, now)
-                    idle = {uuid: idle_seconds(one, now) for uuid, one in past.items()}
-                    found[node.name] = reading_of(row, snapshot, idle, now)
-        return found
+        return parse_nodes(listed, status, summary)
 
     def _of_array(self, job: str) -> list[str]:
         """Returns the elements of an array; none for a single job."""
@@ -216,16 +165,14 @@ class RayCluster:
             return []
         return [one.id for one in self._all(None) if one.array == job]
 
-    def _with_notes(self, job: ClusterJob) -> ClusterJob:
-        """Adds what is noted here: the job's record, and that it was asked to stop."""
+    def _stopped(self, job: ClusterJob) -> ClusterJob:
+        """Adds that it was asked to stop."""
         if job.label is None:
             return job
-        note = note_of(self._notes, job.id, own=False)  # Ray has a user of its own
-        found = job if note is None else replace(job, run=note.run)
         with suppress(OSError):
             before = read_regular(self._notes / (job.id + STOPPED), _MARK_BYTES, own=True)
-            return answers.stopped(found, before.decode(errors="replace"))
-        return found
+            return answers.stopped(job, before.decode(errors="replace"))
+        return job
 
     # Asking Ray for something.
 
@@ -264,7 +211,7 @@ class RayCluster:
         requests.refuse_long_array(submission)
         try:
             listed = self._ray.nodes()
-            nodes, _ = self._nodes(listed)
+            nodes = read_nodes(self._options.hub, self._nodes(listed), details=False)
         except Unavailable as exc:
             raise NotSent(exc.reason, exc.hint) from exc
         self._refuse_impossible(submission, nodes)
@@ -277,7 +224,7 @@ class RayCluster:
     def _refuse_impossible(self, submission: Submission, nodes: Sequence[ClusterNode]) -> None:
         request = submission.job.request
         model = request.models[0] if request.models else None
-        why = impossible(nodes, request.least, model)
+        why = never_fits(nodes, request.least, model)
         if why is not None:
             most = max((node.gpus for node in nodes if node.usable), default=0)
             hint = f"andon nodes --on {sh(self._name)} lists what there is"

@@ -14,10 +14,6 @@ GRACE_SECONDS = 1.0
 """Beyond a cluster's own time limit, which should end a call first."""
 
 
-class NotSent(Unavailable):
-    """A job was not even sent to its cluster, which did not answer before."""
-
-
 def within(seconds: float, name: str, call: Callable[[], T]) -> T:
     """Returns what the call returns; raises Unavailable if it takes longer than the cluster's
     limit. Its thread is then left behind."""

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
@@ -9,8 +10,15 @@ from msgspec.structs import replace
 
 from andon.errors import AndonError, Gone, Invalid, Unavailable
 from andon.jobs.clusters.answers import after_answer, forget_answer, keep_page, kept_page
-from andon.jobs.clusters.asking import NotSent, all_within, within
-from andon.jobs.clusters.notes import keep_ends, note_cancelled, recent_notes, submit_once
+from andon.jobs.clusters.asking import all_within, within
+from andon.jobs.clusters.notes import (
+    keep_ends,
+    known_end,
+    note_cancelled,
+    recent_notes,
+    submit_once,
+)
+from andon.jobs.clusters.run_notes import forgotten_jobs, with_run
 from andon.jobs.rules.cluster_views import (
     ClusterPage,
     cluster_views,
@@ -19,8 +27,9 @@ from andon.jobs.rules.cluster_views import (
     page_line,
 )
 from andon.jobs.rules.polling import FRESH_SECONDS, PAST_SECONDS, is_fresh
+from andon.jobs.rules.room import holders_reason, short_reason
 from andon.jobs.rules.views import JobListing
-from andon.model.job.cluster import ClusterJob, ClusterNode, ClusterState
+from andon.model.job.cluster import ClusterJob, ClusterNode, ClusterState, NotSent
 from andon.model.job.desk import (
     Able,
     Accepted,
@@ -34,6 +43,7 @@ from andon.model.job.desk import (
 )
 from andon.model.job.facts import JobState, JobView
 from andon.ports import Cluster, Previewing
+from andon.units import human_seconds
 
 T = TypeVar("T")
 ASKED = "is asked to end"
@@ -46,8 +56,16 @@ class ClusterDesk:
 
     poll_seconds = FRESH_SECONDS
 
-    def __init__(self, name: str, timeout_seconds: float, open_: Callable[[], Cluster]) -> None:
+    def __init__(
+        self,
+        name: str,
+        timeout_seconds: float,
+        open_: Callable[[], Cluster],
+        read_nodes: Callable[[Sequence[ClusterNode]], Sequence[ClusterNode]] = list,
+    ) -> None:
+        """`read_nodes` adds to its nodes what andon reads on them."""
         self.name, self.timeout_seconds, self.open = name, timeout_seconds, open_
+        self.read_nodes = read_nodes
 
     @property
     def able(self) -> frozenset[Able]:
@@ -125,11 +143,29 @@ class ClusterDesk:
 
     def nodes(self) -> list[ClusterNode]:
         """Returns its machines with GPUs, by name."""
-        return self.ask(lambda there: list(there.nodes()))
+        return self.ask(lambda there: list(self.read_nodes(there.nodes())))
 
     def jobs(self, since: float, everyone: bool = False) -> list[ClusterJob]:
-        """Returns its jobs that have not ended, or ended after `since`."""
-        return list(self.open().jobs(since, everyone))
+        """Returns its jobs that have not ended, or ended after `since`, with their records. Those
+        that wait for GPUs are said to lack them in the same words on every cluster."""
+        there = self.open()
+        found = [with_run(there.notes, job) for job in there.jobs(since, everyone)]
+        found = [*forgotten_jobs(there.notes, since, {job.id for job in found}), *found]
+        short = [job for job in found if job.short_of_gpus and job.gpus]
+        if not short:
+            return found
+        try:
+            nodes = self.read_nodes(there.nodes())
+        except AndonError:  # its own words must do
+            return found
+        alike = {(one.gpus, one.reason): one for one in short}  # thousands may wait
+        why = {key: short_reason(one, nodes, local_time).text for key, one in alike.items()}
+        return [
+            replace(job, reason=why.get((job.gpus, job.reason), job.reason))
+            if job.short_of_gpus
+            else job
+            for job in found
+        ]
 
     def page(self, everyone: bool = False) -> ClusterPage:
         """Returns the last answer that was kept."""
@@ -172,7 +208,31 @@ class ClusterDesk:
         return self.ask(lambda there: there.log(self.id_of(job), start, most))
 
     def reasons(self, job: JobWord) -> Sequence[JobReason]:
-        return self.ask(lambda there: list(there.reasons(self.id_of(job))))
+        return self.ask(lambda there: self._reasons(there, self.id_of(job)))
+
+    def _reasons(self, there: Cluster, job: str) -> Sequence[JobReason]:
+        now = time.time()
+        try:
+            found = with_run(there.notes, there.job(job))
+        except Gone:
+            if (end := known_end(self.name, job)) is None:
+                raise
+            found = end
+        if found.state is JobState.SUCCEEDED or (
+            found.state is JobState.RUNNING and not found.reason
+        ):
+            return []
+        why = JobReason(found.reason or f"{there.title} gives no reason", found.advice)
+        holders = None
+        if found.short_of_gpus and found.gpus:
+            with suppress(AndonError):
+                nodes = self.read_nodes(there.nodes())
+                why = short_reason(found, nodes, local_time)
+                holders = holders_reason(nodes, now)
+        if (start := found.expected_start) is not None and start > now:
+            starts = f"{there.title} expects to start it in {human_seconds(start - now)}"
+            why = JobReason(why.text, "; ".join(filter(None, (why.advice, starts))))
+        return [why] if holders is None else [why, holders]
 
     def id_of(self, job: JobWord) -> str:
         return str(job).removeprefix(named(self.name, ""))

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from andon.errors import AndonError, Unavailable
 from andon.host.files import make_private, names_in, open_regular, read_regular
-from andon.jobs.clusters.asking import NotSent
 from andon.jobs.folder import (
     SUBMISSIONS,
     open_jobs_folder,
@@ -24,7 +23,7 @@ from andon.jobs.folder import (
     write_whole,
 )
 from andon.model.codec import Wrong, read, shown
-from andon.model.job.cluster import ClusterJob, SubmissionNote
+from andon.model.job.cluster import ClusterJob, NotSent, SubmissionNote
 from andon.model.job.desk import Submission
 from andon.model.job.facts import JobState
 from andon.model.job.spec import (
@@ -44,16 +43,18 @@ _ID_BYTES, _ENDS_BYTES = 4096, 16 << 20
 
 
 def submit_once(name: str, cluster: Cluster, submission: Submission) -> str:
-    """Submits a job to the named cluster, with its note; returns its id."""
+    """Submits a job to the named cluster, with its note; returns its id. The same label is one job:
+    one that was answered is not sent again, and the cluster looks for one that was not."""
     try:
         folder = _made()
         note = folder / (submission.label + NOTE)
-        again = note.exists()
-        _write_note(folder, note.name, _text(name, submission))
+        if (again := note.exists()) and (known := _id(folder, submission.label)) is not None:
+            return known
+        _write_note(folder, note.name, _text(name, cluster.identity, submission))
     except Unavailable as error:
         raise NotSent(error.reason, error.hint) from error
     try:
-        found = cluster.submit(submission)
+        found = cluster.submit(submission, again)
     except AndonError as error:
         # One that got no answer may have been taken all the same, now or before.
         if not isinstance(error, Unavailable) or (isinstance(error, NotSent) and not again):
@@ -100,6 +101,12 @@ def keep_ends(notes: Iterable[SubmissionNote], jobs: Sequence[ClusterJob]) -> No
         if note is not None and not any(_same(job, end) for end in note.ends):
             with suppress(OSError):
                 _append(own_jobs_folder().path / SUBMISSIONS / (note.submission.label + ENDS), job)
+
+
+def known_end(cluster: str, job: str) -> ClusterJob | None:
+    """Returns how a job ended, as far as that was noted."""
+    notes = [note for note in recent_notes(0.0) if note.cluster == cluster]
+    return next((end for note in notes for end in reversed(note.ends) if end.id == job), None)
 
 
 def note_cancelled(cluster: str, ids: Collection[str]) -> None:
@@ -157,18 +164,22 @@ def _names(folder: Path) -> Iterator[tuple[str, float]]:
                 yield name.removesuffix(NOTE), os.lstat(folder / name).st_mtime
 
 
-def _text(name: str, submission: Submission) -> str:
+def _text(name: str, identity: str, submission: Submission) -> str:
     job = spec_to_json(replace(submission.job, number=1, environment={}))  # none, but one is needed
     told = {**plain_fields(submission), "job": job}
-    return dumps({"schema": SCHEMA, "cluster": name, "at": time.time(), "submission": told})
+    note = {"cluster": name, "identity": identity, "at": time.time(), "submission": told}
+    return dumps({"schema": SCHEMA, **note})
 
 
 def _note(folder: Path, name: str) -> SubmissionNote:
     value = loads(read_regular(folder / (name + NOTE), LARGEST_JOB_BYTES + _ID_BYTES))
     if value.get("schema") != SCHEMA:
         raise Wrong("schema", f"is {shown(value.get('schema'))}, not {SCHEMA!r}")
-    found = None
-    with suppress(OSError):
-        found = read_regular(folder / (name + ID), _ID_BYTES).decode("utf-8", "replace")
-    note = read(SubmissionNote, {**value, "id": found})
+    note = read(SubmissionNote, {**value, "id": _id(folder, name)})
     return replace(note, ends=_ends(folder / (name + ENDS)))
+
+
+def _id(folder: Path, label: str) -> str | None:
+    with suppress(OSError):
+        return read_regular(folder / (label + ID), _ID_BYTES).decode("utf-8", "replace")
+    return None

@@ -4,16 +4,18 @@ A cluster forgets a job some time after its end. What its record says then remai
 """
 
 import os
+from collections.abc import Container
 from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.errors import AndonError
 from andon.host.files import names_in, read_regular
 from andon.jobs.folder import write_whole
 from andon.model.codec import Name, Text, Time, Wrong, read
-from andon.model.job.cluster import ClusterId, ClusterJob, ClusterTask
+from andon.model.job.cluster import ClusterId, ClusterJob, ClusterTask, NoteFolder
 from andon.model.job.facts import JobState
 from andon.model.job.spec import dumps, loads
 from andon.model.run.record import RunBegin, RunEnd, RunState
@@ -57,25 +59,46 @@ def touch_note(note: RunNote) -> None:
         os.utime(Path(note.task.notes) / (note.job + SUFFIX))
 
 
-def note_of(folder: Path, job: str, own: bool = True) -> RunNote | None:
-    """Returns a job's note; None if it has none, or none that can be read. It is `own` where the
-    cluster runs a job as the user who submits it."""
+def with_run(folder: NoteFolder | None, job: ClusterJob) -> ClusterJob:
+    """Adds the record of a job that andon submitted and that has begun. A rule that stopped it is
+    in its record alone: its cluster knows a signal."""
+    if folder is None or job.label is None or job.started is None:
+        return job
+    if (note := note_of(folder, job.id)) is None:
+        return job
+    reason = job.reason
+    if note.task.stop_when and folder.own and job.state.is_settled and reason is not None:
+        recorded = recorded_job(note)
+        reason = reason if recorded.ended is None else recorded.reason or reason
+    return replace(job, run=note.run, reason=reason)
+
+
+def forgotten_jobs(
+    folder: NoteFolder | None, since: float, known: Container[str]
+) -> list[ClusterJob]:
+    """Returns the jobs that began or ended since then and that their cluster has forgotten, from
+    their records."""
+    found = list[ClusterJob]()
+    if folder is None or not folder.own:
+        return found
+    place = Path(folder.path)
+    for name in names_in(place, MOST_NOTES):
+        job = name.removesuffix(SUFFIX)
+        with suppress(OSError):
+            if job != name and job not in known and os.lstat(place / name).st_mtime >= since:
+                note = note_of(folder, job)
+                found += [] if note is None else [recorded_job(note)]
+    return [job for job in found if job.ended is None or job.ended > since]
+
+
+def note_of(folder: NoteFolder, job: str) -> RunNote | None:
+    """Returns a job's note; None if it has none, or none that can be read."""
     with suppress(OSError, Wrong):
-        found = folder / (job + SUFFIX)
-        value = {} if "/" in job else loads(read_regular(found, _NOTE_BYTES, own=own))
+        found = Path(folder.path) / (job + SUFFIX)
+        value = {} if "/" in job else loads(read_regular(found, _NOTE_BYTES, own=folder.own))
         if value.get("schema") == SCHEMA:
             return read(RunNote, value)
     return None
-
-
-def noted_jobs(folder: Path, since: float) -> list[str]:
-    """Returns the jobs with a note that began or ended since then."""
-    found = []
-    for name in names_in(folder, MOST_NOTES):
-        with suppress(OSError):
-            if name.endswith(SUFFIX) and os.lstat(folder / name).st_mtime >= since:
-                found.append(name.removesuffix(SUFFIX))
-    return found
 
 
 def recorded_job(note: RunNote) -> ClusterJob:

@@ -78,7 +78,8 @@ def is_of_id(view: JobView, wanted: str) -> bool:
 def cluster_views(page: ClusterPage, notes: Sequence[SubmissionNote]) -> list[JobView]:
     """Returns the jobs of a cluster; those that were submitted and that it does not list last. An
     end that was known stays as it was."""
-    labels = {one.submission.label: one for one in notes if one.cluster == page.name}
+    own = [one for one in notes if one.cluster == page.name and _is_same(page, one)]
+    labels = {one.submission.label: one for one in own}
     ends = {end.id: end for note in labels.values() for end in note.ends}
     unlisted = ends.keys() - {job.id for job in page.jobs}
     jobs = [_as_known(job, ends) for job in page.jobs]
@@ -90,6 +91,11 @@ def cluster_views(page: ClusterPage, notes: Sequence[SubmissionNote]) -> list[Jo
         if label not in known and (note.id is None or note.id not in known)
     ]
     return [view_of(page.name, job, labels.get(job.label or "")) for job in (*jobs, *missing)]
+
+
+def _is_same(page: ClusterPage, note: SubmissionNote) -> bool:
+    """Whether a job was sent to the server that a page is of, as far as both are known."""
+    return not page.identity or not note.identity or page.identity == note.identity
 
 
 def _as_known(job: ClusterJob, ends: Mapping[str, ClusterJob]) -> ClusterJob:

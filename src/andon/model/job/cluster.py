@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
 
+from andon.errors import Unavailable
 from andon.model.codec import (
     Count,
     ExitCode,
@@ -24,6 +25,10 @@ from andon.model.shapes import Doc
 
 ClusterId = Annotated[str, Meta(max_length=320, pattern=r"\A[^\s\x00-\x1f\ud800-\udfff]+\Z")]
 """What the cluster itself calls a job: `4711_7`, `default/andon-k3fh2m`."""
+
+
+class NotSent(Unavailable):
+    """A job was not even sent to its cluster, which did not answer before."""
 
 
 class ClusterTask(Struct, frozen=True):
@@ -71,6 +76,15 @@ class ClusterJob(Struct, frozen=True):
     for_seconds: Seconds | None = None
     run: Id | None = None  # its record, where andon runs inside
     has_log: bool = True  # whether `log` may find output
+    short_of_gpus: bool = False  # it waits until a node has so many free
+    advice: Text = ""  # what would help, in the cluster's own terms
+
+
+class NoteFolder(Struct, frozen=True):
+    """Where the jobs of a cluster note which records they have."""
+
+    path: str
+    own: bool = True  # the cluster runs a job as the user who submits it
 
 
 class SubmissionNote(Struct, frozen=True):
@@ -81,6 +95,20 @@ class SubmissionNote(Struct, frozen=True):
     submission: Submission
     id: Text | None = None  # None: no answer came
     ends: tuple[ClusterJob, ...] = ()  # of its jobs that have ended, the latest last
+    identity: Text = ""  # which server it was sent to, and as whom; empty: not known
+
+
+class GpuHolder(Struct, frozen=True):
+    """Who has GPUs of a node, and how many of them were left idle for how long."""
+
+    name: Name  # as the cluster lists it: `4711`, `team-a/notebook-7`
+    gpus: Count
+    since: Time | None = None
+    until: Time | None = None  # when its time limit ends it
+    alias: Name = ""  # what processes are marked with, where that is not its name
+    devices: tuple[Count, ...] = ()  # on which it has a process
+    idle_gpus: Count = 0
+    idle_seconds: Seconds | None = None
 
 
 class ClusterNode(Struct, frozen=True):
@@ -101,6 +129,8 @@ class ClusterNode(Struct, frozen=True):
     busy: Count | None = None  # GPUs that really do something
     read_by: Name | None = None  # who reads them, where that is not andon
     who: Text | None = None  # who has its GPUs; None where the cluster shows that elsewhere
+    host: Name | None = None  # its own name for itself, where the cluster has another
+    holders: tuple[GpuHolder, ...] = ()
 
 
 class ClusterState(Struct, frozen=True):

@@ -94,7 +94,7 @@ def verdict(
     strains: Sequence[MemoryBeforeEnd],
     host_kills: int = 0,
     ended_for: str | None = None,
-    asked: bool = False,
+    asked: str | bool = False,
     container_killed: bool = False,
 ) -> Verdict:
     """The reason. An out-of-memory message counts only if the command failed: many are caught."""
@@ -111,7 +111,7 @@ def verdict(
         words = "killed by the kernel: out of host memory (OOM killer)"
         return Verdict(RunState.HOST_OUT_OF_MEMORY, words)
     if asked:
-        return Verdict(RunState.STOPPED, "stopped on request")
+        return Verdict(RunState.STOPPED, asked if isinstance(asked, str) else "stopped on request")
     if signal is not None:
         full = [strain for strain in strains if strain.at_limit]
         more = f"; {_full_words(full)}" if full else ""

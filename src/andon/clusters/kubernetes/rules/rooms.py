@@ -9,45 +9,14 @@ from msgspec import Struct, field
 
 from andon.clusters.kubernetes.rules.objects import ApiPod, KubernetesNode, condition_of
 from andon.clusters.kubernetes.rules.quantities import gpus_in, pod_gpus, total
+from andon.clusters.kubernetes.rules.states import started_at
 from andon.jobs.rules.best_nodes import IdleLimits, best_nodes
-from andon.model.job.cluster import ClusterNode
-from andon.units import counted, human_seconds
+from andon.model.job.cluster import ClusterNode, GpuHolder
 
 ENDED: Final = ("Succeeded", "Failed")
-FRESH_SECONDS: Final = 30.0
-"""Readings that are older say nothing about now."""
 BEST: Final = 3
 """Nodes that a job prefers."""
-NO_READINGS: Final = "no andon reports this node's readings"
 _PRODUCT, _REPLICAS = "/gpu.product", "/gpu.replicas"
-
-
-class NodeLook(Struct, frozen=True):
-    """What andon reads on a node, by a hub or an agent."""
-
-    age_seconds: float = 0.0
-    utilization_percent: float | None = None
-    memory_percent: float | None = None
-    temperature_celsius: int | None = None
-    model: str | None = None
-    idle_gpus: int = 0
-    """GPUs that pods hold and that do nothing."""
-    idle_seconds: float | None = None
-    idle_pods: tuple[str, ...] = ()
-    trouble: str | None = None
-
-    @property
-    def is_fresh(self) -> bool:
-        return self.age_seconds <= FRESH_SECONDS
-
-    @property
-    def idle_words(self) -> str | None:
-        """Returns `3 GPUs idle for 2 h (team-a/notebook-7)`."""
-        if not self.idle_gpus or not self.is_fresh:
-            return None
-        lasted = "" if self.idle_seconds is None else f" for {human_seconds(self.idle_seconds)}"
-        pods = f" ({', '.join(self.idle_pods[:3])})" if self.idle_pods else ""
-        return f"{counted(self.idle_gpus, 'GPU')} idle{lasted}{pods}"
 
 
 class Room(Struct, frozen=True):
@@ -64,10 +33,8 @@ class Room(Struct, frozen=True):
     claims: int = 0
     """Pods whose devices are allocated by claims, which are not counted."""
     trouble: str | None = None
-    holders: Mapping[str, int] = field(default_factory=dict)
-    """How many GPUs each pod asks for: `team-a/notebook-7`."""
-    uids: Mapping[str, str] = field(default_factory=dict)
-    """The same pods by their uid."""
+    holders: tuple[GpuHolder, ...] = ()
+    """The pods that ask for GPUs: `team-a/notebook-7`."""
 
     def free(self, resource: str | None = None) -> int:
         """Returns what a pod could still get of one resource, or of all; 0 if it takes none."""
@@ -126,8 +93,10 @@ def _room(node: KubernetesNode, pods: Sequence[ApiPod]) -> Room:
         int(replicas) if replicas.isdecimal() and len(replicas) < 5 else 1,
         sum(bool(pod.spec.resource_claims) for pod in pods),
         trouble,
-        {pod.place: sum(found.values()) for pod, found in needs},
-        {pod.metadata.uid: pod.place for pod, _ in needs},
+        tuple(
+            GpuHolder(pod.place, sum(found.values()), started_at(pod), alias=pod.metadata.uid)
+            for pod, found in needs
+        ),
     )
 
 
@@ -152,14 +121,9 @@ def _short(product: str) -> str:
     return found or product[:40]
 
 
-def cluster_node(room: Room, look: NodeLook | None, resource: str | None = None) -> ClusterNode:
+def cluster_node(room: Room, resource: str | None = None) -> ClusterNode:
     """Returns a node as every view shows it; with a resource, what is free of that."""
-    known = look is not None and look.is_fresh
-    gpus, values = sum(room.has.values()), look if known and look is not None else NodeLook()
-    why = {} if known else dict.fromkeys(_VALUES, _no_reading(look))
-    if known:
-        why = {name: "it does not report it" for name in _VALUES if getattr(values, name) is None}
-    notes = [room.trouble, values.trouble, values.idle_words, _kinds(room)]
+    gpus = sum(room.has.values())
     return ClusterNode(
         room.name,
         room.state,
@@ -167,26 +131,10 @@ def cluster_node(room: Room, look: NodeLook | None, resource: str | None = None)
         gpus,
         min(gpus, sum(room.taken.values())),
         room.free(resource),
-        values.model or room.model,
-        _percent(values.utilization_percent),
-        _percent(values.memory_percent),
-        values.temperature_celsius,
-        "; ".join(one for one in notes if one) or None,
-        why,
+        room.model,
+        note="; ".join(one for one in (room.trouble, _kinds(room)) if one) or None,
+        holders=room.holders,
     )
-
-
-_VALUES: Final = ("utilization_percent", "memory_percent", "temperature_celsius")
-
-
-def _no_reading(look: NodeLook | None) -> str:
-    if look is None:
-        return NO_READINGS
-    return f"its last reading is {human_seconds(look.age_seconds)} old"
-
-
-def _percent(value: float | None) -> float | None:
-    return None if value is None else min(100.0, max(0.0, value))
 
 
 def _kinds(room: Room) -> str | None:
@@ -220,57 +168,12 @@ def usual_resource(rooms: Iterable[Room]) -> str | None:
     return max(sorted(counts), key=lambda name: counts[name]) if counts else None
 
 
-def placement(
-    rooms: Sequence[Room],
-    looks: Mapping[str, NodeLook],
-    gpus: int,
-    resource: str,
-    limits: IdleLimits,
-) -> NodePreference:
+def placement(nodes: Sequence[ClusterNode], gpus: int, limits: IdleLimits) -> NodePreference:
     """Returns which nodes a job prefers; none if nothing is known of them."""
-    if not any(look.is_fresh for look in looks.values()):
+    if not any(node.utilization_percent is not None for node in nodes):
         return NodePreference(words="no preference: there are no readings of its nodes")
-    nodes = [
-        cluster_node(room, looks.get(room.name), resource)
-        for room in rooms
-        if room.free(resource) >= gpus
-    ]
     best = best_nodes(nodes, gpus, limits)[:BEST]
     if not best:
         return NodePreference(words=f"no preference: no idle node has {gpus} free")
     words = f"prefers {best[0].name}: {best[0].free} free, really idle"
     return NodePreference(tuple(one.name for one in best), words)
-
-
-def short_of(
-    gpus: int, resource: str | None, rooms: Sequence[Room], looks: Mapping[str, NodeLook]
-) -> tuple[str, str]:
-    """Returns why a job finds no node, and what would help."""
-    many = counted(gpus, "free GPU")
-    if not any(room.usable for room in rooms):
-        return f"no node with GPUs takes pods: it needs {many}", "andon nodes --on shows why"
-    ranked = sorted(rooms, key=lambda one: (-one.free(resource), one.name))
-    if ranked[0].free(resource) >= gpus:
-        first = ranked[0]
-        return (
-            f"{first.name} has {first.free(resource)} free GPUs, but processors, memory or a rule "
-            "of the cluster keep it away",
-            "kubectl describe pod shows what it asks for",
-        )
-    said, idle = list[str](), False
-    for room in [one for one in ranked if one.usable][:4]:
-        look = looks.get(room.name)
-        words = None if look is None else look.idle_words
-        if free := room.free(resource):
-            said.append(f"{room.name} has {free}")
-        else:
-            said.append(f"{room.name}'s {sum(room.has.values())} are requested")
-        if words is not None and look is not None:
-            idle = True
-            by = f" by {', '.join(look.idle_pods[:3])}" if look.idle_pods else ""
-            lasted = "" if look.idle_seconds is None else f" for {human_seconds(look.idle_seconds)}"
-            said[-1] += f", {look.idle_gpus} of them 0 % busy{lasted}{by}"
-    most = ranked[0].free(resource)
-    advice = ["ask its owner"] if idle else []
-    advice += [f"use --gpus {most}"] if most else []
-    return f"no node has {many}. {'; '.join(said)}", ", or ".join(advice)

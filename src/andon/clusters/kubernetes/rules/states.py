@@ -127,7 +127,7 @@ def cluster_job(job: BatchJob, pods: Sequence[ApiPod]) -> ClusterJob:
         meta,
         template,
         state,
-        words.text or None,
+        words,
         started=began,
         ended=done if done is None or began is None else max(began, done),
         exit_code=None if code is None else code.exit_code,
@@ -148,7 +148,7 @@ def pod_job(pods: Sequence[ApiPod], name: str) -> ClusterJob:
         pod.metadata,
         pod,
         state,
-        words.text or None,
+        words,
         name,
         began,
         done if done is None or began is None else max(began, done),
@@ -164,7 +164,7 @@ def service_job(service: BatchJob) -> ClusterJob:
     if failure is not None and failure.status == "True":
         words = _said(NO_POD_MADE, failure.message)
     template = ApiPod(spec=service.spec.template.spec)
-    row = _row(meta, template, JobState.WAITING, words.text, where=meta.namespace, log=False)
+    row = _row(meta, template, JobState.WAITING, words, where=meta.namespace, log=False)
     return replace(row, gpus=row.gpus or None)
 
 
@@ -172,7 +172,7 @@ def _row(
     meta: ObjectMeta,
     pod: ApiPod,
     state: JobState,
-    reason: str | None,
+    why: PodWords,
     name: str = "",
     started: float | None = None,
     ended: float | None = None,
@@ -192,13 +192,15 @@ def _row(
         gpus=sum(pod_gpus(pod).values()),
         where=printable(where),
         command=printable(meta.note(COMMAND_NOTE)) or redact(words) or None,
-        reason=reason,
+        reason=why.text or None,
         label=label if 0 < len(label) <= LONGEST_ID else None,
         started=started,
         ended=ended,
         exit_code=exit_code,
         run=label if started is not None and 0 < len(label) <= LONGEST_ID else None,
         has_log=log,
+        short_of_gpus=why.text.startswith(WAITS["Unschedulable"].text),
+        advice=why.advice,
     )
 
 

@@ -75,12 +75,15 @@ def _job(row: Mapping[str, Any], nodes: Mapping[str, str]) -> ClusterJob | None:
         signal=number if settled and number and number < 65 else None,
         for_seconds=number_of(told.get("andon_for")),
         has_log=ran and "submission_id" in row,
+        short_of_gpus=state is JobState.WAITING,
     )
 
 
 def _reason(row: Mapping[str, Any], state: JobState, code: int | None) -> str | None:
-    """Returns how a job ended, in words; None where it waits, runs or has succeeded."""
-    if state in (JobState.WAITING, JobState.RUNNING, JobState.SUCCEEDED):
+    """Returns why a job waits or how it ended, in words; None where it runs or has succeeded."""
+    if state is JobState.WAITING:
+        return "Ray has not started it yet"
+    if state in (JobState.RUNNING, JobState.SUCCEEDED):
         return None
     if state is JobState.CANCELLED:
         return "it was stopped"
@@ -103,7 +106,12 @@ def stopped(job: ClusterJob, before: str) -> ClusterJob:
     if job.state.is_settled or before != JobState.WAITING:
         return job
     return replace(
-        job, state=JobState.CANCELLED, reason=UNCONFIRMED, ended=job.submitted_at, started=None
+        job,
+        state=JobState.CANCELLED,
+        reason=UNCONFIRMED,
+        ended=job.submitted_at,
+        started=None,
+        short_of_gpus=False,
     )
 
 

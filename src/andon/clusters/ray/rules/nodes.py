@@ -6,14 +6,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from andon.model.job.cluster import ClusterNode, SubmissionNote
+from andon.jobs.rules.room import DEAD
+from andon.model.job.cluster import ClusterJob, ClusterNode, GpuHolder, SubmissionNote
 from andon.model.job.desk import Submission
+from andon.model.job.facts import JobState
 from andon.model.utilisation import ZERO_READING
 from andon.units import human_seconds
 
 BUSY_PERCENT: Final = 5.0
 """Below this a GPU is idle."""
-NOT_MEASURED: Final = "Ray counts GPUs; its node has no readings of them"
 SILENT: Final = "silent"
 SILENT_SECONDS: Final = 8.0
 """Nodes report every 2.5 s, and later where their machine is full."""
@@ -26,6 +27,7 @@ def parse_nodes(listed: object, status: object, summary: object) -> list[Cluster
     """Returns the machines with GPUs: those of Ray's list, how many of their GPUs are given to
     work, and what Ray's own readings say of them."""
     used, readings, silent = _usage(status), _readings(summary), _silent(summary)
+    hosts = _host_names(summary)
     found = []
     for row in node_rows(listed):
         total = int(number_of(_inner(row, "resources_total").get("GPU")) or 0)
@@ -38,11 +40,10 @@ def parse_nodes(listed: object, status: object, summary: object) -> list[Cluster
             note = f"it last reported {human_seconds(lasted)} ago; Ray still counts on it"
         taken = min(total, math.ceil(used.get(str(row.get("node_id")), 0.0)))
         values = readings.get(str(row.get("node_id")), {})
-        missing = {} if values else dict.fromkeys(("utilization_percent", "busy"), NOT_MEASURED)
         found.append(
             ClusterNode(
                 name=node_name(row),
-                state="ready" if alive else "dead" if row.get("state") != "ALIVE" else SILENT,
+                state="ready" if alive else DEAD if row.get("state") != "ALIVE" else SILENT,
                 usable=alive,
                 gpus=total,
                 allocated=taken if alive else 0,
@@ -54,7 +55,7 @@ def parse_nodes(listed: object, status: object, summary: object) -> list[Cluster
                 busy=None if "busy" not in values else int(values["busy"]),
                 read_by="Ray" if values else None,
                 who="",
-                missing=missing,
+                host=hosts.get(node_name(row)),
             )
         )
     return sorted(found, key=lambda node: node.name)
@@ -84,21 +85,13 @@ def node_names(listed: object) -> dict[str, str]:
     }
 
 
-def impossible(nodes: Sequence[ClusterNode], gpus: int, model: str | None) -> str | None:
-    """Returns why a request can never be met; Ray itself would let it wait without a word."""
-    usable = [node for node in nodes if node.usable or node.state == SILENT]  # it may be back
-    if not usable:
-        return "Ray has no node with a GPU"
-    if model is not None:
-        kinds = sorted({node.model for node in usable if node.model})
-        usable = [node for node in usable if node.model == model]
-        if not usable:
-            known = f"there are {', '.join(kinds)}" if kinds else "none of its models is known"
-            return f"no Ray node has the model {model}: {known}"
-    largest = max(usable, key=lambda node: node.gpus)
-    if gpus > largest.gpus:
-        return f"no Ray node has {gpus} GPUs: the largest has {largest.gpus} ({largest.name})"
-    return None
+def holders_on(node: str, jobs: Sequence[ClusterJob]) -> tuple[GpuHolder, ...]:
+    """Returns the running jobs that have GPUs of a node."""
+    return tuple(
+        GpuHolder(one.id, one.gpus, one.started)
+        for one in jobs
+        if one.gpus and one.where == node and one.state is JobState.RUNNING
+    )
 
 
 def idle_node(
@@ -181,7 +174,7 @@ def _silent(summary: object) -> dict[str, float]:
     return {node: newest - at for node, at in found.items() if newest - at > SILENT_SECONDS}
 
 
-def host_names(summary: object) -> dict[str, str]:
+def _host_names(summary: object) -> dict[str, str]:
     """Returns the name of each node's machine, which is its own name for andon there."""
     rows = _inner(_inner(summary, "data"), "summary", list)
     pairs = ((_inner(row, "raylet").get("nodeName"), _inner_value(row, "hostname")) for row in rows)

@@ -9,11 +9,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.clusters.slurm.rules.commands import MARK
-from andon.clusters.slurm.rules.reasons import ended_words, reason_of
-from andon.jobs.rules.room import MustEnd
-from andon.model.job.cluster import ClusterJob, ClusterNode
+from andon.clusters.slurm.rules.reasons import BAD, SHORT_OF, ended_words, reason_of
+from andon.errors import Invalid
+from andon.model.job.cluster import ClusterJob, ClusterNode, GpuHolder
 from andon.model.job.facts import JobState
-from andon.units import whole_number
+from andon.units import human_seconds, whole_number
 
 SEPARATOR: Final = "\x1f"
 JOB_FIELDS: Final = (
@@ -31,7 +31,6 @@ _PAST_NAMES: Final = (
 )  # fmt: skip
 """The same as `squeue` names them."""
 NODE_FIELDS: Final = ("NodeList", "StateLong", "Gres", "GresUsed", "Reason")
-NOT_MEASURED: Final = "Slurm counts GPUs and does not look at them"
 FAR_SECONDS: Final = 300 * 86_400.0  # Slurm's word for an end that it does not know is a year
 _STATES: Final = {
     "PENDING": JobState.WAITING, "CONFIGURING": JobState.WAITING, "REQUEUED": JobState.WAITING,
@@ -57,7 +56,6 @@ class SlurmJob(Struct, frozen=True):
 
     number: str
     job: ClusterJob
-    state: str
     reason: str
     must_end: float | None = None  # of one that runs: its time limit
 
@@ -87,8 +85,11 @@ def parse_past(text: str) -> list[ClusterJob]:
 
 def _job(row: Mapping[str, str]) -> SlurmJob | None:
     state, submitted = _STATES.get(row["State"].split(" ")[0]), _time(row["SubmitTime"])
+    label = _label(row["Comment"])
     if state is None or submitted is None:
         return None
+    if label and row["Reason"] == BAD and state.is_settled and not _given(row["NodeList"]):
+        return None  # `sbatch` refused it, and Slurm lists it all the same
     if state is JobState.WAITING and row["Reason"] in _HOLDS:
         state = JobState.HELD
     elif state is JobState.WAITING and row["Reason"] == "BeginTime":
@@ -99,7 +100,8 @@ def _job(row: Mapping[str, str]) -> SlurmJob | None:
     ran = bool(_given(row["NodeList"])) and not _is_pending(state)
     code, number = _status(row["exit_code"])
     gpus = f"{row['tres-per-job']} {row['tres-per-node']}"
-    reason = reason_of(row["Reason"]).text if _is_pending(state) else None
+    why = reason_of(row["Reason"])
+    reason = why.text if _is_pending(state) else None
     if state.is_settled:
         reason = ended_words(row["State"], row["Reason"], code, number)
     job = ClusterJob(
@@ -111,7 +113,7 @@ def _job(row: Mapping[str, str]) -> SlurmJob | None:
         gpus=_count(_GPUS.search(gpus)) if "gpu" in gpus else 0,
         where=_given(row["NodeList"]) or _given(row["Partition"]),
         reason=reason,
-        label=_label(row["Comment"]),
+        label=label,
         array=array if element else None,
         array_index=int(index) if element else None,
         started=start if ran else None,
@@ -120,19 +122,21 @@ def _job(row: Mapping[str, str]) -> SlurmJob | None:
         signal=number or None if state.is_settled else None,
         expected_start=_expected(start, submitted) if _is_pending(state) else None,
         for_seconds=parse_limit(row["TimeLimit"]),
-        has_log=_label(row["Comment"]) is not None,
+        has_log=label is not None,
+        short_of_gpus=state is JobState.WAITING and row["Reason"] in SHORT_OF,
+        advice=why.advice if _is_pending(state) else "",
     )
     limit = _expected(end, submitted) if end is not None and row["State"] == "RUNNING" else None
-    return SlurmJob(row["JobID"], job, row["State"], row["Reason"], limit)
+    return SlurmJob(row["JobID"], job, row["Reason"], limit)
 
 
-def ends_of(jobs: Iterable[SlurmJob]) -> list[MustEnd]:
-    """Returns when running jobs must end; `n1 GPU 2` is on the node n1."""
-    return [
-        MustEnd(one.job.id, (one.job.where or "").partition(" ")[0], one.job.gpus, one.must_end)
+def holders_on(node: str, jobs: Iterable[SlurmJob]) -> tuple[GpuHolder, ...]:
+    """Returns the running jobs that have GPUs of a node."""
+    return tuple(
+        GpuHolder(one.job.id, one.job.gpus, one.job.started, one.must_end, one.number)
         for one in jobs
-        if one.must_end is not None and one.job.gpus
-    ]
+        if one.job.gpus and one.job.where == node and one.job.state is JobState.RUNNING
+    )
 
 
 def parse_devices(text: str) -> dict[str, str]:
@@ -173,9 +177,6 @@ def parse_nodes(text: str) -> list[ClusterNode]:
         found[row["NodeList"]] = ClusterNode(
             row["NodeList"], state, usable, gpus, min(taken, gpus),
             max(0, gpus - taken) if usable else 0, ", ".join(models) or None, note=note,
-            missing=dict.fromkeys(
-                ("utilization_percent", "memory_percent", "temperature_celsius"), NOT_MEASURED
-            ),
         )  # fmt: skip
     return sorted(found.values(), key=lambda node: node.name)
 
@@ -245,3 +246,25 @@ def parse_limit(text: str) -> float | None:
     for part in parts:
         seconds = 60 * seconds + int(part)
     return float(seconds + 86_400 * int(days or 0))
+
+
+def refuse_longer(seconds: float, partitions: str, chosen: str) -> None:
+    """Refuses a time limit that no chosen partition allows: Slurm would take the job and let it
+    wait forever. `partitions` is what `scontrol -o show partition` prints; `chosen` has their names
+    with commas, empty for the default."""
+    rows = [parse_fields(line) for line in partitions.splitlines()]
+    names = chosen.split(",")
+    meant = [
+        row for row in rows
+        if (row.get("PartitionName") in names if chosen else row.get("Default") == "YES")
+    ]  # fmt: skip
+    limits = [parse_limit(row.get("MaxTime", "")) for row in meant]
+    longest = max((limit for limit in limits if limit is not None), default=None)
+    if longest is None or None in limits or seconds <= longest:
+        return
+    name = ", ".join(row["PartitionName"] for row in meant)
+    raise Invalid(
+        f"its time limit is longer than the partition {name} allows, which is "
+        f"{human_seconds(longest)}: it would wait forever (PartitionTimeLimit)",
+        hint="a shorter --for, or another partition",
+    )

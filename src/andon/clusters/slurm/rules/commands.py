@@ -44,6 +44,7 @@ class SlurmOptions(Struct, frozen=True):
     options: tuple[str, ...] = ()
     logs: str = ""  # a folder that this machine and the nodes share; empty: in the state folder
     on_busy: str = ""  # what a job does whose GPU someone else uses: requeue, or nothing
+    hub: str = ""  # the andon hub that its nodes report to; empty: this machine's server
 
 
 class SameAndon(Struct, frozen=True):

@@ -1,11 +1,16 @@
-"""Slurm's codes for why a job waits or how it ended, in a sentence each, and what would help."""
+"""Slurm's words for why a job waits, how it ended or why it is refused, in a sentence each."""
 
 from typing import Final
 
+from andon.clusters.rules.refusals import Meaning, Refusals, refused
+from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
+from andon.model.job.cluster import NotSent
 from andon.model.job.desk import JobReason as Why
+from andon.units import plain
 
 _LIMIT: Final = "see what runs: andon jobs; or ask your administrator for more"
 _DOWN: Final = "ask your administrator; andon nodes --on shows their states"
+BAD: Final = "BadConstraints"
 WAITING: Final = {
     "Resources": Why("it is next, and waits for GPUs, processors or memory to become free"),
     "Priority": Why("other jobs come first", "a shorter --for may let it start in a gap"),
@@ -30,7 +35,7 @@ WAITING: Final = {
     "PartitionConfig": Why("its partition does not allow it", "use another partition"),
     "ReqNodeNotAvail": Why("a node that it needs is not available", _DOWN),
     "NodeDown": Why("a node that it needs is down", _DOWN),
-    "BadConstraints": Why("no node can ever meet its request", "ask for less"),
+    BAD: Why("no node can ever meet its request", "ask for less"),
     "Reservation": Why("it waits for its reservation"),
     "Reserved": Why("the nodes that it needs are reserved", _DOWN),
     "Licenses": Why("it waits for a licence"),
@@ -101,10 +106,76 @@ def ended_words(state: str, reason: str, code: int, number: int) -> str | None:
         return f"cancelled by user {by}" if by else "cancelled"
     if kind in _ENDED:
         return _ENDED[kind]
-    if reason == "BadConstraints":
+    if reason == BAD:
         return WAITING[reason].text
     return f"killed by signal {number}" if number else f"exit code {code}"
 
 
 def array_words(throttle: str) -> str:
     return f"at most {throttle} of its tasks run at once (%{throttle})"
+
+
+# What its commands refuse.
+
+_BEFORE: Final = ("error: ", "Batch job submission failed: ", "slurm_load_jobs ")
+_NODES: Final = "andon nodes --on NAME shows what there is"
+_AWAY: Final = "Slurm's controller does not answer"
+_OPTION: Final = "sbatch does not know this option"
+_REFUSED: Final[Refusals] = {
+    ("(connect failure)", "unable to establish configuration source"): Meaning(NotSent, _AWAY),
+    (
+        "unable to contact", "connection refused", "timed out", "zero bytes were transmitted",
+        "communication connection failure",
+    ): Meaning(Unavailable, _AWAY),
+    (
+        "permission denied", "not permitted", "invalid user id", "protocol authentication error",
+    ): Meaning(Denied, "Slurm does not allow it", "ask your administrator"),
+    ("invalid job id",): Meaning(Gone, "Slurm does not know it"),
+    ("invalid partition name",): Meaning(
+        Invalid, "there is no such partition",
+        "sinfo lists them; set partition, or --engine-option",
+    ),
+    ("invalid account",): Meaning(
+        Invalid, "the account or its partition is not valid", "--engine-option=--account=NAME"
+    ),
+    ("invalid qos",): Meaning(
+        Invalid, "there is no such quality of service", "--engine-option=--qos=NAME"
+    ),
+    ("invalid feature specification",): Meaning(
+        Invalid, "no node has such a feature", "set constraint, or leave it"
+    ),
+    ("invalid node name",): Meaning(Invalid, "there is no such node", _NODES),
+    ("memory specification can not be satisfied",): Meaning(
+        Invalid, "no node has so much memory", "ask for less: --engine-option=--mem=SIZE"
+    ),
+    ("requested node configuration is not available",): Meaning(
+        Invalid, "no node has what it asks for: so many GPUs, this model, or the rest", _NODES
+    ),
+    ("invalid generic resource",): Meaning(Invalid, "Slurm knows no such GPU here", _NODES),
+    ("invalid job array specification",): Meaning(
+        Invalid, "the array is longer than this site allows",
+        "submit it in parts; scontrol show config has MaxArraySize",
+    ),
+    ("requested time limit is invalid",): Meaning(
+        Invalid, "its time limit is longer than the partition allows",
+        "a shorter --for, or another partition",
+    ),
+    ("job dependency problem",): Meaning(
+        Invalid, "a job that it comes after is not known", "andon jobs lists them"
+    ),
+    ("job violates accounting/qos policy",): Meaning(
+        Invalid, "it is more than your account may have", "ask for less, or ask your administrator"
+    ),
+    ("unrecognized option", "invalid option"): Meaning(Invalid, _OPTION, "see man sbatch"),
+}  # fmt: skip
+
+
+def refusal(said: str) -> AndonError:
+    """Returns the error for what a command said."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    words = lines[-1] if lines else "it gave no reason"
+    if words.startswith("Try ") and len(lines) > 1:  # sbatch: unrecognized option …, then this
+        words = lines[-2]
+    for before in (f"{words.split(':')[0]}: ", *_BEFORE):
+        words = words.removeprefix(before)
+    return refused(said, plain(words, 300), _REFUSED, Meaning(Invalid, "Slurm refuses it", _NODES))

@@ -1,0 +1,67 @@
+"""Asks an andon hub about the nodes of a cluster: how busy they are, who leaves GPUs idle."""
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+from andon.errors import AndonError
+from andon.fleet.rules.node_readings import NodeDevices, idle_devices, idle_seconds, with_reading
+from andon.fleet.rules.states import NodeRow, list_from_json
+from andon.model.job.cluster import ClusterNode
+from andon.model.wire_in import snapshot_from_json
+from andon.node.remote.past import RemotePast
+from andon.node.server import Server, connect, own_server
+
+IDLE_SPAN_SECONDS: Final = 86_400.0
+"""How far back a GPU's last work is looked for."""
+MOST_DETAILED: Final = 20
+"""Nodes and devices that are asked about one by one."""
+POINTS: Final = 288
+"""Of that span: five minutes each, by which the time may be wrong."""
+
+
+def hub_of(url: str) -> Server | None:
+    """Returns the hub, or this machine's server; None if there is neither."""
+    return connect(url, None, lambda _: None) if url else own_server()
+
+
+def read_nodes(hub: str, nodes: Sequence[ClusterNode], details: bool = True) -> list[ClusterNode]:
+    """Returns a cluster's nodes with what a hub, or this machine's server, knows of them; `details`
+    are their devices, and who leaves them idle."""
+    server, rows = _rows(hub)
+    found, asked = list[ClusterNode](), 0
+    for node in nodes:
+        row = next((rows[name] for name in (node.name, node.host) if name in rows), None)
+        read = with_reading(node, row)
+        if row is not None and row.heard and node.allocated and details and asked < MOST_DETAILED:
+            asked += 1
+            with suppress(AndonError, ValueError):
+                assert server is not None
+                read = with_reading(node, row, _devices(server, row.name, time.time()))
+        found.append(read)
+    return found
+
+
+def _rows(hub: str) -> tuple[Server | None, dict[str | None, NodeRow]]:
+    try:
+        server = hub_of(hub)
+        rows = () if server is None else list_from_json(server.get("/api/nodes")).nodes
+    except AndonError:
+        return None, {}
+    return server, {row.name: row for row in rows}
+
+
+def _devices(server: Server, name: str, now: float) -> NodeDevices:
+    """Returns a node's devices, and how long those have been idle on which nothing runs; AndonError
+    or ValueError if it has none."""
+    there = server.of_node(name)
+    snapshot = snapshot_from_json(there.get("/api/snapshot"))
+    past, idle = RemotePast(there), dict[str, float | None]()
+    since = now - IDLE_SPAN_SECONDS
+    for status in idle_devices(snapshot.devices)[:MOST_DETAILED]:
+        uuid = status.device.uuid
+        with suppress(AndonError):
+            found = past.history(uuid, "utilization_percent", since, now, POINTS)
+            idle[uuid] = idle_seconds(found, now)
+    return NodeDevices(snapshot, idle, now)
