@@ -57,7 +57,7 @@ def check_clusters(settings: Settings) -> None:
             open_cluster(one)
         except AndonError as exc:
             mistakes.append(f"{exc.reason} ({exc.hint})" if exc.hint else exc.reason)
-    if settings.jobs_on:
+    if settings.jobs_on not in ("", HERE):
         try:
             cluster_named(settings, settings.jobs_on)
         except Invalid as exc:
