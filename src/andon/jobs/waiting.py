@@ -7,7 +7,7 @@ from andon.errors import AndonError, Gone, Invalid, TimedOut
 from andon.failures.rules.backoff import doubled_seconds
 from andon.jobs.desk import JobDesk
 from andon.jobs.rules.naming import deleted_meanwhile
-from andon.model.job.desk import Found, JobWord
+from andon.model.job.desk import Able, Found, JobWord
 from andon.model.job.facts import JobState, JobView
 
 FIRST_POLL_SECONDS = 0.2
@@ -26,14 +26,16 @@ def wait(
     ended, errors, polls = {one.label: one for one in found.views}, list(found.errors), 0
     for view in found.views:
         changed(view)
-    while left := [label for label, view in ended.items() if not _is_over(view)]:
+    may_be_held = Able.QUEUED in desk.able
+    while left := [one for one, view in ended.items() if not _is_over(view, may_be_held)]:
         if until is not None and time.monotonic() >= until:
             several = "not all jobs have" if len(ended) > 1 else "the job has not"
             raise TimedOut(f"{several} ended in time")
         time.sleep(doubled_seconds(polls, FIRST_POLL_SECONDS, desk.poll_seconds))
         polls += 1
         try:
-            now = {one.label: one for one in desk.find(left).views}
+            asked = [ended[label].number or label for label in left]  # a number is found at once
+            now = {one.label: one for one in desk.find(asked).views}
         except (Gone, Invalid):
             raise
         except AndonError:
@@ -48,8 +50,8 @@ def wait(
     return Found(list(ended.values()), errors)
 
 
-def _is_over(view: JobView) -> bool:
-    return view.state.is_settled or view.state is JobState.HELD
+def _is_over(view: JobView, may_be_held: bool) -> bool:
+    return view.state.is_settled or (may_be_held and view.state is JobState.HELD)
 
 
 def exit_code(view: JobView) -> int:

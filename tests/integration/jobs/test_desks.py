@@ -163,7 +163,8 @@ def test_a_job_that_goes_while_it_is_waited_for_is_an_error(desk: Desk, known: K
             desk.fine("jobs", "rm", job)
         process.send_signal(signal.SIGCONT)
         _, err = process.communicate(timeout=60)
-    gone = f"andon: job {job} was deleted meanwhile: how it ended is not known\n"
+    gone = "was deleted meanwhile" if desk.name == HERE else "is no longer known"
+    gone = f"andon: job {job} {gone}: how it ended is not known\n"
     assert (process.returncode, err) == (5, gone)
 
 
@@ -199,7 +200,8 @@ def test_cancel_of_an_unknown_job_is_an_error_and_the_others_end(desk: Desk) -> 
         SLURM: f"andon: slurm: Slurm knows no job {UNKNOWN}\n"
         "hint: it forgets jobs some time after they end\n",
     }
-    assert done == Done(5, "", words[desk.name])
+    other = "" if desk.name == HERE else f"andon: job {job} is asked to end\n"
+    assert done == Done(5, "", words[desk.name] + other)
     desk.until(job, "cancelled")
 
 

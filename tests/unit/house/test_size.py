@@ -11,7 +11,7 @@ BUDGET = {
     "api": 3595,
     "app": 2237,
     "callbacks": 1471,
-    "cli": 20602,
+    "cli": 20617,
     "clusters": 4416,
     "doctor": 3233,
     "drivers": 7664,
@@ -24,7 +24,7 @@ BUDGET = {
     "fleet": 1468,
     "history": 2168,
     "host": 5037,
-    "jobs": 8921,
+    "jobs": 8940,
     "kill": 538,
     "leases": 7249,
     "model": 5406,
@@ -37,7 +37,7 @@ BUDGET = {
     "stores": 2581,
     "testing": 2157,
     "tui": 4465,
-    "web": 12840,
+    "web": 12844,
     "work": 6341,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from andon.cli.commands.jobs.following import say_why_it_waits
+from andon.cli.commands.jobs.following import JobOutput, follow_many, say_why_it_waits
 from andon.cli.terminal import Choices
 from andon.errors import Gone, Invalid, Unavailable
 from andon.failures.retrying import Clocks
@@ -171,7 +171,7 @@ def test_a_submission_leaves_a_note_with_its_id(fake: FakeCluster) -> None:
 
 
 def test_what_is_refused_leaves_no_note_and_what_is_not_answered_does(fake: FakeCluster) -> None:
-    with pytest.raises(Invalid, match="no node has 9 GPUs"):
+    with pytest.raises(Invalid, match=r"no node has 9 GPUs"):
         notes.submit_once("lab", fake, submission(gpus=9))
     assert notes.recent_notes(0.0) == []
     fake.break_(away="connection refused")
@@ -294,3 +294,27 @@ def test_a_job_at_this_terminal_says_once_why_it_waits_until_it_starts(
     assert len(said) == 1, said
     assert said[0].startswith(f"andon: job lab:{job} waits: needs 1 GPU")
     assert looks.count == 4
+
+
+def test_what_was_submitted_before_a_refusal_is_named(fake: FakeCluster) -> None:
+    with pytest.raises(Invalid, match=r"no node has 9 GPUs.*; submitted before it: lab:4711"):
+        opened(fake).submit([submission(), submission(label="a2", gpus=9)])
+
+
+def test_jobs_of_several_are_followed_until_none_is_known(
+    fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One whose output is gone keeps nobody waiting."""
+    desk = opened(fake)
+    desk.poll_seconds = 0.0
+    first, second = desk.submit([submission("echo a; sleep 1"), submission("sleep 9", "a2")])
+    outputs = {one.label: JobOutput(desk, one.label) for one in (first, second)}
+    fake.advance(30)
+    fake.forget("4712")
+    follow_many(outputs, lambda label: bool(outputs[label].read()))
+    assert all(one.ended for one in outputs.values())
+
+
+def test_the_desk_of_a_server_reads_nodes_as_others_do(fake: FakeCluster) -> None:
+    desk = ClusterDesk("lab", 9.0, lambda: fake, lambda nodes: list(nodes)[:0])
+    assert ClusterPoller(desk).read_nodes is desk.read_nodes

@@ -22,7 +22,7 @@ from andon.jobs.clusters.run_notes import forgotten_jobs, with_run
 from andon.jobs.rules.cluster_views import (
     ClusterPage,
     cluster_views,
-    is_of_id,
+    ids_of,
     named,
     page_line,
 )
@@ -97,7 +97,15 @@ class ClusterDesk:
             return [Accepted(one, "", preview=self._preview(one, sent)) for one in jobs]
         out, sent = list[Accepted](), {}
         for one in jobs:
-            sent[one.job.name] = label = self._submit(self._with_ids(one, sent))
+            try:
+                label = self._submit(self._with_ids(one, sent))
+            except AndonError as error:
+                if out:
+                    before = ", ".join(accepted.label for accepted in out)
+                    why = f"{error.reason}; submitted before it: {before}"
+                    raise type(error)(why, error.hint, error.mistakes) from error
+                raise
+            sent[one.job.name] = label
             out.append(Accepted(one, label, note=self._placed(one)))
         return out
 
@@ -185,7 +193,8 @@ class ClusterDesk:
     def find(self, words: Sequence[JobWord], act: JobAct | None = None) -> Found:
         """Returns jobs and the elements of arrays."""
         since = time.time() - PAST_SECONDS
-        page = self.page().answered(self.ask(lambda _: self.jobs(since)), None, time.time())
+        page = ClusterPage(self.name, identity=self.identity)
+        page = page.answered(self.ask(lambda _: self.jobs(since)), None, time.time())
         known = {job.id for job in page.jobs}
         listed = listing_of([page]).views
         ended = [one for one in listed if one.state.is_settled and one.state is not JobState.LOST]
@@ -194,8 +203,12 @@ class ClusterDesk:
     def found(self, words: Sequence[JobWord], views: Sequence[JobView]) -> Found:
         """Returns those of these jobs that are meant."""
         found, errors = dict[str, JobView](), list[AndonError]()
+        known = dict[str, list[JobView]]()
+        for view in views:
+            for id_ in ids_of(view):
+                known.setdefault(id_, []).append(view)
         for word in words:
-            jobs = [one for one in views if is_of_id(one, self.id_of(word))]
+            jobs = known.get(self.id_of(word), [])
             if not jobs:
                 why = f"{self.name} knows no job {self.id_of(word)[:60]} of yours"
                 errors.append(Gone(why, hint=NOT_KNOWN))
@@ -247,6 +260,10 @@ class ClusterDesk:
             return [JobOutcome(label, error=error)]
         try:
             self.ask(lambda there: there.cancel(ids))
+        except Gone as error:
+            if len(ids) > 1:  # each says what becomes of it
+                return [one for id_ in ids for one in self.act(act, [id_])]
+            return [JobOutcome(named(self.name, ids[0]), error=error)]
         except AndonError as error:
             return [JobOutcome(named(self.name, ids[0]), error=error)]
         finally:

@@ -96,9 +96,12 @@ def forget_note(label: str) -> None:
 def keep_ends(notes: Iterable[SubmissionNote], jobs: Sequence[ClusterJob]) -> None:
     """Adds the jobs that have ended to the notes of their submissions, unless they are there."""
     by_label = {note.submission.label: note for note in notes}
+    ends = [end for note in by_label.values() for end in note.ends]
+    known = {(end.id, end.state, end.ended is not None) for end in ends}
     for job in jobs:
         note = by_label.get(job.label or "") if job.state.is_settled else None
-        if note is not None and not any(_same(job, end) for end in note.ends):
+        how = {(job.id, job.state, True), (job.id, job.state, job.ended is not None)}
+        if note is not None and not how & known:
             with suppress(OSError):
                 _append(own_jobs_folder().path / SUBMISSIONS / (note.submission.label + ENDS), job)
 
@@ -118,10 +121,6 @@ def note_cancelled(cluster: str, ids: Collection[str]) -> None:
             end = ClusterJob(note.id, spec.name, JobState.CANCELLED, spec.user, note.at,
                              gpus=spec.request.least, label=note.submission.label)  # fmt: skip
             keep_ends([note], [end])
-
-
-def _same(job: ClusterJob, end: ClusterJob) -> bool:
-    return (job.id, job.state) == (end.id, end.state) and (end.ended or job.ended) == end.ended
 
 
 def _append(path: Path, job: ClusterJob) -> None:

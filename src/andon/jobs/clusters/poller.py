@@ -26,12 +26,12 @@ log = logging.getLogger("andon.clusters")
 
 
 class ClusterPoller(ClusterDesk):
-    """The jobs of one cluster, as it last answered. A question that hangs holds
-    up this thread alone; lists never wait. With `everyone` the jobs of all users are asked for, and
-    not kept in this user's file."""
+    """The jobs of one cluster, as it last answered. A question that hangs holds up this thread
+    alone; lists never wait. With `everyone` the jobs of all users are asked for, and not kept in
+    this user's file."""
 
     def __init__(self, cluster: ClusterDesk, everyone: bool = False, clocks: Clocks = REAL) -> None:
-        super().__init__(cluster.name, cluster.timeout_seconds, cluster.open)
+        super().__init__(cluster.name, cluster.timeout_seconds, cluster.open, cluster.read_nodes)
         self._everyone, self._clocks = everyone, clocks
         texts = RetryTexts(
             lambda reason: f"the cluster {cluster.name} does not answer: {reason}",

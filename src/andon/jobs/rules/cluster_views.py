@@ -69,10 +69,10 @@ def named(cluster: str, job: str) -> str:
     return f"{cluster}{SEPARATOR}{job}"
 
 
-def is_of_id(view: JobView, wanted: str) -> bool:
-    """Whether it is the job with this id, or an element of that array."""
+def ids_of(view: JobView) -> list[str]:
+    """Returns what a job is known by: its id, and that of its array."""
     own = view.engine_id or ""
-    return own == wanted or (view.array_index is not None and own.rpartition("_")[0] == wanted)
+    return [own] if view.array_index is None else [own, own.rpartition("_")[0]]
 
 
 def cluster_views(page: ClusterPage, notes: Sequence[SubmissionNote]) -> list[JobView]:

@@ -126,7 +126,8 @@ def is_same(one: JobSpec, other: JobSpec) -> bool:
 
 
 def deleted_meanwhile(label: str) -> Gone:
-    return Gone(f"job {label} was deleted meanwhile: how it ended is not known")
+    gone = "is no longer known" if ":" in label else "was deleted meanwhile"
+    return Gone(f"job {label} {gone}: how it ended is not known")
 
 
 def no_job(number: int) -> Gone:

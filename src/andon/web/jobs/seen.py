@@ -3,7 +3,6 @@ shows each user their own."""
 
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -15,6 +14,7 @@ from andon.jobs.clusters.desk import listing_of
 from andon.jobs.clusters.poller import ClusterPoller
 from andon.jobs.rules.views import JobListing
 from andon.leases.rules.queue_reasons import queue_reasons
+from andon.model.job.cluster import ClusterState
 from andon.model.job.desk import SEPARATOR, JobAct, JobOutcome, LogPart
 from andon.model.job.facts import JobState, JobView
 from andon.model.lease_list import LeaseList
@@ -58,6 +58,7 @@ class ListedJobs(Struct, frozen=True):
     paused: bool
     scope: PageScope
     note: str | None = None
+    clusters: tuple[ClusterState, ...] = ()
 
 
 class ServerJobs:
@@ -89,8 +90,9 @@ class ServerJobs:
         if files is not None or not sight.everything or self._users is None or user:
             whose = files or self._own
             found, scope = whose.listing(), PageScope.SERVER if files is None else PageScope.OWN
-            there = [one for one in self._on_clusters().views if one.user == whose.user]
-            return ListedJobs(_merged(found.views, there), found.paused, scope)
+            on = self._on_clusters()
+            own = [one for one in on.views if one.user == whose.user]
+            return ListedJobs(_merged(found.views, own), found.paused, scope, clusters=on.clusters)
         found, notes = self._own.listing(), list[str]()
         views = list(found.views)
         for one in self._users.known():
@@ -98,9 +100,10 @@ class ServerJobs:
                 views += one.listing().views
             except AndonError as error:
                 notes.append(error.reason)
-        views += self._on_clusters().views
+        on, note = self._on_clusters(), "; ".join(notes) or None
+        views += on.views
         views.sort(key=lambda view: (view.submitted_at, view.user, view.number))
-        return ListedJobs(views, found.paused, PageScope.EVERYONE, "; ".join(notes) or None)
+        return ListedJobs(views, found.paused, PageScope.EVERYONE, note, on.clusters)
 
     def page(self, sight: Sight, state: str = "", limit: int = 100, user: str = "") -> JobPage:
         found = self.listed(sight, user)
@@ -121,7 +124,7 @@ class ServerJobs:
             counts=counts_of(found.views),
             jobs=tuple(shown_to(sight, one) for one in wanted[:limit]),
             queue=self._queue(),
-            clusters=self._on_clusters().clusters if whole else (),
+            clusters=found.clusters if whole else (),
             note="; ".join(notes) or None,
         )
 
@@ -147,14 +150,14 @@ class ServerJobs:
     ) -> LogPart:
         """Returns the last part of the output, or what came after `start`."""
         files = self._files(sight, user) or self._own
-        if isinstance(number, str):
-            whose = self._own_on_cluster(self.details(sight, number, user)).user
-            read = partial(self._poller(number).log, number)
-        else:
-            whose, read = files.user, partial(files.log, number)
+        on_cluster = isinstance(number, str)
+        view = self.details(sight, number, user) if on_cluster else None
+        whose = files.user if view is None else self._own_on_cluster(view).user
         if not sight.shows(whose):
             raise Denied(f"the output of a job is for {whose} alone", hint="sign in: andon open")
-        return tail_after(read(None, LOG_BYTES, attempt), start)
+        if isinstance(number, str):
+            return replace(self._poller(number).log(number, start, LOG_BYTES), attempt=1)
+        return tail_after(files.log(number, None, LOG_BYTES, attempt), start)
 
     def act(self, who: Identity, number: int | str, act: JobAct, user: str = "") -> JobOutcome:
         """Cancels, retries, requeues, moves, holds or resumes a job; never one of another user."""
@@ -206,7 +209,8 @@ class ServerJobs:
     # Clusters.
 
     def _on_clusters(self) -> JobListing:
-        return listing_of([one.page() for one in self._clusters.values()])
+        pages = [one.page() for one in self._clusters.values()]
+        return listing_of(pages) if pages else JobListing(())
 
     def _poller(self, label: str) -> ClusterPoller:
         found = self._clusters.get(label.partition(SEPARATOR)[0])

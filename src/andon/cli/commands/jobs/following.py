@@ -18,7 +18,7 @@ from andon.jobs.desk import JobDesk
 from andon.jobs.rules.able import refuse
 from andon.jobs.rules.polling import FRESH_SECONDS
 from andon.jobs.waiting import exit_code, wait
-from andon.model.job.desk import Able, JobAct, LogPart, Submission
+from andon.model.job.desk import Able, JobAct, JobWord, LogPart, Submission
 from andon.model.job.facts import JobState
 from andon.model.job.spec import without_own_secrets
 from andon.ports import Foreground
@@ -34,8 +34,8 @@ WAITS = (JobState.WAITING, JobState.HELD, JobState.LATER)
 class JobOutput:
     """The output of a job, part by part; when it is started again, of its next attempt."""
 
-    def __init__(self, desk: JobDesk, label: str, attempt: int | None = None) -> None:
-        self.desk, self.label, self.ended = desk, label, False
+    def __init__(self, desk: JobDesk, job: JobWord, attempt: int | None = None) -> None:
+        self.desk, self.job, self.ended = desk, job, False
         self._fixed, self._attempt, self._place, self._rest = attempt, attempt, 0, ""
 
     def begin(self, lines: int) -> bool:
@@ -63,9 +63,9 @@ class JobOutput:
         return shown
 
     def _log(self, start: int | None, most: int) -> LogPart:
-        part = self.desk.log(self.label, start, most, self._fixed)
+        part = self.desk.log(self.job, start, most, self._fixed)
         if part.attempt != self._attempt and start:
-            part = self.desk.log(self.label, 0, most, self._fixed)
+            part = self.desk.log(self.job, 0, most, self._fixed)
         self._attempt, self._place, self.ended = part.attempt, part.end, part.ended
         return part
 
@@ -102,19 +102,24 @@ def _is_over(choices: Choices, output: JobOutput, line: "_WaitingJob") -> bool:
         raise
     except AndonError as error:
         return line.look(error)
-    if not output.ended:
-        line.look()
-    return output.ended
+    return output.ended or line.look()
 
 
 def follow_many(outputs: Mapping[str, JobOutput], show: Callable[[str], bool]) -> None:
-    """Prints the outputs of several jobs as they come, until all have ended."""
+    """Prints the outputs of several jobs as they come, until all have ended. Those that have not
+    begun are not asked for."""
     while left := [label for label, one in outputs.items() if not one.ended]:
-        time.sleep(outputs[left[0]].desk.poll_seconds)
-        for label in left:
-            with suppress(Gone):
-                while show(label):
-                    pass
+        desk = outputs[left[0]].desk
+        time.sleep(desk.poll_seconds)
+        with suppress(AndonError):  # it may come back
+            waiting = {one.label for one in desk.find([outputs[x].job for x in left]).views
+                       if one.state in WAITS and not one.attempts}  # fmt: skip
+            for label in (one for one in left if one not in waiting):
+                try:
+                    while show(label):
+                        pass
+                except Gone:
+                    outputs[label].ended = True
 
 
 class _WaitingJob(LineInPlace):
@@ -123,19 +128,21 @@ class _WaitingJob(LineInPlace):
     def __init__(self, choices: Choices, output: JobOutput) -> None:
         super().__init__(choices)
         self._output, self._looked, self._away = output, float("-inf"), ""
+        self._settled = 0
 
     def look(self, error: AndonError | None = None) -> bool:
-        """Asks why it waits, now and then; returns whether it has ended although its output cannot
-        be read."""
+        """Asks why it waits, now and then; returns whether it has ended although its output does
+        not say so."""
         now, desk = time.monotonic(), self._output.desk
         if now - self._looked < desk.poll_seconds:
             return False
         self._looked = now
         with suppress(AndonError):
-            for view in desk.find([self._output.label]).views:
+            for view in desk.find([self._output.job]).views:
                 if view.state.is_settled:
                     self.clear()
-                    return error is not None
+                    self._settled += 1  # the second time there is nothing more to come
+                    return error is not None or self._settled > 1
                 if view.state in WAITS:
                     at = time.time()
                     waits = view.state is JobState.WAITING
@@ -194,11 +201,13 @@ def run_at_terminal(choices: Choices, desk: ClusterDesk, submission: Submission)
     notice(f"running as {label}", choices)
     try:
         follow(choices, JobOutput(desk, label))
-        (ended,), _ = wait(desk, [label])
+        found, unknown = wait(desk, [label])
     except KeyboardInterrupt:
         for one in desk.act(JobAct.CANCEL, [label]):
             notice(f"job {label} {one.words or one.error}", choices)
         raise
-    if ended.error:
-        notice(f"job {label} {ended.state.words}: {ended.error}", choices)
-    return exit_code(ended)
+    for error in unknown:
+        raise error
+    if found[0].error:
+        notice(f"job {label} {found[0].state.words}: {found[0].error}", choices)
+    return exit_code(found[0])

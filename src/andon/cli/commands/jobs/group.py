@@ -24,7 +24,7 @@ from andon.model.job.facts import UNSETTLED, JobState, JobView, views_to_json
 if TYPE_CHECKING:
     from andon.model.lease_list import LeaseList
 
-FOLLOW_SECONDS = 1.0
+FOLLOW_SECONDS, CLUSTERS_SECONDS = 1.0, 5.0
 MOST_WAITING, MOST_ENDED = 50, 10  # shown without --all
 COMMANDS = {
     "show": ("acts:show", "One job: what it asks for, why it waits, how it ended."),
@@ -200,22 +200,25 @@ def _of_server(
 
 
 def _follow(terminal: Terminal, desks: Desks, group: str | None) -> None:
-    """Prints each change until all jobs have ended, those of clusters included."""
-    known: dict[str, JobState] | None = None
-    while known is None or any(not _is_over(state) for state in known.values()):
+    """Prints each change until all jobs have ended, those of clusters included, which are asked
+    every five seconds."""
+    known: dict[str, JobView] | None = None
+    on_clusters: Sequence[JobView] = ()
+    asked = float("-inf")
+    while known is None or any(not _is_over(view.state) for view in known.values()):
         if known is not None:
             time.sleep(FOLLOW_SECONDS)
-        queue, before = desks.queue.fresh(), known
+        queue, before = desks.queue.fresh(), known or {}
         active = [n for n, one in queue.statuses.items() if not one.state.is_settled]
-        labels = [] if known is None else [label for label in known if ":" not in label]
-        found = [*queue.views(active), *desks.queue.find(labels).views]
-        if before is None or any(":" in label for label in before):
-            found += _on_clusters(desks, True, None, _load).views
-        now = {one.label: one for one in found if group in (None, one.group)}
+        found = queue.views([*active, *(one.number for one in before.values() if one.number)])
+        if time.monotonic() - asked >= CLUSTERS_SECONDS and (known is None or on_clusters):
+            on_clusters = _on_clusters(desks, True, None, _load).views
+            asked = time.monotonic()
+        now = {one.label: one for one in (*found, *on_clusters) if group in (None, one.group)}
         for label, view in now.items():
-            if before is not None and before.get(label) is not view.state:
+            if known is not None and (label not in known or known[label].state is not view.state):
                 _changed(terminal, view)
-        known = {label: view.state for label, view in now.items()}
+        known = now
 
 
 def _is_over(state: JobState) -> bool:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from itertools import groupby
 
 import click
 
@@ -12,7 +13,7 @@ from andon.cli.commands.jobs.following import JobOutput, follow, follow_many
 from andon.cli.options import MOST, chosen, shared
 from andon.cli.terminal import Choices, notice, write
 from andon.errors import Invalid
-from andon.jobs.desk import JobDesk
+from andon.jobs.desk import Desks
 from andon.model.job.facts import JobView
 from andon.units import counted, sh
 
@@ -48,11 +49,11 @@ def logs(job: str, follows: bool, lines: int | None, attempt: int | None) -> int
     found, errors = desks.find([job])
     if not found:
         return report_all(errors)
-    desk, wanted = desks.of(found[0].label), LINES if lines is None else lines
+    wanted = LINES if lines is None else lines
     if len(found) > 1:
-        return _logs_of_many(choices, desk, found, wanted, follows)
+        return _logs_of_many(choices, desks, found, wanted, follows)
     view = found[0]
-    output = JobOutput(desk, view.label, attempt)
+    output = JobOutput(desks.of(view.label), view.number or view.label, attempt)
     cut = output.begin(wanted)
     if cut and lines is None:
         notice(f"the last {LINES} lines; all of them: andon logs {sh(job)} -n 0", choices)
@@ -65,11 +66,11 @@ def logs(job: str, follows: bool, lines: int | None, attempt: int | None) -> int
 
 
 def _logs_of_many(
-    choices: Choices, desk: JobDesk, found: Sequence[JobView], lines: int, follows: bool
+    choices: Choices, desks: Desks, found: Sequence[JobView], lines: int, follows: bool
 ) -> int:
     """Prints the output of each job under a line with its parameters; then what comes, until all
     have ended."""
-    outputs = {view.label: JobOutput(desk, view.label) for view in found}
+    outputs = {one.label: JobOutput(desks.of(one.label), one.number or one.label) for one in found}
     titles = {one.label: " ".join((one.label, *map("=".join, one.params.items()))) for one in found}
     shown = list[str]()
 
@@ -87,7 +88,8 @@ def _logs_of_many(
         while show(label):
             pass
     if follows:
-        follow_many(outputs, show)
+        for _, some in groupby(outputs, lambda label: desks.of(label).name):
+            follow_many({label: outputs[label] for label in some}, show)
     elif not shown:
         notice(f"none of these {counted(len(found), 'job')} has printed anything yet", choices)
     return 0

@@ -159,9 +159,10 @@ def submit_all(
     if len(batches) > 1:
         for desk, jobs in batches:
             desk.submit(jobs, dry=True)
-    made = [(desk, desk.submit(jobs)) for desk, jobs in batches]
-    for _, accepted in made:
-        _say(choices, accepted)
+    made: list[tuple[QueueDesk | ClusterDesk, Sequence[Accepted]]] = []
+    for desk, jobs in batches:
+        made.append((desk, desk.submit(jobs)))
+        _say(choices, made[-1][1])  # before the next one, which may fail
     if not wait:
         return 0
     from andon.cli.commands.jobs.common import going_on, wait_for_all
