@@ -54,6 +54,7 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parts]:
     parts.close()
 
 
+@pytest.mark.slow
 class TestServing(NodeContract):
     """What the routes of a server ask, for its owner and for a user of its machine."""
 

@@ -59,6 +59,7 @@ class TestStores(StoreContract):
     span=st.tuples(st.integers(-50, 4000), st.integers(1, 4000), st.integers(1, 50)),
 )
 @example(points={240: 0}, span=(-50, 290, 17))  # at the end, which rounding puts before it
+@pytest.mark.slow
 def test_every_store_answers_as_a_list_of_points_does(
     tmp_path_factory: pytest.TempPathFactory,
     scheme: str,

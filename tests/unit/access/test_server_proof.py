@@ -101,6 +101,7 @@ _JSON = st.recursive(
 
 
 @given(_JSON | st.fixed_dictionaries({"address": _JSON, "proof": _JSON}))
+@pytest.mark.slow
 def test_nothing_that_a_stranger_says_breaks_it(answer: Any) -> None:
     statement = parse_statement(answer)
     assert doubt(statement, TOKEN, NONCE, HERE, ME) is not None

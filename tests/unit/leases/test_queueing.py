@@ -229,6 +229,7 @@ def test_nobody_is_overtaken_by_one_that_touches_what_a_blocked_one_in_front_nee
 
 
 @given(st.lists(arrivals, min_size=1, max_size=12), st.randoms(use_true_random=False))
+@pytest.mark.slow
 def test_a_large_request_is_served_however_many_small_ones_come_after_it(
     earlier: list[tuple[int, list[int], int]], luck: object
 ) -> None:

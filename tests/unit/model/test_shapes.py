@@ -51,6 +51,7 @@ def test_fractions_of_another_program_are_sent_as_described() -> None:
 
 @SOME
 @given(st.lists(any_of(Alert), max_size=2), st.lists(any_of(Silence), max_size=1))
+@pytest.mark.slow
 def test_every_alert_is_as_described(alerts: list[Alert], silences: list[Silence]) -> None:
     said = alerts_to_json(alerts, silences, "n1", 1.0, worst=None)
     check({**said, **entries_to_json(alerts), "note": None}, description.ALERT_LIST)
@@ -58,6 +59,7 @@ def test_every_alert_is_as_described(alerts: list[Alert], silences: list[Silence
 
 @SOME
 @given(any_of(LeaseList), any_of(LeaseRow))
+@pytest.mark.slow
 def test_every_lease_is_as_described(found: LeaseList, row: LeaseRow) -> None:
     check(list_to_json(found, "now"), description.LEASE_LIST)
     check(lease_payloads.grant(row, {"A": "1"}), description.ANSWERS["post", "/api/leases"])
@@ -65,6 +67,7 @@ def test_every_lease_is_as_described(found: LeaseList, row: LeaseRow) -> None:
 
 @SOME
 @given(any_of(Explained))
+@pytest.mark.slow
 def test_every_reason_is_as_described(found: Explained) -> None:
     check(
         {"schema": "andon.why/1", **payloads.about(FULL), **explained_to_json(found)},

@@ -77,6 +77,7 @@ def test_a_kind_takes_its_own_keys_and_apprise_understands_the_address(
     assert isinstance(apprise.Apprise.instantiate(url), apprise.NotifyBase), url
 
 
+@pytest.mark.slow
 def test_apprise_reads_a_webhooks_headers_and_parameters_back() -> None:
     import apprise
 

@@ -60,6 +60,7 @@ def test_a_second_signal_does_not_cut_the_end_short() -> None:
     assert server._captured_signals == [], "uvicorn raises these once more at its end"
 
 
+@pytest.mark.slow
 def test_a_signal_after_the_end_changes_nothing() -> None:
     """Its loop is closed by then."""
     ready: list[str] = []
