@@ -18,7 +18,7 @@ class JobOption(Struct, frozen=True):
     help: str = ""  # on the command line; empty: it is not there, or belongs to other commands too
     metavar: str = ""
     option: str = ""  # on the command line, if it is not the key
-    able: Able | None = None  # what a desk must be able to do
+    able: Able | None = None  # what a desk must be able to do, of what JobSpec has
     of_spec: bool = True  # whether JobSpec has it as it is
     short: str = ""  # on the command line
 
@@ -46,13 +46,13 @@ JOB_OPTIONS = (
               "Time from SIGTERM to SIGKILL [10s].", "TIME"),
     JobOption("name", "text", "what to call it", "", "Name of the job and its run.", "NAME"),
     JobOption("after", "words", "jobs that must have succeeded: numbers, or names in this file",
-              "", "Start when these have succeeded.", "JOB,…", able=Able.AFTER, of_spec=False),
+              "", "Start when these have succeeded.", "JOB,…", of_spec=False),
     JobOption("after_any", "words", "jobs that must have ended", "",
-              "Start when these have ended.", "JOB,…", able=Able.AFTER, of_spec=False),
+              "Start when these have ended.", "JOB,…", of_spec=False),
     JobOption("begin", "moment", "not before this time", "",
               "Start no earlier than: 2h, 22:30, Fri 18:00.", "TIME", of_spec=False),
     JobOption("array", "array", "one job per index: 0-99%4", "",
-              "One job per index; at most N at once.", "0-9[%N]", able=Able.ARRAY, of_spec=False),
+              "One job per index; at most N at once.", "0-9[%N]", of_spec=False),
     JobOption("parameters", "parameters", "lists of values: one job for each combination", "",
               "One job per value, {NAME} in the command: lr=0.1,0.01, seed=1..5, @FILE.",
               "NAME=VALUES", "param", of_spec=False),
