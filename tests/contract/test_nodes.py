@@ -13,7 +13,7 @@ from andon.access.roles import Identity, Role
 from andon.app.node import NodeChoice, find_node
 from andon.app.settings import load_settings
 from andon.node.port import Node
-from andon.web.served.node import ServingNode
+from andon.web.routes.picked import PickedNode
 from tests.support.fake_node import FakeNode
 from tests.support.node_contract import NodeContract
 from tests.support.snapshots import farm
@@ -64,4 +64,5 @@ class TestServing(NodeContract):
     ) -> Node:
         for name, value in parts.env.items():
             monkeypatch.setenv(name, value)
-        return ServingNode(parts.shop, Identity(request.param, 12345, "ada"))
+        who = Identity(request.param, 12345, "ada")
+        return PickedNode(parts.node, who, parts.shop.runs, parts.shop.jobs)

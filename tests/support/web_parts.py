@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +23,16 @@ from andon.leases.network import NetworkLeases
 from andon.leases.tracker import LeaseTracker
 from andon.model.device import Snapshot
 from andon.model.request import Ring, RunAccount
+from andon.node.watched.node import WatchedNode
 from andon.sampling.bus import Bus, Subscription
 from andon.sampling.sampler import Costs, Sampler
 from andon.sampling.snapshot_feed import PAST_SNAPSHOTS, PlacedFeed, SnapshotFeed
 from andon.settings.resolution import Settings
 from andon.stores.memory import MemoryAlertStore
-from andon.web.answers.health import HealthPart
+from andon.web.answers.health import HealthPart, health
 from andon.web.app import build
-from andon.web.app_state import AppState
 from andon.web.jobs.seen import ServerJobs
+from andon.web.route_parts import RouteParts
 from andon.web.runs.shown import ServerRuns
 from andon.web.server_history import NoHistory, ServerHistory
 from andon.web.transport.audit import Audit
@@ -134,17 +136,24 @@ class Parts:
         )
         self.ledger = LeaseTracker(self.sampler.subscribe(1.0), self.env)
         known: dict[str, HealthPart] = {"store": kept, "leases": self.ledger}
-        self.shop = AppState(
+        self.node = WatchedNode(
             self.station,
+            kept.store,
+            self.watcher,
+            self.lender,
+            self.ledger,
+            PlacedFeed(self.sampler, self.station).latest,
+            self.keys.owner.user,
+        )
+        self.shop = RouteParts(
+            self.node,
             self.keys,
-            kept,
+            Settings(),
+            partial(health, self.station),
             known,
             lambda: "andon_up 1\n",
-            watcher=self.watcher,
-            remote_leases=self.lender,
             runs=runs or runs_of([]),
             jobs=jobs or one_job(folder / "jobs"),
-            placed=PlacedFeed(self.sampler, self.station).latest,
         )
         self.app: App = build(self.shop, rules, self.audit)
 

@@ -13,7 +13,7 @@ from andon.app.leases import open_lease_tracker, open_network_leases
 from andon.app.pod_runs import PodRuns
 from andon.app.runs import recording
 from andon.app.sampler import open_sampler
-from andon.app.uplink import REPORTED_SECONDS, hub_link, open_uplink, past_sender, report_sources
+from andon.app.uplink import hub_link, open_uplink, past_sender, report_sources
 from andon.fleet.rules.digest import Digest
 from andon.history.writer import Recorder
 from andon.host.pod_resources import PodDevices, can_ask_kubelet
@@ -21,6 +21,7 @@ from andon.host.state import server_file
 from andon.host.state.node_folder import open_node_folder
 from andon.jobs.queue import Queue
 from andon.model.job.facts import JobView
+from andon.node.watched.node import WatchedNode
 from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.settings.resolution import Settings
 
@@ -55,8 +56,8 @@ def report_to(
         )
         if shown is not None:
             stack.callback(shown.close)
-        book = (lambda: None) if shown is None else partial(shown.listed, REPORTED_SECONDS)
-        sources = report_sources(watcher, book, UnfinishedJobs())
+        node = WatchedNode(feed, lambda: recorder.store, watcher, shown, leases)
+        sources = report_sources(node, watcher, UnfinishedJobs())
         past = past_sender(settings, folder, lambda: recorder.store, watcher)
         if can_ask_kubelet(root := Path(settings.root)):
             record = recording(settings, sampler, direct=True)

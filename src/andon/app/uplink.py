@@ -21,9 +21,10 @@ from andon.host.machine_id import node_key
 from andon.host.state.node_folder import open_node_folder
 from andon.host.state.user_folder import read_token
 from andon.model.job.facts import JobView
-from andon.model.lease_list import LeaseList
 from andon.model.run.record import RunRow
+from andon.node.seen.node import ServedNode
 from andon.node.server import base_url
+from andon.node.watched.alerts import KnownAlerts
 from andon.ports import Store
 from andon.runs.index import RunFinder
 from andon.runs.rules.matching import RunQuery
@@ -90,20 +91,21 @@ def _pin(folder: Path, new_token: bool) -> str | None:
 
 
 def report_sources(
-    watcher: Watcher,
-    book: Callable[[], LeaseList | None],
-    jobs: Callable[[], Sequence[JobView]],
+    node: ServedNode, watcher: Watcher, jobs: Callable[[], Sequence[JobView]]
 ) -> ReportSources:
+    """What a node reports of itself; `watcher` has the notices for people."""
+    alerts, leases = node.alerts, node.leases
+    book = partial(leases.listed, REPORTED_SECONDS) if leases.kept else lambda: None
     return ReportSources(
-        book, watcher.alerts, watcher.silences, watcher.firing, jobs,
+        book, alerts.current, alerts.silences, alerts.firing, jobs,
         watcher.hand_over, watcher.handed_over,
     )  # fmt: skip
 
 
 def past_sender(
-    settings: Settings, folder: Path, store: Callable[[], Store], watcher: Watcher
+    settings: Settings, folder: Path, store: Callable[[], Store], alerts: KnownAlerts
 ) -> PastSender:
-    return PastSender(folder, store, watcher.past, runs=LatestRuns(settings))
+    return PastSender(folder, store, alerts.past, runs=LatestRuns(settings))
 
 
 class LatestRuns:

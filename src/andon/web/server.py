@@ -7,7 +7,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -37,14 +37,15 @@ from andon.host.state.user_folder import TOKEN, state_folder
 from andon.leases.network import NetworkLeases
 from andon.leases.tracker import LeaseTracker
 from andon.model.lease_list import LeaseList
+from andon.node.watched.alerts import AlertJudge
+from andon.node.watched.node import WatchedNode
 from andon.sampling.sampler import Sampler
 from andon.sampling.snapshot_feed import PAST_SNAPSHOTS, PlacedFeed, SnapshotFeed
 from andon.settings.resolution import Settings
-from andon.web.answers.health import HealthPart
+from andon.web.answers.health import HealthPart, health
 from andon.web.fleet.hub import Hub
-from andon.web.fleet.reported import Fleet
+from andon.web.fleet.nodes import Fleet
 from andon.web.jobs.opening import open_dispatcher_guard, open_server_jobs
-from andon.web.jobs.seen import ServerJobs
 from andon.web.listening import (
     ServeOptions,
     Started,
@@ -56,7 +57,6 @@ from andon.web.listening import (
     url_of,
 )
 from andon.web.runs.opening import open_server_runs
-from andon.web.runs.shown import ServerRuns
 from andon.web.server_history import NoHistory, Recorded, ServerHistory
 from andon.web.transport import logs
 from andon.web.transport.audit import Audit
@@ -66,7 +66,6 @@ from andon.web.transport.session_file import SessionFile
 from andon.web.users.opening import open_shared_files
 
 if TYPE_CHECKING:
-    from andon.web.app_state import AppState
     from andon.web.fleet.keeper import Keeper
     from andon.web.lab.filling import OpenLab
 
@@ -124,7 +123,7 @@ def serve(
             linked, sampler, history.vitals, place.history, leases, link is not None
         )
         stack.callback(watcher.close)
-        watcher, nodes = _with_nodes(watcher, fleet, linked, sampler.node.name, stack)
+        judge, nodes = _with_nodes(watcher, fleet, linked, sampler.node.name, stack)
         remote_leases = open_network_leases(
             settings, sampler, feed.newest, watcher, leases, place.lends_simulated, open_book
         )
@@ -135,7 +134,7 @@ def serve(
 
         stack.enter_context(
             local_socket(
-                lambda: LookSocket(port, keys.owner.uid or 0, feed, watcher, remote_leases, draw),
+                lambda: LookSocket(port, keys.owner.uid or 0, feed, judge, remote_leases, draw),
                 "commands read the devices themselves",
                 settings.server_sign_in and demo is None,
             )
@@ -164,22 +163,29 @@ def serve(
         )
         stack.callback(close_jobs)
         placed = PlacedFeed(sampler, feed)
-        state = _app_state(
-            feed, placed, history, keys, watcher, remote_leases, leases, sign_in, runs, jobs,
-            fleet, nodes,
-        )  # fmt: skip
-        counts = partial(_counts, history, watcher, leases, fleet)
-        state = _with_exports(state, sampler, folder, counts, stack)
+        node = WatchedNode(
+            feed, history.store, judge, remote_leases, leases, placed.latest, keys.owner.user
+        )
+        parts: dict[str, HealthPart] = {"store": history, "alerts": watcher}
+        parts |= {} if leases is None else {"leases": leases}
+        parts |= {} if nodes is None else {"nodes": nodes}
+        counts = partial(_counts, history, judge, leases, fleet)
+        expose = _exports(feed, keys, parts, sampler, folder, counts, stack)
         if link is not None:
             running = (lambda: ()) if jobs is None else jobs.unfinished
-            sources = report_sources(watcher, recent_book, running)
-            past = past_sender(settings, folder, history.store, watcher)
+            sources = report_sources(node, watcher, running)
+            past = past_sender(settings, folder, history.store, judge)
             uplink = open_uplink(settings, sampler, link, sources, past, remote_leases)
-            state.parts["hub"] = uplink
+            parts["hub"] = uplink
             stack.callback(uplink.close)
         from andon.web.app import build
+        from andon.web.route_parts import RouteParts
 
-        built = build(state, rules, audit)
+        routed = RouteParts(
+            node, keys, settings, partial(health, feed), parts, expose, sign_in, runs=runs,
+            jobs=jobs, fleet=fleet,
+        )  # fmt: skip
+        built = build(routed, rules, audit)
 
         def ready() -> None:
             stack.callback(server_file.withdraw, folder)
@@ -224,7 +230,7 @@ def _fleet(settings: Settings, place: ServeOptions, keys: Keys, stack: ExitStack
 
     own = settings.node or node_name()
     hub = Hub(partial(kind.open_nodes, url), bool(settings.alerts_notifiers), pin_of(place), own)
-    fleet = Fleet(hub, partial(kind.open_pasts, url), settings)
+    fleet = Fleet(hub, partial(kind.open_pasts, url), settings.exporter_prefix)
     with suppress(Unavailable, Conflict, Denied):  # it may be back later
         hub.nodes()
         fleet.tokens.refresh()
@@ -236,7 +242,7 @@ def _fleet(settings: Settings, place: ServeOptions, keys: Keys, stack: ExitStack
 
 def _with_nodes(
     own: Watcher, fleet: Fleet | None, settings: Settings, name: str, stack: ExitStack
-) -> "tuple[Watcher, Keeper | None]":
+) -> "tuple[AlertJudge, Keeper | None]":
     """Returns the alerts of a server, of a hub with those of its nodes, and what keeps these."""
     if fleet is None:
         return own, None
@@ -247,7 +253,7 @@ def _with_nodes(
     stack.callback(alerts.close)
     keeper = Keeper(fleet, alerts, partial(maintainer_of, settings))
     stack.callback(keeper.close)
-    return cast("Watcher", alerts), keeper
+    return alerts, keeper
 
 
 def _reports(fleet: Fleet | None, key: str) -> bool:
@@ -278,48 +284,9 @@ def _linked(settings: Settings, url: str) -> Settings:
     return replace(settings, alerts_board_url=settings.alerts_board_url or url)
 
 
-def _app_state(
-    feed: SnapshotFeed,
-    placed: PlacedFeed,
-    history: ServerHistory,
-    keys: Keys,
-    watcher: Watcher,
-    remote_leases: NetworkLeases | None,
-    leases: LeaseTracker | None,
-    sign_in: str | None,
-    runs: ServerRuns,
-    jobs: ServerJobs | None,
-    fleet: Fleet | None,
-    keeper: "Keeper | None",
-) -> "AppState":
-    from andon.web.app_state import AppState
-
-    parts: dict[str, HealthPart] = {"store": history, "alerts": watcher}
-    if leases is not None:
-        parts["leases"] = leases
-    if keeper is not None:
-        parts["nodes"] = keeper
-    exposition = _exposition(feed, lambda: _counts(history, watcher, leases, fleet))
-    return AppState(
-        feed,
-        keys,
-        history,
-        parts,
-        exposition,
-        watcher=watcher,
-        remote_leases=remote_leases,
-        leases=leases,
-        sign_in=sign_in,
-        runs=runs,
-        jobs=jobs,
-        fleet=fleet,
-        placed=placed.latest,
-    )
-
-
 def _counts(
     history: ServerHistory,
-    watcher: Watcher,
+    judge: AlertJudge,
     leases: LeaseTracker | None,
     fleet: Fleet | None,
 ) -> ServerCounts:
@@ -327,27 +294,30 @@ def _counts(
     book = None if leases is None else leases.page()
     held = None if book is None else len(book.claims)
     refused = None if fleet is None else dict(fleet.hub.refused)
-    return ServerCounts(history.vitals().size_bytes, watcher.firing(), held, refused)
+    return ServerCounts(history.vitals().size_bytes, judge.firing(), held, refused)
 
 
-def _with_exports(
-    state: "AppState",
+def _exports(
+    feed: SnapshotFeed,
+    keys: Keys,
+    parts: dict[str, HealthPart],
     sampler: Sampler,
     folder: Path,
     counts: Callable[[], ServerCounts],
     stack: ExitStack,
-) -> "AppState":
-    """Starts the exports if there are any; their health and counts are then shown, too. What is
-    shown in a demonstration or from a recording is sent nowhere."""
-    settings = state.feed.settings
-    if not settings.exports or settings.replay or state.keys.is_demo:
-        return state
+) -> Callable[[], str]:
+    """Starts the exports if there are any, and returns what answers a scrape; their health and
+    counts are then shown, too. What is shown in a demonstration or from a recording is sent
+    nowhere."""
+    settings = feed.settings
+    if not settings.exports or settings.replay or keys.is_demo:
+        return _exposition(feed, counts)
     from andon.exporter.exports import open_exports
 
     exports = open_exports(settings, sampler, folder, counts)
     stack.callback(exports.close)
-    state.parts["exports"] = exports
-    return replace(state, expose=_exposition(state.feed, lambda: exports.added_to(counts())))
+    parts["exports"] = exports
+    return _exposition(feed, lambda: exports.added_to(counts()))
 
 
 def _exposition(feed: SnapshotFeed, counts: Callable[[], ServerCounts]) -> Callable[[], str]:

@@ -9,7 +9,7 @@ BUDGET = {
     "access": 1187,
     "alerts": 4892,
     "api": 3595,
-    "app": 2237,
+    "app": 2240,
     "callbacks": 1471,
     "cli": 20617,
     "clusters": 4416,
@@ -28,7 +28,7 @@ BUDGET = {
     "kill": 538,
     "leases": 7249,
     "model": 5406,
-    "node": 4251,
+    "node": 5446,
     "notifiers": 491,
     "runs": 5167,
     "sampling": 2860,
@@ -37,7 +37,7 @@ BUDGET = {
     "stores": 2581,
     "testing": 2157,
     "tui": 4465,
-    "web": 12844,
+    "web": 12042,
     "work": 6341,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that

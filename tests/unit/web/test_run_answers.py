@@ -24,6 +24,7 @@ from andon.model.run.record import (
     RunState,
 )
 from andon.model.shapes import shape_of, to_json
+from andon.node.seen.sights import not_seen
 from andon.runs.growing import Happening
 from andon.runs.rules.fold import RunFold, row_of
 from andon.runs.rules.matching import RunQuery
@@ -32,7 +33,6 @@ from andon.web.answers import run_schemas
 from andon.web.answers.run_details import columns_between, details_of, marks_of
 from andon.web.answers.run_schemas import RecordExtent, RunDetails, RunPage
 from andon.web.answers.runs import entry_of
-from andon.web.answers.sights import not_seen
 from andon.web.runs.shown import FoundRuns, ServerRuns
 from tests.support.described import check
 from tests.support.rows import rows

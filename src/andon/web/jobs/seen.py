@@ -18,6 +18,7 @@ from andon.model.job.cluster import ClusterState
 from andon.model.job.desk import SEPARATOR, JobAct, JobOutcome, LogPart
 from andon.model.job.facts import JobState, JobView
 from andon.model.lease_list import LeaseList
+from andon.node.seen.sights import not_seen
 from andon.runs.rules.matching import HIDDEN_NAME
 from andon.units import sh
 from andon.web.answers.job_schemas import (
@@ -26,7 +27,6 @@ from andon.web.answers.job_schemas import (
     PageScope,
     QueuePlace,
 )
-from andon.web.answers.sights import not_seen
 from andon.web.users.files import SharedFiles, UserFiles
 
 MOST_LISTED = 1000

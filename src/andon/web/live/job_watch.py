@@ -8,7 +8,7 @@ from andon.errors import AndonError
 from andon.model.job.facts import JobView
 from andon.model.shapes import to_json
 from andon.model.wire import dumps
-from andon.web.answers.texts import sendable
+from andon.node.seen.texts import sendable
 from andon.web.bindings.live_server import Prepared
 from andon.web.history_reader import HistoryReader
 from andon.web.jobs.seen import ListedJobs, ServerJobs, counts_of, shown_to

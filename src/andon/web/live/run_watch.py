@@ -10,7 +10,7 @@ from andon.errors import AndonError
 from andon.model.run.record import RunState
 from andon.model.shapes import to_json
 from andon.model.wire import dumps
-from andon.web.answers.texts import sendable
+from andon.node.seen.texts import sendable
 from andon.web.bindings.live_server import Prepared
 from andon.web.history_reader import HistoryReader
 from andon.web.runs.shown import ServerRuns

@@ -11,9 +11,8 @@ from andon.web.answers.job_schemas import JobDone, JobLog, JobsQueued
 from andon.web.blocking_pool import BlockingPool
 from andon.web.history_reader import HistoryReader
 from andon.web.jobs.seen import LOG_BYTES, MOST_LISTED
-from andon.web.routes.picked import Picked
+from andon.web.routes.picked import Picked, PickedNode
 from andon.web.routes.responses import sent, shaped
-from andon.web.served.node import ServingNode
 from andon.web.served.work import ServedJobs
 from andon.web.transport.auth import add_notes
 
@@ -31,7 +30,7 @@ _User = Annotated[
 ]
 
 
-_Changed = Callable[[Request, ServingNode, str, str, str], Awaitable[Response]]
+_Changed = Callable[[Request, PickedNode, str, str, str], Awaitable[Response]]
 
 
 def job_routes(router: APIRouter, reader: HistoryReader) -> None:
@@ -78,7 +77,7 @@ def job_routes(router: APIRouter, reader: HistoryReader) -> None:
 def _changing(router: APIRouter) -> None:
     pool = BlockingPool()
 
-    async def done(request: Request, node: ServingNode, job: str, act: str, user: str) -> Response:
+    async def done(request: Request, node: PickedNode, job: str, act: str, user: str) -> Response:
         jobs, name = node.jobs.of(user), _named(job)
         (outcome,) = await pool.do(request, lambda _: jobs.act(JobAct(act), [name]))
         add_notes(request.scope, job=name, outcome=outcome.words)

@@ -7,27 +7,64 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
 
 from andon.access.roles import OF_A_HUB, Identity
-from andon.errors import Gone
-from andon.web.app_state import AppState
-from andon.web.fleet.node_state import node_state
+from andon.errors import Gone, Unavailable
+from andon.node.seen.node import SeenNode, ServedNode
 from andon.web.fleet.paths import NODE
-from andon.web.served.node import ServingNode
+from andon.web.jobs.seen import ServerJobs
+from andon.web.route_parts import RouteParts
+from andon.web.runs.shown import ServerRuns
+from andon.web.served.work import ServedJobs, ServedRuns
 from andon.web.transport.auth import caller_of
 
 
-async def picked(request: Request) -> ServingNode:
+class PickedNode(SeenNode):
+    """A node with the runs and jobs that a server shows."""
+
+    def __init__(
+        self, node: ServedNode, who: Identity, runs: ServerRuns | None, jobs: ServerJobs | None
+    ) -> None:
+        super().__init__(node, who)
+        self._runs, self._jobs = runs, jobs
+
+    @property
+    def features(self) -> dict[str, bool]:
+        """Which of the board's pages have something to show."""
+        return {
+            "alerts": self.alerts.kept,
+            "leases": self.leases.kept,
+            "jobs": self._jobs is not None,
+            "runs": self._runs is not None,
+        }
+
+    @property
+    def runs(self) -> ServedRuns:
+        if self._runs is None:
+            raise Unavailable(
+                "this server has no runs", hint="andon runs lists those of this machine"
+            )
+        return ServedRuns(self._runs, self.sight)
+
+    @property
+    def jobs(self) -> ServedJobs:
+        if self._jobs is None:
+            raise Unavailable(
+                "this server has no jobs", hint="andon jobs lists those of this machine"
+            )
+        return ServedJobs(self._jobs, self.who, self.sight)
+
+
+async def picked(request: Request) -> PickedNode:
     """Returns the node that the path names, of a hub; else this server's own."""
-    state: AppState = request.app.state.server
+    parts: RouteParts = request.app.state.server
     who, name = caller_of(request.scope), request.scope.get(NODE)
     if name is None:
-        return ServingNode(state, who)
-    if state.fleet is None:
+        return PickedNode(parts.node, who, parts.runs, parts.jobs)
+    if parts.fleet is None:
         raise Gone("this server is not a hub", hint="it shows its own node: /api/nodes")
-    there = await run_in_threadpool(
-        state.fleet.state_of, name, lambda node: node_state(node, state.keys)
-    )
+    there = await run_in_threadpool(parts.fleet.node, name)
     # An account of the hub's machine is not the one of the same name on another.
-    return ServingNode(there, who if who.role in OF_A_HUB else Identity())
+    who = who if who.role in OF_A_HUB else Identity()
+    return PickedNode(there, who, there.runs, there.jobs)
 
 
 async def refuse_below_node(request: Request) -> None:
@@ -39,4 +76,4 @@ async def refuse_below_node(request: Request) -> None:
         raise Gone(f"{request.url.path[:200]} is not about a node", hint="GET /openapi.json")
 
 
-Picked = Annotated[ServingNode, Depends(picked)]
+Picked = Annotated[PickedNode, Depends(picked)]

@@ -12,8 +12,7 @@ from andon.model.wire import dumps
 from andon.web.answers.estimates import EstimateRequest, known_names, requested
 from andon.web.blocking_pool import BlockingPool
 from andon.web.history_reader import HistoryReader
-from andon.web.routes.picked import Picked
-from andon.web.served.node import ServingNode
+from andon.web.routes.picked import Picked, PickedNode
 
 
 def topology_routes(router: APIRouter, reader: HistoryReader) -> None:
@@ -37,7 +36,7 @@ def estimate_routes(router: APIRouter) -> None:
     """Adds /api/estimate; it only computes: no file is read, and nothing changes."""
     pool = BlockingPool()
 
-    def answered(given: EstimateRequest, node: ServingNode) -> bytes:
+    def answered(given: EstimateRequest, node: PickedNode) -> bytes:
         asked = requested(given)
         is_elsewhere = given.on_gpus is not None
         rooms = here(node) if given.on_gpus is None else rooms_on(given.on_gpus)
@@ -47,7 +46,7 @@ def estimate_routes(router: APIRouter) -> None:
         value = {**estimate_to_json(found), "understood": asked.understood}
         return dumps(value).encode("utf-8", "replace")
 
-    def here(node: ServingNode) -> tuple[GpuRoom, ...]:
+    def here(node: PickedNode) -> tuple[GpuRoom, ...]:
         snapshot = node.live.latest()
         known = {one.uuid: one for one in node.leases.verdicts(snapshot)}
         return rooms_of(snapshot, known if node.leases.kept else None)

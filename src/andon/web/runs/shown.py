@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from andon.access.roles import Sight
 from andon.errors import AndonError, Conflict, Denied, Unavailable
 from andon.model.run.record import RunLine, RunRow, RunSample, RunState
+from andon.node.seen.sights import not_seen
 from andon.ports import RunIndex
 from andon.runs.growing import (
     Happening,
@@ -44,7 +45,6 @@ from andon.web.answers.run_schemas import (
     RunUpdate,
 )
 from andon.web.answers.runs import MOST_LISTED, page_of
-from andon.web.answers.sights import not_seen
 from andon.web.runs.courses import CourseReader
 from andon.web.users.files import SharedFiles, UserFiles, UserRecord
 

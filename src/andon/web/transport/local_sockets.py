@@ -14,18 +14,18 @@ from andon.access.look import SCHEMA, Asked, asked_by, drawn_answer, look_name
 from andon.access.roles import Sight, identity_of, sight_of
 from andon.access.sign_in import SignInAnswer, dump_answer, socket_name
 from andon.alerts.rules.lamps import lamps_of
-from andon.alerts.watcher import Watcher
 from andon.failures.log import FailureLog
 from andon.host.socket_peers import code_stamp, is_known, peer_uid, surroundings
 from andon.host.users import account_name
 from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp
 from andon.model.wire_in import own_snapshot_from_json
+from andon.node.seen.sights import alert_seen_by
+from andon.node.seen.texts import SnapshotTexts
+from andon.node.watched.alerts import KnownAlerts
 from andon.sampling.rules.masks import MASKS
 from andon.sampling.rules.told import ServerSnapshot
 from andon.sampling.snapshot_feed import SnapshotFeed
-from andon.web.answers.alert_payloads import seen_by
-from andon.web.answers.texts import SnapshotTexts
 from andon.web.transport.keys import Keys
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class LookSocket(LocalSocket):
         port: int,
         server_uid: int,
         feed: SnapshotFeed,
-        watcher: Watcher | None = None,
+        watcher: KnownAlerts | None = None,
         leases: "NetworkLeases | None" = None,
         draw: Draw | None = None,
         name_of: Callable[[int], str | None] = account_name,
@@ -176,7 +176,7 @@ class LookSocket(LocalSocket):
     def _lamps(self, snapshot: Snapshot, sight: Sight) -> tuple[DeviceLamp, ...] | None:
         if self._watcher is None:
             return None
-        return lamps_of(snapshot, [seen_by(sight, alert) for alert in self._watcher.alerts()])
+        return lamps_of(snapshot, [alert_seen_by(sight, alert) for alert in self._watcher.alerts()])
 
     def _verdicts(self) -> dict[str, Any]:
         """Returns the verdicts; empty if they depend on the user, because someone is in the

@@ -1,0 +1,65 @@
+"""A node as one caller may see it: what routes, live events and pages ask."""
+
+from functools import cached_property
+from typing import Protocol, Self
+
+from andon.access.roles import Identity, sight_of
+from andon.node.seen.alerts import SeenAlerts
+from andon.node.seen.leases import SeenLeases
+from andon.node.seen.live import SeenLive
+from andon.node.seen.past import SeenPast
+from andon.node.watched.alerts import ServedAlerts
+from andon.node.watched.leases import ServedLeases
+from andon.node.watched.live import ServedLive
+from andon.node.watched.past import ServedPast
+
+
+class ServedNode(Protocol):
+    """A node whose parts a server keeps: a machine that it watches, or one that reports to it."""
+
+    live: ServedLive
+    alerts: ServedAlerts
+    leases: ServedLeases
+    past: ServedPast
+    user: str | None
+    simulated: bool
+    recording: bool
+
+
+class SeenNode:
+    """Made for each request; its parts keep nothing."""
+
+    url: str | None = None
+
+    def __init__(self, node: ServedNode, who: Identity) -> None:
+        self._node, self.who, self.sight = node, who, sight_of(who)
+
+    @property
+    def simulated(self) -> bool:
+        return self._node.simulated
+
+    @property
+    def recording(self) -> bool:
+        return self._node.recording
+
+    @cached_property
+    def live(self) -> SeenLive:
+        return SeenLive(self._node.live, self.alerts, self.sight)
+
+    @cached_property
+    def alerts(self) -> SeenAlerts:
+        return SeenAlerts(self._node.alerts, self.who, self.sight)
+
+    @cached_property
+    def leases(self) -> SeenLeases:
+        return SeenLeases(self._node.leases, self.who, self.sight, self._node.user)
+
+    @cached_property
+    def past(self) -> SeenPast:
+        return SeenPast(self._node.past, self.sight)
+
+    def shared(self) -> Self:
+        return self
+
+    def close(self) -> None:
+        """Does nothing: the server closes its parts."""

@@ -1,0 +1,44 @@
+"""The node of a server's own machine, or of the devices that it simulates or plays."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from andon.model.device import Snapshot
+from andon.node.watched.alerts import AlertJudge, ServedAlerts
+from andon.node.watched.leases import ServedLeases
+from andon.node.watched.live import ServedLive
+from andon.node.watched.past import ServedPast
+from andon.ports import Store
+from andon.sampling.snapshot_feed import SnapshotFeed
+
+if TYPE_CHECKING:  # locks are not on every system
+    from andon.leases.network import NetworkLeases
+    from andon.leases.tracker import LeaseTracker
+
+
+class WatchedNode:
+    """Everything is in it, and changes are made for whoever asks: SeenNode stands in front of it.
+    What opened its parts closes them."""
+
+    def __init__(
+        self,
+        feed: SnapshotFeed,
+        store: Callable[[], Store],
+        judge: AlertJudge | None = None,
+        book: "NetworkLeases | None" = None,
+        tracker: "LeaseTracker | None" = None,
+        placed: Callable[[], Snapshot] | None = None,
+        user: str | None = None,
+    ) -> None:
+        """`store` raises why there is no history; `placed` asks for the places of devices; `user`
+        runs the server, and ends leases without its help."""
+        settings, self.user = feed.settings, user
+        self.simulated, self.recording = bool(settings.simulate), bool(settings.replay)
+        self.alerts = ServedAlerts(judge, feed.latest, settings.exporter_prefix, judge)
+        self.live = ServedLive(
+            feed.latest, feed.past, settings.interval_seconds, self.alerts, placed,
+            listen=feed.listen, mark_watched=feed.mark_watched,
+        )  # fmt: skip
+        listed = None if book is None else book.listed
+        self.leases = ServedLeases(listed, feed.latest, book, tracker)
+        self.past = ServedPast(store)
