@@ -65,4 +65,4 @@ class TestServing(NodeContract):
         for name, value in parts.env.items():
             monkeypatch.setenv(name, value)
         who = Identity(request.param, 12345, "ada")
-        return PickedNode(parts.node, who, parts.shop.runs, parts.shop.jobs)
+        return PickedNode(parts.node, who, parts.shop.jobs)

@@ -7,8 +7,8 @@ from andon.jobs.queue import Queue
 from andon.jobs.queue_desk import QueueDesk
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import JobSpec
+from andon.node.watched.users import SharedFiles
 from andon.web.jobs.seen import ServerJobs
-from andon.web.users.files import SharedFiles
 
 AT = 1_790_000_000.0
 

@@ -23,7 +23,9 @@ from andon.leases.network import NetworkLeases
 from andon.leases.tracker import LeaseTracker
 from andon.model.device import Snapshot
 from andon.model.request import Ring, RunAccount
+from andon.node.seen.runs import SeenRuns
 from andon.node.watched.node import WatchedNode
+from andon.node.watched.runs import ServerRuns
 from andon.sampling.bus import Bus, Subscription
 from andon.sampling.sampler import Costs, Sampler
 from andon.sampling.snapshot_feed import PAST_SNAPSHOTS, PlacedFeed, SnapshotFeed
@@ -33,7 +35,6 @@ from andon.web.answers.health import HealthPart, health
 from andon.web.app import build
 from andon.web.jobs.seen import ServerJobs
 from andon.web.route_parts import RouteParts
-from andon.web.runs.shown import ServerRuns
 from andon.web.server_history import NoHistory, ServerHistory
 from andon.web.transport.audit import Audit
 from andon.web.transport.headers import App, Receive, Scope, Send
@@ -144,6 +145,7 @@ class Parts:
             self.ledger,
             PlacedFeed(self.sampler, self.station).latest,
             self.keys.owner.user,
+            SeenRuns(runs or runs_of([])),
         )
         self.shop = RouteParts(
             self.node,
@@ -152,7 +154,6 @@ class Parts:
             partial(health, self.station),
             known,
             lambda: "andon_up 1\n",
-            runs=runs or runs_of([]),
             jobs=jobs or one_job(folder / "jobs"),
         )
         self.app: App = build(self.shop, rules, self.audit)

@@ -42,7 +42,7 @@ def build(parts: RouteParts, rules: Rules, audit: Audit) -> App:
         parts.keys,
         lockout,
         parts.settings,
-        runs=RunWatch(parts.runs, parts.records) if parts.runs else None,
+        runs=RunWatch(parts.node.runs, parts.records),
         jobs=JobWatch(parts.jobs, parts.queue) if parts.jobs else None,
     )
     parts.parts["live"] = live

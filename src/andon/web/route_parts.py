@@ -11,7 +11,6 @@ from andon.web.answers.health import HealthPart
 from andon.web.fleet.nodes import Fleet
 from andon.web.history_reader import HistoryReader
 from andon.web.jobs.seen import ServerJobs
-from andon.web.runs.shown import ServerRuns
 from andon.web.transport.keys import Keys
 
 FILES_THREADS = 4  # the files of one user may hang, and must not delay another's
@@ -33,7 +32,6 @@ class RouteParts(Struct, frozen=True):
     """For requests that read the store."""
     minutes: HistoryReader = field(default_factory=HistoryReader)
     """For requests that read all of the last two minutes."""
-    runs: ServerRuns | None = None
     records: HistoryReader = field(default_factory=lambda: HistoryReader(FILES_THREADS, what="run"))
     """For requests that read the records of runs."""
     jobs: ServerJobs | None = None

@@ -56,7 +56,7 @@ from andon.web.listening import (
     run,
     url_of,
 )
-from andon.web.runs.opening import open_server_runs
+from andon.web.run_opening import open_server_runs
 from andon.web.server_history import NoHistory, Recorded, ServerHistory
 from andon.web.transport import logs
 from andon.web.transport.audit import Audit
@@ -164,7 +164,14 @@ def serve(
         stack.callback(close_jobs)
         placed = PlacedFeed(sampler, feed)
         node = WatchedNode(
-            feed, history.store, judge, remote_leases, leases, placed.latest, keys.owner.user
+            feed,
+            history.store,
+            judge,
+            remote_leases,
+            leases,
+            placed.latest,
+            keys.owner.user,
+            runs,
         )
         parts: dict[str, HealthPart] = {"store": history, "alerts": watcher}
         parts |= {} if leases is None else {"leases": leases}
@@ -182,7 +189,7 @@ def serve(
         from andon.web.route_parts import RouteParts
 
         routed = RouteParts(
-            node, keys, settings, partial(health, feed), parts, expose, sign_in, runs=runs,
+            node, keys, settings, partial(health, feed), parts, expose, sign_in,
             jobs=jobs, fleet=fleet,
         )  # fmt: skip
         built = build(routed, rules, audit)

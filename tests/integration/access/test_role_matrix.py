@@ -21,7 +21,8 @@ from andon.model.device import Snapshot
 from andon.model.job.facts import JobState, JobView, view_to_json
 from andon.model.run.wire import row_to_json
 from andon.model.shapes import to_json
-from andon.web.runs.shown import FoundRuns, ServerRuns
+from andon.node.seen.runs import SeenRuns
+from andon.node.watched.runs import FoundRuns, ServerRuns
 from tests.conftest import REPOSITORY
 from tests.support import snapshots as drawn
 from tests.support.live_parts import WebSocket, live_of
@@ -144,9 +145,9 @@ def users_files(folder: Path) -> tuple[Users, Told]:
         log={"job": 1, "attempt": 1, "start": 0, "end": 9, "text": secret, "ended": True},
         act={"job": 1, "outcome": "done", "note": None},
         runs={"seen": "1", "rows": [row_to_json(row)]},
-        run=to_json(shown.details(ALL_SEEING, RUN)),
-        marks=to_json(shown.marks(ALL_SEEING, RUN)),
-        news=to_json(shown.news(RUN, [ALL_SEEING])[0].updates[ALL_SEEING]),
+        run=to_json(SeenRuns(shown, ALL_SEEING).details(RUN)),
+        marks=to_json(SeenRuns(shown, ALL_SEEING).marks(RUN)),
+        news=to_json(SeenRuns(shown).news(RUN, [ALL_SEEING])[0].updates[ALL_SEEING]),
         record={"size": len(secret), "name": "a.jsonl"},
         piece={"piece": base64.b64encode(secret.encode()).decode()},
     )

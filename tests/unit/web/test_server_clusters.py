@@ -19,9 +19,9 @@ from andon.jobs.queue_desk import QueueDesk
 from andon.model.job.desk import JobAct, Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import JobSpec
+from andon.node.seen.job_schemas import JobCounts
 from andon.settings.clusters import ClusterSettings
 from andon.testing.fake_cluster import FakeCluster, PlayedNode
-from andon.web.answers.job_schemas import JobCounts
 from andon.web.bindings.live_server import Prepared
 from andon.web.history_reader import HistoryReader
 from andon.web.jobs.seen import ServerJobs

@@ -8,6 +8,7 @@ from andon.node.seen.alerts import SeenAlerts
 from andon.node.seen.leases import SeenLeases
 from andon.node.seen.live import SeenLive
 from andon.node.seen.past import SeenPast
+from andon.node.seen.runs import SeenRuns
 from andon.node.watched.alerts import ServedAlerts
 from andon.node.watched.leases import ServedLeases
 from andon.node.watched.live import ServedLive
@@ -24,6 +25,9 @@ class ServedNode(Protocol):
     user: str | None
     simulated: bool
     recording: bool
+
+    @property
+    def runs(self) -> SeenRuns: ...
 
 
 class SeenNode:
@@ -57,6 +61,10 @@ class SeenNode:
     @cached_property
     def past(self) -> SeenPast:
         return SeenPast(self._node.past, self.sight)
+
+    @property
+    def runs(self) -> SeenRuns:
+        return self._node.runs.seen_by(self.sight)
 
     def shared(self) -> Self:
         return self

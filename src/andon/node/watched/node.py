@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from andon.errors import Unavailable
 from andon.model.device import Snapshot
+from andon.node.seen.runs import SeenRuns
 from andon.node.watched.alerts import AlertJudge, ServedAlerts
 from andon.node.watched.leases import ServedLeases
 from andon.node.watched.live import ServedLive
@@ -29,6 +31,7 @@ class WatchedNode:
         tracker: "LeaseTracker | None" = None,
         placed: Callable[[], Snapshot] | None = None,
         user: str | None = None,
+        runs: SeenRuns | None = None,
     ) -> None:
         """`store` raises why there is no history; `placed` asks for the places of devices; `user`
         runs the server, and ends leases without its help."""
@@ -42,3 +45,11 @@ class WatchedNode:
         listed = None if book is None else book.listed
         self.leases = ServedLeases(listed, feed.latest, book, tracker)
         self.past = ServedPast(store)
+        self._runs = runs
+
+    @property
+    def runs(self) -> SeenRuns:
+        if self._runs is None:
+            hint = "andon runs lists those of this machine"
+            raise Unavailable("this server has no runs", hint=hint)
+        return self._runs

@@ -24,17 +24,18 @@ from andon.model.device import Snapshot, State
 from andon.model.job.desk import JobAct, JobOutcome, LogPart
 from andon.model.job.facts import JobState, JobView
 from andon.model.lease_list import LeaseList
+from andon.node.seen.runs import SeenRuns
 from andon.node.watched.alerts import ServedAlerts
 from andon.node.watched.leases import ServedLeases
 from andon.node.watched.live import ServedLive
 from andon.node.watched.past import ServedPast
+from andon.node.watched.runs import FoundRuns, ServerRuns
 from andon.ports import NodePasts, Store
 from andon.sampling.snapshot_feed import PAST_SECONDS
 from andon.units import counted
 from andon.web.fleet.hub import Hub
 from andon.web.fleet.report import Report
 from andon.web.jobs.seen import ServerJobs
-from andon.web.runs.shown import FoundRuns, ServerRuns
 
 FOLD_SECONDS = 5.0
 
@@ -65,9 +66,9 @@ class ReportedNode:
         self.past = ServedPast(self.store)
 
     @cached_property
-    def runs(self) -> ServerRuns:
+    def runs(self) -> SeenRuns:
         index = self._pasts.runs(self.name)
-        return ServerRuns(lambda: FoundRuns(index), f"The runs of {self.name}")
+        return SeenRuns(ServerRuns(lambda: FoundRuns(index), f"The runs of {self.name}"))
 
     @cached_property
     def jobs(self) -> ServerJobs:

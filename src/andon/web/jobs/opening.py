@@ -19,10 +19,10 @@ from andon.jobs.starting import start_dispatcher
 from andon.model.device import Snapshot
 from andon.model.job import HERE
 from andon.model.lease_list import LeaseList
+from andon.node.watched.users import SharedFiles
 from andon.sampling.sampler import Sampler
 from andon.settings.resolution import Settings
 from andon.web.jobs.seen import ServerJobs, UsersDesk
-from andon.web.users.files import SharedFiles
 
 REQUEST = "the request"
 

@@ -18,16 +18,16 @@ from andon.model.job.cluster import ClusterState
 from andon.model.job.desk import SEPARATOR, JobAct, JobOutcome, LogPart
 from andon.model.job.facts import JobState, JobView
 from andon.model.lease_list import LeaseList
-from andon.node.seen.sights import not_seen
-from andon.runs.rules.matching import HIDDEN_NAME
-from andon.units import sh
-from andon.web.answers.job_schemas import (
+from andon.node.seen.job_schemas import (
     JobCounts,
     JobPage,
     PageScope,
     QueuePlace,
 )
-from andon.web.users.files import SharedFiles, UserFiles
+from andon.node.seen.sights import not_seen
+from andon.node.watched.users import SharedFiles, UserFiles
+from andon.runs.rules.matching import HIDDEN_NAME
+from andon.units import sh
 
 MOST_LISTED = 1000
 LOG_BYTES = 64 * 1024

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Body, Path, Query, Request, Response
 
 from andon.model.job.desk import JobAct
 from andon.model.job.facts import JobState
-from andon.web.answers.job_schemas import JobDone, JobLog, JobsQueued
+from andon.node.seen.job_schemas import JobDone, JobLog, JobsQueued
 from andon.web.blocking_pool import BlockingPool
 from andon.web.history_reader import HistoryReader
 from andon.web.jobs.seen import LOG_BYTES, MOST_LISTED

@@ -12,19 +12,16 @@ from andon.node.seen.node import SeenNode, ServedNode
 from andon.web.fleet.paths import NODE
 from andon.web.jobs.seen import ServerJobs
 from andon.web.route_parts import RouteParts
-from andon.web.runs.shown import ServerRuns
-from andon.web.served.work import ServedJobs, ServedRuns
+from andon.web.served.work import ServedJobs
 from andon.web.transport.auth import caller_of
 
 
 class PickedNode(SeenNode):
     """A node with the runs and jobs that a server shows."""
 
-    def __init__(
-        self, node: ServedNode, who: Identity, runs: ServerRuns | None, jobs: ServerJobs | None
-    ) -> None:
+    def __init__(self, node: ServedNode, who: Identity, jobs: ServerJobs | None) -> None:
         super().__init__(node, who)
-        self._runs, self._jobs = runs, jobs
+        self._jobs = jobs
 
     @property
     def features(self) -> dict[str, bool]:
@@ -33,16 +30,8 @@ class PickedNode(SeenNode):
             "alerts": self.alerts.kept,
             "leases": self.leases.kept,
             "jobs": self._jobs is not None,
-            "runs": self._runs is not None,
+            "runs": True,
         }
-
-    @property
-    def runs(self) -> ServedRuns:
-        if self._runs is None:
-            raise Unavailable(
-                "this server has no runs", hint="andon runs lists those of this machine"
-            )
-        return ServedRuns(self._runs, self.sight)
 
     @property
     def jobs(self) -> ServedJobs:
@@ -58,13 +47,13 @@ async def picked(request: Request) -> PickedNode:
     parts: RouteParts = request.app.state.server
     who, name = caller_of(request.scope), request.scope.get(NODE)
     if name is None:
-        return PickedNode(parts.node, who, parts.runs, parts.jobs)
+        return PickedNode(parts.node, who, parts.jobs)
     if parts.fleet is None:
         raise Gone("this server is not a hub", hint="it shows its own node: /api/nodes")
     there = await run_in_threadpool(parts.fleet.node, name)
     # An account of the hub's machine is not the one of the same name on another.
     who = who if who.role in OF_A_HUB else Identity()
-    return PickedNode(there, who, there.runs, there.jobs)
+    return PickedNode(there, who, there.jobs)
 
 
 async def refuse_below_node(request: Request) -> None:

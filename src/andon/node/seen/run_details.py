@@ -18,9 +18,8 @@ from andon.model.run.record import (
     RunSeries,
 )
 from andon.model.wire import dumps
-from andon.runs.rules.fold import RunFold
-from andon.units import MIB, measured_seconds
-from andon.web.answers.run_schemas import (
+from andon.node.seen.run_list import entry_of
+from andon.node.seen.run_schemas import (
     ChosenDevice,
     CountedMonitoredSpread,
     GpuMonitoring,
@@ -36,7 +35,8 @@ from andon.web.answers.run_schemas import (
     RunMetrics,
     RunUse,
 )
-from andon.web.answers.runs import entry_of
+from andon.runs.rules.fold import RunFold
+from andon.units import MIB, measured_seconds
 
 DRAWN = ("utilization_percent", "memory_used_bytes", "temperature_celsius", "power_watts")
 TABLED = (*DRAWN, "memory_percent")

@@ -10,11 +10,12 @@ from collections.abc import Callable
 
 from andon.app.runs import open_run_finder
 from andon.errors import AndonError, Unavailable
+from andon.node.seen.runs import SeenRuns
+from andon.node.watched.runs import FoundRuns, ServerRuns
+from andon.node.watched.users import SharedFiles
 from andon.ports import RunIndex
 from andon.runs.index import RunFinder
 from andon.runs.rules.matching import RunQuery
-from andon.web.runs.shown import FoundRuns, ServerRuns
-from andon.web.users.files import SharedFiles
 
 log = logging.getLogger("andon.runs")
 
@@ -24,7 +25,7 @@ def open_server_runs(
     users: SharedFiles | None = None,
     opened: Callable[[], RunFinder] = open_run_finder,
     everywhere: Callable[[], RunIndex] | None = None,
-) -> tuple["ServerRuns", Callable[[], None]]:
+) -> tuple[SeenRuns, Callable[[], None]]:
     """Returns the runs, and a function that closes them. `everywhere` opens the index of all nodes
     of a hub."""
     look = OpenRuns(user, opened)
@@ -35,7 +36,7 @@ def open_server_runs(
     )
     if everywhere is not None:
         whose = "The runs of all nodes that report here"
-    return ServerRuns(look, whose, users=users, everywhere=everywhere), look.close
+    return SeenRuns(ServerRuns(look, whose, users=users, everywhere=everywhere)), look.close
 
 
 class OpenRuns:
