@@ -3,7 +3,8 @@ server."""
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from andon.node.port import Node
 from andon.web.routes.picked import PickedNode
 from tests.support.fake_node import FakeNode
 from tests.support.node_contract import NodeContract
+from tests.support.reported_nodes import ReportingNode
 from tests.support.snapshots import farm
 from tests.support.web_parts import Parts
 
@@ -38,19 +40,27 @@ class TestLocal(NodeContract):
         node.close()
 
 
-@pytest.fixture(scope="module")
-def parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parts]:
-    parts, ended = Parts(tmp_path_factory.mktemp("served"), [farm()]), threading.Event()
+@contextmanager
+def going_on(step: Callable[[], object]) -> Iterator[None]:
+    """New snapshots come while a test runs."""
+    ended = threading.Event()
 
     def go_on() -> None:
         while not ended.wait(0.05):
-            parts.sampler.give(replace(farm(), at=time.time()))
+            step()
 
-    sampling = threading.Thread(target=go_on)
-    sampling.start()
-    yield parts
+    thread = threading.Thread(target=go_on)
+    thread.start()
+    yield
     ended.set()
-    sampling.join()
+    thread.join()
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parts]:
+    parts = Parts(tmp_path_factory.mktemp("served"), [farm()])
+    with going_on(lambda: parts.sampler.give(replace(farm(), at=time.time()))):
+        yield parts
     parts.close()
 
 
@@ -66,3 +76,19 @@ class TestServing(NodeContract):
             monkeypatch.setenv(name, value)
         who = Identity(request.param, 12345, "ada")
         return PickedNode(parts.node, who, parts.shop.jobs)
+
+
+@pytest.mark.slow
+class TestReported(NodeContract):
+    """A node of a hub, for the hub's owner."""
+
+    @pytest.fixture
+    def node(self, reporting: ReportingNode) -> Node:
+        return PickedNode(reporting.node, Identity(Role.OWNER), reporting.node.jobs)
+
+
+@pytest.fixture(scope="module")
+def reporting() -> Iterator[ReportingNode]:
+    made = ReportingNode()
+    with going_on(made.report):
+        yield made

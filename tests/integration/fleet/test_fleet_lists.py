@@ -88,7 +88,6 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         yield made
 
 
-@waits_for(ONE_NODE)
 def test_a_silent_node_has_no_lost_devices(fleet: Fleet) -> None:
     shown = fleet.andon("status", "--node", "n18").stdout
     assert "silent" in shown

@@ -42,7 +42,7 @@ class SeenLive:
         return seen_by(self._sight, self._live.placed())
 
     def subscribe(self, interval_seconds: float, watching: bool = False) -> PolledSession:
-        return PolledSession(self.latest, self.latest, interval_seconds)
+        return PolledSession(self.read, self.read, interval_seconds)
 
     def minutes(self) -> Sequence[Snapshot]:
         sight, past = self._minutes

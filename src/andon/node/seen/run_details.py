@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from andon.access.roles import Sight
 from andon.model.device import State
 from andon.model.naming import models_in_words
@@ -80,6 +82,18 @@ def details_of(
         out_of_memory=None if end is None else end.out_of_memory,
         read=read,
     )
+
+
+def details_without_record(sight: Sight, row: RunRow, now: float) -> RunDetails:
+    """Returns the details of a run whose record is on another node, as far as an index has them."""
+    begin = RunBegin(
+        row.began, row.id, row.name, row.kind, row.node, row.user, 0, None, None, row.devices,
+        world_size=row.world_size,
+    )  # fmt: skip
+    fold, where = RunFold(), f"the record is on {row.node}: andon runs show {row.id}"
+    fold.add(begin)
+    found = details_of(sight, row, fold, None, RecordExtent(0, 0, 0, None), now)
+    return replace(found, path=None, downloadable=False, telemetry=False, telemetry_reason=where)
 
 
 def gpu_info(begin: RunBegin) -> RunGpuInfo:

@@ -17,6 +17,7 @@ from andon.node.seen.run_details import (
     MOST_MARKS,
     columns_between,
     details_of,
+    details_without_record,
     marks_of,
     uses_of,
 )
@@ -111,9 +112,11 @@ class SeenRuns:
         return self._runs.whose
 
     def details(self, run: str) -> RunDetails:
-        row, files = self._with_record(run)
+        row, files = self.one(run)
         if files is not None:
             return files.run(row.id)
+        if not row.path:
+            return details_without_record(self._sight, row, self._runs.clock())
         record = self._runs.records.of(row.id, row.path)
         with record.lock:
             record.refresh()

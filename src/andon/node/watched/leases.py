@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from andon.errors import Gone, Unavailable
-from andon.leases.rules.occupants import Holder, holders
+from andon.leases.rules.occupants import Holder, holders, holders_in
 from andon.leases.rules.offer import Offer, offer_by
 from andon.model.device import Snapshot
 from andon.model.job.device_request import DeviceRequest
@@ -66,9 +66,10 @@ class ServedLeases:
 
     def holders(self, snapshot: Snapshot) -> tuple[dict[str, list[Holder]], str | None]:
         """Returns who holds each device, or why that is unknown."""
+        uuids = [status.device.uuid for status in snapshot.devices]
         if self._tracker is None:
-            return {}, None
-        page, uuids = self._tracker.page(), [status.device.uuid for status in snapshot.devices]
+            return holders_in(self.listed().leases, uuids) if self._elsewhere else {}, None
+        page = self._tracker.page()
         return {} if page is None else holders(page, uuids), self._tracker.why_not()
 
     def offer(self, request: DeviceRequest) -> Offer:

@@ -26,14 +26,17 @@ class ServedLive:
         interval_seconds: float,
         alerts: "CurrentAlerts",
         placed: Callable[[], Snapshot] | None = None,
+        anew: Callable[[], Snapshot] | None = None,
         minutes_key: Callable[[], Hashable | None] = lambda: None,
         listen: Listen = lambda _: lambda: None,
         mark_watched: Callable[[], None] = lambda: None,
     ) -> None:
-        """`minutes_key` says which snapshots `minutes` returns, where that reads more than memory.
-        `listen` has a function called with every new snapshot, from any thread, until what it
-        returns is called. `mark_watched` notes that expensive fields are worth reading."""
-        self._latest, self._alerts, self._texts = latest, alerts, SnapshotTexts()
+        """`anew` may block for a newer one. `minutes_key` says which snapshots `minutes` returns,
+        where that reads more than memory. `listen` has a function called with every new snapshot,
+        from any thread, until what it returns is called. `mark_watched` notes that expensive
+        fields are worth reading."""
+        self._latest, self._anew = latest, anew or latest
+        self._alerts, self._texts = alerts, SnapshotTexts()
         self.minutes, self.minutes_key = minutes, minutes_key
         self.interval_seconds, self.placed = interval_seconds, placed or latest
         self.listen, self.mark_watched = listen, mark_watched
@@ -48,7 +51,7 @@ class ServedLive:
         return self._latest()
 
     def read(self, expensive_fields: bool = False) -> Snapshot:
-        return self._latest()
+        return self._anew()
 
     def text(self, sight: Sight, snapshot: Snapshot | None = None) -> str:
         """Returns a snapshot, the latest unless one is given, as JSON for those with this sight.
@@ -56,7 +59,7 @@ class ServedLive:
         return self._texts.of(snapshot or self._latest(), sight)
 
     def subscribe(self, interval_seconds: float, watching: bool = False) -> PolledSession:
-        return PolledSession(self._latest, self._latest, interval_seconds)
+        return PolledSession(self._anew, self._anew, interval_seconds)
 
     def with_driver_versions(self, snapshot: Snapshot) -> Snapshot:
         return snapshot

@@ -60,7 +60,7 @@ class ReportedNode:
         self.alerts = ServedAlerts(ReportedAlerts(self, pasts), self.latest, prefix, None, there)
         self.live = ServedLive(
             self.latest, self.minutes, EVERY_SECONDS, self.alerts,
-            minutes_key=lambda: (name, self.report.beat.at),
+            anew=self.newest, minutes_key=lambda: (name, self.report.beat.at),
         )  # fmt: skip
         self.leases = ServedLeases(lambda _: self.leases_reported(), self.latest, elsewhere=name)
         self.past = ServedPast(self.store)
@@ -104,6 +104,11 @@ class ReportedNode:
         """Returns the last snapshot; of a node that is silent, without readings."""
         row, snapshot = self.row, self.report.snapshot
         return snapshot if row.heard else _silent(snapshot, row)
+
+    def newest(self) -> Snapshot:
+        """The same, with what came since the last request."""
+        self.refresh()
+        return self.latest()
 
     def minutes(self) -> list[Snapshot]:
         beats = self._hub.store.beats(self.name, self.report.beat.at - PAST_SECONDS)
@@ -213,8 +218,7 @@ class ReportedAlerts:
 
 def _silent(snapshot: Snapshot, row: NodeRow) -> Snapshot:
     """Returns the snapshot as of a node that does not report: its devices are not read."""
-    state = State.LOST if row.state is NodeState.LOST else State.STALE
-    now = {"state": state, "since": snapshot.at, "reason": _gone(row), "processes": ()}
+    now = {"state": State.STALE, "since": snapshot.at, "reason": _gone(row), "processes": ()}
     return replace(snapshot, devices=tuple(replace(one, **now) for one in snapshot.devices))
 
 
