@@ -18,7 +18,7 @@ from andon.units import sh
 
 if TYPE_CHECKING:  # most machines have no cluster, and `submit` must be quick
     from andon.jobs.clusters.desk import ClusterDesk
-    from andon.jobs.desk import Desks
+    from andon.jobs.desk import Desks, JobDesk
     from andon.leases.rules.eligibility import Labels
     from andon.model.device import Snapshot
 
@@ -45,6 +45,16 @@ def desks_of(choices: Choices, wakes: bool = True) -> "Desks":
 
     named = cache(partial(_cluster_of, choices))
     return Desks(queue_desk(choices, wakes), named, partial(clusters_of, choices), _group)
+
+
+def asked_desk(choices: Choices) -> "JobDesk":
+    """Returns the desk of the jobs that a command names: that of --url, else all of this machine
+    and of clusters."""
+    if choices.url is None:
+        return desks_of(choices)
+    from andon.cli.sources import node_of
+
+    return node_of(choices).jobs
 
 
 def refuse_unasked(choices: Choices, named: Sequence[int | None] = (None,)) -> None:
