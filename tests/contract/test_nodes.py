@@ -14,7 +14,7 @@ from andon.access.roles import Identity, Role
 from andon.app.node import NodeChoice, find_node
 from andon.app.settings import load_settings
 from andon.node.port import Node
-from andon.web.routes.picked import PickedNode
+from andon.node.seen.node import SeenNode
 from tests.support.fake_node import FakeNode
 from tests.support.node_contract import NodeContract
 from tests.support.reported_nodes import ReportingNode
@@ -75,16 +75,36 @@ class TestServing(NodeContract):
         for name, value in parts.env.items():
             monkeypatch.setenv(name, value)
         who = Identity(request.param, 12345, "ada")
-        return PickedNode(parts.node, who, parts.shop.jobs)
+        return SeenNode(parts.node, who)
+
+
+@pytest.mark.slow
+class TestWatched(NodeContract):
+    """What a server watches, with everything in it."""
+
+    @pytest.fixture
+    def node(self, parts: Parts, monkeypatch: pytest.MonkeyPatch) -> Node:
+        for name, value in parts.env.items():
+            monkeypatch.setenv(name, value)
+        return parts.node
 
 
 @pytest.mark.slow
 class TestReported(NodeContract):
-    """A node of a hub, for the hub's owner."""
+    """A node of a hub, with everything in it."""
 
     @pytest.fixture
     def node(self, reporting: ReportingNode) -> Node:
-        return PickedNode(reporting.node, Identity(Role.OWNER), reporting.node.jobs)
+        return reporting.node
+
+
+@pytest.mark.slow
+class TestSeenReported(NodeContract):
+    """The same, for the hub's owner."""
+
+    @pytest.fixture
+    def node(self, reporting: ReportingNode) -> Node:
+        return SeenNode(reporting.node, Identity(Role.OWNER))
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,7 @@ from andon.leases.network import NetworkLeases
 from andon.leases.tracker import LeaseTracker
 from andon.model.device import Snapshot
 from andon.model.request import Ring, RunAccount
+from andon.node.seen.jobs import SeenJobs
 from andon.node.seen.runs import SeenRuns
 from andon.node.watched.node import WatchedNode
 from andon.node.watched.runs import ServerRuns
@@ -33,7 +34,6 @@ from andon.settings.resolution import Settings
 from andon.stores.memory import MemoryAlertStore
 from andon.web.answers.health import HealthPart, health
 from andon.web.app import build
-from andon.web.jobs.seen import ServerJobs
 from andon.web.route_parts import RouteParts
 from andon.web.server_history import NoHistory, ServerHistory
 from andon.web.transport.audit import Audit
@@ -113,7 +113,7 @@ class Parts:
         audit: Audit | None = None,
         broken: Callable[[], Mapping[str, str]] = dict,
         runs: ServerRuns | None = None,
-        jobs: ServerJobs | None = None,
+        jobs: SeenJobs | None = None,
     ) -> None:
         self.sampler = Hand(*snapshots)
         self.station = SnapshotFeed(
@@ -146,6 +146,7 @@ class Parts:
             PlacedFeed(self.sampler, self.station).latest,
             self.keys.owner.user,
             SeenRuns(runs or runs_of([])),
+            jobs or one_job(folder / "jobs"),
         )
         self.shop = RouteParts(
             self.node,
@@ -154,7 +155,6 @@ class Parts:
             partial(health, self.station),
             known,
             lambda: "andon_up 1\n",
-            jobs=jobs or one_job(folder / "jobs"),
         )
         self.app: App = build(self.shop, rules, self.audit)
 

@@ -43,7 +43,7 @@ def build(parts: RouteParts, rules: Rules, audit: Audit) -> App:
         lockout,
         parts.settings,
         runs=RunWatch(parts.node.runs, parts.records),
-        jobs=JobWatch(parts.jobs, parts.queue) if parts.jobs else None,
+        jobs=JobWatch(parts.node.jobs, parts.queue) if parts.node.has_jobs else None,
     )
     parts.parts["live"] = live
     api = NodePaths(live.over(_api(parts, live.run)))

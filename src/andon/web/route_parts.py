@@ -10,7 +10,6 @@ from andon.settings.resolution import Settings
 from andon.web.answers.health import HealthPart
 from andon.web.fleet.nodes import Fleet
 from andon.web.history_reader import HistoryReader
-from andon.web.jobs.seen import ServerJobs
 from andon.web.transport.keys import Keys
 
 FILES_THREADS = 4  # the files of one user may hang, and must not delay another's
@@ -34,7 +33,6 @@ class RouteParts(Struct, frozen=True):
     """For requests that read all of the last two minutes."""
     records: HistoryReader = field(default_factory=lambda: HistoryReader(FILES_THREADS, what="run"))
     """For requests that read the records of runs."""
-    jobs: ServerJobs | None = None
     queue: HistoryReader = field(default_factory=lambda: HistoryReader(FILES_THREADS, what="job"))
     """For requests that read the folder of jobs."""
     fleet: Fleet | None = None

@@ -45,7 +45,7 @@ from andon.settings.resolution import Settings
 from andon.web.answers.health import HealthPart, health
 from andon.web.fleet.hub import Hub
 from andon.web.fleet.nodes import Fleet
-from andon.web.jobs.opening import open_dispatcher_guard, open_server_jobs
+from andon.web.job_opening import open_dispatcher_guard, open_server_jobs
 from andon.web.listening import (
     ServeOptions,
     Started,
@@ -172,6 +172,7 @@ def serve(
             placed.latest,
             keys.owner.user,
             runs,
+            jobs,
         )
         parts: dict[str, HealthPart] = {"store": history, "alerts": watcher}
         parts |= {} if leases is None else {"leases": leases}
@@ -190,7 +191,7 @@ def serve(
 
         routed = RouteParts(
             node, keys, settings, partial(health, feed), parts, expose, sign_in,
-            jobs=jobs, fleet=fleet,
+            fleet=fleet,
         )  # fmt: skip
         built = build(routed, rules, audit)
 

@@ -84,7 +84,7 @@ ROUTES: dict[str, str | tuple[str, Any]] = {
     "GET /api/jobs/{job}/log": "403 401 404 200A 200",
     "POST /api/jobs/{job}/move": "401 401 404 200 409",
     "POST /api/jobs/{job}/requeue": "401 401 404 200 409",
-    "POST /api/jobs/{job}/resume": "401 401 404 200 200",
+    "POST /api/jobs/{job}/resume": "401 401 404 200 409",
     "POST /api/jobs/{job}/retry": "401 401 404 200 200",
     "GET /api/leases": READ,
     "POST /api/leases": ("401 401 403 403 409", {"gpus": 99, "seconds": 600}),

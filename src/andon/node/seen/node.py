@@ -5,6 +5,7 @@ from typing import Protocol, Self
 
 from andon.access.roles import Identity, sight_of
 from andon.node.seen.alerts import SeenAlerts
+from andon.node.seen.jobs import SeenJobs
 from andon.node.seen.leases import SeenLeases
 from andon.node.seen.live import SeenLive
 from andon.node.seen.past import SeenPast
@@ -16,7 +17,8 @@ from andon.node.watched.past import ServedPast
 
 
 class ServedNode(Protocol):
-    """A node whose parts a server keeps: a machine that it watches, or one that reports to it."""
+    """A node whose parts a server keeps: a machine that it watches, or one that reports to it.
+    Its parts have everything in them, and change what they are asked to: SeenNode is in front."""
 
     live: ServedLive
     alerts: ServedAlerts
@@ -25,15 +27,29 @@ class ServedNode(Protocol):
     user: str | None
     simulated: bool
     recording: bool
+    has_jobs: bool
 
     @property
     def runs(self) -> SeenRuns: ...
 
+    @property
+    def jobs(self) -> SeenJobs: ...
 
-class SeenNode:
-    """Made for each request; its parts keep nothing."""
+
+class NodeOfServer:
+    """A node in a server: whoever asks it neither opens nor closes anything."""
 
     url: str | None = None
+
+    def shared(self) -> Self:
+        return self
+
+    def close(self) -> None:
+        """Does nothing: what opened the parts closes them."""
+
+
+class SeenNode(NodeOfServer):
+    """Made for each request; its parts keep nothing."""
 
     def __init__(self, node: ServedNode, who: Identity) -> None:
         self._node, self.who, self.sight = node, who, sight_of(who)
@@ -66,8 +82,16 @@ class SeenNode:
     def runs(self) -> SeenRuns:
         return self._node.runs.seen_by(self.sight)
 
-    def shared(self) -> Self:
-        return self
+    @property
+    def jobs(self) -> SeenJobs:
+        return self._node.jobs.seen_by(self.sight, self.who)
 
-    def close(self) -> None:
-        """Does nothing: the server closes its parts."""
+    @property
+    def features(self) -> dict[str, bool]:
+        """Which of the board's pages have something to show."""
+        return {
+            "alerts": self.alerts.kept,
+            "leases": self.leases.kept,
+            "jobs": self._node.has_jobs,
+            "runs": True,
+        }

@@ -3,8 +3,11 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from andon.access.roles import ALL_SEEING
 from andon.errors import Unavailable
 from andon.model.device import Snapshot
+from andon.node.seen.jobs import SeenJobs
+from andon.node.seen.node import NodeOfServer
 from andon.node.seen.runs import SeenRuns
 from andon.node.watched.alerts import AlertJudge, ServedAlerts
 from andon.node.watched.leases import ServedLeases
@@ -18,9 +21,8 @@ if TYPE_CHECKING:  # locks are not on every system
     from andon.leases.tracker import LeaseTracker
 
 
-class WatchedNode:
-    """Everything is in it, and changes are made for whoever asks: SeenNode stands in front of it.
-    What opened its parts closes them."""
+class WatchedNode(NodeOfServer):
+    """What runs in this process, as a node."""
 
     def __init__(
         self,
@@ -32,6 +34,7 @@ class WatchedNode:
         placed: Callable[[], Snapshot] | None = None,
         user: str | None = None,
         runs: SeenRuns | None = None,
+        jobs: SeenJobs | None = None,
     ) -> None:
         """`store` raises why there is no history; `placed` asks for the places of devices; `user`
         runs the server, and ends leases without its help."""
@@ -45,7 +48,8 @@ class WatchedNode:
         listed = None if book is None else book.listed
         self.leases = ServedLeases(listed, feed.latest, book, tracker)
         self.past = ServedPast(store)
-        self._runs = runs
+        self._runs, self.has_jobs = runs, jobs is not None
+        self._jobs = None if jobs is None else jobs.seen_by(ALL_SEEING)
 
     @property
     def runs(self) -> SeenRuns:
@@ -53,3 +57,10 @@ class WatchedNode:
             hint = "andon runs lists those of this machine"
             raise Unavailable("this server has no runs", hint=hint)
         return self._runs
+
+    @property
+    def jobs(self) -> SeenJobs:
+        if self._jobs is None:
+            hint = "andon jobs lists those of this machine"
+            raise Unavailable("this server has no jobs", hint=hint)
+        return self._jobs

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from andon.access.roles import ALL_SEEING
 from andon.alerts.rules.listing import entries, firing_by_level
 from andon.alerts.rules.past import Query
 from andon.errors import Gone, Invalid, Unavailable
@@ -24,6 +25,8 @@ from andon.model.device import Snapshot, State
 from andon.model.job.desk import JobAct, JobOutcome, LogPart
 from andon.model.job.facts import JobState, JobView
 from andon.model.lease_list import LeaseList
+from andon.node.seen.jobs import SeenJobs
+from andon.node.seen.node import NodeOfServer
 from andon.node.seen.runs import SeenRuns
 from andon.node.watched.alerts import ServedAlerts
 from andon.node.watched.leases import ServedLeases
@@ -35,16 +38,16 @@ from andon.sampling.snapshot_feed import PAST_SECONDS
 from andon.units import counted
 from andon.web.fleet.hub import Hub
 from andon.web.fleet.report import Report
-from andon.web.jobs.seen import ServerJobs
 
 FOLD_SECONDS = 5.0
 
 
-class ReportedNode:
+class ReportedNode(NodeOfServer):
     """As the last heartbeats have it, and what was sent beside them. It is changed on the node."""
 
     user: str | None = None
     simulated = recording = False  # its snapshots say so
+    has_jobs = True
 
     def __init__(self, hub: Hub, pasts: NodePasts, name: str, prefix: str) -> None:
         """`prefix` is that of the hub's metrics."""
@@ -71,9 +74,11 @@ class ReportedNode:
         return SeenRuns(ServerRuns(lambda: FoundRuns(index), f"The runs of {self.name}"))
 
     @cached_property
-    def jobs(self) -> ServerJobs:
+    def jobs(self) -> SeenJobs:
         why_not, refuse = f"jobs are submitted on {self.name}", ReportedDesk.submit
-        return ServerJobs(ReportedDesk(self), self.leases_reported, lambda: why_not, refuse)
+        desk = ReportedDesk(self)
+        jobs = SeenJobs(desk, self.leases_reported, lambda: why_not, refuse)
+        return jobs.seen_by(ALL_SEEING)
 
     def refresh(self) -> None:
         """Reads the last heartbeat; raises Gone or Unavailable if there is none."""

@@ -1,17 +1,16 @@
 """Live events of jobs: each job that changed, for clients that have the page open."""
 
 from collections.abc import Awaitable, Callable, Collection
-from functools import partial
 
 from andon.access.roles import Sight
 from andon.errors import AndonError
 from andon.model.job.facts import JobView
 from andon.model.shapes import to_json
 from andon.model.wire import dumps
+from andon.node.seen.jobs import ListedJobs, SeenJobs, counts_of, shown_to
 from andon.node.seen.texts import sendable
 from andon.web.bindings.live_server import Prepared
 from andon.web.history_reader import HistoryReader
-from andon.web.jobs.seen import ListedJobs, ServerJobs, counts_of, shown_to
 
 JOBS = "jobs"
 MOST_EVENTS = 100
@@ -23,7 +22,7 @@ Emit = Callable[[str, Prepared, str, Sight], Awaitable[None]]
 class JobWatch:
     """Publishes changed jobs; reads nothing while no client is subscribed."""
 
-    def __init__(self, jobs: ServerJobs, reader: HistoryReader) -> None:
+    def __init__(self, jobs: SeenJobs, reader: HistoryReader) -> None:
         self._jobs, self._reader = jobs, reader
         self._told: dict[Sight, dict[tuple[str, str], JobView]] = {}
 
@@ -38,7 +37,7 @@ class JobWatch:
         failed: AndonError | None = None
         for sight in sights:
             try:
-                found = await self._reader.do(partial(self._jobs.listed, sight))
+                found = await self._reader.do(self._jobs.seen_by(sight).listed)
             except AndonError as error:
                 failed = error if sight.uid is None else failed  # a user's own page says why
             else:

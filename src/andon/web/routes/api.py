@@ -19,6 +19,7 @@ from andon.host.processes.facts import exited
 from andon.model import wire
 from andon.model.naming import FORMS, device_named
 from andon.model.shapes import to_json
+from andon.node.seen.node import SeenNode
 from andon.node.watched.past import METRICS
 from andon.sampling.rules.told import INTERVAL_HEADER
 from andon.web.answers import payloads
@@ -30,7 +31,7 @@ from andon.web.routes.alerts import alert_routes
 from andon.web.routes.jobs import job_routes
 from andon.web.routes.leases import lease_routes
 from andon.web.routes.nodes import node_routes
-from andon.web.routes.picked import Picked, PickedNode
+from andon.web.routes.picked import Picked
 from andon.web.routes.responses import dumped, sent, sent_json
 from andon.web.routes.runs import run_routes
 from andon.web.routes.sessions import session_routes
@@ -238,7 +239,7 @@ def _span(start: float | None, end: float | None) -> tuple[float, float]:
     return max(0.0, until - DAY_SECONDS) if start is None else start, until
 
 
-def device_uuid(node: PickedNode, name: str) -> str:
+def device_uuid(node: SeenNode, name: str) -> str:
     """The UUID of a device with history: a present one, a removed one, or the node itself."""
     if name == HOST:
         return HOST

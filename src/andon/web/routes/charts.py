@@ -15,6 +15,7 @@ from andon.model import wire
 from andon.model.device import Snapshot
 from andon.model.shapes import names_of, plain, to_json
 from andon.node.port import NodePast
+from andon.node.seen.node import SeenNode
 from andon.node.watched.past import METRICS
 from andon.version import __version__
 from andon.web.answers.schemas import (
@@ -36,7 +37,7 @@ from andon.web.routes.api import (
     Until,
     device_uuid,
 )
-from andon.web.routes.picked import Picked, PickedNode
+from andon.web.routes.picked import Picked
 from andon.web.routes.responses import dumped, sent
 
 DRAWN = (
@@ -138,7 +139,7 @@ def routes(parts: RouteParts) -> APIRouter:
 
 
 async def _recent(
-    parts: RouteParts, request: Request, node: PickedNode, name: str, seconds: int
+    parts: RouteParts, request: Request, node: SeenNode, name: str, seconds: int
 ) -> bytes:
     key = ("recent", name, node.live.minutes_key[0], seconds)
 

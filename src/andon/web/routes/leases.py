@@ -9,6 +9,7 @@ from andon.model import wire
 from andon.model.lease_list import row_to_json
 from andon.model.lease_wire import MOST_NOTE
 from andon.model.naming import FORMS, device_named
+from andon.node.seen.node import SeenNode
 from andon.web.answers import lease_payloads
 from andon.web.answers.requests import (
     CordonRequest,
@@ -17,7 +18,7 @@ from andon.web.answers.requests import (
     RenewRequest,
 )
 from andon.web.blocking_pool import BlockingPool
-from andon.web.routes.picked import Picked, PickedNode
+from andon.web.routes.picked import Picked
 from andon.web.routes.responses import dumped
 from andon.web.transport.auth import add_notes
 
@@ -105,7 +106,7 @@ def _cordons(router: APIRouter, pool: BlockingPool) -> None:
         return _json({"uuid": uuid, "cordoned": False})
 
 
-def _uuid(node: PickedNode, device: str) -> str:
+def _uuid(node: SeenNode, device: str) -> str:
     return device_named(device, node.live.latest().devices).device.uuid
 
 

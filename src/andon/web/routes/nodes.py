@@ -16,10 +16,11 @@ from andon.fleet.rules.states import NodeList, NodeRow, list_to_text, row_of
 from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp
 from andon.model.lease_list import LeaseList
+from andon.node.seen.node import SeenNode
 from andon.version import __version__
 from andon.web.fleet.hub import Hub
 from andon.web.route_parts import RouteParts
-from andon.web.routes.picked import Picked, PickedNode
+from andon.web.routes.picked import Picked
 from andon.web.routes.responses import sent_json
 from andon.web.transport.auth import add_notes
 
@@ -81,7 +82,7 @@ def node_routes(router: APIRouter, parts: RouteParts) -> None:
         return sent_json({"name": name, "removed": True, "history": history})
 
 
-def _own(node: PickedNode) -> NodeRow:
+def _own(node: SeenNode) -> NodeRow:
     """Returns the row of this server's own node."""
     snapshot = node.live.latest()
     leases = node.leases.listed() if node.leases.kept else None

@@ -7,53 +7,25 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
 
 from andon.access.roles import OF_A_HUB, Identity
-from andon.errors import Gone, Unavailable
-from andon.node.seen.node import SeenNode, ServedNode
+from andon.errors import Gone
+from andon.node.seen.node import SeenNode
 from andon.web.fleet.paths import NODE
-from andon.web.jobs.seen import ServerJobs
 from andon.web.route_parts import RouteParts
-from andon.web.served.work import ServedJobs
 from andon.web.transport.auth import caller_of
 
 
-class PickedNode(SeenNode):
-    """A node with the runs and jobs that a server shows."""
-
-    def __init__(self, node: ServedNode, who: Identity, jobs: ServerJobs | None) -> None:
-        super().__init__(node, who)
-        self._jobs = jobs
-
-    @property
-    def features(self) -> dict[str, bool]:
-        """Which of the board's pages have something to show."""
-        return {
-            "alerts": self.alerts.kept,
-            "leases": self.leases.kept,
-            "jobs": self._jobs is not None,
-            "runs": True,
-        }
-
-    @property
-    def jobs(self) -> ServedJobs:
-        if self._jobs is None:
-            raise Unavailable(
-                "this server has no jobs", hint="andon jobs lists those of this machine"
-            )
-        return ServedJobs(self._jobs, self.who, self.sight)
-
-
-async def picked(request: Request) -> PickedNode:
+async def picked(request: Request) -> SeenNode:
     """Returns the node that the path names, of a hub; else this server's own."""
     parts: RouteParts = request.app.state.server
     who, name = caller_of(request.scope), request.scope.get(NODE)
     if name is None:
-        return PickedNode(parts.node, who, parts.jobs)
+        return SeenNode(parts.node, who)
     if parts.fleet is None:
         raise Gone("this server is not a hub", hint="it shows its own node: /api/nodes")
     there = await run_in_threadpool(parts.fleet.node, name)
     # An account of the hub's machine is not the one of the same name on another.
     who = who if who.role in OF_A_HUB else Identity()
-    return PickedNode(there, who, there.jobs)
+    return SeenNode(there, who)
 
 
 async def refuse_below_node(request: Request) -> None:
@@ -65,4 +37,4 @@ async def refuse_below_node(request: Request) -> None:
         raise Gone(f"{request.url.path[:200]} is not about a node", hint="GET /openapi.json")
 
 
-Picked = Annotated[PickedNode, Depends(picked)]
+Picked = Annotated[SeenNode, Depends(picked)]

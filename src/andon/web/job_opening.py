@@ -19,10 +19,10 @@ from andon.jobs.starting import start_dispatcher
 from andon.model.device import Snapshot
 from andon.model.job import HERE
 from andon.model.lease_list import LeaseList
-from andon.node.watched.users import SharedFiles
+from andon.node.seen.jobs import SeenJobs
+from andon.node.watched.users import SharedFiles, UsersDesk
 from andon.sampling.sampler import Sampler
 from andon.settings.resolution import Settings
-from andon.web.jobs.seen import ServerJobs, UsersDesk
 
 REQUEST = "the request"
 
@@ -36,7 +36,7 @@ def open_server_jobs(
     *,
     encrypted: bool,
     own: UsersDesk | None = None,
-) -> tuple[ServerJobs | None, Callable[[], None]]:
+) -> tuple[SeenJobs | None, Callable[[], None]]:
     """The jobs, and what closes them; None if there is no queue, as in a recording or on a system
     without locks. `own` are the server user's jobs, if they are not in the usual folder."""
     if settings.replay or sys.platform == "win32":
@@ -46,7 +46,7 @@ def open_server_jobs(
     queue = QueueDesk(
         user=user, wake=start_dispatcher, sample=latest, labels=lambda: labels_of(settings)
     )
-    jobs = ServerJobs(
+    jobs = SeenJobs(
         own or queue,
         book,
         lambda: why_not_submit(settings.jobs_submit_over_http, os.getuid(), encrypted),
