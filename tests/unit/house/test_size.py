@@ -37,7 +37,7 @@ BUDGET = {
     "stores": 2581,
     "testing": 2157,
     "tui": 4465,
-    "web": 12844,
+    "web": 12852,
     "work": 6341,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that
