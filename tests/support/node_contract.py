@@ -273,7 +273,8 @@ def _commands(node: Node) -> Iterator[str | None]:
         ]
     processes = [one for now in snapshots for status in now.devices for one in status.processes]
     parties = [one for alert in node.alerts.page(0.0).alerts for one in alert.affected]
-    shown = [one.command for one in (*processes, *parties, *node.runs.find(RunQuery(limit=50)))]
+    shown = [one.command for one in processes] + [one.command for one in parties]
+    shown += [one.command for one in node.runs.find(RunQuery(limit=50))]
     shown += [view.command for view in node.jobs.listing().views]
     shown += [one.command for one in node.leases.listing()[1].leases]
     yield from (command for command in shown if command not in (None, HIDDEN))

@@ -28,7 +28,7 @@ BUDGET = {
     "kill": 538,
     "leases": 7249,
     "model": 5406,
-    "node": 4251,
+    "node": 4253,
     "notifiers": 491,
     "runs": 5167,
     "sampling": 2860,
