@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -128,6 +128,15 @@ def replay(folder: Path) -> Iterator[RoleServer]:
         yield found
 
 
+@contextmanager
+def outside(folder: Path) -> Iterator[RoleServer]:
+    """A server for other machines, without a history."""
+    options = ("--host", "0.0.0.0", "--no-history")
+    with serving(folder / "root", *options, simulate=2, port=PORT, **warm(folder)) as served:
+        keys = {"nobody": None, "forwarded": None, "token": served.token}
+        yield RoleServer(served, keys, {"job": "1", "run": RUN})
+
+
 def warm(folder: Path) -> dict[str, Any]:
     """In which every device has an alert from the first reading on."""
     (folder / "andon.toml").write_text(WARM)
@@ -219,7 +228,13 @@ def demo(_folder: Path, port: int = PORT) -> Iterator[RoleServer]:
         process.communicate(timeout=60)
 
 
-SERVERS = {"root": server_of_root, "replay": replay, "hub": hub, "demo": demo}
+SERVERS: Mapping[str, Callable[[Path], AbstractContextManager[RoleServer]]] = {
+    "root": server_of_root,
+    "replay": replay,
+    "outside": outside,
+    "hub": hub,
+    "demo": demo,
+}
 
 
 def people(served: Served) -> Keys:
