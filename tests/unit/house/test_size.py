@@ -31,7 +31,7 @@ BUDGET = {
     "node": 4251,
     "notifiers": 491,
     "runs": 5167,
-    "sampling": 2860,
+    "sampling": 2893,
     "settings": 2178,
     "standalone": 1045,
     "stores": 2581,
