@@ -6,9 +6,11 @@ from contextlib import contextmanager
 import pytest
 
 from andon.clusters.ray import RayCluster
+from andon.jobs.clusters.desk import ClusterDesk
 from andon.model.job.facts import JobState
 from andon.testing.cluster_contract import ClusterContract
 from tests.ray.conftest import RealRay, opened, typed
+from tests.support.desk_contract import DeskContract, RefusingContract
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(400)]
 
@@ -30,6 +32,17 @@ class TestRealRay(ClusterContract):
         self._seconds = 0.001
         yield
         self._seconds = 30.0
+
+
+class TestRealRayDesk(DeskContract, RefusingContract):
+    one_node = 4
+
+    def word(self, text: str) -> str:
+        return f"ray:{text}"
+
+    @pytest.fixture
+    def desk(self, ray: RealRay) -> ClusterDesk:
+        return ClusterDesk("ray", 30.0, lambda: opened(ray.url))
 
 
 def test_a_job_sees_the_gpus_that_ray_gave_it_and_is_recorded(ray: RealRay) -> None:
