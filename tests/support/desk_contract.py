@@ -78,9 +78,7 @@ class DeskContract:
         outcomes = desk.act(JobAct.CANCEL, [array.label])
         assert all(one.error is None and one.words for one in outcomes)
         wait_for(
-            lambda: (
-                {one.state for one in desk.find([array.label]).views} == {JobState.CANCELLED}
-            ),
+            lambda: {one.state for one in desk.find([array.label]).views} == {JobState.CANCELLED},
             what="the end of all of them",
         )
 
@@ -108,9 +106,7 @@ class DeskContract:
         for _ in range(2):
             (outcome,) = desk.act(JobAct.CANCEL, [made.label])
             assert outcome.error is None
-            wait_for(
-                lambda: self.one(desk, made.label).state is JobState.CANCELLED, what="its end"
-            )
+            wait_for(lambda: self.one(desk, made.label).state is JobState.CANCELLED, what="its end")
 
     def test_an_unknown_word_keeps_no_other_from_being_found(self, desk: JobDesk) -> None:
         (made,) = desk.submit([job()])

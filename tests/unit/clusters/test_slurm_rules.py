@@ -210,8 +210,8 @@ def row(**values: str) -> str:
         "JobID": "8", "ArrayJobID": "8", "ArrayTaskID": "N/A", "State": "RUNNING",
         "UserName": "root", "SubmitTime": "1794919219", "StartTime": "1794919220",
         "EndTime": "1794919243", "tres-per-job": "N/A", "tres-per-node": "gres:gpu:a100:2",
-        "NodeList": "n1", "Partition": "all", "Reason": "None", "Dependency": "", "TimeLimit": "1:30:00",
-        "exit_code": "0", "Comment": "andon:a1b2", "Name": "train",
+        "NodeList": "n1", "Partition": "all", "Reason": "None", "Dependency": "",
+        "TimeLimit": "1:30:00", "exit_code": "0", "Comment": "andon:a1b2", "Name": "train",
     }  # fmt: skip
     return SEPARATOR.join((usual | {k.replace("_per_", "-per-"): v for k, v in values.items()})
                           [name] for name in answers.JOB_FIELDS) + SEPARATOR + "\n"  # fmt: skip

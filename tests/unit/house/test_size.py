@@ -12,7 +12,7 @@ BUDGET = {
     "app": 2237,
     "callbacks": 1471,
     "cli": 20617,
-    "clusters": 4416,
+    "clusters": 4421,
     "doctor": 3233,
     "drivers": 7664,
     "engines": 452,
