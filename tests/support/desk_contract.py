@@ -22,8 +22,8 @@ def job(script: str = "exit 0", name: str = "desk", gpus: int = 1, **more: Any) 
     names = ("retries", "unique", "group", "params")
     fields: dict[str, Any] = {key: more.pop(key) for key in names if key in more}
     spec = here_spec(
-        ("sh", "-c", script), DeviceRequest(least=gpus, most=gpus), name=name, git=False, folder="/", environment={},
-        **fields,
+        ("sh", "-c", script), DeviceRequest(least=gpus, most=gpus), name=name, git=False,
+        folder="/", environment={}, **fields,
     )  # fmt: skip
     return new_submission(spec, **more)
 

@@ -31,7 +31,7 @@ BUDGET = {
     "node": 4251,
     "notifiers": 491,
     "runs": 5167,
-    "sampling": 2893,
+    "sampling": 2890,
     "settings": 2178,
     "standalone": 1045,
     "stores": 2581,

@@ -71,14 +71,15 @@ def visibility(devices: Sequence[Device], env: Mapping[str, str]) -> Visibility:
     by_vendor: dict[str, list[Device]] = {NVIDIA.name: []}
     for device in devices:
         by_vendor.setdefault(device.vendor, []).append(device)
-    whole, slurm = _View(), _slurm_list(devices, env)
+    whole = _View()
+    slurm, given = _slurm_list(devices, env)
     for vendor, own in by_vendor.items():
-        view = _RUNTIMES.get(vendor, _listed)(own, env, slurm.numbers)
+        view = _RUNTIMES.get(vendor, _listed)(own, env, given)
         whole.visible |= view.visible
         whole.notes += view.notes
         whole.sources += [source for source in view.sources if source not in whole.sources]
         whole.certain &= view.certain
-    _intersect_slurm(whole, devices, slurm)
+    _intersect_slurm(whole, devices, slurm, given)
     return Visibility(
         whole.visible,
         "; ".join(whole.notes) or None,
@@ -303,26 +304,20 @@ _RUNTIMES = {NVIDIA.name: _nvidia, AMD.name: _amd, SIMULATED.name: _simulated}
 # Slurm.
 
 
-class _SlurmList(Struct, frozen=True):
-    """What Slurm's list says of the devices here."""
-
-    setting: str = ""  # empty if it hides none of them
-    numbers: tuple[int, ...] = ()  # in order; none if they match no devices here
-
-
-def _slurm_list(devices: Sequence[Device], env: Mapping[str, str]) -> _SlurmList:
-    """Returns the list of the step, else of the job. Where a cgroup hides the devices of other
-    jobs, the visible ones are the allocation and it adds nothing."""
+def _slurm_list(devices: Sequence[Device], env: Mapping[str, str]) -> tuple[str, Sequence[int]]:
+    """Returns the list of the step, else of the job, and its numbers in order: none if they do not
+    match the devices here. Where a cgroup hides the devices of other jobs, the visible ones are
+    the allocation: then there is no list."""
     name = next((n for n in _SLURM if env.get(n)), None)
     if name is None:
-        return _SlurmList()
+        return "", ()
     here = [device.index for device in devices if device.parent is None]
     given = _slurm_numbers(env[name])
     if given is not None and len(given) >= len(here):
-        return _SlurmList()
+        return "", ()
     if given is None or not given <= set(here) or _numbers_are_unclear(devices):
-        return _SlurmList(_setting(name, env))
-    return _SlurmList(_setting(name, env), tuple(sorted(given)))
+        return _setting(name, env), ()
+    return _setting(name, env), sorted(given)
 
 
 def _node_numbers(mask: str, given: Sequence[int]) -> str:
@@ -332,17 +327,19 @@ def _node_numbers(mask: str, given: Sequence[int]) -> str:
     return ",".join(str(number) for number in given) if is_renumbered else mask
 
 
-def _intersect_slurm(view: _View, devices: Sequence[Device], slurm: _SlurmList) -> None:
+def _intersect_slurm(
+    view: _View, devices: Sequence[Device], slurm: str, given: Sequence[int]
+) -> None:
     """Removes devices that Slurm gave to other jobs."""
-    if not slurm.setting:
+    if not slurm:
         return
-    if not slurm.numbers:
-        view.notes.append(f"{slurm.setting} does not match the devices here and is ignored")
+    if not given:
+        view.notes.append(f"{slurm} does not match the devices here and is ignored")
         view.certain = False
         return
-    ours = {d.uuid for d in devices if d.parent is None and d.index in slurm.numbers}
+    ours = {d.uuid for d in devices if d.parent is None and d.index in given}
     view.visible = {uuid: number for uuid, number in view.visible.items() if uuid in ours}
-    view.sources.append(slurm.setting)
+    view.sources.append(slurm)
 
 
 def _numbers_are_unclear(devices: Sequence[Device]) -> bool:
