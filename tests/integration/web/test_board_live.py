@@ -46,7 +46,8 @@ def drawn_again(page: Page) -> list[object]:
     """Whether all parts of the tiles stayed for four seconds, and how many were removed. Where the
     server had no time to read a device, the board says so, which is drawn: then it looks again."""
     for _ in range(LOOKS):
-        was_late, *found = page.evaluate(KEPT)
+        found: list[object] = page.evaluate(KEPT)
+        was_late = found.pop(0)
         if not was_late:
             return found
     pytest.fail("devices were never read in time")
