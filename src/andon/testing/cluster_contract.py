@@ -113,7 +113,7 @@ class ClusterContract:
         assert self._job(cluster, waiting).started is None
         self._until(lambda: cluster.job(waiting).short_of_gpus)
         assert cluster.job(waiting).reason
-        assert all(_held(node) == node.allocated for node in cluster.nodes())
+        self._until(lambda: all(_held(node) == node.allocated for node in cluster.nodes()))
         cluster.cancel(holders)
         assert self._settled(cluster, waiting).state is JobState.SUCCEEDED
         assert cluster.job(waiting).reason is None

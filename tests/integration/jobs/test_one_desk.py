@@ -21,12 +21,10 @@ from tests.standin import StandIn
 from tests.standin.kubernetes.standin import KubernetesStandin
 from tests.standin.ray import StandInRay
 from tests.support.homes import own_folders
-from tests.support.orders import waits_for
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.process
 
-DESK = "one desk"
 GONE = "http://127.0.0.1:9"
 SECONDS = 20  # a command that has not ended by then does not end
 
@@ -200,7 +198,6 @@ def test_nodes_that_andon_reads_are_listed_with_their_use(login: Login) -> None:
     assert read["utilization_percent"] is not None, read["missing"]
 
 
-@waits_for(DESK)
 def test_a_job_of_slurm_leases_what_slurm_gave_on_a_node_of_mixed_models(
     node: StandIn, login: Login
 ) -> None:

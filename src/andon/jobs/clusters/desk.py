@@ -305,7 +305,7 @@ def list_together(
 
 
 def listing_of(pages: Sequence[ClusterPage], now: float | None = None) -> JobListing:
-    """Returns the pages as they are shown, oldest job first."""
+    """Returns the pages as they are shown, oldest job first, elements of an array by index."""
     now = time.time() if now is None else now
     notes = recent_notes(now - PAST_SECONDS)
     for page in pages:
@@ -313,7 +313,7 @@ def listing_of(pages: Sequence[ClusterPage], now: float | None = None) -> JobLis
     views = [view for page in pages for view in cluster_views(page, notes)]
     lines = [page_line(page, now, local_time(page.at)) for page in pages]
     return JobListing(
-        tuple(sorted(views, key=lambda view: view.submitted_at)),
+        tuple(sorted(views, key=lambda view: (view.submitted_at, view.array_index or 0))),
         notes=tuple(line for line in lines if line is not None),
         clusters=tuple(
             ClusterState(one.name, one.at, one.failing_since, one.trouble) for one in pages
