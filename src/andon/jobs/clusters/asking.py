@@ -1,8 +1,10 @@
-"""Asks a cluster with a time limit: it may hang whatever it promises."""
+"""Asks a cluster with a time limit: it may hang whatever it promises. What a call asks of others
+meanwhile does not count."""
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from andon.errors import AndonError, Unavailable
@@ -10,8 +12,39 @@ from andon.model.codec import Wrong
 from andon.units import human_seconds
 
 T = TypeVar("T")
-GRACE_SECONDS = 1.0
+GRACE_SECONDS, LEAST_SECONDS = 1.0, 0.02
 """Beyond a cluster's own time limit, which should end a call first."""
+_call = threading.local()
+
+
+class Elsewhere:
+    """How long a call has asked others than the cluster."""
+
+    def __init__(self) -> None:
+        self._before, self._since = 0.0, float("inf")
+
+    @property
+    def seconds(self) -> float:
+        return self._before + max(0.0, time.monotonic() - self._since)
+
+    def of_this_thread(self) -> None:
+        _call.elsewhere = self
+
+    @contextmanager
+    def going_on(self) -> Iterator[None]:
+        self._since = time.monotonic()
+        try:
+            yield
+        finally:
+            self._before, self._since = self.seconds, float("inf")
+
+
+@contextmanager
+def elsewhere() -> Iterator[None]:
+    """What is asked meanwhile does not count against the limit of the cluster that is asked in this
+    thread."""
+    with getattr(_call, "elsewhere", Elsewhere()).going_on():
+        yield
 
 
 def within(seconds: float, name: str, call: Callable[[], T]) -> T:
@@ -30,23 +63,26 @@ def all_within(
 ) -> dict[str, T | AndonError]:
     """Makes all calls at the same time; returns for each what it returned or raised."""
     found: dict[str, Any] = {}
+    others = {name: Elsewhere() for name in calls}
 
     def ask(name: str, call: Callable[[], T]) -> None:
+        others[name].of_this_thread()
         try:
             found[name] = call()
         except Exception as exc:  # noqa: BLE001 - an adapter may be another package's
             found[name] = as_ours(exc)
 
-    threads = [
-        threading.Thread(target=ask, args=pair, name=f"ask {pair[0]}", daemon=True)
+    threads = {
+        pair[0]: threading.Thread(target=ask, args=pair, name=f"ask {pair[0]}", daemon=True)
         for pair in calls.items()
-    ]
-    for thread in threads:
+    }
+    for thread in threads.values():
         thread.start()
     until = time.monotonic() + seconds + GRACE_SECONDS
     meanwhile()
-    for thread in threads:
-        thread.join(max(0.0, until - time.monotonic()))
+    for name, thread in threads.items():
+        while thread.is_alive() and (left := until + others[name].seconds - time.monotonic()) > 0:
+            thread.join(max(left, LEAST_SECONDS))
     late = Unavailable(
         f"no answer within {human_seconds(seconds)}", hint="its timeout is in [clusters.NAME]"
     )

@@ -12,7 +12,7 @@ from andon.errors import AndonError, Gone, Unavailable
 from andon.failures.rules.backoff import doubled_seconds
 from andon.jobs.clusters.desk import ClusterDesk
 from andon.jobs.rules.able import refuse
-from andon.jobs.rules.polling import FRESH_SECONDS, PAST_SECONDS
+from andon.jobs.rules.polling import FRESH_SECONDS
 from andon.jobs.submitting import new_submission
 from andon.leases.placement import Placement
 from andon.model.job.cluster import ClusterJob
@@ -51,11 +51,10 @@ class MapJobs(Struct, frozen=True):
             spec = replace(spec, group=f"map:{run}", environment={**spec.environment, **told})
         return new_submission(spec, options=self.options, **more)
 
-    def listed(self) -> list[ClusterJob] | None:
+    def listed(self) -> Sequence[ClusterJob] | None:
         """Returns the user's jobs on the cluster; None if it does not answer, which may pass."""
-        since = time.time() - PAST_SECONDS
         try:
-            return self.desk.ask(lambda _: self.desk.jobs(since))
+            return self.desk.latest().jobs
         except Unavailable:
             return None
 

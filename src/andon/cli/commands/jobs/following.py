@@ -169,8 +169,7 @@ def say_why_it_waits(
     while not over.wait(pause):
         pause = FRESH_SECONDS
         with suppress(AndonError):
-            jobs = desk.ask(lambda _: desk.jobs(time.time()))
-            job = next((one for one in jobs if one.label == label), None)
+            job = next((one for one in desk.latest().jobs if one.label == label), None)
             if job is not None and (job.started is not None or job.state.is_settled):
                 return
             if job is not None and job.reason and job.reason != said and not over.is_set():
