@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -42,7 +42,7 @@ from andon.model.job.desk import (
     Submission,
 )
 from andon.model.job.facts import JobState, JobView
-from andon.ports import Cluster, Previewing
+from andon.ports import Cluster, Foreground, Previewing
 from andon.units import human_seconds
 
 T = TypeVar("T")
@@ -95,7 +95,7 @@ class ClusterDesk:
             sent[one.job.name] = named(self.name, "?")
         if dry:
             return [Accepted(one, "", preview=self._preview(one, sent)) for one in jobs]
-        out, sent = list[Accepted](), {}
+        out, shows, sent = list[Accepted](), self._previewing(), {}
         for one in jobs:
             try:
                 label = self._submit(self._with_ids(one, sent))
@@ -106,7 +106,7 @@ class ClusterDesk:
                     raise type(error)(why, error.hint, error.mistakes) from error
                 raise
             sent[one.job.name] = label
-            out.append(Accepted(one, label, note=self._placed(one)))
+            out.append(Accepted(one, label, note="" if shows is None else shows.placed(one)))
         return out
 
     def _submit(self, submission: Submission) -> str:
@@ -122,14 +122,15 @@ class ClusterDesk:
         return named(self.name, job)
 
     def _preview(self, one: Submission, sent: Mapping[str, str]) -> str:
-        opened, asked = self.open(), self._with_ids(one, sent)
-        if not isinstance(opened, Previewing):
-            return ""
-        return self.ask(lambda _: opened.preview(asked))
+        asked, shows = self._with_ids(one, sent), self._previewing()
+        return "" if shows is None else self.ask(lambda _: shows.preview(asked))
 
-    def _placed(self, one: Submission) -> str:
-        opened = self.open()
-        return opened.placed(one) if isinstance(opened, Previewing) else ""
+    def _previewing(self) -> Previewing | None:
+        return cast("Previewing", self.open()) if Able.PREVIEW in self.able else None
+
+    def foreground(self) -> Foreground | None:
+        """Returns what runs a job of it at this terminal, if it is able to."""
+        return cast("Foreground", self.open()) if Able.FOREGROUND in self.able else None
 
     def _with_ids(self, one: Submission, sent: Mapping[str, str]) -> Submission:
         """Returns it with the ids of the jobs that it comes after."""
