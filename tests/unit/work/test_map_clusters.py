@@ -111,9 +111,15 @@ def run(pool: Any, path: Path, outputs: Any) -> MapResult:
     return MapSession(pool.plan, pool, record, outputs).run(lambda progress: None)
 
 
-def job_pool(desk: Any, plan: MapPlan, said: list[str], most: int = 2) -> MapPool:
+def job_pool(
+    desk: Any,
+    plan: MapPlan,
+    said: list[str],
+    most: int = 2,
+    command: Callable[[MapUnit], Sequence[str]] = lambda unit: WORDS,
+) -> MapPool:
     none: Any = None
-    caller = JobCaller(Jobs(desk, none), plan, said.append, lambda unit: WORDS)
+    caller = JobCaller(Jobs(desk, none), plan, said.append, command)
     return MapPool(plan, CpuPlaces(most), caller.of, said.append, lambda _: MapPlace("lab"))
 
 
@@ -129,6 +135,17 @@ def test_a_job_whose_cluster_was_away_is_sent_again_under_its_label(tmp_path: Pa
     assert {(one.device, one.runtime_seconds, one.output) for one in ended} == {
         ("n1:1", 2.0, "out")
     }
+
+
+def test_jobs_are_submitted_in_the_order_of_their_items(tmp_path: Path) -> None:
+    desk, plan, made = Desk(), MapPlan(items_of([str(number) for number in range(40)])), list[int]()
+
+    def command(unit: MapUnit) -> tuple[str, ...]:
+        made.append(unit.items[0].index)
+        return WORDS
+
+    run(job_pool(desk, plan, [], 8, command), tmp_path / "a", Outputs())
+    assert made == list(range(40))
 
 
 def test_a_cluster_that_never_took_a_job_ends_the_map(tmp_path: Path) -> None:

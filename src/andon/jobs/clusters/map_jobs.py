@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Self
 
@@ -84,7 +85,8 @@ class JobCaller:
         command: Callable[[MapUnit], Sequence[str]],
     ) -> None:
         self._jobs, self._plan, self._notify, self._command = jobs, plan, notify, command
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
+        self._due = deque(items[0].index for items in plan.units)  # in the order of the items
         self._left = dict[str, ClusterJob | None]()  # the jobs of calls, as they were last listed
         self._unlisted, self._cancelled = set[str](), set[str]()
         self._looks, self._look_at, self._stopped = 0, 0.0, False
@@ -137,12 +139,16 @@ class JobCaller:
         job: Submission | None = None
         while not self._ending and self._plan.stopped is None:
             with self._lock:
-                if self._send_at <= time.monotonic() and not self._ending:
+                is_next = unit.attempt > 1 or self._due[0] == unit.items[0].index
+                if is_next and self._send_at <= time.monotonic() and not self._ending:
                     job = job or self._jobs.submission(self._command(unit), self._recorder)
                     if (id_ := self._sent(job)) is not None:
                         self._left[id_] = None
+                        if unit.attempt == 1:
+                            self._due.popleft()
+                            self._lock.notify_all()
                         return id_
-            time.sleep(TICK_SECONDS)
+                self._lock.wait(TICK_SECONDS)
         return None
 
     def _sent(self, job: Submission) -> str | None:
