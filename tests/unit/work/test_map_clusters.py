@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from andon.errors import Invalid, Unavailable
+from andon.errors import Denied, Invalid, Unavailable
 from andon.jobs.clusters import map_blocks, map_jobs
 from andon.jobs.clusters.map_blocks import BlockPool
 from andon.jobs.clusters.map_jobs import JobCaller
 from andon.jobs.rules.cluster_views import ClusterPage
 from andon.model.job.cluster import ClusterJob
-from andon.model.job.desk import Accepted, LogPart, Submission
+from andon.model.job.desk import Accepted, JobOutcome, LogPart, Submission
 from andon.model.job.facts import JobState
 from andon.model.run.record import ItemState, RunDevice, RunEnd, RunLine, RunSample, RunState
 from andon.model.run.wire import line_to_text
@@ -172,6 +172,24 @@ def test_a_map_that_is_refused_in_the_middle_cancels_its_jobs_and_ends_with_the_
     assert sorted(desk.cancelled) == ["a0", "a1"]
     assert said == ["2 jobs on lab are asked to end"]
     assert plan.stopped == "lab: no more than two"
+
+
+def test_a_map_whose_login_ends_names_the_jobs_that_it_cannot_cancel(tmp_path: Path) -> None:
+    desk, said = Desk(), list[str]()
+    desk.taken = lambda one: desk.states.update({one.label: JobState.RUNNING})
+    expired = Denied("lab: the login is not valid")
+
+    def latest(holds: object) -> ClusterPage:
+        if len(desk.sent) == 2:
+            raise expired
+        return Desk.latest(desk, holds)
+
+    desk.latest = latest  # type: ignore[method-assign]
+    desk.act = lambda act, ids: [JobOutcome("lab:a0", error=expired)]  # type: ignore[method-assign]
+    plan = MapPlan(items_of(["a", "b"]))
+    with pytest.raises(Denied):
+        run(job_pool(desk, plan, said), tmp_path / "a", Outputs())
+    assert said == ["lab: the login is not valid; what may go on: lab:a0, lab:a1"]
 
 
 def test_the_records_of_workers_on_two_nodes_become_one(tmp_path: Path) -> None:

@@ -65,7 +65,9 @@ class MapJobs(Struct, frozen=True):
 
     def cancel(self, ids: Sequence[str], notify: Notify) -> None:
         failed = [one.error for one in self.desk.act(JobAct.CANCEL, ids) if one.error is not None]
-        notify(failed[0].reason if failed else f"{self._words(ids)} asked to end")
+        labels = ", ".join(f"{self.desk.name}:{id_}" for id_ in ids)
+        went_on = f"{failed[0].reason}; what may go on: {labels}" if failed else ""
+        notify(went_on or f"{self._words(ids)} asked to end")
 
     def _words(self, ids: Sequence[str]) -> str:
         if len(ids) == 1:
@@ -107,15 +109,15 @@ class JobCaller:
     def call(self, unit: MapUnit) -> CallEnd:
         began = time.monotonic()
         try:
-            id_ = self._submitted(unit)
-        except AndonError as error:  # no other job is taken either
+            if (id_ := self._submitted(unit)) is None:
+                return NOT_BEGUN
+            while not self._is_over(id_):
+                time.sleep(TICK_SECONDS)
+        except AndonError as error:  # no other job is taken or looked after either
             self._plan.stop(error.reason)
             self._ending = True
+            self._cancel(self._left)
             raise
-        if id_ is None:
-            return NOT_BEGUN
-        while not self._is_over(id_):
-            time.sleep(TICK_SECONDS)
         with self._lock:
             job, self._looks = self._left.pop(id_), 0
         seconds = time.monotonic() - began
@@ -175,12 +177,16 @@ class JobCaller:
                 self._look()
             waiting = [one for one, job in self._left.items() if job and job.state in WAITS]
             ends = self._left if self._ending else waiting if self._stopped else ()
-            if ids := [one for one in ends if one not in self._cancelled]:
-                self._cancelled.update(ids)
-                self._jobs.cancel(ids, self._notify)
+            self._cancel(ends)
             job = self._left[id_]
             over = id_ not in self._unlisted if job is None else job.state.is_settled
             return over or id_ in self._cancelled
+
+    def _cancel(self, ids: Collection[str]) -> None:
+        with self._lock:
+            if new := [one for one in ids if one not in self._cancelled]:
+                self._cancelled.update(new)
+                self._jobs.cancel(new, self._notify)
 
     def _look(self) -> None:
         stopped = self._plan.stopped is not None
