@@ -12,39 +12,30 @@ from andon.model.codec import Wrong
 from andon.units import human_seconds
 
 T = TypeVar("T")
-GRACE_SECONDS, LEAST_SECONDS = 1.0, 0.02
+GRACE_SECONDS, TICK_SECONDS = 1.0, 0.1
 """Beyond a cluster's own time limit, which should end a call first."""
 _call = threading.local()
 
 
 class Elsewhere:
-    """How long a call has asked others than the cluster."""
+    """How long a call has asked others than the cluster; without end while it does."""
 
-    def __init__(self) -> None:
-        self._before, self._since = 0.0, float("inf")
-
-    @property
-    def seconds(self) -> float:
-        return self._before + max(0.0, time.monotonic() - self._since)
+    seconds = 0.0
 
     def of_this_thread(self) -> None:
         _call.elsewhere = self
-
-    @contextmanager
-    def going_on(self) -> Iterator[None]:
-        self._since = time.monotonic()
-        try:
-            yield
-        finally:
-            self._before, self._since = self.seconds, float("inf")
 
 
 @contextmanager
 def elsewhere() -> Iterator[None]:
     """What is asked meanwhile does not count against the limit of the cluster that is asked in this
     thread."""
-    with getattr(_call, "elsewhere", Elsewhere()).going_on():
+    noted: Elsewhere = getattr(_call, "elsewhere", Elsewhere())
+    before, began, noted.seconds = noted.seconds, time.monotonic(), float("inf")
+    try:
         yield
+    finally:
+        noted.seconds = before + time.monotonic() - began
 
 
 def within(seconds: float, name: str, call: Callable[[], T]) -> T:
@@ -82,7 +73,7 @@ def all_within(
     meanwhile()
     for name, thread in threads.items():
         while thread.is_alive() and (left := until + others[name].seconds - time.monotonic()) > 0:
-            thread.join(max(left, LEAST_SECONDS))
+            thread.join(min(left, TICK_SECONDS))
     late = Unavailable(
         f"no answer within {human_seconds(seconds)}", hint="its timeout is in [clusters.NAME]"
     )

@@ -30,6 +30,7 @@ FIRST_POLL_SECONDS, TICK_SECONDS = 0.5, 0.1
 LOG_BYTES = 1 << 20
 MOST_LOG_TRIES = 3
 WAITS = frozenset((JobState.WAITING, JobState.HELD, JobState.LATER))
+UNLISTED = ClusterJob("-", "", JobState.RUNNING, "", 0.0)
 NOT_BEGUN = CallEnd(False, 0.0, begun=False)
 
 
@@ -89,11 +90,10 @@ class JobCaller:
         self._jobs, self._plan, self._notify, self._command = jobs, plan, notify, command
         self._lock = threading.Condition()
         self._due = deque(items[0].index for items in plan.units)  # in the order of the items
-        self._left = dict[str, ClusterJob | None]()  # the jobs of calls, as they were last listed
-        self._unlisted, self._cancelled = set[str](), set[str]()
+        self._left = dict[str, ClusterJob | None]()  # the jobs of calls; None: not known any more
+        self._cancelled = set[str]()
         self._looks, self._look_at, self._stopped = 0, 0.0, False
-        self._faults, self._send_at, self._away = 0, 0.0, ""
-        self._accepted = self._ending = False
+        self._accepted, self._away, self._ending = False, "", False
         self._recorder: RunRecorder
 
     def of(self, place: Placement, recorder: RunRecorder) -> Self:
@@ -138,19 +138,21 @@ class JobCaller:
     def _submitted(self, unit: MapUnit) -> str | None:
         """Submits the job of a call; returns its id, or None if no further one may begin. One that
         got no answer is sent again under its label, which makes no second job."""
-        job: Submission | None = None
-        while not self._ending and self._plan.stopped is None:
-            with self._lock:
-                is_next = unit.attempt > 1 or self._due[0] == unit.items[0].index
-                if is_next and self._send_at <= time.monotonic() and not self._ending:
+        job, tries = None, 0
+        with self._lock:
+            while not self._ending and self._plan.stopped is None:
+                pause = TICK_SECONDS
+                if unit.attempt > 1 or self._due[0] == unit.items[0].index:
                     job = job or self._jobs.submission(self._command(unit), self._recorder)
                     if (id_ := self._sent(job)) is not None:
-                        self._left[id_] = None
+                        self._left[id_] = UNLISTED
                         if unit.attempt == 1:
                             self._due.popleft()
-                            self._lock.notify_all()
+                        self._lock.notify_all()
                         return id_
-                self._lock.wait(TICK_SECONDS)
+                    pause = doubled_seconds(tries, FIRST_POLL_SECONDS, FRESH_SECONDS)
+                    tries += 1
+                self._lock.wait(pause)
         return None
 
     def _sent(self, job: Submission) -> str | None:
@@ -162,11 +164,8 @@ class JobCaller:
             if error.reason != self._away:
                 self._notify(f"{error.reason}; trying again")
             self._away = error.reason
-            pause = doubled_seconds(self._faults, FIRST_POLL_SECONDS, FRESH_SECONDS)
-            self._faults, self._send_at = self._faults + 1, time.monotonic() + pause
             return None
-        self._accepted, self._faults, self._away = True, 0, ""
-        self._unlisted.add(id_)
+        self._accepted, self._away = True, ""
         return id_
 
     def _is_over(self, id_: str) -> bool:
@@ -179,8 +178,7 @@ class JobCaller:
             ends = self._left if self._ending else waiting if self._stopped else ()
             self._cancel(ends)
             job = self._left[id_]
-            over = id_ not in self._unlisted if job is None else job.state.is_settled
-            return over or id_ in self._cancelled
+            return job is None or job.state.is_settled or id_ in self._cancelled
 
     def _cancel(self, ids: Collection[str]) -> None:
         with self._lock:
@@ -198,7 +196,6 @@ class JobCaller:
         if found is not None:
             known = {job.id: job for job in found}
             self._left = {one: known.get(one) for one in self._left}
-            self._unlisted.clear()
 
     def _output(self, unit: MapUnit, id_: str) -> CallOutput:
         """Returns what a job printed. An output that stays away does not keep its item from
