@@ -29,14 +29,10 @@ def hub_of(url: str) -> Server | None:
     return connect(url, None, lambda _: None) if url else own_server()
 
 
+@elsewhere()
 def read_nodes(hub: str, nodes: Sequence[ClusterNode], details: bool = True) -> list[ClusterNode]:
     """Returns a cluster's nodes with what a hub, or this machine's server, knows of them; `details`
     are their devices, and who leaves them idle. The cluster's time limit does not count that."""
-    with elsewhere():
-        return _read_nodes(hub, nodes, details)
-
-
-def _read_nodes(hub: str, nodes: Sequence[ClusterNode], details: bool) -> list[ClusterNode]:
     server, rows = _rows(hub)
     found, asked, until = list[ClusterNode](), 0, time.monotonic() + DETAILS_SECONDS
     for node in nodes:

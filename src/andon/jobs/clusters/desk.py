@@ -164,12 +164,13 @@ class ClusterDesk:
         found = [with_run(there.notes, job) for job in there.jobs(since, everyone)]
         found = [*forgotten_jobs(there.notes, since, {job.id for job in found}), *found]
         jobs, invalid = valid(found)
-        if any(one.short_of_gpus and one.gpus for one in jobs):
-            if not page.knows_nodes(jobs, clock()):
-                page = replace(page, nodes=None, nodes_at=clock())
-                with suppress(AndonError):  # its own words must do
-                    page = replace(page, nodes=tuple(self.read_nodes(there.nodes())))
-            jobs = jobs if page.nodes is None else _explained(jobs, page.nodes)
+        short = any(one.short_of_gpus and one.gpus for one in jobs)
+        if not short or not page.knows_nodes(jobs, clock()):
+            page = replace(page, nodes=None, nodes_at=clock())
+        if short and page.nodes is None:
+            with suppress(AndonError):  # its own words must do
+                page = replace(page, nodes=tuple(self.read_nodes(there.nodes())))
+        jobs = jobs if page.nodes is None else _explained(jobs, page.nodes)
         return page.answered(jobs, invalid, clock())
 
     def latest(self, holds: Callable[[ClusterPage], bool] = lambda _: True) -> ClusterPage:

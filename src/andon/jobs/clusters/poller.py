@@ -72,13 +72,9 @@ class ClusterPoller(ClusterDesk):
     def act(self, act: JobAct, words: Sequence[JobWord]) -> list[JobOutcome]:
         try:
             return super().act(act, words)
-        finally:
-            self.look_again()
-
-    def look_again(self) -> None:
-        """Ask the cluster now: one of its jobs was changed."""
-        self._urgent = True
-        self._wake.set()
+        finally:  # it is asked now: one of its jobs was changed
+            self._urgent = True
+            self._wake.set()
 
     def close(self) -> None:
         """Stop asking; a question that hangs is left behind."""
