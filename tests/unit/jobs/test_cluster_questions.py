@@ -98,6 +98,18 @@ def test_a_job_that_is_not_in_the_last_answer_is_asked_for(fake: Counting) -> No
     assert fake.looks == 2
 
 
+def test_who_saw_the_end_of_an_output_is_not_told_that_the_job_runs(fake: Counting) -> None:
+    desk = desk_of(fake)
+    (made,) = desk.submit([job("echo done; sleep 20")])
+    desk.find([made.label])
+    fake.advance(25)
+    assert desk.log(made.label, 0, 100).ended
+    assert [one.state for one in desk_of(fake).listing().views] == [JobState.SUCCEEDED]
+    desk.log(made.label, 0, 100)
+    desk_of(fake).listing()
+    assert fake.looks == 2
+
+
 def test_one_that_is_away_is_unavailable_however_new_its_last_answer(fake: Counting) -> None:
     desk = desk_of(fake)
     (made,) = desk.submit([job("sleep 20")])

@@ -226,7 +226,13 @@ class ClusterDesk:
     def log(
         self, job: JobWord, start: int | None, most: int, attempt: int | None = None
     ) -> LogPart:
-        return self.ask(lambda there: there.log(self.id_of(job), start, most))
+        id_ = self.id_of(job)
+        part = self.ask(lambda there: there.log(id_, start, most))
+        if part.ended and any(
+            one.id == id_ and not one.state.is_settled for one in self.page().jobs
+        ):
+            forget_answer(self.name)  # who saw the end of its output is not told that it runs
+        return part
 
     def reasons(self, job: JobWord) -> Sequence[JobReason]:
         return self.ask(lambda there: self._reasons(there, self.id_of(job)))
