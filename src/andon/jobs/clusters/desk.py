@@ -174,13 +174,15 @@ class ClusterDesk:
         return page.answered(jobs, invalid, clock())
 
     def latest(self, holds: Callable[[ClusterPage], bool] = lambda _: True) -> ClusterPage:
-        """Returns its last answer, whoever asked for it. It is asked if that is old, was returned
-        here before, or does not hold what is looked for."""
-        page = self.page()
+        """Returns its last answer, whoever asked for it: those who look again and again share them.
+        It is asked if that is old, was returned here before or does not hold what is looked for,
+        and for the first look."""
+        page, first = self.page(), not self._seen
         is_new = page.tried > self._seen and is_fresh(page.tried, time.time())
-        if not is_new or page.trouble is not None or not holds(page):
+        if first or not is_new or page.trouble is not None or not holds(page):
             page = self.ask(lambda _: self.asked(self.page()))
-            keep_page(page)
+            if not first:
+                keep_page(page)
         self._seen = page.tried
         return page
 
