@@ -5,14 +5,14 @@ from dev import size
 from tests.support.rows import rows
 
 BUDGET = {
-    "(modules)": 1237,
+    "(modules)": 1235,
     "access": 1187,
     "alerts": 4892,
     "api": 3595,
-    "app": 2237,
+    "app": 2239,
     "callbacks": 1471,
-    "cli": 20617,
-    "clusters": 4421,
+    "cli": 20630,
+    "clusters": 4399,
     "doctor": 3233,
     "drivers": 7664,
     "engines": 452,
@@ -21,10 +21,10 @@ BUDGET = {
     "explain": 7773,
     "exporter": 1849,
     "failures": 312,
-    "fleet": 1468,
+    "fleet": 1473,
     "history": 2168,
     "host": 5037,
-    "jobs": 8940,
+    "jobs": 8967,
     "kill": 538,
     "leases": 7249,
     "model": 5406,
@@ -35,10 +35,10 @@ BUDGET = {
     "settings": 2178,
     "standalone": 1045,
     "stores": 2581,
-    "testing": 2157,
+    "testing": 2165,
     "tui": 4465,
     "web": 12852,
-    "work": 6341,
+    "work": 6347,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that
 it moves down with the code. A commit that raises a row says what people get for it."""
