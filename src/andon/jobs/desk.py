@@ -60,6 +60,9 @@ class JobDesk(Protocol):
     def find(self, words: Sequence[JobWord], act: JobAct | None = None) -> Found:
         """Returns the jobs that words mean; those that an act fits come before others."""
 
+    def view(self, job: JobWord) -> JobView:
+        """Returns one job with what only one is asked for: its variables, all reasons."""
+
     def act(self, act: JobAct, words: Sequence[JobWord]) -> Sequence[JobOutcome]:
         """Does it to each; a failure on one does not keep the others."""
 
@@ -112,6 +115,9 @@ class Desks:
             errors += found.errors
         return Found(list(views.values()), errors)
 
+    def view(self, job: JobWord) -> JobView:
+        return self.of(job).view(job)
+
     def act(self, act: JobAct, words: Sequence[JobWord]) -> list[JobOutcome]:
         return [one for desk, some in self.split(words) for one in desk.act(act, some)]
 
@@ -137,3 +143,15 @@ class Desks:
                 desk = self.of(one)
                 found.setdefault(desk.name, (desk, []))[1].append(one)
         return list(found.values())
+
+
+def desk_with(desk: JobDesk, job: JobWord) -> JobDesk:
+    """Returns the one of several desks that has a job."""
+    return desk.of(job) if isinstance(desk, Desks) else desk
+
+
+def split_by_desk(
+    desk: JobDesk, words: Sequence[JobWord]
+) -> Sequence[tuple[JobDesk, Sequence[JobWord]]]:
+    """Returns the words of each of several desks."""
+    return desk.split(words) if isinstance(desk, Desks) else [(desk, words)]

@@ -225,6 +225,17 @@ class ClusterDesk:
             found |= {one.label: one for one in jobs}
         return Found(list(found.values()), errors)
 
+    def view(self, job: JobWord) -> JobView:
+        found, errors = self.find([job])
+        for error in errors:
+            raise error
+        view = found[0]
+        if view.state.is_settled or view.started is not None:
+            return view
+        reasons = self.reasons(view.label)
+        lines = [line for one in reasons for line in (one.text, one.advice) if line]
+        return replace(view, waiting_details=tuple(one for one in lines if one != view.reason))
+
     def log(
         self, job: JobWord, start: int | None, most: int, attempt: int | None = None
     ) -> LogPart:

@@ -19,7 +19,7 @@ from andon.jobs.rules.able import refuse
 from andon.jobs.rules.polling import FRESH_SECONDS
 from andon.jobs.waiting import exit_code, wait
 from andon.model.job.desk import Able, JobAct, JobWord, LogPart, Submission
-from andon.model.job.facts import JobState
+from andon.model.job.facts import WAITS, JobState
 from andon.model.job.spec import without_own_secrets
 from andon.work.dropped_lines import without_lines
 from andon.work.launcher import Launcher
@@ -27,7 +27,6 @@ from andon.work.launcher import Launcher
 LOG_BYTES, LONG_LINE_BYTES = 1 << 20, 1 << 10
 LOG_POLL_SECONDS = 1.0
 FIRST_LOOK_SECONDS = 2.0  # most jobs at a terminal have started by then
-WAITS = (JobState.WAITING, JobState.HELD, JobState.LATER)
 
 
 class JobOutput:
