@@ -69,6 +69,7 @@ class DeskContract:
         before = len(desk.listing().views)
         (found,) = desk.submit([job()], dry=True)
         assert found.label == ""
+        assert bool(found.preview) == (Able.PREVIEW in desk.able)
         assert len(desk.listing().views) == before
 
     def test_an_array_is_one_word(self, desk: JobDesk) -> None:

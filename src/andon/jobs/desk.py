@@ -80,7 +80,7 @@ class Desks:
     """Implements JobDesk: this machine's queue and the clusters. NAME:ID is a job of that cluster,
     and a word may be a group of jobs on clusters."""
 
-    name, able, poll_seconds = "", frozenset(Able), POLL_SECONDS
+    name, poll_seconds = "", POLL_SECONDS
 
     def __init__(
         self,
@@ -90,6 +90,7 @@ class Desks:
         group: Callable[[str], Sequence[str]] = lambda _: (),
     ) -> None:
         self.queue, self.clusters, self._named, self._group = queue, every, named, group
+        self.able = queue.able
 
     def submit(self, jobs: Sequence[Submission], dry: bool = False) -> Sequence[Accepted]:
         return self.queue.submit(jobs, dry)

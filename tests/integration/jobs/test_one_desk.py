@@ -209,3 +209,13 @@ def test_a_job_of_slurm_leases_what_slurm_gave_on_a_node_of_mixed_models(
     login.andon("run", "--name", "inside", "--", "true")
     (run,) = json.loads(login.andon("runs", "--json"))["runs"]
     assert [one["index"] for one in run["devices"]] == [1]
+
+
+def test_a_map_is_refused_before_anything_is_announced_or_recorded(tmp_path: Path) -> None:
+    (tmp_path / "items").write_text("a\nb\n")
+    words = ("map", "--on", "ray", "--items", str(tmp_path / "items"), "--", "true")
+    for address in ("", GONE):
+        done = andon(tmp_path, *words, RAY_API_SERVER_ADDRESS=address)
+        assert (done.returncode, len(done.stderr.splitlines())) == (125, 2), done.stderr
+        assert "ray: " in done.stderr
+    assert json.loads(andon(tmp_path, "runs", "--json").stdout)["runs"] == []

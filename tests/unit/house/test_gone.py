@@ -61,7 +61,6 @@ def test_what_is_gone_stays_gone(order: str) -> None:
 IMITATION = re.compile(r"\bcast\(|def __getattr__\b")
 
 
-@waits_for("one node")
 def test_no_part_of_a_server_is_taken_for_another() -> None:
     servers = {
         path: text for path, text in sources().items() if path.startswith(("web/", "fleet/"))

@@ -92,14 +92,11 @@ def clusters_of(choices: Choices) -> "list[ClusterDesk]":
 def _cluster_of(choices: Choices, name: str) -> "ClusterDesk | None":
     from andon.registry import CLUSTERS
 
-    for one in clusters_of(choices):
-        if one.name == name:
-            return one
-    if name not in CLUSTERS:
+    if name not in CLUSTERS and not config_mentions(b"clusters"):
         return None
-    from andon.app.clusters import cluster_named
+    from andon.app.clusters import find_cluster
 
-    return cluster_named(settings_named(choices), name)
+    return find_cluster(settings_named(choices), name)
 
 
 def _group(word: str) -> list[str]:
