@@ -27,6 +27,10 @@ GONE = {
         "web/jobs/clusters.py", "web/jobs/shown.py", "NodeJobs", "_SharedMap", "refuse_unknown",
         "*_there",
     ),
+    "one node": (
+        "app/agent.py", "web/server.py", "OpenLab", "open_network_leases", "open_recorder",
+        "open_server_jobs", "open_server_runs", "open_uplink", "open_watcher", "past_sender",
+    ),
 }  # fmt: skip
 """By the order that takes them away. A path ends in .py or /; anything else is a name that no
 module defines, or a pattern of such names."""
