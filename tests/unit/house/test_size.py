@@ -28,7 +28,7 @@ BUDGET = {
     "kill": 538,
     "leases": 7249,
     "model": 5406,
-    "node": 4251,
+    "node": 4253,
     "notifiers": 491,
     "runs": 5167,
     "sampling": 2860,
@@ -37,7 +37,7 @@ BUDGET = {
     "stores": 2581,
     "testing": 2157,
     "tui": 4465,
-    "web": 12215,
+    "web": 12223,
     "work": 6341,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that

@@ -32,7 +32,7 @@ def fleet(settings: Settings, place: ServeOptions, keys: Keys) -> Iterator[Fleet
         hub.nodes()
         made.tokens.refresh()
     keys.named, keys.named_hash = made.tokens.identify, made.tokens.hashed
-    keys.named_are_read = lambda: made.tokens.is_read
+    keys.named_are_read, made.tokens.ended = lambda: made.tokens.is_read, keys.named_ended
     yield made
     made.close()
 

@@ -206,7 +206,7 @@ def _words(path: str) -> Sequence[str]:
     if parts.path.startswith("/api/alerts/"):
         words = [unquote(word) for word in parts.path.split("/")[3:]]
         return ("alerts", *(words if words[0] == "rules" else ("show", *words)), "--json")
-    raise Unavailable(f"a host over SSH has no {parts.path}")
+    raise Unavailable(f"a host over SSH has no {parts.path}", hint="type it there: ssh HOST andon")
 
 
 def _numbers(version: str) -> list[int]:
