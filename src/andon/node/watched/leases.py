@@ -15,6 +15,10 @@ if TYPE_CHECKING:  # locks are not on every system
     from andon.leases.network import NetworkLeases
     from andon.leases.tracker import LeaseTracker
 
+RECENT_SECONDS = 14.0
+"""How old a list of leases may be for reports and readers, as long as no lease and no process has
+changed."""
+
 
 class ServedLeases:
     """Fills NodeLeases."""
