@@ -50,7 +50,7 @@ def test_a_job_sees_the_gpus_that_ray_gave_it_and_is_recorded(ray: RealRay) -> N
     job = cluster.submit(make('echo "$CUDA_VISIBLE_DEVICES"; exit 3', gpus=2))
     ray.until(lambda: cluster.jobs(0.0)[-1].state.is_settled, "end of the job")
     desk = ClusterDesk("ray", 30.0, lambda: cluster)
-    (found,) = [one for one in desk.jobs(0.0) if one.id == job]
+    (found,) = [one for one in desk.latest().jobs if one.id == job]
     assert (found.state, found.exit_code) == (JobState.FAILED, 3)
     assert found.run is not None
     ray.until(lambda: cluster.log(job, 0, 1000).text.count("GPU-") == 2, "its output")
