@@ -32,7 +32,7 @@ class ReportingNode:
         self._numbers, self._beats = itertools.count(1), list[Heartbeat]()
         self._store, self._alerts, self._runs = MemoryStore(), MemoryAlertStore(), MemoryRunIndex()
         self._runs.put([
-            RunRow(RUN, SECRET, RunKind.COMMAND, RunState.SUCCEEDED, NAME, BEGAN, "", "ada",
+            RunRow(RUN, "train", RunKind.COMMAND, RunState.SUCCEEDED, NAME, BEGAN, "", "ada",
                    BEGAN + 60, 60.0, f"python {SECRET}.py"),
         ])  # fmt: skip
         self.fleet = Fleet(Hub(lambda: self), lambda: self, "andon")  # type: ignore[arg-type,return-value]

@@ -218,7 +218,7 @@ def test_the_headline_names_a_script_only_to_who_may_see_the_command(
                   acknowledged=None)  # fmt: skip
     answers(monkeypatch, parts.watcher, "alerts", (hot,))
     healthy = replace(drawn.farm(), at=time.time(), devices=drawn.farm().devices[:1])
-    answers(monkeypatch, parts.station, "latest", healthy)
+    answers(monkeypatch, parts.node.live, "latest", healthy)
     said = client.get("/api/board", headers=key).json()["headline"]
     assert said.startswith("GPU 0 is too hot (")
     assert said.endswith(f" · alice's {program}")
