@@ -207,7 +207,7 @@ def exports(
 
 def metrics(
     settings: Settings,
-    feed: SnapshotFeed,
+    node: WatchedNode,
     counts: Callable[[], ServerCounts],
     exports: "Exports | None" = None,
 ) -> Iterator[Callable[[], str]]:
@@ -216,7 +216,7 @@ def metrics(
 
     def expose() -> str:
         found = counts() if exports is None else exports.added_to(counts())
-        return scraped(feed, exposition, wait_seconds=0, counts=found)
+        return scraped(node.live, exposition, counts=found)
 
     yield expose
 

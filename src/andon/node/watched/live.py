@@ -12,6 +12,7 @@ from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp
 from andon.node.following import PolledSession
 from andon.node.seen.texts import SnapshotTexts
+from andon.sampling.sampler import Costs
 
 Listen = Callable[[Callable[[Snapshot], object]], Callable[[], None]]
 
@@ -28,17 +29,21 @@ class ServedLive:
         placed: Callable[[], Snapshot] | None = None,
         anew: Callable[[], Snapshot] | None = None,
         minutes_key: Callable[[], Hashable | None] = lambda: None,
+        newest: Callable[[], Snapshot] | None = None,
+        costs: Callable[[], Costs | None] = lambda: None,
         listen: Listen = lambda _: lambda: None,
         mark_watched: Callable[[], None] = lambda: None,
     ) -> None:
         """`anew` may block for a newer one. `minutes_key` says which snapshots `minutes` returns,
-        where that reads more than memory. `listen` has a function called with every new snapshot,
-        from any thread, until what it returns is called. `mark_watched` notes that expensive
-        fields are worth reading."""
+        where that reads more than memory. `newest` is the latest for those who are no reason for
+        expensive readings, which `mark_watched` asks for; `costs` is what sampling costs. `listen`
+        has a function called with every new snapshot, from any thread, until what it returns is
+        called."""
         self._latest, self._anew = latest, anew or latest
         self._alerts, self._texts = alerts, SnapshotTexts()
         self.minutes, self.minutes_key = minutes, minutes_key
         self.interval_seconds, self.placed = interval_seconds, placed or latest
+        self.newest, self.costs = newest or latest, costs
         self.listen, self.mark_watched = listen, mark_watched
 
     def latest(

@@ -43,7 +43,8 @@ class WatchedNode(NodeOfServer):
         self.alerts = ServedAlerts(judge, feed.latest, settings.exporter_prefix, judge)
         self.live = ServedLive(
             feed.latest, feed.past, settings.interval_seconds, self.alerts, placed,
-            listen=feed.listen, mark_watched=feed.mark_watched,
+            newest=feed.newest, costs=feed.costs, listen=feed.listen,
+            mark_watched=feed.mark_watched,
         )  # fmt: skip
         listed = None if book is None else book.listed
         self.leases = ServedLeases(listed, feed.latest, book, tracker)
