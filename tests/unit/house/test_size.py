@@ -28,7 +28,7 @@ BUDGET = {
     "kill": 538,
     "leases": 7262,
     "model": 5409,
-    "node": 7334,
+    "node": 7335,
     "notifiers": 491,
     "runs": 5167,
     "sampling": 2890,
