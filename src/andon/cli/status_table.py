@@ -16,7 +16,7 @@ from andon.cli.show.entries import NO_VERDICTS
 from andon.cli.show.entries import only_visible as seen
 from andon.cli.show.render import Mask, paragraph, render_status
 from andon.cli.show.text import UNKNOWN, WIDE, Text, say, without_commands
-from andon.cli.sources import exit_code, is_leasable, node_of, rulebook_of
+from andon.cli.sources import exit_code, is_leasable, machine_options, node_of, rulebook_of
 from andon.cli.terminal import Choices, Terminal, guarded, reopen_closed
 from andon.errors import AndonError
 from andon.explain.conditions.rulebook import Rulebook
@@ -108,7 +108,8 @@ def _show(
     mask = mask_of(whole, node, len(named.devices) - len(shown.devices))
     book, known = rulebook_of(choices), _verdicts(node, whole)
     lit, bare = node.live.lamps(whole), choices.bare
-    terminal.show(_text(terminal, shown, mask, book, lit, known, bare, verbose))
+    machine = machine_options(choices)
+    terminal.show(_text(terminal, shown, mask, book, lit, known, bare, verbose, machine))
 
 
 def drawn_here(asked: "Asked", told: "ServerSnapshot") -> tuple[int, str] | None:
@@ -140,13 +141,14 @@ def _text(
     known: KnownVerdicts,
     bare: bool,
     verbose: bool = False,
+    machine: str = "",
 ) -> str:
     """Returns all lines; the last is for `andon` alone on a terminal."""
     width, color = terminal.width, terminal.color
     table = render_status(
-        shown, width, color, time.time(), verbose, mask, book, lit, known.verdicts
+        shown, width, color, time.time(), verbose, mask, book, lit, known.verdicts, machine
     )
-    lines = [line.fit(width) for line in availability_lines(known, shown)]
+    lines = [line.fit(width) for line in availability_lines(known, shown, machine)]
     if bare and terminal.live and not terminal.quiet and shown.devices:
         lines += paragraph(HINT, width, "dim")
     return table + "".join(line.paint(color) + "\n" for line in lines)
@@ -173,13 +175,15 @@ def _mask(snapshot: Snapshot, environment: Mapping[str, str], left_out: int = 0)
     return Mask(found.source, found.note, left_out, found.container)
 
 
-def availability_lines(found: KnownVerdicts, shown: Snapshot) -> list[Text]:
-    """`not free: GPU 5 (held by alice)` and `free: GPU 4, 6`."""
+def availability_lines(found: KnownVerdicts, shown: Snapshot, machine: str) -> list[Text]:
+    """`not free: GPU 5 (held by alice)` and `free: GPU 4, 6`; `machine`: options that commands to
+    type have."""
     if not found.leasable or not shown.devices:
         return []
     if found.unknown is not None:
         return [say("free: ", "dim") + say(f"not known: {found.unknown}", "yellow")]
-    return [*_taken(found.verdicts, shown), _free(found.verdicts, device_labels(shown.devices))]
+    labels = device_labels(shown.devices)
+    return [*_taken(found.verdicts, shown), _free(found.verdicts, labels, machine)]
 
 
 def _taken(found: Mapping[str, DeviceVerdict], shown: Snapshot) -> list[Text]:
@@ -199,7 +203,7 @@ def _taken(found: Mapping[str, DeviceVerdict], shown: Snapshot) -> list[Text]:
     return [say("not free: ", "dim") + say(", ".join(parts))]
 
 
-def _free(found: Mapping[str, DeviceVerdict], labels: Mapping[str, str]) -> Text:
+def _free(found: Mapping[str, DeviceVerdict], labels: Mapping[str, str], machine: str) -> Text:
     known = [label for uuid, label in labels.items() if uuid in found]
     free = [
         label
@@ -209,5 +213,5 @@ def _free(found: Mapping[str, DeviceVerdict], labels: Mapping[str, str]) -> Text
     if labels and not known:
         return say("free: ", "dim") + say("unknown: the server does not report it", "yellow")
     if not free:
-        return say("free: ", "dim") + say("none") + say("  (andon free says why)", "dim")
+        return say("free: ", "dim") + say("none") + say(f"  (andon free{machine} says why)", "dim")
     return say("free: ", "dim") + say(f"GPU {range_of(free)}", "bold green")

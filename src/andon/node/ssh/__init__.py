@@ -53,6 +53,15 @@ class SshNode(RemoteNode):
 
         return SshRuns(self.host)
 
+    @property
+    def by(self) -> str | None:
+        """Who has answered: `andon 0.1` or nvidia-smi; None until someone has."""
+        return self.host.by
+
+    def free(self) -> int | None:
+        """Returns how many devices were free at the last status; None if that is not known."""
+        return self.live.free()
+
     def shared(self) -> "SshNode":
         """Returns this node, from now on read by one connection that stays."""
         self.live.follow(1.0, patient=False)
