@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Generator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from andon.errors import AndonError, Invalid, Unavailable
 from andon.model import wire
@@ -54,6 +54,9 @@ class SshHost(Server):
         self._following: SshLimits | None = None
 
     # As a server.
+
+    def as_user(self) -> Self:
+        return self
 
     def get(self, path: str, **asked: object) -> wire.Json:
         from urllib.parse import urlencode
@@ -180,7 +183,7 @@ def _words(path: str) -> Sequence[str]:
     if parts.path.startswith("/api/alerts/"):
         words = [unquote(word) for word in parts.path.split("/")[3:]]
         return ("alerts", *(words if words[0] == "rules" else ("show", *words)), "--json")
-    raise Unavailable(f"a host over SSH has no {parts.path}")
+    raise Unavailable(f"a host over SSH has no {parts.path}", hint="type it there: ssh HOST andon")
 
 
 def _numbers(version: str) -> list[int]:
