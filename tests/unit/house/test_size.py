@@ -28,7 +28,7 @@ BUDGET = {
     "kill": 538,
     "leases": 7249,
     "model": 5409,
-    "node": 4355,
+    "node": 4378,
     "notifiers": 491,
     "runs": 5167,
     "sampling": 2890,

@@ -12,6 +12,7 @@ from andon.node.ssh.client import SshHost
 from andon.node.ssh.live import SshLive
 
 if TYPE_CHECKING:
+    from andon.node.ssh.jobs import SshJobs
     from andon.node.ssh.leases import SshLeases
     from andon.node.ssh.past import SshAlerts, SshPast, SshRuns
 
@@ -52,6 +53,12 @@ class SshNode(RemoteNode):
         from andon.node.ssh.past import SshRuns
 
         return SshRuns(self.host)
+
+    @cached_property
+    def jobs(self) -> "SshJobs":
+        from andon.node.ssh.jobs import SshJobs
+
+        return SshJobs(self.host, self._notify)
 
     @property
     def by(self) -> str | None:
