@@ -38,6 +38,7 @@ BEGINNINGS = frozenset((
 nothing else where a server has drawn it already."""
 WHEN_ASKED = frozenset((
     "andon.alerts.rules.rule_page", "andon.app.history", "andon.app.job_messages",
+    "andon.app.servers.demo", "andon.app.servers.hub", "andon.app.uplink",
     "andon.cli.status_table", "andon.drivers.replay.recording", "andon.exporter.exports",
     "andon.history.rules.intervals", "andon.history.rules.series", "andon.history.rules.tiers",
     "andon.host.processes.environment", "andon.host.processes.facts",
@@ -47,8 +48,7 @@ WHEN_ASKED = frozenset((
     "andon.model.links", "andon.node.calls", "andon.node.port", "andon.node.sign_in",
     "andon.node.trusted", "andon.ports", "andon.runs.record", "andon.sampling.sampler",
     "andon.settings.alerts", "andon.settings.store_url", "andon.tui.views.details",
-    "andon.web.app", "andon.web.fleet.keeper", "andon.web.fleet.reported",
-    "andon.web.fleet.telling", "andon.web.lab.filling",
+    "andon.web.app", "andon.web.fleet.reported",
 ))  # fmt: skip
 """What `serve`, `top` and the dispatcher hold in memory only once someone asks for it, and commands
 load only where no server answers."""
