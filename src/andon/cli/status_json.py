@@ -1,28 +1,21 @@
-"""`andon status --json`: the snapshot, without anything that a table needs. It is what programs and
-other machines ask for, so it goes without a parser of options too."""
+"""`andon status --json`: the snapshot, without anything that a table needs."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 
 from andon.cli.show.entries import only_visible as seen
 from andon.cli.sources import exit_code, is_leasable, node_of
-from andon.cli.terminal import Choices, Terminal, guarded, reopen_closed
+from andon.cli.terminal import Choices, Terminal
 from andon.errors import AndonError
 from andon.model import wire
 from andon.model.device import Snapshot
 from andon.model.naming import narrowed
 from andon.node.local import LocalNode
-from andon.node.port import Node
 
-JUDGED = "--judged"
-"""Asks for what `andon status --ssh` shows besides: for an andon elsewhere, not for people."""
-
-
-def run_without_parser(options: Sequence[str]) -> int:
-    """Runs `andon status --json`; returns the exit code."""
-    reopen_closed()
-    return guarded(lambda: print_json(Choices(), judged=JUDGED in options))
+if TYPE_CHECKING:
+    from andon.node.port import Node
 
 
 def print_json(
@@ -31,7 +24,8 @@ def print_json(
     only_visible: bool = False,
     judged: bool = False,
 ) -> int:
-    """Prints `andon.snapshot/1`; returns the exit code."""
+    """Prints `andon.snapshot/1`; returns the exit code. `judged`: with what `andon status --ssh`
+    shows besides."""
     terminal, node = Terminal.of(choices), node_of(choices)
     snapshot = node.live.latest()
     shown = narrowed(snapshot, devices)
@@ -43,7 +37,7 @@ def print_json(
     return exit_code(shown)
 
 
-def _judged(node: Node, snapshot: Snapshot) -> wire.Json:
+def _judged(node: "Node", snapshot: Snapshot) -> wire.Json:
     """Returns verdicts and lamps, where more than the readings and the usual thresholds decide:
     without them whoever asks comes to the same, and this machine is spared the work."""
     assert isinstance(node, LocalNode)

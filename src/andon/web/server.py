@@ -61,7 +61,8 @@ from andon.web.server_history import NoHistory, Recorded, ServerHistory
 from andon.web.transport import logs
 from andon.web.transport.audit import Audit
 from andon.web.transport.keys import Keys, make_token
-from andon.web.transport.local_sockets import Draw, LookSocket, local_sign_in, local_socket
+from andon.web.transport.local_calls import LocalCalls
+from andon.web.transport.local_sockets import RestSocket, local_sign_in, local_socket
 from andon.web.transport.session_file import SessionFile
 from andon.web.users.opening import open_shared_files
 
@@ -80,11 +81,10 @@ def serve(
     settings: Settings,
     place: ServeOptions,
     on_ready: Callable[[Started], None],
-    draw: Draw | None = None,
     demo: "OpenLab | None" = None,
 ) -> None:
-    """Serve until a signal; invalid options are reported before anything starts. `draw` makes
-    the table of `andon status` for this machine's users. `demo` is a simulated lab to show."""
+    """Serve until a signal; invalid options are reported before anything starts. `demo` is a
+    simulated lab to show."""
     link, proxy = _checked(settings, place)
     folder, person = open_node_folder(), state_folder()
     signal.signal(signal.SIGINT, _interrupted)
@@ -133,14 +133,6 @@ def serve(
         here = server_file.local_url(url, address)
         sign_in = stack.enter_context(local_sign_in(keys, here, port, settings.server_sign_in))
 
-        stack.enter_context(
-            local_socket(
-                lambda: LookSocket(port, keys.owner.uid or 0, feed, watcher, remote_leases, draw),
-                "commands read the devices themselves",
-                settings.server_sign_in and demo is None,
-            )
-        )
-
         book = partial(_listed, remote_leases)
         recent_book = partial(_listed, remote_leases, REPORTED_SECONDS)
         users = None if demo else open_shared_files(keys.signed_in, recent_book)
@@ -179,7 +171,14 @@ def serve(
             stack.callback(uplink.close)
         from andon.web.app import build
 
-        built = build(state, rules, audit)
+        built = LocalCalls(build(state, rules, audit))
+        stack.enter_context(
+            local_socket(
+                lambda: RestSocket(port, keys.owner.uid or 0, built, settings.server_sign_in),
+                "commands read the devices themselves",
+                demo is None,
+            )
+        )
 
         def ready() -> None:
             stack.callback(server_file.withdraw, folder)

@@ -23,7 +23,7 @@ from andon.model.job.desk import (
     Submission,
 )
 from andon.model.job.facts import JobView
-from andon.node.server import Server
+from andon.node.rest import RestServer
 
 SHOWN_JOBS = 200
 _ROUTES = {JobAct.FIRST: "move?to=first", JobAct.LAST: "move?to=last"}
@@ -49,7 +49,7 @@ class ServerDesk:
 
     name, able, poll_seconds = "server", frozenset({Able.QUEUED}), FRESH_SECONDS
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: RestServer) -> None:
         self._server = server
 
     def submit(self, jobs: Sequence[Submission], dry: bool = False) -> Sequence[Accepted]:

@@ -3,6 +3,7 @@
 import click
 
 from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
+from andon.cli.status_json import print_json
 from andon.cli.status_table import print_status
 
 
@@ -12,6 +13,7 @@ from andon.cli.status_table import print_status
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, one row per device.")
 @click.option("--only-visible", is_flag=True, help="Leave out devices hidden by a mask.")
 @click.option("--verbose", "-v", is_flag=True, help="Say why each missing value is missing.")
+@click.option("--judged", is_flag=True, hidden=True)  # for an andon elsewhere, not for people
 @fresh_option
 @elsewhere
 @shared
@@ -21,6 +23,7 @@ def status(
     as_csv: bool,
     only_visible: bool,
     verbose: bool,
+    judged: bool,
 ) -> int:
     """Print one line per device: utilisation, memory, temperature, power, and who uses it.
 
@@ -31,4 +34,6 @@ def status(
     """
     if as_json and as_csv:
         raise click.UsageError("--json and --csv cannot be combined")
-    return print_status(chosen(), devices, as_json, as_csv, only_visible, verbose)
+    if as_json:
+        return print_json(chosen(), devices, only_visible, judged)
+    return print_status(chosen(), devices, as_csv, only_visible, verbose)
