@@ -52,9 +52,9 @@ def print_status(
     verbose: bool = False,
 ) -> int:
     """Prints one line per device, now; returns the exit code."""
+    node = node_of(choices)  # reads the settings, which may name the colour
     terminal = Terminal.of(choices)
     wide = terminal.width >= WIDE
-    node = node_of(choices)
     snapshot = node.live.latest(
         twice=wide and not as_csv, commands=wide or verbose or as_csv, meanwhile=_load
     )

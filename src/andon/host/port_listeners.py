@@ -1,5 +1,6 @@
 """Who listens on an address and port of this machine, from the kernel's table."""
 
+import ipaddress
 import sys
 from _socket import AF_INET, SOCK_STREAM, socket  # `socket` itself takes longer to import
 from collections.abc import Iterable, Iterator, Sequence, Set
@@ -84,8 +85,6 @@ def _accepting(address: str) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 def _packed(address: str) -> bytes | None:
     """Returns the bytes of an address: 4, also of IPv4 that is written as IPv6, or 16."""
-    import ipaddress
-
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from andon.errors import AndonError
 from andon.host.machine_id import boot_id, node_name
-from andon.leases.book.places import has_changed
-from andon.model.codec import Json, Name, Time, read_schema
+from andon.leases.book.places import book_path, has_changed
+from andon.model.codec import Json, Name, Text, Time, read_schema
 from andon.model.device import COMMANDS_MISSING, DeviceStatus, Process, Snapshot
 from andon.model.lamp import DeviceLamp
 from andon.model.verdict import DeviceVerdict
@@ -42,12 +42,19 @@ class Board(Struct, frozen=True):
     devices: tuple[DeviceLamp, ...]
 
 
+class Book(Struct, frozen=True):
+    """Where the leases are that the server lists."""
+
+    path: Text
+
+
 class Listed(Struct, frozen=True):
     """Of `andon.leases/1`: whether each device is available."""
 
     at: Time
     waiting: tuple[Json, ...]
     devices: tuple[DeviceVerdict, ...]
+    book: Book | None = None
 
 
 class Told(Struct, frozen=True):
@@ -70,14 +77,15 @@ class Told(Struct, frozen=True):
 
     def verdicts(self) -> tuple[DeviceVerdict, ...] | None:
         """Returns the verdicts; None where they depend on who asks, because someone is in the
-        queue or devices are masked, and where a book has changed since."""
+        queue or devices are masked, and by another book, or one that has changed since."""
         if not all(status.visible for status in self.reading.snapshot.devices):
             return None
         try:
             found = read_schema(Listed, self.server.get(LEASES), "andon.leases/1")
         except AndonError:
             return None
-        if found.waiting or has_changed(os.environ, found.at):
+        other = found.book is not None and found.book.path != str(book_path(os.environ))
+        if found.waiting or other or has_changed(os.environ, found.at):
             return None
         return found.devices or None
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
+from urllib.parse import urlencode
 
 from andon.access.local_rest import (
     MOST_ANSWER_BYTES,
@@ -47,7 +48,8 @@ class LocalServer:
         """The pace of the snapshot that was read last, as the server's header has it."""
 
     def get(self, path: str, **asked: object) -> wire.Json:
-        whole = _with_query(path, asked) if asked else path
+        given = {name: value for name, value in asked.items() if value is not None}
+        whole = f"{path}?{urlencode(given)}" if given else path
         if not is_answered(whole):
             return self._http.get(whole)
         found = self._kept.pop(whole, None) or self._asked(whole)
@@ -78,13 +80,6 @@ class LocalServer:
         if (found := self._over_http()) is None:
             raise Unavailable(f"{self.url} cannot be reached", hint="check that it is running")
         return found
-
-
-def _with_query(path: str, asked: Mapping[str, object]) -> str:
-    from urllib.parse import urlencode
-
-    given = {name: value for name, value in asked.items() if value is not None}
-    return f"{path}?{urlencode(given)}" if given else path
 
 
 def local_servers(
