@@ -34,7 +34,7 @@ ASKED = (SNAPSHOT, BOARD, LEASES)
 """In one exchange, so that all is of the same moment."""
 
 
-class Board(Struct, frozen=True):
+class BoardLamps(Struct, frozen=True):
     """Of `andon.board/1`: the lamps."""
 
     node: Name
@@ -42,19 +42,19 @@ class Board(Struct, frozen=True):
     devices: tuple[DeviceLamp, ...]
 
 
-class Book(Struct, frozen=True):
+class ListedBook(Struct, frozen=True):
     """Where the leases are that the server lists."""
 
     path: Text
 
 
-class Listed(Struct, frozen=True):
+class ListedDevices(Struct, frozen=True):
     """Of `andon.leases/1`: whether each device is available."""
 
     at: Time
     waiting: tuple[Json, ...]
     devices: tuple[DeviceVerdict, ...]
-    book: Book | None = None
+    book: ListedBook | None = None
 
 
 class Told(Struct, frozen=True):
@@ -67,7 +67,7 @@ class Told(Struct, frozen=True):
         """Returns the lamps; None where the server judges nothing, as of a recording."""
         seen = self.reading.snapshot
         try:
-            board = read_schema(Board, self.server.get(BOARD), "andon.board/1")
+            board = read_schema(BoardLamps, self.server.get(BOARD), "andon.board/1")
         except AndonError:
             return None
         lit = {one.uuid: one for one in board.devices}
@@ -81,7 +81,7 @@ class Told(Struct, frozen=True):
         if not all(status.visible for status in self.reading.snapshot.devices):
             return None
         try:
-            found = read_schema(Listed, self.server.get(LEASES), "andon.leases/1")
+            found = read_schema(ListedDevices, self.server.get(LEASES), "andon.leases/1")
         except AndonError:
             return None
         other = found.book is not None and found.book.path != str(book_path(os.environ))
