@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
+from andon.access.local_rest import is_answered
 from andon.access.roles import ALL_SEEING, Identity, Role
 from andon.errors import Gone
 from andon.model.device import Snapshot
@@ -22,6 +23,7 @@ from andon.model.job.facts import JobState, JobView, view_to_json
 from andon.model.run.wire import row_to_json
 from andon.model.shapes import to_json
 from andon.web.runs.shown import FoundRuns, ServerRuns
+from andon.web.transport.local_calls import LocalCalls
 from tests.conftest import REPOSITORY
 from tests.support import snapshots as drawn
 from tests.support.live_parts import WebSocket, live_of
@@ -227,6 +229,36 @@ def test_every_route_for_every_role(tmp_path: Path) -> None:
             if (got := asked(route, callers)) != expected:
                 wrong.append(f"{route}: {got}, not {expected}")
     assert not wrong, "\n".join(wrong)
+
+
+LOCAL_ROLES: dict[Identity | None, int] = {None: 0, DORA: 2, ALICE: 3}
+"""Whom the kernel names at the local socket, and their column: without sign-in there is no one."""
+
+
+def test_the_local_socket_answers_each_role_as_rest_does(tmp_path: Path) -> None:
+    wrong, paths = list[str](), set[str]()
+    with machine(tmp_path / "here") as (parts, _), machine(tmp_path / "out", True) as (outside, _):
+        calls, elsewhere = LocalCalls(parts.app), LocalCalls(outside.app)
+        for route, found in ROUTES.items():
+            method, path = route.split(" ")
+            path = re.sub(r"{(\w+)}", lambda name: NAMES.get(name[1], "x"), path)
+            if method != "GET" or not is_answered(path):
+                continue
+            assert isinstance(found, str)
+            paths.add(path)
+            for who, column in LOCAL_ROLES.items():
+                got = at_the_socket(calls, who, path)
+                if got != found.split()[column]:
+                    wrong.append(f"{who}: {path}: {got}, not {found}")
+            assert at_the_socket(elsewhere, None, path) == "401"
+            assert at_the_socket(elsewhere, DORA, path) == found.split()[2]
+    assert not wrong, "\n".join(wrong)
+    assert {"/api/snapshot", "/api/leases", "/api/alerts", "/api/board"} < paths
+
+
+def at_the_socket(calls: LocalCalls, who: Identity | None, path: str) -> str:
+    (found,) = asyncio.run(calls._answers(who, [path], 60.0))
+    return seen(found.status, found.body.decode())
 
 
 EVENTS = {  # whether each of LIVE_ROLES hears it, and whose secrets are in it; "-" for silence
