@@ -105,8 +105,9 @@ def _answers(port: int, paths: Sequence[str], until: float) -> Iterator[list[Res
         return
     for name in socket_names(table, port):
         with suppress(OSError):
-            # A busy machine may have kept the frame from coming in time.
-            said = _exchange(name, paths, until) or _exchange(name, paths, until)
+            said = _exchange(name, paths, until)
+            if said == b"":  # a busy machine may have kept the frame from coming in time
+                said = _exchange(name, paths, until)
             if said and (found := parts_of(said, len(paths))) is not None:
                 yield found
 

@@ -28,7 +28,7 @@ BUDGET = {
     "kill": 538,
     "leases": 7249,
     "model": 5337,
-    "node": 4346,
+    "node": 4347,
     "notifiers": 491,
     "runs": 5167,
     "sampling": 2860,
@@ -37,7 +37,7 @@ BUDGET = {
     "stores": 2581,
     "testing": 2157,
     "tui": 4465,
-    "web": 12975,
+    "web": 12980,
     "work": 6341,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that

@@ -27,7 +27,6 @@ from andon.web.transport.local_calls import LocalCalls
 
 BACKLOG = 128
 PAUSE_SECONDS = 0.002  # after each answer: a flood costs the server little
-SEND_SECONDS = 0.25  # most answers fit into the kernel's buffer
 FRAME_SECONDS = 0.05
 MOST_USERS, MOST_WAITING = 8, 15  # at once; of one user, besides the one that is answered
 MOST_PAUSE_SECONDS = 0.25
@@ -35,6 +34,8 @@ MOST_PAUSE_SECONDS = 0.25
 
 class LocalSocket:
     """Answers one connection after the other, in a thread of its own."""
+
+    send_seconds = 0.25  # what is said to one client fits into the kernel's buffer
 
     def __init__(
         self, name: str, failures: FailureLog, pause_seconds: float = PAUSE_SECONDS
@@ -86,7 +87,7 @@ class LocalSocket:
         with connection, suppress(OSError):  # it may have gone
             said = self._said(connection, uid)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, len(said))
-            connection.settimeout(SEND_SECONDS)
+            connection.settimeout(self.send_seconds)
             connection.sendall(said)
 
     def _said(self, connection: socket.socket, uid: int | None) -> bytes:
@@ -121,6 +122,8 @@ def local_socket(
 class RestSocket(LocalSocket):
     """Answers one frame of each connection. Every user has a thread while they ask, and is answered
     once at a time: whoever sends nothing, or much, delays only themselves."""
+
+    send_seconds = 2.0  # two minutes of many devices are megabytes
 
     def __init__(
         self,
