@@ -57,7 +57,8 @@ check: setup
 # Writes the golden files again; look at the difference before you commit it.
 golden: setup
 	@$(BIN)/python -m dev.metrics.index
-	@UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests/unit tests/integration/*/test_web_*.py
+	@UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests/unit tests/integration/*/test_web_*.py \
+	    tests/integration/access/test_server_matrix.py
 
 bench: setup
 	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,bench]'

@@ -23,7 +23,7 @@ from tests.support.kubelet_socket import KubeletSocket
 from andon.clusters.kubernetes import KubernetesCluster, transport
 from andon.clusters.kubernetes.listing import PAGE, list_all
 from andon.clusters.kubernetes.rules.objects import ApiPod, KubernetesNode
-from andon.clusters.kubernetes.rules.rooms import cluster_node, placement, rooms_of
+from andon.clusters.kubernetes.rules.rooms import placement, rooms_of
 from andon.clusters.kubernetes.transport import InsideTransport
 from andon.host import pod_resources
 from andon.host.pod_resources import KUBELET_SOCKET, PodDevices
@@ -68,7 +68,7 @@ def _measure(
     _say(f"{len(nodes)} nodes and {len(pods)} pods read", time.monotonic() - began, 2.0, "s")
     _say("  of it this process's CPU", time.process_time() - spent, None, "s")
     _say("  memory more than before", _rss() - before, 100.0, "MB")
-    plain = [cluster_node(room, GPU) for room in rooms]
+    plain = [room.of(GPU) for room in rooms]
     seen = [replace(one, utilization_percent=5.0, memory_percent=10.0) for one in plain]
     taken = []
     for _ in range(ROUNDS):

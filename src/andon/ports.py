@@ -431,9 +431,8 @@ class Cluster(Protocol):
         """Returns the machines with GPUs, by name, and who has these."""
 
 
-@runtime_checkable
-class Foreground(Protocol):
-    """A cluster that can run a job at this terminal."""
+class Foreground(Cluster, Protocol):
+    """A cluster that is able to run a job at this terminal: Able.FOREGROUND."""
 
     own_lines: Sequence[str]
     """Regular expressions, which begin with a word, of the lines that the command below adds to the
@@ -447,9 +446,8 @@ class Foreground(Protocol):
         """Sends a signal to the job of that command; ends one that has not started."""
 
 
-@runtime_checkable
-class Previewing(Protocol):
-    """A cluster that can show what it would be sent."""
+class Previewing(Cluster, Protocol):
+    """A cluster that is able to show what it would be sent: Able.PREVIEW."""
 
     def preview(self, submission: Submission) -> str:
         """Returns what `submit` would send, as text; raises what it would refuse."""

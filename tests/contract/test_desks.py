@@ -14,7 +14,8 @@ from andon.jobs.desk import Desks, JobDesk
 from andon.jobs.folder import open_jobs_folder
 from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.starting import lock_dispatcher
-from andon.testing.fake_cluster import FakeCluster, PlayedNode
+from andon.settings.clusters import ClusterSettings
+from andon.testing.fake_cluster import FakeCluster, FakeForegroundCluster, PlayedNode
 from tests.support.desk_contract import DeskContract, RefusingContract, job
 
 
@@ -48,6 +49,14 @@ class TestCluster(DeskContract, RefusingContract):
     @pytest.fixture
     def desk(self, cluster: ClusterDesk) -> JobDesk:
         return cluster
+
+
+@pytest.mark.slow
+class TestPreviewing(TestCluster):
+    @pytest.fixture
+    def desk(self, cluster: ClusterDesk, tmp_path: Path) -> JobDesk:
+        settings = ClusterSettings("lab", "fake", 30.0, {"folder": str(tmp_path / "lab")})
+        return ClusterDesk("lab", 30.0, lambda: FakeForegroundCluster(settings))
 
 
 @pytest.mark.slow

@@ -12,10 +12,13 @@ from msgspec.structs import replace
 from andon.access.roles import Identity, Role
 from andon.app.node import NodeChoice, find_node
 from andon.app.settings import load_settings
+from andon.model.lease import LeaseState
+from andon.model.lease_list import LeaseRow
 from andon.node.port import Node
 from andon.web.served.node import ServingNode
 from tests.support.fake_node import FakeNode
 from tests.support.node_contract import NodeContract
+from tests.support.notices import HOT
 from tests.support.snapshots import farm
 from tests.support.web_parts import Parts
 
@@ -23,7 +26,23 @@ from tests.support.web_parts import Parts
 class TestFake(NodeContract):
     @pytest.fixture
     def node(self) -> Node:
-        return FakeNode(farm(), farm(), farm(), uses=())
+        at = farm().at
+        row = LeaseRow(
+            id="l1", user="ada", whom=None, uid=0, state=LeaseState.HELD, kind=None, devices=(),
+            since=at, until=at + 60, command="python x.py", simulated=True, used_bytes=0,
+            reserved_bytes=None, utilization_percent=None, fence=1, pid=None, releasable=True,
+            not_releasable_reason=None,
+        )  # fmt: skip
+        return FakeNode(farm(), farm(), farm(), uses=(), alerts=(HOT,), leases=(row,))
+
+    def lease(self, node: Node) -> str:
+        return "l1"
+
+
+class TestFakeWithoutPast(NodeContract):
+    @pytest.fixture
+    def node(self) -> Node:
+        return FakeNode(farm(), farm(), farm())
 
 
 @pytest.mark.process

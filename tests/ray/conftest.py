@@ -94,12 +94,15 @@ class RealRay:
             time.sleep(0.2)
 
     def processes(self, *signs: str) -> Sequence[int]:
-        """The processes of this cluster whose command lines have these words."""
+        """The processes of this cluster whose command lines have these words; without any also the
+        commands of its jobs, which live on when Ray is killed."""
         found = []
         for entry in Path("/proc").iterdir():
             with suppress(OSError):
                 if entry.name.isdecimal():
-                    words = (entry / "cmdline").read_bytes().decode(errors="replace")
+                    files = ("cmdline",) if signs else ("cmdline", "environ")
+                    words = "".join((entry / one).read_bytes().decode("utf-8", "replace")
+                                    for one in files)  # fmt: skip
                     if str(self.folder) in words and all(sign in words for sign in signs):
                         found.append(int(entry.name))
         return found

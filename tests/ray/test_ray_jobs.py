@@ -6,9 +6,11 @@ from contextlib import contextmanager
 import pytest
 
 from andon.clusters.ray import RayCluster
+from andon.jobs.clusters.desk import ClusterDesk
 from andon.model.job.facts import JobState
 from andon.testing.cluster_contract import ClusterContract
 from tests.ray.conftest import RealRay, opened, typed
+from tests.support.desk_contract import DeskContract, RefusingContract
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(400)]
 
@@ -32,11 +34,23 @@ class TestRealRay(ClusterContract):
         self._seconds = 30.0
 
 
+class TestRealRayDesk(DeskContract, RefusingContract):
+    one_node = 4
+
+    def word(self, text: str) -> str:
+        return f"ray:{text}"
+
+    @pytest.fixture
+    def desk(self, ray: RealRay) -> ClusterDesk:
+        return ClusterDesk("ray", 30.0, lambda: opened(ray.url))
+
+
 def test_a_job_sees_the_gpus_that_ray_gave_it_and_is_recorded(ray: RealRay) -> None:
     cluster, make = opened(ray.url), TestRealRay()._submission
     job = cluster.submit(make('echo "$CUDA_VISIBLE_DEVICES"; exit 3', gpus=2))
     ray.until(lambda: cluster.jobs(0.0)[-1].state.is_settled, "end of the job")
-    (found,) = [one for one in cluster.jobs(0.0) if one.id == job]
+    desk = ClusterDesk("ray", 30.0, lambda: cluster)
+    (found,) = [one for one in desk.latest().jobs if one.id == job]
     assert (found.state, found.exit_code) == (JobState.FAILED, 3)
     assert found.run is not None
     ray.until(lambda: cluster.log(job, 0, 1000).text.count("GPU-") == 2, "its output")

@@ -1,6 +1,6 @@
 """The contract of every desk of jobs: the queue, a cluster, and both together."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -9,27 +9,36 @@ from andon.errors import Gone, Invalid
 from andon.jobs.desk import JobDesk
 from andon.jobs.rules.able import NEEDS, refuse
 from andon.jobs.submitting import here_spec, new_submission
-from andon.model.job.desk import Able, JobAct, Submission
+from andon.model.job.desk import Able, Accepted, JobAct, Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobState, JobView
+from tests.support.waiting import wait_for
 
 UNKNOWN = "999999"
 JobOf = Callable[..., Submission]
 
 
-def job(script: str = "exit 0", name: str = "desk", **more: Any) -> Submission:
+def job(script: str = "exit 0", name: str = "desk", gpus: int = 1, **more: Any) -> Submission:
     names = ("retries", "unique", "group", "params")
     fields: dict[str, Any] = {key: more.pop(key) for key in names if key in more}
     spec = here_spec(
-        ("sh", "-c", script), DeviceRequest(), name=name, git=False, folder="/", environment={},
-        **fields,
+        ("sh", "-c", script), DeviceRequest(least=gpus, most=gpus), name=name, git=False,
+        folder="/", environment={}, **fields,
     )  # fmt: skip
     return new_submission(spec, **more)
 
 
+def need(desk: JobDesk, able: Able) -> None:
+    if able not in desk.able:
+        pytest.skip(f"{desk.name} refuses it: {able}")
+
+
 class DeskContract:
     """Subclass it with a fixture `desk`, on which a job of one GPU waits or runs until it is
-    cancelled, and `word`, which makes the name of an id."""
+    cancelled, and `word`, which makes the name of an id. One that cannot let a job come after
+    another says how many GPUs `one_node` alone has."""
+
+    one_node = 0
 
     def word(self, text: str) -> str:
         return text
@@ -38,6 +47,12 @@ class DeskContract:
         (found,), errors = desk.find([label])
         assert not errors
         return found
+
+    def two(self, desk: JobDesk) -> Sequence[Accepted]:
+        """Submits two jobs; the second cannot begin before the first has ended."""
+        if Able.AFTER in desk.able:
+            return desk.submit([job("sleep 99", "prepare"), job(after=("prepare",))])
+        return desk.submit([job("sleep 99", gpus=self.one_node) for _ in range(2)])
 
     def test_what_was_submitted_is_listed_and_found(self, desk: JobDesk) -> None:
         first, second = desk.submit([job(), job(name="other", group="g", params={"n": 1})])
@@ -54,23 +69,29 @@ class DeskContract:
         before = len(desk.listing().views)
         (found,) = desk.submit([job()], dry=True)
         assert found.label == ""
+        assert bool(found.preview) == (Able.PREVIEW in desk.able)
         assert len(desk.listing().views) == before
 
     def test_an_array_is_one_word(self, desk: JobDesk) -> None:
+        need(desk, Able.ARRAY)
         (array,) = desk.submit([job("sleep 99", indices=(3, 4, 7))])
         assert [one.array_index for one in desk.find([array.label]).views] == [3, 4, 7]
         outcomes = desk.act(JobAct.CANCEL, [array.label])
         assert all(one.error is None and one.words for one in outcomes)
-        states = {one.state for one in desk.find([array.label]).views}
-        assert states == {JobState.CANCELLED}
+        wait_for(
+            lambda: {one.state for one in desk.find([array.label]).views} == {JobState.CANCELLED},
+            what="the end of all of them",
+        )
 
     def test_a_later_job_may_name_an_earlier_one(self, desk: JobDesk) -> None:
+        need(desk, Able.AFTER)
         first, second = desk.submit([job("sleep 99", "prepare"), job(after=("prepare",))])
         view = self.one(desk, second.label)
         assert view.state in (JobState.WAITING, JobState.LATER)
         assert any(first.label.rpartition(":")[2] in one.text for one in desk.reasons(view.label))
 
     def test_a_sweep_may_come_after_a_job_of_its_own_name(self, desk: JobDesk) -> None:
+        need(desk, Able.AFTER)
         (first,) = desk.submit([job("sleep 99", "tune")])
         word = first.label if ":" in first.label else "tune"
         jobs = [job(name="tune", group="g", params={"n": n}, after=(word,)) for n in (1, 2)]
@@ -86,7 +107,7 @@ class DeskContract:
         for _ in range(2):
             (outcome,) = desk.act(JobAct.CANCEL, [made.label])
             assert outcome.error is None
-        assert self.one(desk, made.label).state is JobState.CANCELLED
+            wait_for(lambda: self.one(desk, made.label).state is JobState.CANCELLED, what="its end")
 
     def test_an_unknown_word_keeps_no_other_from_being_found(self, desk: JobDesk) -> None:
         (made,) = desk.submit([job()])
@@ -100,7 +121,7 @@ class DeskContract:
                 ask(self.word(UNKNOWN))
 
     def test_what_has_not_begun_has_no_output(self, desk: JobDesk) -> None:
-        first, second = desk.submit([job("sleep 99", "prepare"), job(after=("prepare",))])
+        first, second = self.two(desk)
         part = desk.log(second.label, None, 100)
         assert (part.start, part.end, part.text, part.ended) == (0, 0, "", False)
         desk.act(JobAct.CANCEL, [first.label, second.label])

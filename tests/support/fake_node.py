@@ -179,7 +179,7 @@ class FakeAlerts:
 
     def alert(self, number: str) -> Alert:
         if number not in self._alerts:
-            raise Gone(f"there is no alert {number!r}")
+            raise Gone(f"there is no alert {number!r}", hint="list them: andon alerts")
         return self._alerts[number]
 
     def rules(self) -> dict[str, Any]:
@@ -209,7 +209,7 @@ class FakeAlerts:
 
     def unsilence(self, number: str) -> None:
         if self._silences.pop(number, None) is None:
-            raise Gone(f"there is no silence {number!r}")
+            raise Gone(f"there is no silence {number!r}", hint="list them: andon alerts")
 
     def test(self, notifier: str | None) -> Mapping[str, Any]:
         return {"results": [], "note": "no notifier is configured"}
@@ -254,7 +254,7 @@ class FakeLeases:
         for row in self._rows:
             if row.id == name:
                 return row
-        raise Gone(f"there is no lease {name!r}")
+        raise Gone(f"there is no lease {name!r}", hint="list them: andon leases")
 
 
 class FakePast:
@@ -268,23 +268,29 @@ class FakePast:
         return self._uses is not None
 
     def devices(self) -> Sequence[Device]:
-        if self._uses is None:
-            raise Unavailable("no history yet")
+        self._check()
         return [status.device for status in self._live.read().devices]
 
     def history(
         self, device: str, metric: str, since: float, until: float, points: int
     ) -> Sequence[Bucket]:
+        self._check()
         step = (until - since) / points
         return [Bucket(since + step * i, since + step * (i + 1)) for i in range(points)]
 
     def usage(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
-        return [one for one in self._uses or () if device in (None, one.device)]
+        return [one for one in self._check() if device in (None, one.device)]
 
     def throttle_shares(
         self, device: str, since: float, until: float, points: int
     ) -> tuple[list[int], Mapping[str, list[float | None]]]:
+        self._check()
         return [0] * points, {}
+
+    def _check(self) -> Sequence[UsageInterval]:
+        if self._uses is None:
+            raise Unavailable("no history yet", hint="start: andon serve")
+        return self._uses
 
 
 class FakeRuns:
@@ -307,7 +313,7 @@ class FakeRuns:
         for row in select(self._rows, RunQuery()):
             if row.id.startswith(word) or word in (row.name, "last", "@"):
                 return row
-        raise Gone(f"there is no run {word!r}")
+        raise Gone(f"there is no run {word!r}", hint="list them: andon runs")
 
     def record(self, row: RunRow) -> Path:
         return Path(row.path)

@@ -1,21 +1,70 @@
 """The contract of every kind of node: each class of tests/contract/test_nodes.py, and the nodes
-over HTTP and SSH, subclass it."""
+over HTTP and SSH, subclass it.
 
+It asks a Node and nothing else; a test needs only the node, so that `failures` runs them all where
+there is no pytest."""
+
+import json
+from collections.abc import Callable, Iterator
 from itertools import islice
+from typing import ClassVar, TypeVar
 
 import pytest
 
 from andon.errors import AndonError, Gone, Invalid, Unavailable
+from andon.model.job.desk import JobAct
 from andon.model.job.device_request import DeviceRequest
 from andon.node.port import Node
 from andon.runs.rules.matching import RunQuery
 
 NOTHING = "zzzzzzzz"
+NO_JOB = 9_999_999
+MOST_BYTES = 65_536
+HIDDEN = "hidden"
+"""In place of the command of a job."""
+T = TypeVar("T")
+
+
+def refused(call: Callable[[], object]) -> AndonError:
+    """What a node says of what it cannot do: one sentence, with what to do instead."""
+    with pytest.raises(AndonError) as found:
+        call()
+    assert found.value.reason
+    assert "\n" not in found.value.reason
+    assert found.value.hint, found.value.reason
+    return found.value
+
+
+def done(call: Callable[[], T]) -> T | None:
+    """What a node returns of something that it may be unable to do; then it says why."""
+    try:
+        return call()
+    except AndonError as error:
+        hint = error.hint
+    assert hint
+    return None
+
+
+def asserted(call: Callable[[], None]) -> None:
+    """Does what a node cannot do yet; that it refuses is a failed assertion."""
+    try:
+        call()
+    except AndonError as error:
+        raise AssertionError(error.reason) from error
 
 
 class NodeContract:
     """Subclass it with a fixture `node` of at least two devices, with an id that no lease, run or
     alert of it has."""
+
+    acts: ClassVar[bool] = True
+    """Whether this caller may change something, where a server keeps it."""
+    blind: ClassVar[bool] = False
+    """Whether this caller may see no command line."""
+
+    def lease(self, node: Node) -> str | None:
+        """A new lease that this caller may change, if the node can have one."""
+        return None
 
     def test_a_snapshot_has_its_devices_once(self, node: Node) -> None:
         snapshot = node.live.latest()
@@ -68,10 +117,31 @@ class NodeContract:
                 node.alerts.silence({"rule": "fan", "seconds": 60.0, "by": "ada", "note": ""})
             return
         node.alerts.check_server()
+        if not self.acts:
+            refused(lambda: node.alerts.silence({"rule": "fan", "seconds": 60.0, "by": "ada"}))
+            assert not node.alerts.page().silences
+            return
         made = node.alerts.silence({"rule": "fan", "seconds": 60.0, "by": "ada", "note": ""}).id
         assert made in {one.id for one in node.alerts.page().silences}
         node.alerts.unsilence(made)
         assert made not in {one.id for one in node.alerts.page().silences}
+
+    def test_an_alert_is_acknowledged_and_not_any_more_or_it_is_refused(self, node: Node) -> None:
+        for name in [one.id for one in node.alerts.page().alerts if one.resolved is None][:1]:
+            if not (self.acts and node.alerts.notifies):
+                refused(lambda: node.alerts.acknowledge(name, "ada", "seen"))  # noqa: B023
+                refused(lambda: node.alerts.unacknowledge(name))  # noqa: B023
+                continue
+            seen = node.alerts.acknowledge(name, "ada", "seen").acknowledged
+            assert seen is not None
+            assert (bool(seen.by), seen.note) == (True, "seen")
+            assert node.alerts.alert(name).acknowledged == seen
+            assert node.alerts.unacknowledge(name).acknowledged is None
+        refused(lambda: node.alerts.acknowledge(f"thermal@x#{NOTHING}", "ada", ""))
+
+    def test_notifiers_are_tested_or_it_is_refused(self, node: Node) -> None:
+        said = done(lambda: node.alerts.test(None))
+        assert said is None or said["results"] or said["note"]
 
     def test_every_device_has_a_verdict(self, node: Node) -> None:
         snapshot, listed, _ = node.leases.listing()
@@ -93,10 +163,29 @@ class NodeContract:
         with pytest.raises(Gone):
             node.leases.extend(NOTHING, 60.0)
 
+    def test_a_lease_is_extended_and_released(self, node: Node) -> None:
+        if (name := self.lease(node)) is None:
+            return
+        before = {one.id: one.until for one in node.leases.listing()[1].leases}
+        found, until = node.leases.extend(name, 4000.0)
+        assert found == name
+        assert until > (before[name] or 0.0)
+        assert node.leases.release(name, "enough") == name
+        left = {one.id for one in node.leases.listing()[1].leases}
+        assert name not in left
+        assert left == before.keys() - {name}
+        refused(lambda: node.leases.release(name, ""))
+
     def test_the_past_is_recorded_or_unavailable(self, node: Node) -> None:
         if not node.past.recorded:
             with pytest.raises(Unavailable):
                 node.past.devices()
+            for call in (
+                lambda: node.past.usage(None, 1.0, 2.0),
+                lambda: node.past.history("x", "utilization_percent", 1.0, 2.0, 6),
+                lambda: node.past.throttle_shares("x", 1.0, 2.0, 6),
+            ):
+                refused(call)
             return
         now = node.live.latest().at
         for device in node.past.devices():
@@ -105,6 +194,19 @@ class NodeContract:
             counts, _ = node.past.throttle_shares(device.uuid, now - 60, now, 6)
             assert len(counts) == 6
         assert all(use.device for use in node.past.usage(None, now - 60, now))
+
+    def test_usage_is_of_the_device_and_the_time_that_were_asked_for(self, node: Node) -> None:
+        if not node.past.recorded:
+            return
+        until = node.live.latest().at
+        since = until - 86_400
+        of_all = list(node.past.usage(None, since, until))
+        for use in of_all:
+            assert since <= use.last
+            assert use.first <= until
+        for device in {use.device for use in of_all}:
+            own = list(node.past.usage(device, since, until))
+            assert {use.device for use in own} == {device}
 
     def test_runs_are_listed_found_and_named(self, node: Node) -> None:
         found = node.runs.listed(RunQuery(limit=5))
@@ -117,15 +219,77 @@ class NodeContract:
         with pytest.raises(Gone):
             node.runs.resolve(NOTHING)
 
+    def test_the_record_of_a_run_begins_with_it_or_is_refused(self, node: Node) -> None:
+        for row in node.runs.listed(RunQuery(limit=2)).rows:
+            if (path := done(lambda: node.runs.record(row))) is not None:  # noqa: B023
+                with path.open(encoding="utf-8") as file:
+                    assert json.loads(file.readline())["id"] == row.id
+
     def test_jobs_are_in_the_order_of_the_list(self, node: Node) -> None:
         views = node.jobs.listing().views
         settled = [view.state.is_settled for view in views]
         assert settled == sorted(settled)
         words = [view.label if view.engine else view.number for view in views]
         assert [view.label for view in node.jobs.find(words).views] == [one.label for one in views]
-        found, errors = node.jobs.find([9_999_999])
+        found, errors = node.jobs.find([NO_JOB])
         assert (list(found), len(errors)) == ([], 1)
+
+    def test_a_job_has_reasons_and_a_log_or_it_is_refused(self, node: Node) -> None:
+        for view in node.jobs.listing().views[:20]:
+            name = view.label if view.engine else view.number
+            reasons = done(lambda: node.jobs.reasons(name))  # noqa: B023
+            assert reasons is None or all(one.text for one in reasons)
+            part = done(lambda: node.jobs.log(name, None, MOST_BYTES))  # noqa: B023
+            if part is not None:
+                assert part.start <= part.end
+                assert len(part.text.encode()) <= MOST_BYTES
+        refused(lambda: node.jobs.log(NO_JOB, None, MOST_BYTES))
+        refused(lambda: node.jobs.reasons(NO_JOB))
+
+    def test_what_is_done_to_a_job_that_is_not_there_is_refused(self, node: Node) -> None:
+        for act in (JobAct.CANCEL, JobAct.HOLD, JobAct.RETRY):
+            outcome = done(lambda: node.jobs.act(act, [NO_JOB]))  # noqa: B023
+            assert outcome is None or [one.error is not None for one in outcome] == [True]
+
+    # What a caller sees.
+
+    def test_a_caller_without_rights_sees_no_command_line(self, node: Node) -> None:
+        if self.blind:
+            assert list(_commands(node)) == []
 
     def test_it_may_be_closed_twice(self, node: Node) -> None:
         node.close()
         node.close()
+
+
+def _commands(node: Node) -> Iterator[str | None]:
+    """Every command line that this node shows."""
+    with node.live.subscribe(0.2) as session:
+        snapshots = [
+            node.live.latest(),
+            node.live.read(),
+            *node.live.minutes(),
+            next(iter(session)),
+        ]
+    processes = [one for now in snapshots for status in now.devices for one in status.processes]
+    parties = [one for alert in node.alerts.page(0.0).alerts for one in alert.affected]
+    shown = [one.command for one in processes] + [one.command for one in parties]
+    shown += [one.command for one in node.runs.find(RunQuery(limit=50))]
+    shown += [view.command for view in node.jobs.listing().views]
+    shown += [one.command for one in node.leases.listing()[1].leases]
+    yield from (command for command in shown if command not in (None, HIDDEN))
+
+
+def failures(contract: type[NodeContract], node: Node) -> dict[str, str]:
+    """Runs every test of a filling, where there is no pytest; why each fails."""
+    found = {}
+    for name in sorted(name for name in dir(contract) if name.startswith("test_")):
+        if name.endswith("closed_twice"):
+            continue
+        try:
+            getattr(contract(), name)(node)
+        except (AssertionError, AndonError, pytest.fail.Exception) as error:
+            found[name] = f"{type(error).__name__}: {error}"
+    node.close()
+    node.close()
+    return found

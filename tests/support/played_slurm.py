@@ -73,7 +73,7 @@ def row(**values: str) -> str:
         "JobID": "4711", "ArrayJobID": "4711", "ArrayTaskID": "N/A", "State": "RUNNING",
         "UserName": "root", "SubmitTime": "1794919219", "StartTime": "1794919220",
         "EndTime": f"{time.time():.0f}", "tres-per-job": "N/A", "tres-per-node": "gres:gpu:1",
-        "NodeList": "n1", "Partition": "main", "Reason": "None", "TimeLimit": "1:30:00",
-        "exit_code": "0", "Comment": "andon:a1b2", "Name": "train",
+        "NodeList": "n1", "Partition": "main", "Reason": "None", "Dependency": "",
+        "TimeLimit": "1:30:00", "exit_code": "0", "Comment": "andon:a1b2", "Name": "train",
     }  # fmt: skip
     return SEPARATOR.join((usual | values)[name] for name in JOB_FIELDS) + SEPARATOR + "\n"

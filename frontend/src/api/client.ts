@@ -50,8 +50,9 @@ export function onAccess(listener: () => void): () => void {
   return () => listeners.delete(listener);
 }
 
-export function forget(): void {
-  if (!secret()) return;
+/** Ends the session whose secret was refused. An answer to an earlier request says nothing of the present session. */
+export function forget(refused: string | null): void {
+  if (!refused || refused !== secret()) return;
   sessionStorage.removeItem(SECRET);
   sessionStorage.setItem(ENDED, "1");
   changed();
@@ -112,6 +113,7 @@ export function send<T>(method: "POST" | "DELETE", path: string, body?: unknown)
 
 async function ask<T>(path: string, init: RequestInit): Promise<T> {
   let answer: Response;
+  const key = secret();
   try {
     answer = await fetch(below(path), {
       ...init,
@@ -124,7 +126,7 @@ async function ask<T>(path: string, init: RequestInit): Promise<T> {
   }
   if (answer.ok) return (await answer.json()) as T;
   const exchange = path === SESSION && init.method === "POST";
-  if (answer.status === 401 && !exchange) forget(); // a used link does not end a session
+  if (answer.status === 401 && !exchange) forget(key); // a used link does not end a session
   throw await problemOf(answer);
 }
 

@@ -34,11 +34,16 @@ export function follow<T>(topic: string, listener: (news: T) => void): () => voi
 const heard = (topic: string, news: unknown) => followed.get(topic)?.forEach((listener) => listener(news as never));
 
 export function connect(onAlert: (alert: Alert) => void, onLeases: () => void, onReturn: () => void): void {
+  let sent: string | null = null;
+  const carried = () => {
+    sent = secret();
+    return bearer();
+  };
   const socket = io({
     transports: transports(),
     tryAllTransports: true,
-    auth: (give) => give({ token: secret() ?? undefined }),
-    extraHeaders: bearer(),
+    auth: (give) => give({ token: (sent = secret()) ?? undefined }),
+    extraHeaders: carried(),
     reconnectionDelay: FIRST_DELAY_MS,
     reconnectionDelayMax: MAX_DELAY_MS,
   });
@@ -60,14 +65,14 @@ export function connect(onAlert: (alert: Alert) => void, onLeases: () => void, o
   });
   socket.on("connect_error", (error) => {
     if (error.message.includes("token")) {
-      forget();
+      forget(sent);
       if (!socket.active) setTimeout(() => socket.connect(), FIRST_DELAY_MS);
     }
     away("the server is not responding");
   });
   socket.io.on("reconnect_attempt", (number) => {
     attempt = number;
-    socket.io.opts.extraHeaders = bearer();
+    socket.io.opts.extraHeaders = carried();
     away("the server is not responding");
   });
   socket.on("snapshot", (snapshot: Snapshot) => live.received(snapshot));
@@ -78,7 +83,7 @@ export function connect(onAlert: (alert: Alert) => void, onLeases: () => void, o
   socket.on("run", (news: { id: string }) => heard(`run ${news.id}`, news));
   socket.on("runs", (news: unknown) => heard("runs", news));
   onAccess(() => {
-    socket.io.opts.extraHeaders = bearer();
+    socket.io.opts.extraHeaders = carried();
     if (socket.connected) socket.disconnect().connect();
     if (secret() && !live.get().snapshot) void fetchInitial();
   });

@@ -30,7 +30,7 @@ from andon.work.functions.caller import CallOutcome
 
 POLL_SECONDS = 0.1
 ANSWER_SECONDS = 5.0
-"""How long an answer may take from the node to this machine once its job has ended."""
+"""How long an answer may take from the node to this machine once its job has ended by itself."""
 
 
 class SubmittedJob:
@@ -66,8 +66,7 @@ class SubmittedJob:
             elif until is not None and now > until:
                 raise TimedOut(f"job {self.label} has not ended in time")
             elif ended is None and now >= ask_at:
-                words = self._ended()
-                ended = None if words is None else (now + ANSWER_SECONDS, words)
+                ended = self._ended(now)
                 ask_at = now + doubled_seconds(polls, POLL_SECONDS, FRESH_SECONDS)
                 polls += 1
             else:
@@ -86,8 +85,9 @@ class SubmittedJob:
             raise error
         return found[0]
 
-    def _ended(self) -> str | None:
-        """Returns how the job ended; None while it has not, or its cluster does not answer."""
+    def _ended(self, now: float) -> tuple[float, str] | None:
+        """Returns until when its answer may come, and how the job ended; None while it has not, or
+        its cluster does not answer."""
         try:
             view = self._view()
         except (Gone, Invalid):
@@ -97,7 +97,8 @@ class SubmittedJob:
         if not view.state.is_settled:
             return None
         words, why = view.state.words, view.error
-        return f"{words}: {why}" if why else f"{words}, and left no answer"
+        patience = 0.0 if view.state is JobState.CANCELLED else ANSWER_SECONDS
+        return now + patience, f"{words}: {why}" if why else f"{words}, and left no answer"
 
 
 def submit(

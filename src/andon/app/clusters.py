@@ -1,6 +1,6 @@
 """The clusters of the settings, opened by their kinds."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from functools import cache, partial
 
@@ -32,10 +32,13 @@ def open_cluster(settings: ClusterSettings) -> Cluster:
 def configured_clusters(settings: Settings) -> list[ClusterDesk]:
     """The clusters of the settings, and those that were used without one; each is opened when it
     is first asked."""
-    tables = {one.name: one for one in settings.clusters}
+    return [cluster_desk(one) for one in _tables(settings, filter(was_used, CLUSTERS)).values()]
 
-    used = [ClusterSettings(name, name) for name in CLUSTERS if was_used(name)]
-    return [cluster_desk(one) for one in ({one.name: one for one in used} | tables).values()]
+
+def _tables(settings: Settings, kinds: Iterable[str]) -> dict[str, ClusterSettings]:
+    """Returns the tables of clusters by name, and empty ones of these kinds."""
+    empty = {name: ClusterSettings(name, name) for name in kinds}
+    return empty | {one.name: one for one in settings.clusters}
 
 
 def cluster_desk(one: ClusterSettings) -> ClusterDesk:
@@ -68,13 +71,16 @@ def check_clusters(settings: Settings) -> None:
         raise Invalid(reason, hint="andon config lists the settings", mistakes=tuple(mistakes))
 
 
+def find_cluster(settings: Settings, name: str) -> ClusterDesk | None:
+    """Returns a cluster, which needs no table where it has no options; None if there is none."""
+    one = _tables(settings, CLUSTERS).get(name)
+    return None if one is None else cluster_desk(one)
+
+
 def cluster_named(settings: Settings, name: str) -> ClusterDesk:
     """Returns a configured cluster."""
-    for one in settings.clusters:
-        if one.name == name:
-            return cluster_desk(one)
-    if name in CLUSTERS:  # it needs no table where it has no options
-        return cluster_desk(ClusterSettings(name, name))
+    if (found := find_cluster(settings, name)) is not None:
+        return found
     shown = name if is_cluster_name(name) else ascii(name[:40])
     known = [*CLUSTERS, *(one.name for one in settings.clusters)]
     meant = OTHER_NAMES.get(name.lower()) or next(iter(get_close_matches(name, known, 1)), None)
@@ -93,11 +99,7 @@ def _how_to(settings: Settings) -> str:
 
 def open_pollers(settings: Settings, everyone: bool) -> list[ClusterPoller]:
     """Returns a running poller for each cluster."""
-    clusters = configured_clusters(settings)
-    if not clusters:
-        return []
-
-    pollers = [ClusterPoller(one, everyone) for one in clusters]
+    pollers = [ClusterPoller(one, everyone) for one in configured_clusters(settings)]
     for one in pollers:
         one.start()
     return pollers

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from andon.cli.device_request import request_from, wait_seconds
 from andon.cli.map_request import MapRequest
+from andon.cli.show.map import where
 from andon.cli.show.waiting import WaitingLine
 from andon.cli.sources import availability_of, settings_of
 from andon.cli.terminal import Choices, notice
@@ -18,16 +19,19 @@ from andon.errors import Invalid, Unavailable
 from andon.host.interpreter import module_environment
 from andon.jobs.clusters.desk import ClusterDesk
 from andon.jobs.clusters.map_blocks import BlockPool
-from andon.jobs.clusters.map_jobs import JobPool, MapJobs
+from andon.jobs.clusters.map_jobs import JobCaller, MapJobs
+from andon.jobs.rules.able import refuse
 from andon.jobs.submitting import here_spec
 from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms
+from andon.leases.placement import Placement
 from andon.model.redaction import redact
+from andon.runs.record import RunRecorder
 from andon.sampling.sampler import Sampler
 from andon.work.containers.rules.options import options_to_json
 from andon.work.map.blocks import SharedPlan, block_size
 from andon.work.map.commands import MapCommand
-from andon.work.map.places import CpuPlaces, LeasedPlaces, WorkPlaces
+from andon.work.map.places import CpuPlaces, LeasedPlaces, MapPlace, WorkPlaces
 from andon.work.map.pool import MapPool, Notify, WorkerPool
 from andon.work.rules.map.plan import MapPlan, MapUnit
 from andon.work.rules.map.template import CommandTemplate
@@ -65,6 +69,12 @@ class LocalPools(Struct, frozen=True):
             None if inside is None else (inside.engine, inside.options),
         )
         return MapPool(plan, self._places(workers, sampler), command.caller, notify)
+
+    def where(self, pool: WorkerPool, found: Sequence[Placement], recorder: RunRecorder) -> str:
+        """Returns where a map begins, and how many devices it may get."""
+        simulated = "simulated " if recorder.begin.simulated and found[0].devices else ""
+        more = f", up to {pool.most}" if pool.most > len(found) else ""
+        return f"{simulated}{where([place.label for place in found])}{more}"
 
     def _places(self, workers: int | None, sampler: Sampler) -> WorkPlaces:
         asked = self.asked
@@ -149,13 +159,25 @@ class ClusterPools(Struct, frozen=True):
         gpus = None if asked.gpus is None else max(1, asked.gpus // asked.gpus_per_worker)
         shared = self.desk.open().shared_folder
         if shared is not None:
-            jobs = MapJobs(self.desk, partial(spec, environment=module_environment()), self.options)
+            spec = partial(spec, environment=module_environment())
+        else:
+            container = {} if asked.image is None else options_to_json(asked.image)
+            spec = partial(spec, for_seconds=asked.item_timeout, container=container)
+        jobs = MapJobs(self.desk, spec, self.options)
+        indices = () if shared is None else (0,)
+        refuse(self.desk, [jobs.submission(asked.command, indices=indices)])
+        self.desk.latest()  # one that does not answer is refused before anything is recorded
+        if shared is not None:
             many = workers or min(gpus or self._all(), plan.waiting, MOST_WORKERS)
             return BlockPool(jobs, plan, notify, self._shared(plan, many), Path(shared), many)
-        container = {} if asked.image is None else options_to_json(asked.image)
-        spec = partial(spec, for_seconds=asked.item_timeout, container=container)
-        most = workers or min(gpus or MOST_JOBS, MOST_JOBS)
-        return JobPool(MapJobs(self.desk, spec, self.options), plan, notify, self._command, most)
+        caller, name = JobCaller(jobs, plan, notify, self._command), self.desk.name
+        most = CpuPlaces(workers or min(gpus or MOST_JOBS, MOST_JOBS))
+        pool = MapPool(plan, most, caller.of, notify, lambda _: MapPlace(name))
+        pool.unsampled = f"no device was read on {name}"
+        return pool
+
+    def where(self, pool: WorkerPool, found: Sequence[Placement], recorder: RunRecorder) -> str:
+        return self.desk.name + (f", {len(found)} at once" if len(found) > 1 else "")
 
     def _command(self, unit: MapUnit) -> Sequence[str]:
         return self.template.command(unit.items, FIRST_GPU)

@@ -12,7 +12,7 @@ from andon.cli.commands.runs.opened import finding
 from andon.cli.commands.share.container_options import contained
 from andon.cli.map_pools import ClusterPools, LocalPools
 from andon.cli.map_request import MapRequest, read_items
-from andon.cli.show.map import MapScreen, scaling_lines, summary_words, where
+from andon.cli.show.map import MapScreen, scaling_lines, summary_words
 from andon.cli.sources import sampling_ahead, settings_of
 from andon.cli.terminal import INTERRUPTED, Choices, Terminal, notice
 from andon.errors import Conflict, Gone, Unavailable
@@ -26,7 +26,7 @@ from andon.sampling.sampler import Sampler
 from andon.units import counted
 from andon.work.map.calls import CallEnd
 from andon.work.map.earlier import earlier_outcomes
-from andon.work.map.pool import MapPool, Notify
+from andon.work.map.pool import Notify
 from andon.work.map.session import ItemOutputs, MapRecord, MapResult, MapSession, handled_signals
 from andon.work.preparing import find
 from andon.work.rules.map.items import DIGEST, RESUMES, MapItem, left
@@ -169,12 +169,9 @@ class _Maker(Struct, frozen=True):
 
         def opened(found: Sequence[Placement]) -> RunRecorder:
             recorder = record.open(found)
-            if isinstance(pool, MapPool):  # a cluster says itself where it works
-                labels, most = where([place.label for place in found]), pool.places.most
-                more = f", up to {most}" if most > len(found) else ""
-                simulated = "simulated " if recorder.begin.simulated and found[0].devices else ""
-                what = f"{counted(len(items), 'item')} on {simulated}{labels}{more}"
-                notify(f"{what} (run {recorder.begin.id})")
+            if found:  # workers that take their own devices say themselves where
+                on = self.pools.where(pool, found, recorder)
+                notify(f"{counted(len(items), 'item')} on {on} (run {recorder.begin.id})")
             return recorder
 
         return MapSession(plan, pool, opened, outputs)

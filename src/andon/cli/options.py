@@ -167,9 +167,10 @@ _SSH: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
 )
 
 
-def at_server(command: F) -> F:
-    """Adds --url, --token-file and --node: a server's devices instead of this node's."""
-    for names, settings in reversed(_ELSEWHERE):
+def at_server(command: F, nodes: bool = True) -> F:
+    """Adds --url, --token-file and --node: a server's devices instead of this node's. Without
+    `nodes` to what a hub does not do on its nodes."""
+    for names, settings in reversed(_ELSEWHERE if nodes else _ELSEWHERE[:-1]):
         command = click.option(*names, expose_value=False, callback=_remember, **settings)(command)
     return command
 

@@ -8,6 +8,7 @@ from typing import Final
 from andon.errors import AndonError
 from andon.fleet.rules.node_readings import NodeDevices, idle_devices, idle_seconds, with_reading
 from andon.fleet.rules.states import NodeRow, list_from_json
+from andon.jobs.clusters.asking import elsewhere
 from andon.model.job.cluster import ClusterNode
 from andon.model.wire_in import snapshot_from_json
 from andon.node.remote.past import RemotePast
@@ -17,6 +18,8 @@ IDLE_SPAN_SECONDS: Final = 86_400.0
 """How far back a GPU's last work is looked for."""
 MOST_DETAILED: Final = 20
 """Nodes and devices that are asked about one by one."""
+DETAILS_SECONDS: Final = 10.0
+"""How long these are begun to be asked about."""
 POINTS: Final = 288
 """Of that span: five minutes each, by which the time may be wrong."""
 
@@ -26,15 +29,17 @@ def hub_of(url: str) -> Server | None:
     return connect(url, None, lambda _: None) if url else own_server()
 
 
+@elsewhere()
 def read_nodes(hub: str, nodes: Sequence[ClusterNode], details: bool = True) -> list[ClusterNode]:
     """Returns a cluster's nodes with what a hub, or this machine's server, knows of them; `details`
-    are their devices, and who leaves them idle."""
+    are their devices, and who leaves them idle. The cluster's time limit does not count that."""
     server, rows = _rows(hub)
-    found, asked = list[ClusterNode](), 0
+    found, asked, until = list[ClusterNode](), 0, time.monotonic() + DETAILS_SECONDS
     for node in nodes:
         row = next((rows[name] for name in (node.name, node.host) if name in rows), None)
         read = with_reading(node, row)
-        if row is not None and row.heard and node.allocated and details and asked < MOST_DETAILED:
+        more = details and asked < MOST_DETAILED and time.monotonic() < until
+        if row is not None and row.heard and node.allocated and more:
             asked += 1
             with suppress(AndonError, ValueError):
                 assert server is not None

@@ -54,7 +54,7 @@ def perform(
             hold(folder, facts, status)
             return "is held"
         case JobAct.RESUME:
-            resume(folder, facts)
+            resume(folder, facts, status)
             return "waits again"
         case JobAct.REMOVE:
             remove(folder, facts, jobs, known)
@@ -179,7 +179,8 @@ def _running(facts: JobFacts) -> Conflict:
     return Conflict(f"job {label} is running", hint=f"andon jobs requeue {label}")
 
 
-def resume(folder: JobsFolder, facts: JobFacts) -> None:
+def resume(folder: JobsFolder, facts: JobFacts, status: JobStatus) -> None:
+    _refuse_settled(facts, status, "resumed")
     folder.drop(facts.spec.number, HELD)
 
 

@@ -60,6 +60,9 @@ class JobDesk(Protocol):
     def find(self, words: Sequence[JobWord], act: JobAct | None = None) -> Found:
         """Returns the jobs that words mean; those that an act fits come before others."""
 
+    def view(self, job: JobWord) -> JobView:
+        """Returns one job with what only one is asked for: its variables, all reasons."""
+
     def act(self, act: JobAct, words: Sequence[JobWord]) -> Sequence[JobOutcome]:
         """Does it to each; a failure on one does not keep the others."""
 
@@ -77,7 +80,7 @@ class Desks:
     """Implements JobDesk: this machine's queue and the clusters. NAME:ID is a job of that cluster,
     and a word may be a group of jobs on clusters."""
 
-    name, able, poll_seconds = "", frozenset(Able), POLL_SECONDS
+    name, poll_seconds = "", POLL_SECONDS
 
     def __init__(
         self,
@@ -87,6 +90,7 @@ class Desks:
         group: Callable[[str], Sequence[str]] = lambda _: (),
     ) -> None:
         self.queue, self.clusters, self._named, self._group = queue, every, named, group
+        self.able = queue.able
 
     def submit(self, jobs: Sequence[Submission], dry: bool = False) -> Sequence[Accepted]:
         return self.queue.submit(jobs, dry)
@@ -110,6 +114,9 @@ class Desks:
             views |= {one.label: one for one in found.views}
             errors += found.errors
         return Found(list(views.values()), errors)
+
+    def view(self, job: JobWord) -> JobView:
+        return self.of(job).view(job)
 
     def act(self, act: JobAct, words: Sequence[JobWord]) -> list[JobOutcome]:
         return [one for desk, some in self.split(words) for one in desk.act(act, some)]
@@ -136,3 +143,15 @@ class Desks:
                 desk = self.of(one)
                 found.setdefault(desk.name, (desk, []))[1].append(one)
         return list(found.values())
+
+
+def desk_with(desk: JobDesk, job: JobWord) -> JobDesk:
+    """Returns the one of several desks that has a job."""
+    return desk.of(job) if isinstance(desk, Desks) else desk
+
+
+def split_by_desk(
+    desk: JobDesk, words: Sequence[JobWord]
+) -> Sequence[tuple[JobDesk, Sequence[JobWord]]]:
+    """Returns the words of each of several desks."""
+    return desk.split(words) if isinstance(desk, Desks) else [(desk, words)]

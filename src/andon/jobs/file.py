@@ -17,9 +17,8 @@ from andon.host.clock import offset
 from andon.host.files import expanded, read_regular
 from andon.host.interpreter import module_environment, process_command
 from andon.jobs.rules.file import jobs_in
-from andon.jobs.rules.file_keys import FileJob
+from andon.jobs.rules.file_keys import SPEC_NAMES, FileJob
 from andon.jobs.rules.file_lines import KeyPath, Lines, json_lines, toml_lines, without_comments
-from andon.jobs.rules.job_options import JOB_OPTIONS
 from andon.jobs.rules.model_file import is_model_file, model_jobs_in
 from andon.jobs.rules.naming import parse_array
 from andon.jobs.submitting import here_spec, new_submission
@@ -131,7 +130,7 @@ def specs_of(job: FileJob, base: Path, simulate: int | None = None) -> list[JobS
     place = base / expanded(job.folder)
     if not place.is_dir():
         raise Invalid(f"{place} is not a folder", hint="folder is relative to the job file")
-    fields = {row.name: getattr(job, row.name) for row in JOB_OPTIONS if row.of_spec}
+    fields = {name: getattr(job.spec, name) for name in SPEC_NAMES}
     if simulate is not None:
         fields["simulate"] = simulate
     spec = here_spec(

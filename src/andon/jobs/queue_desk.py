@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # `submit` must be quick
     from andon.jobs.rules.views import JobListing
     from andon.leases.rules.eligibility import Labels
     from andon.model.device import Snapshot
-    from andon.model.job.facts import JobFacts, JobState, JobView
+    from andon.model.job.facts import JobFacts, JobView
 
 POLL_SECONDS, FRESH_SECONDS = 0.2, 0.5
 """Within the second, what nobody rang the bell for is not read again."""
@@ -163,9 +163,9 @@ class QueueDesk:
         return replace(part, attempt=wanted)
 
     def reasons(self, job: JobWord) -> list[JobReason]:
-        view = self.view(job)
-        why = view.reason or view.error
-        return ([JobReason(why)] if why else []) + [JobReason(one) for one in view.waiting_details]
+        from andon.jobs.rules.views import reasons_of
+
+        return reasons_of(self.view(job))
 
     # Changing.
 
@@ -252,13 +252,11 @@ class QueueDesk:
     ) -> tuple[list[int], list[AndonError]]:
         """Returns the numbers of the jobs that words mean; those that the act fits come before
         others of a name."""
-        from andon.jobs.rules.naming import NameRule, meant
+        from andon.jobs.rules.naming import meant, name_rule
 
         queue, found, errors = self.fresh(), dict[int, None](), list[AndonError]()
-        fits = None if act is None else fitting().get(act)
-        one = act in (JobAct.CANCEL, JobAct.REMOVE, JobAct.REQUEUE)
         states = queue.statuses
-        rule = NameRule(self._tell, one, None if fits is None else lambda n: fits(states[n].state))
+        rule = name_rule(act, lambda number: states[number].state, self._tell)
         for word in words:
             try:
                 if isinstance(word, int):
@@ -288,21 +286,6 @@ class QueueDesk:
         if active and self._wake is not None and not self._queue.paused:
             self._wake(self._queue.folder)
         return self._queue
-
-
-def fitting() -> "Mapping[JobAct, Callable[[JobState], bool]]":
-    """Returns which jobs of a name an act fits; they come before others of that name."""
-    from andon.model.job.facts import JobState
-
-    waits = (JobState.WAITING, JobState.LATER)
-    return {
-        JobAct.CANCEL: lambda state: not state.is_settled,
-        JobAct.REMOVE: lambda state: state.is_settled,
-        JobAct.RETRY: lambda state: state.is_settled,
-        JobAct.REQUEUE: lambda state: state is JobState.RUNNING,
-        JobAct.HOLD: lambda state: state in waits,
-        JobAct.RESUME: lambda state: state is JobState.HELD,
-    }
 
 
 def _batch(one: Submission) -> object:

@@ -9,7 +9,10 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from copy import copy
+from functools import cached_property
 from pathlib import Path
+from typing import Self
 from urllib.parse import urlencode
 
 from andon.access.local_rest import (
@@ -44,6 +47,7 @@ class LocalServer:
         """`kept` has answers that came already; each is used once."""
         self.url = f"http://127.0.0.1:{port}"
         self._port, self._kept, self._over_http = port, dict(kept), over_http
+        self._as_user = False
         self.interval = ""
         """The pace of the snapshot that was read last, as the server's header has it."""
 
@@ -75,11 +79,22 @@ class LocalServer:
             return found[0]
         raise Unavailable(f"{self.url} does not answer", hint="check that andon serve is running")
 
-    @property
+    def as_user(self) -> Self:
+        """Returns the same server, told who asks over HTTP, too."""
+        other = copy(self)
+        other._as_user = True
+        other.__dict__.pop("_http", None)
+        return other
+
+    def close(self) -> None:
+        if "_http" in self.__dict__:
+            self._http.close()
+
+    @cached_property
     def _http(self) -> RestServer:
         if (found := self._over_http()) is None:
             raise Unavailable(f"{self.url} cannot be reached", hint="check that it is running")
-        return found
+        return found.as_user() if self._as_user else found
 
 
 def local_servers(

@@ -1,7 +1,7 @@
 """What the parts of a remote node ask: a server by its REST interface, however it is reached."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, Self
 
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.model import wire
@@ -32,8 +32,14 @@ class RestServer(Protocol):
     def fetch(self, path: str, most_bytes: int, sink: Callable[[bytes], object]) -> None:
         """Downloads a file in pieces."""
 
+    def as_user(self) -> Self:
+        """Returns the same server, told who asks: it answers with what is this user's own."""
+
     def of_another_version(self, difference: str) -> AndonError:
         """The error for a server that is older or newer than this command."""
+
+    def close(self) -> None:
+        """Ends what was begun for `as_user`."""
 
 
 def parsed(url: str, body: bytes, path: str = "") -> wire.Json:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 from copy import copy
-from typing import Self
+from typing import TYPE_CHECKING, Self
 from urllib.parse import quote, urlencode, urlsplit
 
 from andon.access.gate import is_loopback
@@ -25,6 +25,9 @@ from andon.node.calls import (
 from andon.node.connection import FAILURES, NO_TLS, NOT_PINNED, RemoteDisconnected, plain_words
 from andon.node.rest import HEALTH, MINUTES, Notify, of_another_version, parsed, refusal
 from andon.settings.table import USUAL_PORT
+
+if TYPE_CHECKING:  # most servers need no sign-in
+    from andon.node.sign_in import LocalSession
 
 LIMITS = CallLimits(timeout_seconds=10.0, most_bytes=32 << 20)
 MINUTES_LIMITS = LIMITS._replace(most_bytes=64 << 20)  # two minutes of 256 GPUs
@@ -48,11 +51,20 @@ class Server:
         self._signs_in = signs_in  # as this user, where the server wants to know who asks
         self._limits = LIMITS
         self._below = ""
+        self._as_user = False
+        self._session: LocalSession | None = None
 
     def of_node(self, name: str) -> Self:
         """Returns the same server for what it knows of one of its nodes: it is a hub."""
         other = copy(self)
         other._below = f"/api/nodes/{quote(name, safe='')}/"
+        return other
+
+    def as_user(self) -> Self:
+        """Returns the same server, told who asks unless a token was named: it answers with what is
+        this user's own. One session is used until `close`."""
+        other = copy(self)
+        other._as_user = self._signs_in
         return other
 
     def within(self, limits: CallLimits) -> Self:
@@ -99,8 +111,9 @@ class Server:
         if self._below and asked.path.startswith(API) and asked.path != HEALTH:
             asked = asked._replace(path=self._below + asked.path.removeprefix(API))
         try:
-            answer = call(self._target, asked, limits)
-            if answer.status in signing_in and self._signs_in:
+            known = self._call_in_session(asked, limits) if self._as_user else None
+            answer = known or call(self._target, asked, limits.until(deadline))
+            if known is None and answer.status in signing_in and self._signs_in:
                 answer = self._call_as_user(asked, limits.until(deadline)) or answer
         except FAILURES as exc:
             raise Unavailable(
@@ -109,6 +122,28 @@ class Server:
             ) from exc
         if not 200 <= answer.status < 300:  # an andon server never redirects
             raise self._refused(answer)
+        return answer
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.end(END_LIMITS)
+            self._session = None
+
+    def _call_in_session(self, asked: SentRequest, limits: CallLimits) -> Answer | None:
+        """Sends the request in the session that is kept, and signs in again where it has ended;
+        None if there is no sign-in."""
+        from andon.node.sign_in import NoLocalSignIn, open_session
+
+        deadline, known = limits.deadline, self._session
+        try:
+            self._session = known or open_session(self.url, limits)
+            answer = self._session.call(asked, limits.until(deadline))
+            if known is not None and answer.status == 401:
+                self._session = open_session(self.url, limits.until(deadline))
+                answer = self._session.call(asked, limits.until(deadline))
+        except NoLocalSignIn:
+            self._as_user = False
+            return None
         return answer
 
     def _call_as_user(self, asked: SentRequest, limits: CallLimits) -> Answer | None:

@@ -17,7 +17,7 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -29,7 +29,7 @@ from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobState
 from andon.model.job.spec import JobSpec
 from andon.model.shapes import to_json
-from andon.ports import Cluster, Foreground
+from andon.ports import Cluster, Foreground, Previewing
 
 OpenCluster = Callable[[], Cluster]
 PATIENCE_SECONDS = 120.0
@@ -113,7 +113,7 @@ class ClusterContract:
         assert self._job(cluster, waiting).started is None
         self._until(lambda: cluster.job(waiting).short_of_gpus)
         assert cluster.job(waiting).reason
-        assert all(_held(node) == node.allocated for node in cluster.nodes())
+        self._until(lambda: all(_held(node) == node.allocated for node in cluster.nodes()))
         cluster.cancel(holders)
         assert self._settled(cluster, waiting).state is JobState.SUCCEEDED
         assert cluster.job(waiting).reason is None
@@ -244,9 +244,9 @@ class ClusterContract:
         self._until(lambda: _allocated(cluster) == sum(one.allocated for one in before))
 
     def test_a_command_in_the_foreground_is_as_here(self, reopen: OpenCluster) -> None:
-        cluster = reopen()
-        if not isinstance(cluster, Foreground):
+        if Able.FOREGROUND not in reopen().able:
             return
+        cluster = cast("Foreground", reopen())
         both = cluster.foreground(self._submission("cat; echo bad >&2; exit 7"))
         done = subprocess.run(both, input=b"given", capture_output=True)
         assert (done.returncode, done.stdout) == (7, b"given")
@@ -261,6 +261,13 @@ class ClusterContract:
             cluster.signal(wanted, signal.SIGTERM)
             assert client.stdout.read() == b"asked\n"
         assert client.returncode == 9
+
+    def test_a_preview_submits_nothing(self, reopen: OpenCluster) -> None:
+        if Able.PREVIEW not in reopen().able:
+            return
+        cluster, wanted = cast("Previewing", reopen()), self._submission("echo previewed")
+        assert "echo previewed" in cluster.preview(wanted)
+        assert wanted.label not in {one.label for one in cluster.jobs(0.0)}
 
     def test_one_that_is_away_says_so_and_keeps_its_jobs(self, reopen: OpenCluster) -> None:
         job = self._submit(reopen(), LONG)

@@ -247,6 +247,7 @@ class FakeCluster:
 class FakeForegroundCluster(FakeCluster):
     """A fake that also runs a job at this terminal: its command is really executed, here."""
 
+    able = FakeCluster.able | {Able.PREVIEW, Able.FOREGROUND}
     own_lines = ()
 
     def foreground(self, submission: Submission) -> Sequence[str]:

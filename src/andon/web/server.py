@@ -228,7 +228,7 @@ def _fleet(settings: Settings, place: ServeOptions, keys: Keys, stack: ExitStack
         hub.nodes()
         fleet.tokens.refresh()
     keys.named, keys.named_hash = fleet.tokens.identify, fleet.tokens.hashed
-    keys.named_are_read = lambda: fleet.tokens.is_read
+    keys.named_are_read, fleet.tokens.ended = lambda: fleet.tokens.is_read, keys.named_ended
     stack.callback(fleet.close)
     return fleet
 

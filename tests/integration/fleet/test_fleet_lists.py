@@ -115,13 +115,11 @@ def test_a_request_that_no_node_can_ever_meet_is_unavailable(fleet: Fleet) -> No
     assert fleet.andon("free", "--gpus", "99").returncode == 3
 
 
-@waits_for(ONE_NODE)
 def test_one_job_is_shown_of_a_server(fleet: Fleet) -> None:
     done = fleet.andon("jobs", "show", "105")
     assert done.returncode == 5, "this hub knows no such job"
 
 
-@waits_for(ONE_NODE)
 def test_the_reason_of_a_job_is_asked_of_a_server(fleet: Fleet) -> None:
     done = fleet.andon("why", "--job", "105")
     assert "leave out the GPU" not in done.stderr

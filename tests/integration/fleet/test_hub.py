@@ -12,6 +12,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
+import socketio
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -288,7 +289,10 @@ def test_a_named_token_may_what_its_role_says(fleet: FleetUnderTest) -> None:
     done = [json.loads(line) for line in log.splitlines() if '"token ops"' in line]
     assert {(one["action"], one["key"]) for one in done} >= {("drain", "named")}
     assert fleet.andon("token", "add", "ops", "--role", "read").returncode == 6
+    live = socketio.Client(reconnection=False)
+    live.connect(fleet.hub.url, auth={"token": token})
     fleet.says("token", "remove", "ops")
+    wait_for(lambda: not live.connected, 60, what="the live connection ends with its token")
     assert fleet.hub.ask("/api/nodes", **bearer).status == 401
     assert fleet.andon("token", "remove", "ops").returncode == 5
 

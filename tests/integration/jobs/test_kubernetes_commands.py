@@ -86,6 +86,12 @@ def test_why_names_what_is_free_and_cancel_ends_it(person: Person) -> None:
     assert "cancelled" in person.andon("jobs").stdout
 
 
+def test_words_reach_the_container_as_they_were_written(person: Person) -> None:
+    words = ("$0", "$$", "$(HOME)", "$$(HOME)")
+    done = person.andon("run", "--on", "k8s", "--image", "x", "--", "echo", *words)
+    assert done.stdout == f"{' '.join(words)}\n"
+
+
 def test_run_ends_with_its_code_and_without_an_agent_its_record_says_why_it_is_empty(
     person: Person,
 ) -> None:

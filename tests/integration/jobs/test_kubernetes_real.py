@@ -14,6 +14,7 @@ import yaml  # type: ignore[import-untyped]
 
 from andon.clusters.kubernetes import KubernetesCluster, transport
 from andon.host.rules.unary_call import call_of, message_in
+from andon.jobs.clusters.desk import ClusterDesk
 from andon.ports import Cluster
 from andon.settings.clusters import ClusterSettings
 from andon.testing.cluster_contract import ClusterContract
@@ -23,6 +24,7 @@ from tests.integration.parts import wait_until
 from tests.integration.serving import make_certificate
 from tests.standin.kubernetes.real import FIRST_PORT, RealKubernetes
 from tests.standin.kubernetes.standin import write_kubeconfig
+from tests.support.desk_contract import DeskContract, RefusingContract
 from tests.support.replaced import constants
 
 pytestmark = [pytest.mark.long, pytest.mark.kubernetes, pytest.mark.timeout(600)]
@@ -47,33 +49,37 @@ def real(certificate: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         found.close()
 
 
+@pytest.fixture
+def in_a_pod(
+    real: RealKubernetes, certificate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[], Cluster]]:
+    """The cluster as its pods see it; what a test leaves there is removed."""
+    files = {"token": "secret", "namespace": "default", "ca.crt": certificate.read_text()}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    constants(monkeypatch, transport, ACCOUNT=tmp_path)
+    monkeypatch.setenv(transport.HOST, "127.0.0.1")
+    monkeypatch.setenv(transport.PORT, str(real.port))
+    yield lambda: KubernetesCluster(SETTINGS)
+    jobs, pods = (
+        f"/{group}/namespaces/default/{plural}"
+        for group, plural in (("apis/batch/v1", "jobs"), ("api/v1", "pods"))
+    )
+    for path in (jobs, pods):
+        real.ask("DELETE", path, {"propagationPolicy": "Background"})
+    wait_until(
+        lambda: not any(real.ask("GET", path)["items"] for path in (jobs, pods)),
+        "the end of its pods",
+    )
+
+
 class TestRealKubernetes(ClusterContract):
     @pytest.fixture
     def reopen(
-        self,
-        real: RealKubernetes,
-        certificate: Path,
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> Iterator[Callable[[], Cluster]]:
+        self, real: RealKubernetes, in_a_pod: Callable[[], Cluster]
+    ) -> Callable[[], Cluster]:
         self._real = real
-        files = {"token": "secret", "namespace": "default", "ca.crt": certificate.read_text()}
-        for name, text in files.items():
-            (tmp_path / name).write_text(text)
-        constants(monkeypatch, transport, ACCOUNT=tmp_path)
-        monkeypatch.setenv(transport.HOST, "127.0.0.1")
-        monkeypatch.setenv(transport.PORT, str(real.port))
-        yield lambda: KubernetesCluster(SETTINGS)
-        jobs, pods = (
-            f"/{group}/namespaces/default/{plural}"
-            for group, plural in (("apis/batch/v1", "jobs"), ("api/v1", "pods"))
-        )
-        for path in (jobs, pods):
-            real.ask("DELETE", path, {"propagationPolicy": "Background"})
-        wait_until(
-            lambda: not any(real.ask("GET", path)["items"] for path in (jobs, pods)),
-            "the end of its pods",
-        )
+        return in_a_pod
 
     @contextmanager
     def away(self) -> Iterator[None]:
@@ -91,6 +97,17 @@ class TestRealKubernetes(ClusterContract):
             yield
         finally:
             api.send_signal(signal.SIGCONT)
+
+
+class TestRealKubernetesDesk(DeskContract, RefusingContract):
+    one_node = 2
+
+    def word(self, text: str) -> str:
+        return f"k8s:{text}"
+
+    @pytest.fixture
+    def desk(self, in_a_pod: Callable[[], Cluster], state_folder: Path) -> ClusterDesk:
+        return ClusterDesk("k8s", 10.0, in_a_pod)
 
 
 class Administrator:

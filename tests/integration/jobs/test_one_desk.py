@@ -21,12 +21,10 @@ from tests.standin import StandIn
 from tests.standin.kubernetes.standin import KubernetesStandin
 from tests.standin.ray import StandInRay
 from tests.support.homes import own_folders
-from tests.support.orders import waits_for
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.process
 
-DESK = "one desk"
 GONE = "http://127.0.0.1:9"
 SECONDS = 20  # a command that has not ended by then does not end
 
@@ -200,7 +198,6 @@ def test_nodes_that_andon_reads_are_listed_with_their_use(login: Login) -> None:
     assert read["utilization_percent"] is not None, read["missing"]
 
 
-@waits_for(DESK)
 def test_a_job_of_slurm_leases_what_slurm_gave_on_a_node_of_mixed_models(
     node: StandIn, login: Login
 ) -> None:
@@ -212,3 +209,13 @@ def test_a_job_of_slurm_leases_what_slurm_gave_on_a_node_of_mixed_models(
     login.andon("run", "--name", "inside", "--", "true")
     (run,) = json.loads(login.andon("runs", "--json"))["runs"]
     assert [one["index"] for one in run["devices"]] == [1]
+
+
+def test_a_map_is_refused_before_anything_is_announced_or_recorded(tmp_path: Path) -> None:
+    (tmp_path / "items").write_text("a\nb\n")
+    words = ("map", "--on", "ray", "--items", str(tmp_path / "items"), "--", "true")
+    for address in ("", GONE):
+        done = andon(tmp_path, *words, RAY_API_SERVER_ADDRESS=address)
+        assert (done.returncode, len(done.stderr.splitlines())) == (125, 2), done.stderr
+        assert "ray: " in done.stderr
+    assert json.loads(andon(tmp_path, "runs", "--json").stdout)["runs"] == []

@@ -158,7 +158,7 @@ def test_the_record_of_a_job_is_found(ray: StandInRay, tmp_path: Path) -> None:
     cluster = opened(ray.url)
     job = cluster.submit(make("exit 3"))
     _until(lambda: cluster.jobs(0.0)[0].state.is_settled)
-    (found,) = ClusterDesk("ray", 20.0, lambda: cluster).jobs(0.0)
+    (found,) = ClusterDesk("ray", 20.0, lambda: cluster).latest().jobs
     assert (found.id, found.exit_code) == (job, 3)
     assert found.run is not None
     (record,) = tmp_path.rglob("*.jsonl")

@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from andon.clusters.slurm import SlurmCluster
+from andon.jobs.clusters.desk import ClusterDesk
 from andon.ports import Cluster
 from andon.settings.clusters import ClusterSettings
 from andon.testing.cluster_contract import ClusterContract
 from tests.integration.parts import wait_until
 from tests.integration.slurm import Login, Slurm
+from tests.support.desk_contract import DeskContract, RefusingContract
 
 pytestmark = pytest.mark.long
 
@@ -46,6 +48,18 @@ class TestSlurm(ClusterContract):
             yield
         finally:
             controller.send_signal(signal.SIGCONT)
+
+
+class TestSlurmDesk(DeskContract, RefusingContract):
+    def word(self, text: str) -> str:
+        return f"slurm:{text}"
+
+    @pytest.fixture
+    def desk(self, slurm: Slurm, state_folder: Path, tmp_path: Path) -> Iterator[ClusterDesk]:
+        settings = ClusterSettings("slurm", "slurm", 10.0, {"logs": str(tmp_path / "logs")})
+        yield ClusterDesk("slurm", 10.0, lambda: SlurmCluster(settings))
+        slurm("scancel", "--quiet", "--user=root")
+        wait_until(lambda: not slurm("squeue", "-h"), "the end of its jobs")
 
 
 def _state(pid: int) -> str:

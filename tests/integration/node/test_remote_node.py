@@ -1,28 +1,163 @@
-"""The contract of nodes over a real server."""
+"""The contract of nodes over real servers: this user's, a hub's node, a demo, and root's server as
+another user asks it; with and without a key."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from andon.app.node import NodeChoice, find_node
 from andon.app.settings import load_settings
+from andon.model.job.desk import JobAct
 from andon.node.port import Node
+from andon.runs.rules.matching import RunQuery
+from tests.integration.machine import on_a_machine, told
 from tests.integration.serving import Served, serving
-from tests.support.node_contract import NodeContract
+from tests.support import role_servers
+from tests.support.node_contract import NodeContract, asserted, refused
+from tests.support.orders import waits_for
+from tests.support.postgres import url_of
+from tests.support.role_servers import NODE, RUN, SECRET, USERS, RoleServer, demo, reporting_node
+
+pytestmark = pytest.mark.process
+
+
+def node_of(url: str, secret: str = "", node: str | None = None) -> Iterator[Node]:
+    """The node behind a server, as whoever has this secret sees it; without one, as nobody."""
+    folder = Path(os.environ["XDG_STATE_HOME"])
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "secret").write_text(secret)
+    (folder / "secret").chmod(0o600)
+    file = str(folder / "secret") if secret else None
+    found = find_node(NodeChoice(url=url, token_file=file, node=node), load_settings({}).settings)
+    yield found
+    found.close()
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(tmp_path_factory.mktemp("served") / "state", simulate=2) as found:
+    """A server with an alert for each device, a run, and jobs."""
+    folder = tmp_path_factory.mktemp("served")
+    given: dict[str, Any] = role_servers.warm(folder)
+    state = {"XDG_STATE_HOME": str(folder / "state"), "USER": "root"}
+    command = [sys.executable, "-m", "tests.support.role_servers"]
+    subprocess.run(command, check=True, timeout=60, env={**os.environ, **given, **state})
+    with serving(folder / "state", simulate=2, **given) as found:
         yield found
 
 
 class TestRemote(NodeContract):
+    served: Served
+
     @pytest.fixture
     def node(self, served: Served, state_folder: Path) -> Iterator[Node]:
-        token = served.state / "andon" / "token"
-        choice = NodeChoice(url=served.url, token_file=str(token))
-        node = find_node(choice, load_settings({}).settings)
-        yield node
-        node.close()
+        type(self).served = served
+        yield from node_of(served.url, served.token)
+
+    def lease(self, node: Node) -> str:
+        more = {"Content_Type": "application/json", **self.served.bearer}
+        made = self.served.ask("/api/leases", "POST", '{"gpus": 1, "seconds": 600}', **more)
+        return str(made.json()["id"])
+
+
+class TestRemoteWithoutKey(NodeContract):
+    """What it changes is signed in for: the kernel says that it is the server's user."""
+
+    blind = True
+
+    @pytest.fixture
+    def node(self, served: Served, state_folder: Path) -> Iterator[Node]:
+        yield from node_of(served.url)
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("hub")
+    with ExitStack() as stack:
+        made = serving(folder / "state", "--store", url_of(folder), simulate=2, ANDON_NODE="hub")
+        found = stack.enter_context(made)
+        owner = RoleServer(found, {"token": found.token}, {})
+        token = owner.ask("token", "POST", "/api/nodes", {"name": NODE}).json()["token"]
+        stack.enter_context(reporting_node(found, token))
+        yield found
+
+
+class OfHub(NodeContract):
+    """A node that reports to a hub: nothing is changed there."""
+
+    acts = False
+
+    @waits_for("one node")
+    def test_runs_are_listed_found_and_named(self, node: Node) -> None:
+        asserted(lambda: super(OfHub, self).test_runs_are_listed_found_and_named(node))
+
+
+class TestNodeOfHub(OfHub):
+    @pytest.fixture
+    def node(self, hub: Served, state_folder: Path) -> Iterator[Node]:
+        yield from node_of(hub.url, hub.token, NODE)
+
+    def test_its_runs_uses_and_jobs_are_those_that_it_reported(self, node: Node) -> None:
+        (row,) = node.runs.find(RunQuery(limit=5))
+        assert (row.id, row.user, row.command) == (RUN, "alice", SECRET)
+        now = node.live.latest().at
+        (use,) = node.past.usage(None, now - 3600, now)
+        assert (use.user, use.name) == ("alice", SECRET)
+        (view,) = node.jobs.listing().views
+        assert (view.user, view.command) == ("alice", SECRET)
+
+    def test_what_only_the_node_has_is_refused_with_the_command_to_type_there(
+        self, node: Node
+    ) -> None:
+        (row,) = node.runs.find(RunQuery(limit=5))
+        assert "n17" in refused(lambda: node.runs.record(row)).hint
+        assert "n17" in refused(lambda: node.jobs.log(1, None, 100)).hint
+        (outcome,) = node.jobs.act(JobAct.CANCEL, [1])
+        assert outcome.error is not None
+        assert "there" in outcome.error.hint
+
+
+class TestNodeOfHubWithoutKey(OfHub):
+    blind = True
+
+    @pytest.fixture
+    def node(self, hub: Served, state_folder: Path) -> Iterator[Node]:
+        yield from node_of(hub.url, "", NODE)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param(one, marks=waits_for("one node"))
+        for one in (f"runs/{RUN}", f"runs/{RUN}/events", "estimate?model=llama-3-8b")
+    ],
+)
+def test_a_hub_shows_of_its_node_what_a_server_shows(hub: Served, asked: str) -> None:
+    assert hub.ask(f"/api/nodes/{NODE}/{asked}", **hub.bearer).status == 200
+
+
+@pytest.fixture(scope="module")
+def visited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoleServer]:
+    with demo(tmp_path_factory.mktemp("demo"), port=0) as found:
+        yield found
+
+
+class TestDemo(NodeContract):
+    @pytest.fixture
+    def node(self, visited: RoleServer, state_folder: Path) -> Iterator[Node]:
+        yield from node_of(visited.served.url)
+
+
+@pytest.mark.parametrize("role", ["alice", "token"])
+def test_the_server_of_root_is_a_node_for_each_user(role: str) -> None:
+    """But for leases, which wait for one node: who signs in by the kernel is shown no fence of
+    their own lease, and cannot end it without."""
+    script = f'{USERS}\n"$PYTHON" -P -m tests.support.user_nodes {role}\n'
+    found = told(on_a_machine(script, network=True))["failures"]
+    assert found.keys() == {"test_a_lease_is_extended_and_released"}
+    assert "requires its fence" in found["test_a_lease_is_extended_and_released"]

@@ -29,6 +29,7 @@ from tests.support.local_rest import answering
 
 ONE_READING = "Based on one reading"
 EXAMPLES: dict[str, tuple[str, ...]] = {
+    "cancel": ("1",),
     "watch": ("-n", "1"), "release": ("x",), "lease extend": ("x", "--for", "1h"),
     "alerts show": ("x",), "alerts ack": ("x",), "alerts silence": ("x", "1h"),
     "alerts unsilence": ("x",), "open": ("--print",), "history": ("0",), "estimate": ("qwen3-8b",),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from tests.integration.board import serving_node, sign_in, tiles, uuids
 from tests.integration.browser import Window
@@ -24,14 +24,33 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 KEPT = """() => new Promise(done => {
   const nodes = [...document.querySelectorAll('li.tile, li.tile *')];
-  let replaced = 0;
-  const seen = new MutationObserver(all => all.forEach(one => {
-    if (one.type === 'childList')
-      replaced += [...one.removedNodes].filter(n => n.nodeType === 1).length;
-  }));
-  seen.observe(document.querySelector('.tiles'), {childList: true, subtree: true});
-  setTimeout(() => done([nodes.every(n => n.isConnected), replaced]), 4000);
+  const link = document.querySelector('footer .link');
+  const late = () => link.textContent !== 'live' || document.querySelector('li.tile.grey') !== null;
+  let replaced = 0, wasLate = late();
+  const seen = new MutationObserver(all => {
+    wasLate ||= late();
+    all.forEach(one => {
+      if (one.type === 'childList')
+        replaced += [...one.removedNodes].filter(n => n.nodeType === 1).length;
+    });
+  });
+  const inside = {childList: true, subtree: true, attributes: true, characterData: true};
+  seen.observe(document.querySelector('.tiles'), inside);
+  seen.observe(link, inside);
+  setTimeout(() => done([wasLate, nodes.every(n => n.isConnected), replaced]), 4000);
 })"""
+LOOKS = 10
+
+
+def drawn_again(page: Page) -> list[object]:
+    """Whether all parts of the tiles stayed for four seconds, and how many were removed. Where the
+    server had no time to read a device, the board says so, which is drawn: then it looks again."""
+    for _ in range(LOOKS):
+        found: list[object] = page.evaluate(KEPT)
+        was_late = found.pop(0)
+        if not was_late:
+            return found
+    pytest.fail("devices were never read in time")
 
 
 def test_values_change_by_themselves_and_nothing_else_is_drawn_again(
@@ -44,7 +63,7 @@ def test_values_change_by_themselves_and_nothing_else_is_drawn_again(
     asked = sum("/api/snapshot" in url for url in reader.requests)
     before = reader.page.locator(".tiles").inner_text()
     expect(reader.page.locator(".tiles")).not_to_have_text(before, use_inner_text=True)
-    assert reader.page.evaluate(KEPT) == [True, 0]
+    assert drawn_again(reader.page) == [True, 0]
     assert sum("/api/snapshot" in url for url in reader.requests) == asked, "pushed, not polled"
     assert reader.complaints == []
 

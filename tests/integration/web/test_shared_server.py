@@ -108,6 +108,29 @@ def test_everyone_sees_their_own_jobs_and_runs_and_the_queue_of_all() -> None:
     assert ("alice", "retry") in done
 
 
+def test_a_command_with_a_url_means_the_jobs_of_who_types_it() -> None:
+    """alice and bob have a job 1 each; no one has a token of the server."""
+    found = machine(
+        r"""
+        three_users
+        serving
+        url=http://127.0.0.1:26366
+        andon_as alice jobs --url $url 2>&1 | said listed
+        andon_as bob jobs show 1 --url $url 2>&1 | said shown
+        (andon_as bob cancel 2 --url $url 2>&1 || echo rc $?) | said not_his
+        (andon_as carol logs 1 --url $url 2>&1 || echo rc $?) | said none
+        andon_as alice cancel secret-sweep --url $url 2>&1 | said cancelled
+        """
+    )
+    assert "secret-sweep" in found["listed"]
+    assert "bob-job" not in found["listed"]
+    assert "bob-job" in found["shown"]
+    for name, text in (("bob", found["not_his"]), ("carol", found["none"])):
+        assert f"{name} has no job" in text
+        assert text.endswith("rc 5")
+    assert "job 2 cancelled" in found["cancelled"]
+
+
 HOSTILE = """
 import os
 def page(name, path="jobs"):

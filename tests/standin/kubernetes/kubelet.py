@@ -3,12 +3,13 @@ machine, reports its status and keeps its output."""
 
 import copy
 import os
+import re
 import signal
 import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -16,6 +17,14 @@ from tests.standin.kubernetes.objects import Object, now
 
 MISSING = "missing/"
 """Images whose name begins so cannot be pulled."""
+
+
+def expanded(text: str, known: Mapping[str, str]) -> str:
+    """As a kubelet does it: two `$` are one, and `$(NAME)` is a value if there is one."""
+    return re.sub(
+        r"\$(?:\$|\(([^)]*)\))",
+        lambda m: "$" if m[0] == "$$" else known.get(m[1], m[0]), text, flags=re.S,
+    )  # fmt: skip
 
 
 class PodApi(Protocol):
@@ -109,11 +118,14 @@ class Kubelet:
                 self._api.put_status(with_container(pod, "Pending", {"waiting": wait}))
             return
         path = Path(self._folder.name, pod["metadata"]["uid"])
-        given = {one["name"]: one.get("value", "") for one in container.get("env") or ()}
+        given = dict[str, str]()
+        for one in container.get("env") or ():
+            given[one["name"]] = expanded(one.get("value", ""), given)
         with path.open("wb") as out:
             try:
                 process = subprocess.Popen(
-                    container["command"], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                    [expanded(word, given) for word in container["command"]],
+                    stdin=subprocess.DEVNULL, stdout=out, stderr=out,
                     env={**os.environ, **given}, start_new_session=True, cwd="/",
                 )  # fmt: skip
             except OSError as exc:

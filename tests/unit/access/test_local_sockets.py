@@ -324,9 +324,23 @@ def test_what_the_socket_does_not_answer_goes_over_http(calls: Calls) -> None:
         def post(self, path: str, body: object = None) -> dict[str, str]:
             return {"posted": path}
 
+        def as_user(self) -> Any:
+            users.append(self)
+            return self
+
+        def close(self) -> None:
+            users.remove(self)
+
+    users: list[Http] = []
     found = next(local_servers((LEASES,), over_http=cast("Callable[[], Any]", Http)))
     assert found.get("/api/jobs", limit=5) == {"over http": "/api/jobs?limit=5"}
     assert found.post("/api/silences", {}) == {"posted": "/api/silences"}
+    assert users == []
+    user = found.as_user()
+    assert user.get("/api/jobs") == user.get("/api/jobs") == {"over http": "/api/jobs"}
+    assert len(users) == 1, "one session"
+    user.close()
+    assert users == []
     alone = asked(LEASES)
     assert alone is not None
     with pytest.raises(Unavailable):

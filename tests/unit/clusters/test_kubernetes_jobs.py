@@ -1,7 +1,6 @@
 """Manifests of submissions, states of Jobs and pods in words, and refusals, as tables."""
 
 import json
-import re
 from typing import Any
 
 import pytest
@@ -36,6 +35,7 @@ from andon.model.job.facts import JobState
 from andon.model.job.spec import Checkpoint, JobSpec
 from andon.model.shapes import to_json
 from andon.settings.clusters import ClusterSettings
+from tests.standin.kubernetes.kubelet import expanded
 from tests.support.rows import rows
 
 GPU, AT = "nvidia.com/gpu", "2026-11-17T12:00:00Z"
@@ -66,14 +66,6 @@ def test_a_job_is_created_asleep_with_its_labels_and_nothing_of_our_own() -> Non
     ours = {"affinity", "nodeName", "nodeSelector", "priorityClassName", "tolerations"}
     assert not ours & set(pod)
     assert made.started(found)["spec"]["parallelism"] == 1
-
-
-def expanded(text: str, known: dict[str, str]) -> str:
-    """As a kubelet does it: two `$` are one, and `$(NAME)` is a value if there is one."""
-    pattern = r"\$(?:\$|\(([^)]*)\))"
-    return re.sub(
-        pattern, lambda m: "$" if m[0] == "$$" else known.get(m[1], m[0]), text, flags=re.S
-    )
 
 
 def test_a_container_gets_every_word_as_it_is() -> None:

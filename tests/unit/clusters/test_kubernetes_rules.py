@@ -24,7 +24,6 @@ from andon.clusters.kubernetes.rules.quantities import count_of, is_gpu, parse_q
 from andon.clusters.kubernetes.rules.rooms import (
     Room,
     Rooms,
-    cluster_node,
     placement,
     rooms_of,
     usual_resource,
@@ -153,13 +152,16 @@ def test_free_is_what_pods_that_have_not_ended_leave(
     made: KubernetesNode, pods: list[ApiPod], state: str, free: int
 ) -> None:
     (room,) = rooms_of([made], pods)
-    assert (room.state, room.free()) == (state, free)
-    shown = cluster_node(room)
+    shown = room.node
+    assert (shown.state, shown.free) == (state, free)
     assert shown.allocated + shown.free <= shown.gpus
 
 
 def test_nodes_without_gpus_are_left_out_and_others_are_in_order() -> None:
-    assert [one.name for one in rooms_of([node("b"), node("a"), node("c", 0)], [])] == ["a", "b"]
+    assert [one.node.name for one in rooms_of([node("b"), node("a"), node("c", 0)], [])] == [
+        "a",
+        "b",
+    ]
 
 
 def test_a_room_is_made_again_when_its_node_or_a_pod_changed() -> None:
@@ -169,8 +171,8 @@ def test_a_room_is_made_again_when_its_node_or_a_pod_changed() -> None:
         True, True,
     ]  # fmt: skip
     taken = rooms_of(nodes, [pod("a", 2)], known)
-    assert [one.free() for one in taken] == [first[0].free() - 2, first[1].free()]
-    assert [one.name for one in rooms_of([node("b", 1)], [], known)] == ["b"]
+    assert [one.node.free for one in taken] == [first[0].node.free - 2, first[1].node.free]
+    assert [one.node.name for one in rooms_of([node("b", 1)], [], known)] == ["b"]
     assert list(known) == ["b"]
 
 
@@ -184,7 +186,7 @@ def test_a_room_is_made_again_when_its_node_or_a_pod_changed() -> None:
 )
 def test_what_is_special_about_its_gpus_is_said(made: KubernetesNode, words: str) -> None:
     (room,) = rooms_of([made], [])
-    assert words in (cluster_node(room).note or "")
+    assert words in (room.node.note or "")
 
 
 @rows(
@@ -197,7 +199,7 @@ def test_what_is_special_about_its_gpus_is_said(made: KubernetesNode, words: str
 )  # fmt: skip
 def test_the_model_is_short(product: str, model: str) -> None:
     (room,) = rooms_of([node("a", labels={"nvidia.com/gpu.product": product})], [])
-    assert room.model == model
+    assert room.node.model == model
 
 
 @rows(
@@ -212,10 +214,14 @@ def test_idle_is_below_both_limits(load: Any, memory: Any, idle: bool) -> None:
     assert is_idle(one, LIMITS) is idle
 
 
+def room_of(name: str, has: dict[str, int]) -> Room:
+    (found,) = rooms_of([node(name, 0, has=has)], [])
+    return found
+
+
 def read(room: Room, look: tuple[float, float] | None, resource: str = GPU) -> ClusterNode:
     load, memory = look or (None, None)
-    node = cluster_node(room, resource)
-    return replace(node, utilization_percent=load, memory_percent=memory)
+    return replace(room.of(resource), utilization_percent=load, memory_percent=memory)
 
 
 @rows(
@@ -236,14 +242,14 @@ def read(room: Room, look: tuple[float, float] | None, resource: str = GPU) -> C
 def test_the_best_three_idle_nodes_are_preferred(
     rooms: dict[str, int], looks: dict[str, tuple[float, float]], gpus: int, nodes: tuple[str, ...]
 ) -> None:
-    made = [read(Room(name, {GPU: free}), looks.get(name)) for name, free in rooms.items()]
+    made = [read(room_of(name, {GPU: free}), looks.get(name)) for name, free in rooms.items()]
     found = placement(made, gpus, LIMITS)
     assert found.nodes == nodes
     assert found.words.startswith("prefers" if nodes else "no preference: ")
 
 
 def test_only_the_kind_of_gpu_that_is_asked_for_counts() -> None:
-    room = Room("a", {GPU: 1, OTHER: 8})
+    room = room_of("a", {GPU: 1, OTHER: 8})
     assert placement([read(room, IDLE)], 4, LIMITS).nodes == ()
     assert placement([read(room, IDLE, OTHER)], 4, LIMITS).nodes == ("a",)
     assert usual_resource([room]) == OTHER

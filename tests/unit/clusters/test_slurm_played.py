@@ -14,7 +14,7 @@ from andon.jobs.clusters.notes import submit_once
 from andon.jobs.clusters.run_notes import RunNote, write_note
 from andon.jobs.rules.cluster_task import task_of
 from andon.jobs.rules.cluster_views import ClusterPage, page_line
-from andon.model.job.cluster import NotSent
+from andon.model.job.cluster import ClusterJob, NotSent
 from andon.model.job.desk import JobAct
 from andon.model.job.facts import JobState
 from tests.support.played_slurm import DOWN, Played, opened, row, submission
@@ -35,6 +35,10 @@ def slurm(played: Played, tmp_path: Path) -> SlurmCluster:
 def desk(slurm: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClusterDesk:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return ClusterDesk("slurm", 3.0, lambda: slurm)
+
+
+def jobs_of(desk: ClusterDesk) -> list[ClusterJob]:
+    return list(desk.asked(ClusterPage("slurm")).jobs)
 
 
 # What Slurm refuses: a sentence of ours, then its own words.
@@ -301,13 +305,13 @@ def test_a_job_that_waits_for_gpus_is_explained_by_who_has_them(
     played.answers["squeue -h -r -a --states=running"] = (0, runs, "")
     node = ("n1", "mixed", "gpu:1", "gpu:1", "none")
     played.answers["sinfo"] = (0, SEPARATOR.join(node) + SEPARATOR + "\n", "")
-    (job,) = desk.jobs(0.0)
+    (job,) = jobs_of(desk)
     assert re.search("needs 1 GPU on one node: n1 has 0 free; job 9 must end by ", job.reason or "")
     why, held = desk.reasons("4711")
     assert (why.text, why.advice) == (job.reason, "a shorter --for may let it start in a gap")
     assert held.text == "1 of 1 GPUs are given out: 9 1 (1 h)"
     played.answers["sinfo"] = (1, "", "slurm_load_partitions: Socket timed out")
-    assert [one.reason for one in desk.jobs(0.0)] == ["other jobs come first"]
+    assert [one.reason for one in jobs_of(desk)] == ["other jobs come first"]
 
 
 @pytest.mark.parametrize("odd", ["--user=anna", "4711;4712", "../4711", "9" * 400])
@@ -359,6 +363,6 @@ def test_a_note_of_another_user_is_no_job(
     logs.mkdir(mode=0o777)
     task = task_of(submission(), "slurm", str(logs), str(tmp_path))
     write_note(RunNote("4711", task, "kqzvmtra", str(tmp_path / "none"), "a", time.time()))
-    assert [job.id for job in desk.jobs(0.0)] == ["4711"]
+    assert [job.id for job in jobs_of(desk)] == ["4711"]
     anothers(monkeypatch, logs / "4711.run")
-    assert desk.jobs(0.0) == []
+    assert jobs_of(desk) == []

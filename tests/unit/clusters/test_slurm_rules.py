@@ -210,11 +210,32 @@ def row(**values: str) -> str:
         "JobID": "8", "ArrayJobID": "8", "ArrayTaskID": "N/A", "State": "RUNNING",
         "UserName": "root", "SubmitTime": "1794919219", "StartTime": "1794919220",
         "EndTime": "1794919243", "tres-per-job": "N/A", "tres-per-node": "gres:gpu:a100:2",
-        "NodeList": "n1", "Partition": "all", "Reason": "None", "TimeLimit": "1:30:00",
-        "exit_code": "0", "Comment": "andon:a1b2", "Name": "train",
+        "NodeList": "n1", "Partition": "all", "Reason": "None", "Dependency": "",
+        "TimeLimit": "1:30:00", "exit_code": "0", "Comment": "andon:a1b2", "Name": "train",
     }  # fmt: skip
     return SEPARATOR.join((usual | {k.replace("_per_", "-per-"): v for k, v in values.items()})
                           [name] for name in answers.JOB_FIELDS) + SEPARATOR + "\n"  # fmt: skip
+
+
+@pytest.mark.parametrize("code", ["None", "", "Dependency"])
+@pytest.mark.parametrize(
+    ("dependency", "reason"),
+    [
+        ("afterok:7(unfulfilled)", "after job 7"),
+        ("afterok:7_3(unfulfilled),afterany:12(unfulfilled)", "after jobs 7_3, 12"),
+        ("singleton(unfulfilled)", ""),
+    ],
+)
+def test_a_waiting_job_names_those_that_it_comes_after(
+    code: str, dependency: str, reason: str
+) -> None:
+    (one,) = answers.parse_jobs(row(State="PENDING", Reason=code, Dependency=dependency))
+    assert one.job.reason == (reason or reasons.reason_of(code).text)
+
+
+def test_other_reasons_come_before_the_jobs_that_it_comes_after() -> None:
+    waits = row(State="PENDING", Reason="JobHeldUser", Dependency="afterok:7(unfulfilled)")
+    assert answers.parse_jobs(waits)[0].job.reason == "its owner holds it"
 
 
 def test_a_running_job_has_its_node_gpus_and_limit() -> None:

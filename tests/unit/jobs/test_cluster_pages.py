@@ -318,3 +318,13 @@ def test_jobs_of_several_are_followed_until_none_is_known(
 def test_the_desk_of_a_server_reads_nodes_as_others_do(fake: FakeCluster) -> None:
     desk = ClusterDesk("lab", 9.0, lambda: fake, lambda nodes: list(nodes)[:0])
     assert ClusterPoller(desk).read_nodes is desk.read_nodes
+
+
+def test_elements_that_were_submitted_at_one_moment_are_listed_by_index(fake: FakeCluster) -> None:
+    """Ray lists the newest first, and its elements have the time of their submission."""
+    made = [
+        ClusterJob(f"9_{index}", "a", JobState.RUNNING, "ada", AT, array="9", array_index=index)
+        for index in (10, 4, 3)
+    ]
+    page = ClusterPage("lab").answered(made, None, AT)
+    assert [one.array_index for one in listing_of([page], AT).views] == [3, 4, 10]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import asdict
 
 from andon.cli.commands.jobs.submit import CLICK_TYPES, is_job_file, submit
 from andon.cli.commands.share import container_options
@@ -17,7 +18,13 @@ from andon.errors import Invalid, Unavailable
 from andon.jobs.file import read_job_file, specs_of
 from andon.jobs.queue import Queue
 from andon.jobs.rules.file import jobs_in
-from andon.jobs.rules.file_keys import KEYS, READERS, REQUEST_KEYS, FileJob, read_options
+from andon.jobs.rules.file_keys import (
+    KEYS,
+    READERS,
+    REQUEST_KEYS,
+    FileJob,
+    read_options,
+)
 from andon.jobs.rules.file_lines import json_lines, shown_path, toml_lines
 from andon.jobs.rules.job_options import JOB_OPTIONS
 from andon.leases.rules import requests
@@ -78,14 +85,19 @@ def test_every_key_of_a_job_is_read(tmp_path: Path) -> None:
     assert (job.request.least, job.request.most) == (1, 2)
     assert job.request.memory_bytes == 20 * GIB
     assert job.request.prefer == ("H200",)
-    assert (job.for_seconds, job.grace_seconds, job.timeout_seconds) == (7200.0, 10.0, 86_400.0)
+    assert (job.spec.for_seconds, job.spec.grace_seconds, job.spec.timeout_seconds) == (
+        7200.0,
+        10.0,
+        86_400.0,
+    )
     assert job.after == ("12", "@", "12_3")
-    assert job.checkpoint == Checkpoint("USR1", 90.0)
-    assert job.notify is NotifyWhen.FAIL
+    assert job.spec.checkpoint == Checkpoint("USR1", 90.0)
+    assert job.spec.notify is NotifyWhen.FAIL
     assert job.environment == {"SEED": "7"}
     plain = FileJob()
     names = [row.name for row in KEYS.values()]
-    left = {name for name in names if getattr(job, name) == getattr(plain, name)}
+    whole, empty = ({**asdict(one.spec), **asdict(one)} for one in (job, plain))
+    left = {name for name in names if whole[name] == empty[name]}
     sweeps = {"parameters", "zip", "sample", "sample_seed", "server", "loads"}  # not of an array
     others = {"after_any", "engine_options", "image", "on"}
     assert left == others | sweeps, "the file uses every other key"

@@ -71,7 +71,7 @@ def test_tokens_of_andon_stay_with_the_submitter(
         monkeypatch.setenv(name, "hush")
     monkeypatch.setenv("OTHER", "mine")
     spec = here_spec(("true",), ONE, git=False)
-    job = FileJob("x", ("true",), environment={"BENCHMARK_API_KEY": "meant"})
+    job = FileJob(command=("true",), environment={"BENCHMARK_API_KEY": "meant"})
     (of_file,) = specs_of(job, tmp_path)
     assert "hush" not in {*spec.environment.values(), *of_file.environment.values()}
     assert spec.environment["OTHER"] == "mine"
@@ -79,7 +79,7 @@ def test_tokens_of_andon_stay_with_the_submitter(
 
 
 def test_the_folder_of_nobody_is_refused(tmp_path: Path) -> None:
-    job = FileJob("a", ("true",), "~no-such-user/x", ONE)
+    job = FileJob(command=("true",), folder="~no-such-user/x", request=ONE)
     with pytest.raises(Invalid, match="is not a folder"):
         specs_of(job, tmp_path)
 

@@ -41,7 +41,7 @@ def test_there_is_one_job_per_combination() -> None:
         "python", "-m", "sglang.launch_server", "--model-path", "meta/llama-3-70b",
         "--tp-size", "4", "--mem-fraction-static", "0.9", "--trust",
     )  # fmt: skip
-    assert {job.name for job in jobs} == {"sweep"}
+    assert {job.spec.name for job in jobs} == {"sweep"}
 
 
 @rows(
@@ -102,8 +102,8 @@ def test_a_command_of_ones_own_gets_the_parameters_as_they_are() -> None:
 @pytest.mark.process  # git is asked for the commit
 def test_jobs_of_a_parameter_list_carry_their_parameters_and_a_group(tmp_path: Path) -> None:
     jobs = model_jobs_in(WITH_MODEL, "tasks.json", {})
-    assert {job.group for job in jobs} == {"sweep"}
-    assert jobs[1].params == {
+    assert {job.spec.group for job in jobs} == {"sweep"}
+    assert jobs[1].spec.params == {
         "tp-size": 1, "mem-fraction-static": 0.9, "trust": True, "no": False,
     }  # fmt: skip
     specs = [specs_of(job, tmp_path) for job in jobs]
@@ -130,7 +130,7 @@ def test_keys_of_a_plain_file_are_taken_too() -> None:
     served = {**WITH_MODEL, "base_runtime": "vllm", **sizes}
     jobs = model_jobs_in(served, "tasks.json", {})
     assert jobs[0].command[:3] == ("vllm", "serve", "meta/llama-3-70b")
-    assert {(job.for_seconds, job.request.least) for job in jobs} == {(3600.0, 2)}
+    assert {(job.spec.for_seconds, job.request.least) for job in jobs} == {(3600.0, 2)}
     docker = {**WITH_MODEL, "deployment_mode": "docker", "runtime_image_tag": "v1"}
     assert {job.image for job in model_jobs_in(docker, "tasks.json", {})} == {"sglang:v1"}
 

@@ -137,11 +137,11 @@ def test_parameters_of_a_job_file_make_a_group() -> None:
         "stop_when": "loss>2 after 10m",
     }
     (job,) = jobs_in(document, "job.toml", {})
-    assert job.group == "tune"
+    assert job.spec.group == "tune"
     assert [one.command[2] for one in job.each] == ["0.1", "0.1", "0.01", "0.01"]
     assert [one.request.least for one in job.each] == [1, 2, 1, 2]
     assert job.each[0].params == {"lr": 0.1, "tp": 1}
-    assert "loss" in job.metrics
+    assert "loss" in job.spec.metrics
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from andon.access.roles import ALL_SEEING, BLIND, Identity, Role, Sight
+from andon.access.roles import ALL_SEEING, BLIND, Identity, Role, Sight, sight_of
 from andon.errors import AndonError, Denied, Gone, Unavailable
 from andon.host.accounts import UserAccount, become
 from andon.jobs.queue_desk import QueueDesk
@@ -188,13 +188,13 @@ def server_jobs(users: Users | None) -> ServerJobs:
 def test_a_users_jobs_are_theirs_whatever_their_files_say() -> None:
     """A reader is its user's: it can name no other."""
     jobs = server_jobs(Users(alice=(1234, Told(jobs=jobs_told(VIEW)))))
-    page = jobs.page(SIGHT)
+    page = jobs.seen_by(SIGHT).page()
     assert [(one.user, one.name) for one in page.jobs] == [("alice", "sweep")]
     assert (page.user, page.scope, page.whole) == ("alice", PageScope.OWN, True)
-    everyone = jobs.page(ALL_SEEING)
+    everyone = jobs.seen_by(ALL_SEEING).page()
     assert {one.user for one in everyone.jobs} == {"alice", "root"}
     assert everyone.scope is PageScope.EVERYONE
-    blind = jobs.page(BLIND)
+    blind = jobs.seen_by(BLIND).page()
     assert [(one.user, one.name) for one in blind.jobs] == [("root", "hidden")]
     for one in (page, everyone, blind):
         assert [(place.user, place.gpus, place.jobs_behind) for place in one.queue] == [
@@ -204,7 +204,7 @@ def test_a_users_jobs_are_theirs_whatever_their_files_say() -> None:
 
 def test_a_user_without_files_here_and_a_server_of_another_user_show_the_servers_own() -> None:
     for users in (None, Users()):
-        page = server_jobs(users).page(SIGHT)
+        page = server_jobs(users).seen_by(SIGHT).page()
         assert [(one.user, one.name) for one in page.jobs] == [("root", "hidden")]
         assert page.scope is PageScope.SERVER
 
@@ -212,11 +212,11 @@ def test_a_user_without_files_here_and_a_server_of_another_user_show_the_servers
 def test_one_user_who_cannot_be_read_costs_root_only_that_user() -> None:
     hung = Told(jobs=Unavailable("the files of bob cannot be read: hung"))
     jobs = server_jobs(Users(alice=(1, Told(jobs=jobs_told(VIEW))), bob=(2, hung)))
-    page = jobs.page(ALL_SEEING)
+    page = jobs.seen_by(ALL_SEEING).page()
     assert {one.user for one in page.jobs} == {"alice", "root"}
     assert page.note == "the files of bob cannot be read: hung"
     with pytest.raises(Unavailable):
-        jobs.page(Sight(user="bob", uid=2))
+        jobs.seen_by(Sight(user="bob", uid=2)).page()
 
 
 @rows(
@@ -262,12 +262,14 @@ def test_a_server_changes_a_users_jobs_only_for_that_user(
 ) -> None:
     told = Told(act={"job": 1, "outcome": "cancelled", "note": None})
     jobs = server_jobs(Users(alice=(1234, told), bob=(1235, Told())))
+    desk = jobs.seen_by(sight_of(who), who, user)
     if refused is None:
-        assert jobs.act(who, 1, JobAct.CANCEL, user).words == "cancelled"
+        (outcome,) = desk.act(JobAct.CANCEL, [1])
+        assert (outcome.words, outcome.error) == ("cancelled", None)
         assert told.asked == [("act", {"job": 1, "act": "cancel"})]
     else:
         with pytest.raises(refused):
-            jobs.act(who, 1, JobAct.CANCEL, user)
+            raise desk.act(JobAct.CANCEL, [1])[0].error or AssertionError("it is done")
         assert told.asked == []
 
 

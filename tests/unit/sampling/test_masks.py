@@ -316,6 +316,72 @@ def test_the_step_outranks_its_job() -> None:
     assert numbers(view) == [2]
 
 
+MODELS = (gpu(0, "NVIDIA A100"), *FOUR[1:])
+UNSURE = "the models differ"
+
+
+@rows(
+    ("mask", "slurm", "left", "doubt"),
+    [
+        ("1", "1", [1], ""),  # not confined: Slurm's masks have the numbers of its list
+        ("1,3", "1,3", [1, 3], ""),
+        ("3", "1,3", [3], ""),  # a task of two
+        ("0", "1", [1], ""),  # confined by a cgroup, but all devices are seen here
+        ("0,1", "1,3", [1, 3], ""),
+        ("0,1", "3,1", [1, 3], ""),
+        ("0,1", "0,1", [0, 1], ""),
+        ("0,1", "2-3", [2, 3], ""),
+        (UUIDS[2], "2", [2], ""),
+        ("", "1", [], ""),
+        ("NoDevFiles", "1", [], ""),
+        ("0", "1,3", [], UNSURE),  # somebody's own
+        ("2", "1", [], UNSURE),
+        ("1,0", "2,3", [], UNSURE),
+        ("0", "", [0], UNSURE),  # no list
+        ("0", "7", [0], "is ignored"),  # of a node with more
+        ("0", "x", [0], "is ignored"),
+        ("0", "0-3", [0], UNSURE),  # all of them, so the list narrows nothing
+    ],
+)
+def test_slurms_list_says_which_of_mixed_models_a_number_means(
+    mask: str, slurm: str, left: list[int], doubt: str
+) -> None:
+    view = seen(MODELS, CUDA_VISIBLE_DEVICES=mask, SLURM_STEP_GPUS=slurm)
+    assert numbers(view) == left
+    assert view.certain == (not doubt)
+    assert doubt in (view.note or "")
+
+
+@rows("mask", ["0", "0,1"])
+def test_a_mask_that_slurm_counted_from_0_means_the_same_on_one_model(mask: str) -> None:
+    given = ["3", "1,3"][mask.count(",")]
+    view = seen(FOUR, CUDA_VISIBLE_DEVICES=mask, SLURM_JOB_GPUS=given)
+    assert [str(number) for number in numbers(view)] == given.split(",")
+    assert list(view.visible.values()) == list(range(len(view.visible)))
+
+
+@rows(
+    ("env", "left"),
+    [
+        ({"ROCR_VISIBLE_DEVICES": "0,1"}, [1, 3]),
+        ({"ROCR_VISIBLE_DEVICES": "1,3"}, [1, 3]),
+        ({"ROCR_VISIBLE_DEVICES": "0,1", "CUDA_VISIBLE_DEVICES": "0,1"}, [1, 3]),
+        ({"ROCR_VISIBLE_DEVICES": "0,1", "HIP_VISIBLE_DEVICES": "1"}, [3]),
+        ({"CUDA_VISIBLE_DEVICES": "0,1"}, [1, 3]),
+        ({"ROCR_VISIBLE_DEVICES": "3"}, [3]),
+    ],
+)
+def test_amds_driver_shows_devices_that_slurm_confines(
+    env: dict[str, str], left: list[int]
+) -> None:
+    assert numbers(visibility(amd(4), {**env, "SLURM_STEP_GPUS": "1,3"})) == left
+
+
+def test_a_mask_of_intel_devices_is_counted_by_slurm_too() -> None:
+    arcs = tuple(gpu(number, "Arc", "intel") for number in range(4))
+    assert numbers(seen(arcs, ZE_AFFINITY_MASK="0", SLURM_STEP_GPUS="2")) == [2]
+
+
 def amd(count: int) -> tuple[Device, ...]:
     return tuple(gpu(number, "MI300X", "amd") for number in range(count))
 

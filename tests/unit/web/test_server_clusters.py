@@ -16,7 +16,7 @@ from andon.jobs.clusters.poller import ClusterPoller
 from andon.jobs.folder import JobsFolder
 from andon.jobs.queue import Queue
 from andon.jobs.queue_desk import QueueDesk
-from andon.model.job.desk import JobAct, Submission
+from andon.model.job.desk import JobAct, JobOutcome, Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import JobSpec
 from andon.settings.clusters import ClusterSettings
@@ -24,7 +24,7 @@ from andon.testing.fake_cluster import FakeCluster, PlayedNode
 from andon.web.answers.job_schemas import JobCounts
 from andon.web.bindings.live_server import Prepared
 from andon.web.history_reader import HistoryReader
-from andon.web.jobs.seen import ServerJobs
+from andon.web.jobs.seen import LOG_BYTES, ServerJobs
 from andon.web.live.job_watch import JobWatch
 from tests.support.homes import own_folders
 
@@ -47,13 +47,19 @@ class Served:
         self.poller.poll()
         folder = JobsFolder(path)
         folder.submit([JobSpec(0, "here", ("true",), "/", DeviceRequest(), 1.0, user="ada")])
-        self.jobs = ServerJobs(
+        jobs = ServerJobs(
             QueueDesk(lambda: Queue(folder), "ada", lambda _: None),
             lambda: None,
             lambda: None,
             lambda document: [],
             clusters=[self.poller],
         )
+        self.jobs = jobs.seen_by(ALL_SEEING, OWNER)
+
+
+def raised(outcome: JobOutcome) -> None:
+    assert outcome.error is not None
+    raise outcome.error
 
 
 @pytest.fixture
@@ -64,7 +70,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Served:
 
 
 def test_both_are_one_list_the_newest_first(served: Served) -> None:
-    page = served.jobs.page(ALL_SEEING)
+    page = served.jobs.page()
     assert [job.label for job in page.jobs] == ["lab:4711", "1"]
     assert [job.engine for job in page.jobs] == ["lab", None]
     assert page.counts == JobCounts(waiting=1, running=1)
@@ -75,36 +81,36 @@ def test_both_are_one_list_the_newest_first(served: Served) -> None:
 def test_a_cluster_that_is_away_is_said_and_its_jobs_stay(served: Served) -> None:
     served.fake.break_(away="connection refused")
     served.poller.poll()
-    page = served.jobs.page(ALL_SEEING)
+    page = served.jobs.page()
     assert [job.label for job in page.jobs] == ["lab:4711", "1"]
     assert page.clusters[0].trouble == "connection refused"
-    assert served.jobs.details(ALL_SEEING, "lab:4711").name == "train-ada"
+    assert served.jobs.view("lab:4711").name == "train-ada"
     with pytest.raises(Unavailable, match="lab does not answer now"):  # it may have it
-        served.jobs.details(ALL_SEEING, "lab:4799")
+        served.jobs.view("lab:4799")
 
 
 def test_one_who_may_not_see_commands_sees_that_a_job_exists(served: Served) -> None:
-    page = served.jobs.page(BLIND)
+    page = served.jobs.seen_by(BLIND).page()
     there = page.jobs[0]
     assert (there.label, there.state, there.where) == ("lab:4711", "running", "n1 GPU 0")
     assert (there.name, there.command, there.folder, there.reason) == ("hidden", "hidden", "", None)
     assert page.clusters == ()
-    assert served.jobs.details(BLIND, "lab:4711").command == "hidden"
+    assert served.jobs.seen_by(BLIND).view("lab:4711").command == "hidden"
     with pytest.raises(Denied, match="for ada alone"):
-        served.jobs.log(BLIND, "lab:4711", None, None)
+        served.jobs.seen_by(BLIND).log("lab:4711", None, LOG_BYTES)
 
 
 def test_the_output_is_read_from_a_position_for_the_servers_user(served: Served) -> None:
-    part = served.jobs.log(ALL_SEEING, "lab:4711", None, None)
+    part = served.jobs.log("lab:4711", None, LOG_BYTES)
     assert (part.text, part.ended) == ("of ada\n", False)
-    assert served.jobs.log(ALL_SEEING, "lab:4711", None, part.end).text == ""
+    assert served.jobs.log("lab:4711", part.end, LOG_BYTES).text == ""
 
 
 def test_it_is_cancelled_by_its_user(served: Served) -> None:
-    done = served.jobs.act(OWNER, "lab:4711", JobAct.CANCEL)
+    (done,) = served.jobs.act(JobAct.CANCEL, ["lab:4711"])
     assert (done.label, done.words) == ("lab:4711", "is asked to end")
     served.poller.poll()
-    assert served.jobs.details(ALL_SEEING, "lab:4711").state == "cancelled"
+    assert served.jobs.view("lab:4711").state == "cancelled"
 
 
 def test_live_events_tell_what_changes_there_and_what_is_gone(served: Served) -> None:
@@ -132,15 +138,16 @@ def test_live_events_tell_what_changes_there_and_what_is_gone(served: Served) ->
 
 @pytest.mark.parametrize("act", set(JobAct) - {JobAct.CANCEL})
 def test_nothing_else_is_done_to_it(served: Served, act: JobAct) -> None:
-    with pytest.raises(Invalid, match="is a job of a cluster, which has its own queue"):
-        served.jobs.act(OWNER, "lab:4711", act)
+    (outcome,) = served.jobs.act(act, ["lab:4711"])
+    assert isinstance(outcome.error, Invalid)
+    assert "is a job of a cluster, which has its own queue" in outcome.error.reason
 
 
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda jobs: jobs.log(ALL_SEEING, "lab:4712", None, None),
-        lambda jobs: jobs.act(OWNER, "lab:4712", JobAct.CANCEL),
+        lambda jobs: jobs.log("lab:4712", None, LOG_BYTES),
+        lambda jobs: raised(*jobs.act(JobAct.CANCEL, ["lab:4712"])),
     ],
 )
 def test_jobs_of_others_are_neither_read_nor_changed(
@@ -153,6 +160,6 @@ def test_jobs_of_others_are_neither_read_nor_changed(
 @pytest.mark.parametrize("label", ["lab:99", "other:4711", "lab:"])
 def test_an_unknown_one_is_gone(served: Served, label: str) -> None:
     with pytest.raises(Gone):
-        served.jobs.details(ALL_SEEING, label)
+        served.jobs.view(label)
     with pytest.raises(Gone):
-        served.jobs.details(Sight(user="eve", uid=7), "lab:4712")
+        served.jobs.seen_by(Sight(user="eve", uid=7)).view("lab:4712")

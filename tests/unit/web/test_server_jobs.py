@@ -27,10 +27,11 @@ class Served:
     def __init__(self, path: Path) -> None:
         self.folder = JobsFolder(path)
         own = QueueDesk(lambda: Queue(self.folder), "", lambda _: None)
-        self.jobs = ServerJobs(own, lambda: None, lambda: None, self.submit)
+        jobs = ServerJobs(own, lambda: None, lambda: None, self.submit)
+        self.jobs = jobs.seen_by(ALL_SEEING)
 
     def submit(self, document: dict[str, Any]) -> Sequence[int]:
-        self.jobs.listed(ALL_SEEING)  # another request, meanwhile
+        self.jobs.listed()  # another request, meanwhile
         return [self.folder.submit([SPEC])[0].number]
 
 
@@ -40,8 +41,8 @@ def served(tmp_path: Path) -> Served:
 
 
 def test_a_job_is_listed_as_soon_as_it_is_submitted(served: Served) -> None:
-    numbers = served.jobs.submit({})
-    assert [view.number for view in served.jobs.listed(ALL_SEEING).views] == list(numbers) == [1]
+    numbers = served.jobs.submit_document({})
+    assert [view.number for view in served.jobs.listed().views] == list(numbers) == [1]
 
 
 def begun(served: Served) -> Path:
@@ -60,7 +61,7 @@ def test_an_output_that_is_too_long_for_one_answer_begins_with_a_whole_line(
 ) -> None:
     line = "grüße €\n"
     begun(served).write_text(line * LOG_BYTES)
-    part = served.jobs.log(ALL_SEEING, 1, None, start)
+    part = tail_after(served.jobs.log(1, None, LOG_BYTES), start)
     assert part.text == line * (len(part.text) // len(line))
     assert part.end - part.start == len(part.text.encode())
 

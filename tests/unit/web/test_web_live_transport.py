@@ -5,8 +5,12 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from socketio.exceptions import ConnectionRefusedError as Refused
 
+from andon.access.proxies import proxy_rules
+from andon.access.roles import Identity, Role
+from andon.access.server_proof import token_hash
 from andon.web.live.requests import parse_query
 from andon.web.live.transport import SILENT_SECONDS
 from andon.web.transport.keys import KEPT, SESSION_SECONDS
@@ -25,7 +29,7 @@ from tests.support.live_parts import (
     without_routes,
 )
 from tests.support.rows import rows
-from tests.support.web_parts import BEARER, TOKEN, Parts
+from tests.support.web_parts import BEARER, OUTSIDE, TOKEN, Parts
 
 __all__ = ["play", "without_routes"]
 pytestmark = pytest.mark.usefixtures("without_routes")
@@ -200,6 +204,45 @@ def test_a_session_that_ended_meanwhile_lets_no_one_in(play: Play) -> None:
         await client.closed()
 
     play(script)
+
+
+def test_a_named_token_that_is_removed_ends_its_connections_and_no_others(play: Play) -> None:
+    async def script(parts: Parts) -> None:
+        gone, stays = (token_hash(name) for name in ("gone", "stays"))
+        known = {one: Identity(Role.READ, user="token ci") for one in (gone, stays)}
+        parts.keys.named = known.get
+        ending, staying = await connections(parts, "gone"), await connections(parts, "stays")
+        staying += await connections(parts, TOKEN) + await connections(parts, session(parts))
+        assert trust(parts) == [True] * 8
+        del known[gone]
+        await asyncio.to_thread(parts.keys.named_ended, gone)
+        for client in ending:
+            await client.closed()
+        assert trust(parts) == [True] * 6
+        refused = WebSocket(parts.app)
+        await refused.opened()
+        refused.send('40{"token":"gone"}')
+        assert "wrong token" in await refused.heard("44")
+        for client in (*staying, refused):
+            client.hang_up()
+            await client.closed()
+
+    play(script)
+
+
+def test_a_person_whom_a_proxy_names_hears_live_events(tmp_path: Path) -> None:
+    rules = replace(OUTSIDE, proxy=proxy_rules("127.0.0.1", ["*:read"]))
+    parts = Parts(tmp_path, [drawn.farm()], rules)
+
+    async def script() -> None:
+        named = WebSocket(parts.app, headers={"X-Forwarded-User": "ada"})
+        await named.joined()
+        assert [one.who.user for one in live_of(parts)._visitors._all] == ["proxy ada"]
+        named.hang_up()
+        await named.closed()
+
+    asyncio.run(script())
+    parts.close()
 
 
 # Places and deadlines.

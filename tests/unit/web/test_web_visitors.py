@@ -66,7 +66,7 @@ def test_the_connections_of_a_session_are_found() -> None:
     first, second = visitors.admit("::1", KNOWN), visitors.admit("::1", KNOWN)
     assert first is not None
     assert second is not None
-    first.sessions.add(b"s")
-    assert visitors.of_session(b"s") == [first]
+    first.keys.add(b"s")
+    assert visitors.of_key(b"s") == [first]
     visitors.leave(first)
-    assert visitors.of_session(b"s") == []
+    assert visitors.of_key(b"s") == []

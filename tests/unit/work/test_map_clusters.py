@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from andon.errors import Unavailable
+from andon.errors import Denied, Invalid, Unavailable
 from andon.jobs.clusters import map_blocks, map_jobs
 from andon.jobs.clusters.map_blocks import BlockPool
-from andon.jobs.clusters.map_jobs import JobPool
+from andon.jobs.clusters.map_jobs import JobCaller
+from andon.jobs.rules.cluster_views import ClusterPage
 from andon.model.job.cluster import ClusterJob
-from andon.model.job.desk import Accepted, LogPart, Submission
+from andon.model.job.desk import Accepted, JobOutcome, LogPart, Submission
 from andon.model.job.facts import JobState
 from andon.model.run.record import ItemState, RunDevice, RunEnd, RunLine, RunSample, RunState
 from andon.model.run.wire import line_to_text
@@ -22,6 +23,8 @@ from andon.runs.files import RecordFile, read_ends
 from andon.runs.record import RunRecorder
 from andon.work.map.blocks import BlockFolder, CallResult, SharedPlan
 from andon.work.map.calls import CallEnd
+from andon.work.map.places import CpuPlaces, MapPlace
+from andon.work.map.pool import MapPool
 from andon.work.map.session import MapResult, MapSession
 from andon.work.rules.map.items import items_of
 from andon.work.rules.map.plan import MapPlan, MapUnit
@@ -56,14 +59,12 @@ class Desk:
     def id_of(self, label: str) -> str:
         return label.removeprefix("lab:")
 
-    def ask(self, question: Callable[[object], Any]) -> Any:
-        return question(None)
-
-    def jobs(self, since: float) -> list[ClusterJob]:
-        return [
+    def latest(self, holds: object) -> ClusterPage:
+        jobs = [
             ClusterJob(id_, "map", state, "ann", 0.0, where="n1 GPU 1", started=5.0, ended=7.0)
             for id_, state in self.states.items()
         ]
+        return ClusterPage("lab", jobs=tuple(jobs))
 
     def log(self, job: str, start: int, most: int) -> LogPart:
         return LogPart(start, 4, "" if start else "out\n", True)
@@ -93,10 +94,9 @@ class Outputs:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(map_jobs, "refuse", lambda *_: None)
-    monkeypatch.setattr(map_blocks, "refuse", lambda *_: None)
-    monkeypatch.setattr(map_jobs, "TICK_SECONDS", 0.0)
+    monkeypatch.setattr(map_jobs, "TICK_SECONDS", 0.001)
     monkeypatch.setattr(map_jobs, "doubled_seconds", lambda *_: 0.0)
+    monkeypatch.setattr(map_blocks, "FIRST_POLL_SECONDS", 0.0)
     monkeypatch.setattr(map_blocks, "FRESH_SECONDS", 0.0)
 
 
@@ -111,14 +111,27 @@ def run(pool: Any, path: Path, outputs: Any) -> MapResult:
     return MapSession(pool.plan, pool, record, outputs).run(lambda progress: None)
 
 
-def job_pool(desk: Any, plan: MapPlan, said: list[str]) -> JobPool:
+def job_pool(
+    desk: Any,
+    plan: MapPlan,
+    said: list[str],
+    most: int = 2,
+    command: Callable[[MapUnit], Sequence[str]] = lambda unit: WORDS,
+) -> MapPool:
     none: Any = None
-    return JobPool(Jobs(desk, none), plan, said.append, lambda unit: WORDS, 2)
+    caller = JobCaller(Jobs(desk, none), plan, said.append, command)
+    return MapPool(plan, CpuPlaces(most), caller.of, said.append, lambda _: MapPlace("lab"))
 
 
 def test_a_job_whose_cluster_was_away_is_sent_again_under_its_label(tmp_path: Path) -> None:
     desk, said = Desk(), list[str]()
-    desk.taken = lambda one: desk.faults.extend([Unavailable("lab: away")] * (len(desk.sent) == 1))
+
+    def taken(one: Submission) -> None:  # both run at the same time
+        state = JobState.SUCCEEDED if len(desk.states) == 2 else JobState.RUNNING
+        desk.states |= dict.fromkeys(desk.states, state)
+        desk.faults += [Unavailable("lab: away")] * (len(desk.sent) == 1)
+
+    desk.taken = taken
     result = run(job_pool(desk, MapPlan(items_of(["a", "b"])), said), tmp_path / "a", Outputs())
     assert desk.sent == ["a0", "a1", "a1"]
     assert "lab: away; trying again" in said
@@ -130,11 +143,59 @@ def test_a_job_whose_cluster_was_away_is_sent_again_under_its_label(tmp_path: Pa
     }
 
 
+def test_jobs_are_submitted_in_the_order_of_their_items(tmp_path: Path) -> None:
+    desk, plan, made = Desk(), MapPlan(items_of([str(number) for number in range(40)])), list[int]()
+
+    def command(unit: MapUnit) -> tuple[str, ...]:
+        made.append(unit.items[0].index)
+        return WORDS
+
+    run(job_pool(desk, plan, [], 8, command), tmp_path / "a", Outputs())
+    assert made == list(range(40))
+
+
 def test_a_cluster_that_never_took_a_job_ends_the_map(tmp_path: Path) -> None:
     desk = Desk()
     desk.faults.append(Unavailable("lab: away"))
     with pytest.raises(Unavailable):
         run(job_pool(desk, MapPlan(items_of(["a"])), []), tmp_path / "a", Outputs())
+
+
+def test_a_map_that_is_refused_in_the_middle_cancels_its_jobs_and_ends_with_the_reason(
+    tmp_path: Path,
+) -> None:
+    desk, said = Desk(), list[str]()
+
+    def runs(one: Submission) -> None:
+        desk.states[one.label] = JobState.RUNNING
+        if len(desk.sent) == 2:
+            desk.faults.append(Invalid("lab: no more than two"))  # type: ignore[arg-type]
+
+    desk.taken = runs
+    plan = MapPlan(items_of(["a", "b", "c", "d"]))
+    with pytest.raises(Invalid, match="no more than two"):
+        run(job_pool(desk, plan, said, 3), tmp_path / "a", Outputs())
+    assert sorted(desk.cancelled) == ["a0", "a1"]
+    assert said == ["2 jobs on lab are asked to end"]
+    assert plan.stopped == "lab: no more than two"
+
+
+def test_a_map_whose_login_ends_names_the_jobs_that_it_cannot_cancel(tmp_path: Path) -> None:
+    desk, said = Desk(), list[str]()
+    desk.taken = lambda one: desk.states.update({one.label: JobState.RUNNING})
+    expired = Denied("lab: the login is not valid")
+
+    def latest(holds: object) -> ClusterPage:
+        if len(desk.sent) == 2:
+            raise expired
+        return Desk.latest(desk, holds)
+
+    desk.latest = latest  # type: ignore[method-assign]
+    desk.act = lambda act, ids: [JobOutcome("lab:a0", error=expired)]  # type: ignore[method-assign]
+    plan = MapPlan(items_of(["a", "b"]))
+    with pytest.raises(Denied):
+        run(job_pool(desk, plan, said), tmp_path / "a", Outputs())
+    assert said == ["lab: the login is not valid; what may go on: lab:a0, lab:a1"]
 
 
 def test_the_records_of_workers_on_two_nodes_become_one(tmp_path: Path) -> None:

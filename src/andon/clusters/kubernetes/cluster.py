@@ -131,7 +131,7 @@ class KubernetesCluster:
         return self._logs.read(pods, start, most_bytes, settled)
 
     def nodes(self) -> Sequence[ClusterNode]:
-        return [placing.cluster_node(room) for room in self._rooms()]
+        return [room.node for room in self._rooms()]
 
     def job(self, job: str) -> ClusterJob:
         found, pods = self._find(job)
@@ -171,7 +171,7 @@ class KubernetesCluster:
         resource, gpus = options.resource or usual, submission.job.request.least
         placed = OFF
         if options.gpu_selection:
-            nodes = [placing.cluster_node(one, resource) for one in rooms]
+            nodes = [one.of(resource) for one in rooms]
             read = read_nodes(options.hub, nodes, details=False)
             placed = placing.placement(read, gpus, options.limits)
         self._placed[submission.label] = placed.words
@@ -312,7 +312,7 @@ class KubernetesCluster:
 
     def _trouble(self, pod: ApiPod) -> str | None:
         """Returns what is wrong with the node of a job that runs."""
-        return states.lost_node(pod, {room.name: room.state for room in self._rooms()})
+        return states.lost_node(pod, {node.name: node.state for node in self.nodes()})
 
     def _event(self, job: ClusterJob, pod: ApiPod | None) -> str:
         """Returns the newest warning about the pod, or the Job while it has none."""

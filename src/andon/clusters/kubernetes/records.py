@@ -13,6 +13,7 @@ from andon.errors import AndonError, Gone
 from andon.fleet.node_readings import hub_of
 from andon.host.files import make_private
 from andon.host.state.user_folder import runs_folder
+from andon.jobs.clusters.asking import elsewhere
 from andon.jobs.clusters.notes import recent_notes
 from andon.jobs.metrics import MATCH_SECONDS, printed_lines, within
 from andon.jobs.rules.metrics import compiled, found_in
@@ -107,6 +108,7 @@ def _printed(spec: JobSpec, ended: float, output: Callable[[], str]) -> Sequence
     return printed_lines(found, patterns, ended)
 
 
+@elsewhere()
 def pod_samples(
     hub: str, job: ClusterJob, label: str
 ) -> tuple[tuple[RunDevice, ...], list[RunSample], str | None]:

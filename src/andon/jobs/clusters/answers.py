@@ -60,14 +60,6 @@ def was_used(name: str) -> bool:
     return False
 
 
-def after_answer(
-    page: ClusterPage, answer: Sequence[ClusterJob] | AndonError, now: float
-) -> ClusterPage:
-    if isinstance(answer, AndonError):
-        return page.failed(answer.reason, now)
-    return page.answered(*valid(answer), now)
-
-
 def valid(jobs: Sequence[ClusterJob]) -> tuple[list[ClusterJob], str | None]:
     """Returns the jobs whose values are as declared, and what is wrong with the first other one:
     a name may be anything, and one job must not hide the others."""

@@ -1,8 +1,10 @@
-"""Asks a cluster with a time limit: it may hang whatever it promises."""
+"""Asks a cluster with a time limit: it may hang whatever it promises. What a call asks of others
+meanwhile does not count."""
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from andon.errors import AndonError, Unavailable
@@ -10,8 +12,30 @@ from andon.model.codec import Wrong
 from andon.units import human_seconds
 
 T = TypeVar("T")
-GRACE_SECONDS = 1.0
+GRACE_SECONDS, TICK_SECONDS = 1.0, 0.1
 """Beyond a cluster's own time limit, which should end a call first."""
+_call = threading.local()
+
+
+class Elsewhere:
+    """How long a call has asked others than the cluster; without end while it does."""
+
+    seconds = 0.0
+
+    def of_this_thread(self) -> None:
+        _call.elsewhere = self
+
+
+@contextmanager
+def elsewhere() -> Iterator[None]:
+    """What is asked meanwhile does not count against the limit of the cluster that is asked in this
+    thread."""
+    noted: Elsewhere = getattr(_call, "elsewhere", Elsewhere())
+    before, began, noted.seconds = noted.seconds, time.monotonic(), float("inf")
+    try:
+        yield
+    finally:
+        noted.seconds = before + time.monotonic() - began
 
 
 def within(seconds: float, name: str, call: Callable[[], T]) -> T:
@@ -30,23 +54,26 @@ def all_within(
 ) -> dict[str, T | AndonError]:
     """Makes all calls at the same time; returns for each what it returned or raised."""
     found: dict[str, Any] = {}
+    others = {name: Elsewhere() for name in calls}
 
     def ask(name: str, call: Callable[[], T]) -> None:
+        others[name].of_this_thread()
         try:
             found[name] = call()
         except Exception as exc:  # noqa: BLE001 - an adapter may be another package's
             found[name] = as_ours(exc)
 
-    threads = [
-        threading.Thread(target=ask, args=pair, name=f"ask {pair[0]}", daemon=True)
+    threads = {
+        pair[0]: threading.Thread(target=ask, args=pair, name=f"ask {pair[0]}", daemon=True)
         for pair in calls.items()
-    ]
-    for thread in threads:
+    }
+    for thread in threads.values():
         thread.start()
     until = time.monotonic() + seconds + GRACE_SECONDS
     meanwhile()
-    for thread in threads:
-        thread.join(max(0.0, until - time.monotonic()))
+    for name, thread in threads.items():
+        while thread.is_alive() and (left := until + others[name].seconds - time.monotonic()) > 0:
+            thread.join(min(left, TICK_SECONDS))
     late = Unavailable(
         f"no answer within {human_seconds(seconds)}", hint="its timeout is in [clusters.NAME]"
     )

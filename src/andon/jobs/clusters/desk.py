@@ -4,12 +4,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from msgspec.structs import replace
 
 from andon.errors import AndonError, Gone, Invalid, Unavailable
-from andon.jobs.clusters.answers import after_answer, forget_answer, keep_page, kept_page
+from andon.jobs.clusters.answers import forget_answer, keep_page, kept_page, valid
 from andon.jobs.clusters.asking import all_within, within
 from andon.jobs.clusters.notes import (
     keep_ends,
@@ -42,7 +42,7 @@ from andon.model.job.desk import (
     Submission,
 )
 from andon.model.job.facts import JobState, JobView
-from andon.ports import Cluster, Previewing
+from andon.ports import Cluster, Foreground, Previewing
 from andon.units import human_seconds
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ class ClusterDesk:
     ) -> None:
         """`read_nodes` adds to its nodes what andon reads on them."""
         self.name, self.timeout_seconds, self.open = name, timeout_seconds, open_
-        self.read_nodes = read_nodes
+        self.read_nodes, self._seen = read_nodes, 0.0
 
     @property
     def able(self) -> frozenset[Able]:
@@ -95,7 +95,7 @@ class ClusterDesk:
             sent[one.job.name] = named(self.name, "?")
         if dry:
             return [Accepted(one, "", preview=self._preview(one, sent)) for one in jobs]
-        out, sent = list[Accepted](), {}
+        out, shows, sent = list[Accepted](), self._previewing(), {}
         for one in jobs:
             try:
                 label = self._submit(self._with_ids(one, sent))
@@ -106,7 +106,7 @@ class ClusterDesk:
                     raise type(error)(why, error.hint, error.mistakes) from error
                 raise
             sent[one.job.name] = label
-            out.append(Accepted(one, label, note=self._placed(one)))
+            out.append(Accepted(one, label, note="" if shows is None else shows.placed(one)))
         return out
 
     def _submit(self, submission: Submission) -> str:
@@ -122,14 +122,15 @@ class ClusterDesk:
         return named(self.name, job)
 
     def _preview(self, one: Submission, sent: Mapping[str, str]) -> str:
-        opened, asked = self.open(), self._with_ids(one, sent)
-        if not isinstance(opened, Previewing):
-            return ""
-        return self.ask(lambda _: opened.preview(asked))
+        asked, shows = self._with_ids(one, sent), self._previewing()
+        return "" if shows is None else self.ask(lambda _: shows.preview(asked))
 
-    def _placed(self, one: Submission) -> str:
-        opened = self.open()
-        return opened.placed(one) if isinstance(opened, Previewing) else ""
+    def _previewing(self) -> Previewing | None:
+        return cast("Previewing", self.open()) if Able.PREVIEW in self.able else None
+
+    def foreground(self) -> Foreground | None:
+        """Returns what runs a job of it at this terminal, if it is able to."""
+        return cast("Foreground", self.open()) if Able.FOREGROUND in self.able else None
 
     def _with_ids(self, one: Submission, sent: Mapping[str, str]) -> Submission:
         """Returns it with the ids of the jobs that it comes after."""
@@ -153,27 +154,37 @@ class ClusterDesk:
         """Returns its machines with GPUs, by name."""
         return self.ask(lambda there: list(self.read_nodes(there.nodes())))
 
-    def jobs(self, since: float, everyone: bool = False) -> list[ClusterJob]:
-        """Returns its jobs that have not ended, or ended after `since`, with their records. Those
-        that wait for GPUs are said to lack them in the same words on every cluster."""
-        there = self.open()
+    def asked(
+        self, page: ClusterPage, everyone: bool = False, clock: Callable[[], float] = time.time
+    ) -> ClusterPage:
+        """Asks it for its jobs that have not ended, or ended of late, with their records; returns
+        the page as it is then. Jobs that wait for GPUs are said to lack them in the same words on
+        every cluster."""
+        there, since = self.open(), clock() - PAST_SECONDS
         found = [with_run(there.notes, job) for job in there.jobs(since, everyone)]
         found = [*forgotten_jobs(there.notes, since, {job.id for job in found}), *found]
-        short = [job for job in found if job.short_of_gpus and job.gpus]
-        if not short:
-            return found
-        try:
-            nodes = self.read_nodes(there.nodes())
-        except AndonError:  # its own words must do
-            return found
-        alike = {(one.gpus, one.reason): one for one in short}  # thousands may wait
-        why = {key: short_reason(one, nodes, local_time).text for key, one in alike.items()}
-        return [
-            replace(job, reason=why.get((job.gpus, job.reason), job.reason))
-            if job.short_of_gpus
-            else job
-            for job in found
-        ]
+        jobs, invalid = valid(found)
+        short = any(one.short_of_gpus and one.gpus for one in jobs)
+        if not short or not page.knows_nodes(jobs, clock()):
+            page = replace(page, nodes=None, nodes_at=clock())
+        if short and page.nodes is None:
+            with suppress(AndonError):  # its own words must do
+                page = replace(page, nodes=tuple(self.read_nodes(there.nodes())))
+        jobs = jobs if page.nodes is None else _explained(jobs, page.nodes)
+        return page.answered(jobs, invalid, clock())
+
+    def latest(self, holds: Callable[[ClusterPage], bool] = lambda _: True) -> ClusterPage:
+        """Returns its last answer, whoever asked for it: those who look again and again share them.
+        It is asked if that is old, was returned here before or does not hold what is looked for,
+        and for the first look."""
+        page, first = self.page(), not self._seen
+        is_new = page.tried > self._seen and is_fresh(page.tried, time.time())
+        if first or not is_new or page.trouble is not None or not holds(page):
+            page = self.ask(lambda _: self.asked(self.page()))
+            if not first:
+                keep_page(page)
+        self._seen = page.tried
+        return page
 
     def page(self, everyone: bool = False) -> ClusterPage:
         """Returns the last answer that was kept."""
@@ -192,9 +203,8 @@ class ClusterDesk:
 
     def find(self, words: Sequence[JobWord], act: JobAct | None = None) -> Found:
         """Returns jobs and the elements of arrays."""
-        since = time.time() - PAST_SECONDS
-        page = ClusterPage(self.name, identity=self.identity)
-        page = page.answered(self.ask(lambda _: self.jobs(since)), None, time.time())
+        wanted = {self.id_of(word) for word in words}
+        page = self.latest(lambda page: wanted <= page.ids)
         known = {job.id for job in page.jobs}
         listed = listing_of([page]).views
         ended = [one for one in listed if one.state.is_settled and one.state is not JobState.LOST]
@@ -215,10 +225,27 @@ class ClusterDesk:
             found |= {one.label: one for one in jobs}
         return Found(list(found.values()), errors)
 
+    def view(self, job: JobWord) -> JobView:
+        found, errors = self.find([job])
+        for error in errors:
+            raise error
+        view = found[0]
+        if view.state.is_settled or view.started is not None:
+            return view
+        reasons = self.reasons(view.label)
+        lines = [line for one in reasons for line in (one.text, one.advice) if line]
+        return replace(view, waiting_details=tuple(one for one in lines if one != view.reason))
+
     def log(
         self, job: JobWord, start: int | None, most: int, attempt: int | None = None
     ) -> LogPart:
-        return self.ask(lambda there: there.log(self.id_of(job), start, most))
+        id_ = self.id_of(job)
+        part = self.ask(lambda there: there.log(id_, start, most))
+        if part.ended and any(
+            one.id == id_ and not one.state.is_settled for one in self.page().jobs
+        ):
+            forget_answer(self.name)  # who saw the end of its output is not told that it runs
+        return part
 
     def reasons(self, job: JobWord) -> Sequence[JobReason]:
         return self.ask(lambda there: self._reasons(there, self.id_of(job)))
@@ -272,6 +299,16 @@ class ClusterDesk:
         return [JobOutcome(named(self.name, one), ASKED) for one in ids]
 
 
+def _explained(jobs: Sequence[ClusterJob], nodes: Sequence[ClusterNode]) -> list[ClusterJob]:
+    """Says of the jobs that wait for GPUs what they lack; thousands may wait."""
+    alike = {(one.gpus, one.reason): one for one in jobs if one.short_of_gpus and one.gpus}
+    why = {key: short_reason(one, nodes, local_time).text for key, one in alike.items()}
+    return [
+        replace(one, reason=why[one.gpus, one.reason]) if one.short_of_gpus and one.gpus else one
+        for one in jobs
+    ]
+
+
 def list_together(
     clusters: Sequence[ClusterDesk],
     everyone: bool = False,
@@ -284,17 +321,18 @@ def list_together(
     pages = {one.name: one.page(everyone) for one in clusters}
     due = [one for one in clusters if not is_fresh(pages[one.name].tried, now)]
     limit = max((one.timeout_seconds for one in due), default=0.0)
-    since = now - PAST_SECONDS
-    asked = {one.name: partial(one.jobs, since, everyone) for one in due}
-    for name, answer in all_within(limit, asked, meanwhile).items():
-        pages[name] = after_answer(pages[name], answer, time.time())
+    asked = {one.name: partial(one.asked, pages[one.name], everyone) for one in due}
+    for name, found in all_within(limit, asked, meanwhile).items():
+        if isinstance(found, AndonError):
+            found = pages[name].failed(found.reason, time.time())
+        pages[name] = found
         if not everyone:
             keep_page(pages[name])
     return listing_of(list(pages.values()))
 
 
 def listing_of(pages: Sequence[ClusterPage], now: float | None = None) -> JobListing:
-    """Returns the pages as they are shown, oldest job first."""
+    """Returns the pages as they are shown, oldest job first, elements of an array by index."""
     now = time.time() if now is None else now
     notes = recent_notes(now - PAST_SECONDS)
     for page in pages:
@@ -302,7 +340,7 @@ def listing_of(pages: Sequence[ClusterPage], now: float | None = None) -> JobLis
     views = [view for page in pages for view in cluster_views(page, notes)]
     lines = [page_line(page, now, local_time(page.at)) for page in pages]
     return JobListing(
-        tuple(sorted(views, key=lambda view: view.submitted_at)),
+        tuple(sorted(views, key=lambda view: (view.submitted_at, view.array_index or 0))),
         notes=tuple(line for line in lines if line is not None),
         clusters=tuple(
             ClusterState(one.name, one.at, one.failing_since, one.trouble) for one in pages

@@ -6,24 +6,16 @@ record with the items. They need nobody to go on: a map whose collector was kill
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from andon.host.files import names_in
 from andon.host.interpreter import process_command
-from andon.jobs.clusters.map_jobs import (
-    FIRST_POLL_SECONDS,
-    TICK_SECONDS,
-    ClusterPool,
-    MapJobs,
-    still_waiting,
-)
-from andon.jobs.rules.able import refuse
+from andon.jobs.clusters.map_jobs import FIRST_POLL_SECONDS, TICK_SECONDS, WAITS, MapJobs
 from andon.jobs.rules.polling import FRESH_SECONDS
 from andon.leases.placement import Placement
-from andon.model.job.desk import Submission
 from andon.model.run.record import (
     ItemState,
     RunAlert,
@@ -40,7 +32,7 @@ from andon.units import counted
 from andon.work.map.blocks import FOLDER, RUNS, BlockFolder, CallResult, SharedPlan
 from andon.work.map.calls import CallEnd, CallOutput
 from andon.work.map.places import MapPlace
-from andon.work.map.pool import Notify
+from andon.work.map.pool import MapListener, Notify, WorkerPool
 from andon.work.rules.map.plan import MapPlan, MapUnit
 
 LEAVING_SECONDS = 10.0
@@ -78,10 +70,9 @@ class WorkerRecords:
         yield from lines.feed(data)
 
 
-class BlockPool(ClusterPool):
+class BlockPool(WorkerPool):
     """An array of workers that claim blocks of the items."""
 
-    most_rest_seconds = FIRST_POLL_SECONDS
     outlives = True
 
     def __init__(
@@ -93,7 +84,11 @@ class BlockPool(ClusterPool):
         folder: Path,
         workers: int,
     ) -> None:
-        super().__init__(jobs, plan, notify)
+        self._jobs, self.plan, self._notify = jobs, plan, notify
+        self.unsampled = f"no device was read on {jobs.desk.name}"
+        self._ending = False
+        self._recorder: RunRecorder
+        self._listener: MapListener
         self._shared, self._count = shared, workers
         self._folder = BlockFolder(folder / f"map-{os.urandom(6).hex()}")
         self.params = {FOLDER: str(self._folder.path)}
@@ -111,24 +106,45 @@ class BlockPool(ClusterPool):
         return [place.label for _, place in self._at_work.values()]
 
     def first(self) -> list[Placement]:
-        refuse(self._jobs.desk, [self._submission()])
-        return []
+        return []  # they take their own
 
-    def _submission(self, recorder: RunRecorder | None = None) -> Submission:
-        return self._jobs.submission(
-            process_command("map-worker", str(self._folder.path)),
-            recorder,
-            indices=tuple(range(self._count)),
-            runs=str(self._folder.path / RUNS),
-        )
+    def end(self, number: int = 0) -> None:
+        self._ending = True
+
+    def run(
+        self,
+        first: Sequence[Placement],
+        recorder: RunRecorder,
+        listener: MapListener,
+        tick: Callable[[], None],
+    ) -> None:
+        self._recorder, self._listener = recorder, listener
+        self._begin()
+        while not self._ending:
+            if self._look():
+                self._leave()
+                return
+            self._rest(tick)
+        self._kill()
+
+    def _rest(self, tick: Callable[[], None]) -> None:
+        until, stopped = time.monotonic() + FIRST_POLL_SECONDS, self.plan.stopped
+        while not self._ending and self.plan.stopped == stopped and time.monotonic() < until:
+            tick()
+            time.sleep(TICK_SECONDS)
 
     def _begin(self) -> None:
         run = self._recorder.begin.id
         self._folder.make(replace(self._shared, run=run))
-        (accepted,) = self._jobs.desk.submit([self._submission(self._recorder)])
-        self._job = self._jobs.desk.id_of(accepted.label)
+        submission = self._jobs.submission(
+            process_command("map-worker", str(self._folder.path)),
+            self._recorder,
+            indices=tuple(range(self._count)),
+            runs=str(self._folder.path / RUNS),
+        )
+        self._job = self._jobs.submit(submission)
         items, many = counted(len(self.plan.items), "item"), counted(self._count, "worker")
-        self._notify(f"{items} for {many} on {accepted.label} (run {run})")
+        self._notify(f"{items} for {many} on {self._jobs.desk.name}:{self._job} (run {run})")
 
     def _look(self) -> bool:
         self._read_records()
@@ -155,9 +171,10 @@ class BlockPool(ClusterPool):
     def _are_gone(self, over: bool = False) -> bool:
         """Whether no worker is left; once no further item may begin, those that wait need not
         begin either."""
-        listed = self._jobs.listed()
+        listed = self._jobs.listed([self._job])
         mine = [job for job in listed or () if self._job in (job.id, job.array)]
-        if (over or self.plan.stopped) and (waiting := still_waiting(mine)):
+        waiting = [job.id for job in mine if job.state in WAITS]
+        if (over or self.plan.stopped) and waiting:
             self._jobs.cancel(waiting, self._notify)
         self._seen = self._seen or bool(mine)
         return listed is not None and self._seen and all(job.state.is_settled for job in mine)
@@ -183,6 +200,12 @@ class BlockPool(ClusterPool):
         for unit, place in self._running.values():
             self._settle(unit, place, CallEnd(False, 0.0, why, interrupted=True))
         self._running.clear()
+
+    def _settle(
+        self, unit: MapUnit, place: MapPlace, end: CallEnd, at: float | None = None
+    ) -> None:
+        state = self.plan.ended(unit, end.ok, time.monotonic())
+        self._listener.ended(unit, place, end, state, at)
 
     # What the workers write.
 

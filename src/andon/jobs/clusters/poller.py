@@ -7,13 +7,12 @@ from collections.abc import Sequence
 
 from andon.errors import Unavailable
 from andon.failures.retrying import REAL, Clocks, Retrying, RetryTexts
-from andon.jobs.clusters.answers import keep_page, valid
-from andon.jobs.clusters.asking import GRACE_SECONDS, as_ours
+from andon.jobs.clusters.answers import keep_page
+from andon.jobs.clusters.asking import GRACE_SECONDS, Elsewhere, as_ours
 from andon.jobs.clusters.desk import ClusterDesk, listing_of
 from andon.jobs.rules.cluster_views import ClusterPage
 from andon.jobs.rules.polling import (
     BACK_OFF,
-    PAST_SECONDS,
     WATCHED_SECONDS,
     wait_seconds,
 )
@@ -38,7 +37,7 @@ class ClusterPoller(ClusterDesk):
             lambda lasted: f"the cluster {cluster.name} answers again, after {lasted}",
         )
         self._retrying = Retrying(log.warning, texts, as_ours, BACK_OFF, clocks)
-        self._page = cluster.page(everyone)
+        self._page, self._elsewhere = cluster.page(everyone), Elsewhere()
         self._watched, self._urgent = float("-inf"), False
         self._wake, self._stopped = threading.Event(), threading.Event()
         self._thread = threading.Thread(
@@ -54,7 +53,8 @@ class ClusterPoller(ClusterDesk):
         before, self._watched = self._watched, now
         if now - before > WATCHED_SECONDS:
             self._wake.set()
-        stuck = self._retrying.stuck_seconds(self.timeout_seconds + GRACE_SECONDS)
+        limit = self.timeout_seconds + GRACE_SECONDS + self._elsewhere.seconds
+        stuck = self._retrying.stuck_seconds(limit)
         if stuck is None:
             return self._page
         asked = self._clocks.wall() - stuck
@@ -72,13 +72,9 @@ class ClusterPoller(ClusterDesk):
     def act(self, act: JobAct, words: Sequence[JobWord]) -> list[JobOutcome]:
         try:
             return super().act(act, words)
-        finally:
-            self.look_again()
-
-    def look_again(self) -> None:
-        """Ask the cluster now: one of its jobs was changed."""
-        self._urgent = True
-        self._wake.set()
+        finally:  # it is asked now: one of its jobs was changed
+            self._urgent = True
+            self._wake.set()
 
     def close(self) -> None:
         """Stop asking; a question that hangs is left behind."""
@@ -105,9 +101,9 @@ class ClusterPoller(ClusterDesk):
             keep_page(self._page)
 
     def _poll(self) -> None:
-        now = self._clocks.wall()
-        found = self.jobs(now - PAST_SECONDS, self._everyone)
-        self._page = self._page.answered(*valid(found), now)
+        self._elsewhere = Elsewhere()
+        self._elsewhere.of_this_thread()
+        self._page = self.asked(self._page, self._everyone, self._clocks.wall)
 
     def _wait(self, began: float, took: float) -> None:
         while not self._stopped.is_set() and not self._urgent:

@@ -6,10 +6,10 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.jobs.rules.polling import UNWATCHED_SECONDS
+from andon.jobs.rules.polling import UNWATCHED_SECONDS, is_fresh
 from andon.jobs.rules.views import count_text, shown_params
 from andon.model.codec import Name, Text, Time
-from andon.model.job.cluster import ClusterJob, SubmissionNote
+from andon.model.job.cluster import ClusterJob, ClusterNode, SubmissionNote
 from andon.model.job.desk import SEPARATOR
 from andon.model.job.facts import JobState, JobView
 from andon.model.job.spec import JobSpec
@@ -31,13 +31,27 @@ class ClusterPage(Struct, frozen=True):
     trouble: Text | None = None  # why it does not answer; None while it does
     invalid: Text | None = None  # what is wrong with a job that is left out
     identity: Text = ""  # of the server, and of whom it answers
+    nodes: tuple[ClusterNode, ...] | None = None  # if jobs waited for their GPUs
+    nodes_at: Time = 0.0
+
+    @property
+    def ids(self) -> set[str | None]:
+        """Returns the ids of its jobs and arrays."""
+        return {id_ for job in self.jobs for id_ in (job.id, job.array)}
 
     def answered(
         self, jobs: Iterable[ClusterJob], invalid: str | None, now: float
     ) -> "ClusterPage":
         return ClusterPage(
-            self.name, now, now, tuple(jobs), invalid=invalid, identity=self.identity
-        )
+            self.name, now, now, tuple(jobs), None, None, invalid, self.identity,
+            self.nodes, self.nodes_at,
+        )  # fmt: skip
+
+    def knows_nodes(self, jobs: Iterable[ClusterJob], now: float) -> bool:
+        """Whether its nodes still say what these jobs lack: what else runs there seldom changes."""
+        same = {(one.id, one.state) for one in self.jobs} == {(one.id, one.state) for one in jobs}
+        known = same and self.nodes is not None
+        return known and is_fresh(self.nodes_at, now, UNWATCHED_SECONDS)
 
     def failed(self, trouble: str, now: float) -> "ClusterPage":
         since = now if self.failing_since is None else self.failing_since

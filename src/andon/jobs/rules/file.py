@@ -11,6 +11,7 @@ from andon.jobs.rules.file_keys import (
     KEYS,
     READERS,
     REQUEST_KEYS,
+    SPEC_NAMES,
     FileCombination,
     FileJob,
     flag_of,
@@ -101,7 +102,7 @@ def _swept(job: FileJob, given: Mapping[str, Any], place: KeyPath, mistakes: Mis
     if not job.parameters:
         return job
     try:
-        if job.array or job.unique:
+        if job.array or job.spec.unique:
             key = "array" if job.array else "unique"
             raise Invalid(f"{key} cannot be combined with parameters")
         check_use(list(job.parameters), job.command, () if job.server is None else ("port",))
@@ -110,14 +111,15 @@ def _swept(job: FileJob, given: Mapping[str, Any], place: KeyPath, mistakes: Mis
     except Invalid as wrong:
         mistakes.add((*place, "parameters"), f"{wrong.reason}; {wrong.hint}".removesuffix("; "))
         return job
-    group = job.group or job.name or command_name(job.command)
-    return replace(job, name=job.name or group, group=group, each=each)
+    group = job.spec.group or job.spec.name or command_name(job.command)
+    spec = replace(job.spec, name=job.spec.name or group, group=group)
+    return replace(job, spec=spec, each=each)
 
 
 def _combination(job: FileJob, values: Parameters, given: Mapping[str, Any]) -> FileCombination:
     words = command_of(job.command, values)
     request = fitted(job.request, words, values, "gpus" not in given, "memory" not in given)
-    return FileCombination(words, {**job.params, **values}, request)
+    return FileCombination(words, {**job.spec.params, **values}, request)
 
 
 def _check_names(jobs: list[FileJob], mistakes: Mistakes) -> None:
@@ -131,8 +133,8 @@ def _check_names(jobs: list[FileJob], mistakes: Mistakes) -> None:
                     place = (JOBS, index, key) if len(jobs) > 1 else (key,)
                     words_ = f"{word[:40]!r} is neither a job's number nor an earlier job's name"
                     mistakes.add(place, f"{words_} here ({why})")
-        if job.name:
-            seen[job.name] = seen.get(job.name, 0) + 1
+        if name := job.spec.name:
+            seen[name] = seen.get(name, 0) + 1
 
 
 def is_job_word(word: str) -> bool:
@@ -171,7 +173,8 @@ def _job(
         where = (*place, "bind") if "bind" in own else ("bind",)
         mistakes.add(where, "is for commands outside of a container")
     request = _request(asked, own, place, mistakes)
-    return FileJob(**values, request=request)
+    given = {name: values.pop(name) for name in SPEC_NAMES if name in values}
+    return FileJob(replace(FileJob().spec, **given), request=request, **values)
 
 
 def _check_server(values: Mapping[str, Any], place: KeyPath, mistakes: Mistakes) -> None:

@@ -18,6 +18,7 @@ from andon.model.job.spec import (
     CHECKPOINT_SECONDS,
     MOST_RETRIES,
     Checkpoint,
+    JobSpec,
     NotifyWhen,
 )
 from andon.units import has_unit, parse_seconds
@@ -38,40 +39,24 @@ class FileCombination(Struct, frozen=True):
 
 
 class FileJob(Struct, frozen=True):
-    """One job of a file; `begin`, `after` and the folder are resolved where it is submitted."""
+    """One job of a file: what JobSpec has as it is, and what is resolved where it is submitted."""
 
-    name: str = ""
+    spec: JobSpec = JobSpec(0, "", (), "", DeviceRequest(), 0.0)
     command: tuple[str, ...] = ()
     folder: str = "."
     request: DeviceRequest = field(default_factory=DeviceRequest)
-    for_seconds: float | None = None
-    bind: bool = False
-    grace_seconds: float | None = None
-    timeout_seconds: float | None = None
     after: tuple[str, ...] = ()
     after_any: tuple[str, ...] = ()
     begin: str = ""
     array: str = ""
-    retries: int = 0
-    retry_lost: bool = False
-    retry_oom: int = 0
-    checkpoint: Checkpoint | None = None
-    notify: NotifyWhen | None = None
-    unique: bool = False
-    simulate: int | None = None
     image: str = ""
     on: str = ""
     engine_options: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    group: str | None = None
-    params: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     parameters: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
     zip: bool = False
     sample: int | None = None
     sample_seed: int = 0
     each: tuple[FileCombination, ...] = ()  # what the parameters make of it
-    metrics: Mapping[str, str] = field(default_factory=dict)
-    stop_when: str | None = None
     server: ServerTrial | None = None
     loads: tuple[Mapping[str, Any], ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -265,6 +250,8 @@ READERS: Mapping[str, Reader] = {
 """How each kind of option is read in a job file."""
 KEYS = {row.key: row for row in JOB_OPTIONS}
 """Each key of a job, except those of a request."""
+SPEC_NAMES = tuple(row.name for row in JOB_OPTIONS if row.of_spec)
+"""What JobSpec has as a file says it."""
 REQUEST_KEYS = {row.name: row for row in rows(RequestOptions)}
 
 

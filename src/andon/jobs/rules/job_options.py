@@ -14,7 +14,7 @@ class JobOption(Struct, frozen=True):
     key: str  # of a job file, and Python's keyword
     kind: str  # how it is written: a key of file_keys.READERS
     about: str  # in a job file
-    field: str = ""  # of JobSpec or FileJob, if it is not the key
+    field: str = ""  # of JobSpec, or of FileJob what JobSpec has otherwise; empty: the key
     help: str = ""  # on the command line; empty: it is not there, or belongs to other commands too
     metavar: str = ""
     option: str = ""  # on the command line, if it is not the key

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 from andon.errors import Conflict, Gone, Invalid
-from andon.model.job.facts import JobFacts
+from andon.model.job.desk import JobAct
+from andon.model.job.facts import JobFacts, JobState
 from andon.model.job.spec import MOST_ARRAY, MOST_JOBS, ArrayPlace, JobSpec
 
 LAST = "@"
@@ -32,6 +33,24 @@ class NameRule(Struct, frozen=True):
 
 
 NEWEST = NameRule()
+_WAITS = (JobState.WAITING, JobState.LATER)
+_FITTING: Mapping[JobAct | None, Callable[[JobState], bool]] = {
+    JobAct.CANCEL: lambda state: not state.is_settled,
+    JobAct.REMOVE: lambda state: state.is_settled,
+    JobAct.RETRY: lambda state: state.is_settled,
+    JobAct.REQUEUE: lambda state: state is JobState.RUNNING,
+    JobAct.HOLD: lambda state: state in _WAITS,
+    JobAct.RESUME: lambda state: state is JobState.HELD,
+}
+
+
+def name_rule(
+    act: JobAct | None, state: Callable[[int], JobState], tell: Callable[[str], None]
+) -> NameRule:
+    """Returns what a name means where something is done to the job."""
+    fits = _FITTING.get(act)
+    one = act in (JobAct.CANCEL, JobAct.REMOVE, JobAct.REQUEUE)
+    return NameRule(tell, one, None if fits is None else lambda n: fits(state(n)))
 
 
 def meant(word: str, jobs: Mapping[int, JobFacts], rule: NameRule = NEWEST) -> tuple[int, ...]:

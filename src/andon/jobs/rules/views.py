@@ -7,8 +7,9 @@ from msgspec import Struct
 
 from andon.jobs.rules.order import OrderKey
 from andon.jobs.rules.states import JobStatus, is_running, left_devices
+from andon.model.job.desk import JobReason
 from andon.model.job.device_request import DeviceRequest
-from andon.model.job.facts import AttemptFacts, Holdup, JobFacts, JobState, JobView
+from andon.model.job.facts import WAITS, AttemptFacts, Holdup, JobFacts, JobState, JobView
 from andon.model.job.spec import MOST_JOBS, JobSpec
 from andon.model.redaction import is_secret_name, redact
 from andon.units import valid_text
@@ -172,11 +173,32 @@ class JobListing(Struct, frozen=True):
         return cls(found, paused, tuple(notes), tuple(clusters))
 
 
-def latest_last(views: Sequence[JobView], most_ended: int) -> list[JobView]:
-    """Returns the latest jobs that ended, then those that run, then those that wait: in a list
-    that scrolls the interesting ones are at the end."""
+def listing_of_page(
+    views: Iterable[JobView],
+    paused: bool,
+    clusters: "Sequence[ClusterState]",
+    note: str | None,
+) -> JobListing:
+    """Returns the list of a server's page, with what its clusters and users lack."""
+    notes = [f"{one.name}: {one.trouble}" for one in clusters if one.trouble]
+    return JobListing.of(views, paused, notes + ([note] if note else []), clusters)
+
+
+def reasons_of(view: JobView) -> list[JobReason]:
+    """Returns why a job waits or how it ended."""
+    lines = (view.reason or view.error, *view.waiting_details)
+    return [JobReason(line) for line in lines if line]
+
+
+def latest_last(
+    views: Sequence[JobView], most_ended: int, most_waiting: int | None = None
+) -> list[JobView]:
+    """Returns the latest jobs that ended, then those that run, then the first of those that wait:
+    in a list that scrolls the interesting ones are at the end."""
     ended = [one for one in views if one.state.is_settled]
-    return [*reversed(ended[:most_ended]), *(one for one in views if not one.state.is_settled)]
+    running = [one for one in views if one.state is JobState.RUNNING]
+    waiting = [one for one in views if one.state in WAITS]
+    return [*ended[-most_ended:], *running, *waiting[:most_waiting]]
 
 
 def _list_order(view: JobView) -> tuple[bool, int, int]:

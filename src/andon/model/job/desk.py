@@ -15,6 +15,8 @@ if TYPE_CHECKING:  # `submit` must be quick
 
 SEPARATOR = ":"
 """Between the name of a cluster and the id of a job: lab:4711."""
+MOST_LOG_BYTES = 1 << 20
+"""Of a part of an output."""
 JobWord = str | int
 """A job as people name it, or exactly by its number."""
 JobWords = Annotated[tuple[Name, ...], Meta(max_length=MOST_ARRAY)]

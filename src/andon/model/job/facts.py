@@ -53,7 +53,8 @@ class JobState(StrEnum):
         return self.value.replace("_", " ")
 
 
-UNSETTLED = frozenset((JobState.WAITING, JobState.HELD, JobState.LATER, JobState.RUNNING))
+WAITS = frozenset((JobState.WAITING, JobState.HELD, JobState.LATER))
+UNSETTLED = WAITS | {JobState.RUNNING}
 
 
 class EndReason(StrEnum):

@@ -65,11 +65,12 @@ class RemoteNode:
     def jobs(self) -> "ServerDesk":
         from andon.node.remote.jobs import ServerDesk
 
-        return ServerDesk(self._server)
+        return ServerDesk(self._server.as_user(), self._notify)
 
     def shared(self) -> "RemoteNode":
         return self
 
     def close(self) -> None:
-        if "runs" in self.__dict__:
-            self.runs.close()
+        for name in ("runs", "jobs"):
+            if (part := self.__dict__.pop(name, None)) is not None:
+                part.close()

@@ -1,17 +1,22 @@
 """The desk of a server: the jobs that it shows to this user."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TypeVar
 from urllib.parse import quote
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from andon.errors import AndonError, Denied
-from andon.jobs.rules.polling import FRESH_SECONDS
-from andon.jobs.rules.views import JobListing
+from andon.errors import AndonError, Denied, Invalid
+from andon.jobs.rules.cluster_views import ids_of
+from andon.jobs.rules.naming import meant, name_rule
+from andon.jobs.rules.views import JobListing, listing_of_page, reasons_of
 from andon.model.codec import Name, Text, Wrong, read
 from andon.model.job.cluster import ClusterState
 from andon.model.job.desk import (
+    MOST_LOG_BYTES,
+    SEPARATOR,
     Able,
     Accepted,
     Found,
@@ -22,10 +27,15 @@ from andon.model.job.desk import (
     LogPart,
     Submission,
 )
-from andon.model.job.facts import JobView
+from andon.model.job.device_request import DeviceRequest
+from andon.model.job.facts import JobFacts, JobView
+from andon.model.job.spec import ArrayPlace, JobSpec
 from andon.node.rest import RestServer
+from andon.units import sh
 
-SHOWN_JOBS = 200
+POLL_SECONDS = 1.0
+SHOWN_JOBS, KNOWN_JOBS = 200, 1000  # listed, and among which a name is looked for
+EVERYONE = "everyone"
 _ROUTES = {JobAct.FIRST: "move?to=first", JobAct.LAST: "move?to=last"}
 T = TypeVar("T")
 
@@ -37,6 +47,8 @@ class _Page(Struct, frozen=True):
     paused: bool
     clusters: list[ClusterState] = []
     note: Text | None = None
+    user: Text = ""
+    scope: Name = ""
 
 
 class _Done(Struct, frozen=True):
@@ -45,64 +57,134 @@ class _Done(Struct, frozen=True):
 
 
 class ServerDesk:
-    """Implements JobDesk; fields hidden from this user are absent."""
+    """Implements JobDesk; fields hidden from this user are absent. `tell` gets a sentence about a
+    name that several jobs have."""
 
-    name, able, poll_seconds = "server", frozenset({Able.QUEUED}), FRESH_SECONDS
+    name, able, poll_seconds = "server", frozenset({Able.QUEUED}), POLL_SECONDS
 
-    def __init__(self, server: RestServer) -> None:
-        self._server = server
+    def __init__(self, server: RestServer, tell: Callable[[str], None] = lambda _: None) -> None:
+        self._server, self._tell = server, tell
 
     def submit(self, jobs: Sequence[Submission], dry: bool = False) -> Sequence[Accepted]:
         raise Denied(
             "jobs are submitted on the machine itself", hint="or as a job file: POST /api/jobs"
         )
 
+    # Reading.
+
     def listing(self, everyone: bool = False) -> JobListing:
-        found = self._read(_Page, "/api/jobs", limit=SHOWN_JOBS)
-        notes = [f"{one.name}: {one.trouble}" for one in found.clusters if one.trouble]
-        notes += [found.note] if found.note else []
-        return JobListing.of(found.jobs, found.paused, notes, found.clusters)
+        page = self._read(_Page, "/api/jobs", limit=SHOWN_JOBS)
+        return listing_of_page(page.jobs, page.paused, page.clusters, page.note)
 
     def find(self, words: Sequence[JobWord], act: JobAct | None = None) -> Found:
-        listed = {word: view for view in self.listing().views for word in (view.label, view.number)}
-        views, errors = list[JobView](), list[AndonError]()
+        views, errors = dict[str, JobView](), list[AndonError]()
+        known = cache(self._known)
         for word in words:
             try:
-                views.append(listed.get(word) or self._read(JobView, _path(word)))
+                found = [self._exact(word)] if len(words) == 1 and isinstance(word, int) else []
+                views |= {one.label: one for one in found or self._meant(word, act, known())}
             except AndonError as error:
                 errors.append(error)
-        return Found(views, errors)
+        return Found(list(views.values()), errors)
 
-    def act(self, act: JobAct, words: Sequence[JobWord]) -> list[JobOutcome]:
-        out = list[JobOutcome]()
-        for word in words:
-            try:
-                said = self._server.post(f"{_path(word)}/{_ROUTES.get(act, act.value)}")
-                done = read(_Done, said)
-            except AndonError as error:
-                out.append(JobOutcome(str(word), error=error))
-            else:
-                out.append(JobOutcome(str(word), done.outcome, note=done.note))
-        return out
+    def view(self, job: JobWord) -> JobView:
+        return self._exact(job if is_exact(job) else self._one(job))
 
     def log(
         self, job: JobWord, start: int | None, most: int, attempt: int | None = None
     ) -> LogPart:
-        asked = {"start": start, "attempt": attempt}
-        given = {name: value for name, value in asked.items() if value is not None}
-        return self._read(LogPart, f"{_path(job)}/log", **given)
+        path = f"{_path(job if is_exact(job) else self._one(job))}/log"
+        asked = {"start": start, "attempt": attempt, "most": min(most, MOST_LOG_BYTES)}
+        return self._read(LogPart, path, **asked)
 
     def reasons(self, job: JobWord) -> list[JobReason]:
-        view = self._read(JobView, _path(job))
-        lines = (view.reason or view.error, *view.waiting_details)
-        return [JobReason(line) for line in lines if line]
+        return reasons_of(self.view(job))
 
-    def _read(self, kind: type[T], path: str, **asked: int) -> T:
+    # Changing.
+
+    def act(self, act: JobAct, words: Sequence[JobWord]) -> list[JobOutcome]:
+        found, errors = self.find(words, act)
+        out = [JobOutcome("", error=error) for error in errors]
+        return out + [self._acted(act, view) for view in found]
+
+    def _acted(self, act: JobAct, view: JobView) -> JobOutcome:
+        if act is JobAct.REMOVE:
+            hint = f"on its machine: andon jobs rm {sh(view.label)}"
+            return JobOutcome(view.label, error=Invalid("a server deletes no jobs", hint=hint))
+        try:
+            said = self._server.post(f"{_path(_exact_word(view))}/{_ROUTES.get(act, act.value)}")
+            done = read(_Done, said)
+        except Wrong as exc:
+            error = self._server.of_another_version(f"an answer is not as expected: {exc}")
+            return JobOutcome(view.label, error=error)
+        except AndonError as error:
+            return JobOutcome(view.label, error=error)
+        return JobOutcome(view.label, done.outcome, note=done.note)
+
+    def close(self) -> None:
+        self._server.close()
+
+    # What a word means.
+
+    def _known(self) -> Sequence[JobView]:
+        """Returns the newest jobs; of a server of root that shows everyone's, its own user's."""
+        page = self._read(_Page, "/api/jobs", limit=KNOWN_JOBS)
+        if page.scope != EVERYONE:
+            return page.jobs
+        return [one for one in page.jobs if one.engine or one.user == page.user]
+
+    def _meant(
+        self, word: JobWord, act: JobAct | None, views: Sequence[JobView]
+    ) -> Sequence[JobView]:
+        """Returns the jobs that a word means as on the machine itself; one that is older than those
+        listed is known by its number alone."""
+        text = str(word)
+        there = [one for one in views if one.engine is not None and text in _words_of(one)]
+        if there or SEPARATOR in text:
+            return there or [self._exact(text)]
+        own = {one.number: one for one in views if one.engine is None}
+        if isinstance(word, int) or (word.isdecimal() and int(word) not in own):
+            return [own.get(int(word)) or self._exact(int(word))]
+        jobs = {number: _facts(view) for number, view in own.items()}
+        rule = name_rule(act, lambda number: own[number].state, self._tell)
+        return [own[number] for number in meant(word, jobs, rule)]
+
+    def _one(self, word: JobWord) -> JobWord:
+        (view, *others) = self._meant(word, None, self._known())
+        if others:
+            raise Invalid(f"{word} is {1 + len(others)} jobs", hint=f"one of them: {view.label}")
+        return _exact_word(view)
+
+    def _exact(self, job: JobWord) -> JobView:
+        return self._read(JobView, _path(job))
+
+    def _read(self, kind: type[T], path: str, **asked: int | None) -> T:
         try:
             found: T = read(kind, self._server.get(path, **asked))
         except Wrong as exc:
             raise self._server.of_another_version(f"a job is not as expected: {exc}") from exc
         return found
+
+
+def is_exact(job: JobWord) -> bool:
+    """Whether a server knows the job by this word: a number, or NAME:ID."""
+    return isinstance(job, int) or job.isdecimal() or SEPARATOR in job
+
+
+def _exact_word(view: JobView) -> JobWord:
+    return view.number or view.label
+
+
+def _words_of(view: JobView) -> Sequence[str | None]:
+    """What a job of a cluster is called: it, its array, its group."""
+    return [view.group, *(f"{view.engine}{SEPARATOR}{one}" for one in ids_of(view))]
+
+
+def _facts(view: JobView) -> JobFacts:
+    """Returns what a name is compared with."""
+    array = None if view.array is None else ArrayPlace(view.array, view.array_index or 0, 1)
+    spec = JobSpec(view.number, view.name, (), "", DeviceRequest(), view.submitted_at)
+    return JobFacts(replace(spec, group=view.group, array=array))
 
 
 def _path(job: JobWord) -> str:

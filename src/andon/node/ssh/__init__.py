@@ -59,4 +59,6 @@ class SshNode(RemoteNode):
         return self
 
     def close(self) -> None:
+        if "runs" in self.__dict__:
+            self.runs.close()
         self.host.close()

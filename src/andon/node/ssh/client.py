@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from andon.errors import AndonError, Invalid, Unavailable
 from andon.model import wire
@@ -57,6 +57,9 @@ class SshHost(Server):
         self._next = 0  # of those that were kept
 
     # As a server.
+
+    def as_user(self) -> Self:
+        return self
 
     def get(self, path: str, **asked: object) -> wire.Json:
         from urllib.parse import urlencode
@@ -206,7 +209,7 @@ def _words(path: str) -> Sequence[str]:
     if parts.path.startswith("/api/alerts/"):
         words = [unquote(word) for word in parts.path.split("/")[3:]]
         return ("alerts", *(words if words[0] == "rules" else ("show", *words)), "--json")
-    raise Unavailable(f"a host over SSH has no {parts.path}")
+    raise Unavailable(f"a host over SSH has no {parts.path}", hint="type it there: ssh HOST andon")
 
 
 def _numbers(version: str) -> list[int]:

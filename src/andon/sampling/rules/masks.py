@@ -13,6 +13,10 @@ CUDA's rules as documented, and as observed with a 580 driver:
 NVIDIA_VISIBLE_DEVICES says which devices a container runtime adds; the devices seen here are
 already the result and CUDA does not read it: it is shown, masks nothing and explains an empty list.
 GPU_DEVICE_ORDINAL is for OpenCL only (Slurm sets it everywhere) and masks nothing either.
+
+Slurm's own lists (SLURM_STEP_GPUS, SLURM_JOB_GPUS) number the GPUs of the node, whatever is visible
+here. The masks that it sets (as seen with 22.05) repeat those numbers, unless a cgroup confines the
+step to its devices (ConstrainDevices): then they count these from 0.
 """
 
 import re
@@ -68,13 +72,14 @@ def visibility(devices: Sequence[Device], env: Mapping[str, str]) -> Visibility:
     for device in devices:
         by_vendor.setdefault(device.vendor, []).append(device)
     whole = _View()
+    slurm, given = _slurm_list(devices, env)
     for vendor, own in by_vendor.items():
-        view = _RUNTIMES.get(vendor, _listed)(own, env)
+        view = _RUNTIMES.get(vendor, _listed)(own, env, given)
         whole.visible |= view.visible
         whole.notes += view.notes
         whole.sources += [source for source in view.sources if source not in whole.sources]
         whole.certain &= view.certain
-    _intersect_slurm(whole, devices, env)
+    _intersect_slurm(whole, devices, slurm, given)
     return Visibility(
         whole.visible,
         "; ".join(whole.notes) or None,
@@ -97,7 +102,7 @@ def doubt_about(statuses: Sequence[DeviceStatus], env: Mapping[str, str]) -> str
 # NVIDIA.
 
 
-def _nvidia(devices: Sequence[Device], env: Mapping[str, str]) -> _View:
+def _nvidia(devices: Sequence[Device], env: Mapping[str, str], given: Sequence[int]) -> _View:
     if not devices:
         return _View(notes=_container_notes(env))
     order = env.get("CUDA_DEVICE_ORDER")
@@ -110,17 +115,23 @@ def _nvidia(devices: Sequence[Device], env: Mapping[str, str]) -> _View:
     mask = env.get("CUDA_VISIBLE_DEVICES")
     if mask is None:
         return _numbered(boards, devices, guessed, [])
-    return _masked(mask, boards, devices, guessed, _setting("CUDA_VISIBLE_DEVICES", env))
+    view = _masked(_node_numbers(mask, given), boards, devices, guessed, given)
+    view.sources.append(_setting("CUDA_VISIBLE_DEVICES", env))
+    return view
 
 
 def _masked(
-    mask: str, boards: Sequence[Device], devices: Sequence[Device], guessed: bool, setting: str
+    mask: str,
+    boards: Sequence[Device],
+    devices: Sequence[Device],
+    guessed: bool,
+    given: Sequence[int],
 ) -> _View:
     named, notes = _cuda_list(mask, boards, devices)
     guessed = guessed and bool(named) and not mask.startswith(("GPU-", "MIG-"))
     view = _numbered(named, devices, guessed, notes)
-    view.sources.append(setting)
-    view.certain = not guessed or len(named) == len(boards)
+    meant = len(named) == len(boards) or {device.index for device in named} <= set(given)
+    view.certain = not guessed or meant
     return view
 
 
@@ -230,28 +241,30 @@ def _container_notes(env: Mapping[str, str]) -> list[str]:
 # Other vendors, in a simple form.
 
 
-def _listed(devices: Sequence[Device], env: Mapping[str, str]) -> _View:
+def _listed(devices: Sequence[Device], env: Mapping[str, str], given: Sequence[int]) -> _View:
     """Returns a vendor's view, numbered in PCI order; `1.0` is a part of device 1."""
     view, left = _View(), in_pci_order(devices)
     row = vendor_of(devices[0].vendor)
     for mask in row.masks if row.pci_id else ():
-        if given := env.get(mask.name):
-            numbers = dict.fromkeys(leading_number(entry) for entry in given.split(","))
+        if text := env.get(mask.name):
+            entries = _node_numbers(text, given).split(",")
+            numbers = dict.fromkeys(leading_number(entry) for entry in entries)
             left = [left[n] for n in numbers if n is not None and n < len(left)]
             view.sources.append(_setting(mask.name, env))
     view.visible = dict.fromkeys(device.uuid for device in left)
     return view
 
 
-def _amd(devices: Sequence[Device], env: Mapping[str, str]) -> _View:
+def _amd(devices: Sequence[Device], env: Mapping[str, str], given: Sequence[int]) -> _View:
     """Returns AMD's view: ROCR filters first, HIP numbers the rest, else by CUDA's list."""
     view, left = _View(), in_pci_order(devices)
     if "ROCR_VISIBLE_DEVICES" in env:
-        left = _plain_list(env["ROCR_VISIBLE_DEVICES"], left)
+        left = _plain_list(_node_numbers(env["ROCR_VISIBLE_DEVICES"], given), left)
         view.sources.append(_setting("ROCR_VISIBLE_DEVICES", env))
+        given = ()  # what follows counts these
     for name in ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"):
         if env.get(name):
-            left = _plain_list(env[name], left)
+            left = _plain_list(_node_numbers(env[name], given), left)
             view.sources.append(_setting(name, env))
             break
     view.visible = {device.uuid: number for number, device in enumerate(left)}
@@ -273,7 +286,7 @@ def _plain_list(mask: str, devices: Sequence[Device]) -> list[Device]:
     return named
 
 
-def _simulated(devices: Sequence[Device], env: Mapping[str, str]) -> _View:
+def _simulated(devices: Sequence[Device], env: Mapping[str, str], _: Sequence[int]) -> _View:
     """Returns the view of simulated devices. No runtime uses them, so numbers and other UUIDs do
     not match; a mask that `andon run --simulate` set names them by their UUIDs."""
     view, mask = _View(), env.get("CUDA_VISIBLE_DEVICES", "")
@@ -291,25 +304,42 @@ _RUNTIMES = {NVIDIA.name: _nvidia, AMD.name: _amd, SIMULATED.name: _simulated}
 # Slurm.
 
 
-def _intersect_slurm(view: _View, devices: Sequence[Device], env: Mapping[str, str]) -> None:
-    """Remove devices that Slurm allocated to other jobs.
-
-    Slurm's lists number all devices of the node, whatever is visible here. Where a cgroup already
-    hides the others, the visible ones are the allocation (renumbered from 0) and the list adds
-    nothing.
-    """
+def _slurm_list(devices: Sequence[Device], env: Mapping[str, str]) -> tuple[str, Sequence[int]]:
+    """Returns the list of the step, else of the job, and its numbers in order: none if they do not
+    match the devices here. Where a cgroup hides the devices of other jobs, the visible ones are
+    the allocation: then there is no list."""
     name = next((n for n in _SLURM if env.get(n)), None)
-    boards = [device for device in devices if device.parent is None]
-    given = _slurm_numbers(env[name]) if name else set()
-    if name is None or (given is not None and len(given) >= len(boards)):
+    if name is None:
+        return "", ()
+    here = [device.index for device in devices if device.parent is None]
+    given = _slurm_numbers(env[name])
+    if given is not None and len(given) >= len(here):
+        return "", ()
+    if given is None or not given <= set(here) or _numbers_are_unclear(devices):
+        return _setting(name, env), ()
+    return _setting(name, env), sorted(given)
+
+
+def _node_numbers(mask: str, given: Sequence[int]) -> str:
+    """Returns a mask with the numbers of the node. A list from 0 that is as long as Slurm's is of
+    a step whose devices Slurm counted anew."""
+    is_renumbered = mask == ",".join(str(number) for number in range(len(given)))
+    return ",".join(str(number) for number in given) if is_renumbered else mask
+
+
+def _intersect_slurm(
+    view: _View, devices: Sequence[Device], slurm: str, given: Sequence[int]
+) -> None:
+    """Removes devices that Slurm gave to other jobs."""
+    if not slurm:
         return
-    ours = {device.uuid for device in boards if given is not None and device.index in given}
-    if given is None or len(ours) < len(given) or _numbers_are_unclear(devices):
-        view.notes.append(f"{_setting(name, env)} does not match the devices here and is ignored")
+    if not given:
+        view.notes.append(f"{slurm} does not match the devices here and is ignored")
         view.certain = False
         return
+    ours = {d.uuid for d in devices if d.parent is None and d.index in given}
     view.visible = {uuid: number for uuid, number in view.visible.items() if uuid in ours}
-    view.sources.append(_setting(name, env))
+    view.sources.append(slurm)
 
 
 def _numbers_are_unclear(devices: Sequence[Device]) -> bool:

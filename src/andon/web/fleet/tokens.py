@@ -22,6 +22,8 @@ class NamedTokens:
         self._known: dict[bytes, Identity] = {}
         self.is_read = False
         """Whether the last look at the database succeeded; else an unknown token may be good."""
+        self.ended: Callable[[bytes], None] = lambda digest: None
+        """Called with the hash of each token that was removed, here or at another hub."""
 
     def identify(self, digest: bytes) -> Identity | None:
         """Returns whose token has this hash. Its name is none of an account."""
@@ -38,12 +40,15 @@ class NamedTokens:
         except AndonError:
             self.is_read = False
             raise
+        before = self._known
         self._known = {
             bytes.fromhex(one.hash): Identity(Role(one.role), user=f"token {one.name}")
             for one in found
             if one.role in RANKED
         }
         self.is_read = True
+        for digest in before.keys() - self._known.keys():
+            self.ended(digest)
         return found
 
     def add(self, name: str, role: str) -> str:

@@ -21,8 +21,8 @@ from andon.model.job import HERE
 from andon.model.lease_list import LeaseList
 from andon.sampling.sampler import Sampler
 from andon.settings.resolution import Settings
-from andon.web.jobs.seen import ServerJobs, UsersDesk
-from andon.web.users.files import SharedFiles
+from andon.web.jobs.seen import ServerJobs
+from andon.web.users.files import SharedFiles, UsersDesk
 
 REQUEST = "the request"
 

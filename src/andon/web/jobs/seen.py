@@ -3,20 +3,41 @@ shows each user their own."""
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from copy import copy
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.access.roles import ALL_SEEING, Identity, Sight, sight_of
+from andon.access.roles import (
+    ALL_SEEING,
+    ANONYMOUS,
+    BLIND,
+    Action,
+    Identity,
+    Sight,
+    refusal_for,
+)
 from andon.errors import AndonError, Denied, Gone
 from andon.jobs.clusters.desk import listing_of
 from andon.jobs.clusters.poller import ClusterPoller
-from andon.jobs.rules.views import JobListing
+from andon.jobs.rules.polling import FRESH_SECONDS
+from andon.jobs.rules.views import JobListing, listing_of_page, reasons_of
 from andon.leases.rules.queue_reasons import queue_reasons
 from andon.model.job.cluster import ClusterState
-from andon.model.job.desk import SEPARATOR, JobAct, JobOutcome, LogPart
-from andon.model.job.facts import JobState, JobView
+from andon.model.job.desk import (
+    SEPARATOR,
+    Able,
+    Accepted,
+    Found,
+    JobAct,
+    JobOutcome,
+    JobReason,
+    JobWord,
+    LogPart,
+    Submission,
+)
+from andon.model.job.facts import WAITS, JobState, JobView
 from andon.model.lease_list import LeaseList
 from andon.runs.rules.matching import HIDDEN_NAME
 from andon.units import sh
@@ -27,28 +48,15 @@ from andon.web.answers.job_schemas import (
     QueuePlace,
 )
 from andon.web.answers.sights import not_seen
-from andon.web.users.files import SharedFiles, UserFiles
+from andon.web.users.files import SharedFiles, UsersDesk
 
 MOST_LISTED = 1000
 LOG_BYTES = 64 * 1024
-WAITS = (JobState.WAITING, JobState.HELD, JobState.LATER)
-
-
-class UsersDesk(Protocol):
-    """One user's jobs on this machine: a queue, what a reader tells of another user's, the demo's,
-    or those that a node reported. A number means exactly that job."""
-
-    user: str
-
-    def listing(self) -> JobListing: ...
-
-    def view(self, job: int) -> JobView: ...
-
-    def log(
-        self, job: int, start: int | None, most: int, attempt: int | None = None
-    ) -> LogPart: ...
-
-    def act(self, act: JobAct, words: Sequence[int]) -> Sequence[JobOutcome]: ...
+_ACTIONS = {
+    JobAct.CANCEL: Action.CANCEL,
+    JobAct.RETRY: Action.RETRY,
+    JobAct.REQUEUE: Action.REQUEUE,
+}
 
 
 class ListedJobs(Struct, frozen=True):
@@ -62,9 +70,11 @@ class ListedJobs(Struct, frozen=True):
 
 
 class ServerJobs:
-    """The jobs of a server; every call may block, so callers use a thread of their own.
-    `why_not` returns why none may be submitted over the network, or None. `users` is set if root
-    runs the server."""
+    """Implements JobDesk: what one caller sees of a server's jobs and may do to them, until
+    `seen_by` nobody in particular; every call may block. `why_not` returns why none may be
+    submitted over the network, or None. `users` is set if root runs the server."""
+
+    name, able, poll_seconds = "server", frozenset({Able.QUEUED}), FRESH_SECONDS
 
     def __init__(
         self,
@@ -78,16 +88,29 @@ class ServerJobs:
         self._own, self.user, self._book = own, own.user, book
         self._clusters = {one.name: one for one in clusters}
         self._why_not, self._submit, self._users = why_not, submit, users
+        self._sight, self._who, self._named = BLIND, ANONYMOUS, ""
+
+    def seen_by(self, sight: Sight, who: Identity = ANONYMOUS, user: str = "") -> "ServerJobs":
+        """Returns the desk of this caller. `user` names another user's jobs, for those who may see
+        them."""
+        seen = copy(self)
+        seen._sight, seen._who, seen._named = sight, who, user
+        return seen
+
+    def of(self, user: str) -> "ServerJobs":
+        return self.seen_by(self._sight, self._who, user)
+
+    # Reading.
 
     def unfinished(self) -> list[JobView]:
         """Returns the jobs that wait or run here, for a hub."""
-        views = self.listed(ALL_SEEING).views
+        views = self.seen_by(ALL_SEEING).listed().views
         return [one for one in views if one.ended is None and one.engine is None]
 
-    def listed(self, sight: Sight, user: str = "") -> ListedJobs:
+    def listed(self) -> ListedJobs:
         """A user's own jobs, everyone's for an owner, and the server user's for anyone else."""
-        files = self._files(sight, user)
-        if files is not None or not sight.everything or self._users is None or user:
+        files = self._files()
+        if files is not None or not self._sight.everything or self._users is None or self._named:
             whose = files or self._own
             found, scope = whose.listing(), PageScope.SERVER if files is None else PageScope.OWN
             on = self._on_clusters()
@@ -105,8 +128,9 @@ class ServerJobs:
         views.sort(key=lambda view: (view.submitted_at, view.user, view.number))
         return ListedJobs(views, found.paused, PageScope.EVERYONE, note, on.clusters)
 
-    def page(self, sight: Sight, state: str = "", limit: int = 100, user: str = "") -> JobPage:
-        found = self.listed(sight, user)
+    def page(self, state: str = "", limit: int = 100) -> JobPage:
+        """Returns the newest jobs, in a state if one is named, and the queue of the machine."""
+        sight, found = self._sight, self.listed()
         wanted = [one for one in reversed(found.views) if _is_wanted(one, state)]
         notes = [] if found.note is None else [found.note]
         if len(wanted) > limit:
@@ -115,7 +139,7 @@ class ServerJobs:
         whole = found.scope is not PageScope.SERVER or sight.shows(self.user)
         return JobPage(
             at=time.time(),
-            user=user or whose or self.user,
+            user=self._named or whose or self.user,
             scope=found.scope,
             shared=self._users is not None,
             whole=whole,
@@ -128,69 +152,97 @@ class ServerJobs:
             note="; ".join(notes) or None,
         )
 
-    def details(self, sight: Sight, number: int | str, user: str = "") -> JobView:
-        files = self._files(sight, user)
+    def listing(self, everyone: bool = False) -> JobListing:
+        page = self.page(limit=MOST_LISTED)
+        return listing_of_page(page.jobs, page.paused, page.clusters, page.note)
+
+    def find(self, words: Sequence[JobWord], act: JobAct | None = None) -> Found:
+        views, errors = dict[str, JobView](), list[AndonError]()
+        for word in words:
+            try:
+                view = self.view(word)
+            except AndonError as error:
+                errors.append(error)
+            else:
+                views[view.label] = view
+        return Found(list(views.values()), errors)
+
+    def view(self, job: JobWord) -> JobView:
+        """Returns one job, of which a number or NAME:ID is the exact name."""
+        whose = self._whose
         try:
-            if isinstance(number, str):
-                return self._cluster_job(sight, number, (files or self._own).user)
-            return shown_to(sight, (files or self._own).view(number))
+            if isinstance(job, str):
+                return self._cluster_job(job, whose.user)
+            return shown_to(self._sight, whose.view(job))
         except Gone as exc:
-            if user:
+            if self._named:
                 raise
             shared = self._users is not None
-            raise not_seen(f"job {number}", sight, shared, "andon jobs --all") from exc
+            raise not_seen(f"job {job}", self._sight, shared, "andon jobs --all") from exc
 
     def log(
-        self,
-        sight: Sight,
-        number: int | str,
-        attempt: int | None,
-        start: int | None,
-        user: str = "",
+        self, job: JobWord, start: int | None, most: int, attempt: int | None = None
     ) -> LogPart:
-        """Returns the last part of the output, or what came after `start`."""
-        files = self._files(sight, user) or self._own
-        on_cluster = isinstance(number, str)
-        view = self.details(sight, number, user) if on_cluster else None
-        whose = files.user if view is None else self._own_on_cluster(view).user
-        if not sight.shows(whose):
-            raise Denied(f"the output of a job is for {whose} alone", hint="sign in: andon open")
-        if isinstance(number, str):
-            return replace(self._poller(number).log(number, start, LOG_BYTES), attempt=1)
-        return tail_after(files.log(number, None, LOG_BYTES, attempt), start)
+        whose = self._whose
+        user = self._own_on_cluster(self.view(job)).user if isinstance(job, str) else whose.user
+        if not self._sight.shows(user):
+            raise Denied(f"the output of a job is for {user} alone", hint="sign in: andon open")
+        if isinstance(job, str):
+            return replace(self._poller(job).log(job, start, most), attempt=1)
+        return whose.log(job, start, most, attempt)
 
-    def act(self, who: Identity, number: int | str, act: JobAct, user: str = "") -> JobOutcome:
-        """Cancels, retries, requeues, moves, holds or resumes a job; never one of another user."""
-        files = self._files(sight_of(who), user)
-        outcomes: Sequence[JobOutcome]
-        if isinstance(number, str):
-            self._own_on_cluster(self.details(sight_of(who), number, user))
-            outcomes = self._poller(number).act(act, [number])
-        elif files is not None and files.user != who.user:
-            raise Denied(
-                f"a server changes the jobs of {files.user} only for {files.user}",
-                hint="what runs ends with its lease: andon release ID",
-            )
-        else:
-            outcomes = (files or self._own).act(act, [number])
-        (outcome,) = outcomes
-        if outcome.error is not None:
-            raise outcome.error
-        return outcome
+    def reasons(self, job: JobWord) -> list[JobReason]:
+        return reasons_of(self.view(job))
 
-    def whose(self, who: Identity, user: str = "") -> str:
-        """Returns the user whose job a number alone refers to."""
-        return user or (self._files(sight_of(who), "") or self._own).user
+    # Changing.
 
-    def submit(self, document: dict[str, Any]) -> Sequence[int]:
+    def submit(self, jobs: Sequence[Submission], dry: bool = False) -> Sequence[Accepted]:
+        raise Denied("a server takes jobs as a job file", hint="POST /api/jobs")
+
+    def submit_document(self, document: dict[str, Any]) -> Sequence[int]:
         """Queues the jobs in a job file's document; raises Denied unless the settings allow it."""
         why = self._why_not()
         if why is not None:
             raise Denied(why, hint="in a terminal: andon submit -- COMMAND")
         return self._submit(document)
 
-    def _files(self, sight: Sight, user: str) -> UserFiles | None:
-        """Returns the files of the given user; None for the server's own user."""
+    def act(self, act: JobAct, words: Sequence[JobWord]) -> list[JobOutcome]:
+        """Changes the caller's own jobs, never those of another user; a server of root does it as
+        that user."""
+        whose, action = self._named or self._whose.user, _ACTIONS.get(act, Action.MOVE)
+        refused = refusal_for(self._who, action, self._who.user == whose, whose)
+        if refused is not None:
+            raise refused
+        out = list[JobOutcome]()
+        for word in words:
+            try:
+                out += self._acted(act, word)
+            except AndonError as error:
+                out.append(JobOutcome(str(word), error=error))
+        return out
+
+    def _acted(self, act: JobAct, job: JobWord) -> Sequence[JobOutcome]:
+        whose = self._whose
+        if isinstance(job, str):
+            self._own_on_cluster(self.view(job))
+            return self._poller(job).act(act, [job])
+        if whose is not self._own and whose.user != self._who.user:
+            raise Denied(
+                f"a server changes the jobs of {whose.user} only for {whose.user}",
+                hint="what runs ends with its lease: andon release ID",
+            )
+        return whose.act(act, [job])
+
+    # Users.
+
+    @property
+    def _whose(self) -> UsersDesk:
+        """The jobs of this machine that a number alone means."""
+        return self._files() or self._own
+
+    def _files(self) -> UsersDesk | None:
+        """Returns the files of the named user, or of the caller; None for the server's own user."""
+        sight, user = self._sight, self._named
         if not user:
             own = sight.uid is not None and self._users is not None and not sight.everything
             return self._users.of(sight.uid) if own and self._users and sight.uid else None
@@ -218,12 +270,12 @@ class ServerJobs:
             raise Gone(f"there is no job {label[:80]}", hint="to list them: andon jobs --all")
         return found
 
-    def _cluster_job(self, sight: Sight, label: str, user: str) -> JobView:
+    def _cluster_job(self, label: str, user: str) -> JobView:
         """Returns a job of a cluster as it is shown; Gone unless it is on the caller's list."""
         found = [one for one in self._poller(label).find([label]).views if one.label == label]
-        if not found or (found[0].user != user and not sight.everything):
+        if not found or (found[0].user != user and not self._sight.everything):
             raise Gone(f"there is no job {label[:80]}", hint="to list them: andon jobs --all")
-        return shown_to(sight, found[0])
+        return shown_to(self._sight, found[0])
 
     def _own_on_cluster(self, view: JobView) -> JobView:
         """Refuses jobs of others: root reads no file that another user names."""

@@ -2,19 +2,17 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from andon.drivers.sim.rules.lab import ME, Lab, LabOutcome, LabWork
-from andon.errors import AndonError, Conflict
+from andon.errors import Conflict
 from andon.jobs.rules.naming import no_job
 from andon.jobs.rules.views import JobListing
 from andon.leases.rules.queue import in_order
 from andon.model.job.desk import JobAct, JobOutcome, LogPart
-from andon.model.job.facts import JobState, JobView, view_to_json
+from andon.model.job.facts import WAITS, JobState, JobView
 from andon.model.job.progress import WorkProgress
-from andon.web.jobs.seen import WAITS
 from andon.web.lab.book import lease_id, tickets
 from andon.web.users.files import UserFiles
 
@@ -113,11 +111,11 @@ class LabJobs:
 
 
 class LabUsers:
-    """The people of the lab, as users whose files the server may read."""
+    """The people of the lab, as users whose jobs the server may show."""
 
     def __init__(self, lab: Lab) -> None:
         names = {work.user for work in lab.works} - {ME}
-        self._files = {name: UserFiles(name, _Answers(LabJobs(lab, name))) for name in names}
+        self._jobs = {name: LabJobs(lab, name) for name in names}
 
     def of(self, uid: int) -> UserFiles | None:
         return None
@@ -125,27 +123,8 @@ class LabUsers:
     def known(self) -> Sequence[UserFiles]:
         return ()  # everyone's jobs are the server's own here
 
-    def named(self, user: str) -> UserFiles | None:
-        return self._files.get(user)
-
-
-class _Answers:
-    """Answers about one person's jobs, as the reader of a user's files does."""
-
-    def __init__(self, jobs: LabJobs) -> None:
-        self._jobs = jobs
-
-    def ask(self, what: str, **given: Any) -> dict[str, Any]:
-        if what == "jobs":
-            return {
-                "views": [view_to_json(view) for view in self._jobs.listing().views],
-                "seen": "",
-            }
-        if what == "job":
-            return view_to_json(self._jobs.view(given["job"]))
-        if what == "log":
-            return asdict(self._jobs.log(given["job"], given["start"], given["most"]))
-        raise AndonError(f"{what} is not possible in a simulated lab")
+    def named(self, user: str) -> LabJobs | None:
+        return self._jobs.get(user)
 
 
 def view_of(lab: Lab, work: LabWork, now: float) -> JobView:

@@ -295,9 +295,7 @@ class Live:
         shown = auth.get("token") if isinstance(auth, dict) else None
         secret = shown if isinstance(shown, str) else None
         key, who = self._keys.identify(secret)
-        if key is ShownKey.TOKEN or (
-            key is ShownKey.SESSION and self._transport.tie(visitor, secret or "")
-        ):
+        if key.is_right and self._transport.tie(visitor, secret or ""):
             self._visitors.trust(visitor, who)
         elif key is ShownKey.UNCHECKED:
             raise Refused(UNCHECKED.reason)

@@ -1,7 +1,6 @@
 """Live events of jobs: each job that changed, for clients that have the page open."""
 
 from collections.abc import Awaitable, Callable, Collection
-from functools import partial
 
 from andon.access.roles import Sight
 from andon.errors import AndonError
@@ -38,7 +37,7 @@ class JobWatch:
         failed: AndonError | None = None
         for sight in sights:
             try:
-                found = await self._reader.do(partial(self._jobs.listed, sight))
+                found = await self._reader.do(self._jobs.seen_by(sight).listed)
             except AndonError as error:
                 failed = error if sight.uid is None else failed  # a user's own page says why
             else:

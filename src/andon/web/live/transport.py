@@ -9,6 +9,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from andon.access.gate import Refusal, ShownKey
+from andon.access.server_proof import token_hash
 from andon.web.answers.problems import UNEXPECTED
 from andon.web.bindings.live_server import ClientSocket, LiveServer
 from andon.web.live.frames import LiveTally, check_body, check_frame
@@ -53,7 +54,7 @@ class Transport:
         self._server, self._visitors, self._keys, self._tally = server, visitors, keys, tally
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[bool]] = set()
-        keys.listen(self._session_ended)
+        keys.listen(self._key_ended)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._loop = asyncio.get_running_loop()
@@ -92,12 +93,14 @@ class Transport:
         task.add_done_callback(self._tasks.discard)
 
     def tie(self, visitor: Visitor, secret: str) -> bool:
-        """Let the connection end with this session; False if the session has already ended."""
+        """Let the connection end with this key: a session or a named token; False if it has already
+        ended. The server's own token does not end."""
         found = self._keys.session(secret)
         if found is None:
-            return False
+            visitor.keys.add(token_hash(secret))
+            return self._keys.grade(secret) in (ShownKey.NAMED, ShownKey.TOKEN)
         name, seconds = found
-        visitor.sessions.add(name)
+        visitor.keys.add(name)
         loop = asyncio.get_running_loop()
         expiry = loop.call_later(max(0.0, seconds), lambda: self.start(self.end(visitor)))
         visitor.expiries.append(expiry)
@@ -112,15 +115,13 @@ class Transport:
             self._tally.refuse()
             await turn_away(scope, receive, send, FULL, wait_seconds=RETRY_SECONDS)
             return None
-        if trusted and not self._has_valid_key(visitor, shown_key(scope["headers"]) or ""):
+        secret = shown_key(scope["headers"])  # none if a proxy names the person
+        if trusted and secret is not None and not self.tie(visitor, secret):
             self._visitors.leave(visitor)
             await turn_away(scope, receive, send, ENDED)
             return None
         self._expect(visitor)
         return visitor
-
-    def _has_valid_key(self, visitor: Visitor, secret: str) -> bool:
-        return self._keys.grade(secret) is ShownKey.TOKEN or self.tie(visitor, secret)
 
     def _expect(self, visitor: Visitor) -> None:
         if visitor.due is not None:
@@ -267,13 +268,13 @@ class Transport:
 
         return checked
 
-    # Sessions.
+    # Keys.
 
-    def _session_ended(self, name: bytes) -> None:
-        """Ends the connections of a session that ended; called from any thread."""
+    def _key_ended(self, name: bytes) -> None:
+        """Ends the connections of a key that ended; called from any thread."""
         if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._end_session, name)
+            self._loop.call_soon_threadsafe(self._end_key, name)
 
-    def _end_session(self, name: bytes) -> None:
-        for visitor in self._visitors.of_session(name):
+    def _end_key(self, name: bytes) -> None:
+        for visitor in self._visitors.of_key(name):
             self.start(self.end(visitor))

@@ -21,7 +21,7 @@ class Visitor(Struct, eq=False):
     peer: str
     trusted: bool = False
     who: Identity = ANONYMOUS
-    sessions: set[bytes] = field(default_factory=set)  # if one of them ends, so does the connection
+    keys: set[bytes] = field(default_factory=set)  # hashes: if one ends, so does the connection
     connection: str | None = None  # the library's name for it
     line: ClientSocket | None = None  # its WebSocket
     polls: bool = False  # a request is waiting for events
@@ -63,8 +63,8 @@ class Visitors:
     def of(self, connection: str | None) -> Visitor | None:
         return None if connection is None else self._by_connection.get(connection)
 
-    def of_session(self, session: bytes) -> list[Visitor]:
-        return [one for one in self._all if session in one.sessions]
+    def of_key(self, name: bytes) -> list[Visitor]:
+        return [one for one in self._all if name in one.keys]
 
     def trust(self, visitor: Visitor, who: Identity) -> None:
         """Marks a visitor as trusted after a valid key: it no longer counts as anonymous."""

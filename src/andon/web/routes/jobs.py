@@ -1,20 +1,20 @@
 """Routes for jobs: the list, one job, its output, what can be done to it, and submit."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Path, Query, Request, Response
 
-from andon.model.job.desk import JobAct
+from andon.model.job.desk import MOST_LOG_BYTES, JobAct
 from andon.model.job.facts import JobState
 from andon.web.answers.job_schemas import JobDone, JobLog, JobsQueued
 from andon.web.blocking_pool import BlockingPool
 from andon.web.history_reader import HistoryReader
-from andon.web.jobs.seen import LOG_BYTES, MOST_LISTED
+from andon.web.jobs.seen import LOG_BYTES, MOST_LISTED, ServerJobs, tail_after
 from andon.web.routes.picked import Picked
 from andon.web.routes.responses import sent, shaped
 from andon.web.served.node import ServingNode
-from andon.web.served.work import ServedJobs
 from andon.web.transport.auth import add_notes
 
 _Job = Annotated[
@@ -49,7 +49,7 @@ def job_routes(router: APIRouter, reader: HistoryReader) -> None:
         """Jobs, newest first, and the queue. A server that root runs shows each user their own and
         root everyone's; any other one those of its user."""
         jobs, key = node.jobs.of(user), ("jobs", node.sight, state, limit, user)
-        return sent(await reader.read(request, key, lambda: shaped(jobs.shown(state, limit))))
+        return sent(await reader.read(request, key, lambda: shaped(jobs.page(state, limit))))
 
     @router.get("/api/jobs/{job:path}/log", tags=["share"])
     async def job_log(
@@ -58,13 +58,17 @@ def job_routes(router: APIRouter, reader: HistoryReader) -> None:
         job: _Job,
         attempt: Annotated[int | None, Query(ge=1)] = None,
         start: Annotated[int | None, Query(ge=0, description="`end` of the last answer")] = None,
+        most: Annotated[
+            int | None, Query(ge=1, le=MOST_LOG_BYTES, description="bytes, exactly from `start` on")
+        ] = None,
         user: _User = "",
     ) -> Response:
         """The end of a job's output, or what follows `start`; for its user."""
-        jobs, key = node.jobs.of(user), ("job log", node.sight, job, attempt, start, user)
+        jobs, key = node.jobs.of(user), ("job log", node.sight, job, attempt, start, most, user)
         name = _named(job)
         used = reader if isinstance(name, int) else there  # a cluster may take its time
-        return sent(await used.read(request, key, lambda: shaped(_log(jobs, name, attempt, start))))
+        log = partial(_log, jobs, name, attempt, start, most)
+        return sent(await used.read(request, key, lambda: shaped(log())))
 
     @router.get("/api/jobs/{job:path}", tags=["share"])
     async def job_details(request: Request, node: Picked, job: _Job, user: _User = "") -> Response:
@@ -81,6 +85,8 @@ def _changing(router: APIRouter) -> None:
     async def done(request: Request, node: ServingNode, job: str, act: str, user: str) -> Response:
         jobs, name = node.jobs.of(user), _named(job)
         (outcome,) = await pool.do(request, lambda _: jobs.act(JobAct(act), [name]))
+        if outcome.error is not None:
+            raise outcome.error
         add_notes(request.scope, job=name, outcome=outcome.words)
         return sent(shaped(JobDone(name, outcome.words, outcome.note)))
 
@@ -142,6 +148,11 @@ def _named(job: str) -> int | str:
     return int(job) if job.isdecimal() else job
 
 
-def _log(jobs: ServedJobs, job: int | str, attempt: int | None, start: int | None) -> JobLog:
-    part = jobs.log(job, start, LOG_BYTES, attempt)
+def _log(
+    jobs: ServerJobs, job: int | str, attempt: int | None, start: int | None, most: int | None
+) -> JobLog:
+    if most is not None or isinstance(job, str):
+        part = jobs.log(job, start, most or LOG_BYTES, attempt)
+    else:  # who is far behind gets the end
+        part = tail_after(jobs.log(job, None, LOG_BYTES, attempt), start)
     return JobLog(job, part.attempt, part.start, part.end, part.text, part.ended)

@@ -26,8 +26,9 @@ from andon.node.following import PolledSession
 from andon.ports import Store
 from andon.web.answers import alert_payloads, lease_payloads
 from andon.web.answers.sights import all_seen_by, narrowed, seen_by, uses_seen_by
+from andon.web.jobs.seen import ServerJobs
 from andon.web.served.alerts import ServedAlerts
-from andon.web.served.work import ServedJobs, ServedRuns
+from andon.web.served.work import ServedRuns
 
 if TYPE_CHECKING:
     from andon.leases.network import NetworkLeases
@@ -82,12 +83,12 @@ class ServingNode:
         return ServedRuns(self._state.runs, self.sight)
 
     @property
-    def jobs(self) -> ServedJobs:
+    def jobs(self) -> ServerJobs:
         if self._state.jobs is None:
             raise Unavailable(
                 "this server has no jobs", hint="andon jobs lists those of this machine"
             )
-        return ServedJobs(self._state.jobs, self.who, self.sight)
+        return self._state.jobs.seen_by(self.sight, self.who)
 
     def shared(self) -> "ServingNode":
         return self

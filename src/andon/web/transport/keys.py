@@ -178,8 +178,12 @@ class Keys:
         return {uid for uid in found if uid is not None}
 
     def listen(self, listener: Callable[[bytes], None]) -> None:
-        """Call this with the name of each session that ends early, from any thread."""
+        """Call this with the hash of each session or named token that ends early, from any
+        thread."""
         self._listeners.add(listener)
+
+    def named_ended(self, digest: bytes) -> None:
+        self._listeners.notify(digest)
 
     def end_session(self, secret: str) -> bool:
         return self._end(token_hash(secret))

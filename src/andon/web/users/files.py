@@ -31,6 +31,23 @@ class UserFileReader(Protocol):
     def ask(self, what: str, **given: object) -> dict[str, Any]: ...
 
 
+class UsersDesk(Protocol):
+    """One user's jobs on this machine: a queue, what a reader tells of another user's, the demo's,
+    or those that a node reported. A number means exactly that job."""
+
+    user: str
+
+    def listing(self) -> JobListing: ...
+
+    def view(self, job: int) -> JobView: ...
+
+    def log(
+        self, job: int, start: int | None, most: int, attempt: int | None = None
+    ) -> LogPart: ...
+
+    def act(self, act: JobAct, words: Sequence[int]) -> Sequence[JobOutcome]: ...
+
+
 class CachedAnswer(Generic[T]):
     """The last answer of a reader, which sends it again only when it has changed."""
 
@@ -156,8 +173,8 @@ class SharedFiles(Protocol):
     def known(self) -> Sequence[UserFiles]:
         """Returns the files of everyone who signed in here, holds GPUs or waits for them."""
 
-    def named(self, user: str) -> UserFiles | None:
-        """Returns the files of a known user by name."""
+    def named(self, user: str) -> UsersDesk | None:
+        """Returns the jobs of a known user by name."""
 
 
 def _listed(said: dict[str, Any], name: str) -> list[Any]:

@@ -60,6 +60,9 @@ class CallEnd(Struct, frozen=True):
     errors: CallOutput | None = None
     result: Any = None  # of a worker that stays
     interrupted: bool = False  # we ended it
+    begun: bool = True  # else it is left to others
+    place: str = ""  # where it was worked on, if that was known at its end alone
+    at: float | None = None  # when it ended, if that was earlier
 
     def tail(self) -> str:
         """Returns the end of its output; errors first if there are any."""

@@ -55,6 +55,7 @@ class WorkerPool(ABC):
     unsampled: str | None = None  # why there may be no samples, where it does not take them here
     outlives = False  # its workers go on without us
     plan: MapPlan
+    most = 0  # places that there can be at once, where it takes them one by one
 
     @property
     @abstractmethod
@@ -97,7 +98,8 @@ class _Worker(Struct):
 
 
 class MapPool(WorkerPool):
-    """Processes of this machine, one for each place."""
+    """A worker for each place, which makes one call after the other: processes of this machine, or
+    jobs of a cluster."""
 
     def __init__(
         self,
@@ -105,8 +107,10 @@ class MapPool(WorkerPool):
         places: WorkPlaces,
         caller_of: Callable[[Placement, RunRecorder], Caller],
         notify: Notify,
+        place_of: Callable[[Placement], MapPlace] = MapPlace.of,
     ) -> None:
         self.plan, self.places, self._caller_of, self._notify = plan, places, caller_of, notify
+        self.most, self._place_of = places.most, place_of
         self._changed = threading.Condition()
         self._workers: dict[int, _Worker] = {}
         self._threads: list[threading.Thread] = []
@@ -183,7 +187,7 @@ class MapPool(WorkerPool):
 
     def _start(self, place: Placement) -> None:
         caller, watch = self._caller_of(place, self._recorder), LeaseWatch(place.held, self._notify)
-        worker = _Worker(place, MapPlace.of(place), caller, watch)
+        worker = _Worker(place, self._place_of(place), caller, watch)
         with self._changed:
             self._number += 1
             number = self._number
@@ -229,19 +233,18 @@ class MapPool(WorkerPool):
                 self._idle -= 1
 
     def _settle(self, unit: MapUnit, worker: _Worker, end: CallEnd) -> None:
+        leaves = end.interrupted and worker.leaving is not None and self._ending is None
         with self._changed:
-            if (
-                end.interrupted
-                and not end.ok
-                and worker.leaving is not None
-                and self._ending is None
-            ):
-                self.plan.returned(unit)
-                self._changed.notify_all()
-                return
-            state = self.plan.ended(unit, end.ok, time.monotonic())
             self._changed.notify_all()
-        self._listener.ended(unit, worker.at, end, state)
+            if not end.begun or (leaves and not end.ok):
+                self.plan.returned(unit)
+            else:
+                state = self.plan.ended(unit, end.ok, time.monotonic())
+        if not end.begun:
+            self._listener.withdrawn(unit, worker.at)
+        elif end.ok or not leaves:
+            place = MapPlace(end.place) if end.place else worker.at
+            self._listener.ended(unit, place, end, state, end.at)
 
     # Growing.
 

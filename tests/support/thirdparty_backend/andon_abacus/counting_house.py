@@ -8,4 +8,4 @@ class CountingHouse(FakeCluster):
 
 
 class CountingDesk(FakeForegroundCluster):
-    """Implements andon.ports.Foreground and Previewing as well."""
+    """Implements andon.ports.Foreground and Previewing as well: its `able` says so."""

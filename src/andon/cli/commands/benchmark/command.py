@@ -151,7 +151,7 @@ def _of_file(choices: Choices, path: str | None) -> int:
         raise Invalid(f"{path} has a job without a [server]", hint=f"andon submit {sh(path)}")
     batches = file_batches(choices, path, {"yes": True})
     code = submit_all(choices, batches, dry_run=False, wait=True)
-    for group in dict.fromkeys(job.group or job.name for job in jobs):
+    for group in dict.fromkeys(job.spec.group or job.spec.name for job in jobs):
         _show_group(choices, group)
     return code
 

@@ -65,8 +65,8 @@ def why(devices: list[str], as_json: bool, seconds: float, job: str | None) -> i
         from andon.cli.commands.explain.why_job import is_cluster_job
 
         job = devices.pop() if is_cluster_job(chosen(), devices[0]) else None
-    elif job is not None and (devices or node_of(chosen()).url is not None):
-        raise click.UsageError("--job explains a job of this machine; leave out the GPU")
+    elif job is not None and devices:
+        raise click.UsageError("--job explains a job; leave out the GPU")
     if job is not None:
         from andon.cli.commands.explain.why_job import why_job
 

@@ -3,13 +3,13 @@
 import time
 from collections.abc import Iterator, Sequence
 
-from andon.cli.commands.jobs.desks import desks_of
+from andon.cli.commands.jobs.desks import asked_desk, desks_of
 from andon.cli.json_text import as_json_text
 from andon.cli.show.text import Text, say
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import AndonError
-from andon.jobs.desk import JobDesk
-from andon.jobs.queue import Queue
+from andon.jobs.desk import JobDesk, desk_with
+from andon.jobs.queue_desk import QueueDesk
 from andon.leases.book.lease_book import Book
 from andon.leases.refusal import clock
 from andon.leases.rules.queue import in_order
@@ -26,12 +26,11 @@ SCHEMA = "andon.why_job/1"
 
 def why_job(choices: Choices, word: str, as_json: bool) -> int:
     """Prints the reasons of a desk for a job, and the jobs and users ahead of it here."""
-    desks, terminal = desks_of(choices), Terminal.of(choices)
-    desk = desks.of(word)
-    if desk is desks.queue:
-        queue = desks.queue.fresh()
-        (view,) = queue.views([desks.queue.facts(word).spec.number])
-        ahead, others = _ahead(queue, view), _others(view)
+    desk, terminal = desk_with(asked_desk(choices), word), Terminal.of(choices)
+    if isinstance(desk, QueueDesk):
+        queue = desk.fresh()
+        (view,) = queue.views([desk.facts(word).spec.number])
+        ahead, others = _ahead(queue.views(), view), _others(view)
         value = {
             "schema": SCHEMA,
             "job": to_json(view),
@@ -43,7 +42,10 @@ def why_job(choices: Choices, word: str, as_json: bool) -> int:
         view = _one_of(choices, desk, word)
         reasons = desk.reasons(view.label)
         value = {"schema": SCHEMA, "job": to_json(view), "reasons": to_json(reasons)}
-        lines = list(_cluster_lines(view, reasons))
+        if view.engine is None:  # of a server
+            lines = _lines(view, _ahead(desk.listing().views, view), ())
+        else:
+            lines = list(_cluster_lines(view, reasons))
     if as_json:
         terminal.show(as_json_text(value, terminal.live))
         return 0
@@ -104,11 +106,11 @@ def _lines(view: JobView, ahead: list[JobView], others: tuple[WaitingRow, ...]) 
     return lines
 
 
-def _ahead(queue: Queue, view: JobView) -> list[JobView]:
+def _ahead(views: Sequence[JobView], view: JobView) -> list[JobView]:
     """Returns this user's jobs that wait ahead of it."""
     if view.position is None:
         return []
-    waiting = [one for one in queue.views() if one.position is not None]
+    waiting = [one for one in views if one.position is not None and one.user == view.user]
     before = [one for one in waiting if (one.position or 0) < view.position]
     return sorted(before, key=lambda one: one.position or 0)
 

@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import click
-from msgspec.structs import replace
 
 from andon.cli.commands.completing import complete_job
 from andon.cli.commands.jobs.common import (
@@ -16,33 +16,34 @@ from andon.cli.commands.jobs.common import (
     say_outcomes,
     wait_for_all,
 )
-from andon.cli.commands.jobs.desks import desks_of
+from andon.cli.commands.jobs.desks import asked_desk, desks_of
 from andon.cli.json_text import as_json_text
-from andon.cli.options import chosen, duration, shared
+from andon.cli.options import at_server, chosen, duration, shared
 from andon.cli.show.jobs import render_job
 from andon.cli.terminal import Terminal, notice
 from andon.errors import AndonError
-from andon.jobs.desk import Desks
+from andon.jobs.desk import split_by_desk
 from andon.jobs.folder import open_jobs_folder
 from andon.jobs.queue import wake
 from andon.model.job.desk import JobAct
-from andon.model.job.facts import JobState, JobView, views_to_json
+from andon.model.job.facts import JobState, views_to_json
 
 
 @click.command(epilog=JOB_FORMS)
 @job_words
 @click.option("--json", "as_json", is_flag=True, help="Print andon.jobs/1: UTC, bytes.")
+@at_server
 @shared
 def show(jobs: tuple[str, ...], as_json: bool) -> int:
     """Show jobs: what they ask for, why they wait, on which GPUs they run, how they ended."""
     choices = chosen()
-    desks = desks_of(choices)
-    found, errors = desks.find(jobs)
+    desk = asked_desk(choices)
+    found, errors = desk.find(jobs)
     code = report_all(errors)
-    views = [_whole(desks, view) for view in found]
+    views = [desk.view(one.number or one.label) for one in found]
     terminal = Terminal.of(choices)
     if as_json:
-        paused = open_jobs_folder().paused
+        paused = choices.url is None and open_jobs_folder().paused
         terminal.show(as_json_text(views_to_json(views, paused), terminal.live))
         return code
 
@@ -52,25 +53,15 @@ def show(jobs: tuple[str, ...], as_json: bool) -> int:
     return code
 
 
-def _whole(desks: Desks, view: JobView) -> JobView:
-    """Adds what only one job is asked for: its variables here, all reasons on a cluster."""
-    if view.engine is None:
-        return desks.queue.view(view.number)
-    if view.state.is_settled or view.started is not None:
-        return view
-    reasons = desks.of(view.label).reasons(view.label)
-    lines = [line for one in reasons for line in (one.text, one.advice) if line]
-    return replace(view, waiting_details=tuple(one for one in lines if one != view.reason))
-
-
 @click.command(epilog=JOB_FORMS)
 @job_words
 @click.option("--timeout", "-t", type=duration, metavar="TIME", help="Maximum wait.")
+@at_server
 @shared
 def wait(jobs: tuple[str, ...], timeout: float | None) -> int:
     """Wait until jobs have ended; the exit code is that of the worst one."""
     until = None if timeout is None else time.monotonic() + timeout
-    split = desks_of(chosen()).split(jobs)
+    split = split_by_desk(asked_desk(chosen()), jobs)
     return max(wait_for_all(desk, words, until) for desk, words in split)
 
 
@@ -86,16 +77,17 @@ def _acting(act: JobAct, about: str) -> click.Command:
     @click.command(act.value, help=about, epilog=QUEUE_JOB_FORMS)
     @job_words
     @_failed_option(act.value)
+    @partial(at_server, nodes=False)
     @shared
     def command(jobs: tuple[str, ...], failed: bool = False) -> int:
         choices = chosen()
-        desks, words = desks_of(choices), list(jobs)
+        desk, words = asked_desk(choices), list(jobs)
         errors: Sequence[AndonError] = ()
         if failed:
-            found, errors = desks.find(jobs, act)
+            found, errors = desk.find(jobs, act)
             ended = [one for one in found if one.state.is_settled]
             words = [one.label for one in ended if one.state is not JobState.SUCCEEDED]
-        return max(report_all(errors), say_outcomes(choices, desks.act(act, words)))
+        return max(report_all(errors), say_outcomes(choices, desk.act(act, words)))
 
     return command
 
@@ -119,15 +111,20 @@ rm = _acting(JobAct.REMOVE, "Delete ended jobs with their output; the records of
 @click.option("--first", is_flag=True, help="Move it to the front.")
 @click.option("--last", is_flag=True, help="Move it to the end.")
 @click.option("--before", metavar="JOB", help="Move it right before this one.")
+@partial(at_server, nodes=False)
 @shared
 def move(job: str, first: bool, last: bool, before: str | None) -> int:
     """Change a job's position among your own of the same priority."""
     if first + last + (before is not None) != 1:
         raise click.UsageError("use one of --first, --last and --before JOB")
     choices = chosen()
-    desks, act = desks_of(choices), JobAct.FIRST if first else JobAct.LAST
-    (one,) = desks.act(act, [job]) if before is None else [desks.queue.move_before(job, before)]
-    return say_outcomes(choices, [one])
+    if before is None:
+        moved = asked_desk(choices).act(JobAct.FIRST if first else JobAct.LAST, [job])
+    elif choices.url is None:
+        moved = [desks_of(choices).queue.move_before(job, before)]
+    else:
+        raise click.UsageError("--url and --before cannot be combined: use --first or --last")
+    return say_outcomes(choices, moved)
 
 
 @click.command()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from andon.cli.commands.jobs.on import cluster_of, settings_named
 from andon.cli.terminal import Choices, notice
-from andon.host.state.user_folder import config_mentions
+from andon.host.state.user_folder import config_mentions, config_path
 from andon.jobs.folder import CLUSTER_PAGES, SUBMISSIONS, jobs_path
 from andon.jobs.queue import Queue
 from andon.jobs.queue_desk import QueueDesk
@@ -18,7 +18,7 @@ from andon.units import sh
 
 if TYPE_CHECKING:  # most machines have no cluster, and `submit` must be quick
     from andon.jobs.clusters.desk import ClusterDesk
-    from andon.jobs.desk import Desks
+    from andon.jobs.desk import Desks, JobDesk
     from andon.leases.rules.eligibility import Labels
     from andon.model.device import Snapshot
 
@@ -47,9 +47,22 @@ def desks_of(choices: Choices, wakes: bool = True) -> "Desks":
     return Desks(queue_desk(choices, wakes), named, partial(clusters_of, choices), _group)
 
 
+def asked_desk(choices: Choices) -> "JobDesk":
+    """Returns the desk of the jobs that a command names: that of --url, else all of this machine
+    and of clusters."""
+    if choices.url is None:
+        return desks_of(choices)
+    from andon.cli.sources import node_of
+
+    return node_of(choices).jobs
+
+
 def refuse_unasked(choices: Choices, named: Sequence[int | None] = (None,)) -> None:
     """Refuses jobs here while the variable or the file names simulated devices and neither the
-    command nor the job does: it would wait for real ones, which no other command shows."""
+    command nor the job does: it would wait for real ones, which no other command shows. And while
+    the settings cannot be read: nothing would start it."""
+    if not os.access(config_path() or "/", os.R_OK):
+        settings_named(choices)  # says why
     if choices.simulate is not None or None not in named:
         return
     may_be_set = os.environ.get("ANDON_SIMULATE") or config_mentions(b"simulation")
@@ -79,14 +92,11 @@ def clusters_of(choices: Choices) -> "list[ClusterDesk]":
 def _cluster_of(choices: Choices, name: str) -> "ClusterDesk | None":
     from andon.registry import CLUSTERS
 
-    for one in clusters_of(choices):
-        if one.name == name:
-            return one
-    if name not in CLUSTERS:
+    if name not in CLUSTERS and not config_mentions(b"clusters"):
         return None
-    from andon.app.clusters import cluster_named
+    from andon.app.clusters import find_cluster
 
-    return cluster_named(settings_named(choices), name)
+    return find_cluster(settings_named(choices), name)
 
 
 def _group(word: str) -> list[str]:

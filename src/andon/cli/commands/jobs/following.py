@@ -19,16 +19,14 @@ from andon.jobs.rules.able import refuse
 from andon.jobs.rules.polling import FRESH_SECONDS
 from andon.jobs.waiting import exit_code, wait
 from andon.model.job.desk import Able, JobAct, JobWord, LogPart, Submission
-from andon.model.job.facts import JobState
+from andon.model.job.facts import WAITS, JobState
 from andon.model.job.spec import without_own_secrets
-from andon.ports import Foreground
 from andon.work.dropped_lines import without_lines
 from andon.work.launcher import Launcher
 
 LOG_BYTES, LONG_LINE_BYTES = 1 << 20, 1 << 10
 LOG_POLL_SECONDS = 1.0
 FIRST_LOOK_SECONDS = 2.0  # most jobs at a terminal have started by then
-WAITS = (JobState.WAITING, JobState.HELD, JobState.LATER)
 
 
 class JobOutput:
@@ -169,8 +167,7 @@ def say_why_it_waits(
     while not over.wait(pause):
         pause = FRESH_SECONDS
         with suppress(AndonError):
-            jobs = desk.ask(lambda _: desk.jobs(time.time()))
-            job = next((one for one in jobs if one.label == label), None)
+            job = next((one for one in desk.latest().jobs if one.label == label), None)
             if job is not None and (job.started is not None or job.state.is_settled):
                 return
             if job is not None and job.reason and job.reason != said and not over.is_set():
@@ -182,13 +179,12 @@ def run_at_terminal(choices: Choices, desk: ClusterDesk, submission: Submission)
     """Runs a job and returns its exit code: at this terminal if the cluster can do that, else it
     is submitted and its output followed; Ctrl-C cancels it."""
     refuse(desk, [submission])
-    opened = desk.open()
-    if isinstance(opened, Foreground):
-        command = desk.ask(lambda _: opened.foreground(submission))
+    if (there := desk.foreground()) is not None:
+        command = desk.ask(lambda _: there.foreground(submission))
         grace = settings_of(choices).work_grace_seconds
-        send = partial(opened.signal, submission)
+        send = partial(there.signal, submission)
         over, asked = threading.Event(), (choices, desk, submission.label)
-        with without_lines(opened.own_lines) as errors:
+        with without_lines(there.own_lines) as errors:
             passed = without_own_secrets(os.environ)
             client = Launcher(command, passed, grace, elsewhere=send, errors=errors)
             threading.Thread(target=say_why_it_waits, args=(*asked, over), daemon=True).start()

@@ -31,10 +31,10 @@ def file_batches(choices: Choices, path: str, asked: Mapping[str, Any]) -> list[
     desk_named = cache(lambda on: desk_of(choices, {"on": on or None}))
     for job in every:
         refuse_many(len(job.each), asked["yes"])
-        refuse_slow(job.metrics)
+        refuse_slow(job.spec.metrics)
     here = [job for job in every if desk_named(job.on).name == HERE]
     _refuse_waiting_for_clusters(here, every)
-    refuse_unasked(choices, [job.simulate for job in here])
+    refuse_unasked(choices, [job.spec.simulate for job in here])
     base, found = Path(path).resolve().parent, dict[str, Batch]()
     for job in sorted(every, key=lambda one: desk_named(one.on).name != HERE):
         desk = desk_named(job.on)
@@ -45,12 +45,12 @@ def file_batches(choices: Choices, path: str, asked: Mapping[str, Any]) -> list[
 
 
 def _refuse_waiting_for_clusters(here: Sequence[FileJob], every: Sequence[FileJob]) -> None:
-    names = {job.name for job in every if job.name and job not in here}
+    names = {job.spec.name for job in every if job.spec.name and job not in here}
     for job in here:
         if wrong := names & {*job.after, *job.after_any}:
             raise Invalid(
-                f"{job.name or 'a job'} runs here and cannot wait for {min(wrong)}, which runs on "
-                "a cluster"
+                f"{job.spec.name or 'a job'} runs here and cannot wait for {min(wrong)}, "
+                "which runs on a cluster"
             )
 
 

@@ -19,7 +19,7 @@ from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import AndonError
 from andon.jobs.desk import Desks
 from andon.jobs.rules.views import JobListing, latest_last
-from andon.model.job.facts import UNSETTLED, JobState, JobView, views_to_json
+from andon.model.job.facts import JobState, JobView, views_to_json
 
 if TYPE_CHECKING:
     from andon.model.lease_list import LeaseList
@@ -41,6 +41,7 @@ COMMANDS = {
     "start": ("acts:start", "Start jobs again after a pause."),
 }
 """Name → module and attribute in this folder, and its line in the overview."""
+HERE_ALONE = ("pause", "start")
 
 
 @click.group(
@@ -82,10 +83,11 @@ def jobs(
     For a waiting job it shows why it waits, and its place in the queue. With --all it also shows
     who waits for GPUs on this machine, without names and commands; root sees everyone's jobs.
     """
-    if chosen().url is not None:  # a list of jobs here needs no settings to find a node
-        return _of_server(context, everything or follow, state, group, as_json)
     if context.invoked_subcommand is not None:
+        _refuse_elsewhere(context.invoked_subcommand)
         return None
+    if chosen().url is not None:  # a list of jobs here needs no settings to find a node
+        return _of_server(everything or follow, state, group, as_json)
 
     choices = chosen()
     desks, terminal = desks_of(choices, wakes=not look), Terminal.of(choices)
@@ -166,29 +168,31 @@ def _on_clusters(
 
     found = list_together(clusters, everything and os.getuid() == 0, meanwhile)
     wanted = [one for one in found.views if state in (None, one.state)]
-    return replace(found, views=tuple(wanted if everything else _latest(wanted)))
+    return replace(
+        found, views=tuple(wanted if everything else latest_last(wanted, MOST_ENDED, MOST_WAITING))
+    )
 
 
-def _latest(views: Sequence[JobView]) -> list[JobView]:
-    """Returns the last jobs that ended, the running ones and the first that wait."""
-    ended = [view for view in views if view.state.is_settled]
-    running = [view for view in views if view.state is JobState.RUNNING]
-    waiting = [view for view in views if view.state in UNSETTLED - {JobState.RUNNING}]
-    return [*ended[-MOST_ENDED:], *running, *waiting[:MOST_WAITING]]
+def _refuse_elsewhere(command: str) -> None:
+    """Refuses what only a machine itself does with its jobs, and what a host is not asked over
+    SSH."""
+    url = chosen().url
+    if url is not None and (command in HERE_ALONE or url.startswith("ssh:")):
+        raise click.UsageError(f"{command} is done on the machine itself: leave out --url")
 
 
-def _of_server(
-    context: click.Context, more: bool, state: str | None, group: str | None, as_json: bool
-) -> int:
+def _of_server(more: bool, state: str | None, group: str | None, as_json: bool) -> int:
     """Prints the jobs that a server shows this user, in the order of those here."""
-    if context.invoked_subcommand is not None or more:
-        raise click.UsageError("--url lists the jobs of a server: leave out --all, -f and commands")
+    if more:
+        raise click.UsageError("--url lists the jobs of a server: leave out --all and -f")
     from andon.cli.sources import node_of
 
     found = node_of(chosen()).jobs.listing()
     wanted = [one for one in found.views if state in (None, one.state)]
     wanted = [one for one in wanted if group in (None, one.group)]
-    terminal, views = Terminal.of(chosen()), latest_last(wanted, MOST_ENDED)
+    ended = [one for one in wanted if one.state.is_settled]  # the newest first
+    active = [one for one in wanted if not one.state.is_settled]
+    terminal, views = Terminal.of(chosen()), latest_last([*reversed(ended), *active], MOST_ENDED)
     if as_json:
         from andon.cli.json_text import as_json_text
 

@@ -8,12 +8,13 @@ import click
 
 from andon.cli.commands.completing import complete_job
 from andon.cli.commands.jobs.common import JOB_FORMS, report_all
-from andon.cli.commands.jobs.desks import desks_of
+from andon.cli.commands.jobs.desks import asked_desk
 from andon.cli.commands.jobs.following import JobOutput, follow, follow_many
-from andon.cli.options import MOST, chosen, shared
+from andon.cli.options import MOST, at_server, chosen, shared
 from andon.cli.terminal import Choices, notice, write
 from andon.errors import Invalid
-from andon.jobs.desk import Desks
+from andon.jobs.desk import JobDesk, desk_with
+from andon.model.job.desk import Able
 from andon.model.job.facts import JobView
 from andon.units import counted, sh
 
@@ -39,24 +40,26 @@ def count(text: str | int) -> int:
 @click.option(
     "--attempt", type=count, metavar="N", help="Output of this attempt [default: the last]."
 )
+@at_server
 @shared
 def logs(job: str, follows: bool, lines: int | None, attempt: int | None) -> int:
     """Print the output of a job, standard output and standard error together."""
     choices = chosen()
-    desks = desks_of(choices)
-    if attempt is not None and desks.of(job) is not desks.queue:
+    desk = asked_desk(choices)
+    if attempt is not None and Able.QUEUED not in desk_with(desk, job).able:
         raise Invalid("--attempt is for jobs on this machine")
-    found, errors = desks.find([job])
+    found, errors = desk.find([job])
     if not found:
         return report_all(errors)
     wanted = LINES if lines is None else lines
     if len(found) > 1:
-        return _logs_of_many(choices, desks, found, wanted, follows)
+        return _logs_of_many(choices, desk, found, wanted, follows)
     view = found[0]
-    output = JobOutput(desks.of(view.label), view.number or view.label, attempt)
+    output = JobOutput(desk_with(desk, view.label), view.number or view.label, attempt)
     cut = output.begin(wanted)
     if cut and lines is None:
-        notice(f"the last {LINES} lines; all of them: andon logs {sh(job)} -n 0", choices)
+        there = f" --url {sh(choices.url)}" if choices.url else ""
+        notice(f"the last {LINES} lines; all of them: andon logs {sh(job)} -n 0" + there, choices)
     if not output.show() and not follows and view.started is None:
         why = f": {view.reason}" if view.reason else ""
         notice(f"job {view.label} has not started: it is {view.state.words}{why}", choices)
@@ -66,11 +69,13 @@ def logs(job: str, follows: bool, lines: int | None, attempt: int | None) -> int
 
 
 def _logs_of_many(
-    choices: Choices, desks: Desks, found: Sequence[JobView], lines: int, follows: bool
+    choices: Choices, desk: JobDesk, found: Sequence[JobView], lines: int, follows: bool
 ) -> int:
     """Prints the output of each job under a line with its parameters; then what comes, until all
     have ended."""
-    outputs = {one.label: JobOutput(desks.of(one.label), one.number or one.label) for one in found}
+    outputs = {
+        one.label: JobOutput(desk_with(desk, one.label), one.number or one.label) for one in found
+    }
     titles = {one.label: " ".join((one.label, *map("=".join, one.params.items()))) for one in found}
     shown = list[str]()
 
@@ -88,7 +93,7 @@ def _logs_of_many(
         while show(label):
             pass
     if follows:
-        for _, some in groupby(outputs, lambda label: desks.of(label).name):
+        for _, some in groupby(outputs, lambda label: desk_with(desk, label).name):
             follow_many({label: outputs[label] for label in some}, show)
     elif not shown:
         notice(f"none of these {counted(len(found), 'job')} has printed anything yet", choices)

@@ -270,9 +270,9 @@ def _volumes(words: Sequence[str]) -> tuple[list[dict[str, Any]], list[dict[str,
     return mounts, volumes
 
 
-ABLE: Final = frozenset(
-    {Able.ENGINE_OPTIONS, Able.IMAGE, Able.METRICS, Able.RETRIES, Able.RETRY_LOST}
-)
+ABLE: Final = frozenset({
+    Able.ENGINE_OPTIONS, Able.IMAGE, Able.METRICS, Able.PREVIEW, Able.RETRIES, Able.RETRY_LOST,
+})  # fmt: skip
 _COUNTS: Final = "Kubernetes counts GPUs and chooses them"
 INSTEAD: Final = {
     Able.AFTER: "a Job starts at once: wait with andon jobs wait, or use a workflow engine",

@@ -2,10 +2,11 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from msgspec import Struct, field
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.clusters.kubernetes.rules.objects import ApiPod, KubernetesNode, condition_of
 from andon.clusters.kubernetes.rules.quantities import gpus_in, pod_gpus, total
@@ -16,31 +17,20 @@ from andon.model.job.cluster import ClusterNode, GpuHolder
 ENDED: Final = ("Succeeded", "Failed")
 BEST: Final = 3
 """Nodes that a job prefers."""
-_PRODUCT, _REPLICAS = "/gpu.product", "/gpu.replicas"
+READY: Final = "ready"
 
 
 class Room(Struct, frozen=True):
-    """One node: the GPUs it has by the name of their resource, and those that pods ask for."""
+    """A node as every view shows it, and its GPUs by the name of their resource."""
 
-    name: str
+    node: ClusterNode
     has: Mapping[str, int]
-    taken: Mapping[str, int] = field(default_factory=dict)
-    state: str = "ready"
-    usable: bool = True
-    model: str | None = None
-    replicas: int = 1
-    """Containers that share one GPU: each counts as one."""
-    claims: int = 0
-    """Pods whose devices are allocated by claims, which are not counted."""
-    trouble: str | None = None
-    holders: tuple[GpuHolder, ...] = ()
-    """The pods that ask for GPUs: `team-a/notebook-7`."""
+    left: Mapping[str, int]
+    """What a pod could still get."""
 
-    def free(self, resource: str | None = None) -> int:
-        """Returns what a pod could still get of one resource, or of all; 0 if it takes none."""
-        names = self.has if resource is None else [resource]
-        left = [max(0, self.has.get(one, 0) - self.taken.get(one, 0)) for one in names]
-        return sum(left) if self.usable else 0
+    def of(self, resource: str) -> ClusterNode:
+        """Returns the node with what is free of one kind of GPU."""
+        return replace(self.node, free=self.left.get(resource, 0))
 
 
 def takes_room(pod: ApiPod) -> bool:
@@ -69,35 +59,43 @@ def rooms_of(
         is_same = last is not None and last[0] is node and last[1] == here
         room = last[2] if last is not None and is_same else _room(node, here)
         now[name] = node, here, room
-        if room.has or room.claims:
+        if room.has or any(pod.spec.resource_claims for pod in here):
             found.append(room)
     known.clear()
     known.update(now)
-    return sorted(found, key=lambda one: one.name)
+    return sorted(found, key=lambda one: one.node.name)
 
 
 def _room(node: KubernetesNode, pods: Sequence[ApiPod]) -> Room:
     has = gpus_in(node.status.allocatable, up=False)
     needs = [(pod, found) for pod in pods if (found := pod_gpus(pod))]
+    taken, gpus = total(found for _, found in needs), sum(has.values())
     state, trouble = _state(node, has)
-    labels = node.metadata.labels or {}
-    product = next((value for key, value in labels.items() if key.endswith(_PRODUCT)), None)
-    replicas = next((value for key, value in labels.items() if key.endswith(_REPLICAS)), "1")
-    return Room(
+    left = {name: max(0, count - taken[name]) for name, count in has.items()}
+    left = left if state == READY else {}
+    product = _label(node, "/gpu.product")
+    claims = sum(bool(pod.spec.resource_claims) for pod in pods)
+    special = [trouble, *_kinds(has, _label(node, "/gpu.replicas") or "1", claims)]
+    shown = ClusterNode(
         node.metadata.name,
-        dict(has),
-        dict(total(found for _, found in needs)),
         state,
-        state == "ready",
+        state == READY,
+        gpus,
+        min(gpus, sum(taken.values())),
+        sum(left.values()),
         None if product is None else _short(product),
-        int(replicas) if replicas.isdecimal() and len(replicas) < 5 else 1,
-        sum(bool(pod.spec.resource_claims) for pod in pods),
-        trouble,
-        tuple(
+        note="; ".join(filter(None, special)) or None,
+        holders=tuple(
             GpuHolder(pod.place, sum(found.values()), started_at(pod), alias=pod.metadata.uid)
             for pod, found in needs
         ),
     )
+    return Room(shown, dict(has), left)
+
+
+def _label(node: KubernetesNode, end: str) -> str | None:
+    labels = (node.metadata.labels or {}).items()
+    return next((value for key, value in labels if key.endswith(end)), None)
 
 
 def _state(node: KubernetesNode, has: Mapping[str, int]) -> tuple[str, str | None]:
@@ -111,7 +109,7 @@ def _state(node: KubernetesNode, has: Mapping[str, int]) -> tuple[str, str | Non
     for taint in node.spec.taints or ():
         if taint.effect in ("NoSchedule", "NoExecute") and taint.key not in has:
             return "tainted", taint.key
-    return "ready", None
+    return READY, None
 
 
 def _short(product: str) -> str:
@@ -121,33 +119,16 @@ def _short(product: str) -> str:
     return found or product[:40]
 
 
-def cluster_node(room: Room, resource: str | None = None) -> ClusterNode:
-    """Returns a node as every view shows it; with a resource, what is free of that."""
-    gpus = sum(room.has.values())
-    return ClusterNode(
-        room.name,
-        room.state,
-        room.usable,
-        gpus,
-        min(gpus, sum(room.taken.values())),
-        room.free(resource),
-        room.model,
-        note="; ".join(one for one in (room.trouble, _kinds(room)) if one) or None,
-        holders=room.holders,
-    )
-
-
-def _kinds(room: Room) -> str | None:
-    """Returns what is special about its GPUs."""
-    said = []
-    if len(room.has) > 1:
-        said.append(", ".join(f"{count} {name}" for name, count in sorted(room.has.items())))
-    if room.replicas > 1 or any(name.endswith(".shared") for name in room.has):
-        share = f"{room.replicas} pods share a GPU" if room.replicas > 1 else "pods share GPUs"
-        said.append(f"{share}: free is not a whole one")
-    if room.claims:
-        said.append(f"{room.claims} pods with claims, which are not counted")
-    return "; ".join(said) or None
+def _kinds(has: Mapping[str, int], replicas: str, claims: int) -> Iterator[str]:
+    """Yields what is special about its GPUs: containers may share one, each counts as one."""
+    if len(has) > 1:
+        yield ", ".join(f"{count} {name}" for name, count in sorted(has.items()))
+    shared = int(replicas) if replicas.isdecimal() and len(replicas) < 5 else 1
+    if shared > 1 or any(name.endswith(".shared") for name in has):
+        share = f"{shared} pods share a GPU" if shared > 1 else "pods share GPUs"
+        yield f"{share}: free is not a whole one"
+    if claims:
+        yield f"{claims} pods with claims, which are not counted"
 
 
 # The choice.

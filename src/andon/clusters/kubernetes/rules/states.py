@@ -1,7 +1,7 @@
 """What state a Job and its pod are in, and why, in words."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -29,6 +29,7 @@ from andon.clusters.kubernetes.rules.objects import (
 from andon.clusters.kubernetes.rules.quantities import pod_gpus
 from andon.model.codec import LONGEST_ID
 from andon.model.job.cluster import ClusterJob
+from andon.model.job.desk import JobReason as Why
 from andon.model.job.facts import JobState
 from andon.model.redaction import redact
 from andon.units import printable
@@ -36,68 +37,59 @@ from andon.units import printable
 LONGEST: Final = 300
 
 
-class PodWords(NamedTuple):
-    """What a reason means, and what the person who waits can do."""
-
-    text: str
-    advice: str = ""
-
-
 _IMAGE: Final = "check the name of the image, and the rights to pull it"
 WAITS: Final = {  # the reason of a container that waits, or of a pod's condition
-    "ContainerCreating": PodWords("its container is being made"),
-    "PodInitializing": PodWords("its init containers run"),
-    "ErrImagePull": PodWords("its image cannot be pulled", _IMAGE),
-    "ImagePullBackOff": PodWords("its image cannot be pulled", _IMAGE),
-    "ErrImageNeverPull": PodWords("its image is not on the node and may not be pulled", _IMAGE),
-    "InvalidImageName": PodWords("the name of its image is not valid", _IMAGE),
-    "ImageInspectError": PodWords("its image cannot be read on the node", _IMAGE),
-    "CreateContainerConfigError": PodWords(
+    "ContainerCreating": Why("its container is being made"),
+    "PodInitializing": Why("its init containers run"),
+    "ErrImagePull": Why("its image cannot be pulled", _IMAGE),
+    "ImagePullBackOff": Why("its image cannot be pulled", _IMAGE),
+    "ErrImageNeverPull": Why("its image is not on the node and may not be pulled", _IMAGE),
+    "InvalidImageName": Why("the name of its image is not valid", _IMAGE),
+    "ImageInspectError": Why("its image cannot be read on the node", _IMAGE),
+    "CreateContainerConfigError": Why(
         "its container cannot be configured", "a secret, a config map or a key of one is missing"
     ),
-    "CreateContainerError": PodWords("its container cannot be made", "see the node's own message"),
-    "RunContainerError": PodWords("its container cannot be started", "is the command in it?"),
-    "CrashLoopBackOff": PodWords("it ended again and again", "andon logs shows its output"),
-    "Unschedulable": PodWords("no node can take it now"),
-    "SchedulingGated": PodWords("a gate of the cluster holds it", "ask your administrator"),
+    "CreateContainerError": Why("its container cannot be made", "see the node's own message"),
+    "RunContainerError": Why("its container cannot be started", "is the command in it?"),
+    "CrashLoopBackOff": Why("it ended again and again", "andon logs shows its output"),
+    "Unschedulable": Why("no node can take it now"),
+    "SchedulingGated": Why("a gate of the cluster holds it", "ask your administrator"),
 }
 ENDS: Final = {  # the reason of a container or a pod that ended, or of a disruption
-    "OOMKilled": PodWords(
+    "OOMKilled": Why(
         "it used more memory of the node than its limit", "--engine-option=memory=SIZE asks for it"
     ),
-    "Evicted": PodWords("its node evicted it", "ask for the memory and disk it uses"),
-    "Preempted": PodWords("a pod with a higher priority took its place", "submit it again"),
-    "Preempting": PodWords("a pod with a higher priority took its place", "submit it again"),
-    "PreemptionByScheduler": PodWords(
+    "Evicted": Why("its node evicted it", "ask for the memory and disk it uses"),
+    "Preempted": Why("a pod with a higher priority took its place", "submit it again"),
+    "Preempting": Why("a pod with a higher priority took its place", "submit it again"),
+    "PreemptionByScheduler": Why("a pod with a higher priority took its place", "submit it again"),
+    "PreemptionByKubeScheduler": Why(
         "a pod with a higher priority took its place", "submit it again"
     ),
-    "PreemptionByKubeScheduler": PodWords(
-        "a pod with a higher priority took its place", "submit it again"
-    ),
-    "DeletionByTaintManager": PodWords("its node may no longer run it", "submit it again"),
-    "EvictionByEvictionAPI": PodWords("its node is being emptied", "submit it again"),
-    "DeletionByPodGC": PodWords("its node is gone", "submit it again"),
-    "TerminationByKubelet": PodWords("its node ended it to protect itself", "submit it again"),
-    "NodeLost": PodWords("its node is not heard of", "andon nodes --on shows it"),
-    "NodeShutdown": PodWords("its node was shut down", "submit it again"),
-    "Terminated": PodWords("its node was shut down", "submit it again"),
-    "Shutdown": PodWords("its node was shut down", "submit it again"),
-    "NodeAffinity": PodWords("its node does not match it any more", "submit it again"),
-    "UnexpectedAdmissionError": PodWords("its node had no GPU for it after all", "submit it again"),
-    "ContainerCannotRun": PodWords("its command could not be started", "is it in the image?"),
-    "StartError": PodWords("its command could not be started", "is it in the image?"),
-    "DeadlineExceeded": PodWords("it reached its time limit"),
-    "BackoffLimitExceeded": PodWords("it failed"),
+    "DeletionByTaintManager": Why("its node may no longer run it", "submit it again"),
+    "EvictionByEvictionAPI": Why("its node is being emptied", "submit it again"),
+    "DeletionByPodGC": Why("its node is gone", "submit it again"),
+    "TerminationByKubelet": Why("its node ended it to protect itself", "submit it again"),
+    "NodeLost": Why("its node is not heard of", "andon nodes --on shows it"),
+    "NodeShutdown": Why("its node was shut down", "submit it again"),
+    "Terminated": Why("its node was shut down", "submit it again"),
+    "Shutdown": Why("its node was shut down", "submit it again"),
+    "NodeAffinity": Why("its node does not match it any more", "submit it again"),
+    "UnexpectedAdmissionError": Why("its node had no GPU for it after all", "submit it again"),
+    "ContainerCannotRun": Why("its command could not be started", "is it in the image?"),
+    "StartError": Why("its command could not be started", "is it in the image?"),
+    "DeadlineExceeded": Why("it reached its time limit"),
+    "BackoffLimitExceeded": Why("it failed"),
 }
 _OUT_OF: Final = "OutOf"
-NOT_STARTED: Final = PodWords(
+NOT_STARTED: Final = Why(
     "it was created and not started, because andon was interrupted",
     "andon cancel it, and submit it again",
 )
-QUEUED: Final = PodWords("its queue has not admitted it yet")
-SUSPENDED: Final = PodWords("it is suspended", "whoever suspended it can resume it")
-NO_POD: Final = PodWords("it has no pod yet")
-NO_POD_MADE: Final = PodWords("its pod cannot be made", "is a quota of the namespace used up?")
+QUEUED: Final = Why("its queue has not admitted it yet")
+SUSPENDED: Final = Why("it is suspended", "whoever suspended it can resume it")
+NO_POD: Final = Why("it has no pod yet")
+NO_POD_MADE: Final = Why("its pod cannot be made", "is a quota of the namespace used up?")
 
 
 def grouped(pods: Iterable[ApiPod]) -> dict[str, list[ApiPod]]:
@@ -172,7 +164,7 @@ def _row(
     meta: ObjectMeta,
     pod: ApiPod,
     state: JobState,
-    why: PodWords,
+    why: Why,
     name: str = "",
     started: float | None = None,
     ended: float | None = None,
@@ -204,28 +196,28 @@ def _row(
     )
 
 
-def state_of(job: BatchJob, pod: ApiPod | None) -> tuple[JobState, PodWords]:
+def state_of(job: BatchJob, pod: ApiPod | None) -> tuple[JobState, Why]:
     """Returns the state of a Job by its conditions and its last pod, and the reason for it."""
     meta, status = job.metadata, job.status
     active = pod is not None and pod.status.phase not in ("Succeeded", "Failed")
     if meta.note(CANCELLED_NOTE):
         if active and started_at(pod) is not None:
-            return JobState.RUNNING, PodWords("it is being cancelled")
-        return JobState.CANCELLED, PodWords("cancelled")
+            return JobState.RUNNING, Why("it is being cancelled")
+        return JobState.CANCELLED, Why("cancelled")
     if (done := condition_of(status.conditions, "Complete")) and done.status == "True":
-        return JobState.SUCCEEDED, PodWords("")
+        return JobState.SUCCEEDED, Why("")
     failed = condition_of(status.conditions, "Failed")
     if failed is not None and failed.status == "True":
         if failed.reason == "DeadlineExceeded":
             return JobState.TIMED_OUT, ENDS["DeadlineExceeded"]
         if pod is not None and not active:
             return pod_state(pod)
-        words = ENDS.get(failed.reason) or PodWords(failed.reason or "it failed")
+        words = ENDS.get(failed.reason) or Why(failed.reason or "it failed")
         return JobState.FAILED, _said(words, failed.message)
     return _unended(job, pod)
 
 
-def _unended(job: BatchJob, pod: ApiPod | None) -> tuple[JobState, PodWords]:
+def _unended(job: BatchJob, pod: ApiPod | None) -> tuple[JobState, Why]:
     """Returns the state of a Job that has neither succeeded nor failed."""
     spec = job.spec
     if is_unstarted(spec.parallelism, ""):
@@ -236,38 +228,38 @@ def _unended(job: BatchJob, pod: ApiPod | None) -> tuple[JobState, PodWords]:
         return JobState.WAITING, NO_POD
     state, words = pod_state(pod)
     if state in (JobState.FAILED, JobState.LOST) and spec.backoff_limit != 0:
-        return JobState.WAITING, PodWords(f"it is tried again: {words.text}")
+        return JobState.WAITING, Why(f"it is tried again: {words.text}")
     return state, words
 
 
-def pod_state(pod: ApiPod) -> tuple[JobState, PodWords]:
+def pod_state(pod: ApiPod) -> tuple[JobState, Why]:
     status = pod.status
     if status.phase == "Succeeded":
-        return JobState.SUCCEEDED, PodWords("")
+        return JobState.SUCCEEDED, Why("")
     if status.phase == "Failed":
         return _failed(pod)
     if pod.metadata.deletion_timestamp and started_at(pod) is None:
-        return JobState.CANCELLED, PodWords("its pod is being deleted")
+        return JobState.CANCELLED, Why("its pod is being deleted")
     for one in (*(status.init_container_statuses or ()), *(status.container_statuses or ())):
         waiting = one.state.waiting
         if waiting is not None and waiting.reason not in ("", "ContainerCreating"):
-            words = WAITS.get(waiting.reason) or PodWords(waiting.reason)
+            words = WAITS.get(waiting.reason) or Why(waiting.reason)
             known = started_at(pod) is not None and waiting.reason == "CrashLoopBackOff"
             return JobState.RUNNING if known else JobState.WAITING, _said(words, waiting.message)
     if status.phase == "Running":
         if status.reason == "NodeLost":
             return JobState.RUNNING, ENDS["NodeLost"]
-        return JobState.RUNNING, PodWords("")
+        return JobState.RUNNING, Why("")
     scheduled = condition_of(status.conditions, "PodScheduled")
     if scheduled is not None and scheduled.status == "False":
-        words = WAITS.get(scheduled.reason) or PodWords(scheduled.reason)
+        words = WAITS.get(scheduled.reason) or Why(scheduled.reason)
         return JobState.WAITING, _said(words, scheduled.message)
     if pod.spec.node_name:
         return JobState.WAITING, WAITS["ContainerCreating"]
-    return JobState.WAITING, PodWords("the scheduler has not looked at it yet")
+    return JobState.WAITING, Why("the scheduler has not looked at it yet")
 
 
-def _failed(pod: ApiPod) -> tuple[JobState, PodWords]:
+def _failed(pod: ApiPod) -> tuple[JobState, Why]:
     status, end = pod.status, ended_container(pod)
     disrupted = condition_of(status.conditions, "DisruptionTarget")
     reasons = [status.reason, disrupted.reason if disrupted is not None else ""]
@@ -282,11 +274,11 @@ def _failed(pod: ApiPod) -> tuple[JobState, PodWords]:
             said = status.message or (end.message if end is not None else "")
             return JobState.LOST if lost else JobState.FAILED, _said(ENDS[reason], said)
     if end is None:
-        return JobState.FAILED, _said(PodWords(status.reason or "it failed"), status.message)
+        return JobState.FAILED, _said(Why(status.reason or "it failed"), status.message)
     code = end.exit_code
     if code is not None and code > 128:
-        return JobState.FAILED, PodWords(f"killed by signal {code - 128} (exit code {code})")
-    return JobState.FAILED, PodWords(f"exit code {code}")
+        return JobState.FAILED, Why(f"killed by signal {code - 128} (exit code {code})")
+    return JobState.FAILED, Why(f"exit code {code}")
 
 
 def ended_container(pod: ApiPod) -> RunningState | None:
@@ -323,10 +315,10 @@ def _ended_at(job: BatchJob, pod: ApiPod | None) -> float | None:
     return next((found for text in texts if (found := seconds_of(text)) is not None), None)
 
 
-def _said(words: PodWords, message: str) -> PodWords:
+def _said(words: Why, message: str) -> Why:
     """Returns the words with the cluster's own after them, bounded and printable."""
     said = printable(message).strip()[:LONGEST]
-    return PodWords(f"{words.text}: {said}" if said else words.text, words.advice)
+    return Why(f"{words.text}: {said}" if said else words.text, words.advice)
 
 
 def last_warning(events: Iterable[ApiEvent]) -> str:

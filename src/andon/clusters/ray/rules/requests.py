@@ -62,7 +62,9 @@ def read_options(settings: ClusterSettings) -> RayOptions:
     return RayOptions(**settings.options)
 
 
-ABLE: Final = frozenset({Able.ARRAY, Able.ENGINE_OPTIONS, Able.METRICS, Able.MODEL, Able.STOP_WHEN})
+ABLE: Final = frozenset({
+    Able.ARRAY, Able.ENGINE_OPTIONS, Able.METRICS, Able.MODEL, Able.PREVIEW, Able.STOP_WHEN,
+})  # fmt: skip
 _ALIKE: Final = "Ray gives out whole GPUs and chooses them"
 INSTEAD: Final = {
     Able.AFTER: "wait for it: andon jobs wait",

@@ -18,8 +18,8 @@ from andon.units import human_seconds, whole_number
 SEPARATOR: Final = "\x1f"
 JOB_FIELDS: Final = (
     "JobID", "ArrayJobID", "ArrayTaskID", "State", "UserName", "SubmitTime", "StartTime",
-    "EndTime", "tres-per-job", "tres-per-node", "NodeList", "Partition", "Reason", "TimeLimit",
-    "exit_code", "Comment", "Name",
+    "EndTime", "tres-per-job", "tres-per-node", "NodeList", "Partition", "Reason", "Dependency",
+    "TimeLimit", "exit_code", "Comment", "Name",
 )  # fmt: skip
 PAST_FIELDS: Final = (
     "JobID", "State", "User", "Submit", "Start", "End", "AllocTRES", "NodeList", "Partition",
@@ -45,6 +45,7 @@ _STATES: Final = {
     "PREEMPTED": JobState.CANCELLED, "REVOKED": JobState.CANCELLED,
 }  # fmt: skip
 _HOLDS: Final = ("JobHeldUser", "JobHeldAdmin")
+_JOB_NUMBERS: Final = re.compile(r":(\d+(?:_\d+)?)")  # afterok:7(unfulfilled),afterany:8_2(…)
 _GPUS: Final = re.compile(r"\bgpu(?::[\w.-]+)?[:=](\d+)")
 _GRES: Final = re.compile(r"\bgpu:(?:([A-Za-z][\w.-]*):)?(\d+)")
 _DEVICES: Final = re.compile(r" Nodes=(\S+) .*?GRES=\S*?gpu\S*?\(IDX:([\d,-]+)\)")
@@ -76,7 +77,7 @@ def parse_past(text: str) -> list[ClusterJob]:
     for row in _rows(text, _PAST_NAMES):
         array, _, index = row["JobID"].partition("_")
         more = {"ArrayJobID": array, "ArrayTaskID": index, "tres-per-node": "", "Reason": "",
-                "TimeLimit": ""}  # fmt: skip
+                "Dependency": "", "TimeLimit": ""}  # fmt: skip
         one = _job({**row, **more})
         if one is not None and one.job.state.is_settled:
             found.append(one.job)
@@ -100,7 +101,7 @@ def _job(row: Mapping[str, str]) -> SlurmJob | None:
     ran = bool(_given(row["NodeList"])) and not _is_pending(state)
     code, number = _status(row["exit_code"])
     gpus = f"{row['tres-per-job']} {row['tres-per-node']}"
-    why = reason_of(row["Reason"])
+    why = reason_of(row["Reason"], _JOB_NUMBERS.findall(row["Dependency"]))
     reason = why.text if _is_pending(state) else None
     if state.is_settled:
         reason = ended_words(row["State"], row["Reason"], code, number)

@@ -58,7 +58,8 @@ class SameAndon(Struct, frozen=True):
 
 ABLE: Final = frozenset({
     Able.AFTER, Able.ARRAY, Able.ARRAY_LIMIT, Able.BEGIN, Able.CHECKPOINT, Able.ENGINE_OPTIONS,
-    Able.FOREGROUND, Able.METRICS, Able.MODEL, Able.PER_GPU, Able.RETRY_LOST, Able.STOP_WHEN,
+    Able.FOREGROUND, Able.METRICS, Able.MODEL, Able.PER_GPU, Able.PREVIEW, Able.RETRY_LOST,
+    Able.STOP_WHEN,
 })  # fmt: skip
 _ALIKE: Final = "Slurm gives out whole GPUs and chooses them"
 INSTEAD: Final = {

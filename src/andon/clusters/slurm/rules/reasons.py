@@ -1,5 +1,6 @@
 """Slurm's words for why a job waits, how it ended or why it is refused, in a sentence each."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from andon.clusters.rules.refusals import Meaning, Refusals, refused
@@ -86,8 +87,11 @@ SHORT_OF: Final = ("Resources", "Priority")
 """The codes of a job that may start once there is room."""
 
 
-def reason_of(code: str) -> Why:
-    """Returns what a code means; one that is not known, in Slurm's own words."""
+def reason_of(code: str, after: Sequence[str] = ()) -> Why:
+    """Returns what a code means; one that is not known, in Slurm's own words. `after` are the jobs
+    that it still waits for, known before Slurm has looked at it."""
+    if after and code in ("", "None", "Dependency"):
+        return Why(f"after job{'s' if after[1:] else ''} {', '.join(after[:5])}")
     if code in ("", "None"):
         return Why("Slurm has not looked at it yet")
     if code.startswith("Nodes required for job are DOWN"):
