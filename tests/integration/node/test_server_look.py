@@ -176,8 +176,8 @@ def _reads_the_book(node: Node) -> bool:
     return "andon.leases.book.lease_book" in node.run("status").modules
 
 
-NOT_COMPARED = {"estimate", "nodes", "open", "release", "token", "top", "watch"}
-"""They change something, draw a screen, or show what moves with every reading."""
+NOT_COMPARED = {"cancel", "estimate", "logs", "nodes", "open", "release", "token", "top", "watch"}
+"""They change something, draw a screen, or show what moves: with every reading, as a job writes."""
 SHOWN = (
     ("status",), ("status", "0", "2"), ("free",), ("free", "--gpus", "1"),
     ("ps",), ("ps", "1"), ("who",), ("devices",), ("leases",),
