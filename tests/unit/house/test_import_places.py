@@ -36,6 +36,7 @@ BEGINNINGS = frozenset((
 """They load in the order in which things are needed: what is drawn while a driver opens."""
 WHEN_ASKED = frozenset((
     "andon.alerts.rules.rule_page", "andon.app.history", "andon.app.job_messages",
+    "andon.app.servers.demo", "andon.app.servers.hub", "andon.app.uplink",
     "andon.drivers.replay.recording", "andon.exporter.exports",
     "andon.history.rules.intervals", "andon.history.rules.series", "andon.history.rules.tiers",
     "andon.host.processes.environment", "andon.host.processes.facts",
@@ -46,8 +47,7 @@ WHEN_ASKED = frozenset((
     "andon.node.sign_in",
     "andon.ports", "andon.runs.record", "andon.sampling.sampler",
     "andon.settings.alerts", "andon.settings.store_url", "andon.tui.views.details",
-    "andon.web.app", "andon.web.fleet.keeper", "andon.web.fleet.reported",
-    "andon.web.fleet.telling", "andon.web.lab.filling",
+    "andon.web.app", "andon.web.fleet.reported",
 ))  # fmt: skip
 """What `serve`, `top` and the dispatcher hold in memory only once someone asks for it, and commands
 load only where no server answers."""

@@ -125,6 +125,29 @@ def test_the_servers_routes_come_without_the_book_whose_locks_not_every_system_h
     assert not {name for name in found if name.startswith("andon.leases.book")}
 
 
+OTHER_KINDS = (
+    "andon.app.servers.agent", "andon.app.servers.demo", "andon.app.servers.exporter",
+    "andon.app.servers.hub", "andon.app.uplink", "andon.exporter.exports", "andon.fleet.sending",
+    "andon.web.fleet.keeper", "andon.web.fleet.telling", "andon.web.lab",
+)  # fmt: skip
+
+
+@pytest.mark.process
+def test_a_plain_server_has_nothing_of_other_kinds_in_memory() -> None:
+    """Nor the application, which is imported once nothing else can fail."""
+    found = modules("import andon.app.servers.serving")
+    assert "andon.app.servers.web" in found
+    assert "andon.web.app" not in found
+    assert not {name for name in found if name.startswith(OTHER_KINDS)}
+
+
+@pytest.mark.process
+def test_the_exporter_alone_has_neither_alerts_nor_leases_in_memory() -> None:
+    found = modules("import andon.app.servers.exporter")
+    rooms = ("andon.alerts", "andon.fleet", "andon.history", "andon.leases", "andon.web")
+    assert not {name for name in found if name.startswith(rooms)}
+
+
 # How much each command loads: numbers that only go down.
 
 LOADED = GOLDEN / "loaded.json"

@@ -75,11 +75,11 @@ class PrometheusExporter:
             if self._server is not None:
                 raise Conflict("this exporter is already running", hint="stop() it first")
             self._registered()
-            server = MetricsServer("127.0.0.1", self._port, self._text, self._dropped)
+            server = MetricsServer("127.0.0.1", self._port)
             if self._shared:
                 self._feed = self._session()
             self._server = server
-            server.start()
+            server.start(self._text, self._dropped)
         return self
 
     def stop(self) -> None:

@@ -1,71 +1,15 @@
 """The jobs that a server shows and, where the settings allow it, accepts from its own user."""
 
-import os
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from andon.app.clusters import open_pollers
-from andon.app.leases import labels_of
 from andon.errors import Invalid
 from andon.host.files import home_folder
-from andon.jobs.dispatcher_guard import CHECK_SECONDS, DispatcherGuard
-from andon.jobs.folder import JobsFolder, jobs_path
-from andon.jobs.queue import Queue
 from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.rules.able import refuse
-from andon.jobs.starting import start_dispatcher
-from andon.model.device import Snapshot
 from andon.model.job import HERE
-from andon.model.lease_list import LeaseList
-from andon.sampling.sampler import Sampler
-from andon.settings.resolution import Settings
-from andon.web.jobs.seen import ServerJobs
-from andon.web.users.files import SharedFiles, UsersDesk
 
 REQUEST = "the request"
-
-
-def open_server_jobs(
-    settings: Settings,
-    user: str,
-    book: Callable[[], LeaseList | None],
-    users: SharedFiles | None,
-    latest: Callable[[], Snapshot],
-    *,
-    encrypted: bool,
-    own: UsersDesk | None = None,
-) -> tuple[ServerJobs | None, Callable[[], None]]:
-    """The jobs, and what closes them; None if there is no queue, as in a recording or on a system
-    without locks. `own` are the server user's jobs, if they are not in the usual folder."""
-    if settings.replay or sys.platform == "win32":
-        return None, lambda: None
-
-    clusters = open_pollers(settings, everyone=users is not None)
-    queue = QueueDesk(
-        user=user, wake=start_dispatcher, sample=latest, labels=lambda: labels_of(settings)
-    )
-    jobs = ServerJobs(
-        own or queue,
-        book,
-        lambda: why_not_submit(settings.jobs_submit_over_http, os.getuid(), encrypted),
-        partial(submit_document, queue),
-        users,
-        clusters,
-    )
-
-    def close() -> None:
-        for one in clusters:
-            one.close()
-
-    return jobs, close
-
-
-def open_dispatcher_guard(sampler: Sampler) -> DispatcherGuard:
-    """Returns a guard that keeps a dispatcher running for the jobs of the server's user."""
-    session = sampler.subscribe(CHECK_SECONDS, size=2, at_once=False)
-    return DispatcherGuard(session, JobsFolder(jobs_path()), lambda: Queue().statuses)
 
 
 def why_not_submit(allowed: bool, uid: int, encrypted: bool) -> str | None:

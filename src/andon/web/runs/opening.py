@@ -8,40 +8,18 @@ import logging
 import os
 from collections.abc import Callable
 
-from andon.app.runs import open_run_finder
 from andon.errors import AndonError, Unavailable
-from andon.ports import RunIndex
 from andon.runs.index import RunFinder
 from andon.runs.rules.matching import RunQuery
-from andon.web.runs.shown import FoundRuns, ServerRuns
-from andon.web.users.files import SharedFiles
+from andon.web.runs.shown import FoundRuns
 
 log = logging.getLogger("andon.runs")
-
-
-def open_server_runs(
-    user: str,
-    users: SharedFiles | None = None,
-    opened: Callable[[], RunFinder] = open_run_finder,
-    everywhere: Callable[[], RunIndex] | None = None,
-) -> tuple["ServerRuns", Callable[[], None]]:
-    """Returns the runs, and a function that closes them. `everywhere` opens the index of all nodes
-    of a hub."""
-    look = OpenRuns(user, opened)
-    look.prepare()
-    whose = (
-        f"The runs of {user}, who runs this server, and the records of others that {user} added "
-        "(andon runs add) and can read"
-    )
-    if everywhere is not None:
-        whose = "The runs of all nodes that report here"
-    return ServerRuns(look, whose, users=users, everywhere=everywhere), look.close
 
 
 class OpenRuns:
     """The index, with what is new, and without records of others that are closed by now."""
 
-    def __init__(self, user: str, opened: Callable[[], RunFinder] = open_run_finder) -> None:
+    def __init__(self, user: str, opened: Callable[[], RunFinder]) -> None:
         self._user, self._opened = user, opened
         self._finder: RunFinder | None = None
         self._trouble: str | None = None

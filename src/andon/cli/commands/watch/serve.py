@@ -86,7 +86,7 @@ def hub(**place: Any) -> int:
 
 def _serve(given: dict[str, Any], history: bool, reports_to: str | None = None) -> int:
     check_packages()
-    from andon.web.server import serve
+    from andon.app.servers.serving import serve
 
     choices = chosen()
     resolved = resolved_of(choices)
