@@ -6,6 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from andon.app.settings import load_settings
 from andon.cli.terminal import Choices, notice
 from andon.model.device import Snapshot, State
@@ -75,12 +77,9 @@ def node_of(choices: Choices) -> "Node":
 
 
 def _close_at_end(node: "Node") -> None:
-    """Deletes downloaded records when the command ends; one without a parser has none."""
-    if "click" in sys.modules:
-        from click import get_current_context
-
-        if (context := get_current_context(silent=True)) is not None:
-            context.find_root().call_on_close(node.close)
+    """Deletes downloaded records when the command ends."""
+    if (context := click.get_current_context(silent=True)) is not None:
+        context.find_root().call_on_close(node.close)
 
 
 def machine_options(choices: Choices) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from andon.explain.conditions.rulebook import Rulebook
 from andon.node.remote import RemoteNode
-from andon.node.server import Notify
+from andon.node.rest import Notify
 from andon.node.ssh.client import SshHost
 from andon.node.ssh.live import SshLive
 

@@ -16,7 +16,7 @@ from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.model.wire import Json
 from andon.node.following import PolledSession
 from andon.node.remote.live import BACK_OFF, RemoteLive
-from andon.node.server import Notify
+from andon.node.rest import Notify
 from andon.node.ssh.client import STATUS, Said, SshHost
 from andon.node.ssh.failures import UNEXPECTED, unexpected
 from andon.sampling.rules.readings import checked_snapshot
