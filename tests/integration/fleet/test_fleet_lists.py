@@ -109,7 +109,6 @@ def test_a_gpu_of_a_node_is_explained_by_its_name(fleet: Fleet) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@waits_for(ONE_NODE)
 def test_a_request_that_no_node_can_ever_meet_is_unavailable(fleet: Fleet) -> None:
     assert fleet.andon("free", "--gpus", "99").returncode == 3
 

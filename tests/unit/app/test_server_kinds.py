@@ -150,6 +150,6 @@ def test_the_kinds_differ_in_their_lists(compositions: dict[str, Composition]) -
     assert beyond("hub", "plain") == {"fleet", "fleet_alerts", "keeper", "everywhere"}
     assert beyond("plain", "hub") == set()
     assert compositions["plain"].parts == compositions["without history"].parts
-    assert {"look_socket", "exports", "usage_meter", "dispatcher_guard"} <= beyond("plain", "demo")
+    assert {"rest_socket", "exports", "usage_meter", "dispatcher_guard"} <= beyond("plain", "demo")
     assert beyond("agent", "with a hub") == {"pod_devices"}
     assert beyond("exporter", "plain") == {"metrics_port"}

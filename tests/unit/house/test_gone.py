@@ -5,7 +5,6 @@ from fnmatch import filter as matching
 
 import pytest
 
-from tests.support.orders import waits_for
 from tests.support.sources import sources
 
 DEFINED = re.compile(r"^\s*(?:async )?(?:def|class) (\w+)|^(\w+)\s*(?::[^=\n]+)?=", re.MULTILINE)
@@ -40,11 +39,9 @@ GONE = {
 }  # fmt: skip
 """By the order that takes them away. A path ends in .py or /; anything else is a name that no
 module defines, or a pattern of such names."""
-WAITING = ("one node",)
-ORDERS = [pytest.param(one, marks=waits_for(one)) if one in WAITING else one for one in GONE]
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", GONE)
 def test_what_is_gone_stays_gone(order: str) -> None:
     paths = sources()
     names = {name for text in paths.values() for pair in DEFINED.findall(text) for name in pair}

@@ -275,34 +275,6 @@ def test_status_imports_nothing_after_it_has_read_the_devices() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-WITHOUT_OPTIONS = """
-import os, sys
-sys.argv = ["andon", *{words!r}]
-leave = os._exit
-def left(code):
-    sys.stderr.write(str("click" in sys.modules))
-    sys.stderr.flush()
-    leave(code)
-os._exit = left
-from andon.cli.entry import main
-main()
-"""
-
-
-@pytest.mark.process
-@pytest.mark.cold
-@pytest.mark.usefixtures("quiet_node")
-def test_without_options_the_table_needs_no_parser_and_is_the_same() -> None:
-    def shown(*words: str) -> tuple[str, str]:
-        code = WITHOUT_OPTIONS.format(words=list(words))
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-        return "\n".join(done.stdout.splitlines()[1:3]), done.stderr[-5:].strip()
-
-    table, parser = shown("status", "--color", "auto")
-    assert parser == "True"
-    assert shown() == shown("status") == (table, "False")
-
-
 WITHOUT_LOCKS = """
 import sys
 for name in ("fcntl", "pwd", "resource", "termios"):

@@ -11,7 +11,7 @@ Parts = tuple[parts.Part, ...]
 
 ACCOUNTS = (
     door.sign_in,
-    web.look_socket,
+    web.rest_socket,
     web.usage_meter,
     web.users,
     web.exports,

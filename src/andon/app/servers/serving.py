@@ -18,9 +18,8 @@ from andon.sampling.snapshot_feed import PAST_SNAPSHOTS, SnapshotFeed
 from andon.settings.resolution import Settings
 from andon.web.fleet.nodes import Fleet
 from andon.web.listening import Listening, ServeOptions, Started, check_certificate, run
-from andon.web.transport.headers import App
 from andon.web.transport.keys import Keys
-from andon.web.transport.local_sockets import Draw
+from andon.web.transport.local_calls import LocalCalls
 
 NODES_KEPT_SECONDS = 30  # between two requests of a node on one connection
 
@@ -29,12 +28,10 @@ def serve(
     settings: Settings,
     place: ServeOptions,
     on_ready: Callable[[Started], None],
-    draw: Draw | None = None,
 ) -> None:
-    """Serve until a signal; invalid options are reported before anything starts. `draw` makes
-    the table of `andon status` for this machine's users."""
+    """Serve until a signal; invalid options are reported before anything starts."""
     parts = kinds.hub() if _keeps_nodes(settings, place) else kinds.PLAIN
-    _serve(parts, settings, place, on_ready, draw=draw)
+    _serve(parts, settings, place, on_ready)
 
 
 def serve_demo(
@@ -88,7 +85,7 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
 
 
 def until_signal(
-    application: App,
+    application: LocalCalls,
     place: ServeOptions,
     listening: Listening,
     keys: Keys,

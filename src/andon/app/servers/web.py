@@ -46,9 +46,9 @@ from andon.web.route_parts import RouteParts
 from andon.web.run_opening import OpenRuns
 from andon.web.server_history import ServerHistory
 from andon.web.transport.audit import Audit
-from andon.web.transport.headers import App
 from andon.web.transport.keys import Keys
-from andon.web.transport.local_sockets import Draw, LookSocket, local_socket
+from andon.web.transport.local_calls import LocalCalls
+from andon.web.transport.local_sockets import RestSocket, local_socket
 from andon.web.users.opening import open_shared_files
 
 if TYPE_CHECKING:  # few servers export
@@ -67,21 +67,14 @@ def usage_meter(
     made.close()
 
 
-def look_socket(
-    settings: Settings,
-    listening: Listening,
-    keys: Keys,
-    feed: SnapshotFeed,
-    alerts: AlertJudge,
-    network_leases: NetworkLeases | None,
-    draw: Draw | None,
+def rest_socket(
+    settings: Settings, listening: Listening, keys: Keys, application: LocalCalls
 ) -> Iterator[str | None]:
-    """The name of the socket at which this machine's commands get the latest snapshot."""
+    """The name of the socket at which this machine's commands read what REST shows them."""
     port, uid = listening.port, keys.owner.uid or 0
     with local_socket(
-        lambda: LookSocket(port, uid, feed, alerts, network_leases, draw),
+        lambda: RestSocket(port, uid, application, settings.server_sign_in),
         "commands read the devices themselves",
-        settings.server_sign_in,
     ) as name:
         yield name
 
@@ -256,11 +249,12 @@ def application(
     proxy: ProxyRules | None,
     audit: Audit,
     route_parts: RouteParts,
-) -> Iterator[App]:
+) -> Iterator[LocalCalls]:
     from andon.web.app import build  # once nothing else can fail: it takes a while
 
     own, others = names(place, listening.loopback), frozenset(settings.server_allow_origins)
-    yield build(route_parts, Rules(listening.loopback, own, others, proxy), audit)
+    rules = Rules(listening.loopback, own, others, proxy)
+    yield LocalCalls(build(route_parts, rules, audit))
 
 
 WEB = (runs, jobs, counts, metrics, route_parts, application)

@@ -1,4 +1,5 @@
-"""Answers of several hosts: as one text with a column of hosts, one JSON document or one CSV."""
+"""Answers of several nodes: as one text with a column of their names, one JSON document or one
+CSV."""
 
 import re
 import sys
@@ -14,7 +15,7 @@ from andon.cli.terminal import Terminal, write
 from andon.errors import AndonError
 from andon.model import wire
 from andon.model.device import SNAPSHOT
-from andon.model.naming import range_of
+from andon.model.naming import range_of, short_model
 from andon.units import counted, human_bytes
 
 SNAPSHOTS, ANSWERS = "andon.snapshots/1", "andon.answers/1"
@@ -25,10 +26,10 @@ _UNITS = frozenset(("GiB", "MHz", "PCIe", "kWh"))  # of headings
 _SGR = re.compile(r"\x1b\[[0-9;]*m")
 
 
-class HostAnswer(Struct, frozen=True):
-    """What one host answered, or why it did not."""
+class NodeAnswer(Struct, frozen=True):
+    """What one node answered, or why it did not."""
 
-    host: str
+    name: str
     error: AndonError | None = None
     text: str = ""
     code: int = 0
@@ -38,7 +39,7 @@ class HostAnswer(Struct, frozen=True):
 
     @property
     def answered(self) -> bool:
-        """Whether the host answered, if only that it cannot do what was asked for."""
+        """Whether the node answered, if only that it cannot do what was asked for."""
         return self.error is None or (self.by is not None and self.error.cause != "ssh")
 
     @property
@@ -48,24 +49,27 @@ class HostAnswer(Struct, frozen=True):
         return self.error.reason + (f"; {self.error.hint}" if self.error.hint else "")
 
 
-class HostTable:
-    """Prints answers as they come, in the order of the hosts; on a terminal, hosts that have not
+class NodeTable:
+    """Prints answers as they come, in the order of the nodes; on a terminal, nodes that have not
     answered yet have a line that is replaced."""
 
-    def __init__(self, hosts: Sequence[str], form: str, terminal: Terminal) -> None:
-        self._hosts, self._form, self._terminal = hosts, form, terminal
-        self._column = min(max(map(display_width, (*hosts, "HOST"))), MOST_NAME)
+    def __init__(
+        self, names: Sequence[str], form: str, terminal: Terminal, noun: str = "host"
+    ) -> None:
+        """`form`: text, json, csv or free; `noun`: what the nodes are called."""
+        self._names, self._form, self._terminal, self._noun = names, form, terminal, noun
+        self._column = min(max(map(display_width, (*names, noun))), MOST_NAME)
         self.width = max(LEAST_TEXT, terminal.width - self._column - 2)
-        self._found: dict[int, HostAnswer] = {}
+        self._found: dict[int, NodeAnswer] = {}
         self._printed, self._heading, self._drawn = 0, "", 0
         self._out = sys.stdout
         live = terminal.live and form in ("text", "free") and is_capable()
-        self._redraws = live and len(hosts) < terminal.height
+        self._redraws = live and len(names) < terminal.height
 
     def begin(self) -> None:
         self._put((), self._waiting)
 
-    def add(self, place: int, answer: HostAnswer) -> None:
+    def add(self, place: int, answer: NodeAnswer) -> None:
         self._found[place] = answer
         lines = list[str]()
         while self._form in ("text", "csv") and self._printed in self._found:
@@ -76,70 +80,69 @@ class HostTable:
 
     @property
     def _waiting(self) -> Sequence[str]:
-        """The hosts whose lines will be replaced."""
-        hosts = enumerate(self._hosts) if self._redraws else ()
-        return [host for place, host in hosts if place not in self._found]
+        """The nodes whose lines will be replaced."""
+        names = enumerate(self._names) if self._redraws else ()
+        return [name for place, name in names if place not in self._found]
 
     def end(self) -> None:
         answers = [self._found[place] for place in sorted(self._found)]
         if self._form == "json":
-            value = answers_to_json(answers)
+            value = answers_to_json(answers, self._noun)
             write(self._out, wire.dumps(value, indented=self._terminal.live) + "\n")
             return
         if self._form == "free":
-            ranked = sorted(map(_as_offer, answers), key=lambda pair: pair[0])
-            answers = [answer for _, answer in ranked]
+            answers = ranked(answers)
             self._put([line for answer in answers for line in self.lines(answer)], ())
         if self._form != "csv":
-            line = say(summary(answers), "dim").fit(self._terminal.width)
+            line = say(summary(answers, self._noun), "dim").fit(self._terminal.width)
             write(self._out, line.paint(self._terminal.color) + "\n")
 
     def _put(self, lines: Sequence[str], waiting: Sequence[str]) -> None:
-        """Writes lines over those of the hosts that were waiting, which follow again."""
+        """Writes lines over those of the nodes that were waiting, which follow again."""
         up = f"\x1b[{self._drawn}F\x1b[J" if self._drawn else ""
-        below = [self._named(host, say("…", "dim")) for host in waiting]
+        below = [self._named(name, say("…", "dim")) for name in waiting]
         self._drawn = len(below)
         if lines or up or below:
             write(self._out, up + "".join(f"{line}\n" for line in (*lines, *below)))
 
-    def lines(self, answer: HostAnswer) -> list[str]:
+    def lines(self, answer: NodeAnswer) -> list[str]:
         if answer.error is not None:
             reason = answer.reason or ""
             known = answer.answered or reason.startswith(NO_ANSWER)
             said = say("" if known else f"{NO_ANSWER}  ", "yellow") + say(reason)
-            return [self._named(answer.host, said)]
+            return [self._named(answer.name, said)]
         lines = list[str]()
         for line in answer.text.rstrip("\n").split("\n"):
             if _is_heading(line):
                 if line != self._heading:
-                    lines.append(self._prefixed("HOST", without_commands(line), "dim"))
+                    lines.append(self._prefixed(self._noun.upper(), without_commands(line), "dim"))
                 self._heading = line
             elif line.strip():
-                lines.append(self._prefixed(answer.host, without_commands(line)))
+                lines.append(self._prefixed(answer.name, without_commands(line)))
         if answer.by == "nvidia-smi" and len(lines) > 1:
-            lines.append(self._named(answer.host, say(SMI_MARK, "dim")))
+            lines.append(self._named(answer.name, say(SMI_MARK, "dim")))
         return lines
 
-    def _named(self, host: str, text: Text) -> str:
-        return self._prefixed(host, text.fit(self.width).paint(self._terminal.color))
+    def _named(self, name: str, text: Text) -> str:
+        return self._prefixed(name, text.fit(self.width).paint(self._terminal.color))
 
-    def _prefixed(self, host: str, line: str, style: str = "bold") -> str:
-        name = say(harmless(host), style).fit(self._column)
-        room = " " * (self._column + 2 - name.width)  # painting leaves out spaces at an end
-        return name.paint(self._terminal.color) + room + line
+    def _prefixed(self, name: str, line: str, style: str = "bold") -> str:
+        cell = say(harmless(name), style).fit(self._column)
+        room = " " * (self._column + 2 - cell.width)  # painting leaves out spaces at an end
+        return cell.paint(self._terminal.color) + room + line
 
-    def _csv(self, answer: HostAnswer) -> list[str]:
+    def _csv(self, answer: NodeAnswer) -> list[str]:
         if answer.error is not None:
-            write(sys.stderr, f"andon: {harmless(f'{answer.host}: {answer.reason}')}\n")
+            write(sys.stderr, f"andon: {harmless(f'{answer.name}: {answer.reason}')}\n")
             return []
         head, *rows = answer.text.splitlines()
-        first, self._heading = [] if self._heading else [csv_with_host("host", head)], head
-        return first + [csv_with_host(answer.host, row) for row in rows]
+        first, self._heading = [] if self._heading else [csv_with_name(self._noun, head)], head
+        return first + [csv_with_name(answer.name, row) for row in rows]
 
 
-def csv_with_host(host: str, line: str) -> str:
+def csv_with_name(name: str, line: str) -> str:
     """Puts a cell before those of a line."""
-    return csv_line((host,)).rstrip("\n") + "," + line
+    return csv_line((name,)).rstrip("\n") + "," + line
 
 
 def _is_heading(line: str) -> bool:
@@ -148,7 +151,7 @@ def _is_heading(line: str) -> bool:
     return len(words) > 1 and all(word.isupper() or word in _UNITS for word in words)
 
 
-def answers_to_json(answers: Sequence[HostAnswer]) -> wire.Json:
+def answers_to_json(answers: Sequence[NodeAnswer], noun: str) -> wire.Json:
     """`andon.snapshots/1`; of another command than status, `andon.answers/1`."""
     found = [
         (one, wire.loads(one.text, wire.ANSWER) if one.error is None else None) for one in answers
@@ -157,9 +160,9 @@ def answers_to_json(answers: Sequence[HostAnswer]) -> wire.Json:
     name, schema = ("snapshot", SNAPSHOTS) if kinds <= {SNAPSHOT} else ("answer", ANSWERS)
     return {
         "schema": schema,
-        "hosts": [
+        f"{noun}s": [
             {
-                "host": one.host,
+                noun: one.name,
                 "answered": one.answered,
                 "reason": one.reason,
                 "seconds": round(one.seconds, 3),
@@ -171,32 +174,39 @@ def answers_to_json(answers: Sequence[HostAnswer]) -> wire.Json:
     }
 
 
-def summary(answers: Sequence[HostAnswer]) -> str:
+def summary(answers: Sequence[NodeAnswer], noun: str) -> str:
     """`4 of 5 hosts answered, 11 GPUs free`."""
     good = sum(one.answered for one in answers)
-    text = f"{good} of {counted(len(answers), 'host')} answered"
+    text = f"{good} of {counted(len(answers), noun)} answered"
     known = [one.free for one in answers if one.answered and one.free is not None]
     return f"{text}, {counted(sum(known), 'GPU')} free" if known else text
 
 
 def offer_line(found: wire.Json) -> str:
-    """`GPU 0-3  4 free, 80.0 GiB each` of the JSON of `andon free`."""
+    """Returns the JSON of `andon free` in a line: `GPU 0-3  4 free, 80.0 GiB each, H100`."""
     rows = [row for row in found["devices"] if row["code"] not in ("not_requested", "model")]
     free = [row for row in rows if row["kind"] == "free"]
     labels = range_of([row["label"] for row in free])
+    names = dict.fromkeys(short_model(row["name"], brief=True) for row in free if row.get("name"))
+    models = f", {' and '.join(names)}" if names else ""
     if found["available"]:
         sizes = list(dict.fromkeys(human_bytes(row["free_bytes"] or 0) for row in free))
         size = f"{sizes[0]} each" if len(sizes) == 1 and len(free) > 1 else " and ".join(sizes[:3])
-        return f"{f'GPU {labels}':<14}  {len(free)} free, {size}"
-    words = [f"{len(free)} free" + (f" (GPU {labels})" if free else "")]
+        return f"{f'GPU {labels}':<14}  {len(free)} free, {size}{models}"
+    words = [f"{len(free)} free" + (f" (GPU {labels}{models})" if free else "")]
     counts = {"held": "held", "in_use": "in use without a lease", "withheld": "not available"}
     parts = [(sum(row["kind"] == kind for row in rows), text) for kind, text in counts.items()]
     words += [", ".join(f"{count} {text}" for count, text in parts if count)]
     return f"{'–':<14}  " + "; ".join(filter(None, words))
 
 
-def _as_offer(answer: HostAnswer) -> tuple[tuple[bool, bool, int, int], HostAnswer]:
-    """Returns an answer of `andon free` as a line, after its rank: the best is the first."""
+def ranked(answers: Sequence[NodeAnswer]) -> list[NodeAnswer]:
+    """Returns answers of `andon free` as a line each, the best first; the last are those that have
+    not answered, and before them those that can never meet the request."""
+    return [one for _, one in sorted(map(_as_offer, answers), key=lambda pair: pair[0])]
+
+
+def _as_offer(answer: NodeAnswer) -> tuple[tuple[bool, bool, int, int], NodeAnswer]:
     if answer.error is not None:
         return (not answer.answered, True, 0, 0), replace(answer, free=None)
     found = wire.loads(answer.text, wire.ANSWER)
