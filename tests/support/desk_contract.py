@@ -130,11 +130,11 @@ class DeskContract:
     def test_what_a_desk_cannot_do_to_a_job_is_an_error_of_that_job(
         self, desk: JobDesk, act: JobAct
     ) -> None:
-        (made,) = desk.submit([job("sleep 99")])
-        outcomes = desk.act(act, [made.label])
-        assert [one.label for one in outcomes] == [made.label]
+        labels = [one.label for one in desk.submit([job("sleep 99"), job("sleep 98")])]
+        outcomes = desk.act(act, labels)
+        assert [one.label for one in outcomes] == labels
         if Able.QUEUED not in desk.able:
-            assert isinstance(outcomes[0].error, Invalid)
+            assert all(isinstance(one.error, Invalid) for one in outcomes)
 
 
 NEEDING: dict[Able, dict[str, Any]] = {

@@ -282,9 +282,9 @@ class ClusterDesk:
     def act(self, act: JobAct, words: Sequence[JobWord]) -> list[JobOutcome]:
         ids = [self.id_of(word) for word in words]
         if act is not JobAct.CANCEL:
-            label = named(self.name, ids[0])[:80]
-            error = Invalid(f"{label} is a job of a cluster, which has its own queue", QUEUE_ONLY)
-            return [JobOutcome(label, error=error)]
+            labels = [named(self.name, one)[:80] for one in ids]
+            why = "{} is a job of a cluster, which has its own queue"
+            return [JobOutcome(one, error=Invalid(why.format(one), QUEUE_ONLY)) for one in labels]
         try:
             self.ask(lambda there: there.cancel(ids))
         except Gone as error:
@@ -292,7 +292,7 @@ class ClusterDesk:
                 return [one for id_ in ids for one in self.act(act, [id_])]
             return [JobOutcome(named(self.name, ids[0]), error=error)]
         except AndonError as error:
-            return [JobOutcome(named(self.name, ids[0]), error=error)]
+            return [JobOutcome(named(self.name, one), error=error) for one in ids]
         finally:
             forget_answer(self.name)
         note_cancelled(self.name, ids)
