@@ -102,6 +102,15 @@ class DeskContract:
                 first.label.rpartition(":")[2] in one.text for one in desk.reasons(view.label)
             )
 
+    def test_a_job_may_come_after_all_of_a_sweep(self, desk: JobDesk) -> None:
+        need(desk, Able.AFTER)
+        swept = [job("sleep 99", "swept", group="swept", params={"n": n}) for n in (1, 2)]
+        first, second, last = desk.submit([*swept, job(name="last", after_any=("swept",))])
+        desk.act(JobAct.CANCEL, [second.label])
+        id_ = first.label.rpartition(":")[2]
+        wait_for(lambda: any(id_ in one.text for one in desk.reasons(last.label)), what="its turn")
+        assert self.one(desk, last.label).started is None
+
     def test_a_job_that_is_cancelled_stays_so(self, desk: JobDesk) -> None:
         (made,) = desk.submit([job("sleep 99")])
         for _ in range(2):
