@@ -14,6 +14,7 @@ import pytest
 
 from andon.testing.fake_cluster import FakeCluster, PlayedNode
 from tests.integration.queueing import cleaned, settle
+from tests.support.old_notes import age_notes
 from tests.support.third_party import installed
 from tests.support.waiting import wait_for
 
@@ -180,6 +181,11 @@ def test_a_submission_that_is_killed_is_not_lost_and_not_doubled(lab: Lab, when:
     done = lab.andon("submit", "--on", "lab", "--name", "train", "--", "sleep", "9")
     assert done.returncode == -signal.SIGKILL
     lab.lab.break_()
+    if when == "before":
+        (job,) = json.loads(lab.fine("jobs", "--json"))["jobs"]
+        unsure = (job["state"], job["reason"])  # its request may be on its way
+        assert unsure == ("waiting", "lab has not confirmed it yet")
+    age_notes()
     (job,) = json.loads(lab.fine("jobs", "--json"))["jobs"]
     if when == "after":
         assert (job["label"], job["state"]) == ("lab:4711", "running")

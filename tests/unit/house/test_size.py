@@ -24,7 +24,7 @@ BUDGET = {
     "fleet": 1473,
     "history": 2168,
     "host": 5037,
-    "jobs": 9010,
+    "jobs": 9014,
     "kill": 538,
     "leases": 7249,
     "model": 5409,
