@@ -21,7 +21,7 @@ PROCESSES = {
     "run-indexer": "andon.app.run_indexing",
     "server-trial": "andon.api.server_trial",
     "slurm-node": "andon.app.slurm_node",
-    "user-reader": "andon.web.users.reader",
+    "user-reader": "andon.app.user_reader",
 }
 """The module of each process; its `main` gets the arguments."""
 

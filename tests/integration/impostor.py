@@ -2,7 +2,7 @@
 
 It is a program, too: `impostor.py UID HOST PORT MODE FILE`. As for its modes: `answer` says what
 a quiet server says, `redirect=URL` sends every caller elsewhere, `relay=PORT` passes everything on
-to a server on 127.0.0.1 and back.
+to a server on 127.0.0.1 and back, `local=HEX` says these bytes at a local socket of this port.
 """
 
 import json
@@ -12,12 +12,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
 
 NOBODY = 65534
+REST = "andon-rest/"  # as in access/local_rest.py
 QUIET = {
     "schema": "andon.alerts/1", "node": "n", "at": 1.0, "simulated": False, "worst": None,
     "alerts": [], "silences": [], "total": 0, "note": None, "code": "\x1b[31mevil",
@@ -61,22 +62,39 @@ def impostor(
         process.communicate()
 
 
+def local_impostor(folder: Path, port: int, says: bytes) -> AbstractContextManager[Impostor]:
+    """The same at a local socket whose name is that of a server at this port."""
+    return impostor(folder, f"local={says.hex()}", port=port)
+
+
 def main(uid: int, host: str, port: int, mode: str, heard: str) -> None:
     "".encode("idna")  # loaded while its file may be read
     record = os.open(heard, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.setgroups([])
     os.setgid(uid)
     os.setuid(uid)
-    with socket.create_server((host, port)) as listening:
-        print(listening.getsockname()[1], flush=True)
+    with _door(host, port, mode) as listening:
+        print(port or listening.getsockname()[1], flush=True)
         while True:
             caller, _ = listening.accept()
             threading.Thread(target=_serve, args=(caller, mode, record), daemon=True).start()
 
 
+def _door(host: str, port: int, mode: str) -> socket.socket:
+    if not mode.startswith("local="):
+        return socket.create_server((host, port))
+    door = socket.socket(socket.AF_UNIX)
+    door.bind(f"\0{REST}{port}/{'0' * 32}")
+    door.listen()
+    return door
+
+
 def _serve(caller: socket.socket, mode: str, record: int) -> None:
     kind, _, where = mode.partition("=")
     with caller, suppress(OSError):
+        if kind == "local":
+            caller.sendall(bytes.fromhex(where))
+            caller.shutdown(socket.SHUT_WR)
         if kind == "relay":
             _relay(caller, int(where), record)
             return

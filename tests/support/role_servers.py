@@ -125,6 +125,8 @@ def replay(folder: Path) -> Iterator[RoleServer]:
         found.fresh = frozenset({"alert", "silence"})
         found.names["alert"] = _alert(found)
         found.changes = lambda count: _change_alert(found, count)
+        # The history is written every few seconds.
+        wait_for(lambda: served.ask("/api/usage", **served.bearer).json()["items"], 60)
         yield found
 
 

@@ -146,7 +146,7 @@ def snapshot() -> Snapshot:
     if all(status.state not in SILENT for status in found.devices):
         return found
     told = LocalLive(Here(shared().settings, app, lambda _: None)).told_now(commands=False)
-    return found if told is None else remembering(found, told.snapshot)
+    return found if told is None else remembering(found, told.reading.snapshot)
 
 
 def watch(interval_seconds: float = 1.0) -> Subscription:

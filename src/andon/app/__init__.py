@@ -1,8 +1,9 @@
 """The composition root: the only place that reads the configuration and picks adapters.
 
-`andon.web.server` puts the server together from these parts. The names below are what a node of
-this machine is made of (`node.port.LocalParts`): each is imported when it is first used, because a
-list of runs needs neither sampler nor store.
+It stands above `web` and `exporter`, because `servers` puts servers together from their parts; they
+get what they need and never ask for it. The names below are what a node of this machine is made of
+(`node.port.LocalParts`): each is imported when it is first used, because a list of runs needs
+neither sampler nor store.
 """
 
 from importlib import import_module

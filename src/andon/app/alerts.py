@@ -3,14 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from andon.alerts.rules.messages import MessageContext
 from andon.alerts.rules.routes import Route
-from andon.alerts.rules.self_checks import StoreStats
-from andon.alerts.self_monitor import SelfMonitor
 from andon.alerts.watcher import RoutedNotifier, Watcher
-from andon.app.history import separate_history, store_kind, store_node, store_url
+from andon.app.history import store_kind, store_node, store_url
 from andon.app.thresholds import rulebook
 from andon.errors import AndonError, Invalid
 from andon.explain.conditions.observation import OwnTrouble
@@ -20,13 +16,10 @@ from andon.model.alert import Level
 from andon.ports import AlertStore, Notifier
 from andon.registry import NOTIFIERS, load
 from andon.sampling.bus import Subscription
-from andon.sampling.sampler import Sampler
 from andon.settings.moments import parse_quiet
 from andon.settings.resolution import Settings
-from andon.settings.store_url import MEMORY
 
 if TYPE_CHECKING:  # not every command needs alerts and leases
-    from andon.leases.tracker import LeaseTracker
     from andon.settings.alerts import NotifierSettings
 
 
@@ -83,34 +76,6 @@ def _notifier(settings: "NotifierSettings", context: MessageContext) -> Notifier
         raise type(exc)(f"notifier {settings.name}: {exc.reason}", exc.hint) from exc
     notifier: Notifier = made(settings, context)
     return notifier
-
-
-def open_watcher(
-    settings: Settings,
-    sampler: Sampler,
-    store: Callable[[], StoreStats],
-    keep: bool = True,
-    leases: "LeaseTracker | None" = None,
-    has_hub: bool = False,
-) -> Watcher:
-    """Opens a watcher for this sampler's alerts. A recording notifies no one. With `has_hub` a hub
-    notifies people while it answers."""
-    kept = separate_history(settings) if keep else replace(settings, history_store=MEMORY)
-    notifiers = [] if settings.replay else open_notifiers(settings, sampler.node.name)
-    monitor = SelfMonitor(sampler.costs, store)
-    watcher = Watcher(
-        sampler.subscribe(settings.interval_seconds),
-        rulebook(settings),
-        lambda: open_alert_store(kept),
-        notifiers,
-        offset(settings.alerts_time_zone),
-        sampler.node.boot,
-        monitor,
-        book=None if leases is None else leases.page,
-        has_hub=has_hub,
-    )
-    sampler.mark_by(watcher.lasting)
-    return watcher
 
 
 def open_fleet_watcher(

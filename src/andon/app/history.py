@@ -13,12 +13,11 @@ from andon.host.state.node_folder import node_folder
 from andon.host.state.user_folder import HISTORY
 from andon.ports import Store, StoreKind
 from andon.registry import STORES, load
-from andon.sampling.bus import Subscription
 from andon.settings.resolution import Settings
 from andon.settings.store_url import MEMORY, StoreUrl, parse_store_url, url_of_file
 
 if TYPE_CHECKING:  # not every command reads history
-    from andon.history.writer import Maintainer, Recorder
+    from andon.history.writer import Maintainer
 
 NOTHING = "andon serve records history; andon seed generates sample history"
 
@@ -86,19 +85,6 @@ def maintainer_of(settings: Settings, store: Store) -> "Maintainer":
     from andon.history.writer import Maintainer
 
     return Maintainer(store, retention_of(settings))
-
-
-def open_recorder(settings: Settings, subscription: Subscription) -> "Recorder":
-    """Writes each snapshot to the store."""
-    from andon.history.writer import Recorder
-
-    kept = separate_history(settings)
-    return Recorder(
-        lambda: open_store(kept),
-        subscription,
-        settings.history_flush_seconds,
-        retention_of(settings),
-    )
 
 
 def separate_history(settings: Settings) -> Settings:

@@ -14,12 +14,9 @@ from andon.node.broken_devices import BrokenDevicesQuery
 from andon.settings.resolution import Settings
 
 if TYPE_CHECKING:  # not every command shares devices
-    from andon.alerts.watcher import Watcher
     from andon.leases.availability import Availability
     from andon.leases.book.lease_book import Book
-    from andon.leases.network import NetworkLeases
     from andon.leases.tracker import LeaseTracker
-    from andon.leases.usage_meter import UsageMeter
     from andon.sampling.sampler import Sampler
 
 
@@ -67,42 +64,6 @@ def open_lease_tracker(
     ledger = LeaseTracker(sampler.subscribe(pace, size=2), open_book=open_book)
     sampler.mark_by(ledger.marked)
     return ledger
-
-
-def open_network_leases(
-    settings: Settings,
-    sampler: "Sampler",
-    latest: Callable[[], Snapshot],
-    watcher: "Watcher",
-    leases: "LeaseTracker | None",
-    simulated: bool,
-    open_book: "Callable[..., Book] | None" = None,
-) -> "NetworkLeases | None":
-    """Returns everyone's leases, as they are listed, and granted over the network. It uses the
-    sampler's snapshots, so this process calls no driver."""
-    if leases is None:
-        return None  # a recording, or a system without locks
-    from andon.leases.network import NetworkLeases
-
-    availability = open_availability(
-        settings,
-        lambda: sampler.once(with_host=False),
-        simulated=simulated,
-        broken=watcher.broken_devices,
-        ask_places=sampler.ask_places,
-    )
-    found = NetworkLeases(
-        availability, latest, follows=leases.why_not, open_book=open_book, watched=leases.opened
-    )
-    leases.listen(found.changed)
-    return found
-
-
-def open_usage_meter(sampler: "Sampler", leases: "LeaseTracker") -> "UsageMeter":
-    """Counts GPU hours per user, where this server may."""
-    from andon.leases.usage_meter import COUNT_SECONDS, UsageMeter
-
-    return UsageMeter(sampler.subscribe(COUNT_SECONDS, size=2), leases.page)
 
 
 def refuse_ambiguous_names(settings: Settings, statuses: Sequence[DeviceStatus]) -> None:

@@ -3,7 +3,7 @@
 import logging
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -21,14 +21,16 @@ from andon.host.machine_id import node_key
 from andon.host.state.node_folder import open_node_folder
 from andon.host.state.user_folder import read_token
 from andon.model.job.facts import JobView
-from andon.model.lease_list import LeaseList
 from andon.model.run.record import RunRow
 from andon.node.server import base_url
-from andon.ports import Store
+from andon.node.watched.alerts import AlertJudge
+from andon.node.watched.leases import RECENT_SECONDS
+from andon.node.watched.node import WatchedNode
 from andon.runs.index import RunFinder
 from andon.runs.rules.matching import RunQuery
 from andon.sampling.sampler import Sampler
 from andon.settings.resolution import Settings
+from andon.web.server_history import ServerHistory
 
 if TYPE_CHECKING:
     from andon.leases.network import NetworkLeases
@@ -36,8 +38,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("andon.uplink")
 
 DRAINED = "drained by the hub"
-REPORTED_SECONDS = 14.0
-"""How old a list of leases in a report may be, as long as no lease and no process has changed."""
 MOST_RUNS = 200
 """Looked at for the hub; they are sent while they go on and when they have ended."""
 TOKEN_FILE = "hub-token"  # noqa: S105 - its name
@@ -90,20 +90,22 @@ def _pin(folder: Path, new_token: bool) -> str | None:
 
 
 def report_sources(
-    watcher: Watcher,
-    book: Callable[[], LeaseList | None],
-    jobs: Callable[[], Sequence[JobView]],
+    node: WatchedNode, watcher: Watcher, jobs: Callable[[], Sequence[JobView]]
 ) -> ReportSources:
+    """What a node reports of itself; `watcher` has the notices for people."""
+    alerts, leases = node.alerts, node.leases
+    book = partial(leases.listed, RECENT_SECONDS) if leases.kept else lambda: None
     return ReportSources(
-        book, watcher.alerts, watcher.silences, watcher.firing, jobs,
+        book, alerts.current, alerts.silences, alerts.firing, jobs,
         watcher.hand_over, watcher.handed_over,
     )  # fmt: skip
 
 
-def past_sender(
-    settings: Settings, folder: Path, store: Callable[[], Store], watcher: Watcher
-) -> PastSender:
-    return PastSender(folder, store, watcher.past, runs=LatestRuns(settings))
+def past(
+    settings: Settings, folder: Path, history: ServerHistory, alerts: AlertJudge
+) -> Iterator[PastSender]:
+    """Sends what the hub missed."""
+    yield PastSender(folder, history.store, alerts.past, runs=LatestRuns(settings))
 
 
 class LatestRuns:
@@ -120,24 +122,28 @@ class LatestRuns:
         return self._finder.index.find(RunQuery(limit=MOST_RUNS))
 
 
-def open_uplink(
+def uplink(
     settings: Settings,
     sampler: Sampler,
     link: HubLink,
-    sources: ReportSources,
+    node: WatchedNode,
+    watcher: Watcher,
+    unfinished: Callable[[], Sequence[JobView]],
     past: PastSender,
-    leases: "NetworkLeases | None",
+    network_leases: "NetworkLeases | None",
     on_sent: Callable[[Digest], None] = lambda _: None,
-) -> Uplink:
+) -> Iterator[Uplink]:
     """Reports what the sampler reads, and what the store has packed. While the hub marks this
     node as drained, its devices are cordoned, if this user may."""
     session = sampler.subscribe(settings.interval_seconds, size=16)
     trouble = partial(note_trouble, open_node_folder(), link.url)
     trouble(None)  # of an earlier process
-    return Uplink(
-        session, link, sources, node_key(), on_sent, partial(_mark, leases), past,
-        on_trouble=trouble,
+    made = Uplink(
+        session, link, report_sources(node, watcher, unfinished), node_key(), on_sent,
+        partial(_mark, network_leases), past, on_trouble=trouble,
     )  # fmt: skip
+    yield made
+    made.close()
 
 
 def _mark(leases: "NetworkLeases | None", drained: bool) -> None:

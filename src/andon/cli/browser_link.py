@@ -10,10 +10,10 @@ from andon.host.state.user_folder import node_path
 from andon.host.users import user_name
 from andon.node.calls import Target, Token, Trust, names_of, users_at
 from andon.node.connection import FAILURES, plain_words
+from andon.node.rest import Notify
 from andon.node.server import (
     LIMITS,
     PASS_TOKEN,
-    Notify,
     Server,
     base_url,
     reach_hint,

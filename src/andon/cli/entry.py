@@ -1,5 +1,4 @@
-"""Where `andon` starts: a table that a server has drawn needs nothing else; otherwise the reader
-process starts first, while the rest is imported."""
+"""Where `andon` starts: the reader process starts first, while the rest is imported."""
 
 import gc
 import os
@@ -59,24 +58,8 @@ def _run(args: list[str]) -> int:
 def run_command(args: list[str]) -> int:
     """Runs a command line; returns its exit code."""
     # If a standard stream is closed, a socket or a pipe would get its descriptor.
-    open_ = None not in (sys.stdin, sys.stdout, sys.stderr)
-    plain = args in ([], ["status"]) and COMPLETE not in os.environ
-    if plain and open_:
-        from andon.cli.drawn_table import print_drawn
-
-        if (code := print_drawn(bare=not args)) is not None:
-            return code
-    as_json = args[:2] == ["status", "--json"] and args[2:] in ([], ["--judged"])
-    if open_ and will_sample(args, os.environ):
+    if None not in (sys.stdin, sys.stdout, sys.stderr) and will_sample(args, os.environ):
         _start_reader(args)
-    if plain:
-        from andon.cli.status_table import run_without_options
-
-        return run_without_options(bare=not args)
-    if as_json and COMPLETE not in os.environ:
-        from andon.cli.status_json import run_without_parser
-
-        return run_without_parser(args)
     from andon.cli.main import run
 
     return run(args)

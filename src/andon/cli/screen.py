@@ -1,12 +1,8 @@
-"""How wide the screen is, and whether it shows colours; without imports, because a table that a
-server has drawn needs nothing else."""
+"""How wide the screen is, and whether it shows colours."""
 
 import os
 import sys
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import TextIO
+from typing import TextIO
 
 PIPE_WIDTH = 120  # for a file or a pipe without a terminal
 LEAST_WIDTH, MOST_WIDTH = 20, 1000  # a heading is this wide: COLUMNS must not fill a disk
@@ -26,7 +22,7 @@ def size() -> tuple[int, int]:
     return min(max(width, LEAST_WIDTH), MOST_WIDTH), _number("LINES") or found[1]
 
 
-def in_color(choice: str, stream: "TextIO") -> bool:
+def in_color(choice: str, stream: TextIO) -> bool:
     """`--color` decides; else a terminal gets colours unless NO_COLOR or TERM=dumb is set."""
     if choice != "auto":
         return choice == "always"
@@ -34,7 +30,7 @@ def in_color(choice: str, stream: "TextIO") -> bool:
     return is_terminal(stream) and not plain
 
 
-def is_terminal(stream: "TextIO") -> bool:
+def is_terminal(stream: TextIO) -> bool:
     return bool(stream.isatty())
 
 

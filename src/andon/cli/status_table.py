@@ -1,5 +1,4 @@
-"""The table of `andon status`. `andon` alone prints it without a parser of options, whose import
-takes as long as the table."""
+"""The table of `andon status`."""
 
 import os
 import time
@@ -9,30 +8,21 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from andon.app.thresholds import rulebook
-from andon.cli.screen import LEAST_WIDTH
 from andon.cli.show.cells import WITHHELD
 from andon.cli.show.entries import NO_VERDICTS
 from andon.cli.show.entries import only_visible as seen
 from andon.cli.show.render import Mask, paragraph, render_status
-from andon.cli.show.text import UNKNOWN, WIDE, Text, say, without_commands
-from andon.cli.sources import exit_code, is_leasable, node_of, rulebook_of
-from andon.cli.terminal import Choices, Terminal, guarded, reopen_closed
+from andon.cli.show.text import UNKNOWN, WIDE, Text, say
+from andon.cli.sources import exit_code, is_leasable, machine_options, node_of, rulebook_of
+from andon.cli.terminal import Choices, Terminal
 from andon.errors import AndonError
-from andon.explain.conditions.rulebook import Rulebook
-from andon.host.machine_id import node_name
-from andon.leases.book.places import has_changed
 from andon.model.device import Snapshot
-from andon.model.lamp import DeviceLamp
 from andon.model.naming import device_labels, narrowed, range_of
 from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.sampling.rules.masks import visibility
-from andon.settings.resolution import Settings
 
 if TYPE_CHECKING:
-    from andon.access.look import Asked
     from andon.node.port import Node
-    from andon.sampling.rules.told import ServerSnapshot
 
 SHOWN_WITH = (
     "andon.alerts.rules.glance",
@@ -54,28 +44,17 @@ class KnownVerdicts(Struct, frozen=True):
     leasable: bool = True
 
 
-def run_without_options(bare: bool) -> int:
-    """Runs `andon` (`bare`) or `andon status`; returns the exit code."""
-    reopen_closed()
-    return guarded(lambda: print_status(Choices(bare=bare)))
-
-
 def print_status(
     choices: Choices,
     devices: Sequence[str] = (),
-    as_json: bool = False,
     as_csv: bool = False,
     only_visible: bool = False,
     verbose: bool = False,
 ) -> int:
     """Prints one line per device, now; returns the exit code."""
-    if as_json:
-        from andon.cli.status_json import print_json
-
-        return print_json(choices, devices, only_visible)
+    node = node_of(choices)  # reads the settings, which may name the colour
     terminal = Terminal.of(choices)
     wide = terminal.width >= WIDE
-    node = node_of(choices)
     snapshot = node.live.latest(
         twice=wide and not as_csv, commands=wide or verbose or as_csv, meanwhile=_load
     )
@@ -106,50 +85,16 @@ def _show(
     verbose: bool,
 ) -> None:
     mask = mask_of(whole, node, len(named.devices) - len(shown.devices))
-    book, known = rulebook_of(choices), _verdicts(node, whole)
-    lit, bare = node.live.lamps(whole), choices.bare
-    terminal.show(_text(terminal, shown, mask, book, lit, known, bare, verbose))
-
-
-def drawn_here(asked: "Asked", told: "ServerSnapshot") -> tuple[int, str] | None:
-    """Returns exit code and table as `andon status` of a user without settings and masks prints
-    it; None where that needs more than a server's latest snapshot."""
-    from andon.node.latest_snapshot import masked
-
-    width, color, live, bare = asked
-    snapshot = masked(told.snapshot, {})
-    foreign = snapshot.simulated or "replay" in snapshot.versions or snapshot.node != node_name()
-    hidden = not all(status.visible for status in snapshot.devices)
-    fits = LEAST_WIDTH <= width < WIDE  # a wide table shows what only this user may see
-    if foreign or hidden or not fits or told.is_old(time.time()) or told.lamps is None:
-        return None
-    if not told.verdicts or has_changed(os.environ, told.listed_at):
-        return None
-    known = KnownVerdicts({one.uuid: one for one in told.verdicts})
-    terminal, mask = Terminal(width, 0, color, live), _mask(snapshot, {})
-    text = _text(terminal, snapshot, mask, rulebook(Settings()), told.lamps, known, bare)
-    return exit_code(snapshot), without_commands(text)
-
-
-def _text(
-    terminal: Terminal,
-    shown: Snapshot,
-    mask: Mask,
-    book: Rulebook,
-    lit: Sequence[DeviceLamp],
-    known: KnownVerdicts,
-    bare: bool,
-    verbose: bool = False,
-) -> str:
-    """Returns all lines; the last is for `andon` alone on a terminal."""
+    book, known, lit = rulebook_of(choices), _verdicts(node, whole), node.live.lamps(whole)
+    machine = machine_options(choices)
     width, color = terminal.width, terminal.color
     table = render_status(
-        shown, width, color, time.time(), verbose, mask, book, lit, known.verdicts
+        shown, width, color, time.time(), verbose, mask, book, lit, known.verdicts, machine
     )
-    lines = [line.fit(width) for line in availability_lines(known, shown)]
-    if bare and terminal.live and not terminal.quiet and shown.devices:
+    lines = [line.fit(width) for line in availability_lines(known, shown, machine)]
+    if choices.bare and terminal.live and not terminal.quiet and shown.devices:
         lines += paragraph(HINT, width, "dim")
-    return table + "".join(line.paint(color) + "\n" for line in lines)
+    terminal.show(table + "".join(line.paint(color) + "\n" for line in lines))
 
 
 def _verdicts(node: "Node", snapshot: Snapshot) -> KnownVerdicts:
@@ -165,21 +110,19 @@ def mask_of(snapshot: Snapshot, node: "Node", left_out: int = 0) -> Mask:
     """The mask that decides what this process sees; it does not apply to a server's devices."""
     if node.url is not None:
         return Mask(left_out=left_out)
-    return _mask(snapshot, os.environ, left_out)
-
-
-def _mask(snapshot: Snapshot, environment: Mapping[str, str], left_out: int = 0) -> Mask:
-    found = visibility([status.device for status in snapshot.devices], environment)
+    found = visibility([status.device for status in snapshot.devices], os.environ)
     return Mask(found.source, found.note, left_out, found.container)
 
 
-def availability_lines(found: KnownVerdicts, shown: Snapshot) -> list[Text]:
-    """`not free: GPU 5 (held by alice)` and `free: GPU 4, 6`."""
+def availability_lines(found: KnownVerdicts, shown: Snapshot, machine: str) -> list[Text]:
+    """`not free: GPU 5 (held by alice)` and `free: GPU 4, 6`; `machine`: options that commands to
+    type have."""
     if not found.leasable or not shown.devices:
         return []
     if found.unknown is not None:
         return [say("free: ", "dim") + say(f"not known: {found.unknown}", "yellow")]
-    return [*_taken(found.verdicts, shown), _free(found.verdicts, device_labels(shown.devices))]
+    labels = device_labels(shown.devices)
+    return [*_taken(found.verdicts, shown), _free(found.verdicts, labels, machine)]
 
 
 def _taken(found: Mapping[str, DeviceVerdict], shown: Snapshot) -> list[Text]:
@@ -199,7 +142,7 @@ def _taken(found: Mapping[str, DeviceVerdict], shown: Snapshot) -> list[Text]:
     return [say("not free: ", "dim") + say(", ".join(parts))]
 
 
-def _free(found: Mapping[str, DeviceVerdict], labels: Mapping[str, str]) -> Text:
+def _free(found: Mapping[str, DeviceVerdict], labels: Mapping[str, str], machine: str) -> Text:
     known = [label for uuid, label in labels.items() if uuid in found]
     free = [
         label
@@ -209,5 +152,5 @@ def _free(found: Mapping[str, DeviceVerdict], labels: Mapping[str, str]) -> Text
     if labels and not known:
         return say("free: ", "dim") + say("unknown: the server does not report it", "yellow")
     if not free:
-        return say("free: ", "dim") + say("none") + say("  (andon free says why)", "dim")
+        return say("free: ", "dim") + say("none") + say(f"  (andon free{machine} says why)", "dim")
     return say("free: ", "dim") + say(f"GPU {range_of(free)}", "bold green")

@@ -32,6 +32,7 @@ class Choices:
     hosts_file: str | None = None
     timeout: float | None = None  # of all hosts together
     width: int | None = None  # of the text, if it is not that of the terminal
+    out: TextIO | None = None  # where the text goes, if not to standard output
     fresh: bool = False  # whether to read the devices here, whatever a server knows
     words: tuple[str, ...] = ()  # the whole command line
     bare: bool = False  # `andon` without a command
@@ -63,20 +64,22 @@ class Terminal(NamedTuple):
     color: bool
     live: bool  # standard output is a terminal
     quiet: bool = False
+    out: TextIO | None = None  # standard output, unless another is named
 
     @classmethod
     def of(cls, choices: Choices) -> "Terminal":
         width, height = size()
         width = choices.width or width
-        color = in_color(choices.color or "auto", sys.stdout)
-        return cls(width, height, color, is_terminal(sys.stdout), choices.quiet)
+        out = choices.out or sys.stdout
+        color = in_color(choices.color or "auto", out)
+        return cls(width, height, color, is_terminal(out), choices.quiet, choices.out)
 
     def show(self, text: str) -> None:
         """Print text that ends in a newline, without anything that moves the cursor."""
-        write(sys.stdout, without_commands(text))
+        write(self.out or sys.stdout, without_commands(text))
 
     def say(self, *lines: Text) -> None:
-        write(sys.stdout, "".join(f"{line.paint(self.color)}\n" for line in lines))
+        write(self.out or sys.stdout, "".join(f"{line.paint(self.color)}\n" for line in lines))
 
 
 def write(stream: TextIO, text: str) -> None:

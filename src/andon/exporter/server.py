@@ -111,17 +111,19 @@ Text = Callable[[Service], str]
 
 
 class MetricsServer(TCPServer):
-    """Serves a text that is rendered for every request; `start` returns, `stop` waits."""
+    """Serves a text that is rendered for every request; `start` returns, `stop` waits. The port is
+    open before: what the text is made of can be opened after it."""
 
     request_queue_size = 64
     allow_reuse_address = True
     deadline_seconds = 10.0
     poll_seconds = 0.1  # how long `stop` may have to wait; a poll costs about 20 µs
+    text: Text
+    _dropped: Callable[[], int]
 
-    def __init__(self, host: str, port: int, text: Text, dropped: Callable[[], int]) -> None:
+    def __init__(self, host: str, port: int) -> None:
         self.local_only = is_loopback(host)
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self.text, self._dropped = text, dropped
         self._counting = threading.Lock()
         self._scrapes = self._failures = 0
         self._seconds = 0.0
@@ -144,7 +146,8 @@ class MetricsServer(TCPServer):
         host = str(self.server_address[0])
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/metrics"
 
-    def start(self) -> None:
+    def start(self, text: Text, dropped: Callable[[], int]) -> None:
+        self.text, self._dropped = text, dropped
         self._thread = threading.Thread(
             target=self.serve_forever, args=(self.poll_seconds,), name="metrics", daemon=True
         )

@@ -3,53 +3,14 @@
 It uses what is below Python's module `socket`, whose import takes longer than a server's answer.
 """
 
-import os
 import sys
-import time
-
-from andon.version import __version__
 
 if sys.platform == "linux":
     from _socket import AF_UNIX, SO_PEERCRED, SO_SNDTIMEO, SOCK_STREAM, SOL_SOCKET, socket
 
 OVERFLOW = "/proc/sys/kernel/overflowuid"
 _INT_BYTES = 4
-_SENT = (
-    "model/device.py", "model/event.py", "model/place.py", "model/wire.py",
-    "cli/show", "cli/show/render.py", "cli/status_table.py",
-)  # fmt: skip
-"""The code of what a server sends."""
-_BOOKS = ("/run/andon", "/tmp/andon")  # noqa: S108 - of leases
 _LONG_BYTES = (sys.maxsize.bit_length() + 1) // 8  # on Linux as many as of a pointer
-
-
-def code_stamp() -> str:
-    """Identifies the code of this process's andon: two processes of the same installation need
-    not check what they tell each other. A server keeps the one from its start, because the files
-    may be replaced beneath it."""
-    folder = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - without pathlib
-    try:
-        times = [os.stat(f"{folder}/{name}").st_mtime_ns for name in _SENT]  # noqa: PTH116
-    except OSError:
-        return ""
-    return f"{__version__} {times}"
-
-
-def surroundings(code: str) -> str:
-    """Identifies what a table depends on beside readings and settings: two processes for which it
-    is the same show the same. `code`: the stamp of the code."""
-    book = os.environ.get("ANDON_LEASE_DIR", "")
-    zone = time.strftime("%z %Z")
-    mounts = os.readlink("/proc/self/ns/mnt") if book else ""  # noqa: PTH115
-    return "\n".join((code, os.uname().nodename, zone, book, mounts, *map(_identity, _BOOKS)))
-
-
-def _identity(path: str) -> str:
-    try:
-        found = os.lstat(path)
-    except OSError:
-        return ""
-    return f"{found.st_dev} {found.st_ino}"
 
 
 def is_known() -> bool:
@@ -57,7 +18,7 @@ def is_known() -> bool:
     return sys.platform == "linux"
 
 
-def connect(name: str, timeout_seconds: float, own_name: str = "") -> "socket":
+def connect(name: str, timeout_seconds: float) -> "socket":
     """Returns a connection to a socket without a file, whose calls end after this time; the
     caller closes it.
 
@@ -69,8 +30,6 @@ def connect(name: str, timeout_seconds: float, own_name: str = "") -> "socket":
         parts = (int(timeout_seconds), int(timeout_seconds % 1 * 1e6))
         limit = b"".join(part.to_bytes(_LONG_BYTES, sys.byteorder) for part in parts)
         connection.setsockopt(SOL_SOCKET, SO_SNDTIMEO, limit)
-        if own_name:
-            connection.bind(f"\0{own_name}")
         connection.connect(f"\0{name}")
         connection.settimeout(timeout_seconds)
     except OSError:

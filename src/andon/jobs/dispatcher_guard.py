@@ -36,6 +36,8 @@ class DispatcherGuard:
             taking=SnapshotDelivery.NEWEST,
             begin=self.check,
         )
+
+    def start(self) -> None:
         self._follower.start()
 
     def check(self) -> bool:

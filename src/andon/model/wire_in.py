@@ -17,20 +17,10 @@ from andon.model.device import (
     SAMPLE_VALUES,
     SHARE_NAMES,
     SNAPSHOT,
-    Device,
     DeviceStatus,
-    Disk,
-    DriverVersions,
-    Fault,
-    Host,
-    Limits,
-    MemoryKind,
-    Network,
     Process,
-    ProcessKind,
     Reading,
     Sample,
-    Setup,
     Snapshot,
     State,
 )
@@ -56,65 +46,6 @@ def snapshot_from_json(value: Json) -> Snapshot:
         place = wrong.place.replace("].device.", "].", 1)
         raise Invalid(f"not a valid {SNAPSHOT}: {Wrong(place, wrong.problem)}") from wrong
     return _bare(found)
-
-
-def own_snapshot_from_json(value: Json) -> Snapshot:
-    """Reads `andon.snapshot/1` of a server of this user or the system, of the same version: it has
-    the types that are declared here, and to check them would take as long as all the rest."""
-    _check_schema(value)
-    host = value["host"]
-    found = _made(
-        Snapshot,
-        value,
-        host=_made(
-            Host,
-            host,
-            disk=_all(Disk, host["disk"]),
-            network=_all(Network, host["network"]),
-            drivers=None if host["drivers"] is None else _all(DriverVersions, host["drivers"]),
-        ),
-        devices=tuple(_own_status(one) for one in value["devices"]),
-        faults=_all(Fault, value["faults"]),
-    )
-    return _bare(found)
-
-
-def _own_status(value: Json) -> DeviceStatus:
-    sample = value["sample"]
-    return _made(
-        DeviceStatus,
-        value,
-        device=_made(
-            Device,
-            value,
-            memory_kind=MemoryKind(value["memory_kind"]),
-            limits=_made(Limits, value["limits"]),
-            setup=_made(Setup, value["setup"]),
-        ),
-        state=State(value["state"]),
-        sample=None
-        if sample is None
-        else _made(Sample, sample, throttle=_tuple(sample["throttle"])),
-        processes=tuple(
-            _made(Process, one, kind=ProcessKind(one["kind"])) for one in value["processes"]
-        ),
-        last_users=_tuple(value["last_users"]),
-        pods=_tuple(value["pods"]),
-    )
-
-
-def _made(kind: type[T], value: Json, /, **read: object) -> T:
-    """Returns a struct of what has its fields' names, with those that were read before."""
-    names = kind.__struct_fields__  # type: ignore[attr-defined]
-    return kind(**{name: value[name] for name in names if name in value} | read)
-
-
-def _all(kind: type[T], values: list[Json]) -> tuple[T, ...]:
-    return tuple(_made(kind, one) for one in values)
-
-
-def _tuple(values: list[str] | None) -> tuple[str, ...] | None:
-    return None if values is None else tuple(values)
 
 
 def _check_schema(value: Json) -> None:

@@ -7,13 +7,11 @@ import time
 from collections.abc import Mapping
 
 from andon.errors import AndonError
-from andon.model import wire
 from andon.node.usual_server import may_be_running, usual_port
 
 ASKED = "/api/alerts?state=firing&level=critical&limit=1000"
 KEPT_SECONDS = 5.0
 TIMEOUT_SECONDS = 0.5
-MOST_BYTES = 4 << 20
 
 
 class BrokenDevicesQuery:
@@ -21,7 +19,7 @@ class BrokenDevicesQuery:
 
     def __init__(self, port: int | None = None, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         self._port = usual_port() if port is None else port
-        self._limits = timeout_seconds, MOST_BYTES
+        self._timeout_seconds = timeout_seconds
         self._at: float | None = None
         self._said: Mapping[str, str] = {}
 
@@ -35,20 +33,14 @@ class BrokenDevicesQuery:
     def _ask(self) -> Mapping[str, str]:
         if not may_be_running(port=self._port):
             return {}
-        from andon.node.calls import CallLimits
-        from andon.node.trusted import ask_trusted
+        from andon.leases.rules.broken_devices import reported_broken
+        from andon.model.alert_wire import alerts_from_json
+        from andon.node.local_server import local_servers
 
-        answers = ask_trusted(ASKED, CallLimits(*self._limits), self._port)
-        return next((said for one in answers if (said := _read(one.body)) is not None), {})
-
-
-def _read(body: bytes) -> Mapping[str, str] | None:
-    """Reads the answer; None if it is not that of a server of this version."""
-    from andon.leases.rules.broken_devices import reported_broken
-    from andon.model.alert_wire import alerts_from_json
-
-    try:
-        alerts, _ = alerts_from_json(wire.loads(body.decode(), wire.ANSWER))
-        return reported_broken(alerts)
-    except (AndonError, ValueError):
-        return None
+        for server in local_servers((ASKED,), self._timeout_seconds, port=self._port):
+            try:
+                alerts, _ = alerts_from_json(server.get(ASKED))
+            except AndonError:  # it has no alerts, or is of another version
+                continue
+            return reported_broken(alerts)
+        return {}

@@ -1,6 +1,6 @@
 """The latest snapshot of this machine's server, as this process sees the devices.
 
-One request replaces starting a driver. A server also knows what a new process cannot: since when
+One exchange replaces starting a driver. A server also knows what a new process cannot: since when
 a device is silent, and who used it.
 """
 
@@ -9,36 +9,101 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.errors import AndonError
 from andon.host.machine_id import boot_id, node_name
+from andon.leases.book.places import book_path, has_changed
+from andon.model.codec import Json, Name, Text, Time, read_schema
 from andon.model.device import COMMANDS_MISSING, DeviceStatus, Process, Snapshot
+from andon.model.lamp import DeviceLamp
+from andon.model.verdict import DeviceVerdict
+from andon.model.wire_in import snapshot_from_json
+from andon.node.local_server import LocalServer, local_servers
 from andon.sampling.rules.masks import visibility
-from andon.sampling.rules.told import INTERVAL_HEADER, ServerSnapshot, parse_interval
+from andon.sampling.rules.readings import checked_snapshot
+from andon.sampling.rules.told import ServerSnapshot, parse_interval
 
 if TYPE_CHECKING:
     from andon.host.processes.facts import ProcessTable
 
-PATH = "/api/snapshot"
-TIMEOUT_SECONDS = 3.0
-MOST_BYTES = 64 << 20
+SNAPSHOT = "/api/snapshot"
+BOARD, LEASES = "/api/board", "/api/leases"
+ASKED = (SNAPSHOT, BOARD, LEASES)
+"""In one exchange, so that all is of the same moment."""
 
 
-def latest_snapshot(
-    name: str | None, root: Path, usual_interval_seconds: float
-) -> ServerSnapshot | None:
-    """Returns the snapshot of this user's own server, else of the system's; None if neither answers
-    about this machine, which may have been renamed."""
-    from andon.node.calls import CallLimits
-    from andon.node.trusted import ask_trusted
+class BoardLamps(Struct, frozen=True):
+    """Of `andon.board/1`: the lamps."""
 
-    for answer in ask_trusted(PATH, CallLimits(TIMEOUT_SECONDS, MOST_BYTES), signs_in=True):
-        found = _read(answer.body)
-        if found is not None and is_here(found, name, root):
-            given = answer.headers.get(INTERVAL_HEADER)
-            interval = parse_interval(given, usual_interval_seconds)
-            return ServerSnapshot(as_seen_here(found, root), interval)
+    node: Name
+    simulated: bool
+    devices: tuple[DeviceLamp, ...]
+
+
+class ListedBook(Struct, frozen=True):
+    """Where the leases are that the server lists."""
+
+    path: Text
+
+
+class ListedDevices(Struct, frozen=True):
+    """Of `andon.leases/1`: whether each device is available."""
+
+    at: Time
+    waiting: tuple[Json, ...]
+    devices: tuple[DeviceVerdict, ...]
+    book: ListedBook | None = None
+
+
+class Told(Struct, frozen=True):
+    """A server's snapshot, and the server, which has answered what is shown with it, too."""
+
+    reading: ServerSnapshot
+    server: LocalServer
+
+    def lamps(self) -> tuple[DeviceLamp, ...] | None:
+        """Returns the lamps; None where the server judges nothing, as of a recording."""
+        seen = self.reading.snapshot
+        try:
+            board = read_schema(BoardLamps, self.server.get(BOARD), "andon.board/1")
+        except AndonError:
+            return None
+        lit = {one.uuid: one for one in board.devices}
+        uuids = [status.device.uuid for status in seen.devices]
+        same = (board.node, board.simulated) == (seen.node, seen.simulated)
+        return tuple(lit[uuid] for uuid in uuids) if same and lit.keys() >= {*uuids} else None
+
+    def verdicts(self) -> tuple[DeviceVerdict, ...] | None:
+        """Returns the verdicts; None where they depend on who asks, because someone is in the
+        queue or devices are masked, and by another book, or one that has changed since."""
+        if not all(status.visible for status in self.reading.snapshot.devices):
+            return None
+        try:
+            found = read_schema(ListedDevices, self.server.get(LEASES), "andon.leases/1")
+        except AndonError:
+            return None
+        other = found.book is not None and found.book.path != str(book_path(os.environ))
+        if found.waiting or other or has_changed(os.environ, found.at):
+            return None
+        return found.devices or None
+
+
+def server_snapshot(
+    name: str | None, root: Path, usual_interval_seconds: float, commands: bool = True
+) -> Told | None:
+    """Returns the snapshot of this user's own server, else of the system's; None if neither has
+    one of this machine, which may have been renamed. On a machine without GPUs it may be one of
+    simulated devices."""
+    for server in local_servers(ASKED):
+        try:
+            found = checked_snapshot(snapshot_from_json(server.get(SNAPSHOT)))
+        except AndonError:  # of another version
+            continue
+        if is_here(found, name, root) or is_simulated_here(found, name, root):
+            pace = parse_interval(server.interval, usual_interval_seconds)
+            return Told(ServerSnapshot(as_seen_here(found, root, commands), pace), server)
     return None
 
 
@@ -111,17 +176,6 @@ def _is_same(one: Process, other: Process) -> bool:
     if one.started is None or other.started is None:
         return False
     return abs(one.started - other.started) < SAME_START_SECONDS
-
-
-def _read(body: bytes) -> Snapshot | None:
-    """Reads the answer; None from a server of another version."""
-    from andon.model import wire, wire_in
-    from andon.sampling.rules.readings import checked_snapshot
-
-    try:
-        return checked_snapshot(wire_in.snapshot_from_json(wire.loads(body, wire.ANSWER)))
-    except AndonError:
-        return None
 
 
 def is_here(snapshot: Snapshot, name: str | None, root: Path) -> bool:

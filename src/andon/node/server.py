@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 from urllib.parse import quote, urlencode, urlsplit
 
 from andon.access.gate import is_loopback
-from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
+from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
 from andon.failures.rules.backoff import BackOff
 from andon.host.files import expanded
 from andon.host.state import server_file
@@ -23,27 +23,21 @@ from andon.node.calls import (
     call,
 )
 from andon.node.connection import FAILURES, NO_TLS, NOT_PINNED, RemoteDisconnected, plain_words
+from andon.node.rest import HEALTH, MINUTES, Notify, of_another_version, parsed, refusal
 from andon.settings.table import USUAL_PORT
-from andon.version import __version__
 
 if TYPE_CHECKING:  # most servers need no sign-in
     from andon.node.sign_in import LocalSession
 
 LIMITS = CallLimits(timeout_seconds=10.0, most_bytes=32 << 20)
 MINUTES_LIMITS = LIMITS._replace(most_bytes=64 << 20)  # two minutes of 256 GPUs
-MINUTES_BOUNDS = wire.TextBounds(MINUTES_LIMITS.most_bytes, 4_000_000)
 FILE_SECONDS = 120.0
-LONGEST_REASON, MOST_DETAILS = 2000, 100  # of a refusal
 END_LIMITS = CallLimits(timeout_seconds=1.0, most_bytes=1 << 20)  # of a session that ends anyway
-API, HEALTH, MINUTES = "/api/", "/api/health", "/api/snapshots"
+API = "/api/"
 BACK_OFF = BackOff(0.5, 30.0, at_once=0)
 PASS_TOKEN = "pass its token with --token-file FILE or ANDON_TOKEN"  # noqa: S105 (a hint)
 CLEAR_TEXT = "the token is sent over the network in clear text: use https or an SSH tunnel"
 UNKNOWN_AUTHORITY = (18, 19, 20, 21)  # X509_V_ERR_*: self-signed, or no issuer that is trusted
-Notify = Callable[[str], None]
-_STATUSES: dict[int, type[AndonError]] = {
-    401: Denied, 403: Denied, 404: Gone, 409: Conflict, 422: Invalid, 429: Denied,
-}  # fmt: skip
 
 
 class Server:
@@ -82,12 +76,10 @@ class Server:
     def get(self, path: str, **asked: object) -> wire.Json:
         """GET a path that every server of this version has."""
         given = {name: value for name, value in asked.items() if value is not None}
-        large = path == MINUTES
-        limits = MINUTES_LIMITS if large else self._limits
-        most = MINUTES_BOUNDS if large else wire.ANSWER
+        limits = MINUTES_LIMITS if path == MINUTES else self._limits
         asking = SentRequest("GET", f"{path}?{urlencode(given)}" if given else path)
         try:
-            return self._parsed(self._answer(asking, limits), most)
+            return parsed(self.url, self._answer(asking, limits).body, path)
         except Gone as exc:
             if f"not found: {path}" not in exc.reason:
                 raise
@@ -95,15 +87,7 @@ class Server:
 
     def of_another_version(self, difference: str) -> AndonError:
         """The error for a server that is older or newer than this command."""
-        try:
-            version = self._ask("GET", HEALTH).get("version")
-        except AndonError:
-            version = None
-        named = f"andon {version}" if isinstance(version, str) else "another version of andon"
-        return Unavailable(
-            f"{self.url} runs {named}, but this is andon {__version__}: {difference}",
-            hint="upgrade the older of the two",
-        )
+        return of_another_version(self.url, lambda: self._ask("GET", HEALTH), difference)
 
     def post(self, path: str, body: wire.Json | None = None) -> wire.Json:
         return self._ask("POST", path, body)
@@ -118,13 +102,7 @@ class Server:
 
     def _ask(self, method: str, path: str, body: wire.Json | None = None) -> wire.Json:
         data = None if body is None else wire.dumps(body).encode()
-        return self._parsed(self._answer(SentRequest(method, path, data), LIMITS), wire.ANSWER)
-
-    def _parsed(self, answer: Answer, bounds: wire.TextBounds) -> wire.Json:
-        try:
-            return wire.loads(answer.body, bounds)
-        except Invalid as exc:
-            raise self._stranger() from exc
+        return parsed(self.url, self._answer(SentRequest(method, path, data), LIMITS).body)
 
     def _answer(
         self, asked: SentRequest, limits: CallLimits, signing_in: tuple[int, ...] = (401,)
@@ -184,27 +162,12 @@ class Server:
             session.end(END_LIMITS)
 
     def _refused(self, answer: Answer) -> AndonError:
-        """The server's own error, if it is an andon server."""
-        try:
-            payload = wire.loads(answer.body, wire.NOTE)["error"]
-            reason, hint = (str(payload[name])[:LONGEST_REASON] for name in ("reason", "hint"))
-            details = payload.get("details") or ()
-            found = details[:MOST_DETAILS] if isinstance(details, list) else ()
-            lines = tuple(str(line)[:LONGEST_REASON] for line in found)
-        except (AndonError, KeyError, TypeError, AttributeError):
-            return self._stranger()
-        kind = _STATUSES.get(answer.status, Unavailable)
-        if answer.status == 401:
-            if self._no_token is not None:
-                return self._no_token
-            hint = PASS_TOKEN
-            if answer.doubt is not None:
-                hint = f"your own token was not sent, {answer.doubt}; {hint}"
-        return kind(f"{self.url}: {reason}", hint=hint, mistakes=lines)
-
-    def _stranger(self) -> AndonError:
-        hint = "use the URL that andon serve prints"
-        return Unavailable(f"{self.url} is not an andon server", hint=hint)
+        """The server's own error, with what is known of the token."""
+        if answer.status != 401:
+            return refusal(self.url, answer.status, answer.body)
+        doubt = "" if answer.doubt is None else f"your own token was not sent, {answer.doubt}; "
+        error = refusal(self.url, answer.status, answer.body, doubt + PASS_TOKEN)
+        return self._no_token if self._no_token and isinstance(error, Denied) else error
 
 
 def reach_hint(exc: BaseException) -> str:

@@ -1,13 +1,18 @@
-"""Where commands look for this machine's server: the usual port, or that of ANDON_PORT."""
+"""Where commands look for this machine's server: the port that this user's own wrote, and the
+usual port, or that of ANDON_PORT."""
 
 import os
 
+import msgspec
+
 from andon.errors import Invalid
+from andon.host.files import read_regular
 from andon.host.port_listeners import is_accepting
-from andon.host.state.user_folder import SERVER_FILE, node_path
+from andon.host.state.user_folder import SERVER_FILE, is_own, node_path
 from andon.settings.table import PORT_VARIABLE, USUAL_PORT
 
 _HIGHEST_PORT = 65535
+_MOST_BYTES = 4096
 
 
 def usual_port() -> int:
@@ -21,6 +26,20 @@ def usual_port() -> int:
 
 def usual_url() -> str:
     return f"http://127.0.0.1:{usual_port()}"
+
+
+def own_port() -> int | None:
+    """Returns the port of the address that this user's server wrote; who listens there is still
+    to be found out."""
+    folder = node_path()
+    try:
+        if not is_own(folder):
+            return None
+        said = msgspec.json.decode(read_regular(folder / SERVER_FILE, _MOST_BYTES))
+        port = str(said["url"]).rpartition(":")[2]
+        return int(port) if port.isdecimal() and len(port) <= 5 else None
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
 
 
 def may_be_running(port: int | None = None) -> bool:

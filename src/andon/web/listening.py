@@ -14,6 +14,7 @@ from msgspec import Struct
 from andon.access.quotas import MOST, RESERVED_FILES, places_for
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
 from andon.host.files import open_regular
+from andon.host.state.server_file import local_url
 from andon.model.device import Snapshot
 from andon.node.connection import fingerprint
 from andon.web.transport.headers import App
@@ -56,6 +57,20 @@ class ServeOptions(Struct, frozen=True):
     history: bool = True
     lends_simulated: bool = False  # whether simulated devices may be leased (--simulate was given)
     hub: str | None = None  # the URL of the hub that this node reports to
+
+
+class Listening(Struct, frozen=True):
+    """Where the server listens, and the address that is printed and linked to."""
+
+    socket: socket.socket
+    address: str
+    port: int
+    url: str
+    loopback: bool
+
+    @property
+    def local_url(self) -> str:
+        return local_url(self.url, self.address)
 
 
 class Started(Struct, frozen=True):

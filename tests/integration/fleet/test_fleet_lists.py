@@ -88,7 +88,6 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         yield made
 
 
-@waits_for(ONE_NODE)
 def test_a_silent_node_has_no_lost_devices(fleet: Fleet) -> None:
     shown = fleet.andon("status", "--node", "n18").stdout
     assert "silent" in shown
@@ -110,7 +109,6 @@ def test_a_gpu_of_a_node_is_explained_by_its_name(fleet: Fleet) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@waits_for(ONE_NODE)
 def test_a_request_that_no_node_can_ever_meet_is_unavailable(fleet: Fleet) -> None:
     assert fleet.andon("free", "--gpus", "99").returncode == 3
 

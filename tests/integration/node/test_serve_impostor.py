@@ -4,26 +4,28 @@ import json
 import os
 import secrets
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 
+from andon.access.local_rest import RestAnswer
 from andon.cli.catalogue import COMMANDS
 from andon.cli.main import cli
 from andon.host.state import server_file as whereabouts
 from andon.model.alert import Alert, Level, Phase
 from andon.model.alert_wire import alerts_to_json
-from andon.node.broken_devices import BrokenDevicesQuery
+from andon.node.broken_devices import ASKED, BrokenDevicesQuery
 from tests.conftest import need
 from tests.integration.conftest import Outcome
-from tests.integration.impostor import NOBODY, Impostor, impostor
+from tests.integration.impostor import NOBODY, Impostor, impostor, local_impostor
 from tests.integration.parts import free_port, need_root
 from tests.integration.serving import Served, serving
 from tests.integration.serving import andon as andon_in
 from tests.support.homes import made_node_state, node_state
-from tests.support.proving import proving
+from tests.support.local_rest import answering
 
 ONE_READING = "Based on one reading"
 EXAMPLES: dict[str, tuple[str, ...]] = {
@@ -257,18 +259,17 @@ def test_a_server_in_a_pid_namespace_of_its_own_is_found_from_outside(tmp_path: 
 # Finding 28: a listener on another address of the same port is not the one that is asked.
 
 
-def test_another_loopback_address_does_not_switch_the_systems_server_off(
-    tmp_path: Path,
-) -> None:
+def test_a_strangers_socket_does_not_switch_the_systems_server_off(tmp_path: Path) -> None:
+    """It has a name of the same port."""
     broken = Alert("xid@GPU-0#1", "xid", "GPU-0", Level.CRITICAL, Phase.FIRING, 1.0, message="Xid")
-    with proving() as service:
-        service.body = json.dumps(alerts_to_json((broken,), (), "n", 1.0, worst=None)).encode()
-        with impostor(tmp_path, host="127.0.0.9", port=service.server_port) as beside:
-            assert BrokenDevicesQuery(service.server_port)().keys() == {"GPU-0"}
-            assert beside.text() == ""
-    with impostor(tmp_path) as instead:
-        assert BrokenDevicesQuery(instead.port)() == {}
-        assert instead.text() == "", "another user's listener is not asked"
+    said = json.dumps(alerts_to_json((broken,), (), "n", 1.0, worst=None)).encode()
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        port = door.getsockname()[1]
+        with local_impostor(tmp_path, port, b"andon.rest/1 200/2/\n{}") as liar:
+            assert BrokenDevicesQuery(port)() == {}
+            with answering(port, {ASKED: RestAnswer(200, said)}):
+                assert BrokenDevicesQuery(port)().keys() == {"GPU-0"}
+            assert liar.text() == "", "another user's listener is sent nothing"
 
 
 # Row A11: a token of one's own does not keep anyone from reading.

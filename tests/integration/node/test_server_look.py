@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec.structs import replace
 
+from andon.access.local_rest import RestAnswer, answer
 from andon.cli.catalogue import COMMANDS
+from tests.integration.impostor import local_impostor
 from tests.integration.parts import free_port, need_root, wait_until
 from tests.integration.serving import serving
 from tests.standin import StandIn, StandInProcess, lost
@@ -47,11 +49,13 @@ def forked():
 os.fork = forked
 leave = os._exit
 command = os.getpid()
+before = set(sys.modules)
 def told(code):
     if os.getpid() != command:
         leave(code)
     ours = sorted(name for name in sys.modules if name.startswith("andon."))
-    sys.stderr.write("\\n" + json.dumps([len(started), ours, "http.client" in sys.modules]))
+    others = sorted(name for name in set(sys.modules) - before if not name.startswith("andon"))
+    sys.stderr.write("\\n" + json.dumps([len(started), ours, others]))
     sys.stderr.flush()
     leave(code)
 os._exit = told
@@ -59,36 +63,21 @@ from andon.cli.entry import main
 main()
 """
 
-LOADED = """
-import os, sys
-leave = os._exit
-def left(code):
-    sys.stderr.write(" ".join(sys.modules))
-    sys.stderr.flush()
-    leave(code)
-os._exit = left
-from andon.cli.entry import main
-main()
-"""
-ORDINARY = {"ANDON_COLOR": "auto"}  # a setting, so that the command draws by itself
-DRAWING = {
-    "andon", "andon.access", "andon.access.look", "andon.cli", "andon.cli.drawn_table",
-    "andon.cli.entry", "andon.cli.screen", "andon.host", "andon.host.socket_peers",
-    "andon.version", "_socket", "gc",
-}  # fmt: skip
-"""All that is loaded to print a table that the server has drawn."""
-NOT_NEEDED = {
-    "argparse", "click", "http", "json", "selectors", "socket", "struct", "subprocess", "threading",
-}  # fmt: skip
+NOT_NEEDED = {"argparse", "asyncio", "http", "logging", "socket", "ssl"}
 
 
 class Ran(NamedTuple):
-    """What a command printed, how many processes it started, and what it loaded of ours."""
+    """What a command printed, how many processes it started, and what it loaded: of ours, and of
+    others besides that of the test."""
 
     text: str
     processes: int
     modules: frozenset[str]
-    by_http: bool
+    others: frozenset[str]
+
+    @property
+    def by_http(self) -> bool:
+        return "http.client" in self.others
 
 
 class Node(NamedTuple):
@@ -107,8 +96,9 @@ class Node(NamedTuple):
             env={**os.environ, **self.environment, **more}, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-        processes, modules, by_http = json.loads(done.stderr.splitlines()[-1])
-        return Ran(MOVING.sub("", done.stdout), processes, frozenset(modules), by_http)
+        processes, modules, others = json.loads(done.stderr.splitlines()[-1])
+        text = MOVING.sub("", done.stdout)
+        return Ran(text, processes, frozenset(modules), frozenset(others))
 
     def text(self, *words: str, **more: str) -> str:
         """What a command prints, without what it started and loaded: it may be forked."""
@@ -154,38 +144,11 @@ def node(tmp_path_factory: pytest.TempPathFactory, library: Path) -> Iterator[No
             work.wait()
 
 
-class Shown(NamedTuple):
-    """What a command wrote to standard output, its exit code, and every module it loaded."""
-
-    text: str
-    code: int
-    modules: frozenset[str]
-
-    @property
-    def is_drawn(self) -> bool:
-        """Whether a server has drawn it."""
-        return "msgspec" not in self.modules
-
-
-def show(
-    node: Node, *words: str, width: int | str = 120, screen: str = "pipe", **more: str
-) -> Shown:
-    """Runs a command of a user without settings, on a pipe or on a terminal of this width."""
-    text, code, loaded = _run(node, (sys.executable, "-c", LOADED, *words), width, screen, more)
-    return Shown(text, code, frozenset(loaded.split()))
-
-
 def printed(
     node: Node, *words: str, width: int | str = 120, screen: str = "pipe", **more: str
 ) -> tuple[str, int]:
-    """The same without what it loaded: it may be forked."""
-    return _run(node, (*ANDON, *words), width, screen, more)[:2]
-
-
-def _run(
-    node: Node, command: Sequence[str], width: int | str, screen: str, more: Mapping[str, str]
-) -> tuple[str, int, str]:
-    """The output of a command, its exit code and what it wrote to standard error."""
+    """What a command of a user without settings prints on a pipe or on a terminal of this width,
+    and its exit code."""
     given = {**os.environ, **node.environment, "COLUMNS": str(width), **more}
     env = {name: text for name, text in given.items() if not name.startswith("ANDON_ALERTS_")}
     read, write = os.pipe()
@@ -198,36 +161,23 @@ def _run(
         termios.tcsetwinsize(write, (50, int(width)))
     with (
         os.fdopen(read, "rb", 0) as output,
-        subprocess.Popen(command, stdout=write, stderr=subprocess.PIPE, env=env) as process,
+        subprocess.Popen([*ANDON, *words], stdout=write, env=env) as process,
     ):
         os.close(write)
         text = b""
         with suppress(OSError):  # a terminal without a program
             while piece := output.read(1 << 16):
                 text += piece
-        assert process.stderr is not None
-        errors = process.stderr.read().decode()
     shown = MOVING.sub("", text.decode()).replace("lost·", "lost ·")  # from its first second on
-    return shown, process.returncode, errors
-
-
-def drawn(
-    node: Node, *words: str, width: int | str = 120, screen: str = "pipe", **more: str
-) -> Shown:
-    """The same, drawn by the server: it does not if this machine keeps it from reading in time."""
-    for _ in range(20):
-        found = show(node, *words, width=width, screen=screen, **more)
-        if found.is_drawn:
-            return found
-    pytest.fail("the server does not draw")
+    return shown, process.returncode
 
 
 def _reads_the_book(node: Node) -> bool:
     return "andon.leases.book.lease_book" in node.run("status").modules
 
 
-NOT_COMPARED = {"estimate", "nodes", "open", "release", "token", "top", "watch"}
-"""They change something, draw a screen, or show what moves with every reading."""
+NOT_COMPARED = {"cancel", "estimate", "logs", "nodes", "open", "release", "token", "top", "watch"}
+"""They change something, draw a screen, or show what moves: with every reading, as a job writes."""
 SHOWN = (
     ("status",), ("status", "0", "2"), ("free",), ("free", "--gpus", "1"),
     ("ps",), ("ps", "1"), ("who",), ("devices",), ("leases",),
@@ -248,7 +198,7 @@ def test_the_lines_are_those_of_a_reading_and_of_a_named_server_and_no_reader_st
     told = node.run(*words)
     assert told.text == node.text(*words, "--fresh")
     assert told.processes == 0
-    assert not told.by_http or words[0] not in ("status", "free", "ps")
+    assert not told.by_http
     assert not [name for name in told.modules if name.startswith("andon.drivers")]
     assert "andon.sampling.readers" not in told.modules
     same_there(node, words, told.text)
@@ -295,19 +245,26 @@ def test_status_asks_once_and_loads_neither_book_nor_alerts(node: Node) -> None:
     assert hidden.processes == 0
 
 
-def test_status_loads_little_for_a_servers_answer(node: Node) -> None:
+def test_status_loads_little_for_a_servers_answer(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It takes the time of its imports: no module of ours is added without a reason."""
-    told = show(node, "status", **ORDINARY)
-    assert not told.is_drawn
-    assert told.code == 0
+    monkeypatch.delenv("ANDON_ALERTS_NODE_CPU_PERCENT", raising=False)  # thresholds of one's own
+    unset = {name: text for name, text in node.environment.items() if "_ALERTS_" not in name}
+    told = Node(unset, node.standin).run("status")
     assert "H200" in told.text or "H100" in told.text
-    found = told.modules
-    assert not NOT_NEEDED & found
-    ours = sorted(name for name in found if name.partition(".")[0] == "andon")
+    assert not NOT_NEEDED & told.others
     kept = json.loads(LEAN.read_text())
     if os.environ.get("UPDATE_GOLDEN"):
-        LEAN.write_text(json.dumps(ours, indent=1) + "\n")
-    assert len(ours) <= len(kept), sorted(set(ours) - set(kept))
+        LEAN.write_text(json.dumps(sorted(told.modules), indent=1) + "\n")
+    assert len(told.modules) <= len(kept), sorted(told.modules - set(kept))
+
+
+@pytest.mark.parametrize("words", ["why", "alerts", "alerts rules", "alerts 1"])
+def test_what_a_server_remembers_and_judges_is_read_at_its_socket(node: Node, words: str) -> None:
+    told = node.run(*words.split())
+    assert told.text == node.text(*words.split()) or words == "why"
+    assert (told.processes, told.by_http) == (0, False)
 
 
 def test_why_takes_what_the_server_remembers(node: Node) -> None:
@@ -318,134 +275,188 @@ def test_why_takes_what_the_server_remembers(node: Node) -> None:
 
 @pytest.mark.parametrize("screen", ["pipe", "coloured", "plain"])
 @pytest.mark.parametrize("width", [40, 80, 120])
-def test_a_table_that_the_server_draws_is_the_commands_own(
+def test_a_table_by_the_servers_readings_is_that_of_a_reading(
     node: Node, width: int, screen: str
 ) -> None:
     for words in ((), ("status",)):
-        by_server = drawn(node, *words, width=width, screen=screen)
-        own = printed(node, *words, width=width, screen=screen, **ORDINARY)
-        assert by_server[:2] == own
-        assert ("Next: andon watch" in own[0]) == (screen != "pipe" and not words)
-        assert ("\x1b[" in own[0]) == (screen == "coloured")
-    assert by_server[:2] == printed(node, "status", "--fresh", width=width, screen=screen)
-    assert by_server.code == 0
+        beside = printed(node, *words, width=width, screen=screen)
+        assert beside == printed(node, *words, "--fresh", width=width, screen=screen)
+        assert ("Next: andon watch" in beside[0]) == (screen != "pipe" and not words)
+        assert ("\x1b[" in beside[0]) == (screen == "coloured")
+        assert beside[1] == 0
 
 
-def test_to_print_a_drawn_table_next_to_nothing_is_loaded(node: Node) -> None:
-    command = [sys.executable, "-c", "import sys; print(*sys.modules)"]
-    before = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    for words in ((), ("status",)):
-        assert drawn(node, *words).modules - set(before) <= DRAWING
-
-
-def test_a_drawn_table_shows_a_silent_device_a_lease_and_a_cordon(node: Node) -> None:
+def test_a_table_shows_a_silent_device_a_lease_and_a_cordon(node: Node) -> None:
     hold = ("lease", "--devices", "0", "--for", "1h", "--", "sleep", "600")
     holding = subprocess.Popen(
         [*ANDON, *hold], stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL, env={**os.environ, **node.environment},
     )  # fmt: skip
     try:
-        wait_until(lambda: "held by" in drawn(node).text, "the server to list the lease")
-        by_server = drawn(node)
-        assert "cordoned" in by_server.text
-        assert by_server[:2] == printed(node, **ORDINARY)
-        assert by_server[:2] == printed(node, "status", "--fresh")
+        wait_until(lambda: "held by" in printed(node)[0], "the lease")
+        wait_until(lambda: not _reads_the_book(node), "the server to list the lease")
+        beside = printed(node)
+        assert "held by" in beside[0]
+        assert "cordoned" in beside[0]
+        assert beside == printed(node, "--fresh")
         with node.standin.broken(lost(2)):
-            wait_until(lambda: "lost" in drawn(node).text, "the server to miss the device")
-            assert drawn(node)[:2] == printed(node, **ORDINARY)
+            wait_until(lambda: "lost" in printed(node)[0], "the server to miss the device")
     finally:
         holding.terminate()
         holding.wait()
-    wait_until(lambda: "lost" not in drawn(node).text, "the device to be back")
+    wait_until(lambda: "lost" not in printed(node)[0], "the device to be back")
 
 
 def test_a_change_of_the_book_is_shown_at_once(node: Node) -> None:
     for number in range(3):
         node.text("cordon", "0", "--reason", str(number))
-        assert "GPU 0, 3 (cordoned)" in show(node).text
+        assert "GPU 0, 3 (cordoned)" in printed(node)[0]
         node.text("uncordon", "0")
-        assert "GPU 3 (cordoned)" in show(node).text
+        assert "GPU 3 (cordoned)" in printed(node)[0]
 
 
 @pytest.mark.parametrize(
     "given",
     [
-        {"CUDA_VISIBLE_DEVICES": "1"}, {"COLUMNS": "200"}, {"TZ": "JST-9"},
+        {"CUDA_VISIBLE_DEVICES": "1"}, {"COLUMNS": "158"}, {"TZ": "JST-9"},
         {"PYTHONIOENCODING": "ascii"}, {"ANDON_LEASE_DIR": "/nonexistent/book"},
-        {"XDG_CONFIG_HOME": "x"},
+        {"XDG_CONFIG_HOME": "x"}, {"NVIDIA_VISIBLE_DEVICES": "all"},
     ],
     ids=lambda given: next(iter(given)),
 )  # fmt: skip
-def test_where_the_table_could_be_another_the_command_draws_it(
-    node: Node, given: Mapping[str, str]
-) -> None:
-    assert not show(node, **given).is_drawn
+def test_a_command_draws_with_its_own_surroundings(node: Node, given: Mapping[str, str]) -> None:
+    width = given.get("COLUMNS", 120)
+    beside = printed(node, "status", width=width, **given)
+    assert beside == printed(node, "status", "--fresh", width=width, **given)
+    assert node.run("status", **given).processes == 0
 
 
 def test_a_setting_of_the_user_is_kept(node: Node, tmp_path: Path) -> None:
     (tmp_path / "andon").mkdir()
-    assert drawn(node, XDG_CONFIG_HOME=str(tmp_path)).code == 0
+    assert "\x1b[" not in printed(node, XDG_CONFIG_HOME=str(tmp_path))[0]
     (tmp_path / "andon" / "andon.toml").write_text('[display]\ncolor = "always"\n')
-    assert not show(node, XDG_CONFIG_HOME=str(tmp_path)).is_drawn
+    assert "\x1b[" in printed(node, XDG_CONFIG_HOME=str(tmp_path))[0]
 
 
-def test_what_a_container_runtime_was_asked_for_changes_nothing(node: Node) -> None:
-    asked = {"NVIDIA_VISIBLE_DEVICES": "all"}
-    assert drawn(node, **asked)[:2] == printed(node, **asked, **ORDINARY)
-
-
-def test_a_full_disk_and_a_closed_pipe_are_met_as_on_the_ordinary_way(node: Node) -> None:
+def test_a_full_disk_and_a_closed_pipe_are_met_as_after_a_reading(node: Node) -> None:
     usual = {**os.environ, **node.environment, "COLUMNS": "120"}
-    del usual["ANDON_ALERTS_NODE_CPU_PERCENT"]
-    command = [*ANDON, "status"]
 
-    def met(more: Mapping[str, str], full: bool) -> tuple[int, str]:
+    def met(*more: str, full: bool) -> tuple[int, str]:
         read, write = os.pipe()
         os.close(read)
         with Path("/dev/full").open("wb") as disk, os.fdopen(write, "wb") as closed:
             done = subprocess.run(
-                command, stdout=disk if full else closed, stderr=subprocess.PIPE, text=True,
-                env={**usual, **more}, check=False,
+                [*ANDON, "status", *more], stdout=disk if full else closed,
+                stderr=subprocess.PIPE, text=True, env=usual, check=False,
             )  # fmt: skip
         return done.returncode, done.stderr
 
-    assert met({}, full=True) == met(ORDINARY, full=True)
-    assert "No space left" in met({}, full=True)[1]
-    assert met({}, full=False) == met(ORDINARY, full=False) == (0, "")
+    assert met(full=True) == met("--fresh", full=True)
+    assert "No space left" in met(full=True)[1]
+    assert met(full=False) == met("--fresh", full=False) == (0, "")
 
 
-STRANGER = r"""
-import os, socket, sys
-from andon.access.look import drawn_answer, look_name
-from andon.host.socket_peers import code_stamp, surroundings
-said = drawn_answer(surroundings(code_stamp()), (), 0, "\x1b]0;evil\x07 all is well\n")
+# Several users.
+
+DAEMON, UNKNOWN = 1, 54_321
+AS_USER = """
+import json, os, sys
+from andon.node.calls import CallLimits, SentRequest
+from andon.node.local_server import local_servers
+from andon.node.sign_in import open_session
+uid, url, *paths = sys.argv[1:]
+limits = CallLimits(10.0, 1 << 24)
+def at_the_socket():
+    server = next(local_servers(paths, 5.0), None)
+    return None if server is None else [server.get(path) for path in paths]
+def signed_in():
+    session = open_session(url, limits)
+    return [json.loads(session.call(SentRequest("GET", path), limits).body) for path in paths]
+at_the_socket(), signed_in()  # so that all is loaded while its files may be read
 os.setgroups([])
-os.setgid(65534)
-os.setuid(65534)
-with socket.socket(socket.AF_UNIX) as door:
-    door.bind("\0" + look_name(int(sys.argv[1]), "0" * 32))
-    door.listen(8)
-    print("listening", flush=True)
+os.setgid(int(uid))
+os.setuid(int(uid))
+print(json.dumps([at_the_socket(), signed_in() if uid == "1" else None]))
+"""
+FLOODING = """
+import os, socket, sys, threading, time
+from andon.access.local_rest import frame, socket_names
+os.setgroups([])
+os.setgid(1)
+os.setuid(1)
+(name,) = socket_names(open("/proc/net/unix", "rb").read(), int(sys.argv[1]))
+said = (b"", b"\\n", b"x" * 8192, frame(["/api/proof"]), frame(["/api/snapshot"] * 8))
+def flood(words):
     while True:
-        caller, _ = door.accept()
-        with caller:
-            caller.sendall(said)
+        try:
+            with socket.socket(socket.AF_UNIX) as caller:
+                caller.connect("\\0" + name)
+                caller.sendall(words)
+                time.sleep(0.001)
+        except OSError:
+            pass
+for words in said * 4:
+    threading.Thread(target=flood, args=(words,), daemon=True).start()
+print("flooding", flush=True)
+time.sleep(600)
 """
 
 
-def test_a_strangers_table_is_not_printed(node: Node) -> None:
+def as_user(node: Node, uid: int, *paths: str) -> Any:
     need_root()
-    port = str(free_port())
+    done = subprocess.run(
+        [sys.executable, "-c", AS_USER, str(uid), node.url, *paths], capture_output=True,
+        text=True, timeout=120, env={**os.environ, **node.environment}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_user_reads_at_the_socket_what_rest_shows_when_signed_in(node: Node) -> None:
+    paths = ("/api/snapshot", "/api/leases", "/api/board", "/api/alerts?limit=1000", "/api/usage")
+    local, signed_in = as_user(node, DAEMON, *paths)
+    assert _unmoving(local) == _unmoving(signed_in)
+    (process,) = local[0]["devices"][1]["processes"]
+    assert process["command"] is None, "it is root's"
+    (own,) = as_user(node, 0, "/api/snapshot")[0][0]["devices"][1]["processes"]
+    assert "sleep(3600)" in own["command"]
+
+
+def _unmoving(value: Any) -> Any:
+    """The value without its numbers and times: each reading has others."""
+    if isinstance(value, dict):
+        return {name: _unmoving(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_unmoving(one) for one in value]
+    return re.sub(r"[\d.:+T-]+", "", value) if isinstance(value, str) else value in (None, True)
+
+
+def test_a_uid_without_an_account_gets_nothing(node: Node) -> None:
+    assert as_user(node, UNKNOWN, "/api/snapshot") == [None, None]
+
+
+def test_a_flood_of_one_user_keeps_nobody_else_from_an_answer(node: Node) -> None:
+    need_root()
     environment = {**os.environ, **node.environment}
-    command = [sys.executable, "-c", STRANGER, port]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as stranger:
+    command = [sys.executable, "-c", FLOODING, node.environment["ANDON_PORT"]]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as flood:
         try:
-            assert stranger.stdout is not None
-            assert stranger.stdout.readline() == b"listening\n"
-            beside = show(node, "status", ANDON_PORT=port, XDG_STATE_HOME="/nonexistent")
-            before = show(node, "status", ANDON_PORT=port)
+            assert flood.stdout is not None
+            assert flood.stdout.readline() == b"flooding\n"
+            found = [node.run("status").processes for _ in range(5)]
         finally:
-            stranger.kill()
-    assert not beside.is_drawn
-    assert "evil" not in beside.text + before.text
-    assert "H200" in beside.text
+            flood.kill()
+    assert found.count(0) >= 3, "it is answered, or reads the devices itself"
+    assert node.run("status").processes == 0
+
+
+def test_what_a_stranger_says_at_a_socket_is_not_shown(node: Node, tmp_path: Path) -> None:
+    need_root()
+    port = free_port()
+    said = answer([RestAnswer(200, b'{"evil": "\x1b]0;evil\x07 all is well"}')] * 3) or b""
+    with local_impostor(tmp_path, port, said) as liar:
+        beside = printed(node, "status", ANDON_PORT=str(port), XDG_STATE_HOME="/nonexistent")
+        before = printed(node, "status", ANDON_PORT=str(port))
+        assert liar.text() == "", "it is sent nothing"
+    assert "evil" not in beside[0] + before[0]
+    assert "H200" in beside[0]

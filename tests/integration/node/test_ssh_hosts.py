@@ -31,7 +31,6 @@ from tests.conftest import need
 from tests.integration.parts import need_root, wait_until
 from tests.support.disks import fill, mount
 from tests.support.node_contract import NodeContract
-from tests.support.orders import waits_for
 from tests.support.ssh_hosts import SSHD, SshHosts, andon, command_line, running_ssh, silent_port
 from tests.support.tmux import Tmux
 
@@ -257,7 +256,7 @@ def test_free_lists_the_best_host_first_and_says_whether_any_will_do(hosts: SshH
     assert re.match(r"lab3 +– +0 free; 1 in use without a lease; by nvidia-smi", lines[1])
     assert lines[3] == "2 of 3 hosts answered, 1 GPU free"
     many = andon(hosts, "free", "--gpus", "9", "--ssh", "lab3,lab5", "--timeout", "40")
-    assert many.returncode == 6, many.stdout
+    assert many.returncode == 3, many.stdout
     assert andon(hosts, "free", "--ssh", "lab5").returncode == 3
 
 
@@ -477,7 +476,6 @@ class TestSsh(NodeContract):
         made.close()
 
 
-@waits_for("one node")
 def test_every_command_counts_the_same_free_devices(hosts: SshHosts) -> None:
     there = ("--ssh", "lab1", "--timeout", "40")
     counted = {
@@ -487,19 +485,16 @@ def test_every_command_counts_the_same_free_devices(hosts: SshHosts) -> None:
     assert set(counted.values()) == {"1 GPU free"}, counted
 
 
-@waits_for("one node")
 def test_more_devices_than_any_host_has_are_unavailable(hosts: SshHosts) -> None:
     many = andon(hosts, "free", "--gpus", "99", "--ssh", "lab1", "--timeout", "40")
     assert many.returncode == 3, many.stdout
 
 
-@waits_for("one node")
 def test_none_free_now_has_the_exit_code_that_it_has_on_this_machine(hosts: SshHosts) -> None:
     none = andon(hosts, "free", "--gpus", "1", "--ssh", "lab3", "--timeout", "40")
     assert none.returncode == 1, none.stdout
 
 
-@waits_for("one node")
 def test_a_hint_about_another_host_names_it(hosts: SshHosts) -> None:
     shown = andon(hosts, "status", "--ssh", "lab1", "--timeout", "40").stdout
     assert "andon why" in shown, shown
@@ -507,6 +502,5 @@ def test_a_hint_about_another_host_names_it(hosts: SshHosts) -> None:
     assert "--ssh lab1" in hint
 
 
-@waits_for("one node")
 def test_free_devices_of_another_host_have_a_model(hosts: SshHosts) -> None:
     assert "T4" in andon(hosts, "free", "--ssh", "lab1", "--timeout", "40").stdout

@@ -4,90 +4,83 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import click
 import pytest
 
 from andon.alerts.rules.glance import lamps_now
 from andon.cli.main import cli, run
+from andon.cli.node_answers import NodeAnswer, NodeTable, answers_to_json, offer_line, summary
 from andon.cli.options import chosen
+from andon.cli.several_nodes import SeveralNodes
 from andon.cli.show.watch import LiveTable
 from andon.cli.ssh import hosts as asked
-from andon.cli.ssh.hosts import Asking, there
-from andon.cli.ssh.table import HostAnswer, HostTable, answers_to_json, offer_line, summary
+from andon.cli.ssh.hosts import there
 from andon.cli.ssh.watch import Watched
-from andon.cli.terminal import Choices, Terminal, write
+from andon.cli.terminal import Choices, Terminal
 from andon.errors import AndonError, Gone, Invalid, Unavailable
 from andon.explain.conditions.rulebook import Rulebook
 from andon.model import wire
 from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp
 from andon.node.ssh import SshNode
-from andon.node.ssh.calls import AT_ONCE, SILENT_SECONDS, SshCalls
+from andon.node.ssh.calls import AT_ONCE, SILENT_SECONDS, SshCall, SshLimits
+from andon.node.ssh.client import Said, SshHost
 from tests.support.snapshots import farm
 
 
-class PlayedCall:
-    kind = "andon"
+class PlayedHost(SshHost):
+    """A host without ssh, that is named by what it does."""
 
-    def __init__(self, host: str, count: int) -> None:
-        self.host, self._count = host, count
+    asked: ClassVar[list[tuple[str, Sequence[str]]]] = []
 
-    def answer(self) -> bytes:
-        if self.host == "b":
+    def ask(self, *commands: Sequence[str]) -> list[Said]:
+        self.asked.extend((self.name, tuple(one)) for one in commands)
+        assert self.limits is not None
+        while self.name.startswith("dead") and self.limits.left:
+            time.sleep(0.01)
+        if self.name == "b" or self.name.startswith("dead"):
             raise Unavailable("no such name", cause="ssh")
-        if self.host == "odd":
+        if self.name == "odd":
             raise ValueError("Exceeds the limit (4300 digits) for integer string conversion")
-        line = b'\n{"code": 0, "out": {"name": "%s"}}' % self.host.encode()
-        return b'{"andon": "1"}' + line * self._count
+        self.by = "andon 1"
+        return [{"name": self.name} for _ in commands]
 
 
-class PlayedCalls(SshCalls):
-    """Calls without ssh, of hosts that are named by what they do."""
+class FewLimits(SshLimits):
+    """Only two hosts at once; it knows how many there were, and whether all were ended."""
 
-    asked: ClassVar[list[tuple[str, wire.Json]]] = []
     most = 0
-    room = 100
+    ended_all = False
 
-    @property
-    def has_room(self) -> bool:
-        return len(self._open) < self.room
+    def has_room(self, running: int) -> bool:
+        self.most = max(self.most, running)
+        return running < 2
 
-    def begin(self, host: str, andon: str, request: wire.Json) -> PlayedCall:  # type: ignore[override]
-        self.asked.append((host, request))
-        call = PlayedCall(host, len(request["ask"]))
-        self._open[id(call)] = call  # type: ignore[assignment]
-        type(self).most = max(self.most, len(self._open))
-        return call
-
-    def ended(self, wait: float = 0.0) -> list[PlayedCall]:  # type: ignore[override]
-        calls: list[Any] = list(self._open.values())
-        found = [one for one in calls if self.over or not one.host.startswith("dead")]
-        for one in found:
-            del self._open[id(one)]
-        return found
+    def end(self) -> None:
+        self.ended_all = True
+        super().end()
 
 
-class FewCalls(PlayedCalls):
-    """Only two of them at once."""
+def ask_all(
+    call: Callable[[], Any],
+    names: Sequence[str],
+    limits: SshLimits,
+    add: Callable[[int, NodeAnswer], None] = lambda *_: None,
+) -> list[NodeAnswer]:
+    def opened(name: str) -> tuple[SshNode, Choices]:
+        node = SshNode(PlayedHost(name, limits=limits), Rulebook)
+        return node, Choices(url=node.host.url, color="never", node=node)
 
-    room = 2
-
-
-def asking(
-    call: Callable[[], int],
-    timeout: float | None = None,
-    calls: type[PlayedCalls] = PlayedCalls,
-) -> Asking:
-    context = click.Context(cli)
-    context.obj = Choices(timeout=timeout, color="never")
-    calls.asked, calls.most = [], 0
-    return Asking(context, context.obj, call, 80, calls)
+    PlayedHost.asked.clear()
+    with click.Context(cli).scope() as context:
+        context.obj = Choices()
+        return SeveralNodes(names, limits, opened).ask(call, add)
 
 
 def ask(*commands: str) -> str:
@@ -98,24 +91,27 @@ def ask(*commands: str) -> str:
 
 
 def test_answers_come_back_in_the_order_of_the_hosts() -> None:
-    """A command that asks twice is called again, until it has what it asks for."""
-    came = list[str]()
+    """A command is called once for each host, whatever it asks."""
+    came, called = list[str](), list[str | None]()
 
     def call() -> int:
-        write(sys.stdout, f"of {chosen().url}: {ask('first', 'second')}\n")
+        called.append(chosen().url)
+        Terminal.of(chosen()).show(f"of {chosen().url}: {ask('first', 'second')}\n")
         return 0
 
-    found = asking(call).all(["a", "b", "c"], lambda place, answer: came.append(answer.host))
-    assert [one.host for one in found] == ["a", "b", "c"]
+    found = ask_all(
+        call, ["a", "b", "c"], SshLimits(60.0), lambda place, answer: came.append(answer.name)
+    )
+    assert [one.name for one in found] == ["a", "b", "c"]
     assert sorted(came) == ["a", "b", "c"]
     assert [one.text for one in found] == ["of ssh:a: ['a', 'a']\n", "", "of ssh:c: ['c', 'c']\n"]
     assert [one.answered for one in found] == [True, False, True]
     assert found[0].by == "andon 1"
-    questions = [(host, request["ask"]) for host, request in PlayedCalls.asked]
-    assert sorted(questions) == sorted(
-        [("a", [["first"]]), ("a", [["second"]]), ("b", [["first"]]), ("c", [["first"]]),
-         ("c", [["second"]])]
-    )  # fmt: skip
+    assert sorted(map(str, called)) == ["ssh:a", "ssh:b", "ssh:c"]
+    assert sorted(PlayedHost.asked) == [
+        ("a", ("first",)), ("a", ("second",)), ("b", ("first",)), ("c", ("first",)),
+        ("c", ("second",)),
+    ]  # fmt: skip
 
 
 def test_a_host_whose_answer_nobody_thought_of_costs_its_own_row() -> None:
@@ -123,55 +119,74 @@ def test_a_host_whose_answer_nobody_thought_of_costs_its_own_row() -> None:
         if chosen().url == "ssh:worse":
             ask("first")
             raise KeyError("devices")
-        write(sys.stdout, ask("first"))
+        Terminal.of(chosen()).show(ask("first"))
         return 0
 
-    found = asking(call).all(["a", "odd", "worse", "c"], lambda *_: None)
+    found = ask_all(call, ["a", "odd", "worse", "c"], SshLimits(60.0))
     assert [one.text for one in found] == ["['a']", "", "", "['c']"]
     assert [one.answered for one in found] == [True, False, False, True]
     assert (found[1].reason or "").startswith("its answer cannot be read: ValueError: Exceeds")
 
 
 def test_when_the_time_is_over_the_rest_is_told() -> None:
-    found = asking(lambda: bool(ask("first")), 0.1, FewCalls).all(
-        ["dead1", "dead2", "c"], lambda *_: None
-    )
+    limits = FewLimits(0.1)
+    found = ask_all(lambda: bool(ask("first")), ["dead1", "dead2", "c"], limits)
     assert found[2].reason == "not asked: 0.1 s were over"
-    assert FewCalls.most == 2
+    assert limits.most == 2
+
+
+class Heard:
+    """A call that was heard at a time."""
+
+    def __init__(self, heard: float) -> None:
+        self.heard, self.killed = heard, False
+
+    def kill(self) -> None:
+        self.killed = True
 
 
 def test_whoever_is_silent_gives_its_place_to_the_next() -> None:
-    with SshCalls(60.0) as calls:
-        now = time.monotonic()
-        heard = [now] * (AT_ONCE - 1) + [now - 2 * SILENT_SECONDS] * 100
-        calls._open = {n: SimpleNamespace(heard=at) for n, at in enumerate(heard)}  # type: ignore[misc]
-        assert calls.has_room
-        calls._open[999] = SimpleNamespace(heard=now)  # type: ignore[assignment]
-        assert not calls.has_room
-        calls._open.clear()
+    limits, now = SshLimits(60.0), time.monotonic()
+    for at in [now] * (AT_ONCE - 1) + [now - 2 * SILENT_SECONDS] * 100:
+        limits.begins(cast("SshCall", Heard(at)))
+    assert limits.has_room(AT_ONCE + 99)
+    assert not limits.has_room(AT_ONCE + 100)
+    assert not SshLimits(60.0).has_room(AT_ONCE), "whoever is not called yet is busy"
 
 
 def test_another_error_of_a_command_ends_all_and_closes_what_is_open() -> None:
     def call() -> int:
+        if chosen().url == "ssh:dead":
+            return bool(ask("first"))
         raise click.UsageError("no")
 
+    limits = FewLimits(1.0)
     with pytest.raises(click.UsageError):
-        asking(call).all(["a", "b"], lambda *_: None)
+        ask_all(call, ["dead", "b"], limits)
+    assert limits.ended_all
+    assert not [one for one in threading.enumerate() if one.name.startswith("asks ")]
 
 
-SHOWN = HostAnswer("lab1", None, " SIMULATED\n  GPU  UTIL\n  0    5 %\n", 0, 0.5, "andon 1", 1)
+def test_nothing_begins_once_all_is_ended() -> None:
+    limits, late = SshLimits(60.0), Heard(0.0)
+    limits.end()
+    limits.begins(cast("SshCall", late))
+    assert late.killed
 
 
-def table(form: str, *answers: HostAnswer, live: bool = False) -> HostTable:
-    return HostTable([one.host for one in answers], form, Terminal(60, 24, False, live))
+SHOWN = NodeAnswer("lab1", None, " SIMULATED\n  GPU  UTIL\n  0    5 %\n", 0, 0.5, "andon 1", 1)
+
+
+def table(form: str, *answers: NodeAnswer, live: bool = False) -> NodeTable:
+    return NodeTable([one.name for one in answers], form, Terminal(60, 24, False, live))
 
 
 def test_a_heading_is_shown_once_and_an_escape_is_made_visible(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    evil = HostAnswer("lab\x1b", None, "\x1b[2Jone\x07\n", 0, 0.1, "nvidia-smi")
-    failed = HostAnswer("lab3", Unavailable("no such name", hint="x"))
-    answers = (SHOWN, HostAnswer("lab2", None, SHOWN.text), evil, failed)
+    evil = NodeAnswer("lab\x1b", None, "\x1b[2Jone\x07\n", 0, 0.1, "nvidia-smi")
+    failed = NodeAnswer("lab3", Unavailable("no such name", hint="x"))
+    answers = (SHOWN, NodeAnswer("lab2", None, SHOWN.text), evil, failed)
     made = table("text", *answers)
     for place in (1, 0, 3, 2):
         made.add(place, answers[place])
@@ -187,7 +202,7 @@ def test_a_heading_is_shown_once_and_an_escape_is_made_visible(
 def test_rows_of_hosts_with_long_and_short_names_begin_in_one_column(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    answers = (HostAnswer("a", None, "one\n"), HostAnswer("workstation", None, "two\n"))
+    answers = (NodeAnswer("a", None, "one\n"), NodeAnswer("workstation", None, "two\n"))
     made = table("text", *answers)
     for place, answer in enumerate(answers):
         made.add(place, answer)
@@ -198,7 +213,7 @@ def test_on_a_terminal_the_table_fills_in(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
-    answers = (SHOWN, HostAnswer("lab2", None, "fine\n"))
+    answers = (SHOWN, NodeAnswer("lab2", None, "fine\n"))
     made = table("text", *answers, live=True)
     made.begin()
     assert capsys.readouterr().out == "lab1  …\nlab2  …\n"
@@ -209,16 +224,18 @@ def test_on_a_terminal_the_table_fills_in(
 
 
 def test_json_has_a_schema_for_snapshots_and_one_for_the_rest() -> None:
-    whole = HostAnswer("a", None, json.dumps({"schema": "andon.snapshot/1"}), 0, 0.25, "andon 1")
-    failed = HostAnswer("b", Unavailable("no such name"))
-    found = answers_to_json([whole, failed])
+    whole = NodeAnswer("a", None, json.dumps({"schema": "andon.snapshot/1"}), 0, 0.25, "andon 1")
+    failed = NodeAnswer("b", Unavailable("no such name"))
+    found = answers_to_json([whole, failed], "host")
     assert found["schema"] == "andon.snapshots/1"
     assert found["hosts"][0] == {
         "host": "a", "answered": True, "reason": None, "seconds": 0.25, "by": "andon 1",
         "snapshot": {"schema": "andon.snapshot/1"},
     }  # fmt: skip
     assert found["hosts"][1]["reason"] == "no such name"
-    assert answers_to_json([HostAnswer("a", None, '{"schema": "x/1"}')])["hosts"][0]["answer"]
+    assert answers_to_json([NodeAnswer("a", None, '{"schema": "x/1"}')], "host")["hosts"][0][
+        "answer"
+    ]
 
 
 GIB = 1 << 30
@@ -248,10 +265,21 @@ def test_an_offer_in_a_line(found: wire.Json, line: str) -> None:
     assert offer_line(found) == line
 
 
+def test_the_models_of_what_is_free_are_named() -> None:
+    found = offered("free", "free", "held")
+    for row, name in zip(
+        found["devices"], ("NVIDIA H100 80GB HBM3", "NVIDIA L4", "X"), strict=True
+    ):
+        row["name"] = name
+    assert offer_line(found).endswith("2 free, 80.0 GiB and 79.0 GiB, H100 and L4")
+    found["available"] = False
+    assert "2 free (GPU 0, 1, H100 and L4); 1 held" in offer_line(found)
+
+
 def test_a_host_that_only_cannot_do_what_was_asked_has_answered() -> None:
-    gone = HostAnswer("a", Gone("there is no device 9"), by="andon 1")
+    gone = NodeAnswer("a", Gone("there is no device 9"), by="andon 1")
     assert gone.answered
-    assert summary([gone, HostAnswer("b", Unavailable("x"))]) == "1 of 2 hosts answered"
+    assert summary([gone, NodeAnswer("b", Unavailable("x"))], "host") == "1 of 2 hosts answered"
 
 
 @pytest.mark.process
@@ -320,7 +348,7 @@ def test_a_wrong_command_line_is_refused_before_anything_starts(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("ANDON_CONFIG", os.devnull)
-    monkeypatch.setattr(SshCalls, "begin", lambda *_: pytest.fail("an ssh was started"))
+    monkeypatch.setattr(SshCall, "__init__", lambda *_: pytest.fail("an ssh was started"))
     assert run(words) == Invalid.exit_code
     assert reason in capsys.readouterr().err
 

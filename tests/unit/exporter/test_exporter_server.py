@@ -36,9 +36,9 @@ def start() -> Iterator[Start]:
         host: str = "127.0.0.1",
         kind: type[MetricsServer] = Hasty,
     ) -> MetricsServer:
-        server = kind(host, 0, text, lambda: 0)
+        server = kind(host, 0)
         begun.append(server)
-        server.start()
+        server.start(text, lambda: 0)
         return server
 
     yield begin
@@ -252,7 +252,7 @@ def test_a_system_without_a_free_thread_costs_no_connection_for_good(
 def test_a_port_in_use_is_a_conflict_with_a_hint(start: Start) -> None:
     taken = start().port
     with pytest.raises(Conflict) as told:
-        MetricsServer("127.0.0.1", taken, lambda service: "", lambda: 0)
+        MetricsServer("127.0.0.1", taken)
     assert str(taken) in told.value.reason
     assert "--port" in told.value.hint
 
@@ -262,7 +262,7 @@ def test_a_port_in_use_is_a_conflict_with_a_hint(start: Start) -> None:
 )
 def test_an_address_that_cannot_be_is_told(host: str, port: int) -> None:
     with pytest.raises(AndonError) as told:
-        MetricsServer(host, port, lambda service: "", lambda: 0)
+        MetricsServer(host, port)
     assert isinstance(told.value, Invalid)
     assert told.value.hint
 

@@ -13,6 +13,7 @@ from andon.fleet.rules.states import (
     holders_in_words,
     list_from_json,
     list_to_text,
+    most_devices,
     offers,
     row_of,
 )
@@ -77,6 +78,15 @@ def test_models_memory_drained_and_silent_nodes() -> None:
     assert offers(rows, 1, (), 2 << 30) == []
     silent = NodeRow("n9", NodeState.STALE, free=rows[0].free)
     assert offers([silent], 1, (), None) == []
+
+
+def test_what_a_node_has_at_most_counts_what_is_taken_and_leaves_out_the_silent() -> None:
+    taken = NodeRow("n17", NodeState.SICK, 1.0, 8, models={"H200": 2, "NVIDIA L4": 6})
+    silent = NodeRow("n9", NodeState.LOST, 900.0, 16, models={"H200": 16})
+    assert most_devices([taken, silent], ()) == 8
+    assert most_devices([taken, silent], ("h200",)) == 2
+    assert most_devices([taken, silent], ("A100",)) == 0
+    assert most_devices([silent], ()) == 0
 
 
 def test_a_list_is_read_back() -> None:

@@ -5,7 +5,6 @@ from fnmatch import filter as matching
 
 import pytest
 
-from tests.support.orders import waits_for
 from tests.support.sources import sources
 
 DEFINED = re.compile(r"^\s*(?:async )?(?:def|class) (\w+)|^(\w+)\s*(?::[^=\n]+)?=", re.MULTILINE)
@@ -28,19 +27,21 @@ GONE = {
         "web/jobs/clusters.py", "web/jobs/shown.py", "NodeJobs", "_SharedMap", "refuse_unknown",
         "*_there",
     ),
+    "servers as lists of parts": (
+        "app/agent.py", "web/server.py", "OpenLab", "open_network_leases", "open_recorder",
+        "open_server_jobs", "open_server_runs", "open_uplink", "open_watcher", "past_sender",
+    ),
     "one node": (
         "cli/drawn_table.py", "cli/ssh/table.py", "web/app_state.py", "web/fleet/node_state.py",
-        "web/served/", "AppState", "OpenLab", "ServingNode", "_Jobs", "_Watcher",
+        "web/served/", "AppState", "ServingNode", "_Jobs", "_Watcher",
         "drawn_table", "latest_snapshot", "run_without_options", "run_without_parser",
     ),
 }  # fmt: skip
 """By the order that takes them away. A path ends in .py or /; anything else is a name that no
 module defines, or a pattern of such names."""
-WAITING = ("one node",)
-ORDERS = [pytest.param(one, marks=waits_for(one)) if one in WAITING else one for one in GONE]
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", GONE)
 def test_what_is_gone_stays_gone(order: str) -> None:
     paths = sources()
     names = {name for text in paths.values() for pair in DEFINED.findall(text) for name in pair}
@@ -61,7 +62,6 @@ def test_what_is_gone_stays_gone(order: str) -> None:
 IMITATION = re.compile(r"\bcast\(|def __getattr__\b")
 
 
-@waits_for("one node")
 def test_no_part_of_a_server_is_taken_for_another() -> None:
     servers = {
         path: text for path, text in sources().items() if path.startswith(("web/", "fleet/"))
@@ -71,7 +71,6 @@ def test_no_part_of_a_server_is_taken_for_another() -> None:
     } == {}
 
 
-@waits_for("one node")
 def test_a_server_does_not_know_whether_it_is_a_demo() -> None:
     servers = "".join(text for path, text in sources().items() if path.startswith(("web/", "app/")))
     assert not re.findall(r"\bdemo is (?:not )?None", servers)

@@ -30,25 +30,24 @@ ALWAYS = ("click", "msgspec")
 LOCKS = frozenset(("fcntl", "grp", "pty", "pwd", "resource", "termios", "tty"))
 """A module that loads one of them cannot be imported on every system."""
 BEGINNINGS = frozenset((
-    "andon", "andon.access.look", "andon.cli.drawn_table", "andon.cli.entry", "andon.cli.screen",
-    "andon.drivers.reader", "andon.host.socket_peers", "andon.node.ssh.client", "andon.process",
+    "andon", "andon.cli.entry", "andon.drivers.reader", "andon.node.ssh.client", "andon.process",
     "andon.tui.opening",
 ))  # fmt: skip
-"""They load in the order in which things are needed: what is drawn while a driver opens, and
-nothing else where a server has drawn it already."""
+"""They load in the order in which things are needed: what is drawn while a driver opens."""
 WHEN_ASKED = frozenset((
     "andon.alerts.rules.rule_page", "andon.app.history", "andon.app.job_messages",
-    "andon.cli.status_table", "andon.drivers.replay.recording", "andon.exporter.exports",
+    "andon.app.servers.demo", "andon.app.servers.hub", "andon.app.uplink",
+    "andon.drivers.replay.recording", "andon.exporter.exports",
     "andon.history.rules.intervals", "andon.history.rules.series", "andon.history.rules.tiers",
     "andon.host.processes.environment", "andon.host.processes.facts",
     "andon.host.processes.procfs", "andon.host.rules.variables", "andon.jobs.acts",
     "andon.jobs.file", "andon.jobs.rules.file", "andon.jobs.rules.model_file",
     "andon.jobs.rules.parameters", "andon.kill.ending", "andon.leases.book.rejoin",
-    "andon.model.links", "andon.node.calls", "andon.node.port", "andon.node.sign_in",
-    "andon.node.trusted", "andon.ports", "andon.runs.record", "andon.sampling.sampler",
+    "andon.model.links", "andon.node.calls", "andon.node.port", "andon.node.server",
+    "andon.node.sign_in",
+    "andon.ports", "andon.runs.record", "andon.sampling.sampler",
     "andon.settings.alerts", "andon.settings.store_url", "andon.tui.views.details",
-    "andon.web.app", "andon.web.fleet.keeper", "andon.web.fleet.reported",
-    "andon.web.fleet.telling", "andon.web.lab.filling",
+    "andon.web.app", "andon.web.fleet.reported",
 ))  # fmt: skip
 """What `serve`, `top` and the dispatcher hold in memory only once someone asks for it, and commands
 load only where no server answers."""

@@ -125,6 +125,29 @@ def test_the_servers_routes_come_without_the_book_whose_locks_not_every_system_h
     assert not {name for name in found if name.startswith("andon.leases.book")}
 
 
+OTHER_KINDS = (
+    "andon.app.servers.agent", "andon.app.servers.demo", "andon.app.servers.exporter",
+    "andon.app.servers.hub", "andon.app.uplink", "andon.exporter.exports", "andon.fleet.sending",
+    "andon.web.fleet.keeper", "andon.web.fleet.telling", "andon.web.lab",
+)  # fmt: skip
+
+
+@pytest.mark.process
+def test_a_plain_server_has_nothing_of_other_kinds_in_memory() -> None:
+    """Nor the application, which is imported once nothing else can fail."""
+    found = modules("import andon.app.servers.serving")
+    assert "andon.app.servers.web" in found
+    assert "andon.web.app" not in found
+    assert not {name for name in found if name.startswith(OTHER_KINDS)}
+
+
+@pytest.mark.process
+def test_the_exporter_alone_has_neither_alerts_nor_leases_in_memory() -> None:
+    found = modules("import andon.app.servers.exporter")
+    rooms = ("andon.alerts", "andon.fleet", "andon.history", "andon.leases", "andon.web")
+    assert not {name for name in found if name.startswith(rooms)}
+
+
 # How much each command loads: numbers that only go down.
 
 LOADED = GOLDEN / "loaded.json"
@@ -250,34 +273,6 @@ def test_status_imports_nothing_after_it_has_read_the_devices() -> None:
         [sys.executable, "-c", AFTER_THE_READING], capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines()[-1] == "[]"
-
-
-WITHOUT_OPTIONS = """
-import os, sys
-sys.argv = ["andon", *{words!r}]
-leave = os._exit
-def left(code):
-    sys.stderr.write(str("click" in sys.modules))
-    sys.stderr.flush()
-    leave(code)
-os._exit = left
-from andon.cli.entry import main
-main()
-"""
-
-
-@pytest.mark.process
-@pytest.mark.cold
-@pytest.mark.usefixtures("quiet_node")
-def test_without_options_the_table_needs_no_parser_and_is_the_same() -> None:
-    def shown(*words: str) -> tuple[str, str]:
-        code = WITHOUT_OPTIONS.format(words=list(words))
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-        return "\n".join(done.stdout.splitlines()[1:3]), done.stderr[-5:].strip()
-
-    table, parser = shown("status", "--color", "auto")
-    assert parser == "True"
-    assert shown() == shown("status") == (table, "False")
 
 
 WITHOUT_LOCKS = """

@@ -43,15 +43,15 @@ IDS = {
     "cli/commands/explain/alerts.py": {"made"}, "cli/commands/runs/compare.py": {"row.id"},
     "cli/commands/runs/opened.py": {"row.id"},
     "cli/commands/runs/show.py": {"shown.row.id", "verb"},
-    "cli/map_session.py": {"row.id"}, "cli/show/render.py": {"entry.label"},
+    "cli/map_session.py": {"row.id"}, "cli/show/render.py": {"entry.label", "machine"},
     "explain/conditions/sharing/phrases.py": {"name"}, "fleet/rules/past.py": {"row.id"},
     "jobs/acts.py": {"facts.spec.label", "label", "verb"}, "jobs/rules/states.py": {"spec.label"},
     "leases/placement.py": {"lease.id"}, "leases/rules/rights.py": {"lease.id"},
     "node/local/leases.py": {"held[0].id"}, "runs/rules/usage_words.py": {"begin.id", "identity"},
     "web/fleet/hub.py": {"name"}, "web/fleet/keeper.py": {"row.name"},
     "web/fleet/tokens.py": {"name"}, "runs/growing.py": {"run"},
-    "web/runs/shown.py": {"row.id"}, "work/lease_watch.py": {"name"},
-    "work/session.py": {"placement.lease_id"},
+    "node/seen/run_details.py": {"row.id"}, "node/seen/runs.py": {"row.id"},
+    "work/lease_watch.py": {"name"}, "work/session.py": {"placement.lease_id"},
 }  # fmt: skip
 """Ids and names that were checked by their alphabet when they were read."""
 SYSTEM = {

@@ -1,21 +1,21 @@
 """What a device reported withholds it, wherever it is handed out, until it is over."""
 
 import json
+import os
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from andon.access.local_rest import RestAnswer, socket_name
 from andon.alerts.rules.commands import current
 from andon.alerts.rules.state import EMPTY
 from andon.alerts.rules.state_machine import step
 from andon.errors import Conflict
 from andon.explain.conditions.observation import Moment, Observation
 from andon.explain.conditions.rulebook import Rulebook
-from andon.host.state import server_file
 from andon.leases.availability import Availability
 from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms
@@ -26,12 +26,13 @@ from andon.model.alert import Alert, Level, Phase
 from andon.model.alert_wire import alerts_to_json
 from andon.model.device import Snapshot, State
 from andon.model.event import Event, EventKind
-from andon.node import broken_devices
+from andon.node import broken_devices, local_server
 from andon.node.broken_devices import BrokenDevicesQuery
 from tests.support.homes import made_node_state
-from tests.support.proving import TOKEN, Proving, proving
+from tests.support.local_rest import HEX, answering
+from tests.support.replaced import answers
 from tests.support.sharing_parts import capacities_of, gpu, need, request
-from tests.support.surroundings import STRANGER, listened_by
+from tests.support.surroundings import STRANGER, server_may_run
 
 AT = 1_767_614_400.0
 
@@ -127,87 +128,58 @@ def test_a_grant_passes_a_broken_device_over_and_says_so(book: Book) -> None:
     assert Book(make=False).entries() == []
 
 
-# What a server says, asked over the loopback.
+# What a server says, asked at its local socket.
+
+PORT = 20_000 + 2 * os.getpid() % 40_000  # only in names: other runs have others
 
 
-@pytest.fixture
-def server() -> Iterator[Proving]:
-    with proving() as made:
-        yield made
+@pytest.fixture(autouse=True)
+def _a_server_may_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    server_may_run(monkeypatch, True)
 
 
-@pytest.fixture
-def state(state_folder: Path) -> Path:
-    """This machine's folder, with the token in the one above."""
+def saying(*alerts: Alert) -> dict[str, RestAnswer]:
+    said = alerts_to_json(alerts, (), "n", AT, worst=None)
+    return {broken_devices.ASKED: RestAnswer(200, json.dumps(said).encode())}
+
+
+def test_the_server_is_asked_and_not_at_every_look() -> None:
+    with answering(PORT, saying(fired())) as server:
+        asks = BrokenDevicesQuery(PORT)
+        assert asks() == {"GPU-0": "reports Xid 79: the GPU has fallen off the bus"}
+        assert asks() is asks()
+        assert server.frames == [(broken_devices.ASKED,)]
+
+
+def test_the_own_server_is_asked_first(state_folder: Path) -> None:
     folder = made_node_state(state_folder)
-    (state_folder / "andon" / "token").touch(0o600)
-    (state_folder / "andon" / "token").write_text(f"{TOKEN}\n")
-    return folder
+    (folder / "server.json").write_text(f'{{"url": "http://127.0.0.1:{PORT + 1}"}}')
+    with answering(PORT, saying()), answering(PORT + 1, saying(fired())):
+        assert BrokenDevicesQuery(PORT)().keys() == {"GPU-0"}
 
 
-def say(server: Proving, *alerts: Alert) -> None:
-    server.body = json.dumps(alerts_to_json(alerts, (), "n", AT, worst=None)).encode()
-
-
-def test_the_own_server_is_asked_with_the_token_and_not_at_every_look(
-    server: Proving, state: Path
-) -> None:
-    server_file.announce(state, server.url, "127.0.0.1")
-    say(server, fired())
-    asks = BrokenDevicesQuery(1)
-    assert asks() == {"GPU-0": "reports Xid 79: the GPU has fallen off the bus"}
-    assert asks() is asks()
-    assert server.asked == [(broken_devices.ASKED, f"Bearer {TOKEN}")]
-
-
-@pytest.mark.parametrize("proof", [None, "u" * 43])
-def test_who_does_not_prove_to_be_the_own_server_says_nothing(
-    server: Proving, state: Path, proof: str | None
-) -> None:
-    server_file.announce(state, server.url, "127.0.0.1")
-    say(server, fired())
-    server.token = proof
-    assert BrokenDevicesQuery(1)() == {}
-    assert {shown for _, shown in server.asked} <= {None}
-
-
-def test_a_service_of_the_system_is_asked_without_our_token_and_a_strangers_is_not(
-    server: Proving, state: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    say(server, fired())
-    assert BrokenDevicesQuery(server.server_port)().keys() == {"GPU-0"}
-    assert server.asked == [(broken_devices.ASKED, None)]
-    listened_by(monkeypatch, STRANGER)
-    assert BrokenDevicesQuery(server.server_port)() == {}
-    assert len(server.asked) == 1
+def test_a_strangers_listener_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers(monkeypatch, local_server, "peer_uid", STRANGER)
+    with answering(PORT, saying(fired())) as server:
+        assert BrokenDevicesQuery(PORT)() == {}
+        assert (broken_devices.ASKED,) not in server.frames
 
 
 @pytest.mark.parametrize(
     ("status", "body"), [(401, b"{}"), (200, b"<html>"), (200, b'{"schema": "x"}'), (200, b"\xff")]
 )
-def test_what_answers_otherwise_says_nothing(
-    server: Proving, state: Path, status: int, body: bytes
-) -> None:
-    server_file.announce(state, server.url, "127.0.0.1")
-    server.status, server.body = status, body
-    assert BrokenDevicesQuery(1)() == {}
-    assert server.asked
+def test_what_answers_otherwise_says_nothing(status: int, body: bytes) -> None:
+    with answering(PORT, {broken_devices.ASKED: RestAnswer(status, body)}) as server:
+        assert BrokenDevicesQuery(PORT)() == {}
+        assert server.frames
 
 
-def test_the_own_server_at_the_usual_port_is_not_asked_twice(server: Proving, state: Path) -> None:
-    """One that hangs would be waited for twice."""
-    server_file.announce(state, server.url, "127.0.0.1")
-    server.status = 500
-    assert BrokenDevicesQuery(server.server_port)() == {}
-    assert len(server.asked) == 1
-
-
-def test_a_server_that_hangs_is_done_without(state: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
-        server_file.announce(state, f"http://127.0.0.1:{port}", "127.0.0.1")
-        assert BrokenDevicesQuery(1, timeout_seconds=0.05)() == {}
+def test_a_server_that_hangs_is_done_without() -> None:
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(f"\0{socket_name(PORT, HEX)}")
+        door.listen()
+        assert BrokenDevicesQuery(PORT, timeout_seconds=0.05)() == {}
 
 
 def test_without_a_server_nothing_is_known() -> None:
-    assert BrokenDevicesQuery(1)() == {}
+    assert BrokenDevicesQuery(PORT)() == {}

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from andon.access.local_rest import RestAnswer
 from andon.cli.sources import node_of
 from andon.cli.terminal import Choices
 from andon.host.machine_id import boot_id, node_name
-from andon.host.state import server_file
 from andon.model import wire
 from andon.model.device import (
     COMMANDS_MISSING,
@@ -24,17 +24,20 @@ from andon.model.device import (
     Snapshot,
     State,
 )
+from andon.model.lamp import Lamp
+from andon.model.vendors import AMD
+from andon.model.verdict import VerdictKind
+from andon.node.latest_snapshot import Told, server_snapshot
 from andon.node.local.live import LocalLive
 from andon.sampling.rules.told import (
-    INTERVAL_HEADER,
     ServerSnapshot,
     parse_interval,
     remembering,
 )
-from tests.support.homes import made_node_state
-from tests.support.proving import TOKEN, Proving, proving
+from tests.support.local_rest import Asked, answering
 from tests.support.rows import rows
 from tests.support.snapshots import h200, silent, work
+from tests.support.surroundings import server_may_run
 
 NOW = 1_800_000_000.0
 
@@ -105,25 +108,18 @@ def test_watched_readings_are_missing_only_where_a_device_answers_without_them()
     assert not ServerSnapshot(seen(replace(h200(1), missing=lacking)), 1.0).has_everything
 
 
-# The request.
+# The exchange.
+
+PORT = 20_000 + 2 * os.getpid() % 40_000  # only in names: other runs have others
 
 
 @pytest.fixture
-def server() -> Iterator[Proving]:
-    with proving() as made:
+def server(state_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
+    """A server of this user at the usual port."""
+    monkeypatch.setenv("ANDON_PORT", str(PORT))
+    server_may_run(monkeypatch, True)
+    with answering(PORT) as made:
         yield made
-
-
-@pytest.fixture
-def state(server: Proving, state_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The state folder of a user whose server is at the usual port, and wrote its address."""
-    monkeypatch.setenv("ANDON_PORT", str(server.server_port))
-    folder = made_node_state(state_folder)
-    token = state_folder / "andon" / "token"
-    token.touch(0o600)
-    token.write_text(f"{TOKEN}\n")
-    server_file.announce(folder, server.url, "127.0.0.1")
-    return folder
 
 
 def live(choices: Choices | None = None) -> LocalLive:
@@ -132,29 +128,26 @@ def live(choices: Choices | None = None) -> LocalLive:
     return found
 
 
-def say(server: Proving, snapshot: Snapshot, interval: str = "1") -> None:
-    server.body = json.dumps(wire.snapshot_to_json(snapshot)).encode()
-    server.more = ((INTERVAL_HEADER, interval),)
+def say(server: Asked, snapshot: Snapshot, interval: str = "1") -> None:
+    text = json.dumps(wire.snapshot_to_json(snapshot)).encode()
+    server.answers["/api/snapshot"] = RestAnswer(200, text, interval)
 
 
-@pytest.mark.usefixtures("state")
-def test_one_request_to_the_own_server_is_enough(server: Proving) -> None:
+def test_one_exchange_with_the_own_server_is_enough(server: Asked) -> None:
     say(server, seen(h200(0), at=time.time()), "30")
     found = live().latest()
     assert [one.device.uuid for one in found.devices] == [h200(0).device.uuid]
-    assert server.asked == [("/api/snapshot", f"Bearer {TOKEN}")]
+    assert server.frames == [("/api/snapshot", "/api/board", "/api/leases")]
 
 
-@pytest.mark.usefixtures("state")
-def test_masks_are_those_of_this_process(server: Proving, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_masks_are_those_of_this_process(server: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     say(server, seen(h200(0), h200(1), at=time.time()), "30")
     found = live().latest()
     assert [(one.visible, one.cuda_index) for one in found.devices] == [(False, None), (True, 0)]
 
 
-@pytest.mark.usefixtures("state")
-def test_command_lines_that_the_server_withholds_come_from_proc(server: Proving) -> None:
+def test_command_lines_that_the_server_withholds_come_from_proc(server: Asked) -> None:
     """Only of the same process: one that took its pid is another."""
     from andon.host.processes.facts import ProcessTable
 
@@ -176,62 +169,134 @@ def test_nobody_is_asked_where_the_devices_are_to_be_read_or_others(choices: Cho
     assert live(choices).told_now() is None
 
 
-@pytest.mark.usefixtures("state")
 @pytest.mark.parametrize(
     "other",
     [
-        {"simulated": True},
-        {"versions": {"replay": "x"}},
-        {"node": "another"},
+        {"node": "elsewhere"},
         {"boot": "another"},
+        {"node": "elsewhere", "simulated": True},
+        {"versions": {"replay": "x"}},
+        {"simulated": True, "versions": {"replay": "day.jsonl"}},
     ],
 )
 def test_other_devices_than_this_machines_are_not_taken(
-    server: Proving, other: dict[str, Any]
+    server: Asked, other: dict[str, Any]
 ) -> None:
     say(server, seen(h200(0), at=time.time(), **other))
     assert live().told_now() is None
-    assert server.asked
+    assert server.frames
 
 
-@pytest.mark.usefixtures("state")
-@pytest.mark.parametrize(
-    ("status", "body"), [(503, b"{}"), (200, b"<html>"), (200, b'{"schema": "x"}'), (200, b"\xff")]
-)
-def test_what_answers_otherwise_is_not_taken(server: Proving, status: int, body: bytes) -> None:
-    server.status, server.body = status, body
-    assert live().told_now() is None
-
-
-@pytest.mark.usefixtures("state")
-def test_who_does_not_prove_to_be_the_own_server_is_not_asked(
-    server: Proving, monkeypatch: pytest.MonkeyPatch
+def test_simulated_devices_are_taken_where_the_machine_has_none(
+    server: Asked, tmp_path: Path
 ) -> None:
-    say(server, seen(h200(0), at=time.time()))
-    server.token = "u" * 43
-    monkeypatch.setenv("ANDON_PORT", "1")  # nor is it the system's
+    say(server, seen(h200(0), at=time.time(), simulated=True))
+    assert server_snapshot(None, tmp_path, 1.0) is not None
+    (tmp_path / "sys/bus/pci/drivers" / AMD.drivers[0] / "0000:19:00.0").mkdir(parents=True)
+    assert server_snapshot(None, tmp_path, 1.0) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (503, b"{}"), (200, b""), (200, b"<html>"), (200, b'{"schema": "x"}'), (200, b"\xff"),
+        (200, b"[]"), (200, b"[" * 5000), (200, b'{"schema":"andon.snapshot/1","devices":[{}]}'),
+        (200, b'{"schema":"andon.snapshot/1","host":[],"devices":{"state":1}}'),
+    ],
+)  # fmt: skip
+def test_what_answers_otherwise_is_not_taken(server: Asked, status: int, body: bytes) -> None:
+    server.answers["/api/snapshot"] = RestAnswer(status, body)
     assert live().told_now() is None
-    assert server.asked == []
+
+
+# What it says besides.
+
+
+def told(server: Asked) -> Told:
+    say(server, seen(h200(0), h200(1), at=time.time()))
+    found = live().told_now()
+    assert found is not None
+    return found
+
+
+def lamp(uuid: str, lamp: str = "amber") -> dict[str, object]:
+    about = {"index": 0, "status": "too hot", "severity": 70, "lit_by": None}
+    return {"uuid": uuid, "lamp": lamp, **about}
+
+
+def board(*lamps: dict[str, object], **more: object) -> RestAnswer:
+    about = {"schema": "andon.board/1", "node": node_name(), "simulated": False, "devices": lamps}
+    return RestAnswer(200, json.dumps({**about, **more}).encode())
+
+
+def test_its_lamps_are_in_the_order_of_the_devices(server: Asked) -> None:
+    uuids = [h200(n).device.uuid for n in (0, 1)]
+    server.answers["/api/board"] = board(lamp(uuids[1]), lamp("GPU-x"), lamp(uuids[0], "red"))
+    lamps = told(server).lamps() or ()
+    assert [(one.uuid, one.lamp, one.severity) for one in lamps] == [
+        (uuids[0], Lamp.RED, 70),
+        (uuids[1], Lamp.AMBER, 70),
+    ]
+
+
+def test_lamps_of_other_devices_or_none_are_not_taken(server: Asked) -> None:
+    whole = [lamp(h200(n).device.uuid) for n in (0, 1)]
+    assert told(server).lamps() is None, "it has no board"
+    for given in (
+        board(*whole[:1]),
+        board(*whole, node="elsewhere"),
+        board(*whole, simulated=True),
+        board(*whole, schema="andon.board/2"),
+        board({"uuid": 5}),
+        RestAnswer(503, b"{}"),
+    ):
+        server.answers["/api/board"] = given
+        assert told(server).lamps() is None
+
+
+def leases(**more: object) -> RestAnswer:
+    devices = [
+        {"uuid": h200(n).device.uuid, "index": n, "label": str(n), "kind": "free"} for n in (0, 1)
+    ]
+    about = {"schema": "andon.leases/1", "at": time.time() + 60, "waiting": [], "devices": devices}
+    return RestAnswer(200, json.dumps({**about, **more}).encode())
+
+
+def test_its_verdicts_are_taken_where_they_are_the_same_for_everyone(
+    server: Asked, book_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.answers["/api/leases"] = leases()
+    assert [one.kind for one in told(server).verdicts() or ()] == [VerdictKind.FREE] * 2
+    place = {"position": 1, "user": "ada", "gpus": 1, "since": 1.0, "priority": 0}
+    for given in (leases(waiting=[place]), leases(devices=[]), leases(at=1.0), leases(at="x")):
+        server.answers["/api/leases"] = given
+        assert told(server).verdicts() is None
+    server.answers["/api/leases"] = leases()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert told(server).verdicts() is None, "another may use what is hidden here"
 
 
 def test_an_old_snapshot_is_said_to_be_old_and_not_shown(
-    capsys: pytest.CaptureFixture[str],
+    server: Asked, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = ServerSnapshot(seen(h200(0), at=time.time() - 14), 1.0)
-    assert live().recent(told) is None
+    say(server, seen(h200(0), at=time.time() - 14), "1")
+    old = live().told_now()
+    assert live().recent(old) is None
     assert "the server's last reading is 14 s old" in capsys.readouterr().err
-    assert live().recent(replace(told, interval_seconds=60.0)) == told.snapshot
+    say(server, seen(h200(0), at=time.time() - 14), "60")
+    slow = live().told_now()
+    assert slow is not None
+    assert live().recent(slow) == slow.reading.snapshot
     assert capsys.readouterr().err == ""
 
 
-def test_an_old_snapshot_still_says_since_when_a_device_is_silent() -> None:
+def test_an_old_snapshot_still_says_since_when_a_device_is_silent(server: Asked) -> None:
     before = replace(silent(0, State.LOST, "gone", None, 60), last_users=("alice",))
+    say(server, seen(before, at=time.time() - 60))
 
     class Played(LocalLive):
-        def told_now(self, commands: bool = True) -> ServerSnapshot:
-            return ServerSnapshot(seen(before, at=time.time() - 60), 1.0)
-
         def read(self, *_: object, **__: object) -> Snapshot:
             return seen(unnamed(0, State.LOST))
 
-    assert Played(live(Choices(quiet=True))._here).latest().devices == (before,)
+    (found,) = Played(live(Choices(quiet=True))._here).latest().devices
+    assert (found.since, found.reason, found.last_users) == (before.since, "gone", ("alice",))

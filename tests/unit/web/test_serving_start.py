@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from andon.app.servers.door import say_started
 from andon.errors import Invalid
 from andon.host.state.server_file import LOCK, sole_server
 from andon.web.listening import ServeOptions, check_certificate
-from andon.web.server import say_started
 from andon.web.transport.audit import Audit
 from tests.support.disks import file_limit
 

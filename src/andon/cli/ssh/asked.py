@@ -24,7 +24,9 @@ def answer(run_command: Callable[[list[str]], int]) -> int:
     """Answers all questions; their failures are part of the answers."""
     try:
         asked = wire.loads(os.environ.pop(QUESTION, ""), wire.NOTE)
-        commands = [list(map(str, one)) for one in (asked.get("ask") or [asked["follow"]])]
+        follows = "follow" in asked
+        wanted = [*asked.get("first", ()), asked["follow"]] if follows else asked["ask"]
+        commands = [list(map(str, one)) for one in wanted]
         if any(not one or one[0] not in READING for one in commands):
             raise Invalid("only commands that read are answered")
     except (Invalid, AttributeError, KeyError, TypeError) as wrong:
@@ -32,8 +34,8 @@ def answer(run_command: Callable[[list[str]], int]) -> int:
         return Invalid.exit_code
     sys.stdout.write(wire.struct_text({"andon": __version__}) + "\n")
     sys.stdout.flush()
-    if "follow" in asked:
-        return run_command(commands[0])
+    if follows:
+        return [run_command(words) for words in commands][-1]
     for words in commands:
         out, said = io.StringIO(), io.StringIO()
         with redirect_stdout(out), redirect_stderr(said):

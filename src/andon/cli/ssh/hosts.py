@@ -1,30 +1,25 @@
-"""`--ssh`: which hosts are meant, and a command that is called once for each of them, all at
-once."""
+"""`--ssh`: which hosts are meant, what may be asked of them, and with which exit code."""
 
-import io
-import time
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout, suppress
-from copy import copy
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import click
-from msgspec import Struct
 
 from andon.app.thresholds import rulebook
 from andon.cli.commands.suggestions import MACHINE_OPTIONS
+from andon.cli.node_answers import NodeAnswer, NodeTable
+from andon.cli.several_nodes import AskedNode, SeveralNodes
 from andon.cli.sources import resolved_of, settings_of
-from andon.cli.ssh.table import HostAnswer, HostTable
 from andon.cli.ssh.watch import watch_hosts
 from andon.cli.terminal import Choices, Terminal
-from andon.errors import AndonError, Invalid, Unavailable
+from andon.errors import AndonError, Invalid
 from andon.node.ssh import SshNode
-from andon.node.ssh.calls import LOOK_SECONDS, PATIENT_SECONDS, SshCalls
-from andon.node.ssh.client import TIMEOUT_SECONDS, Commands, SshHost, Unanswered
-from andon.node.ssh.failures import UNEXPECTED, unexpected
+from andon.node.ssh.calls import SshLimits
+from andon.node.ssh.client import TIMEOUT_SECONDS, SshHost
 from andon.node.ssh.names import checked_host, configured_hosts, hosts_of, listed_hosts
 from andon.units import sh, shell_line
 
@@ -37,7 +32,7 @@ READING = frozenset(
 NAMING = ("--ssh", "--node", "--host", "-H")
 LIVE = frozenset(("watch", "top"))
 """Those that keep a connection."""
-NONE_ANSWERED, SOME_ANSWERED, NOT_AVAILABLE = 3, 1, 6
+NONE_ANSWERED, SOME_ANSWERED, NOT_AVAILABLE = 3, 1, 1
 
 
 def over_hosts(
@@ -56,16 +51,42 @@ def over_hosts(
         more, form = {**more, "as_json": True}, "free"
     else:
         form = form_of(more)
-    table = HostTable(hosts, form, Terminal.of(choices))
+    table = NodeTable(hosts, form, Terminal.of(choices))
     table.begin()
-    asking = Asking(context, choices, lambda: command(*args, **more), table.width)
-    answers = asking.all(hosts, table.add)
+    asked = hosts_to_ask(choices, hosts, table.width)
+    answers = asked.ask(lambda: command(*args, **more), table.add)
     table.end()
-    if not any(one.answered for one in answers):
-        return NONE_ANSWERED
-    if path == "free":
-        return 0 if any(one.answered and one.code == 0 for one in answers) else NOT_AVAILABLE
-    return 0 if all(one.answered for one in answers) else SOME_ANSWERED
+    return _code_of_free(answers) if path == "free" else _code(answers)
+
+
+def hosts_to_ask(choices: Choices, hosts: Sequence[str], width: int) -> SeveralNodes:
+    """Returns the nodes behind these names; each is asked with choices of its own."""
+    resolved = resolved_of(choices)  # a mistake in them is reported once
+    limits = SshLimits(choices.timeout or TIMEOUT_SECONDS)
+    book = cache(lambda: rulebook(resolved.settings))
+    shared = vars(choices) | {
+        "ssh": (), "hosts_file": None, "quiet": True, "width": width, "warned": True,
+        "color": "always" if Terminal.of(choices).color else "never", "resolved": resolved,
+    }  # fmt: skip
+
+    def opened(host: str) -> tuple[AskedNode, Choices]:
+        node = SshNode(SshHost(host, resolved.settings.ssh_andon, limits=limits), book)
+        return node, Choices(**shared | {"url": url_of(host), "node": node})
+
+    return SeveralNodes(hosts, limits, opened)
+
+
+def _code(answers: Sequence[NodeAnswer]) -> int:
+    answered = sum(one.answered for one in answers)
+    return 0 if answered == len(answers) else SOME_ANSWERED if answered else NONE_ANSWERED
+
+
+def _code_of_free(answers: Sequence[NodeAnswer]) -> int:
+    """Returns what `andon free` returns on the host that can do most: at once, later or never."""
+    codes = {one.code for one in answers if one.answered}
+    if known := codes & {0, NOT_AVAILABLE}:
+        return min(known)
+    return codes.pop() if len(codes) == 1 else NONE_ANSWERED
 
 
 def _check(context: click.Context, path: str, choices: Choices, more: dict[str, Any]) -> None:
@@ -161,102 +182,3 @@ def known_hosts(choices: Choices, typed: str) -> list[str]:
         names += [f"@{name}" for name, _ in settings_of(choices).ssh_groups]
         names += configured_hosts(Path("~/.ssh/config").expanduser().read_text())
     return [f"{done}{comma}{name}" for name in names if name.startswith(last)]
-
-
-class AskedHost(Struct):
-    """One host while it is asked."""
-
-    place: int
-    ssh: SshHost
-    choices: Choices
-    began: float
-    asked: int = 0  # how many commands, in the last question
-
-
-class Asking:
-    """Calls a command for many hosts, each with its own choices and output. It is called again
-    whenever the host has answered what it asks."""
-
-    def __init__(
-        self,
-        context: click.Context,
-        choices: Choices,
-        call: Callable[[], Any],
-        width: int,
-        calls: Callable[[float], SshCalls] = SshCalls,
-    ) -> None:
-        self._context, self._choices, self._call, self._calls = context, choices, call, calls
-        resolved = resolved_of(choices)  # a mistake in them is reported once
-        self._own = vars(choices) | {
-            "ssh": (), "hosts_file": None, "quiet": True, "width": width, "warned": True,
-            "color": "always" if Terminal.of(choices).color else "never", "resolved": resolved,
-        }  # fmt: skip
-        self._andon = resolved.settings.ssh_andon
-        self._book = cache(lambda: rulebook(resolved.settings))
-        self._first: Commands = ()  # what is asked first, of every host
-        self._open = dict[int, AskedHost]()
-
-    def all(self, names: Sequence[str], add: Callable[[int, HostAnswer], None]) -> list[HostAnswer]:
-        """Returns the answers in the order of the hosts; `add` gets each as it comes."""
-        waiting, found = list(enumerate(names))[::-1], dict[int, HostAnswer]()
-        seconds = self._choices.timeout or TIMEOUT_SECONDS
-        with self._calls(seconds) as calls:
-            while len(found) < len(names):
-                ready = list[AskedHost]()
-                while waiting and not calls.over and calls.has_room and not ready:
-                    host = self._host(*waiting.pop())
-                    if self._first:
-                        self._begin(host, self._first, calls)
-                    else:
-                        ready.append(host)
-                if not ready:
-                    for call in calls.ended(LOOK_SECONDS if waiting else PATIENT_SECONDS):
-                        host = self._open.pop(id(call))
-                        host.ssh.keep(call, host.asked)
-                        ready.append(host)
-                done = [(h.place, a) for h in ready if (a := self._go_on(h, calls)) is not None]
-                if calls.over:
-                    late = Unavailable(f"not asked: {seconds:g} s were over")
-                    done += [(place, HostAnswer(name, late)) for place, name in waiting]
-                    waiting = []
-                for place, answer in done:
-                    found[place] = answer
-                    add(place, answer)
-        return [found[place] for place in range(len(names))]
-
-    def _host(self, place: int, name: str) -> AskedHost:
-        """Returns a host with choices of its own."""
-        ssh, own = SshHost(name, self._andon), Choices(**self._own | {"url": url_of(name)})
-        return AskedHost(place, ssh, own, time.monotonic())
-
-    def _begin(self, host: AskedHost, asked: Commands, calls: SshCalls) -> None:
-        host.asked, self._first = len(asked), self._first or asked
-        host.ssh.postpone()
-        self._open[id(host.ssh.begin(calls, asked))] = host
-
-    def _go_on(self, host: AskedHost, calls: SshCalls) -> HostAnswer | None:
-        """Calls the command; returns None if it asks the host for something."""
-        host.ssh.postpone()
-        host.choices.node = node = SshNode(host.ssh, self._book)
-        text, code, error = io.StringIO(), 0, None
-        try:
-            with redirect_stdout(text), _twin(self._context, host.choices).scope(cleanup=False):
-                code = int(self._call() or 0)
-        except Unanswered as question:
-            self._begin(host, question.commands, calls)
-            return None
-        except UNEXPECTED as exc:
-            error = unexpected(exc)
-            code = error.exit_code
-        ssh, took = host.ssh, time.monotonic() - host.began
-        return HostAnswer(ssh.name, error, text.getvalue(), code, took, ssh.by, node.live.free())
-
-
-def _twin(context: click.Context, choices: Choices) -> click.Context:
-    """Returns the same context with these choices."""
-    own = copy(context)
-    if context.parent is None:
-        own.obj = choices
-    else:
-        own.parent = _twin(context.parent, choices)
-    return own

@@ -6,10 +6,10 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 from andon.cli.live_screen import LiveScreen, is_capable
+from andon.cli.node_answers import NodeAnswer, NodeTable, csv_with_name
 from andon.cli.show.csv_rows import device_rows, header
 from andon.cli.show.watch import LiveTable
 from andon.cli.sources import rulebook_of, settings_of
-from andon.cli.ssh.table import HostAnswer, HostTable, csv_with_host
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import AndonError, Invalid
 from andon.model import wire
@@ -40,19 +40,19 @@ class Watched:
         self.snapshot = found
         return before is None or before.at != found.at
 
-    def answer(self, width: int, height: int, now: float) -> HostAnswer:
+    def answer(self, width: int, height: int, now: float) -> NodeAnswer:
         """Returns its lines; those of a host that is silent have its age."""
         if self.snapshot is None:
-            return HostAnswer(self.name, self.trouble)
+            return NodeAnswer(self.name, self.trouble)
         try:
             lamps = self._node.live.lamps(self.snapshot)
         except AndonError as exc:
-            return HostAnswer(self.name, exc)
+            return NodeAnswer(self.name, exc)
         lines = [line.rstrip() for line in self._table.frame(self.snapshot, width, height, lamps)]
         if self.trouble is not None:
             age = human_seconds(max(0.0, now - self.snapshot.at))
             lines.append(f"no answer for {age}: {self.trouble.reason}")
-        return HostAnswer(self.name, None, "\n".join(lines))
+        return NodeAnswer(self.name, None, "\n".join(lines))
 
 
 def watch_hosts(choices: Choices, hosts: Sequence[str], given: dict[str, Any]) -> int:
@@ -98,13 +98,13 @@ def _shown(
     if form == "jsonl":
         return lambda _, fresh: terminal.show("".join(map(_json_line, fresh)))
     if form == "csv":
-        terminal.show(csv_with_host("host", header()))
+        terminal.show(csv_with_name("host", header()))
         return lambda _, fresh: terminal.show("".join(_csv_lines(fresh)))
 
     def draw(watched: Sequence[Watched], _: Sequence[Watched]) -> None:
         width, height = screen.size() if screen else (terminal.width, terminal.height)
         each = max(LEAST_LINES, (height - 1) // len(watched))
-        lines = HostTable(hosts, "text", terminal._replace(width=width, live=False))
+        lines = NodeTable(hosts, "text", terminal._replace(width=width, live=False))
         answers = [one.answer(lines.width, each, time.time()) for one in watched]
         shown = [line for answer in answers for line in lines.lines(answer)]
         if screen is not None:
@@ -122,4 +122,4 @@ def _json_line(one: Watched) -> str:
 
 def _csv_lines(fresh: Sequence[Watched]) -> list[str]:
     rows = [(one.name, row) for one in fresh if one.snapshot for row in device_rows(one.snapshot)]
-    return [csv_with_host(name, row) for name, row in rows]
+    return [csv_with_name(name, row) for name, row in rows]

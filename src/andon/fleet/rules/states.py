@@ -214,3 +214,14 @@ def fitting(
             fit = tuple(label for label, size in sizes if size << 20 >= (memory_bytes or 0))
             found += [FleetOffer(row.name, group.model, fit)] if fit else []
     return found
+
+
+def most_devices(rows: Sequence[NodeRow], models: Sequence[str]) -> int:
+    """Returns how many devices of these models a node that reports has at most, free or not."""
+    wanted = [one.lower() for one in models]
+
+    def count(row: NodeRow) -> int:
+        named = [n for name, n in row.models.items() if any(w in name.lower() for w in wanted)]
+        return sum(named) if wanted else row.gpus
+
+    return max((count(row) for row in rows if row.heard), default=0)

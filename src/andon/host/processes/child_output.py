@@ -89,18 +89,14 @@ def _given(text: str) -> IO[bytes]:
 
 
 class Printed:
-    """What a process has printed, and how many of its two outputs are open."""
+    """What a process has printed so far, on both of its outputs; a context manager."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self.process, self.open = process, 2
         self.out, self.said = bytearray(), bytearray()
-
-
-class Listener:
-    """Reads the outputs of any number of processes at once; a context manager."""
-
-    def __init__(self) -> None:
-        self._selector = selectors.DefaultSelector()
+        self._selector = selectors.PollSelector()  # it needs no descriptor of its own
+        for stream, text in ((process.stdout, self.out), (process.stderr, self.said)):
+            assert stream is not None
+            self._selector.register(stream.fileno(), selectors.EVENT_READ, text)
 
     def __enter__(self) -> Self:
         return self
@@ -108,41 +104,33 @@ class Listener:
     def __exit__(self, *_: object) -> None:
         self._selector.close()
 
-    def add(self, process: subprocess.Popen[bytes]) -> Printed:
-        printed = Printed(process)
-        for stream, text in ((process.stdout, printed.out), (process.stderr, printed.said)):
-            assert stream is not None
-            self._selector.register(stream.fileno(), selectors.EVENT_READ, (printed, text))
-        return printed
+    @property
+    def open(self) -> bool:
+        """Whether more may come."""
+        return bool(self._selector.get_map())
 
-    def drop(self, printed: Printed) -> None:
-        """Reads no more of it."""
-        for stream in (printed.process.stdout, printed.process.stderr):
-            with suppress(KeyError, ValueError):  # it has ended before
-                self._selector.unregister(stream)  # type: ignore[arg-type]
+    @property
+    def too_long(self) -> bool:
+        return len(self.out) + len(self.said) > MOST_BYTES
 
-    def read(self, seconds: float) -> list[Printed]:
-        """Waits for at most that long; returns those that have printed more or closed an output."""
-        heard = dict[int, Printed]()
-        for key, _ in self._selector.select(seconds):
-            printed, text = key.data
+    def read(self, seconds: float) -> bool:
+        """Waits for at most that long; returns whether it has printed more or closed an output."""
+        ready = self._selector.select(seconds)
+        for key, _ in ready:
             piece = os.read(key.fd, _PIECE_BYTES)
-            text += piece
+            key.data.extend(piece)
             if not piece:
                 self._selector.unregister(key.fd)
-                printed.open -= 1
-            heard[id(printed)] = printed
-        return list(heard.values())
+        return bool(ready)
 
 
 def read_outputs(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, bytes]:
     """Reads both outputs to their ends, and waits for its exit. Raises TimeoutError at the
     deadline, which is monotonic time, and OutputTooLong; the caller must then end the process."""
-    with Listener() as listener:
-        printed = listener.add(process)
+    with Printed(process) as printed:
         while printed.open:
-            listener.read(_left(deadline))
-            if len(printed.out) + len(printed.said) > MOST_BYTES:
+            printed.read(_left(deadline))
+            if printed.too_long:
                 raise OutputTooLong
     try:
         process.wait(_left(deadline))

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from andon.errors import AndonError, Gone
 from andon.host.users import user_name
-from andon.leases.book.places import has_changed, is_empty
+from andon.leases.book.places import is_empty
 from andon.model.device import Snapshot
 from andon.model.verdict import DeviceVerdict
 from andon.node.local.context import Here
@@ -66,8 +66,8 @@ class LocalLeases:
         """Returns the verdicts; None where they follow from the readings alone: nothing is leased,
         queued or cordoned here."""
         told = self._live.told
-        if told is not None and told.verdicts and not has_changed(os.environ, told.listed_at):
-            return told.verdicts
+        if told is not None and (found := told.verdicts()) is not None:
+            return found
         if (snapshot.simulated or not may_be_running()) and is_empty(os.environ):
             return _masked(snapshot)
         from andon.leases.availability import BookContents
@@ -146,7 +146,8 @@ class LocalLeases:
         here, told = self._here, self._live.told_now(commands)
         found = None if links else self._live.recent(told)
         if told is not None and found is not None:
-            broken = _broken(told.verdicts) if told.verdicts is not None else None
+            verdicts = told.verdicts()
+            broken = None if verdicts is None else _broken(verdicts)
             yield here.parts.open_availability(
                 here.settings, lambda: found, simulated=found.simulated, broken=broken
             )
@@ -165,7 +166,7 @@ class LocalLeases:
                 return
             from andon.sampling.rules.told import remembering
 
-            yield replace(fresh, sample=lambda: remembering(fresh.sample(), told.snapshot))
+            yield replace(fresh, sample=lambda: remembering(fresh.sample(), told.reading.snapshot))
 
 
 def _own(found: "LeaseList") -> "LeaseList":

@@ -15,10 +15,10 @@ from andon.node.local.context import Here
 from andon.units import human_seconds
 
 if TYPE_CHECKING:
+    from andon.node.latest_snapshot import Told
     from andon.node.port import SnapshotSession
     from andon.node.remote.alerts import RemoteAlerts
     from andon.sampling.bus import Subscription
-    from andon.sampling.rules.told import ServerSnapshot
 
 BETWEEN_SECONDS = 0.1  # activity over less says nothing
 
@@ -28,7 +28,7 @@ class LocalLive:
 
     def __init__(self, here: Here) -> None:
         self._here = here
-        self.told: ServerSnapshot | None = None
+        self.told: Told | None = None
         """The answer of the server that the last `latest` returned; None if it read itself."""
         self._alerts: RemoteAlerts | None = None
         self._asked_for_alerts = False
@@ -42,7 +42,7 @@ class LocalLive:
     ) -> Snapshot:
         told, more = self.told_now(commands), expensive_fields or twice
         found = self.recent(told)
-        if told is not None and found is not None and (not more or told.has_everything):
+        if told is not None and found is not None and (not more or told.reading.has_everything):
             self.told = told
             return found
         self.told = None
@@ -65,7 +65,7 @@ class LocalLive:
 
     def subscribe(self, interval_seconds: float, watching: bool = False) -> "SnapshotSession":
         told = self.told_now()
-        simulated = told is not None and told.snapshot.simulated
+        simulated = told is not None and told.reading.snapshot.simulated
         server = self._here.watching_server() if simulated else None
         if server is not None:
             return server.live.subscribe(interval_seconds, watching)
@@ -99,8 +99,8 @@ class LocalLive:
 
     def _lamps_by_server(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...] | None:
         """A server that stops answering, or watches other devices, is not asked again."""
-        if self.told is not None and self.told.lamps is not None:
-            return self.told.lamps
+        if self.told is not None and (told := self.told.lamps()) is not None:
+            return told
         if not self._asked_for_alerts:
             self._asked_for_alerts = True
             if not self._here.own_thresholds and (server := self._here.watching_server()):
@@ -113,30 +113,27 @@ class LocalLive:
             self._alerts = None
         return found
 
-    def told_now(self, commands: bool = True) -> "ServerSnapshot | None":
-        """Returns the snapshot of this machine's server; None if these devices are not the
-        machine's, must be read, or no server answers. `commands`: whether to add the command
-        lines that the server withholds and this user may see."""
+    def told_now(self, commands: bool = True) -> "Told | None":
+        """Returns what this machine's server says; None if these devices are not the machine's,
+        must be read, or no server answers. `commands`: whether to add the command lines that the
+        server withholds and this user may see."""
         from andon.node.usual_server import may_be_running
 
         here = self._here
         if here.fresh or not here.is_real or not may_be_running():
             return None
-        from andon.node.look import server_look
+        from andon.node.latest_snapshot import server_snapshot
 
-        if (told := server_look(here.settings.node, here.root, commands)) is not None:
-            return told
-        from andon.node.latest_snapshot import latest_snapshot  # by HTTP: its socket is off
+        settings = here.settings
+        return server_snapshot(settings.node, here.root, settings.interval_seconds, commands)
 
-        return latest_snapshot(here.settings.node, here.root, here.settings.interval_seconds)
-
-    def recent(self, told: "ServerSnapshot | None") -> Snapshot | None:
+    def recent(self, told: "Told | None") -> Snapshot | None:
         """Returns the server's snapshot, unless it is old; then prints a notice."""
         if told is None:
             return None
-        if not told.is_old(now := time.time()):
-            return told.snapshot
-        age = human_seconds(told.age_seconds(now))
+        if not told.reading.is_old(now := time.time()):
+            return told.reading.snapshot
+        age = human_seconds(told.reading.age_seconds(now))
         self._here.notify(f"the server's last reading is {age} old; reading the devices here")
         return None
 
@@ -152,7 +149,7 @@ class SamplerSession:
     """A sampler of its own for one session."""
 
     def __init__(
-        self, here: Here, interval_seconds: float, watching: bool, told: "ServerSnapshot | None"
+        self, here: Here, interval_seconds: float, watching: bool, told: "Told | None"
     ) -> None:
         self._here, self._interval, self._watching = here, interval_seconds, watching
         self._told = told
@@ -178,10 +175,10 @@ class SamplerSession:
             yield snapshot if self._told is None else _remembering(snapshot, self._told)
 
 
-def _remembering(fresh: Snapshot, told: "ServerSnapshot") -> Snapshot:
+def _remembering(fresh: Snapshot, told: "Told") -> Snapshot:
     from andon.sampling.rules.told import remembering
 
-    return remembering(fresh, told.snapshot)
+    return remembering(fresh, told.reading.snapshot)
 
 
 def leased(snapshot: Snapshot) -> Snapshot:

@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from andon.explain.conditions.rulebook import Rulebook
-from andon.node.server import Notify, Server
+from andon.node.rest import Notify, RestServer
 
 if TYPE_CHECKING:
     from andon.node.remote.alerts import RemoteAlerts
@@ -24,7 +24,7 @@ class RemoteNode:
 
     def __init__(
         self,
-        server: Server,
+        server: RestServer,
         rulebook: Callable[[], Rulebook],
         notify: Notify = lambda _: None,
     ) -> None:

@@ -14,7 +14,7 @@ from andon.model.codec import Text, Wrong, read, read_schema
 from andon.model.shapes import to_json
 from andon.model.wire import Json
 from andon.node.following import followed
-from andon.node.server import Server
+from andon.node.rest import RestServer
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ class RemoteAlerts:
 
     notifies = True
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: RestServer) -> None:
         self.server = server
 
     def page(self, since: float | None = None, devices: Sequence[str] = ()) -> AlertOverview:

@@ -30,7 +30,7 @@ from andon.model.job.desk import (
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobFacts, JobView
 from andon.model.job.spec import ArrayPlace, JobSpec
-from andon.node.server import Server
+from andon.node.rest import RestServer
 from andon.units import sh
 
 POLL_SECONDS = 1.0
@@ -62,7 +62,7 @@ class ServerDesk:
 
     name, able, poll_seconds = "server", frozenset({Able.QUEUED}), POLL_SECONDS
 
-    def __init__(self, server: Server, tell: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, server: RestServer, tell: Callable[[str], None] = lambda _: None) -> None:
         self._server, self._tell = server, tell
 
     def submit(self, jobs: Sequence[Submission], dry: bool = False) -> Sequence[Accepted]:

@@ -15,7 +15,7 @@ from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp
 from andon.node.following import PolledSession
 from andon.node.remote.alerts import RemoteAlerts
-from andon.node.server import MINUTES, Notify, Server
+from andon.node.rest import MINUTES, Notify, RestServer
 from andon.sampling.rules.readings import checked_snapshot
 
 BACK_OFF = BackOff(0.5, 30.0, at_once=0)
@@ -26,7 +26,7 @@ class RemoteLive:
 
     def __init__(
         self,
-        server: Server,
+        server: RestServer,
         rulebook: Callable[[], Rulebook],
         notify: Notify = lambda _: None,
     ) -> None:

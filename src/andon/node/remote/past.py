@@ -11,7 +11,7 @@ from andon.history.rules.series import Bucket
 from andon.model import wire
 from andon.model.codec import Name, Whole, Wrong, read
 from andon.model.device import Device
-from andon.node.server import Server
+from andon.node.rest import RestServer
 
 MOST_ROWS = 1_000_000
 MOST_CHART_POINTS = 2_000
@@ -31,7 +31,7 @@ class RemotePast:
 
     recorded = True
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: RestServer) -> None:
         self._server = server
 
     def devices(self) -> Sequence[Device]:

@@ -13,7 +13,7 @@ from andon.model.codec import Whole, Wrong, read
 from andon.model.run.record import RunRow
 from andon.model.run.wire import row_from_json
 from andon.model.wire import Json
-from andon.node.server import Notify, Server
+from andon.node.rest import Notify, RestServer
 from andon.runs.index import LAST
 from andon.runs.rules.matching import RunListing, RunQuery, called, matches
 
@@ -26,7 +26,7 @@ MOST_BYTES = 512 * 1024 * 1024
 class RemoteRuns:
     """Reads pages of a server's list, and downloads records; the server checks rights."""
 
-    def __init__(self, server: Server, notify: Notify = lambda _: None) -> None:
+    def __init__(self, server: RestServer, notify: Notify = lambda _: None) -> None:
         """`notify` is called when a name means the newest of several runs."""
         self._server, self._notify = server, notify
         self._folder: tempfile.TemporaryDirectory[str] | None = None

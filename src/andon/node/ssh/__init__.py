@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from andon.explain.conditions.rulebook import Rulebook
 from andon.node.remote import RemoteNode
-from andon.node.server import Notify
+from andon.node.rest import Notify
 from andon.node.ssh.client import SshHost
 from andon.node.ssh.live import SshLive
 
 if TYPE_CHECKING:
+    from andon.node.ssh.jobs import SshJobs
     from andon.node.ssh.leases import SshLeases
     from andon.node.ssh.past import SshAlerts, SshPast, SshRuns
 
@@ -52,6 +53,21 @@ class SshNode(RemoteNode):
         from andon.node.ssh.past import SshRuns
 
         return SshRuns(self.host)
+
+    @cached_property
+    def jobs(self) -> "SshJobs":
+        from andon.node.ssh.jobs import SshJobs
+
+        return SshJobs(self.host, self._notify)
+
+    @property
+    def by(self) -> str | None:
+        """Who has answered: `andon 0.1` or nvidia-smi; None until someone has."""
+        return self.host.by
+
+    def free(self) -> int | None:
+        """Returns how many devices were free at the last status; None if that is not known."""
+        return self.live.free()
 
     def shared(self) -> "SshNode":
         """Returns this node, from now on read by one connection that stays."""

@@ -1,22 +1,18 @@
-"""Connections to hosts: each is sent the script, then what is asked; the answer is read as it
+"""A connection to a host: it is sent the script, then what is asked; the answer is read as it
 comes."""
 
 import math
 import os
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Self
 
 from andon.errors import Unavailable
-from andon.host.processes.child_output import (
-    MOST_BYTES,
-    Listener,
-    OutputTooLong,
-    dying_with_parent,
-)
+from andon.host.processes.child_output import OutputTooLong, Printed, dying_with_parent
 from andon.model import wire
 from andon.node.ssh import failures
 from andon.node.ssh.script import connect_seconds, script, ssh_command
@@ -26,18 +22,63 @@ AT_ONCE, MOST_OPEN = 32, 256  # each has three descriptors, of which a process m
 SILENT_SECONDS = 0.2
 """A host that has said nothing for so long waits for the network, which costs nothing here: it no
 longer counts as one of those at once."""
-LOOK_SECONDS, PATIENT_SECONDS = 0.05, 1.0
+PATIENT_SECONDS = 1.0
 EXIT_SECONDS = 1.0
 
 
-class SshCall:
-    """One ssh, and what the script there has answered so far."""
+class SshLimits:
+    """What the calls to one host or to many have in common: their time, and how many there may be.
+    Threads share it."""
 
-    def __init__(
-        self, host: str, andon: str, request: wire.Json, seconds: float, listener: Listener
-    ) -> None:
+    def __init__(self, seconds: float, ends: bool = True) -> None:
+        """`ends`: also calls that go on are ended after that time."""
+        self.seconds = seconds
+        self._until = time.monotonic() + seconds if ends else math.inf
+        self._open, self._lock = set[SshCall](), threading.Lock()
+        self._closed = False
+
+    @property
+    def left(self) -> float:
+        return max(0.0, self._until - time.monotonic())
+
+    def has_room(self, running: int) -> bool:
+        """Whether another host may be asked beside these: few enough are starting, sending or
+        read."""
+        since = time.monotonic() - SILENT_SECONDS
+        with self._lock:
+            silent = sum(call.heard < since for call in self._open)
+        return running < MOST_OPEN and running - silent < AT_ONCE
+
+    def dying_with_us(self) -> tuple[tuple[str, ...], Callable[[], None] | None]:
+        """Returns how a command is started that ends with us; the first thread finds out."""
+        with self._lock:
+            return dying_with_parent()
+
+    def begins(self, call: "SshCall") -> None:
+        """Remembers a call; it is ended at once if all are."""
+        with self._lock:
+            self._open.add(call)
+            if self._closed:
+                call.kill()
+
+    def ended(self, call: "SshCall") -> None:
+        with self._lock:
+            self._open.discard(call)
+
+    def end(self) -> None:
+        """Ends all calls, also those that begin later; from any thread."""
+        with self._lock:
+            self._closed = True
+            for call in self._open:
+                call.kill()
+
+
+class SshCall:
+    """One ssh, and what the script there has answered so far; a context manager."""
+
+    def __init__(self, host: str, andon: str, request: wire.Json, limits: SshLimits) -> None:
         """`andon`: where it is there, if not where it is looked for."""
-        self._host, self._seconds, self._listener = host, seconds, listener
+        self._host, self._limits = host, limits
         place = "".join(c for c in andon if c.isprintable())
         self._given = f"{place}\n{wire.struct_text(request)}\n".encode()
         nonce = os.urandom(16).hex()
@@ -48,30 +89,50 @@ class SshCall:
         self.code: int | None = None  # with which it ended
         self.late = False
         self.heard = time.monotonic()
-        words, first = dying_with_parent()  # a host that hangs does not notice our end
+        words, first = limits.dying_with_us()  # a host that hangs does not notice our end
         try:
             self._process = subprocess.Popen(
-                (*words, *ssh_command(host, seconds)),
+                (*words, *ssh_command(host, limits.seconds)),
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
                 start_new_session=True,  # so that all that it starts ends with it
                 preexec_fn=first,
             )  # fmt: skip
         except OSError as exc:
             raise Unavailable(f"ssh cannot be started: {exc.strerror}", cause="ssh") from exc
-        self.printed = listener.add(self._process)
+        self._printed = Printed(self._process)
+        limits.begins(self)
         self._write(script(nonce))
 
-    @property
-    def too_long(self) -> bool:
-        return len(self.printed.out) + len(self.printed.said) > MOST_BYTES
+    def __enter__(self) -> Self:
+        return self
 
-    @property
+    def __exit__(self, *_: object) -> None:
+        """Ends ssh and what it started; on the host the end of its input ends the rest."""
+        self._limits.ended(self)
+        process, printed = self._process, self._printed
+        if printed.open:
+            self.kill()
+        printed.__exit__()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            with suppress(OSError):
+                stream.close()  # type: ignore[union-attr]
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(EXIT_SECONDS)
+        self.kill()
+        process.wait()
+
     def is_over(self) -> bool:
-        return self.code is not None or not self.printed.open or self.too_long
+        """Waits for a moment; returns whether it has its whole answer, will get none, or has no
+        more time."""
+        if self._printed.read(min(PATIENT_SECONDS, self._limits.left)):
+            self._take()
+        over = self.code is not None or not self._printed.open or self._printed.too_long
+        self.late = not over and not self._limits.left
+        return over or self.late
 
-    def take(self) -> None:
+    def _take(self) -> None:
         """Looks for the script's marks in what has come."""
-        self.heard, out = time.monotonic(), self.printed.out
+        self.heard, out = time.monotonic(), self._printed.out
         while self.code is None and (place := out.find(self._mark, self._seen)) >= 0:
             self._seen = place
             if (end := out.find(b"\n", place + 1)) < 0:
@@ -93,7 +154,7 @@ class SshCall:
 
     def lines(self) -> Iterator[bytes]:
         """Yields the whole lines of an answer that goes on."""
-        out = self.printed.out
+        out = self._printed.out
         text = self.body if self.code is not None else bytes(out[: max(0, out.rfind(b"\n"))])
         if self.kind == failures.ANDON:
             del out[: len(text)]
@@ -101,16 +162,18 @@ class SshCall:
             yield from (line for line in text.splitlines() if line.strip())
 
     def answer(self) -> bytes:
-        """Returns what andon or nvidia-smi has printed there; raises why there is nothing."""
-        said, out = bytes(self.printed.said), bytes(self.printed.out)
-        if self.code is None and self.too_long:
+        """Returns what andon or nvidia-smi has printed there, once the call was left; raises why
+        there is nothing."""
+        printed = self._printed
+        said, out = bytes(printed.said), bytes(printed.out)
+        if self.code is None and printed.too_long:
             raise Unavailable(str(OutputTooLong().strerror), cause="ssh")
         if self.code is None and self.late:
             where = "it is connected, but " if self._told else ""
-            reason = f"{where}no answer after {self._seconds:g} s"
+            reason = f"{where}no answer after {self._limits.seconds:g} s"
             raise Unavailable(reason, cause="ssh", hint="more time: --timeout 30")
         if not self._told:
-            code, limit = self._process.returncode, connect_seconds(self._seconds)
+            code, limit = self._process.returncode, connect_seconds(self._limits.seconds)
             raise failures.not_connected(self._host, code, out, said, limit)
         if self.kind not in (failures.ANDON, failures.SMI) and self.kind:
             raise failures.without_andon(self.kind)
@@ -119,19 +182,6 @@ class SshCall:
         if not self.body.strip():
             raise failures.far_failure(self.code, said.decode(errors="replace"))
         return self.body
-
-    def end(self) -> None:
-        """Ends ssh and what it started; on the host the end of its input ends the rest."""
-        self._listener.drop(self.printed)
-        process = self._process
-        for stream in (process.stdin, process.stdout, process.stderr):
-            with suppress(OSError):
-                stream.close()  # type: ignore[union-attr]
-        if not self.printed.open:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(EXIT_SECONDS)
-        self.kill()
-        process.wait()
 
     def kill(self) -> None:
         """Ends ssh, from another thread too."""
@@ -143,58 +193,3 @@ class SshCall:
         assert self._process.stdin is not None
         with suppress(OSError):  # it has ended, which is noticed when it is read
             self._process.stdin.write(text)
-
-
-class SshCalls:
-    """Calls to many hosts at once, until a time that is common to all; a context manager."""
-
-    def __init__(self, seconds: float, ends: bool = True) -> None:
-        """`ends`: also those that go on are ended after that time."""
-        self._seconds, self._until = seconds, time.monotonic() + seconds if ends else math.inf
-        self._listener, self._open = Listener(), dict[int, SshCall]()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end(list(self._open.values()))
-        self._listener.__exit__()
-
-    @property
-    def over(self) -> bool:
-        return time.monotonic() >= self._until
-
-    @property
-    def has_room(self) -> bool:
-        """Whether another may begin: few enough are starting or sending."""
-        since = time.monotonic() - SILENT_SECONDS
-        busy = sum(call.heard > since for call in self._open.values())
-        return busy < AT_ONCE and len(self._open) < MOST_OPEN
-
-    def begin(self, host: str, andon: str, request: wire.Json) -> SshCall:
-        call = SshCall(host, andon, request, self._seconds, self._listener)
-        self._open[id(call.printed)] = call
-        return call
-
-    def ended(self, wait: float = PATIENT_SECONDS) -> list[SshCall]:
-        """Waits for a moment; returns the calls that have their whole answer, will get none, or
-        have no more time."""
-        left = max(0.0, self._until - time.monotonic())
-        heard = [self._open[id(one)] for one in self._listener.read(min(wait, left))]
-        for call in heard:
-            call.take()
-        found = [call for call in (self._open.values() if self.over else heard) if self._done(call)]
-        self._end(found)
-        return found
-
-    def _end(self, calls: Sequence[SshCall]) -> None:
-        for call in calls:
-            if call.printed.open:
-                call.kill()  # all of them, before any is waited for
-        for call in calls:
-            del self._open[id(call.printed)]
-            call.end()
-
-    def _done(self, call: SshCall) -> bool:
-        call.late = self.over and not call.is_over
-        return call.is_over or call.late

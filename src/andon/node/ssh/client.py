@@ -1,13 +1,14 @@
 """One host, asked through ssh: what is asked and answered is what commands there print as JSON."""
 
+import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Self
 
 from andon.errors import AndonError, Invalid, Unavailable
 from andon.model import wire
 from andon.node.ssh import failures
-from andon.node.ssh.calls import SshCall, SshCalls
+from andon.node.ssh.calls import SshCall, SshLimits
 from andon.node.ssh.names import checked_host
 from andon.units import sh
 from andon.version import __version__
@@ -27,34 +28,30 @@ _COMMANDS: dict[str, Sequence[str]] = {
     "/api/topology": ("devices", "--topology", "--json"),
 }
 """Requests to a server, and the commands that print the same."""
-Commands = tuple[Sequence[str], ...]
 Said = wire.Json | list[wire.Json] | bytes
 """What a command there printed: an object, a list of those that it printed line by line, or the
 report of nvidia-smi."""
 
 
-class Unanswered(BaseException):
-    """Raised through a command that asks what a host has not been asked yet: it is called again
-    once the answer is there. Not an Exception, because no command must handle it."""
-
-    def __init__(self, commands: Commands) -> None:
-        super().__init__()
-        self.commands = commands
-
-
 class SshHost(Server):
     """A host whose andon answers as a server's REST interface would, in one connection each."""
 
-    def __init__(self, name: str, andon: str = "", seconds: float = TIMEOUT_SECONDS) -> None:
-        """`andon`: where it is there, if not where it is looked for."""
+    def __init__(
+        self,
+        name: str,
+        andon: str = "",
+        seconds: float = TIMEOUT_SECONDS,
+        limits: SshLimits | None = None,
+    ) -> None:
+        """`andon`: where it is there, if not where it is looked for. `seconds`: for each question,
+        unless there are `limits` that it shares with other hosts."""
         self.name = checked_host(name.removeprefix("ssh:") if "://" not in name else name)
         self.url = name if "://" in name else f"ssh:{self.name}"
         self.by: str | None = None  # `andon 0.1` or nvidia-smi, once it has answered
         self.closed = False
+        self.limits = limits
         self._andon, self._seconds = andon, seconds
-        self._following: SshCall | None = None
-        self._kept: list[list[Said] | AndonError] | None = None
-        self._next = 0  # of those that were kept
+        self._following: SshLimits | None = None
 
     # As a server.
 
@@ -99,69 +96,46 @@ class SshHost(Server):
     def ask(self, *commands: Sequence[str]) -> list[Said]:
         """Returns what each of these commands prints there, in one connection; of nvidia-smi only
         its report, as the first."""
-        if self._kept is None:
-            with SshCalls(self._seconds) as calls:
-                call = self.begin(calls, commands)
-                while not calls.ended():
-                    pass
-            return self._answers(call, len(commands))
-        if self._next == len(self._kept):
-            raise Unanswered(commands)
-        found = self._kept[self._next]
-        self._next += 1
-        if isinstance(found, AndonError):
-            raise found
-        return found
+        limits = self.limits or SshLimits(self._seconds)
+        with self._call({"ask": [list(command) for command in commands]}, limits) as call:
+            while not call.is_over():
+                pass
+        return self._answers(call, len(commands))
 
-    @property
-    def postpones(self) -> bool:
-        return self._kept is not None
-
-    def postpone(self) -> None:
-        """Lets what was asked be asked again, and answered in the same order by what was kept;
-        a question beyond that is raised."""
-        self._kept, self._next = self._kept or [], 0
-
-    def keep(self, call: SshCall, count: int) -> None:
-        """Keeps the answer to a question that was raised."""
-        assert self._kept is not None
-        try:
-            self._kept.append(self._answers(call, count))
-        except failures.UNEXPECTED as exc:
-            self._kept.append(failures.unexpected(exc))
-
-    def begin(self, calls: SshCalls, commands: Commands) -> SshCall:
-        """Begins to ask, among others."""
-        request = {"ask": [list(command) for command in commands]}
-        return calls.begin(self.name, self._andon, request)
-
-    def follow(self, command: Sequence[str]) -> Iterator[wire.Json | bytes]:
-        """Yields what a command there prints line by line, until it fails; the report of nvidia-smi
-        is the only one."""
-        until = time.monotonic() + self._seconds  # afterwards silence is shown by its age
-        with SshCalls(self._seconds, ends=False) as calls:
-            self._following = call = calls.begin(self.name, self._andon, {"follow": list(command)})
+    def follow(
+        self, command: Sequence[str], *first: Sequence[str]
+    ) -> Generator[wire.Json | bytes, None, None]:
+        """Yields what a command there prints line by line, after that of `first`, until it fails;
+        the report of nvidia-smi is the only one."""
+        limits = self.limits
+        if limits is None:
+            limits = self._following = SshLimits(self._seconds, ends=False)
+        until = time.monotonic() + limits.seconds  # afterwards silence is shown by its age
+        with self._call({"first": [*map(list, first)], "follow": list(command)}, limits) as call:
             greeted = over = False
             while not over and not self.closed and not call.late:
-                over = bool(calls.ended())
+                over = call.is_over()
                 for line in call.lines():
                     if greeted:
-                        until = float("inf")
+                        until = math.inf
                         yield self._loaded(line)
                     else:
                         greeted = True
                         self._greeted(line)
-                call.late = time.monotonic() > until
+                call.late |= time.monotonic() > until
         if not self.closed:
             report = call.answer()
             self.by = failures.SMI
             yield report
 
+    def _call(self, request: wire.Json, limits: SshLimits) -> SshCall:
+        return SshCall(self.name, self._andon, request, limits)
+
     def close(self) -> None:
         """Ends the connection that stays, from another thread too."""
         self.closed = True
         if self._following is not None:
-            self._following.kill()
+            self._following.end()
 
     def _answers(self, call: SshCall, count: int) -> list[Said]:
         body = call.answer()

@@ -16,14 +16,14 @@ from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.model.wire import Json
 from andon.node.following import PolledSession
 from andon.node.remote.live import BACK_OFF, RemoteLive
-from andon.node.server import Notify
+from andon.node.rest import Notify
 from andon.node.ssh.client import STATUS, Said, SshHost
 from andon.node.ssh.failures import UNEXPECTED, unexpected
 from andon.sampling.rules.readings import checked_snapshot
 
 T = TypeVar("T")
 SOON_SECONDS = 0.2
-FIRST_ASKED, MOST_ASKED = 6, 16  # snapshots at first, and how often
+JUDGED = "judged"  # what a status for another andon has besides the snapshot
 LATE_SECONDS = 5.0  # more than the interval: then a host that is followed counts as silent
 
 
@@ -46,7 +46,8 @@ class SshLive(RemoteLive):
         return self.take(self.host.ask(STATUS)[0])
 
     def take(self, status: Said) -> Snapshot:
-        """Returns the snapshot of a status there, and remembers the rest of it."""
+        """Returns the snapshot of a status or a watch there, and remembers what a status says
+        besides."""
         if isinstance(status, bytes):
             from andon.node.ssh.smi import snapshot_from_smi
 
@@ -54,10 +55,10 @@ class SshLive(RemoteLive):
             self._judged, self._last = None, checked_snapshot(found)
             return self._last
         said = status if isinstance(status, dict) else {}
-        judged = said.get("judged")
-        self._judged, self._verdicts = judged if isinstance(judged, dict) else None, None
-        self._last = self._snapshot(said)
-        return self._last
+        found = self._snapshot(said)
+        if isinstance(judged := said.get(JUDGED), dict):
+            self._judged, self._verdicts, self._last = judged, None, found
+        return found
 
     def verdicts(self) -> tuple[DeviceVerdict, ...]:
         """Those of the last status."""
@@ -101,26 +102,28 @@ class SshLive(RemoteLive):
             self._stream = SshStream(self, interval_seconds, None if patient else SOON_SECONDS)
 
     def subscribe(self, interval_seconds: float, watching: bool = False) -> PolledSession:
-        if self.host.postpones:
+        if self.host.limits is not None:
             return SshSamples(self, interval_seconds)
         self.follow(interval_seconds)
         return super().subscribe(interval_seconds, watching)
 
 
 class SshSamples(PolledSession):
-    """Snapshots of one host among many: some of a watch that ends, then ever more of another."""
+    """Snapshots of one host among many, by one connection that ends with the session. A watch there
+    reads more than a status, which comes first for its verdicts."""
 
     def __init__(self, live: SshLive, interval_seconds: float) -> None:
         super().__init__(live.read, live.read, interval_seconds)
-        self._live = live
+        self._live, self._lines = live, live.host.follow(watch_words(interval_seconds), STATUS)
 
     def __iter__(self) -> Iterator[Snapshot]:
-        for power in range(MOST_ASKED):
-            words = (*watch_words(self._interval), "--count", str(FIRST_ASKED << power))
-            (found,) = self._live.host.ask(words)
-            yield from map(self._live.take, found if isinstance(found, list) else [found])
-            if isinstance(found, bytes):
-                return  # a report of nvidia-smi, of which one is all
+        for said in self._lines:
+            found = self._live.take(said)
+            if isinstance(said, bytes) or JUDGED not in said:
+                yield found
+
+    def __exit__(self, *_: object) -> None:
+        self._lines.close()
 
 
 def watch_words(interval_seconds: float) -> tuple[str, ...]:

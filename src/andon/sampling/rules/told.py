@@ -11,8 +11,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.model.device import UNWATCHED, Device, DeviceStatus, Snapshot, State
-from andon.model.lamp import DeviceLamp
-from andon.model.verdict import DeviceVerdict
 
 INTERVAL_HEADER = "andon-interval"
 """The header with the seconds between two snapshots of the server that sends one."""
@@ -25,9 +23,6 @@ class ServerSnapshot(Struct, frozen=True):
 
     snapshot: Snapshot
     interval_seconds: float
-    lamps: tuple[DeviceLamp, ...] | None = None  # None where it does not say
-    verdicts: tuple[DeviceVerdict, ...] | None = None
-    listed_at: float = 0.0  # of the verdicts: a book that has changed since then is read
 
     def age_seconds(self, now: float) -> float:
         return max(0.0, now - self.snapshot.at)

@@ -1,46 +1,30 @@
-"""Fills a state folder with a simulated lab: a day of history, alerts, a cordon and runs."""
+"""Fills the stores and the book of a simulated lab: a day of history, alerts and a cordon."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
-
-from msgspec import Struct
+from collections.abc import Iterator, Sequence
 
 from andon.alerts.rules import commands
 from andon.alerts.rules.persistence import dump
 from andon.alerts.rules.state import EMPTY, AlertState
 from andon.alerts.rules.state_machine import step
-from andon.app.alerts import open_alert_store
-from andon.app.history import open_store
-from andon.app.runs import open_run_index
-from andon.app.thresholds import rulebook
 from andon.drivers.sim.rules import behaviour
-from andon.drivers.sim.rules.lab import (
-    CORDONED,
-    HOT,
-    HOUR_SECONDS,
-    ME,
-    Lab,
-)
+from andon.drivers.sim.rules.lab import CORDONED, HOT, HOUR_SECONDS, ME, Lab
 from andon.drivers.sim.rules.scenarios import LAB_DEVICES
 from andon.explain.conditions.observation import Moment, Observation
+from andon.explain.conditions.rulebook import Rulebook
 from andon.history.rules import lab as day
 from andon.history.rules.seeding import specimens
 from andon.host.clock import boot_seconds
-from andon.host.files import make_private
 from andon.host.machine_id import boot_id
 from andon.host.processes.kin import here
-from andon.host.state.user_folder import runs_folder
-from andon.leases.book.lease_book import Book
 from andon.leases.rules.occupants import BLANK, page_of
 from andon.model.alert import Alert, Phase, Silence
-from andon.model.device import DeviceStatus, Host, Snapshot, State
+from andon.model.device import DeviceStatus, Snapshot, State
 from andon.model.lease import Cordon
-from andon.runs.index import RunFinder
+from andon.ports import AlertStore, Store
 from andon.settings.resolution import Settings
-from andon.web.lab.book import LabBook, entry_of, open_book
-from andon.web.lab.jobs import LabJobs, LabUsers
-from andon.web.lab.runs import NODE, LabFinder, LabRuns
+from andon.web.lab.book import LabBook, entry_of
+from andon.web.lab.runs import NODE
 
 STEP_SECONDS = 30.0
 STARTING_SECONDS = 2.0
@@ -51,51 +35,27 @@ WATCHED: tuple[tuple[float, float, Sequence[int]], ...] = (
 """The hours and GPUs of which the alerts are judged: an earlier heat, and the last ones."""
 
 
-class OpenLab(Struct, frozen=True):
-    """The parts of a server that come from the lab."""
-
-    lab: Lab
-    jobs: LabJobs
-    users: LabUsers
-    runs: LabRuns
-
-    def read(self) -> Host:
-        """Returns the values of the lab's machine: those of this one are not shown as its own."""
-        return self.lab.host(time.time())
-
-    def open_finder(self) -> RunFinder:
-        return LabFinder(open_run_index(), runs_folder())
-
-    @property
-    def open_book(self) -> Callable[..., Book]:
-        return open_book(self.lab, self.jobs.queue)
-
-
-def open_lab(settings: Settings) -> OpenLab:
-    """Makes the lab and fills the stores of the settings, which must be new, up to now."""
-    now = time.time()
+def new_lab(settings: Settings) -> Lab:
     devices = specimens(LAB_DEVICES, settings.simulate_seed, settings.simulate_scenario)
-    lab = Lab(settings.simulate_seed, now, devices)
-    _fill_alerts(settings, lab)
-    reason = "a fan is replaced on Thursday"
-    cordon = Cordon(devices[CORDONED].uuid, now - 2 * HOUR_SECONDS, ME, reason)
-    LabBook(lab).cordon(cordon)
-    folder = runs_folder()
-    make_private(folder)
-    runs = LabRuns(lab, folder)
-    runs.write(now)
-    with closing(open_store(settings)) as store:
-        facts, now = [behaviour.describe(one) for one in devices], time.time()
-        store.load(facts, day.blocks(lab, now))
-        now = time.time() + STARTING_SECONDS  # until the server records them
-        store.write(day.last_ticks(lab, now), day.uses(lab, now))
-    return OpenLab(lab, LabJobs(lab), LabUsers(lab), runs)
+    return Lab(settings.simulate_seed, time.time(), devices)
 
 
-def _fill_alerts(settings: Settings, lab: Lab) -> None:
+def cordon_one(lab: Lab) -> None:
+    reason, since = "a fan is replaced on Thursday", lab.origin - 2 * HOUR_SECONDS
+    LabBook(lab).cordon(Cordon(lab.devices[CORDONED].uuid, since, ME, reason))
+
+
+def fill_history(store: Store, lab: Lab) -> None:
+    facts, now = [behaviour.describe(one) for one in lab.devices], time.time()
+    store.load(facts, day.blocks(lab, now))
+    now = time.time() + STARTING_SECONDS  # until the server records them
+    store.write(day.last_ticks(lab, now), day.uses(lab, now))
+
+
+def fill_alerts(store: AlertStore, lab: Lab, book: Rulebook) -> None:
     """Judges the snapshots as a server would have done, and handles some of what it found."""
     state, ended = EMPTY, list[Alert]()
-    book, offset = rulebook(settings), lab.origin - boot_seconds()
+    offset = lab.origin - boot_seconds()
     for snapshot in _snapshots(lab):
         entries = tuple(entry_of(lab, work) for work in lab.running(snapshot.at))
         page = page_of(entries, snapshot.devices, {}, here(), BLANK, snapshot.at)
@@ -110,8 +70,7 @@ def _fill_alerts(settings: Settings, lab: Lab) -> None:
         "accepted": {},
         "elsewhere": [],
     }
-    with closing(open_alert_store(settings)) as store:
-        store.save(saved, [*ended, *commands.current(state)], ())
+    store.save(saved, [*ended, *commands.current(state)], ())
 
 
 def _handled(state: AlertState, lab: Lab, moment: Moment) -> AlertState:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from andon.drivers.sim.rules import behaviour
 from andon.drivers.sim.rules.lab import Lab, LabOutcome, LabWork
 from andon.host.processes.kin import here, started_ticks
+from andon.model.device import Host
 from andon.model.run.record import (
     SAMPLED,
     GitState,
@@ -43,6 +44,16 @@ _ENDS = {
     LabOutcome.OUT_OF_MEMORY: (RunState.DEVICE_OUT_OF_MEMORY, 1, OUT_OF_MEMORY),
     LabOutcome.CANCELLED: (RunState.STOPPED, None, "cancelled by its user"),
 }
+
+
+class LabHost:
+    """The values of the lab's machine: those of this one are not shown as its own."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+
+    def read(self) -> Host:
+        return self._lab.host(time.time())
 
 
 class LabFinder(RunFinder):
@@ -79,8 +90,7 @@ class LabRuns:
 
     def close(self) -> None:
         self._stopped.set()
-        if self._thread.ident is not None:  # the server may have found its port in use
-            self._thread.join()
+        self._thread.join()
 
     def _follow(self) -> None:
         while not self._stopped.wait(LIVE_SECONDS):

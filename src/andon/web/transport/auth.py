@@ -11,7 +11,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.access.gate import (
-    ESTIMATE,
     EXCHANGE,
     FULL,
     FULL_SECONDS,
@@ -22,6 +21,7 @@ from andon.access.gate import (
     ShownKey,
     allowed_origin,
     changes,
+    is_estimate,
     is_loopback,
     is_open,
     is_proxy_header,
@@ -51,6 +51,7 @@ from andon.web.transport.headers import (
     with_headers,
 )
 from andon.web.transport.keys import Keys
+from andon.web.transport.local_calls import KNOWN
 from andon.web.transport.places import SEAT, Seat
 
 ALWAYS = frozenset({"/healthz", PROOF})
@@ -82,6 +83,12 @@ def caller_of(scope: Scope) -> Identity:
     """Who sent a request that the gate has admitted."""
     found = scope.get(CALLER)
     return found if isinstance(found, Identity) else ANONYMOUS
+
+
+def _known(scope: Scope) -> tuple[ShownKey, Identity] | None:
+    """A user of this machine at the local socket, who is as if signed in."""
+    found = scope.get(KNOWN)
+    return (ShownKey.SESSION, found) if isinstance(found, Identity) else None
 
 
 def add_notes(scope: Scope, **facts: object) -> None:
@@ -120,7 +127,7 @@ class Gate:
         call = self._call(scope)
         origin = allowed_origin(call, self._config.rules)
         guarded = _guarded(send) if origin is None else shared_with(origin, send)
-        most = MAX_CONFIG_BYTES if call.path == ESTIMATE else MAX_BODY_BYTES
+        most = MAX_CONFIG_BYTES if is_estimate(call.path) else MAX_BODY_BYTES
         refusal = judge(call, self._config.rules) or _too_large(scope["headers"], most)
         if _is_exchange(call) and refusal is None:
             call, receive = await self._with_code(call, receive)
@@ -154,7 +161,7 @@ class Gate:
     def _call(self, scope: Scope) -> AccessRequest:
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         websocket = scope["type"] == "websocket"
-        key, who = self._config.keys.identify(shown_key(headers))
+        key, who = _known(scope) or self._config.keys.identify(shown_key(headers))
         peer = (scope.get("client") or (None,))[0]
         if key is ShownKey.NONE and self._config.rules.proxy is not None:
             named = texts(headers, USER_HEADER), texts(headers, GROUPS_HEADER)

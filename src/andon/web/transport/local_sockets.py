@@ -4,60 +4,43 @@ import secrets
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from andon.access.look import SCHEMA, Asked, asked_by, drawn_answer, look_name
-from andon.access.roles import Sight, identity_of, sight_of
-from andon.access.sign_in import SignInAnswer, dump_answer, socket_name
-from andon.alerts.rules.lamps import lamps_of
-from andon.alerts.watcher import Watcher
+from andon.access.local_rest import MOST_FRAME_BYTES, answer, is_over, paths_in, socket_name
+from andon.access.roles import Role, identity_of
+from andon.access.sign_in import SignInAnswer, dump_answer
+from andon.access.sign_in import socket_name as sign_in_name
+from andon.errors import Unavailable
 from andon.failures.log import FailureLog
-from andon.host.socket_peers import code_stamp, is_known, peer_uid, surroundings
+from andon.host.socket_peers import is_known, peer_uid
 from andon.host.users import account_name
-from andon.model.device import Snapshot
-from andon.model.lamp import DeviceLamp
-from andon.model.wire_in import own_snapshot_from_json
-from andon.sampling.rules.masks import MASKS
-from andon.sampling.rules.told import ServerSnapshot
-from andon.sampling.snapshot_feed import SnapshotFeed
-from andon.web.answers.alert_payloads import seen_by
-from andon.web.answers.texts import SnapshotTexts
 from andon.web.transport.keys import Keys
-
-if TYPE_CHECKING:
-    from andon.leases.network import NetworkLeases
-
+from andon.web.transport.local_calls import LocalCalls
 
 # A local socket that sends one message to each of this machine's users, whom the kernel identifies.
 #
 # It has no file: no one can put a link in its place, nothing is left behind, and it is seen
-# exactly where the server's loopback port is (both belong to a network namespace). The server
-# reads nothing but the client's name, so no client can keep it waiting for long; it answers at
-# most half of the time.
+# exactly where the server's loopback port is (both belong to a network namespace). It works at most
+# half of the time.
 
 BACKLOG = 128
 PAUSE_SECONDS = 0.002  # after each answer: a flood costs the server little
-SEND_SECONDS = 0.25  # most answers fit into the kernel's buffer
-
-Say = Callable[[int | None, object], bytes]
-"""What is said to the user with this uid, None for one that this machine does not know, and to
-a client of this name."""
-Draw = Callable[[Asked, ServerSnapshot], tuple[int, str] | None]
-"""Draws the table that was asked for: the exit code and the text; None where the client has to
-draw by itself."""
+FRAME_SECONDS = 0.05
+MOST_USERS, MOST_WAITING = 8, 15  # at once; of one user, besides the one that is answered
+MOST_PAUSE_SECONDS = 0.25
 
 
 class LocalSocket:
     """Answers one connection after the other, in a thread of its own."""
 
+    send_seconds = 0.25  # what is said to one client fits into the kernel's buffer
+
     def __init__(
-        self, name: str, say: Say, failures: FailureLog, pause_seconds: float = PAUSE_SECONDS
+        self, name: str, failures: FailureLog, pause_seconds: float = PAUSE_SECONDS
     ) -> None:
-        self.name, self._say, self._failures = name, say, failures
+        self.name, self._failures = name, failures
         self._pause_seconds = pause_seconds
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -81,25 +64,35 @@ class LocalSocket:
     def _follow(self) -> None:
         while not self._closed.is_set():
             try:
-                connection, name = self._socket.accept()
+                connection = self._socket.accept()[0]
             except OSError as error:
                 if not self._closed.is_set():
                     self._failures.add(error)
                     self._closed.wait(1.0)  # no file is left: connections wait meanwhile
                 continue
             before = time.thread_time()
-            try:
-                self._serve(connection, name)
-            except Exception as error:  # noqa: BLE001 - the next user must be answered
-                self._failures.add(error)
+            self._contained(lambda: self._take(connection))  # noqa: B023 - called at once
             time.sleep(max(self._pause_seconds, time.thread_time() - before))
 
-    def _serve(self, connection: socket.socket, name: object) -> None:
+    def _contained(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001 - the next user must be answered
+            self._failures.add(error)
+
+    def _take(self, connection: socket.socket) -> None:
+        self._serve(connection, peer_uid(connection))
+
+    def _serve(self, connection: socket.socket, uid: int | None) -> None:
         with connection, suppress(OSError):  # it may have gone
-            said = self._say(peer_uid(connection), name)
+            said = self._said(connection, uid)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, len(said))
-            connection.settimeout(SEND_SECONDS)
+            connection.settimeout(self.send_seconds)
             connection.sendall(said)
+
+    def _said(self, connection: socket.socket, uid: int | None) -> bytes:
+        """Returns what is said to a user; the uid is None if this machine does not know it."""
+        raise NotImplementedError
 
 
 @contextmanager
@@ -123,68 +116,99 @@ def local_socket(
         made.close()
 
 
-# The local socket at which this machine's users get the server's latest snapshot.
+# The local socket at which this machine's users read what REST shows them.
 
 
-class LookSocket(LocalSocket):
-    """Sends `/api/snapshot`, `/api/board` and `/api/leases`, as far as status shows them; or the
-    table of status, drawn from the same."""
+class RestSocket(LocalSocket):
+    """Answers one frame of each connection. Every user has a thread while they ask, and is answered
+    once at a time: whoever sends nothing, or much, delays only themselves."""
+
+    send_seconds = 2.0  # two minutes of many devices are megabytes
 
     def __init__(
         self,
         port: int,
         server_uid: int,
-        feed: SnapshotFeed,
-        watcher: Watcher | None = None,
-        leases: "NetworkLeases | None" = None,
-        draw: Draw | None = None,
+        calls: LocalCalls,
+        signs_in: bool = True,
         name_of: Callable[[int], str | None] = account_name,
         pause_seconds: float = PAUSE_SECONDS,
     ) -> None:
-        self._server_uid, self._name_of, self._draw = server_uid, name_of, draw
-        self._feed, self._watcher, self._leases = feed, watcher, leases
-        self._texts, self._code = SnapshotTexts(), code_stamp()
-        failures = FailureLog("andon.web", "the latest snapshot could not be given")
-        name = look_name(port, secrets.token_hex(16))
-        super().__init__(name, self._look, failures, pause_seconds)
+        """`signs_in`: whether users are known; else everyone but the owners is anonymous."""
+        self._server_uid, self._signs_in, self._name_of = server_uid, signs_in, name_of
+        self._calls = calls
+        self._waiting: dict[int, deque[socket.socket]] = {}
+        self._lock = threading.Lock()
+        failures = FailureLog("andon.web", "a user could not be answered at the local socket")
+        super().__init__(socket_name(port, secrets.token_hex(16)), failures, pause_seconds)
 
-    def _look(self, uid: int | None, name: object) -> bytes:
-        """Returns the message; empty for a uid without an account here, and where a table was
-        asked for that must be drawn elsewhere."""
+    def _take(self, connection: socket.socket) -> None:
+        uid = peer_uid(connection)
+        with self._lock:
+            known = None if uid is None else self._waiting.get(uid)
+            most, there = (MOST_USERS, self._waiting) if known is None else (MOST_WAITING, known)
+            if uid is None or len(there) >= most:
+                connection.close()
+                return
+            self._waiting.setdefault(uid, deque()).append(connection)
+        if known is not None:
+            return
+        thread = threading.Thread(
+            target=self._follow_user, args=(uid,), name="andon rest", daemon=True
+        )
+        try:
+            thread.start()
+        except RuntimeError:  # there are too many in this process
+            self._forget(uid)
+            raise
+
+    def _forget(self, uid: int) -> None:
+        with self._lock:
+            for connection in self._waiting.pop(uid, ()):
+                connection.close()
+
+    def _follow_user(self, uid: int) -> None:
+        while (connection := self._next(uid)) is not None:
+            began = time.monotonic()
+            self._contained(lambda: self._serve(connection, uid))
+            took = time.monotonic() - began
+            time.sleep(min(MOST_PAUSE_SECONDS, max(self._pause_seconds, took)))
+
+    def _next(self, uid: int) -> socket.socket | None:
+        with self._lock:
+            if self._waiting[uid]:
+                return self._waiting[uid].popleft()
+            del self._waiting[uid]
+            return None
+
+    def _said(self, connection: socket.socket, uid: int | None) -> bytes:
+        """Returns the answer; nothing to a uid without an account here, without a frame, and
+        where the server is too slow."""
         user = None if uid is None else self._name_of(uid)
         if uid is None or user is None:
             return b""
-        sight, snapshot = sight_of(identity_of(uid, user, self._server_uid)), self._feed.latest()
-        text, lamps = self._texts.of(snapshot, sight).encode(), self._lamps(snapshot, sight)
-        interval = self._feed.settings.interval_seconds
-        if (asked := asked_by(name)) is not None:
-            read = own_snapshot_from_json(msgspec.json.decode(text))  # as the client would
-            told = ServerSnapshot(read, interval, lamps, **self._verdicts())
-            drawn = None if self._draw is None else self._draw(asked, told)
-            return b"" if drawn is None else drawn_answer(surroundings(self._code), MASKS, *drawn)
-        return msgspec.json.encode(
-            {
-                "schema": SCHEMA,
-                "code": self._code,
-                "interval_seconds": interval,
-                "snapshot": msgspec.Raw(text),
-                "lamps": lamps,
-                **self._verdicts(),
-            }
-        )
+        who = identity_of(uid, user, self._server_uid)
+        paths = _frame(connection)
+        if paths is None:
+            return b""
+        known = who if self._signs_in or who.role is Role.OWNER else None
+        with suppress(Unavailable, TimeoutError):  # it ends, or has much to do
+            return answer(self._calls.get(known, paths)) or b""
+        return b""
 
-    def _lamps(self, snapshot: Snapshot, sight: Sight) -> tuple[DeviceLamp, ...] | None:
-        if self._watcher is None:
+
+def _frame(connection: socket.socket) -> tuple[str, ...] | None:
+    """Returns the paths that a client asks for; None unless they come at once."""
+    until, received = time.monotonic() + FRAME_SECONDS, b""
+    while not is_over(received):
+        if (left := until - time.monotonic()) <= 0:
             return None
-        return lamps_of(snapshot, [seen_by(sight, alert) for alert in self._watcher.alerts()])
-
-    def _verdicts(self) -> dict[str, Any]:
-        """Returns the verdicts; empty if they depend on the user, because someone is in the
-        queue, or are unknown."""
-        found = None if self._leases is None else self._leases.listed()
-        if found is None or found.waiting or not found.devices:
-            return {}
-        return {"verdicts": found.devices, "listed_at": found.at}
+        connection.settimeout(left)
+        piece = connection.recv(MOST_FRAME_BYTES + 1)
+        if not piece:
+            return None
+        received += piece
+    return paths_in(received)
 
 
 # The local socket at which this machine's users get a one-time code as themselves.
@@ -203,10 +227,10 @@ class SignInSocket(LocalSocket):
     ) -> None:
         self._keys, self._url, self._port, self._name_of = keys, url, port, name_of
         failures = FailureLog("andon.web", "a user could not be signed in")
-        name = socket_name(port, secrets.token_hex(16))
-        super().__init__(name, self._code_for, failures, pause_seconds)
+        name = sign_in_name(port, secrets.token_hex(16))
+        super().__init__(name, failures, pause_seconds)
 
-    def _code_for(self, uid: int | None, name: object) -> bytes:
+    def _said(self, connection: socket.socket, uid: int | None) -> bytes:
         return dump_answer(self._answer(uid))
 
     def _answer(self, uid: int | None) -> SignInAnswer:

@@ -24,7 +24,7 @@ def agent(hub: str) -> int:
     what the hub missed is sent when it is back. A machine that runs andon serve needs no agent:
     andon serve --hub URL.
     """
-    from andon.app.agent import report_to
+    from andon.app.servers.agent import report_to
 
     choices, over = chosen(), threading.Event()
     terminal = Terminal.of(choices)

@@ -4,7 +4,7 @@ from andon.cli.json_text import as_json_text
 from andon.cli.show.text import say
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import Invalid, Unavailable
-from andon.fleet.rules.states import fitting, list_from_json, offers
+from andon.fleet.rules.states import fitting, list_from_json, most_devices, offers
 from andon.leases.rules.offer import requested_words
 from andon.model.job.device_request import DeviceRequest
 from andon.model.shapes import to_json
@@ -32,6 +32,9 @@ def free_in_fleet(choices: Choices, request: DeviceRequest, as_json: bool) -> in
         raise Unavailable("no node of this hub reports a GPU now", hint="see why: andon nodes")
     found = offers(listed.nodes, request.least, request.models, request.memory_bytes)
     words, terminal = requested_words(request), Terminal.of(choices)
+    if (most := most_devices(listed.nodes, request.models)) < request.least:
+        why = f"{words} requested, one node has {most} at most"
+        raise Unavailable(why, hint="which nodes have which GPUs: andon nodes")
     if as_json:
         value = {
             "schema": SCHEMA,

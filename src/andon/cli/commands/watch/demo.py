@@ -54,9 +54,8 @@ def _move_into(folder: Path) -> None:
 
 
 def _serve(folder: Path, port: int, seed: int, opens: bool) -> None:
-    from andon.web.lab.filling import open_lab
+    from andon.app.servers.serving import serve_demo
     from andon.web.lab.runs import NODE
-    from andon.web.server import serve
 
     settings = Settings(
         simulate=LAB_DEVICES,
@@ -67,7 +66,6 @@ def _serve(folder: Path, port: int, seed: int, opens: bool) -> None:
         runs_price_per_kwh=0.30,
         runs_currency="EUR",
     )
-    lab = open_lab(settings)
 
     def announce(started: Started) -> None:
         terminal, link = Terminal.of(chosen()), f"{started.url}/#code={started.code}"
@@ -78,10 +76,5 @@ def _serve(folder: Path, port: int, seed: int, opens: bool) -> None:
             terminal.say(say(f"  or at any time   andon open --url {sh(started.url)}", "dim"))
         if opens:
             webbrowser.open(link)
-        lab.runs.start()
 
-    place = ServeOptions("127.0.0.1", port, lends_simulated=True)
-    try:
-        serve(settings, place, announce, demo=lab)
-    finally:
-        lab.runs.close()
+    serve_demo(settings, ServeOptions("127.0.0.1", port, lends_simulated=True), announce)

@@ -2,23 +2,17 @@
 
 import os
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 
 import click
 
+from andon.app.servers.exporter import export
 from andon.cli.options import chosen, interval_option, shared
-from andon.cli.sources import sampling, settings_of
+from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices, notice
-from andon.exporter.exposition import Exposition
-from andon.exporter.scrape import scraped
 from andon.exporter.server import MetricsServer
-from andon.sampling.sampler import Sampler
-from andon.sampling.snapshot_feed import SnapshotFeed
-from andon.settings.resolution import Settings
-
-SWITCH_SECONDS = 0.0005  # a scrape during a sample must not wait for all of it
 
 
 @click.command()
@@ -53,11 +47,8 @@ def exporter(port: int | None, host: str | None, prefix: str | None, interval: f
     choices.overrides = {
         "exporter_port": port, "exporter_host": host, "exporter_prefix": prefix,
     }  # fmt: skip
-    settings = settings_of(choices)
-    exposition = Exposition(settings.exporter_prefix)
-    address = (settings.exporter_host, settings.exporter_port)
-    with asked_to_end() as wait_for_the_end, sampling(choices) as sampler:
-        _serve(sampler, settings, exposition, address, choices, wait_for_the_end)
+    with asked_to_end() as wait_for_the_end:
+        export(settings_of(choices), partial(_announce, choices=choices), wait_for_the_end)
     return 0
 
 
@@ -81,34 +72,6 @@ def asked_to_end() -> Iterator[Callable[[], object]]:
         signal.set_wakeup_fd(descriptor)
         os.close(reading)
         os.close(writing)
-
-
-def _serve(
-    sampler: Sampler,
-    settings: Settings,
-    exposition: Exposition,
-    address: tuple[str, int],
-    choices: Choices,
-    wait_for_the_end: Callable[[], object],
-) -> None:
-    """Open the port first: if it is taken, no device is read."""
-    held: list[SnapshotFeed] = []
-    server = MetricsServer(
-        *address,
-        text=lambda service: scraped(held[0], exposition, service),
-        dropped=lambda: held[0].dropped,
-    )
-    try:
-        session = sampler.subscribe(settings.interval_seconds, size=1)
-        held.append(SnapshotFeed(session, settings, sampler.costs))
-        sys.setswitchinterval(SWITCH_SECONDS)
-        server.start()
-        _announce(server, choices)
-        wait_for_the_end()
-    finally:
-        server.stop()
-        for feed in held:
-            feed.close()
 
 
 def _announce(server: MetricsServer, choices: Choices) -> None:

@@ -7,14 +7,12 @@ from typing import Any
 
 import click
 
-from andon.access.look import Asked
 from andon.app.history import store_url
 from andon.cli.options import F, chosen, shared, store_option, thresholds_option
 from andon.cli.show.text import say
 from andon.cli.sources import resolved_of, settings_of
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid, Unavailable
-from andon.sampling.rules.told import ServerSnapshot
 from andon.settings.table import PORT_VARIABLE, USUAL_PORT
 from andon.units import sh
 from andon.web.listening import ServeOptions, Started
@@ -88,7 +86,7 @@ def hub(**place: Any) -> int:
 
 def _serve(given: dict[str, Any], history: bool, reports_to: str | None = None) -> int:
     check_packages()
-    from andon.web.server import serve
+    from andon.app.servers.serving import serve
 
     choices = chosen()
     resolved = resolved_of(choices)
@@ -102,14 +100,8 @@ def _serve(given: dict[str, Any], history: bool, reports_to: str | None = None) 
         resolved.origin.get("simulate") == "flag",
         reports_to,
     )
-    serve(resolved.settings, place, lambda started: _announce(started, choices), _draw)
+    serve(resolved.settings, place, lambda started: _announce(started, choices))
     return 0
-
-
-def _draw(asked: Asked, told: ServerSnapshot) -> tuple[int, str] | None:
-    from andon.cli.status_table import drawn_here  # when first asked for
-
-    return drawn_here(asked, told)
 
 
 def check_packages() -> None:

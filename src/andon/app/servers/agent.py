@@ -1,0 +1,80 @@
+"""An agent: watches, records and reports this node to a hub, without a server of its own."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from andon.app.parts import run_with
+from andon.app.pod_runs import PodRuns
+from andon.app.runs import recording
+from andon.app.servers.devices import DEVICES
+from andon.app.servers.node import WATCHING, sole_server
+from andon.app.uplink import hub_link, past, uplink
+from andon.fleet.rules.digest import Digest
+from andon.fleet.sending import PastSender
+from andon.fleet.uplink import Uplink
+from andon.host.pod_resources import PodDevices, can_ask_kubelet
+from andon.host.state.node_folder import open_node_folder
+from andon.jobs.queue import Queue
+from andon.model.job.facts import JobView
+from andon.sampling.sampler import Sampler
+from andon.sampling.snapshot_feed import SnapshotFeed
+from andon.settings.resolution import Settings
+
+
+def report_to(
+    settings: Settings, url: str, on_sent: Callable[[Digest], None], over: threading.Event
+) -> None:
+    """Reports until `over` is set."""
+    run_with(
+        AGENT,
+        until_over,
+        settings=settings,
+        link=hub_link(settings, url),
+        folder=open_node_folder(),
+        on_sent=on_sent,
+        over=over,
+        lends_simulated=bool(settings.simulate),
+    )
+
+
+def until_over(uplink: Uplink, over: threading.Event) -> None:
+    over.wait()
+
+
+class UnfinishedJobs:
+    """This user's jobs that wait or run; only what changed is read again."""
+
+    def __init__(self) -> None:
+        self._queue: Queue | None = None
+
+    def __call__(self) -> Sequence[JobView]:
+        if self._queue is None:
+            self._queue = Queue()
+        else:
+            self._queue.refresh()
+        return [one for one in self._queue.views() if one.ended is None]
+
+
+def unfinished() -> Iterator[Callable[[], Sequence[JobView]]]:
+    yield UnfinishedJobs()
+
+
+def pod_devices(
+    settings: Settings, sampler: Sampler, feed: SnapshotFeed, past: PastSender
+) -> Iterator[PodDevices | None]:
+    """What the kubelet gave to which pod, and the records of andon's own pods."""
+    if not can_ask_kubelet(root := Path(settings.root)):
+        yield None
+        return
+    record = recording(settings, sampler, direct=True)
+    pods, runs = PodDevices(root), PodRuns(record, feed.latest, past.hurry)
+    sampler.mark_by(pods.marked)
+    pods.listen(runs)
+    pods.start()
+    yield pods
+    pods.close()
+    runs.close()
+
+
+AGENT = (sole_server, *DEVICES, *WATCHING, unfinished, past, pod_devices, uplink)

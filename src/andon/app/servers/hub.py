@@ -1,0 +1,63 @@
+"""The parts that only a hub has: its nodes, their alerts, and what keeps them."""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from andon.alerts.watcher import Watcher
+from andon.app.alerts import open_fleet_watcher
+from andon.app.history import maintainer_of, store_kind, store_url
+from andon.errors import Conflict, Denied, Unavailable
+from andon.host.machine_id import node_name
+from andon.node.watched.alerts import AlertJudge
+from andon.ports import RunIndex
+from andon.sampling.sampler import Sampler
+from andon.settings.resolution import Settings
+from andon.web.fleet.hub import Hub
+from andon.web.fleet.keeper import Keeper
+from andon.web.fleet.nodes import Fleet
+from andon.web.fleet.telling import FleetAlerts
+from andon.web.listening import ServeOptions, pin_of
+from andon.web.transport.keys import Keys
+
+
+def fleet(settings: Settings, place: ServeOptions, keys: Keys) -> Iterator[Fleet]:
+    """The nodes that report here. The named tokens of their store are keys from now on."""
+    url = store_url(settings)
+    kind: Any = store_kind(url)
+    own, notifies = settings.node or node_name(), bool(settings.alerts_notifiers)
+    hub = Hub(partial(kind.open_nodes, url), notifies, pin_of(place), own)
+    made = Fleet(hub, partial(kind.open_pasts, url), settings.exporter_prefix)
+    with suppress(Unavailable, Conflict, Denied):  # it may be back later
+        hub.nodes()
+        made.tokens.refresh()
+    keys.named, keys.named_hash = made.tokens.identify, made.tokens.hashed
+    keys.named_are_read, made.tokens.ended = lambda: made.tokens.is_read, keys.named_ended
+    yield made
+    made.close()
+
+
+def fleet_alerts(
+    linked: Settings, sampler: Sampler, watcher: Watcher, fleet: Fleet
+) -> Iterator[FleetAlerts]:
+    opener = partial(open_fleet_watcher, linked)
+    made = FleetAlerts(watcher, sampler.node.name, lambda: fleet.pasts, opener)
+    yield made
+    made.close()
+
+
+def alerts(fleet_alerts: FleetAlerts) -> Iterator[AlertJudge]:
+    """The alerts that are shown: this machine's, and those of the nodes while this hub leads."""
+    yield fleet_alerts
+
+
+def keeper(settings: Settings, fleet: Fleet, fleet_alerts: FleetAlerts) -> Iterator[Keeper]:
+    made = Keeper(fleet, fleet_alerts, partial(maintainer_of, settings))
+    yield made
+    made.close()
+
+
+def everywhere(fleet: Fleet) -> Iterator[Callable[[], RunIndex]]:
+    """The runs of all nodes."""
+    yield lambda: fleet.pasts.runs(None)

@@ -1,0 +1,170 @@
+"""The parts that watch this machine: in every server, and in an agent."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from andon.alerts.self_monitor import SelfMonitor
+from andon.alerts.watcher import Watcher
+from andon.app.alerts import open_alert_store, open_notifiers
+from andon.app.history import open_store, retention_of, separate_history
+from andon.app.leases import open_availability, open_lease_tracker, refuse_ambiguous_names
+from andon.app.thresholds import rulebook
+from andon.fleet.link import HubLink
+from andon.history.writer import Recorder
+from andon.host.clock import offset
+from andon.host.state import server_file
+from andon.leases.book.lease_book import Book
+from andon.leases.network import NetworkLeases
+from andon.leases.tracker import LeaseTracker
+from andon.model.device import Snapshot
+from andon.model.lease_list import LeaseList
+from andon.node.seen.jobs import SeenJobs
+from andon.node.seen.runs import SeenRuns
+from andon.node.watched.alerts import AlertJudge
+from andon.node.watched.leases import RECENT_SECONDS
+from andon.node.watched.node import WatchedNode
+from andon.sampling.sampler import Sampler
+from andon.sampling.snapshot_feed import PlacedFeed, SnapshotFeed
+from andon.settings.resolution import Settings
+from andon.settings.store_url import MEMORY
+from andon.web.server_history import NoHistory, Recorded, ServerHistory
+from andon.web.transport.keys import Keys
+
+
+def sole_server(folder: Path) -> Iterator[None]:
+    """One agent or server runs for a user on a machine: both record the same history."""
+    with server_file.sole_server(folder):
+        yield
+
+
+def distinct_names(settings: Settings, first_snapshot: Snapshot | None) -> Iterator[None]:
+    """Refuses settings in which a name means several devices."""
+    if first_snapshot is not None:
+        refuse_ambiguous_names(settings, first_snapshot.devices)
+    yield
+
+
+def history(
+    settings: Settings, sampler: Sampler, keeps_history: bool = True
+) -> Iterator[ServerHistory]:
+    if not keeps_history:
+        yield NoHistory("history is disabled", "start without --no-history")
+        return
+    kept = separate_history(settings)
+    session = sampler.subscribe(settings.interval_seconds)
+    recorder = Recorder(
+        lambda: open_store(kept), session, settings.history_flush_seconds, retention_of(settings)
+    )
+    yield Recorded(recorder, settings.history_max_megabytes * 1_000_000)
+    recorder.close()
+
+
+def lease_tracker(
+    settings: Settings, sampler: Sampler, open_book: Callable[..., Book] | None = None
+) -> Iterator[LeaseTracker | None]:
+    """Follows the lease book; None for a recording, and where there are no locks."""
+    tracker = open_lease_tracker(settings, sampler, open_book)
+    yield tracker
+    if tracker is not None:
+        tracker.close()
+
+
+def watcher(
+    settings: Settings,
+    sampler: Sampler,
+    history: ServerHistory,
+    lease_tracker: LeaseTracker | None,
+    keeps_history: bool = True,
+    linked: Settings | None = None,
+    link: HubLink | None = None,
+) -> Iterator[Watcher]:
+    """The alerts of this machine. A recording notifies no one; for a node of a hub the hub does,
+    while it answers."""
+    kept = separate_history(settings) if keeps_history else replace(settings, history_store=MEMORY)
+    made = Watcher(
+        sampler.subscribe(settings.interval_seconds),
+        rulebook(settings),
+        lambda: open_alert_store(kept),
+        [] if settings.replay else open_notifiers(linked or settings, sampler.node.name),
+        offset(settings.alerts_time_zone),
+        sampler.node.boot,
+        SelfMonitor(sampler.costs, history.vitals),
+        book=None if lease_tracker is None else lease_tracker.page,
+        has_hub=link is not None,
+    )
+    sampler.mark_by(made.lasting)
+    yield made
+    made.close()
+
+
+def alerts(watcher: Watcher) -> Iterator[AlertJudge]:
+    """The alerts that are shown: this machine's."""
+    yield watcher
+
+
+def network_leases(
+    settings: Settings,
+    sampler: Sampler,
+    feed: SnapshotFeed,
+    watcher: Watcher,
+    lease_tracker: LeaseTracker | None,
+    lends_simulated: bool,
+    open_book: Callable[..., Book] | None = None,
+) -> Iterator[NetworkLeases | None]:
+    """Everyone's leases, as they are listed and granted over the network; None without a book. It
+    uses the sampler's snapshots, so this process calls no driver."""
+    if lease_tracker is None:
+        yield None
+        return
+    availability = open_availability(
+        settings,
+        lambda: sampler.once(with_host=False),
+        simulated=lends_simulated,
+        broken=watcher.broken_devices,
+        ask_places=sampler.ask_places,
+    )
+    made = NetworkLeases(
+        availability,
+        feed.newest,
+        follows=lease_tracker.why_not,
+        open_book=open_book,
+        watched=lease_tracker.opened,
+    )
+    lease_tracker.listen(made.changed)
+    yield made
+    made.close()
+
+
+def recent_book(
+    network_leases: NetworkLeases | None,
+) -> Iterator[Callable[[], LeaseList | None]]:
+    """The list of leases, if need be of a moment ago."""
+    yield partial(listed, network_leases, RECENT_SECONDS)
+
+
+def listed(leases: NetworkLeases | None, within_seconds: float = 0.0) -> LeaseList | None:
+    return None if leases is None else leases.listed(within_seconds)
+
+
+def node(
+    sampler: Sampler,
+    feed: SnapshotFeed,
+    history: ServerHistory,
+    alerts: AlertJudge,
+    network_leases: NetworkLeases | None,
+    lease_tracker: LeaseTracker | None,
+    keys: Keys | None = None,
+    runs: SeenRuns | None = None,
+    jobs: SeenJobs | None = None,
+) -> Iterator[WatchedNode]:
+    """This machine as a node. An agent has neither runs nor jobs to show."""
+    user, placed = None if keys is None else keys.owner.user, PlacedFeed(sampler, feed).latest
+    yield WatchedNode(
+        feed, history.store, alerts, network_leases, lease_tracker, placed, user, runs, jobs
+    )
+
+
+WATCHING = (history, lease_tracker, watcher, alerts, network_leases, recent_book, node)

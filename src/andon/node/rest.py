@@ -1,0 +1,82 @@
+"""What the parts of a remote node ask: a server by its REST interface, however it is reached."""
+
+from collections.abc import Callable
+from typing import Protocol, Self
+
+from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
+from andon.model import wire
+from andon.version import __version__
+
+HEALTH, MINUTES = "/api/health", "/api/snapshots"
+MINUTES_BOUNDS = wire.TextBounds(64 << 20, 4_000_000)  # two minutes of 256 GPUs
+LONGEST_REASON, MOST_DETAILS = 2000, 100  # of a refusal
+Notify = Callable[[str], None]
+_STATUSES: dict[int, type[AndonError]] = {
+    401: Denied, 403: Denied, 404: Gone, 409: Conflict, 422: Invalid, 429: Denied,
+}  # fmt: skip
+
+
+class RestServer(Protocol):
+    """An andon server, one request at a time."""
+
+    @property
+    def url(self) -> str: ...
+
+    def get(self, path: str, **asked: object) -> wire.Json:
+        """GET a path that every server of this version has."""
+
+    def post(self, path: str, body: wire.Json | None = None) -> wire.Json: ...
+
+    def delete(self, path: str) -> wire.Json: ...
+
+    def fetch(self, path: str, most_bytes: int, sink: Callable[[bytes], object]) -> None:
+        """Downloads a file in pieces."""
+
+    def as_user(self) -> Self:
+        """Returns the same server, told who asks: it answers with what is this user's own."""
+
+    def of_another_version(self, difference: str) -> AndonError:
+        """The error for a server that is older or newer than this command."""
+
+    def close(self) -> None:
+        """Ends what was begun for `as_user`."""
+
+
+def parsed(url: str, body: bytes, path: str = "") -> wire.Json:
+    """Reads a good answer to a path."""
+    try:
+        return wire.loads(body, MINUTES_BOUNDS if path == MINUTES else wire.ANSWER)
+    except Invalid as exc:
+        raise stranger(url) from exc
+
+
+def refusal(url: str, status: int, body: bytes, hint: str | None = None) -> AndonError:
+    """The server's own error, if it is an andon server; `hint` is one for this side."""
+    try:
+        payload = wire.loads(body, wire.NOTE)["error"]
+        reason, theirs = (str(payload[name])[:LONGEST_REASON] for name in ("reason", "hint"))
+        details = payload.get("details") or ()
+        found = details[:MOST_DETAILS] if isinstance(details, list) else ()
+        lines = tuple(str(line)[:LONGEST_REASON] for line in found)
+    except (AndonError, KeyError, TypeError, AttributeError):
+        return stranger(url)
+    kind, words = _STATUSES.get(status, Unavailable), theirs if hint is None else hint
+    return kind(f"{url}: {reason}", hint=words, mistakes=lines)
+
+
+def stranger(url: str) -> AndonError:
+    hint = "use the URL that andon serve prints"
+    return Unavailable(f"{url} is not an andon server", hint=hint)
+
+
+def of_another_version(url: str, health: Callable[[], wire.Json], difference: str) -> AndonError:
+    """The error for a server whose version `health` has."""
+    try:
+        version = health().get("version")
+    except AndonError:
+        version = None
+    named = f"andon {version}" if isinstance(version, str) else "another version of andon"
+    return Unavailable(
+        f"{url} runs {named}, but this is andon {__version__}: {difference}",
+        hint="upgrade the older of the two",
+    )
