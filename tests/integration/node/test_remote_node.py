@@ -14,6 +14,7 @@ import pytest
 from andon.app.node import NodeChoice, find_node
 from andon.app.settings import load_settings
 from andon.model.job.desk import JobAct
+from andon.node import sign_in
 from andon.node.port import Node
 from andon.runs.rules.matching import RunQuery
 from tests.integration.machine import on_a_machine, told
@@ -21,6 +22,7 @@ from tests.integration.serving import Served, serving
 from tests.support import role_servers
 from tests.support.node_contract import NodeContract, refused
 from tests.support.postgres import url_of
+from tests.support.replaced import answers
 from tests.support.role_servers import NODE, RUN, SECRET, USERS, RoleServer, demo, reporting_node
 
 pytestmark = pytest.mark.process
@@ -64,11 +66,20 @@ class TestRemote(NodeContract):
         return str(made.json()["id"])
 
 
-class TestRemoteWithoutKey(NodeContract):
-    """What it changes is signed in for: the kernel says that it is the server's user."""
+class WithoutKey(NodeContract):
+    """Jobs, and what it changes, are signed in for: the kernel says that it is the server's
+    user."""
 
     blind = True
 
+    def test_a_caller_without_rights_sees_no_command_line(
+        self, node: Node, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        answers(monkeypatch, sign_in, "is_known", False)  # a system whose kernel says nothing
+        super().test_a_caller_without_rights_sees_no_command_line(node)
+
+
+class TestRemoteWithoutKey(WithoutKey):
     @pytest.fixture
     def node(self, served: Served, state_folder: Path) -> Iterator[Node]:
         yield from node_of(served.url)
@@ -117,9 +128,7 @@ class TestNodeOfHub(OfHub):
         assert "there" in outcome.error.hint
 
 
-class TestNodeOfHubWithoutKey(OfHub):
-    blind = True
-
+class TestNodeOfHubWithoutKey(WithoutKey, OfHub):
     @pytest.fixture
     def node(self, hub: Served, state_folder: Path) -> Iterator[Node]:
         yield from node_of(hub.url, "", NODE)
