@@ -66,16 +66,20 @@ class TestRemote(NodeContract):
         return str(made.json()["id"])
 
 
+@pytest.fixture
+def kernel_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a system whose local sockets do not say who asks."""
+    answers(monkeypatch, sign_in, "is_known", False)
+
+
 class WithoutKey(NodeContract):
     """Jobs, and what it changes, are signed in for: the kernel says that it is the server's
     user."""
 
     blind = True
 
-    def test_a_caller_without_rights_sees_no_command_line(
-        self, node: Node, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        answers(monkeypatch, sign_in, "is_known", False)  # a system whose kernel says nothing
+    @pytest.mark.usefixtures("kernel_that_says_nothing")
+    def test_a_caller_without_rights_sees_no_command_line(self, node: Node) -> None:
         super().test_a_caller_without_rights_sees_no_command_line(node)
 
 

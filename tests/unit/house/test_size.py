@@ -6,7 +6,7 @@ from tests.support.rows import rows
 
 BUDGET = {
     "(modules)": 1235,
-    "access": 1216,
+    "access": 1214,
     "alerts": 4892,
     "api": 3598,
     "app": 3315,
@@ -37,7 +37,7 @@ BUDGET = {
     "stores": 2581,
     "testing": 2166,
     "tui": 4465,
-    "web": 9818,
+    "web": 9831,
     "work": 6351,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that
