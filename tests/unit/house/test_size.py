@@ -28,7 +28,7 @@ BUDGET = {
     "kill": 538,
     "leases": 7262,
     "model": 5340,
-    "node": 7465,
+    "node": 7472,
     "notifiers": 491,
     "runs": 5167,
     "sampling": 2885,

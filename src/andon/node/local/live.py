@@ -73,11 +73,9 @@ class LocalLive:
         return SamplerSession(self._here, interval_seconds, watching, told)
 
     def minutes(self) -> Sequence[Snapshot]:
-        if self._here.fresh:
-            return ()
-        watching = self._here.watching_server()
-        told = None if watching is None else self.told_now()
-        if watching is None or told is None or self.recent(told) is None:
+        told = self.told_now()
+        watching = None if told is None else self._here.watching_server()
+        if told is None or watching is None or self.recent(told) is None:
             return ()
         from andon.node.latest_snapshot import all_filled
 
