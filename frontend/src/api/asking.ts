@@ -1,4 +1,4 @@
-/** How a page asks: the address is what is remembered of an answer, and what live news refresh. */
+/** How pages ask: an answer is remembered by its node and address, and live events and changes ask for it again by them. */
 import { useEffect } from "react";
 import { QueryClient, type UseQueryOptions, useQueries, useQuery, type UseQueryResult } from "@tanstack/react-query";
 import { NODE } from "../lib/node";
@@ -71,7 +71,7 @@ function optionsOf<T>(question: Question<T>, node: string | null, asked: boolean
 
 export function useAsked<T>(question: Question<T>, node: string | null): Found<T> {
   const { needs, when = true, news } = question;
-  const features = useFeatures(node);
+  const features = useFeatures(node, needs !== undefined);
   const asked = when && (needs === undefined || features[needs] === true);
   const topic = asked && node === null ? news?.topic : undefined;
   useEffect(() => (topic && news ? follow(topic, news.heard) : undefined), [topic]);
@@ -84,8 +84,8 @@ export function useAllAsked<T>(questions: Question<T>[], node: string | null): F
 }
 
 /** What a node has, and may therefore be asked for. */
-export function useFeatures(node: string | null = NODE): Record<string, boolean> {
-  return useQuery(optionsOf<Features>({ path: "/api/features", fresh: 300_000 }, node, true)).data?.features ?? NO_FEATURES;
+export function useFeatures(node: string | null = NODE, asked = true): Record<string, boolean> {
+  return useQuery(optionsOf<Features>({ path: "/api/features", fresh: 300_000 }, node, asked)).data?.features ?? NO_FEATURES;
 }
 const NO_FEATURES: Record<string, boolean> = {};
 

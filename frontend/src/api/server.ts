@@ -1,6 +1,7 @@
 /** What the server itself is asked, on the pages of any node. */
 import { useSyncExternalStore } from "react";
 import { useQuery } from "@tanstack/react-query";
+import { NODE } from "../lib/node";
 import { type Found, useAsked, useFeatures } from "./asking";
 import { accessChanges, get, onAccess, Problem } from "./client";
 import type { EstimateNames, Health, NodeList, Session } from "./types";
@@ -32,6 +33,6 @@ export function useEstimateNames(): EstimateNames | undefined {
 
 /** The nodes of a hub; not asked for anywhere else. */
 export function useNodes(every: number | false): Found<NodeList> {
-  const when = useFeatures(null)["nodes"] ?? location.hash.startsWith("#/fleet"); // at once where it is asked for
+  const when = useFeatures(null)["nodes"] ?? (NODE !== null || location.hash.startsWith("#/fleet")); // at once where it is asked for
   return useAsked<NodeList>({ path: "/api/nodes", every, when, shared: false }, null); // every age is new each time
 }
