@@ -3,7 +3,8 @@ server."""
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,11 @@ from andon.app.settings import load_settings
 from andon.model.lease import LeaseState
 from andon.model.lease_list import LeaseRow
 from andon.node.port import Node
-from andon.web.served.node import ServingNode
+from andon.node.seen.node import SeenNode
 from tests.support.fake_node import FakeNode
 from tests.support.node_contract import NodeContract
 from tests.support.notices import HOT
+from tests.support.reported_nodes import ReportingNode
 from tests.support.snapshots import farm
 from tests.support.web_parts import Parts
 
@@ -57,19 +59,27 @@ class TestLocal(NodeContract):
         node.close()
 
 
-@pytest.fixture(scope="module")
-def parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parts]:
-    parts, ended = Parts(tmp_path_factory.mktemp("served"), [farm()]), threading.Event()
+@contextmanager
+def going_on(step: Callable[[], object]) -> Iterator[None]:
+    """New snapshots come while a test runs."""
+    ended = threading.Event()
 
     def go_on() -> None:
         while not ended.wait(0.05):
-            parts.sampler.give(replace(farm(), at=time.time()))
+            step()
 
-    sampling = threading.Thread(target=go_on)
-    sampling.start()
-    yield parts
+    thread = threading.Thread(target=go_on)
+    thread.start()
+    yield
     ended.set()
-    sampling.join()
+    thread.join()
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parts]:
+    parts = Parts(tmp_path_factory.mktemp("served"), [farm()])
+    with going_on(lambda: parts.sampler.give(replace(farm(), at=time.time()))):
+        yield parts
     parts.close()
 
 
@@ -83,4 +93,41 @@ class TestServing(NodeContract):
     ) -> Node:
         for name, value in parts.env.items():
             monkeypatch.setenv(name, value)
-        return ServingNode(parts.shop, Identity(request.param, 12345, "ada"))
+        who = Identity(request.param, 12345, "ada")
+        return SeenNode(parts.node, who)
+
+
+@pytest.mark.slow
+class TestWatched(NodeContract):
+    """What a server watches, with everything in it."""
+
+    @pytest.fixture
+    def node(self, parts: Parts, monkeypatch: pytest.MonkeyPatch) -> Node:
+        for name, value in parts.env.items():
+            monkeypatch.setenv(name, value)
+        return parts.node
+
+
+@pytest.mark.slow
+class TestReported(NodeContract):
+    """A node of a hub, with everything in it."""
+
+    @pytest.fixture
+    def node(self, reporting: ReportingNode) -> Node:
+        return reporting.node
+
+
+@pytest.mark.slow
+class TestSeenReported(NodeContract):
+    """The same, for the hub's owner."""
+
+    @pytest.fixture
+    def node(self, reporting: ReportingNode) -> Node:
+        return SeenNode(reporting.node, Identity(Role.OWNER))
+
+
+@pytest.fixture(scope="module")
+def reporting() -> Iterator[ReportingNode]:
+    made = ReportingNode()
+    with going_on(made.report):
+        yield made

@@ -20,7 +20,8 @@ from andon.leases.book.lease_book import Book
 from andon.leases.listing import listing, read_listing
 from andon.leases.rules.rights import LeaseRequester
 from andon.model.device import Snapshot
-from andon.web.answers.lease_payloads import shown_to, text
+from andon.node.seen.sights import leases_seen_by
+from andon.web.answers.lease_payloads import text
 from tests.fuzz.chance import NUMBERS, Chance, nested, rounds
 from tests.fuzz.target import COMMAND, LIMIT_SECONDS, Target
 from tests.integration.conftest import andon
@@ -226,7 +227,7 @@ def _read(book: Book, target: Target) -> None:
     )
     assert target.lease in {row.id for row in found.leases}, "the honest lease is not listed"
     for trusted in (False, True):
-        shown = text(found if trusted else shown_to(ANONYMOUS, found))
+        shown = text(found if trusted else leases_seen_by(ANONYMOUS, found))
         json.loads(shown)
         assert trusted or COMMAND not in shown
     took = time.monotonic() - began

@@ -10,7 +10,7 @@ from contextlib import suppress
 from http.client import HTTPConnection, HTTPException
 from typing import Any
 
-from andon.web.answers.sights import HIDDEN
+from andon.node.seen.sights import HIDDEN
 
 LIMIT_SECONDS = 60.0
 """An answer must come within this; the machine may be busy with other tests."""

@@ -125,6 +125,8 @@ def replay(folder: Path) -> Iterator[RoleServer]:
         found.fresh = frozenset({"alert", "silence"})
         found.names["alert"] = _alert(found)
         found.changes = lambda count: _change_alert(found, count)
+        # The history is written every few seconds.
+        wait_for(lambda: served.ask("/api/usage", **served.bearer).json()["items"], 60)
         yield found
 
 
@@ -220,7 +222,9 @@ def demo(_folder: Path, port: int = PORT) -> Iterator[RoleServer]:
         made = RoleServer(served, keys, {})
         runs = made.ask("visitor", "GET", "/api/runs").json()["items"]
         jobs = made.ask("visitor", "GET", "/api/jobs").json()["jobs"]
-        made.names["run"] = runs[0]["id"]
+        going = [one for one in runs if one["progress"] is not None]
+        lasting = max(going, key=lambda one: one["progress"]["expected_end"] or 0.0)
+        made.names["run"] = lasting["id"]  # one that ends is heard of no more
         made.names["job"] = next(str(one["number"]) for one in jobs if one["ended"] is not None)
         yield made
     finally:

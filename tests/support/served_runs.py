@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from andon.model.run.record import RunRow
+from andon.node.watched.runs import FoundRuns, ServerRuns
 from andon.runs.files import read_ends
 from andon.runs.rules.fold import row_of
 from andon.stores.memory import MemoryRunIndex
-from andon.web.runs.shown import FoundRuns, ServerRuns
 from tests.support.run_records import BEGAN
 
 WHOSE = "The runs of ada, who runs this server"

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from andon.errors import AndonError
 from andon.model.job.facts import JobView, view_to_json
-from andon.web.users.files import UserFiles
+from andon.node.watched.users import UserFiles
 
 
 class Told:

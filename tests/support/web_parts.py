@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +23,18 @@ from andon.leases.network import NetworkLeases
 from andon.leases.tracker import LeaseTracker
 from andon.model.device import Snapshot
 from andon.model.request import Ring, RunAccount
+from andon.node.seen.jobs import SeenJobs
+from andon.node.seen.runs import SeenRuns
+from andon.node.watched.node import WatchedNode
+from andon.node.watched.runs import ServerRuns
 from andon.sampling.bus import Bus, Subscription
 from andon.sampling.sampler import Costs, Sampler
 from andon.sampling.snapshot_feed import PAST_SNAPSHOTS, PlacedFeed, SnapshotFeed
 from andon.settings.resolution import Settings
 from andon.stores.memory import MemoryAlertStore
-from andon.web.answers.health import HealthPart
+from andon.web.answers.health import HealthPart, health
 from andon.web.app import build
-from andon.web.app_state import AppState
-from andon.web.jobs.seen import ServerJobs
-from andon.web.runs.shown import ServerRuns
+from andon.web.route_parts import RouteParts
 from andon.web.server_history import NoHistory, ServerHistory
 from andon.web.transport.audit import Audit
 from andon.web.transport.headers import App, Receive, Scope, Send
@@ -110,7 +113,7 @@ class Parts:
         audit: Audit | None = None,
         broken: Callable[[], Mapping[str, str]] = dict,
         runs: ServerRuns | None = None,
-        jobs: ServerJobs | None = None,
+        jobs: SeenJobs | None = None,
     ) -> None:
         self.sampler = Hand(*snapshots)
         self.station = SnapshotFeed(
@@ -134,17 +137,24 @@ class Parts:
         )
         self.ledger = LeaseTracker(self.sampler.subscribe(1.0), self.env)
         known: dict[str, HealthPart] = {"store": kept, "leases": self.ledger}
-        self.shop = AppState(
+        self.node = WatchedNode(
             self.station,
+            kept.store,
+            self.watcher,
+            self.lender,
+            self.ledger,
+            PlacedFeed(self.sampler, self.station).latest,
+            self.keys.owner.user,
+            SeenRuns(runs or runs_of([])),
+            jobs or one_job(folder / "jobs"),
+        )
+        self.shop = RouteParts(
+            self.node,
             self.keys,
-            kept,
+            Settings(),
+            partial(health, self.station),
             known,
             lambda: "andon_up 1\n",
-            watcher=self.watcher,
-            remote_leases=self.lender,
-            runs=runs or runs_of([]),
-            jobs=jobs or one_job(folder / "jobs"),
-            placed=PlacedFeed(self.sampler, self.station).latest,
         )
         self.app: App = build(self.shop, rules, self.audit)
 

@@ -25,8 +25,7 @@ SHELL_FOLDER = "/static/"
 EXCHANGE = ("POST", SESSION)
 """Takes a one-time code instead of a key."""
 ESTIMATE = "/api/estimate"
-QUESTIONS = frozenset({("POST", ESTIMATE)})
-"""Requests with a body that only compute: they count as reading."""
+_OF_NODE = re.compile(r"/api/nodes/[^/]+/estimate")
 LIVE = "/socket.io/"
 
 _PROXY_HEADER = re.compile(
@@ -129,9 +128,14 @@ def is_origin(text: str) -> bool:
 
 def changes(call: AccessRequest) -> bool:
     """Whether the request may change state; the transport of live events does not."""
-    if (call.method, call.path) in QUESTIONS:
+    if call.method == "POST" and is_estimate(call.path):
         return False
     return call.method not in SAFE_METHODS and not _is_live(call)
+
+
+def is_estimate(path: str) -> bool:
+    """Whether it is an estimate, also of a node of a hub: a body that is only computed with."""
+    return path == ESTIMATE or _OF_NODE.fullmatch(path) is not None
 
 
 def is_open(call: AccessRequest) -> bool:

@@ -21,9 +21,11 @@ from andon.host.machine_id import node_key
 from andon.host.state.node_folder import open_node_folder
 from andon.host.state.user_folder import read_token
 from andon.model.job.facts import JobView
-from andon.model.lease_list import LeaseList
 from andon.model.run.record import RunRow
 from andon.node.server import base_url
+from andon.node.watched.alerts import AlertJudge
+from andon.node.watched.leases import RECENT_SECONDS
+from andon.node.watched.node import WatchedNode
 from andon.runs.index import RunFinder
 from andon.runs.rules.matching import RunQuery
 from andon.sampling.sampler import Sampler
@@ -88,18 +90,19 @@ def _pin(folder: Path, new_token: bool) -> str | None:
 
 
 def report_sources(
-    watcher: Watcher,
-    book: Callable[[], LeaseList | None],
-    jobs: Callable[[], Sequence[JobView]],
+    node: WatchedNode, watcher: Watcher, jobs: Callable[[], Sequence[JobView]]
 ) -> ReportSources:
+    """What a node reports of itself; `watcher` has the notices for people."""
+    alerts, leases = node.alerts, node.leases
+    book = partial(leases.listed, RECENT_SECONDS) if leases.kept else lambda: None
     return ReportSources(
-        book, watcher.alerts, watcher.silences, watcher.firing, jobs,
+        book, alerts.current, alerts.silences, alerts.firing, jobs,
         watcher.hand_over, watcher.handed_over,
     )  # fmt: skip
 
 
 def past(
-    settings: Settings, folder: Path, history: ServerHistory, alerts: Watcher
+    settings: Settings, folder: Path, history: ServerHistory, alerts: AlertJudge
 ) -> Iterator[PastSender]:
     """Sends what the hub missed."""
     yield PastSender(folder, history.store, alerts.past, runs=LatestRuns(settings))
@@ -123,8 +126,8 @@ def uplink(
     settings: Settings,
     sampler: Sampler,
     link: HubLink,
-    alerts: Watcher,
-    recent_book: Callable[[], LeaseList | None],
+    node: WatchedNode,
+    watcher: Watcher,
     unfinished: Callable[[], Sequence[JobView]],
     past: PastSender,
     network_leases: "NetworkLeases | None",
@@ -136,7 +139,7 @@ def uplink(
     trouble = partial(note_trouble, open_node_folder(), link.url)
     trouble(None)  # of an earlier process
     made = Uplink(
-        session, link, report_sources(alerts, recent_book, unfinished), node_key(), on_sent,
+        session, link, report_sources(node, watcher, unfinished), node_key(), on_sent,
         partial(_mark, network_leases), past, on_trouble=trouble,
     )  # fmt: skip
     yield made

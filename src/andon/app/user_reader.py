@@ -32,12 +32,13 @@ from andon.model.job.facts import view_to_json
 from andon.model.run.wire import row_to_json
 from andon.model.shapes import to_json
 from andon.model.wire import dumps
+from andon.node.seen.job_schemas import JobDone
+from andon.node.seen.runs import SeenRuns
+from andon.node.watched.runs import FoundRuns, ServerRuns
+from andon.node.watched.users import MOST_ROWS, PIECE_BYTES
 from andon.runs.growing import opened
 from andon.runs.index import RunFinder
 from andon.runs.rules.matching import RunQuery
-from andon.web.answers.job_schemas import JobDone
-from andon.web.runs.shown import FoundRuns, ServerRuns
-from andon.web.users.files import MOST_ROWS, PIECE_BYTES
 from andon.web.users.processes import IDLE_SECONDS, MOST_ANSWER_BYTES
 
 load_run_index()  # the same: later it may not be able to read andon's own files
@@ -54,6 +55,7 @@ class UserAnswers:
         self._desk = QueueDesk(user=user)
         self._finder: RunFinder | None = None
         self._records = ServerRuns(self._look, "")
+        self._seen = SeenRuns(self._records)
         self._told: dict[str, tuple[object, int]] = {}
 
     def answer(self, question: dict[str, Any]) -> Answer:
@@ -100,26 +102,26 @@ class UserAnswers:
         )
 
     def run(self, run: str) -> Answer:
-        found: Answer = to_json(self._records.details(ALL_SEEING, run))
+        found: Answer = to_json(self._seen.details(run))
         return found
 
     def marks(self, run: str) -> Answer:
-        found: Answer = to_json(self._records.marks(ALL_SEEING, run))
+        found: Answer = to_json(self._seen.marks(run))
         return found
 
     def news(self, run: str) -> Answer:
-        for news in self._records.news(run, [ALL_SEEING]):
-            found: Answer = to_json(news.updates[ALL_SEEING])
+        for one in self._seen.news(run, [ALL_SEEING]):
+            found: Answer = to_json(one.updates[ALL_SEEING])
             return found
         raise Gone(f"there is no run {run!r} here")
 
     def record(self, run: str) -> Answer:
-        found = self._records.download(ALL_SEEING, run)
+        found = self._seen.download(run)
         found.file.close()
         return {"size": found.size, "name": found.name}
 
     def piece(self, run: str, start: int, size: int) -> Answer:
-        row, _ = self._records.find(run, ALL_SEEING)
+        row, _ = self._seen.one(run)
         with opened(row.path, row.id) as file:
             file.seek(start)
             return {"piece": base64.b64encode(file.read(min(size, PIECE_BYTES))).decode()}

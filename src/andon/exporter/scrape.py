@@ -1,25 +1,35 @@
-"""The answer to a scrape: the last snapshot of a feed, so that a scrape reads no device."""
+"""The answer to a scrape: the last snapshot of a node, so that a scrape reads no device."""
 
 import time
+from typing import Protocol
 
 from andon.errors import Unavailable
 from andon.exporter.exposition import Exposition
 from andon.exporter.spreads import ServerCounts, Service
-from andon.sampling.snapshot_feed import SnapshotFeed
+from andon.model.device import Snapshot
+from andon.sampling.sampler import Costs
 
-FIRST_SECONDS = 5.0  # how long a scrape waits for the first snapshot
+FIRST_SECONDS = 5.0  # how long a scrape of the exporter waits for the first snapshot
+
+
+class KeptReadings(Protocol):
+    """The readings of a node that a server has, or a feed of them."""
+
+    def newest(self) -> Snapshot:
+        """The last snapshot, for those who are no reason for expensive readings."""
+
+    def costs(self) -> Costs | None: ...
 
 
 def scraped(
-    feed: SnapshotFeed,
+    live: KeptReadings,
     exposition: Exposition,
     service: Service | None = None,
-    wait_seconds: float = FIRST_SECONDS,
     counts: ServerCounts | None = None,
 ) -> str:
     """Returns the last snapshot as Prometheus text, however old: its age is exported too."""
-    feed.wait_for_first(wait_seconds)
-    snapshot = feed.last
-    if snapshot is None:
-        raise Unavailable("no reading yet", hint="try again in a few seconds")
-    return exposition.render(snapshot, feed.costs(), time.time(), service, counts)
+    try:
+        snapshot = live.newest()
+    except Unavailable as exc:
+        raise Unavailable("no reading yet", hint=exc.hint) from exc
+    return exposition.render(snapshot, live.costs(), time.time(), service, counts)

@@ -132,8 +132,9 @@ class LiveReadings(Protocol):
 class NodeAlerts(Protocol):
     """A node's alerts. What changes something raises `Unavailable` where no server runs."""
 
-    notifies: bool
-    """Whether a server judges and people are notified; else it is a reading of this moment."""
+    @property
+    def notifies(self) -> bool:
+        """Whether a server judges and people are notified; else it is a reading of this moment."""
 
     def page(self, since: float | None = None, devices: Sequence[str] = ()) -> AlertOverview:
         """Returns the active alerts, and those that ended after `since`."""

@@ -14,10 +14,10 @@ from andon.errors import AndonError
 from andon.version import __version__
 from andon.web.answers.description import describe
 from andon.web.answers.problems import UNEXPECTED, problem, problem_of
-from andon.web.app_state import AppState
 from andon.web.fleet.ingest import Ingest
 from andon.web.fleet.paths import NodePaths
 from andon.web.history_reader import Busy
+from andon.web.route_parts import RouteParts
 from andon.web.routes import charts, sharing, users
 from andon.web.routes.api import routes
 from andon.web.routes.pages import add_api_page, add_board
@@ -30,7 +30,7 @@ from andon.web.transport.headers import App
 _JSON = "application/json"
 
 
-def build(state: AppState, rules: Rules, audit: Audit) -> App:
+def build(parts: RouteParts, rules: Rules, audit: Audit) -> App:
     """The whole server as one ASGI application."""
     from andon.web.live.events import Live
     from andon.web.live.job_watch import JobWatch
@@ -38,24 +38,22 @@ def build(state: AppState, rules: Rules, audit: Audit) -> App:
 
     lockout = Lockout()
     live = Live(
-        state.feed,
-        state.keys,
+        parts.node,
+        parts.keys,
         lockout,
-        state.texts,
-        watcher=state.watcher,
-        remote_leases=state.remote_leases,
-        runs=RunWatch(state.runs, state.records) if state.runs else None,
-        jobs=JobWatch(state.jobs, state.queue) if state.jobs else None,
+        parts.settings,
+        runs=RunWatch(parts.node.runs, parts.records),
+        jobs=JobWatch(parts.node.jobs, parts.queue) if parts.node.has_jobs else None,
     )
-    state.parts["live"] = live
-    api = NodePaths(live.over(_api(state, live.run)))
-    gate = Gate(api, GateConfig(rules, state.keys, audit, lockout, live.is_admitted))
-    if state.fleet is None:
+    parts.parts["live"] = live
+    api = NodePaths(live.over(_api(parts, live.run)))
+    gate = Gate(api, GateConfig(rules, parts.keys, audit, lockout, live.is_admitted))
+    if parts.fleet is None:
         return gate
-    return Ingest(gate, state.fleet.hub, state.fleet.take_past)
+    return Ingest(gate, parts.fleet.hub, parts.fleet.take_past)
 
 
-def _api(state: AppState, run: Callable[[], AbstractAsyncContextManager[None]]) -> FastAPI:
+def _api(parts: RouteParts, run: Callable[[], AbstractAsyncContextManager[None]]) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         async with run():
@@ -71,10 +69,10 @@ def _api(state: AppState, run: Callable[[], AbstractAsyncContextManager[None]]) 
         redirect_slashes=False,
         dependencies=[Depends(refuse_unknown_parameters), Depends(refuse_below_node)],
     )
-    api.state.server = state
-    api.include_router(routes(state))
-    api.include_router(charts.routes(state))
-    api.include_router(users.routes(state))
+    api.state.server = parts
+    api.include_router(routes(parts))
+    api.include_router(charts.routes(parts))
+    api.include_router(users.routes(parts))
     api.include_router(sharing.routes())
     describe(api)
     add_api_page(api)

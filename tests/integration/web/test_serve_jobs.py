@@ -13,7 +13,7 @@ import socketio
 from andon.host.users import user_name
 from andon.jobs.folder import LOG, JobsFolder, jobs_path
 from andon.web.answers.description import ANSWERS
-from andon.web.jobs.opening import why_not_submit
+from andon.web.job_opening import why_not_submit
 from tests.integration.queueing import dispatcher_pid, kill_dispatcher
 from tests.integration.serving import READY_SECONDS, Served, andon, serving
 from tests.support.described import check

@@ -25,10 +25,10 @@ from andon.model.event import Event, EventKind, Party
 from andon.model.lease import Lease, LeaseKind, LeaseState, Share
 from andon.model.verdict import DeviceVerdict
 from andon.node.audit_file import NAME
+from andon.node.seen.sights import alert_seen_by
 from andon.web.answers.alert_payloads import (
     board_to_json,
     entries_to_json,
-    seen_by,
 )
 from tests.support import alert_pages
 from tests.support import snapshots as drawn
@@ -106,7 +106,7 @@ def test_command_lines_are_for_those_with_the_token(client: Caller) -> None:
     for route in ("/api/alerts", at(number)):
         assert "train.py" not in client.get(route).text
     alert = client.get(at(number), headers=BEARER).json()
-    shown = seen_by(BLIND, alert_from_json(alert))
+    shown = alert_seen_by(BLIND, alert_from_json(alert))
     assert all(party.command is None for party in shown.affected)
 
 
@@ -218,7 +218,7 @@ def test_the_headline_names_a_script_only_to_who_may_see_the_command(
                   acknowledged=None)  # fmt: skip
     answers(monkeypatch, parts.watcher, "alerts", (hot,))
     healthy = replace(drawn.farm(), at=time.time(), devices=drawn.farm().devices[:1])
-    answers(monkeypatch, parts.station, "latest", healthy)
+    answers(monkeypatch, parts.node.live, "latest", healthy)
     said = client.get("/api/board", headers=key).json()["headline"]
     assert said.startswith("GPU 0 is too hot (")
     assert said.endswith(f" · alice's {program}")

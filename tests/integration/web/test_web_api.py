@@ -16,10 +16,10 @@ from andon.fleet.rules.states import NodeList, list_to_text
 from andon.model import wire, wire_in
 from andon.model.device import Snapshot, State
 from andon.model.lease_list import LeaseList
+from andon.node.seen.sights import seen_by
 from andon.settings.resolution import Settings
 from andon.web.answers import payloads
 from andon.web.answers.health import health
-from andon.web.answers.sights import seen_by
 from andon.web.routes.nodes import own_row
 from andon.web.server_history import NoHistory
 from tests.conftest import REPOSITORY

@@ -29,6 +29,8 @@ from andon.leases.rules.verdict import verdicts
 from andon.model.device import Process, Snapshot
 from andon.model.lease import Cordon, LeaseKind, LeaseState, PidScope
 from andon.model.lease_list import BookRow, LeaseList
+from andon.node.seen.sights import leases_seen_by
+from andon.node.watched.node import WatchedNode
 from andon.units import GIB
 from andon.web.answers import lease_payloads
 from andon.web.answers.description import ANSWERS, LEASE_LIST
@@ -251,7 +253,9 @@ def test_a_book_that_cannot_be_read_is_told_and_is_no_error(
 
 
 def test_a_server_that_lends_nothing_says_so(parts: Parts) -> None:
-    app = build(replace(parts.shop, remote_leases=None), HOME, parts.audit)
+    runs = parts.node.runs
+    node = WatchedNode(parts.station, parts.node.past.store, parts.watcher, runs=runs)
+    app = build(replace(parts.shop, node=node), HOME, parts.audit)
     caller = Caller(app, "127.0.0.1", "localhost")
     assert caller.get("/api/features").json()["features"]["leases"] is False
     assert caller.get("/api/leases").status_code == 503
@@ -367,10 +371,10 @@ def test_the_golden_payloads_are_what_is_said() -> None:
     mask = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "GPU-0,GPU-1"}
     golden = {
         "leases": lease_payloads.leases(found),
-        "leases-without-token": lease_payloads.leases(lease_payloads.shown_to(ANONYMOUS, found)),
+        "leases-without-token": lease_payloads.leases(leases_seen_by(ANONYMOUS, found)),
         "lease-lent": lease_payloads.grant(found.leases[0], mask | {"ANDON_LEASE": "k7qm2"}),
         "lease-refused": json.loads(problem_of(refused())),
-        "event-leases": json.loads(lease_payloads.text(lease_payloads.shown_to(ANONYMOUS, found))),
+        "event-leases": json.loads(lease_payloads.text(leases_seen_by(ANONYMOUS, found))),
     }
     for name, said in golden.items():
         text = json.dumps(said, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -380,7 +384,7 @@ def test_the_golden_payloads_are_what_is_said() -> None:
 def test_the_list_is_what_the_description_says(client: Caller) -> None:
     check(lend(client), ANSWERS["post", "/api/leases"])
     check(client.get("/api/leases", headers=BEARER).json(), LEASE_LIST)
-    check(lease_payloads.leases(lease_payloads.shown_to(ANONYMOUS, a_list())), LEASE_LIST)
+    check(lease_payloads.leases(leases_seen_by(ANONYMOUS, a_list())), LEASE_LIST)
 
 
 def test_what_is_no_text_is_replaced_and_ends_nothing() -> None:

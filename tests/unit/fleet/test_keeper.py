@@ -14,11 +14,10 @@ from andon.errors import Invalid, Unavailable
 from andon.fleet.rules.heartbeat import deflated
 from andon.fleet.rules.nodes import FleetNode, Heartbeat
 from andon.model.alert_wire import notice_to_json
-from andon.settings.resolution import Settings
 from andon.web.fleet import keeper as keeping
 from andon.web.fleet.hub import Hub
 from andon.web.fleet.keeper import Keeper
-from andon.web.fleet.reported import Fleet
+from andon.web.fleet.nodes import Fleet
 from andon.web.fleet.telling import FleetAlerts
 from tests.support.notices import HOT, notice
 from tests.support.replaced import answers, calls_of, constants, fails
@@ -93,7 +92,7 @@ class Teller:
 def kept(monkeypatch: pytest.MonkeyPatch, pasts: Pasts, teller: Teller) -> Iterator[Keeper]:
     constants(monkeypatch, keeping, LOOK_SECONDS=0.01, GRACE_SECONDS=0.0)
     hub = Hub(Nodes)  # type: ignore[arg-type]
-    fleet = Fleet(hub, lambda: pasts, Settings())  # type: ignore[arg-type,return-value]
+    fleet = Fleet(hub, lambda: pasts, "andon")  # type: ignore[arg-type,return-value]
     alerts = FleetAlerts(None, "hub", lambda: pasts, lambda *_: teller)  # type: ignore[arg-type,return-value]
     keeper = Keeper(fleet, alerts, lambda _: SimpleNamespace(step=lambda at: None))  # type: ignore[arg-type,return-value]
     yield keeper

@@ -5,7 +5,6 @@ from fnmatch import filter as matching
 
 import pytest
 
-from tests.support.orders import waits_for
 from tests.support.sources import sources
 
 DEFINED = re.compile(r"^\s*(?:async )?(?:def|class) (\w+)|^(\w+)\s*(?::[^=\n]+)?=", re.MULTILINE)
@@ -40,11 +39,9 @@ GONE = {
 }  # fmt: skip
 """By the order that takes them away. A path ends in .py or /; anything else is a name that no
 module defines, or a pattern of such names."""
-WAITING = ("one node",)
-ORDERS = [pytest.param(one, marks=waits_for(one)) if one in WAITING else one for one in GONE]
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", GONE)
 def test_what_is_gone_stays_gone(order: str) -> None:
     paths = sources()
     names = {name for text in paths.values() for pair in DEFINED.findall(text) for name in pair}
@@ -65,7 +62,6 @@ def test_what_is_gone_stays_gone(order: str) -> None:
 IMITATION = re.compile(r"\bcast\(|def __getattr__\b")
 
 
-@waits_for("one node")
 def test_no_part_of_a_server_is_taken_for_another() -> None:
     servers = {
         path: text for path, text in sources().items() if path.startswith(("web/", "fleet/"))

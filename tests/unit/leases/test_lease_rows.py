@@ -15,8 +15,8 @@ from andon.model.lease_list import (
     list_from_json,
     list_to_json,
 )
+from andon.node.seen.sights import leases_seen_by
 from andon.units import GIB
-from andon.web.answers.lease_payloads import shown_to
 from tests.support.sharing_parts import capacities_of, claim, gpu, kin, lease, need, ticket
 
 HERE = PidScope("b", "n")
@@ -98,7 +98,7 @@ def test_what_is_no_list_is_refused(change: dict[str, object]) -> None:
 
 
 def test_strangers_learn_who_and_not_what_for() -> None:
-    shown = shown_to(ANONYMOUS, a_list())
+    shown = leases_seen_by(ANONYMOUS, a_list())
     assert [row.command for row in shown.leases] == [None, None]
     assert [row.fence for row in shown.leases] == [None, None]
     assert [row.user for row in shown.leases] == ["alice", "alice"]
@@ -122,21 +122,21 @@ def test_a_user_may_end_the_own_lease_and_is_told_whose_the_others_are() -> None
     [row, *_] = a_list().leases
     uid = row.uid
     whole = replace(a_list(), leases=(row,))
-    [own] = shown_to(Identity(Role.USER, uid, "alice"), whole).leases
+    [own] = leases_seen_by(Identity(Role.USER, uid, "alice"), whole).leases
     assert (own.command, own.fence) == (row.command, row.fence)
-    [other] = shown_to(Identity(Role.USER, uid + 1, "bob"), whole).leases
+    [other] = leases_seen_by(Identity(Role.USER, uid + 1, "bob"), whole).leases
     assert (other.command, other.fence, other.releasable) == (None, None, False)
     assert other.not_releasable_reason == (
         "bob may not release this: it belongs to alice: ask alice, or root"
     )
-    [root] = shown_to(Identity(Role.OWNER, 0, "root"), whole).leases
+    [root] = leases_seen_by(Identity(Role.OWNER, 0, "root"), whole).leases
     assert root == row
 
 
 def test_a_server_that_cannot_end_a_users_own_lease_names_the_command() -> None:
     row = replace(a_list().leases[0], releasable=False, not_releasable_reason="x")
     whole = replace(a_list(), leases=(row,))
-    [own] = shown_to(Identity(Role.USER, row.uid, "alice"), whole, "carol").leases
+    [own] = leases_seen_by(Identity(Role.USER, row.uid, "alice"), whole, "carol").leases
     assert own.not_releasable_reason == (
         f"carol runs this server and cannot end it: andon release {row.id}"
     )

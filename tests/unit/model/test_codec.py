@@ -35,9 +35,9 @@ from andon.model.lease_list import list_from_json
 from andon.model.run.record import RunBegin
 from andon.model.shapes import Doc, to_json
 from andon.node.remote.alerts import page_from_json
+from andon.node.seen.run_details import details_of
+from andon.node.seen.run_schemas import RecordExtent, RunDetails
 from andon.runs.rules.fold import RunFold, row_of
-from andon.web.answers.run_details import details_of
-from andon.web.answers.run_schemas import RecordExtent, RunDetails
 from tests.support.rows import rows
 from tests.support.run_records import BEGAN, begin, end, sample
 

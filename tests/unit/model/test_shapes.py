@@ -22,9 +22,9 @@ from andon.model.alert_wire import alerts_to_json
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.lease_list import LeaseList, LeaseRow, list_to_json
 from andon.model.shapes import Schemas, shape_of
+from andon.node.seen.texts import SnapshotTexts
 from andon.web.answers import description, lease_payloads, payloads
 from andon.web.answers.alert_payloads import board_to_json, entries_to_json
-from andon.web.answers.texts import SnapshotTexts
 from tests.support.described import check
 from tests.support.full_snapshot import FULL
 from tests.support.generated import any_of

@@ -18,13 +18,14 @@ from andon.jobs.rules.views import JobListing
 from andon.model.job.desk import JobAct, JobWord
 from andon.model.job.facts import JobState, JobView, view_to_json
 from andon.model.lease_list import LeaseList, WaitingRow
-from andon.web.answers.job_schemas import PageScope
+from andon.node.seen.job_schemas import PageScope
+from andon.node.seen.jobs import SeenJobs
+from andon.node.seen.runs import SeenRuns
+from andon.node.watched.runs import FoundRuns, ServerRuns
+from andon.node.watched.users import UserFiles
 from andon.web.bindings.live_server import Prepared
 from andon.web.history_reader import HistoryReader
-from andon.web.jobs.seen import ServerJobs
 from andon.web.live.job_watch import JobWatch
-from andon.web.runs.shown import FoundRuns, ServerRuns
-from andon.web.users.files import UserFiles
 from andon.web.users.opening import UsersFiles
 from andon.web.users.processes import (
     BACK_OFF_SECONDS,
@@ -174,12 +175,12 @@ class OwnJobs(QueueDesk):
         return self.listing().views[0]
 
 
-def server_jobs(users: Users | None) -> ServerJobs:
+def server_jobs(users: Users | None) -> SeenJobs:
     waiting = (
         WaitingRow(1, "alice", 2, None, BEGAN, 0, 3),
         WaitingRow(2, "bob", 1, None, BEGAN, 0),
     )
-    return ServerJobs(
+    return SeenJobs(
         OwnJobs(user="root"), lambda: LeaseList(BEGAN, waiting=waiting), lambda: "no",
         lambda _document: [], users,
     )  # fmt: skip
@@ -280,14 +281,14 @@ def test_a_users_runs_come_from_their_reader_alone() -> None:
     }  # fmt: skip
     told = Told(runs={"seen": "1", "rows": [row]}, run=Gone("there is no run"))
     runs = ServerRuns(lambda: FoundRuns(), "of root", users=Users(alice=(1234, told)))
-    ((found, files),) = runs.seen(SIGHT).others.values()
+    ((found, files),) = SeenRuns(runs, SIGHT).visible().others.values()
     assert found.user == "alice"
     assert files is not None
-    assert runs.seen(BLIND).states() == {}
-    assert runs.seen(Sight(user="bob", uid=1235)).states() == {}
-    assert set(runs.seen(ALL_SEEING).states()) == {"kqzvmtra"}
+    assert SeenRuns(runs, BLIND).visible().states() == {}
+    assert SeenRuns(runs, Sight(user="bob", uid=1235)).visible().states() == {}
+    assert set(SeenRuns(runs, ALL_SEEING).visible().states()) == {"kqzvmtra"}
     with pytest.raises(Gone):
-        runs.details(SIGHT, "kqzvmtra")
+        SeenRuns(runs, SIGHT).details("kqzvmtra")
     assert told.asked[-1] == ("run", {"run": "kqzvmtra"})
 
 

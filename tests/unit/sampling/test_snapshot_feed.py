@@ -4,7 +4,7 @@ import pytest
 
 from andon.errors import Unavailable
 from andon.exporter import Exposition
-from andon.exporter.scrape import scraped
+from andon.exporter.scrape import FIRST_SECONDS, scraped
 from andon.model.device import Snapshot
 from andon.sampling.bus import Bus
 from andon.sampling.sampler import Costs
@@ -21,11 +21,13 @@ def feed_of(bus: Bus, size: int = 8, past_snapshots: int = 1) -> SnapshotFeed:
 
 def test_before_the_first_sample_there_is_nothing_to_serve() -> None:
     feed = feed_of(Bus())
-    with pytest.raises(Unavailable):
-        scraped(feed, Exposition(), wait_seconds=0)
+    assert not feed.wait_for_first(0)
+    with pytest.raises(Unavailable, match="no reading yet"):
+        scraped(feed, Exposition())
     feed.close()
-    with pytest.raises(Unavailable):
-        scraped(feed, Exposition(), wait_seconds=3600)
+    assert not feed.wait_for_first(3600)
+    with pytest.raises(Unavailable, match="no reading yet"):
+        scraped(feed, Exposition())
     assert not feed.runs
 
 
@@ -33,6 +35,7 @@ def test_a_scrape_waits_for_the_first_sample() -> None:
     bus = Bus()
     feed = feed_of(bus, size=1)
     bus.publish(farm(), 1.0)
+    assert feed.wait_for_first(FIRST_SECONDS)
     assert scraped(feed, Exposition())
     assert feed.last == farm()
     feed.close()

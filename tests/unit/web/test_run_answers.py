@@ -24,16 +24,17 @@ from andon.model.run.record import (
     RunState,
 )
 from andon.model.shapes import shape_of, to_json
+from andon.node.seen import run_schemas
+from andon.node.seen.run_details import columns_between, details_of, marks_of
+from andon.node.seen.run_list import entry_of
+from andon.node.seen.run_schemas import RecordExtent, RunDetails, RunPage
+from andon.node.seen.runs import SeenRuns
+from andon.node.seen.sights import not_seen
+from andon.node.watched.runs import FoundRuns, ServerRuns
 from andon.runs.growing import Happening
 from andon.runs.rules.fold import RunFold, row_of
 from andon.runs.rules.matching import RunQuery
 from andon.units import GIB
-from andon.web.answers import run_schemas
-from andon.web.answers.run_details import columns_between, details_of, marks_of
-from andon.web.answers.run_schemas import RecordExtent, RunDetails, RunPage
-from andon.web.answers.runs import entry_of
-from andon.web.answers.sights import not_seen
-from andon.web.runs.shown import FoundRuns, ServerRuns
 from tests.support.described import check
 from tests.support.rows import rows
 from tests.support.run_records import BEGAN, DEVICES, begin, end, sample, used
@@ -72,7 +73,8 @@ def test_how_far_a_run_is_is_for_those_who_may_see_its_output() -> None:
 
 def page_of(sight: Sight, rows: list[RunRow], query: RunQuery, search: str = "") -> RunPage:
     found = FoundRuns(index_of(rows))
-    return ServerRuns(lambda: found, "of ada", clock=lambda: NOW).page(sight, query, search)
+    runs = ServerRuns(lambda: found, "of ada", clock=lambda: NOW)
+    return SeenRuns(runs, sight).page(query, search)
 
 
 def listed(sight: Sight, rows: list[RunRow], search: str = "", **query: Any) -> list[str]:

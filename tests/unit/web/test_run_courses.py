@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from andon.access.roles import ALL_SEEING
-from andon.web.answers.run_schemas import RunColumns
-from andon.web.runs.courses import BUDGET_SECONDS, CourseReader, course_of
+from andon.node.seen.run_schemas import RunColumns
+from andon.node.seen.runs import SeenRuns
+from andon.node.watched.run_courses import BUDGET_SECONDS, CourseReader, course_of
 from tests.support.run_records import write_record
 from tests.support.served_runs import row_at, runs_of
 
@@ -33,12 +34,14 @@ def test_a_run_without_samples_or_of_one_has_an_empty_or_short_course() -> None:
 def test_what_is_not_read_in_time_is_left_for_the_next_request(tmp_path: Path) -> None:
     runs = runs_of([row_at(write_record(tmp_path / "train.jsonl"))])
     clock = iter([0.0, 2 * BUDGET_SECONDS]).__next__
-    found = CourseReader(runs.details, clock).of(ALL_SEEING, ("kqzvmtra", "another"))
+    found = CourseReader(clock).of(
+        ALL_SEEING, ("kqzvmtra", "another"), SeenRuns(runs, ALL_SEEING).details
+    )
     assert (list(found.runs), found.left) == (["kqzvmtra"], 1)
 
 
 def test_a_run_that_is_not_there_has_none(tmp_path: Path) -> None:
     runs = runs_of([row_at(write_record(tmp_path / "train.jsonl"))])
-    found = runs.courses(ALL_SEEING, ("gone", "kqzvmtra"))
+    found = SeenRuns(runs, ALL_SEEING).courses(("gone", "kqzvmtra"))
     assert (list(found.runs), found.left) == (["kqzvmtra"], 0)
     assert any(found.runs["kqzvmtra"])

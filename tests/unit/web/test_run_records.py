@@ -10,10 +10,11 @@ import pytest
 from andon.access.roles import ALL_SEEING, BLIND, Sight
 from andon.errors import AndonError, Conflict, Denied, Gone
 from andon.model.run.record import RunAlert, RunEnd, RunEvent, RunLogged, RunSeries, RunState
+from andon.node.seen.runs import SeenRuns
+from andon.node.watched.runs import FoundRuns, ServerRuns
 from andon.runs.files import tail_of
 from andon.runs.growing import MOST_NEWS, RunRecord, happenings, opened
 from andon.runs.rules.matching import RunQuery
-from andon.web.runs.shown import FoundRuns, ServerRuns
 from tests.support.run_records import BEGAN, begin, end, sample, text_of, write_record
 from tests.support.served_runs import NOW, index_of, row_at, runs_of
 
@@ -65,7 +66,7 @@ def test_opening_a_long_run_reads_little_of_it(tmp_path: Path) -> None:
         path.write_text(text_of([begin()]) + middle + text_of([end(series=SERIES)]))
         rows = [row_at(path)]
         before = bytes_read()
-        assert runs_of(rows).details(ADA, RUN).series.at
+        assert SeenRuns(runs_of(rows), ADA).details(RUN).series.at
         row_at(path)
         read.append(bytes_read() - before)
         assert read[-1] < 1_200_000, path.stat().st_size
@@ -193,22 +194,22 @@ def test_a_run_is_found_by_its_id_or_the_beginning_of_it(tmp_path: Path) -> None
         row_at(write_record(tmp_path / f"{name}.jsonl", begin(id=name), end()))
         for name in ("abcdefgh", "abcdefgi", "abcdefgh2", "zyx")
     ])  # fmt: skip
-    assert runs.find("abcdefgh", ADA)[0].id == "abcdefgh"
-    assert runs.find("z", ADA)[0].id == "zyx"
+    assert SeenRuns(runs, ADA).one("abcdefgh")[0].id == "abcdefgh"
+    assert SeenRuns(runs, ADA).one("z")[0].id == "zyx"
     with pytest.raises(Conflict, match="3 runs begin with"):
-        runs.find("abc", ADA)
+        SeenRuns(runs, ADA).one("abc")
     for nonsense in ("", "nothing"):
         with pytest.raises(Gone):
-            runs.find(nonsense, ADA)
+            SeenRuns(runs, ADA).one(nonsense)
 
 
 def test_the_end_that_the_index_does_not_know_yet_counts(tmp_path: Path) -> None:
     path = write_record(tmp_path / "r.jsonl", begin(), sample(1))
     runs = runs_of([row_at(path)])
-    going = runs.details(ADA, RUN)
+    going = SeenRuns(runs, ADA).details(RUN)
     assert (going.state, going.samples, going.duration_seconds) == (RunState.RUNNING, 1, 100.0)
     append(path, end(series=SERIES))
-    done = runs.details(ADA, RUN)
+    done = SeenRuns(runs, ADA).details(RUN)
     assert (done.state, done.samples, done.duration_seconds) == (RunState.SUCCEEDED, 10, 10.0)
 
 
@@ -216,13 +217,13 @@ def test_a_record_is_given_to_those_who_may_see_its_command(tmp_path: Path) -> N
     path = write_record(tmp_path / "r.jsonl")
     runs = runs_of([row_at(path)])
     for sight in (ADA, ALL_SEEING):
-        found = runs.download(sight, RUN)
+        found = SeenRuns(runs, sight).download(RUN)
         with closing(found.file):
             assert found.file.read(found.size + 1) == path.read_bytes()
         assert (found.size, found.name) == (path.stat().st_size, "r.jsonl")
     for sight in (BLIND, Sight(user="bob")):
         with pytest.raises(Denied):
-            runs.download(sight, RUN)
+            SeenRuns(runs, sight).download(RUN)
 
 
 def test_a_record_that_is_gone_is_a_reason(tmp_path: Path) -> None:
@@ -230,24 +231,24 @@ def test_a_record_that_is_gone_is_a_reason(tmp_path: Path) -> None:
     runs = runs_of([row_at(path)])
     path.unlink()
     with pytest.raises(Gone, match="removed"):
-        runs.details(ADA, RUN)
+        SeenRuns(runs, ADA).details(RUN)
 
 
 def test_news_come_as_each_may_see_them_and_each_once(tmp_path: Path) -> None:
     path = write_record(tmp_path / "r.jsonl", begin(), sample(1))
     runs = runs_of([row_at(path)])
-    at = runs.details(ADA, RUN).read.bytes
-    first = runs.news(RUN, [ADA, BLIND])[0]
+    at = SeenRuns(runs, ADA).details(RUN).read.bytes
+    first = SeenRuns(runs).news(RUN, [ADA, BLIND])[0]
     assert first.updates[ADA].since_bytes == at
     assert first.updates[ADA].series.at == []
     append(path, sample(2, 80), RunEvent(BEGAN + 2, "epoch", {"n": 1}))
-    second = runs.news(RUN, [ADA, BLIND])[0].updates
+    second = SeenRuns(runs).news(RUN, [ADA, BLIND])[0].updates
     assert second[ADA].series.at == second[BLIND].series.at == [2.0]
     assert (second[ADA].marks[0].detail, second[BLIND].marks[0].detail) == ('{"n":1}', None)
     assert second[ADA].uses[0].readings["utilization_percent"].max == 80
     assert second[ADA].duration_seconds == NOW - BEGAN
     append(path, end(state=RunState.FAILED))
-    third = runs.news(RUN, [ADA])[0]
+    third = SeenRuns(runs).news(RUN, [ADA])[0]
     assert (third.state, third.updates[ADA].since_bytes) == (
         RunState.FAILED, second[ADA].read.bytes,
     )  # fmt: skip
@@ -263,6 +264,6 @@ def test_requests_within_a_second_share_one_look_at_the_index(tmp_path: Path) ->
 
     runs = ServerRuns(look, "of ada", clock=lambda: NOW, monotonic=lambda: now[0])
     for now[0] in (10.0, 10.5, 10.9, 11.5):
-        page = runs.page(ADA, RunQuery(), "")
+        page = SeenRuns(runs, ADA).page(RunQuery(), "")
         assert page.note == "3 records have not been read yet"
     assert looks == [2]

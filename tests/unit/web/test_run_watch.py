@@ -10,10 +10,11 @@ import pytest
 
 from andon.access.roles import BLIND, Sight
 from andon.model.run.record import RunRow, RunState
+from andon.node.seen.runs import SeenRuns
+from andon.node.watched.runs import FoundRuns, ServerRuns
 from andon.web.bindings.live_server import Prepared
 from andon.web.history_reader import HistoryReader
 from andon.web.live.run_watch import LIST_SECONDS, MOST_RUNS, RunWatch, is_too_many, run_in
-from andon.web.runs.shown import FoundRuns, ServerRuns
 from tests.support.run_records import begin, end, sample, text_of, write_record
 from tests.support.served_runs import NOW, index_of, row_at
 
@@ -29,7 +30,7 @@ class Heard:
         self.now = 0.0
         self.events: list[tuple[str, Any, str, Sight]] = []
         runs = ServerRuns(self._look, "of ada", lambda: NOW, monotonic=self._tick)
-        self.watch = RunWatch(runs, HistoryReader(), clock=lambda: self.now)
+        self.watch = RunWatch(SeenRuns(runs), HistoryReader(), clock=lambda: self.now)
 
     def _look(self) -> FoundRuns:
         self.looks += 1

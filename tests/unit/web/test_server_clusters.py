@@ -19,12 +19,12 @@ from andon.jobs.queue_desk import QueueDesk
 from andon.model.job.desk import JobAct, JobOutcome, Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import JobSpec
+from andon.node.seen.job_schemas import JobCounts
+from andon.node.seen.jobs import LOG_BYTES, SeenJobs
 from andon.settings.clusters import ClusterSettings
 from andon.testing.fake_cluster import FakeCluster, PlayedNode
-from andon.web.answers.job_schemas import JobCounts
 from andon.web.bindings.live_server import Prepared
 from andon.web.history_reader import HistoryReader
-from andon.web.jobs.seen import LOG_BYTES, ServerJobs
 from andon.web.live.job_watch import JobWatch
 from tests.support.homes import own_folders
 
@@ -47,7 +47,7 @@ class Served:
         self.poller.poll()
         folder = JobsFolder(path)
         folder.submit([JobSpec(0, "here", ("true",), "/", DeviceRequest(), 1.0, user="ada")])
-        jobs = ServerJobs(
+        jobs = SeenJobs(
             QueueDesk(lambda: Queue(folder), "ada", lambda _: None),
             lambda: None,
             lambda: None,
@@ -151,7 +151,7 @@ def test_nothing_else_is_done_to_it(served: Served, act: JobAct) -> None:
     ],
 )
 def test_jobs_of_others_are_neither_read_nor_changed(
-    served: Served, ask: Callable[[ServerJobs], object]
+    served: Served, ask: Callable[[SeenJobs], object]
 ) -> None:
     with pytest.raises(Denied, match="only for jobs of ada"):
         ask(served.jobs)

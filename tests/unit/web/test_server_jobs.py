@@ -15,7 +15,7 @@ from andon.model.job import facts
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import AttemptClaim
 from andon.model.job.spec import JobSpec
-from andon.web.jobs.seen import LOG_BYTES, ServerJobs, tail_after
+from andon.node.seen.jobs import LOG_BYTES, SeenJobs, tail_after
 from tests.support.claims import claim_to_json
 
 SPEC = JobSpec(0, "x", ("true",), "/", DeviceRequest(), 1_790_000_000.0)
@@ -27,7 +27,7 @@ class Served:
     def __init__(self, path: Path) -> None:
         self.folder = JobsFolder(path)
         own = QueueDesk(lambda: Queue(self.folder), "", lambda _: None)
-        jobs = ServerJobs(own, lambda: None, lambda: None, self.submit)
+        jobs = SeenJobs(own, lambda: None, lambda: None, self.submit)
         self.jobs = jobs.seen_by(ALL_SEEING)
 
     def submit(self, document: dict[str, Any]) -> Sequence[int]:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from andon.errors import Invalid, Unavailable
 from andon.model.run.record import RunKind, RunRow, RunState
 from andon.runs.rules.matching import RunQuery
-from andon.web.runs.opening import OpenRuns
+from andon.web.run_opening import OpenRuns
 from tests.support.served_runs import index_of
 
 

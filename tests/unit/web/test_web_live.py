@@ -9,8 +9,8 @@ import pytest
 from andon.access.roles import BLIND
 from andon.explain.conditions.rulebook import Rulebook, thresholds
 from andon.model.device import Snapshot
+from andon.node.seen.sights import HIDDEN, seen_by
 from andon.web.answers.payloads import busy_uuids
-from andon.web.answers.sights import HIDDEN, seen_by
 from andon.web.bindings.live_server import OUTBOX_PACKETS, BoundedQueue, ClientSocket
 from andon.web.live.events import _risen
 from tests.support import snapshots as drawn

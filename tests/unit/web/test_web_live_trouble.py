@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from andon.access.lockout import Lockout
 from andon.model.device import Snapshot
+from andon.settings.resolution import Settings
 from andon.web.answers.payloads import busy_uuids
-from andon.web.answers.texts import SnapshotTexts
 from andon.web.live.events import Live
 from tests.support import snapshots as drawn
 from tests.support.live_parts import (
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("without_routes")
 
 
 def made(kind: type[Live], parts: Parts) -> Live:
-    return kind(parts.station, parts.keys, Lockout(), SnapshotTexts())
+    return kind(parts.node, parts.keys, Lockout(), Settings())
 
 
 def test_a_client_that_cannot_be_dropped_costs_the_others_nothing(

@@ -9,10 +9,10 @@ from andon.model.device import DeviceStatus, Snapshot, State
 from andon.model.lease import LeaseKind, LeaseState, Share
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.verdict import DeviceVerdict, VerdictKind
+from andon.node.seen.sights import seen_by
 from andon.settings.resolution import Settings
 from andon.units import GIB
 from andon.web.answers import health, payloads
-from andon.web.answers.sights import seen_by
 from andon.web.routes.nodes import own_row
 from tests.support import snapshots as drawn
 

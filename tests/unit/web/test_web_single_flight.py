@@ -3,7 +3,7 @@
 import threading
 
 from andon.access.roles import ALL_SEEING, BLIND
-from andon.web.answers.sights import SingleFlight
+from andon.web.answers.single_flight import SingleFlight
 
 
 def test_one_answer_serves_all_until_the_next_snapshot() -> None:

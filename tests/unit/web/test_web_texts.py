@@ -13,8 +13,8 @@ from socketio import packet
 from andon.access.roles import ALL_SEEING, BLIND, Sight
 from andon.model import wire
 from andon.model.device import DeviceStatus, Disk, Sample, Snapshot, State
-from andon.web.answers.sights import HIDDEN, HIDDEN_OTHERS, seen_by
-from andon.web.answers.texts import MOST_SIGHTS, SnapshotTexts
+from andon.node.seen.sights import HIDDEN, HIDDEN_OTHERS, seen_by
+from andon.node.seen.texts import MOST_SIGHTS, SnapshotTexts
 from andon.web.bindings.live_server import Packet, Prepared
 from tests.support import snapshots as drawn
 from tests.support.rows import rows

@@ -10,7 +10,7 @@ from andon.api import watch as library
 from andon.api.compat.monitor import GPUMonitor
 from andon.errors import Conflict, Invalid
 from andon.exporter.exposition import Exposition
-from andon.exporter.scrape import scraped
+from andon.exporter.scrape import FIRST_SECONDS, scraped
 from andon.exporter.server import MetricsServer
 from andon.exporter.spreads import Service
 from andon.model.device import Snapshot
@@ -106,6 +106,7 @@ class PrometheusExporter:
     def _text(self, service: Service | None) -> str:
         feed = self._feed
         if feed is not None:
+            feed.wait_for_first(FIRST_SECONDS)
             return scraped(feed, self._exposition, service)
         snapshot = self._registered()()
         costs = library.shared().costs() if self._shared else None

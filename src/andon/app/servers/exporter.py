@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from andon.app.parts import run_with
 from andon.app.servers.devices import feed, sampler
 from andon.exporter.exposition import Exposition
-from andon.exporter.scrape import scraped
+from andon.exporter.scrape import FIRST_SECONDS, scraped
 from andon.exporter.server import MetricsServer
+from andon.exporter.spreads import Service
 from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.settings.resolution import Settings
 
@@ -50,7 +51,12 @@ def metrics(
     metrics_port: MetricsServer, feed: SnapshotFeed, exposition: Exposition
 ) -> Iterator[MetricsServer]:
     sys.setswitchinterval(SWITCH_SECONDS)
-    metrics_port.start(lambda service: scraped(feed, exposition, service), lambda: feed.dropped)
+
+    def text(service: Service) -> str:
+        feed.wait_for_first(FIRST_SECONDS)
+        return scraped(feed, exposition, service)
+
+    metrics_port.start(text, lambda: feed.dropped)
     yield metrics_port
     metrics_port.stop()  # before the feed: a scrape must not wait for a snapshot
 

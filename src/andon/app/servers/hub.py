@@ -3,19 +3,20 @@
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from andon.alerts.watcher import Watcher
 from andon.app.alerts import open_fleet_watcher
 from andon.app.history import maintainer_of, store_kind, store_url
 from andon.errors import Conflict, Denied, Unavailable
 from andon.host.machine_id import node_name
+from andon.node.watched.alerts import AlertJudge
 from andon.ports import RunIndex
 from andon.sampling.sampler import Sampler
 from andon.settings.resolution import Settings
 from andon.web.fleet.hub import Hub
 from andon.web.fleet.keeper import Keeper
-from andon.web.fleet.reported import Fleet
+from andon.web.fleet.nodes import Fleet
 from andon.web.fleet.telling import FleetAlerts
 from andon.web.listening import ServeOptions, pin_of
 from andon.web.transport.keys import Keys
@@ -27,7 +28,7 @@ def fleet(settings: Settings, place: ServeOptions, keys: Keys) -> Iterator[Fleet
     kind: Any = store_kind(url)
     own, notifies = settings.node or node_name(), bool(settings.alerts_notifiers)
     hub = Hub(partial(kind.open_nodes, url), notifies, pin_of(place), own)
-    made = Fleet(hub, partial(kind.open_pasts, url), settings)
+    made = Fleet(hub, partial(kind.open_pasts, url), settings.exporter_prefix)
     with suppress(Unavailable, Conflict, Denied):  # it may be back later
         hub.nodes()
         made.tokens.refresh()
@@ -46,9 +47,9 @@ def fleet_alerts(
     made.close()
 
 
-def alerts(fleet_alerts: FleetAlerts) -> Iterator[Watcher]:
+def alerts(fleet_alerts: FleetAlerts) -> Iterator[AlertJudge]:
     """The alerts that are shown: this machine's, and those of the nodes while this hub leads."""
-    yield cast("Watcher", fleet_alerts)
+    yield fleet_alerts
 
 
 def keeper(settings: Settings, fleet: Fleet, fleet_alerts: FleetAlerts) -> Iterator[Keeper]:

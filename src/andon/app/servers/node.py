@@ -21,15 +21,17 @@ from andon.leases.network import NetworkLeases
 from andon.leases.tracker import LeaseTracker
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList
+from andon.node.seen.jobs import SeenJobs
+from andon.node.seen.runs import SeenRuns
+from andon.node.watched.alerts import AlertJudge
+from andon.node.watched.leases import RECENT_SECONDS
+from andon.node.watched.node import WatchedNode
 from andon.sampling.sampler import Sampler
-from andon.sampling.snapshot_feed import SnapshotFeed
+from andon.sampling.snapshot_feed import PlacedFeed, SnapshotFeed
 from andon.settings.resolution import Settings
 from andon.settings.store_url import MEMORY
 from andon.web.server_history import NoHistory, Recorded, ServerHistory
-
-RECENT_SECONDS = 14.0
-"""How old a list of leases may be for reports and readers, as long as no lease and no process has
-changed."""
+from andon.web.transport.keys import Keys
 
 
 def sole_server(folder: Path) -> Iterator[None]:
@@ -98,7 +100,7 @@ def watcher(
     made.close()
 
 
-def alerts(watcher: Watcher) -> Iterator[Watcher]:
+def alerts(watcher: Watcher) -> Iterator[AlertJudge]:
     """The alerts that are shown: this machine's."""
     yield watcher
 
@@ -147,4 +149,22 @@ def listed(leases: NetworkLeases | None, within_seconds: float = 0.0) -> LeaseLi
     return None if leases is None else leases.listed(within_seconds)
 
 
-WATCHING = (history, lease_tracker, watcher, alerts, network_leases, recent_book)
+def node(
+    sampler: Sampler,
+    feed: SnapshotFeed,
+    history: ServerHistory,
+    alerts: AlertJudge,
+    network_leases: NetworkLeases | None,
+    lease_tracker: LeaseTracker | None,
+    keys: Keys | None = None,
+    runs: SeenRuns | None = None,
+    jobs: SeenJobs | None = None,
+) -> Iterator[WatchedNode]:
+    """This machine as a node. An agent has neither runs nor jobs to show."""
+    user, placed = None if keys is None else keys.owner.user, PlacedFeed(sampler, feed).latest
+    yield WatchedNode(
+        feed, history.store, alerts, network_leases, lease_tracker, placed, user, runs, jobs
+    )
+
+
+WATCHING = (history, lease_tracker, watcher, alerts, network_leases, recent_book, node)

@@ -16,7 +16,7 @@ from andon.host.state.user_folder import TOKEN, state_folder
 from andon.jobs.dispatcher_guard import DispatcherGuard
 from andon.sampling.snapshot_feed import PAST_SNAPSHOTS, SnapshotFeed
 from andon.settings.resolution import Settings
-from andon.web.fleet.reported import Fleet
+from andon.web.fleet.nodes import Fleet
 from andon.web.listening import Listening, ServeOptions, Started, check_certificate, run
 from andon.web.transport.keys import Keys
 from andon.web.transport.local_calls import LocalCalls
@@ -91,7 +91,7 @@ def until_signal(
     keys: Keys,
     folder: Path,
     feed: SnapshotFeed,
-    alerts: Watcher,
+    watcher: Watcher,
     on_ready: Callable[[Started], None],
     dispatcher_guard: DispatcherGuard | None = None,
     fleet: Fleet | None = None,
@@ -107,7 +107,7 @@ def until_signal(
         on_ready(
             Started(
                 listening.url, listening.port, listening.loopback, token_file, feed.last,
-                alerts.notifiers, code,
+                watcher.notifiers, code,
             )
         )  # fmt: skip
 

@@ -27,25 +27,28 @@ from andon.leases.tracker import LeaseTracker
 from andon.leases.usage_meter import COUNT_SECONDS, UsageMeter
 from andon.model.job.facts import JobView
 from andon.model.lease_list import LeaseList
+from andon.node.seen.jobs import SeenJobs
+from andon.node.seen.runs import SeenRuns
+from andon.node.watched.alerts import AlertJudge
+from andon.node.watched.node import WatchedNode
+from andon.node.watched.runs import ServerRuns
+from andon.node.watched.users import SharedFiles, UsersDesk
 from andon.ports import RunIndex
 from andon.runs.index import RunFinder
 from andon.sampling.sampler import Sampler
-from andon.sampling.snapshot_feed import PlacedFeed, SnapshotFeed
+from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.settings.resolution import Settings
-from andon.web.answers.health import HealthPart
-from andon.web.app_state import AppState
-from andon.web.fleet.reported import Fleet
-from andon.web.jobs.opening import submit_document, why_not_submit
-from andon.web.jobs.seen import ServerJobs
+from andon.web.answers.health import HealthPart, health
+from andon.web.fleet.nodes import Fleet
+from andon.web.job_opening import submit_document, why_not_submit
 from andon.web.listening import Listening, ServeOptions, names
-from andon.web.runs.opening import OpenRuns
-from andon.web.runs.shown import ServerRuns
+from andon.web.route_parts import RouteParts
+from andon.web.run_opening import OpenRuns
 from andon.web.server_history import ServerHistory
 from andon.web.transport.audit import Audit
 from andon.web.transport.keys import Keys
 from andon.web.transport.local_calls import LocalCalls
 from andon.web.transport.local_sockets import RestSocket, local_socket
-from andon.web.users.files import SharedFiles, UsersDesk
 from andon.web.users.opening import open_shared_files
 
 if TYPE_CHECKING:  # few servers export
@@ -94,7 +97,7 @@ def runs(
     keeps_history: bool,
     open_finder: Callable[[], RunFinder] | None = None,
     everywhere: Callable[[], RunIndex] | None = None,
-) -> Iterator[ServerRuns]:
+) -> Iterator[SeenRuns]:
     """The runs of the user who runs this server, or of all nodes of a hub."""
     user = keys.owner.user or "this user"
     own = partial(open_run_finder, settings=settings if keeps_history else None)
@@ -106,7 +109,7 @@ def runs(
     )
     if everywhere is not None:
         whose = "The runs of all nodes that report here"
-    yield ServerRuns(look, whose, users=users, everywhere=everywhere)
+    yield SeenRuns(ServerRuns(look, whose, users=users, everywhere=everywhere))
     look.close()
 
 
@@ -119,7 +122,7 @@ def jobs(
     network_leases: NetworkLeases | None,
     users: SharedFiles | None,
     desk: UsersDesk | None = None,
-) -> Iterator[ServerJobs | None]:
+) -> Iterator[SeenJobs | None]:
     """None if there is no queue, as in a recording or on a system without locks. `desk` has the
     server user's own jobs, if they are not in the usual folder."""
     if settings.replay or sys.platform == "win32":
@@ -133,7 +136,7 @@ def jobs(
         labels=partial(labels_of, settings),
     )
     clusters = open_pollers(settings, everyone=users is not None)
-    yield ServerJobs(
+    yield SeenJobs(
         desk or queue,
         partial(listed, network_leases),
         lambda: why_not_submit(settings.jobs_submit_over_http, os.getuid(), encrypted),
@@ -145,12 +148,12 @@ def jobs(
         one.close()
 
 
-def unfinished(jobs: ServerJobs | None) -> Iterator[Callable[[], Sequence[JobView]]]:
+def unfinished(jobs: SeenJobs | None) -> Iterator[Callable[[], Sequence[JobView]]]:
     """The jobs that wait or run here, for a hub."""
     yield (lambda: ()) if jobs is None else jobs.unfinished
 
 
-def dispatcher_guard(sampler: Sampler, jobs: ServerJobs | None) -> Iterator[DispatcherGuard | None]:
+def dispatcher_guard(sampler: Sampler, jobs: SeenJobs | None) -> Iterator[DispatcherGuard | None]:
     """Keeps a dispatcher running for the jobs of the server's user, from when it is started."""
     if jobs is None:
         yield None
@@ -166,7 +169,7 @@ def dispatcher_guard(sampler: Sampler, jobs: ServerJobs | None) -> Iterator[Disp
 
 def counts(
     history: ServerHistory,
-    alerts: Watcher,
+    alerts: AlertJudge,
     lease_tracker: LeaseTracker | None,
     fleet: Fleet | None = None,
 ) -> Iterator[Callable[[], ServerCounts]]:
@@ -197,7 +200,7 @@ def exports(
 
 def metrics(
     settings: Settings,
-    feed: SnapshotFeed,
+    node: WatchedNode,
     counts: Callable[[], ServerCounts],
     exports: "Exports | None" = None,
 ) -> Iterator[Callable[[], str]]:
@@ -206,7 +209,7 @@ def metrics(
 
     def expose() -> str:
         found = counts() if exports is None else exports.added_to(counts())
-        return scraped(feed, exposition, wait_seconds=0, counts=found)
+        return scraped(node.live, exposition, counts=found)
 
     yield expose
 
@@ -214,41 +217,28 @@ def metrics(
 # The application.
 
 
-def app_state(
-    sampler: Sampler,
+def route_parts(
+    settings: Settings,
     feed: SnapshotFeed,
+    node: WatchedNode,
     keys: Keys,
     history: ServerHistory,
-    metrics: Callable[[], str],
-    alerts: Watcher,
-    network_leases: NetworkLeases | None,
+    watcher: Watcher,
     lease_tracker: LeaseTracker | None,
+    metrics: Callable[[], str],
     sign_in: str | None,
-    runs: ServerRuns,
-    jobs: ServerJobs | None,
     fleet: Fleet | None = None,
     keeper: HealthPart | None = None,
     exports: HealthPart | None = None,
     uplink: HealthPart | None = None,
-) -> Iterator[AppState]:
+) -> Iterator[RouteParts]:
     parts: dict[str, HealthPart | None] = {
-        "store": history, "alerts": alerts, "leases": lease_tracker, "nodes": keeper,
+        "store": history, "alerts": watcher, "leases": lease_tracker, "nodes": keeper,
         "exports": exports, "hub": uplink,
     }  # fmt: skip
-    yield AppState(
-        feed,
-        keys,
-        history,
-        {name: part for name, part in parts.items() if part is not None},
-        metrics,
-        watcher=alerts,
-        remote_leases=network_leases,
-        leases=lease_tracker,
-        sign_in=sign_in,
-        runs=runs,
-        jobs=jobs,
-        fleet=fleet,
-        placed=PlacedFeed(sampler, feed).latest,
+    known = {name: part for name, part in parts.items() if part is not None}
+    yield RouteParts(
+        node, keys, settings, partial(health, feed), known, metrics, sign_in, fleet=fleet
     )
 
 
@@ -258,13 +248,13 @@ def application(
     listening: Listening,
     proxy: ProxyRules | None,
     audit: Audit,
-    app_state: AppState,
+    route_parts: RouteParts,
 ) -> Iterator[LocalCalls]:
     from andon.web.app import build  # once nothing else can fail: it takes a while
 
     own, others = names(place, listening.loopback), frozenset(settings.server_allow_origins)
     rules = Rules(listening.loopback, own, others, proxy)
-    yield LocalCalls(build(app_state, rules, audit))
+    yield LocalCalls(build(route_parts, rules, audit))
 
 
-WEB = (runs, jobs, counts, metrics, app_state, application)
+WEB = (runs, jobs, counts, metrics, route_parts, application)

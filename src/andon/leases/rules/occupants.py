@@ -20,6 +20,7 @@ from andon.model.lease import (
     LeaseState,
     PidScope,
 )
+from andon.model.lease_list import LeaseRow
 from andon.units import plain
 
 SETTLING_SECONDS = 30.0  # a process list may be a few seconds older than the book
@@ -105,6 +106,18 @@ def holders(page: BookView, uuids: Iterable[str]) -> dict[str, list[Holder]]:
         on = [_holder(claim, uuid) for claim in claims]
         if on:
             found[uuid] = on
+    return found
+
+
+def holders_in(leases: Iterable[LeaseRow], uuids: Iterable[str]) -> dict[str, list[Holder]]:
+    """The same from a list, as another machine sent it."""
+    found: dict[str, list[Holder]] = {}
+    for row in leases:
+        parts = {share.uuid: share.memory_bytes for share in row.devices}
+        for uuid in uuids:
+            if row.id is None or uuid in parts:
+                one = Holder(row.id, row.holder, row.until, parts.get(uuid), row.state)
+                found.setdefault(uuid, []).append(one)
     return found
 
 

@@ -1,10 +1,7 @@
-"""Payloads about alerts: the board, and alerts without command lines."""
+"""Payloads about alerts: the board, and the lines of the list."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from msgspec.structs import replace
-
-from andon.access.roles import Sight
 from andon.alerts.rules.lamps import LampBoard
 from andon.alerts.rules.listing import counts, entries, is_soon, listed
 from andon.leases.rules.occupants import Holder
@@ -16,14 +13,6 @@ from andon.model.wire import Json
 from andon.web.answers import schemas
 
 BOARD_SCHEMA = "andon.board/1"
-
-
-def seen_by(sight: Sight, alert: Alert) -> Alert:
-    """Hides the command lines that this caller may not see; program names stay."""
-    if all(party.command is None or sight.shows(party.user) for party in alert.affected):
-        return alert
-    shown = (p if sight.shows(p.user) else replace(p, command=None) for p in alert.affected)
-    return replace(alert, affected=tuple(shown))
 
 
 def board_to_json(

@@ -17,7 +17,7 @@ from andon.model.wire import Json
 from andon.ports import Store
 from andon.units import human_seconds
 from andon.version import __version__
-from andon.web.fleet.reported import Fleet
+from andon.web.fleet.nodes import Fleet
 from andon.web.fleet.telling import FleetAlerts, NodeFailures
 
 log = logging.getLogger("andon.hub")

@@ -2,6 +2,7 @@
 
 import re
 
+from andon.access.gate import is_estimate
 from andon.errors import Conflict, Gone
 from andon.web.answers.problems import problem_of
 from andon.web.transport.headers import NO_STORE, App, Receive, Scope, Send
@@ -25,7 +26,8 @@ class NodePaths:
             await self._app(scope, receive, send)
             return
         name, rest = found[1], found[2]
-        if scope["method"] in ("GET", "HEAD") and not rest.startswith("nodes"):
+        reads = scope["method"] in ("GET", "HEAD") or is_estimate(scope["path"])
+        if reads and not rest.startswith("nodes"):
             path = f"/api/{rest}"
             below = {**scope, "path": path, "raw_path": path.encode(), NODE: name}
             await self._app(below, receive, send)

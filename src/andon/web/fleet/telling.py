@@ -11,7 +11,9 @@ from andon.alerts.rules.listing import entries, firing_by_level
 from andon.alerts.rules.past import Query
 from andon.alerts.watcher import Listener, Watcher
 from andon.errors import AndonError, Gone, Unavailable
+from andon.explain.conditions.condition import Precondition
 from andon.explain.conditions.observation import OwnTrouble
+from andon.explain.conditions.rulebook import Rulebook
 from andon.failures.listeners import Listeners
 from andon.failures.log import FailureLog
 from andon.failures.rules.repeats import RepeatLimiter
@@ -65,8 +67,8 @@ class _LeadersStore:
 
 
 class FleetAlerts:
-    """In place of the watcher of the hub's own machine, which it has. What it adds is there while
-    this hub leads: the next leader opens it with the same state, and nobody is notified twice."""
+    """Judges for a hub, as the watcher of its own machine does and, while it leads, as that of its
+    nodes: the next leader opens that with the same state, and nobody is notified twice."""
 
     def __init__(
         self, own: Watcher, node: str, pasts: Callable[[], NodePasts], opener: OpenFleetWatcher
@@ -81,9 +83,6 @@ class FleetAlerts:
         self._listeners: Listeners[[tuple[Alert, ...]]] = Listeners(
             FailureLog("andon.hub", "a listener failed; the others continue")
         )
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._own, name)
 
     # For the keeper of the nodes.
 
@@ -123,13 +122,27 @@ class FleetAlerts:
     def close(self) -> None:
         self.lead(False)
 
-    # As a watcher.
+    # What is known, and what people say about it.
+
+    @property
+    def rulebook(self) -> Rulebook:
+        return self._own.rulebook
+
+    @property
+    def awake(self) -> frozenset[Precondition]:
+        return self._own.awake
 
     def alerts(self) -> tuple[Alert, ...]:
         return (*self._own.alerts(), *(one for each in self._led() for one in each.alerts()))
 
     def firing(self) -> dict[str, int]:
         return firing_by_level(entries(self.alerts()))
+
+    def silences(self) -> tuple[Silence, ...]:
+        return self._own.silences()
+
+    def test(self, name: str | None = None) -> dict[str, AndonError | None]:
+        return self._own.test(name)
 
     def past(self, query: Query | None = None) -> Sequence[Alert]:
         wanted = query or Query()

@@ -13,8 +13,8 @@ from andon.leases.rules.queue import in_order
 from andon.model.job.desk import JobAct, JobOutcome, LogPart
 from andon.model.job.facts import WAITS, JobState, JobView
 from andon.model.job.progress import WorkProgress
+from andon.node.watched.users import UserFiles
 from andon.web.lab.book import lease_id, tickets
-from andon.web.users.files import UserFiles
 
 STEP_SECONDS = 9.0
 KEPT_SECONDS = 16 * 3600.0  # records of earlier runs are no longer there

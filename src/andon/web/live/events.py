@@ -5,7 +5,6 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from socketio.exceptions import ConnectionRefusedError as Refused
@@ -13,17 +12,18 @@ from socketio.exceptions import ConnectionRefusedError as Refused
 from andon.access.gate import LIVE, UNCHECKED, ShownKey
 from andon.access.lockout import Lockout
 from andon.access.roles import ANONYMOUS, Sight, sight_of
-from andon.alerts.watcher import Watcher
 from andon.errors import AndonError
+from andon.explain.conditions.rulebook import Rulebook
 from andon.model import wire
 from andon.model.alert import Alert
 from andon.model.alert_wire import alert_to_json
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList
+from andon.node.seen.node import ServedNode
+from andon.node.seen.sights import alert_seen_by, leases_seen_by
 from andon.sampling.rules import timing
-from andon.sampling.snapshot_feed import SnapshotFeed
-from andon.web.answers import alert_payloads, lease_payloads, payloads
-from andon.web.answers.texts import SnapshotTexts
+from andon.settings.resolution import Settings
+from andon.web.answers import lease_payloads, payloads
 from andon.web.bindings.live_server import LiveServer, Prepared
 from andon.web.live.frames import EVENTS, LiveTally
 from andon.web.live.job_watch import JOBS, JobWatch
@@ -33,9 +33,6 @@ from andon.web.live.transport import Transport
 from andon.web.live.visitors import Visitor, Visitors
 from andon.web.transport.headers import App, Receive, Scope, Send
 from andon.web.transport.keys import Keys
-
-if TYPE_CHECKING:
-    from andon.leases.network import NetworkLeases
 
 UPDATE_SECONDS = 5.0
 MOST_ALERTS = 512  # waiting to be sent; /api/alerts has them all
@@ -61,20 +58,16 @@ class Live:
 
     def __init__(
         self,
-        feed: SnapshotFeed,
+        node: ServedNode,
         keys: Keys,
         lockout: Lockout,
-        texts: SnapshotTexts,
+        settings: Settings,
         clock: Callable[[], float] = time.monotonic,
-        watcher: Watcher | None = None,
-        remote_leases: "NetworkLeases | None" = None,
         runs: RunWatch | None = None,
         jobs: JobWatch | None = None,
     ) -> None:
-        self._feed, self._keys, self._lockout, self._clock = feed, keys, lockout, clock
-        self._texts = texts
-        self._watcher, self._remote_leases, self._runs = watcher, remote_leases, runs
-        self._jobs = jobs
+        self._node, self._keys, self._lockout, self._clock = node, keys, lockout, clock
+        self._settings, self._runs, self._jobs = settings, runs, jobs
         self._queueing: asyncio.Task[None] | None = None
         self._following: asyncio.Task[None] | None = None
         self._leases: LeaseList | None = None
@@ -136,9 +129,9 @@ class Live:
         def leased(found: LeaseList) -> None:
             loop.call_soon_threadsafe(self._leased, found)
 
-        leaving = [self._feed.listen(arrived)]
-        leaving += [self._watcher.subscribe(alerted)] if self._watcher else []
-        leaving += [self._remote_leases.subscribe(leased)] if self._remote_leases else []
+        node, leaving = self._node, [self._node.live.listen(arrived)]
+        leaving += [node.alerts.subscribe(alerted)] if node.alerts.kept else []
+        leaving += [node.leases.book.subscribe(leased)] if node.leases.kept else []
         pump = asyncio.create_task(self._pump(self._came))
         try:
             yield
@@ -191,13 +184,13 @@ class Live:
         while self._alerts:
             alert = self._alerts.popleft()
             for sight in {client.sight for client in self._clients.values()}:
-                shown = alert_payloads.seen_by(sight, alert)
+                shown = alert_seen_by(sight, alert)
                 await self._emit("alert", alert_to_json(shown), _room("alerts", sight))
 
     async def _publish_leases(self) -> None:
         found, self._leases = self._leases, None
         if found is not None and self._clients:
-            text = lease_payloads.text(lease_payloads.shown_to(ANONYMOUS, found))
+            text = lease_payloads.text(leases_seen_by(ANONYMOUS, found))
             await self._emit("leases", Prepared(text), EVERYONE)
 
     async def _publish(self, snapshot: Snapshot) -> None:
@@ -208,13 +201,13 @@ class Live:
         due, self._slot = slot != self._slot, slot
         if not self._clients:
             return
-        self._feed.mark_watched()
+        self._node.live.mark_watched()
         if due:
             await self._emit("gpu_status_update", self._summary(snapshot), EVERYONE)
         if risen:
             await self._emit("high_gpu_usage_alert", self._high_usage(snapshot, risen), EVERYONE)
         for sight in {c.sight for c in self._clients.values() if SNAPSHOT in c.wants}:
-            text = self._texts.of(snapshot, sight)
+            text = self._node.live.text(sight, snapshot)
             await self._emit("snapshot", Prepared(text), _room("snapshot", sight))
         self._follow_runs()
 
@@ -260,17 +253,20 @@ class Live:
 
     def _busy_in(self, snapshot: Snapshot) -> frozenset[str]:
         """The devices above the rule's threshold: each is reported once when it rises above."""
-        return payloads.busy_uuids(snapshot, self._watcher.rulebook if self._watcher else None)
+        return payloads.busy_uuids(snapshot, self._rulebook)
 
     def _high_usage(self, snapshot: Snapshot, uuids: frozenset[str]) -> wire.Json:
-        if self._watcher is None:
+        if self._rulebook is None:
             return payloads.high_usage(snapshot, uuids)
-        return payloads.high_usage(
-            snapshot, uuids, self._watcher.rulebook.thresholds.high_usage_percent
-        )
+        threshold = self._rulebook.thresholds.high_usage_percent
+        return payloads.high_usage(snapshot, uuids, threshold)
+
+    @property
+    def _rulebook(self) -> Rulebook | None:
+        return self._node.alerts.rulebook if self._node.alerts.kept else None
 
     def _summary(self, snapshot: Snapshot) -> wire.Json:
-        return payloads.gpu_summary(snapshot, self._feed.settings)
+        return payloads.gpu_summary(snapshot, self._settings)
 
     # Requests of clients. These never wait: a new client's first event follows its acceptance.
 
@@ -317,7 +313,7 @@ class Live:
         await self._server.enter_room(sid, EVERYONE)
         await self._server.enter_room(sid, _room("alerts", client.sight))
         with suppress(AndonError):  # no snapshot yet: the first update will have it
-            snapshot = self._feed.latest()
+            snapshot = self._node.live.latest()
             await self._emit("gpu_status", self._summary(snapshot), sid)
             busy = self._busy_in(snapshot)
             if busy:
@@ -331,7 +327,7 @@ class Live:
 
     async def _request_gpu_update(self, sid: str, _data: object = None) -> None:
         with suppress(AndonError):
-            await self._emit("gpu_status_update", self._summary(self._feed.latest()), sid)
+            await self._emit("gpu_status_update", self._summary(self._node.live.latest()), sid)
 
     async def _subscribe(self, sid: str, what: object = "snapshot") -> wire.Json:
         return await self._want(sid, what, True)
@@ -358,7 +354,7 @@ class Live:
     async def _greet(self, sid: str, sight: Sight) -> None:
         """Sends the last snapshot to who has just subscribed: the next may be a minute away."""
         with suppress(AndonError):
-            text = self._texts.of(self._feed.latest(), sight)
+            text = self._node.live.text(sight)
             await self._emit("snapshot", Prepared(text), sid)
 
     def _is_event(self, what: str) -> bool:

@@ -7,10 +7,10 @@ from andon.errors import AndonError
 from andon.model.job.facts import JobView
 from andon.model.shapes import to_json
 from andon.model.wire import dumps
-from andon.web.answers.texts import sendable
+from andon.node.seen.jobs import ListedJobs, SeenJobs, counts_of, shown_to
+from andon.node.seen.texts import sendable
 from andon.web.bindings.live_server import Prepared
 from andon.web.history_reader import HistoryReader
-from andon.web.jobs.seen import ListedJobs, ServerJobs, counts_of, shown_to
 
 JOBS = "jobs"
 MOST_EVENTS = 100
@@ -22,7 +22,7 @@ Emit = Callable[[str, Prepared, str, Sight], Awaitable[None]]
 class JobWatch:
     """Publishes changed jobs; reads nothing while no client is subscribed."""
 
-    def __init__(self, jobs: ServerJobs, reader: HistoryReader) -> None:
+    def __init__(self, jobs: SeenJobs, reader: HistoryReader) -> None:
         self._jobs, self._reader = jobs, reader
         self._told: dict[Sight, dict[tuple[str, str], JobView]] = {}
 

@@ -10,10 +10,10 @@ from andon.errors import AndonError
 from andon.model.run.record import RunState
 from andon.model.shapes import to_json
 from andon.model.wire import dumps
-from andon.web.answers.texts import sendable
+from andon.node.seen.runs import SeenRuns
+from andon.node.seen.texts import sendable
 from andon.web.bindings.live_server import Prepared
 from andon.web.history_reader import HistoryReader
-from andon.web.runs.shown import ServerRuns
 
 RUNS = "runs"
 MOST_RUNS = 8  # of one client: as many as the board lays over each other
@@ -39,7 +39,7 @@ class RunWatch:
 
     def __init__(
         self,
-        runs: ServerRuns,
+        runs: SeenRuns,
         reader: HistoryReader,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -81,7 +81,7 @@ class RunWatch:
                 await self._publish_seen(sight, before.get(sight), emit)
 
     async def _publish_seen(self, sight: Sight, before: dict[str, str] | None, emit: Emit) -> None:
-        states = await self._reader.do(lambda: self._runs.seen(sight).states())
+        states = await self._reader.do(lambda: self._runs.seen_by(sight).states())
         self._states[sight] = states
         if before is None or before == states:
             return

@@ -8,6 +8,7 @@ from andon.alerts.rules import lamps, listing
 from andon.alerts.rules.past import Query as Wanted
 from andon.model.alert import Alert, Level, Phase
 from andon.model.alert_wire import alert_to_json, alerts_to_json, silence_to_json
+from andon.node.watched.alerts import MOST_ALERTS
 from andon.web.answers.alert_payloads import board_to_json, entries_to_json
 from andon.web.answers.requests import (
     AcknowledgeRequest,
@@ -16,7 +17,6 @@ from andon.web.answers.requests import (
 )
 from andon.web.routes.picked import Picked
 from andon.web.routes.responses import sent_json
-from andon.web.served.alerts import MOST_ALERTS
 from andon.web.transport.auth import add_notes
 
 FURTHEST = 32_503_680_000.0

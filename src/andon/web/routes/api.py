@@ -19,25 +19,24 @@ from andon.host.processes.facts import exited
 from andon.model import wire
 from andon.model.naming import FORMS, device_named
 from andon.model.shapes import to_json
+from andon.node.seen.node import SeenNode
+from andon.node.watched.past import METRICS
 from andon.sampling.rules.told import INTERVAL_HEADER
 from andon.web.answers import payloads
 from andon.web.answers.description import PROBLEMS
-from andon.web.answers.health import health
-from andon.web.answers.sights import SingleFlight
-from andon.web.answers.texts import dumped
-from andon.web.app_state import AppState
+from andon.web.answers.single_flight import SingleFlight
 from andon.web.fleet.paths import NODE
+from andon.web.route_parts import RouteParts
 from andon.web.routes.alerts import alert_routes
 from andon.web.routes.jobs import job_routes
 from andon.web.routes.leases import lease_routes
 from andon.web.routes.nodes import node_routes
 from andon.web.routes.picked import Picked
-from andon.web.routes.responses import sent, sent_json
+from andon.web.routes.responses import dumped, sent, sent_json
 from andon.web.routes.runs import run_routes
 from andon.web.routes.sessions import session_routes
 from andon.web.routes.tokens import token_routes
 from andon.web.routes.topology import estimate_routes, topology_routes
-from andon.web.served.node import METRICS, ServingNode
 
 MAX_POINTS = 10_000
 DAY_SECONDS = 86_400.0
@@ -66,30 +65,30 @@ Until = Annotated[Moment, Query(alias="until")]
 _KEPT = ", ".join(dict.fromkeys((*METRICS, *HOST_METRICS)))
 
 
-def routes(state: AppState) -> APIRouter:
+def routes(parts: RouteParts) -> APIRouter:
     """All of /api, /healthz and /metrics."""
     router = APIRouter(responses=ERRORS)
-    _kept(router, state)
-    _devices(router, state)
-    _past(router, state)
+    _kept(router, parts)
+    _devices(router, parts)
+    _past(router, parts)
     alert_routes(router)
     lease_routes(router)
     estimate_routes(router)
-    topology_routes(router, state.minutes)
-    run_routes(router, state.records)
-    job_routes(router, state.queue)
-    node_routes(router, state)
-    token_routes(router, state)
-    session_routes(router, state.keys, state.sign_in)
-    _machines(router, state)
+    topology_routes(router, parts.minutes)
+    run_routes(router, parts.records)
+    job_routes(router, parts.queue)
+    node_routes(router, parts)
+    token_routes(router, parts)
+    session_routes(router, parts.keys, parts.sign_in)
+    _machines(router, parts)
     return router
 
 
-def _kept(router: APIRouter, state: AppState) -> None:
+def _kept(router: APIRouter, parts: RouteParts) -> None:
     @router.get("/api/gpu/summary", tags=["kept"])
     async def gpu_summary(node: Picked) -> Response:
         """The node in one table: counts, means and one entry per GPU."""
-        return sent_json(payloads.gpu_summary(node.live.latest(), state.feed.settings))
+        return sent_json(payloads.gpu_summary(node.live.latest(), parts.settings))
 
     @router.get("/api/gpu/metrics", tags=["kept"])
     async def gpu_metrics(node: Picked) -> Response:
@@ -104,10 +103,10 @@ def _kept(router: APIRouter, state: AppState) -> None:
     @router.get("/api/health", tags=["kept"])
     async def api_health() -> Response:
         """The state of each part of the server; always 200 while it runs."""
-        return sent_json(health(state.feed, state.parts))
+        return sent_json(parts.health(parts.parts))
 
 
-def _devices(router: APIRouter, state: AppState) -> None:
+def _devices(router: APIRouter, parts: RouteParts) -> None:
     expensive = SingleFlight()
 
     @router.get("/api/snapshot", tags=["watch"])
@@ -128,7 +127,7 @@ def _devices(router: APIRouter, state: AppState) -> None:
 
         key = ("snapshots", at, sight)
         return sent(
-            await state.minutes.read(request, key, lambda: expensive.answer(moment, sight, made))
+            await parts.minutes.read(request, key, lambda: expensive.answer(moment, sight, made))
         )
 
     @router.get("/api/system", tags=["watch"])
@@ -158,7 +157,7 @@ def _devices(router: APIRouter, state: AppState) -> None:
             lamps = node.live.lamps(shown[-1])
             return dumped(payloads.why(shown, uuid, node.alerts.rulebook, lamps, left))
 
-        return sent(await state.minutes.read(request, ("why", uuid, *node.live.minutes_key), made))
+        return sent(await parts.minutes.read(request, ("why", uuid, *node.live.minutes_key), made))
 
     @router.get("/api/processes", tags=["watch"])
     async def processes(node: Picked) -> Response:
@@ -166,7 +165,7 @@ def _devices(router: APIRouter, state: AppState) -> None:
         return sent_json(payloads.processes(node.live.latest()))
 
 
-def _past(router: APIRouter, state: AppState) -> None:
+def _past(router: APIRouter, parts: RouteParts) -> None:
     @router.get("/api/devices/{device}/history", tags=["watch"])
     async def history(
         request: Request,
@@ -187,7 +186,7 @@ def _past(router: APIRouter, state: AppState) -> None:
             return dumped({**about, "buckets": [asdict(one) for one in found]})
 
         key = ("history", device, metric, since, until, points)
-        return sent(await state.past.read(request, key, made))
+        return sent(await parts.past.read(request, key, made))
 
     @router.get("/api/history/devices", tags=["watch"])
     async def recorded(request: Request, node: Picked) -> Response:
@@ -198,7 +197,7 @@ def _past(router: APIRouter, state: AppState) -> None:
             items = [{name: getattr(d, name) for name in names} for d in node.past.devices()]
             return dumped({"items": items})
 
-        return sent(await state.past.read(request, "devices", made))
+        return sent(await parts.past.read(request, "devices", made))
 
     @router.get("/api/usage", tags=["watch"])
     async def usage(
@@ -217,10 +216,10 @@ def _past(router: APIRouter, state: AppState) -> None:
             return dumped({"since": since, "until": until, "items": [to_json(u) for u in found]})
 
         key = ("all uses", device, since, until, node.sight)
-        return sent(await state.past.read(request, key, made))
+        return sent(await parts.past.read(request, key, made))
 
 
-def _machines(router: APIRouter, state: AppState) -> None:
+def _machines(router: APIRouter, parts: RouteParts) -> None:
     @router.get("/healthz", tags=["machines"])
     async def healthz() -> Response:
         """Answers ok to anyone while the server runs."""
@@ -229,9 +228,9 @@ def _machines(router: APIRouter, state: AppState) -> None:
     @router.get("/metrics", tags=["machines"])
     async def metrics() -> Response:
         """Prometheus text."""
-        if state.expose is None:
+        if parts.expose is None:
             raise Gone("this server has no exporter", hint="/api/gpu/metrics has the same readings")
-        return Response(state.expose(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(parts.expose(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 def _span(start: float | None, end: float | None) -> tuple[float, float]:
@@ -240,7 +239,7 @@ def _span(start: float | None, end: float | None) -> tuple[float, float]:
     return max(0.0, until - DAY_SECONDS) if start is None else start, until
 
 
-def device_uuid(node: ServingNode, name: str) -> str:
+def device_uuid(node: SeenNode, name: str) -> str:
     """The UUID of a device with history: a present one, a removed one, or the node itself."""
     if name == HOST:
         return HOST

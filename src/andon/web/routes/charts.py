@@ -15,6 +15,8 @@ from andon.model import wire
 from andon.model.device import Snapshot
 from andon.model.shapes import names_of, plain, to_json
 from andon.node.port import NodePast
+from andon.node.seen.node import SeenNode
+from andon.node.watched.past import METRICS
 from andon.version import __version__
 from andon.web.answers.schemas import (
     USAGE_WITHOUT,
@@ -25,8 +27,8 @@ from andon.web.answers.schemas import (
     Recent,
     Usage,
 )
-from andon.web.answers.texts import dumped
-from andon.web.app_state import AppState
+from andon.web.fleet.paths import NODE
+from andon.web.route_parts import RouteParts
 from andon.web.routes.api import (
     DAY_SECONDS,
     ERRORS,
@@ -36,8 +38,7 @@ from andon.web.routes.api import (
     device_uuid,
 )
 from andon.web.routes.picked import Picked
-from andon.web.routes.responses import sent
-from andon.web.served.node import METRICS, ServingNode
+from andon.web.routes.responses import dumped, sent
 
 DRAWN = (
     "utilization_percent", "memory_used_bytes", "temperature_celsius", "power_watts",
@@ -55,7 +56,7 @@ HOURS_STEP_SECONDS = 120
 _USAGE_ROW = names_of(UsageInterval, without=USAGE_WITHOUT)
 
 
-def routes(state: AppState) -> APIRouter:
+def routes(parts: RouteParts) -> APIRouter:
     """The routes that only the charts need."""
     router = APIRouter(responses=ERRORS, tags=["board"])
 
@@ -77,7 +78,7 @@ def routes(state: AppState) -> APIRouter:
             return dumped(drawn(node.past, uuid, names, since, until, points))
 
         key = ("charts", device, tuple(names), since, until, points)
-        return sent(await state.past.read(request, key, made))
+        return sent(await parts.past.read(request, key, made))
 
     @router.get("/api/charts")
     async def every_chart(
@@ -96,7 +97,7 @@ def routes(state: AppState) -> APIRouter:
             return dumped(drawn_of_all(node.past, uuids, names[0], since, until, points))
 
         return sent(
-            await state.past.read(request, ("charts", names[0], since, until, points), made)
+            await parts.past.read(request, ("charts", names[0], since, until, points), made)
         )
 
     @router.get("/api/devices/{device}/usage")
@@ -114,7 +115,7 @@ def routes(state: AppState) -> APIRouter:
             return dumped(used(node.past, device_uuid(node, device), since, until))
 
         key = ("usage", device, since, until, node.sight)
-        return sent(await state.past.read(request, key, made))
+        return sent(await parts.past.read(request, key, made))
 
     @router.get("/api/recent")
     async def recent(
@@ -125,18 +126,20 @@ def routes(state: AppState) -> APIRouter:
     ) -> Response:
         """One reading of every device over the last two minutes; more where there is a history,
         beyond five minutes as means of two."""
-        return sent(await _recent(state, request, node, _names(metric)[0], seconds))
+        return sent(await _recent(parts, request, node, _names(metric)[0], seconds))
 
     @router.get("/api/features")
-    async def features(node: Picked) -> Response:
+    async def features(request: Request, node: Picked) -> Response:
         """The features of this server: the board shows a page for each."""
-        return sent(dumped(to_json(Features(__version__, node.features))))
+        own, demo = request.scope.get(NODE) is None, {"demo": True} if parts.keys.is_demo else {}
+        found = demo | node.features | {"nodes": own and parts.fleet is not None}
+        return sent(dumped(to_json(Features(__version__, found))))
 
     return router
 
 
 async def _recent(
-    state: AppState, request: Request, node: ServingNode, name: str, seconds: int
+    parts: RouteParts, request: Request, node: SeenNode, name: str, seconds: int
 ) -> bytes:
     key = ("recent", name, node.live.minutes_key[0], seconds)
 
@@ -147,8 +150,8 @@ async def _recent(
 
     if seconds > PAST_SECONDS:
         with suppress(Unavailable):  # there is no history, or too many read it now
-            return await state.past.read(request, key, whole)
-    return await state.minutes.read(request, key, lambda: dumped(lately(node.live.samples(), name)))
+            return await parts.past.read(request, key, whole)
+    return await parts.minutes.read(request, key, lambda: dumped(lately(node.live.samples(), name)))
 
 
 def drawn(

@@ -8,13 +8,13 @@ from fastapi import APIRouter, Body, Path, Query, Request, Response
 
 from andon.model.job.desk import MOST_LOG_BYTES, JobAct
 from andon.model.job.facts import JobState
-from andon.web.answers.job_schemas import JobDone, JobLog, JobsQueued
+from andon.node.seen.job_schemas import JobDone, JobLog, JobsQueued
+from andon.node.seen.jobs import LOG_BYTES, MOST_LISTED, SeenJobs, tail_after
+from andon.node.seen.node import SeenNode
 from andon.web.blocking_pool import BlockingPool
 from andon.web.history_reader import HistoryReader
-from andon.web.jobs.seen import LOG_BYTES, MOST_LISTED, ServerJobs, tail_after
 from andon.web.routes.picked import Picked
 from andon.web.routes.responses import sent, shaped
-from andon.web.served.node import ServingNode
 from andon.web.transport.auth import add_notes
 
 _Job = Annotated[
@@ -31,7 +31,7 @@ _User = Annotated[
 ]
 
 
-_Changed = Callable[[Request, ServingNode, str, str, str], Awaitable[Response]]
+_Changed = Callable[[Request, SeenNode, str, str, str], Awaitable[Response]]
 
 
 def job_routes(router: APIRouter, reader: HistoryReader) -> None:
@@ -82,7 +82,7 @@ def job_routes(router: APIRouter, reader: HistoryReader) -> None:
 def _changing(router: APIRouter) -> None:
     pool = BlockingPool()
 
-    async def done(request: Request, node: ServingNode, job: str, act: str, user: str) -> Response:
+    async def done(request: Request, node: SeenNode, job: str, act: str, user: str) -> Response:
         jobs, name = node.jobs.of(user), _named(job)
         (outcome,) = await pool.do(request, lambda _: jobs.act(JobAct(act), [name]))
         if outcome.error is not None:
@@ -149,7 +149,7 @@ def _named(job: str) -> int | str:
 
 
 def _log(
-    jobs: ServerJobs, job: int | str, attempt: int | None, start: int | None, most: int | None
+    jobs: SeenJobs, job: int | str, attempt: int | None, start: int | None, most: int | None
 ) -> JobLog:
     if most is not None or isinstance(job, str):
         part = jobs.log(job, start, most or LOG_BYTES, attempt)

@@ -1,17 +1,15 @@
 """REST for leases: list, request, renew and release them; cordon devices."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from andon.access.roles import Identity, Role, signature
-from andon.errors import Denied
 from andon.leases.rules.requests import options_from_rest
 from andon.model import wire
-from andon.model.job.device_request import DeviceRequest
 from andon.model.lease_list import row_to_json
 from andon.model.lease_wire import MOST_NOTE
 from andon.model.naming import FORMS, device_named
+from andon.node.seen.node import SeenNode
 from andon.web.answers import lease_payloads
 from andon.web.answers.requests import (
     CordonRequest,
@@ -19,14 +17,10 @@ from andon.web.answers.requests import (
     LeaseBody,
     RenewRequest,
 )
-from andon.web.answers.texts import dumped
 from andon.web.blocking_pool import BlockingPool
 from andon.web.routes.picked import Picked
-from andon.web.served.node import ServingNode
+from andon.web.routes.responses import dumped
 from andon.web.transport.auth import add_notes
-
-if TYPE_CHECKING:  # locks are not on every system
-    from andon.leases.book.holder import Account
 
 Named = Annotated[str, Path(min_length=1, max_length=100, description="the lease's id")]
 Device = Annotated[str, Path(max_length=200, description=FORMS)]
@@ -50,8 +44,7 @@ def _asking(router: APIRouter, pool: BlockingPool) -> None:
     @router.post("/api/leases", tags=["share"], status_code=201)
     async def lend(request: Request, node: Picked, given: LeaseBody) -> Response:
         """Request a lease; needs a key. It outlives the server and belongs to whoever took it."""
-        wanted, leases = options_from_rest(dict(given)).request(), node.leases.network
-        account = _account(node.who, wanted)
+        wanted, leases = options_from_rest(dict(given)).request(), node.leases
         granted = await pool.do(
             request,
             lambda visit: leases.lend(
@@ -60,8 +53,7 @@ def _asking(router: APIRouter, pool: BlockingPool) -> None:
                 given.wait_seconds,
                 given.command,
                 visit.go_on,
-                account,
-                "" if account else given.whom,
+                given.whom,
             ),
             given.wait_seconds,
         )
@@ -100,42 +92,22 @@ def _cordons(router: APIRouter, pool: BlockingPool) -> None:
         request: Request, node: Picked, device: Device, given: CordonRequest
     ) -> Response:
         """Take a device out of service; needs the token and a server run by the book's owner."""
-        uuid, leases = _uuid(node, device), node.leases.network
-        by = signature(node.who, "")
-        await pool.do(request, lambda _: leases.cordon(uuid, given.reason, by))
+        uuid, leases = _uuid(node, device), node.leases
+        await pool.do(request, lambda _: leases.cordon(uuid, given.reason))
         add_notes(request.scope, device=uuid)
         return _json({"uuid": uuid, "cordoned": True})
 
     @router.delete("/api/devices/{device}/cordon", tags=["share"])
     async def uncordon(request: Request, node: Picked, device: Device) -> Response:
         """Return a device to service; needs the token and a server run by the book's owner."""
-        uuid, leases = _uuid(node, device), node.leases.network
+        uuid, leases = _uuid(node, device), node.leases
         await pool.do(request, lambda _: leases.uncordon(uuid))
         add_notes(request.scope, device=uuid)
         return _json({"uuid": uuid, "cordoned": False})
 
 
-def _uuid(node: ServingNode, device: str) -> str:
+def _uuid(node: SeenNode, device: str) -> str:
     return device_named(device, node.live.latest().devices).device.uuid
-
-
-def _account(who: Identity, wanted: DeviceRequest) -> "Account | None":
-    """Returns the user for whom a lease is taken; None for the server's own."""
-    if who.role is Role.OWNER or who.uid is None:
-        return None
-    if wanted.priority > 0:
-        raise Denied(
-            f"{who.user} may not use a priority above 0", hint="use 0 or less; or ask root"
-        )
-    import pwd
-
-    from andon.leases.book.holder import Account
-
-    try:
-        found = pwd.getpwuid(who.uid)
-    except KeyError as exc:
-        raise Denied(f"{who.user} has no account here any more", hint="sign in again") from exc
-    return Account(found.pw_uid, found.pw_gid, found.pw_name)
 
 
 def _json(value: wire.Json, status: int = 200) -> Response:

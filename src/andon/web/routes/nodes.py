@@ -16,12 +16,12 @@ from andon.fleet.rules.states import NodeList, NodeRow, list_to_text, row_of
 from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp
 from andon.model.lease_list import LeaseList
+from andon.node.seen.node import SeenNode
 from andon.version import __version__
-from andon.web.app_state import AppState
 from andon.web.fleet.hub import Hub
+from andon.web.route_parts import RouteParts
 from andon.web.routes.picked import Picked
 from andon.web.routes.responses import sent_json
-from andon.web.served.node import ServingNode
 from andon.web.transport.auth import add_notes
 
 NodeName = Annotated[str, Path(max_length=63)]
@@ -37,17 +37,17 @@ class NodeRequest(BaseModel):
     name: Annotated[str, Field(min_length=1, max_length=63)]
 
 
-def node_routes(router: APIRouter, state: AppState) -> None:
+def node_routes(router: APIRouter, parts: RouteParts) -> None:
     """All of /api/nodes. What is below a node is answered by the routes of the server's own."""
 
     @router.get("/api/nodes", tags=["fleet"])
     def nodes(node: Picked) -> Response:
         """andon.nodes/1: every node with its devices, what is allocated and how busy it is."""
         own = _own(node)
-        rows = [] if state.fleet is None else state.fleet.hub.rows()
-        if state.fleet is None or (own.gpus and own.name not in {row.name for row in rows}):
+        rows = [] if parts.fleet is None else parts.fleet.hub.rows()
+        if parts.fleet is None or (own.gpus and own.name not in {row.name for row in rows}):
             rows = [own, *rows]
-        listed = NodeList(time.time(), state.fleet is not None, tuple(rows), __version__)
+        listed = NodeList(time.time(), parts.fleet is not None, tuple(rows), __version__)
         return Response(
             list_to_text(listed).encode("utf-8", "replace"), media_type="application/json"
         )
@@ -56,19 +56,19 @@ def node_routes(router: APIRouter, state: AppState) -> None:
     def add_node(request: Request, given: NodeRequest) -> Response:
         """Let a node report; the answer has its token, which is shown only once."""
         add_notes(request.scope, node=given.name)
-        hub = _hub(state)
+        hub = _hub(parts)
         return sent_json({"name": given.name, "token": hub.add(given.name), "pin": hub.pin})
 
     @router.post("/api/nodes/{name}/drain", tags=["fleet"])
     def drain(name: NodeName) -> Response:
         """Mark a node: it gets no new work. What runs there goes on."""
-        _hub(state).drain(name, True)
+        _hub(parts).drain(name, True)
         return sent_json({"name": name, "drained": True})
 
     @router.post("/api/nodes/{name}/resume", tags=["fleet"])
     def resume(name: NodeName) -> Response:
         """End the mark of a drained node."""
-        _hub(state).drain(name, False)
+        _hub(parts).drain(name, False)
         return sent_json({"name": name, "drained": False})
 
     @router.delete("/api/nodes/{name}", tags=["fleet"])
@@ -76,13 +76,13 @@ def node_routes(router: APIRouter, state: AppState) -> None:
         """Remove a node: its token ends. With `history` all that it sent is deleted, which is
         otherwise kept; also of one that was removed before."""
         add_notes(request.scope, history=history)
-        if state.fleet is None:
+        if parts.fleet is None:
             raise NO_HUB
-        state.fleet.remove(name, history)
+        parts.fleet.remove(name, history)
         return sent_json({"name": name, "removed": True, "history": history})
 
 
-def _own(node: ServingNode) -> NodeRow:
+def _own(node: SeenNode) -> NodeRow:
     """Returns the row of this server's own node."""
     snapshot = node.live.latest()
     leases = node.leases.listed() if node.leases.kept else None
@@ -103,7 +103,7 @@ def own_row(
     return replace(row, age_seconds=round(max(0.0, now - snapshot.at), 1))
 
 
-def _hub(state: AppState) -> Hub:
-    if state.fleet is None:
+def _hub(parts: RouteParts) -> Hub:
+    if parts.fleet is None:
         raise NO_HUB
-    return state.fleet.hub
+    return parts.fleet.hub

@@ -8,26 +8,24 @@ from fastapi.routing import APIRoute
 
 from andon.access.roles import OF_A_HUB, Identity
 from andon.errors import Gone
-from andon.web.app_state import AppState
-from andon.web.fleet.node_state import node_state
+from andon.node.seen.node import SeenNode
 from andon.web.fleet.paths import NODE
-from andon.web.served.node import ServingNode
+from andon.web.route_parts import RouteParts
 from andon.web.transport.auth import caller_of
 
 
-async def picked(request: Request) -> ServingNode:
+async def picked(request: Request) -> SeenNode:
     """Returns the node that the path names, of a hub; else this server's own."""
-    state: AppState = request.app.state.server
+    parts: RouteParts = request.app.state.server
     who, name = caller_of(request.scope), request.scope.get(NODE)
     if name is None:
-        return ServingNode(state, who)
-    if state.fleet is None:
+        return SeenNode(parts.node, who)
+    if parts.fleet is None:
         raise Gone("this server is not a hub", hint="it shows its own node: /api/nodes")
-    there = await run_in_threadpool(
-        state.fleet.state_of, name, lambda node: node_state(node, state.keys)
-    )
+    there = await run_in_threadpool(parts.fleet.node, name)
     # An account of the hub's machine is not the one of the same name on another.
-    return ServingNode(there, who if who.role in OF_A_HUB else Identity())
+    who = who if who.role in OF_A_HUB else Identity()
+    return SeenNode(there, who)
 
 
 async def refuse_below_node(request: Request) -> None:
@@ -39,4 +37,4 @@ async def refuse_below_node(request: Request) -> None:
         raise Gone(f"{request.url.path[:200]} is not about a node", hint="GET /openapi.json")
 
 
-Picked = Annotated[ServingNode, Depends(picked)]
+Picked = Annotated[SeenNode, Depends(picked)]

@@ -6,7 +6,6 @@ from fastapi import Response
 
 from andon.model import wire
 from andon.model.shapes import to_json
-from andon.web.answers.texts import dumped
 
 
 def sent(body: bytes, status: int = 200) -> Response:
@@ -20,3 +19,8 @@ def sent_json(value: wire.Json) -> Response:
 def shaped(value: Any) -> bytes:
     """The JSON text of a struct."""
     return dumped(to_json(value))
+
+
+def dumped(value: object) -> bytes:
+    """The body of an answer."""
+    return wire.dumps(value).encode("utf-8", "replace")

@@ -11,13 +11,13 @@ from fastapi.responses import StreamingResponse
 from andon.access.roles import BLIND
 from andon.errors import Denied
 from andon.model.run.record import RunState
+from andon.node.seen.run_list import MOST_LISTED, MOST_OFFSET
+from andon.node.seen.runs import Download
 from andon.runs.rules.matching import RunQuery
-from andon.web.answers.runs import MOST_LISTED, MOST_OFFSET
 from andon.web.fleet.paths import NODE
 from andon.web.history_reader import HistoryReader
 from andon.web.routes.picked import Picked
 from andon.web.routes.responses import sent, shaped
-from andon.web.runs.shown import Download
 
 PIECE_BYTES = 256 * 1024
 _Text = Annotated[str, Query(max_length=200)]

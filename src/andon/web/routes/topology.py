@@ -9,11 +9,11 @@ from andon.estimate.rules.wire import estimate_to_json
 from andon.model.links import topology_to_json
 from andon.model.shapes import to_json
 from andon.model.wire import dumps
+from andon.node.seen.node import SeenNode
 from andon.web.answers.estimates import EstimateRequest, known_names, requested
 from andon.web.blocking_pool import BlockingPool
 from andon.web.history_reader import HistoryReader
 from andon.web.routes.picked import Picked
-from andon.web.served.node import ServingNode
 
 
 def topology_routes(router: APIRouter, reader: HistoryReader) -> None:
@@ -37,7 +37,7 @@ def estimate_routes(router: APIRouter) -> None:
     """Adds /api/estimate; it only computes: no file is read, and nothing changes."""
     pool = BlockingPool()
 
-    def answered(given: EstimateRequest, node: ServingNode) -> bytes:
+    def answered(given: EstimateRequest, node: SeenNode) -> bytes:
         asked = requested(given)
         is_elsewhere = given.on_gpus is not None
         rooms = here(node) if given.on_gpus is None else rooms_on(given.on_gpus)
@@ -47,7 +47,7 @@ def estimate_routes(router: APIRouter) -> None:
         value = {**estimate_to_json(found), "understood": asked.understood}
         return dumps(value).encode("utf-8", "replace")
 
-    def here(node: ServingNode) -> tuple[GpuRoom, ...]:
+    def here(node: SeenNode) -> tuple[GpuRoom, ...]:
         snapshot = node.live.latest()
         known = {one.uuid: one for one in node.leases.verdicts(snapshot)}
         return rooms_of(snapshot, known if node.leases.kept else None)

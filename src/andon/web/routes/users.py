@@ -6,21 +6,20 @@ import time
 from fastapi import APIRouter, Request, Response
 
 from andon.errors import Invalid
-from andon.history.rules.usage import Days, UsePeriod, by_day, summed
+from andon.history.rules.usage import Days, summed
 from andon.model.shapes import to_json
-from andon.ports import Store
+from andon.node.seen.past import SeenPast
 from andon.settings.resolution import Settings
 from andon.web.answers.schemas import UserDay, UserShare, UserShares
-from andon.web.answers.texts import dumped
-from andon.web.app_state import AppState
+from andon.web.route_parts import RouteParts
 from andon.web.routes.api import ERRORS, Since, Until
 from andon.web.routes.picked import Picked
-from andon.web.routes.responses import sent
+from andon.web.routes.responses import dumped, sent
 
 WEEK_SECONDS = 7 * 86_400.0
 
 
-def routes(state: AppState) -> APIRouter:
+def routes(parts: RouteParts) -> APIRouter:
     router = APIRouter(responses=ERRORS, tags=["board"])
 
     @router.get("/api/users")
@@ -37,20 +36,17 @@ def routes(state: AppState) -> APIRouter:
             raise Invalid("the time range is empty", hint="from must be less than to")
 
         def made() -> bytes:
-            found = shares(node.past.store(), since, until, state.feed.settings)
+            found = shares(node.past, since, until, parts.settings)
             return dumped(to_json(found))
 
-        return sent(await state.past.read(request, ("users", since, until), made))
+        return sent(await parts.past.read(request, ("users", since, until), made))
 
     return router
 
 
-def shares(store: Store, since: float, until: float, settings: Settings) -> UserShares:
+def shares(past: SeenPast, since: float, until: float, settings: Settings) -> UserShares:
     """Returns the shares of all users, from the intervals of use and the readings of devices."""
-    period = UsePeriod.of(since, until)
-    uses = store.usage(None, period.since, until)
-    read = {uuid: period.read(store, uuid) for uuid in {use.device for use in uses}}
-    days = by_day(uses, read, _day_of)
+    days = past.used_by_day(since, until, _day_of)
     price = settings.runs_price_per_kwh
     return UserShares(
         since=since,

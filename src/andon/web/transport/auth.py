@@ -11,7 +11,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.access.gate import (
-    ESTIMATE,
     EXCHANGE,
     FULL,
     FULL_SECONDS,
@@ -22,6 +21,7 @@ from andon.access.gate import (
     ShownKey,
     allowed_origin,
     changes,
+    is_estimate,
     is_loopback,
     is_open,
     is_proxy_header,
@@ -127,7 +127,7 @@ class Gate:
         call = self._call(scope)
         origin = allowed_origin(call, self._config.rules)
         guarded = _guarded(send) if origin is None else shared_with(origin, send)
-        most = MAX_CONFIG_BYTES if call.path == ESTIMATE else MAX_BODY_BYTES
+        most = MAX_CONFIG_BYTES if is_estimate(call.path) else MAX_BODY_BYTES
         refusal = judge(call, self._config.rules) or _too_large(scope["headers"], most)
         if _is_exchange(call) and refusal is None:
             call, receive = await self._with_code(call, receive)

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TextIO, cast
+from typing import TextIO
 
 from andon.failures.log import raised_at
 from andon.failures.rules.repeats import EVERY_SECONDS, RepeatLimiter
@@ -50,10 +50,11 @@ class LogQuota(logging.Filter):
         """Log the counts of what was held back and did not happen again."""
         with self._lock:
             self._timer = None
-            due = cast("list[tuple[Kind, int]]", self._limiter.due(self._clock()))
+            due = self._limiter.due(self._clock())
             if self._limiter.holds_back:  # of a kind whose minute is not over yet
                 self._start_timer()
-        for (name, path, line, _, _), count in due:
+        for kind, count in due:
+            name, path, line, *_ = kind if isinstance(kind, tuple) else ("", "", 0)
             message = "%d more like the message logged at %s:%d"
             logging.getLogger(name).error(message, count, path, line, extra={"counted": True})
 

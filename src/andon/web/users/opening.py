@@ -9,7 +9,7 @@ from contextlib import suppress
 from andon.errors import AndonError
 from andon.host.accounts import UserAccount, account_of
 from andon.model.lease_list import LeaseList
-from andon.web.users.files import UserFiles
+from andon.node.watched.users import UserFiles
 from andon.web.users.processes import MOST_READERS, UserReaders
 
 ROOT = 0

@@ -10,7 +10,7 @@ from andon.access.roles import Sight
 from andon.model import wire
 from andon.model.device import COMMANDS_MISSING, DeviceStatus, Process, Snapshot
 from andon.model.naming import device_labels
-from andon.web.answers.sights import hides, narrowed, why_hidden, without_commands
+from andon.node.seen.sights import hides, narrowed, why_hidden, without_commands
 
 MOST_SIGHTS = 16
 """Of different users at once; one that is dropped is encoded again."""
@@ -168,11 +168,6 @@ def joined_object(members: Iterable[str]) -> str:
 def joined_array(values: Iterable[str]) -> str:
     """A JSON array of encoded values."""
     return "[" + ",".join(values) + "]"
-
-
-def dumped(value: object) -> bytes:
-    """The body of an answer."""
-    return wire.dumps(value).encode("utf-8", "replace")
 
 
 def sendable(text: str) -> str:

@@ -10,9 +10,9 @@ from andon.model.naming import models_in_words, short_model
 from andon.model.run.record import RunRow, RunState
 from andon.model.shapes import plain
 from andon.model.wire import dumps
+from andon.node.seen.run_schemas import Plain, RunChoice, RunChoices, RunEntry, RunPage
+from andon.node.seen.sights import why_hidden
 from andon.runs.rules.matching import RunCounts, RunQuery, seen_by
-from andon.web.answers.run_schemas import Plain, RunChoice, RunChoices, RunEntry, RunPage
-from andon.web.answers.sights import why_hidden
 
 NO_DEVICES = "it used no GPU of this node"
 NOT_SAMPLED = "the run ended before its devices were read"

@@ -8,7 +8,7 @@ from contextlib import suppress
 from andon.access.roles import Sight
 from andon.errors import AndonError
 from andon.model.run.record import RunState
-from andon.web.answers.run_schemas import RunColumns, RunCourses, RunDetails
+from andon.node.seen.run_schemas import RunColumns, RunCourses, RunDetails
 
 POINTS = 48
 MOST_RUNS = 100
@@ -22,16 +22,14 @@ Course = list[float | None]
 class CourseReader:
     """Reads the courses of runs; those of ended ones are kept. For the threads of a pool."""
 
-    def __init__(
-        self,
-        details: Callable[[Sight, str], RunDetails],
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._details, self._monotonic = details, monotonic
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
         self._kept: dict[tuple[Sight, str], Course] = {}
         self._lock = threading.Lock()
 
-    def of(self, sight: Sight, names: Sequence[str]) -> RunCourses:
+    def of(
+        self, sight: Sight, names: Sequence[str], details: Callable[[str], RunDetails]
+    ) -> RunCourses:
         """Returns the courses that could be read in time, and how many are left to ask again for;
         a run that is gone or not the caller's has none."""
         until, found = self._monotonic() + BUDGET_SECONDS, dict[str, Course]()
@@ -40,15 +38,15 @@ class CourseReader:
             if place and self._monotonic() >= until:
                 return RunCourses(found, len(names) - place)
             with suppress(AndonError):
-                found[name] = self._one(sight, name)
+                found[name] = self._one(sight, name, details)
         return RunCourses(found, 0)
 
-    def _one(self, sight: Sight, name: str) -> Course:
+    def _one(self, sight: Sight, name: str, read: Callable[[str], RunDetails]) -> Course:
         with self._lock:
             kept = self._kept.get((sight, name))
         if kept is not None:
             return kept
-        details = self._details(sight, name)
+        details = read(name)
         course = course_of(details.series)
         if details.state is not RunState.RUNNING and details.read.bytes >= details.read.of_bytes:
             with self._lock:

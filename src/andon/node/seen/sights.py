@@ -1,14 +1,15 @@
-"""Hides what callers may not see: the command lines of others."""
+"""Hides what callers may not see: the command lines of others, and the fences of their leases."""
 
-import threading
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from andon.access.roles import BLIND, Sight
+from andon.access.roles import BLIND, Action, Identity, Role, Sight, refusal_for
 from andon.errors import Gone
 from andon.history.rules.intervals import UsageInterval
+from andon.model.alert import Alert
 from andon.model.device import COMMANDS_MISSING, DeviceStatus, Process, Snapshot
+from andon.model.lease_list import LeaseList, LeaseRow
 
 HIDDEN = "shown to callers with the token"
 HIDDEN_OTHERS = "those of others are shown to root and to the user who runs the server"
@@ -69,6 +70,21 @@ def not_seen(what: str, sight: Sight, shared: bool, listing: str) -> Gone:
     return Gone(f"{sight.user} has no {what} here", hint=hint)
 
 
+def alert_seen_by(sight: Sight, alert: Alert) -> Alert:
+    """Hides the command lines that this caller may not see; program names stay."""
+    if all(party.command is None or sight.shows(party.user) for party in alert.affected):
+        return alert
+    shown = (p if sight.shows(p.user) else replace(p, command=None) for p in alert.affected)
+    return replace(alert, affected=tuple(shown))
+
+
+def leases_seen_by(who: Identity, found: LeaseList, server_user: str | None = None) -> LeaseList:
+    """The list without other users' commands, and without the fences that prove ownership."""
+    return replace(
+        found, leases=tuple(_lease_seen_by(who, row, server_user) for row in found.leases)
+    )
+
+
 def _has(sight: Sight, status: DeviceStatus) -> bool:
     return any(one.command is not None and sight.shows(one.user) for one in status.processes)
 
@@ -83,20 +99,17 @@ def _seen(sight: Sight, status: DeviceStatus) -> DeviceStatus:
     )
 
 
-# Expensive answers, computed once per snapshot for all callers.
-
-
-class SingleFlight:
-    """The last answer for each sight; concurrent callers wait for it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: dict[Sight, tuple[Hashable, bytes]] = {}
-
-    def answer(self, at: Hashable, sight: Sight, make: Callable[[], bytes]) -> bytes:
-        with self._lock:
-            known = self._kept.get(sight)
-            if known is None or known[0] != at:
-                self._kept = {s: one for s, one in self._kept.items() if one[0] == at}
-                known = self._kept[sight] = (at, make())
-            return known[1]
+def _lease_seen_by(who: Identity, row: LeaseRow, server_user: str | None) -> LeaseRow:
+    own = who.uid is not None and who.uid == row.uid
+    if refusal_for(who, Action.SEE_COMMANDS, own) is not None:
+        row = replace(row, command=None, fence=None)
+    if who.role is not Role.USER:
+        return row  # whether the server itself can end it
+    refused = refusal_for(who, Action.RELEASE, own, row.user)
+    if refused is not None:
+        reason = f"{refused.reason}: {refused.hint}"
+        return replace(row, releasable=False, not_releasable_reason=reason)
+    if row.releasable or row.id is None:
+        return row
+    reason = f"{server_user or 'another user'} runs this server and cannot end it: andon release "
+    return replace(row, not_releasable_reason=reason + row.id)

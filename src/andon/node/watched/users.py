@@ -15,8 +15,8 @@ from andon.model.job.desk import JobAct, JobOutcome, LogPart
 from andon.model.job.facts import JobView
 from andon.model.run.record import RunRow
 from andon.model.run.wire import row_from_json
-from andon.web.answers.job_schemas import JobDone
-from andon.web.answers.run_schemas import RunDetails, RunMarks, RunUpdate
+from andon.node.seen.job_schemas import JobDone
+from andon.node.seen.run_schemas import RunDetails, RunMarks, RunUpdate
 
 MOST_ROWS = 2000
 """Jobs and runs of one user, the newest; more are not asked for."""

@@ -39,16 +39,16 @@ from andon.model.job.desk import (
 )
 from andon.model.job.facts import WAITS, JobState, JobView
 from andon.model.lease_list import LeaseList
-from andon.runs.rules.matching import HIDDEN_NAME
-from andon.units import sh
-from andon.web.answers.job_schemas import (
+from andon.node.seen.job_schemas import (
     JobCounts,
     JobPage,
     PageScope,
     QueuePlace,
 )
-from andon.web.answers.sights import not_seen
-from andon.web.users.files import SharedFiles, UsersDesk
+from andon.node.seen.sights import not_seen
+from andon.node.watched.users import SharedFiles, UsersDesk
+from andon.runs.rules.matching import HIDDEN_NAME
+from andon.units import sh
 
 MOST_LISTED = 1000
 LOG_BYTES = 64 * 1024
@@ -69,7 +69,7 @@ class ListedJobs(Struct, frozen=True):
     clusters: tuple[ClusterState, ...] = ()
 
 
-class ServerJobs:
+class SeenJobs:
     """Implements JobDesk: what one caller sees of a server's jobs and may do to them, until
     `seen_by` nobody in particular; every call may block. `why_not` returns why none may be
     submitted over the network, or None. `users` is set if root runs the server."""
@@ -90,14 +90,14 @@ class ServerJobs:
         self._why_not, self._submit, self._users = why_not, submit, users
         self._sight, self._who, self._named = BLIND, ANONYMOUS, ""
 
-    def seen_by(self, sight: Sight, who: Identity = ANONYMOUS, user: str = "") -> "ServerJobs":
+    def seen_by(self, sight: Sight, who: Identity = ANONYMOUS, user: str = "") -> "SeenJobs":
         """Returns the desk of this caller. `user` names another user's jobs, for those who may see
         them."""
         seen = copy(self)
         seen._sight, seen._who, seen._named = sight, who, user
         return seen
 
-    def of(self, user: str) -> "ServerJobs":
+    def of(self, user: str) -> "SeenJobs":
         return self.seen_by(self._sight, self._who, user)
 
     # Reading.

@@ -9,9 +9,9 @@ import os
 from collections.abc import Callable
 
 from andon.errors import AndonError, Unavailable
+from andon.node.watched.runs import FoundRuns
 from andon.runs.index import RunFinder
 from andon.runs.rules.matching import RunQuery
-from andon.web.runs.shown import FoundRuns
 
 log = logging.getLogger("andon.runs")
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from andon.access.roles import Sight
 from andon.model.device import State
 from andon.model.naming import models_in_words
@@ -18,9 +20,8 @@ from andon.model.run.record import (
     RunSeries,
 )
 from andon.model.wire import dumps
-from andon.runs.rules.fold import RunFold
-from andon.units import MIB, measured_seconds
-from andon.web.answers.run_schemas import (
+from andon.node.seen.run_list import entry_of
+from andon.node.seen.run_schemas import (
     ChosenDevice,
     CountedMonitoredSpread,
     GpuMonitoring,
@@ -36,7 +37,8 @@ from andon.web.answers.run_schemas import (
     RunMetrics,
     RunUse,
 )
-from andon.web.answers.runs import entry_of
+from andon.runs.rules.fold import RunFold
+from andon.units import MIB, measured_seconds
 
 DRAWN = ("utilization_percent", "memory_used_bytes", "temperature_celsius", "power_watts")
 TABLED = (*DRAWN, "memory_percent")
@@ -80,6 +82,24 @@ def details_of(
         out_of_memory=None if end is None else end.out_of_memory,
         read=read,
     )
+
+
+def details_without_record(sight: Sight, row: RunRow, now: float) -> RunDetails:
+    """Returns the details of a run whose record is on another node, as far as an index has them."""
+    begin = RunBegin(
+        row.began, row.id, row.name, row.kind, row.node, row.user, 0, None, None, row.devices,
+        world_size=row.world_size,
+    )  # fmt: skip
+    fold = RunFold()
+    fold.add(begin)
+    found = details_of(sight, row, fold, None, RecordExtent(0, 0, 0, None), now)
+    return replace(
+        found, path=None, downloadable=False, telemetry=False, telemetry_reason=where_recorded(row)
+    )
+
+
+def where_recorded(row: RunRow) -> str:
+    return f"the record is on {row.node}: andon runs show {row.id}"
 
 
 def gpu_info(begin: RunBegin) -> RunGpuInfo:

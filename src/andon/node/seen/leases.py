@@ -1,0 +1,124 @@
+"""A node's leases, as one caller may see and change them."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from andon.access.roles import (
+    RIGHTS,
+    Action,
+    Identity,
+    RightExtent,
+    Role,
+    Sight,
+    refusal_for,
+    signature,
+)
+from andon.errors import Denied
+from andon.leases.rules.occupants import Holder
+from andon.leases.rules.offer import Offer
+from andon.model.device import Snapshot
+from andon.model.job.device_request import DeviceRequest
+from andon.model.lease_list import LeaseList, LeaseRow
+from andon.model.verdict import DeviceVerdict
+from andon.node.seen.sights import leases_seen_by, seen_by
+from andon.node.watched.leases import ServedLeases
+
+if TYPE_CHECKING:  # locks are not on every system
+    from andon.leases.book.holder import Account
+    from andon.leases.network import RemoteLease
+
+
+class SeenLeases:
+    """Commands and fences of others are hidden. A caller changes only what is theirs."""
+
+    def __init__(
+        self, leases: ServedLeases, who: Identity, sight: Sight, server_user: str | None
+    ) -> None:
+        self._leases, self._who, self._sight = leases, who, sight
+        self._server_user = server_user
+
+    @property
+    def kept(self) -> bool:
+        return self._leases.kept
+
+    def listed(self) -> LeaseList:
+        return leases_seen_by(self._who, self._leases.listed(), self._server_user)
+
+    def listing(
+        self, mine: bool = False, snapshot: Snapshot | None = None
+    ) -> tuple[Snapshot, LeaseList, Sequence[str]]:
+        read, found, remarks = self._leases.listing(mine, snapshot)
+        shown = leases_seen_by(self._who, found, self._server_user)
+        return snapshot or seen_by(self._sight, read), shown, remarks
+
+    def verdicts(self, snapshot: Snapshot) -> tuple[DeviceVerdict, ...]:
+        return self._leases.verdicts(snapshot)
+
+    def holders(self, snapshot: Snapshot) -> tuple[dict[str, list[Holder]], str | None]:
+        """Returns who holds each device, or why that is unknown."""
+        return self._leases.holders(snapshot)
+
+    def offer(self, request: DeviceRequest) -> Offer:
+        return self._leases.offer(request)
+
+    def lend(
+        self,
+        request: DeviceRequest,
+        seconds: float,
+        wait_seconds: float,
+        command: str,
+        waiting: Callable[[], None],
+        whom: str = "",
+    ) -> "RemoteLease":
+        """Takes a lease that belongs to the caller's account; one of an owner to `whom`."""
+        self._refuse(Action.TAKE)
+        account = _account(self._who, request)
+        lend, whom = self._leases.book.lend, "" if account else whom
+        return lend(request, seconds, wait_seconds, command, waiting, account, whom)
+
+    def release(self, name: str, note: str, fence: int | None = None) -> str:
+        for_uid, by = self._refuse(Action.RELEASE), signature(self._who, "") or None
+        return self._leases.book_with(name).release(name, fence, note, by, for_uid).id
+
+    def renew(self, name: str, seconds: float, fence: int | None) -> LeaseRow:
+        for_uid = self._refuse(Action.EXTEND)
+        return self._leases.book_with(name).renew(name, seconds, fence, for_uid)
+
+    def extend(self, name: str, seconds: float) -> tuple[str, float]:
+        row = self.renew(name, seconds, None)
+        return row.id or "", row.until or 0.0
+
+    def cordon(self, uuid: str, reason: str) -> None:
+        self._refuse(Action.CORDON)
+        self._leases.book.cordon(uuid, reason, signature(self._who, ""))
+
+    def uncordon(self, uuid: str) -> None:
+        self._refuse(Action.CORDON)
+        self._leases.book.uncordon(uuid)
+
+    def _refuse(self, action: Action) -> int | None:
+        """Raises Denied unless the caller may do it; returns the only user whose leases they may
+        change, None if anyone's."""
+        if (refused := refusal_for(self._who, action, is_own=True)) is not None:
+            raise refused
+        everyone = RIGHTS[self._who.role][action] is RightExtent.ALL
+        return None if everyone else self._who.uid
+
+
+def _account(who: Identity, wanted: DeviceRequest) -> "Account | None":
+    """Returns the user for whom a lease is taken; None for the server's own."""
+    if who.role is Role.OWNER or who.uid is None:
+        return None
+    if wanted.priority > 0:
+        raise Denied(
+            f"{who.user} may not use a priority above 0", hint="use 0 or less; or ask root"
+        )
+    import pwd
+
+    from andon.leases.book.holder import Account
+
+    try:
+        found = pwd.getpwuid(who.uid)
+    except KeyError as exc:
+        raise Denied(f"{who.user} has no account here any more", hint="sign in again") from exc
+    return Account(found.pw_uid, found.pw_gid, found.pw_name)

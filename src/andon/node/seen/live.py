@@ -1,0 +1,77 @@
+"""A node's readings, without command lines that are not the caller's."""
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import cached_property
+
+from andon.access.roles import BLIND, Sight
+from andon.model.device import Snapshot
+from andon.model.lamp import DeviceLamp
+from andon.node.following import PolledSession
+from andon.node.seen.alerts import SeenAlerts
+from andon.node.seen.sights import all_seen_by, narrowed, seen_by
+from andon.node.watched.live import ServedLive, lamps_by
+
+
+class SeenLive:
+    """Made for each request: the last minutes are read once for it."""
+
+    def __init__(self, live: ServedLive, alerts: SeenAlerts, sight: Sight) -> None:
+        self._live, self._alerts, self._sight = live, alerts, sight
+
+    @property
+    def interval_seconds(self) -> float:
+        return self._live.interval_seconds
+
+    def latest(
+        self,
+        expensive_fields: bool = False,
+        twice: bool = False,
+        commands: bool = True,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Snapshot:
+        return seen_by(self._sight, self._live.latest(expensive_fields))
+
+    def read(self, expensive_fields: bool = False) -> Snapshot:
+        return seen_by(self._sight, self._live.read(expensive_fields))
+
+    def text(self) -> str:
+        """Returns the latest snapshot as JSON. For the event loop: it is kept for everyone."""
+        return self._live.text(self._sight)
+
+    def placed(self) -> Snapshot:
+        return seen_by(self._sight, self._live.placed())
+
+    def subscribe(self, interval_seconds: float, watching: bool = False) -> PolledSession:
+        return PolledSession(self.read, self.read, interval_seconds)
+
+    def minutes(self) -> Sequence[Snapshot]:
+        sight, past = self._minutes
+        return all_seen_by(sight, past)
+
+    def samples(self) -> Sequence[Snapshot]:
+        """Returns the same for everyone, without any command line: for what shows only readings
+        of devices."""
+        return self._minutes[1]
+
+    @property
+    def minutes_key(self) -> tuple[Hashable, Sight]:
+        """Returns what tells the minutes of this request from others. This is called in the event
+        loop: those of a node of a hub, which are in its database, are not read here."""
+        if (moment := self._live.minutes_key()) is not None:
+            return moment, self._sight
+        sight, past = self._minutes
+        return past[-1].at, sight
+
+    @cached_property
+    def _minutes(self) -> tuple[Sight, Sequence[Snapshot]]:
+        """The snapshots and the caller's sight: a user without a process in any of them sees what
+        anyone sees, and shares the answer."""
+        past = self._live.minutes()
+        whole = any(narrowed(self._sight, one) == self._sight for one in past)
+        return self._sight if whole else BLIND, past
+
+    def with_driver_versions(self, snapshot: Snapshot) -> Snapshot:
+        return snapshot
+
+    def lamps(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...]:
+        return lamps_by(self._alerts, snapshot)

@@ -1,0 +1,97 @@
+"""A node as one caller may see it: what routes, live events and pages ask."""
+
+from functools import cached_property
+from typing import Protocol, Self
+
+from andon.access.roles import Identity, sight_of
+from andon.node.seen.alerts import SeenAlerts
+from andon.node.seen.jobs import SeenJobs
+from andon.node.seen.leases import SeenLeases
+from andon.node.seen.live import SeenLive
+from andon.node.seen.past import SeenPast
+from andon.node.seen.runs import SeenRuns
+from andon.node.watched.alerts import ServedAlerts
+from andon.node.watched.leases import ServedLeases
+from andon.node.watched.live import ServedLive
+from andon.node.watched.past import ServedPast
+
+
+class ServedNode(Protocol):
+    """A node whose parts a server keeps: a machine that it watches, or one that reports to it.
+    Its parts have everything in them, and change what they are asked to: SeenNode is in front."""
+
+    live: ServedLive
+    alerts: ServedAlerts
+    leases: ServedLeases
+    past: ServedPast
+    user: str | None
+    simulated: bool
+    recording: bool
+    has_jobs: bool
+
+    @property
+    def runs(self) -> SeenRuns: ...
+
+    @property
+    def jobs(self) -> SeenJobs: ...
+
+
+class NodeOfServer:
+    """A node in a server: whoever asks it neither opens nor closes anything."""
+
+    url: str | None = None
+
+    def shared(self) -> Self:
+        return self
+
+    def close(self) -> None:
+        """Does nothing: what opened the parts closes them."""
+
+
+class SeenNode(NodeOfServer):
+    """Made for each request; its parts keep nothing."""
+
+    def __init__(self, node: ServedNode, who: Identity) -> None:
+        self._node, self.who, self.sight = node, who, sight_of(who)
+
+    @property
+    def simulated(self) -> bool:
+        return self._node.simulated
+
+    @property
+    def recording(self) -> bool:
+        return self._node.recording
+
+    @cached_property
+    def live(self) -> SeenLive:
+        return SeenLive(self._node.live, self.alerts, self.sight)
+
+    @cached_property
+    def alerts(self) -> SeenAlerts:
+        return SeenAlerts(self._node.alerts, self.who, self.sight)
+
+    @cached_property
+    def leases(self) -> SeenLeases:
+        return SeenLeases(self._node.leases, self.who, self.sight, self._node.user)
+
+    @cached_property
+    def past(self) -> SeenPast:
+        return SeenPast(self._node.past, self.sight)
+
+    @property
+    def runs(self) -> SeenRuns:
+        return self._node.runs.seen_by(self.sight)
+
+    @property
+    def jobs(self) -> SeenJobs:
+        return self._node.jobs.seen_by(self.sight, self.who)
+
+    @property
+    def features(self) -> dict[str, bool]:
+        """Which of the board's pages have something to show."""
+        return {
+            "alerts": self.alerts.kept,
+            "leases": self.leases.kept,
+            "jobs": self._node.has_jobs,
+            "runs": True,
+        }

@@ -1,0 +1,67 @@
+"""The node of a server's own machine, or of the devices that it simulates or plays."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from andon.access.roles import ALL_SEEING
+from andon.errors import Unavailable
+from andon.model.device import Snapshot
+from andon.node.seen.jobs import SeenJobs
+from andon.node.seen.node import NodeOfServer
+from andon.node.seen.runs import SeenRuns
+from andon.node.watched.alerts import AlertJudge, ServedAlerts
+from andon.node.watched.leases import ServedLeases
+from andon.node.watched.live import ServedLive
+from andon.node.watched.past import ServedPast
+from andon.ports import Store
+from andon.sampling.snapshot_feed import SnapshotFeed
+
+if TYPE_CHECKING:  # locks are not on every system
+    from andon.leases.network import NetworkLeases
+    from andon.leases.tracker import LeaseTracker
+
+
+class WatchedNode(NodeOfServer):
+    """What runs in this process, as a node."""
+
+    def __init__(
+        self,
+        feed: SnapshotFeed,
+        store: Callable[[], Store],
+        judge: AlertJudge | None = None,
+        book: "NetworkLeases | None" = None,
+        tracker: "LeaseTracker | None" = None,
+        placed: Callable[[], Snapshot] | None = None,
+        user: str | None = None,
+        runs: SeenRuns | None = None,
+        jobs: SeenJobs | None = None,
+    ) -> None:
+        """`store` raises why there is no history; `placed` asks for the places of devices; `user`
+        runs the server, and ends leases without its help."""
+        settings, self.user = feed.settings, user
+        self.simulated, self.recording = bool(settings.simulate), bool(settings.replay)
+        self.alerts = ServedAlerts(judge, feed.latest, settings.exporter_prefix, judge)
+        self.live = ServedLive(
+            feed.latest, feed.past, settings.interval_seconds, self.alerts, placed,
+            newest=feed.newest, costs=feed.costs, listen=feed.listen,
+            mark_watched=feed.mark_watched,
+        )  # fmt: skip
+        listed = None if book is None else book.listed
+        self.leases = ServedLeases(listed, feed.latest, book, tracker)
+        self.past = ServedPast(store)
+        self._runs, self.has_jobs = runs, jobs is not None
+        self._jobs = None if jobs is None else jobs.seen_by(ALL_SEEING)
+
+    @property
+    def runs(self) -> SeenRuns:
+        if self._runs is None:
+            hint = "andon runs lists those of this machine"
+            raise Unavailable("this server has no runs", hint=hint)
+        return self._runs
+
+    @property
+    def jobs(self) -> SeenJobs:
+        if self._jobs is None:
+            hint = "andon jobs lists those of this machine"
+            raise Unavailable("this server has no jobs", hint=hint)
+        return self._jobs

@@ -1,0 +1,64 @@
+"""The history in a store that this process keeps."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from andon.errors import AndonError, Invalid
+from andon.history.rules.intervals import UsageInterval
+from andon.history.rules.series import HOST, HOST_METRICS, USED, Bucket
+from andon.history.rules.throttle_shares import throttle_shares
+from andon.history.rules.usage import DayOf, Days, UsePeriod, by_day
+from andon.model.device import SAMPLE_VALUES, Device
+from andon.ports import Store
+
+METRICS = (*(name for name in SAMPLE_VALUES if name != "throttle"), *USED)
+"""The readings with a minimum, mean and maximum."""
+
+
+class ServedPast:
+    """Fills NodePast; every call may block."""
+
+    def __init__(self, store: Callable[[], Store]) -> None:
+        """`store` raises why there is none."""
+        self.store = store
+
+    @property
+    def recorded(self) -> bool:
+        try:
+            self.store()
+        except AndonError:
+            return False
+        return True
+
+    def devices(self) -> Sequence[Device]:
+        return self.store().devices()
+
+    def history(
+        self, device: str, metric: str, since: float, until: float, points: int
+    ) -> Sequence[Bucket]:
+        store, known = self.store(), HOST_METRICS if device == HOST else METRICS
+        if metric not in known:
+            raise Invalid(f"{metric[:60]!r} is not recorded", hint=f"one of: {', '.join(known)}")
+        _check_span(since, until)
+        return store.history(device, metric, since, until, points)
+
+    def usage(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
+        store = self.store()
+        _check_span(since, until)
+        return store.usage(device, since, until)
+
+    def throttle_shares(
+        self, device: str, since: float, until: float, points: int
+    ) -> tuple[list[int], Mapping[str, list[float | None]]]:
+        return throttle_shares(self.store(), device, since, until, points)
+
+    def used_by_day(self, since: float, until: float, day_of: DayOf) -> Days:
+        """Returns what each user used of the devices on each day."""
+        store, period = self.store(), UsePeriod.of(since, until)
+        uses = store.usage(None, period.since, until)
+        read = {uuid: period.read(store, uuid) for uuid in {use.device for use in uses}}
+        return by_day(uses, read, day_of)
+
+
+def _check_span(since: float, until: float) -> None:
+    if since >= until:
+        raise Invalid("the time range is empty", hint="from must be less than to")

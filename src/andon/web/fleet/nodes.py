@@ -1,0 +1,100 @@
+"""The nodes of a hub: what each reported, what is stored of it, and its end."""
+
+import threading
+import time
+from collections.abc import Callable
+
+from andon.errors import Gone, Invalid, Unavailable
+from andon.fleet.rules.nodes import FleetNode
+from andon.fleet.rules.past import of_hub, unpacked_past
+from andon.model.device import MOST_DEVICES
+from andon.ports import NodePasts, Store
+from andon.runs.rules.matching import RunQuery
+from andon.web.fleet.hub import LIST, Hub
+from andon.web.fleet.reported import ReportedNode
+from andon.web.fleet.tokens import NamedTokens
+
+MOST_KEPT = 32
+"""Nodes that are kept as they were read, those last asked for."""
+MOST_RUNS = 5000
+"""Of one node; the oldest are forgotten. Their records are on the node."""
+
+
+class Fleet:
+    """Each as a node, and all that is kept of them."""
+
+    def __init__(self, hub: Hub, open_pasts: Callable[[], NodePasts], prefix: str) -> None:
+        """`prefix` is that of the hub's metrics."""
+        self.hub, self._open, self._prefix = hub, open_pasts, prefix
+        self._pasts: NodePasts | None = None
+        self._opening = threading.Lock()
+        self._lock = threading.Lock()
+        self._kept: dict[str, ReportedNode] = {}
+        self.tokens = NamedTokens(lambda: self.pasts)
+
+    @property
+    def pasts(self) -> NodePasts:
+        """What is kept beside the heartbeats; opened when it is first used."""
+        with self._opening:
+            if self._pasts is None:
+                self._pasts = self._open()
+            return self._pasts
+
+    def node(self, name: str) -> ReportedNode:
+        """Returns a node by its last report, the same object while it is asked for; the call may
+        block."""
+        with self._lock:
+            known = self._kept.pop(name, None)
+            self.hub.node(name)  # one that was removed may come back with another past
+            found = self._kept[name] = known or self._made(name)
+            while len(self._kept) > MOST_KEPT:
+                self._kept.pop(next(iter(self._kept)))
+        found.refresh()
+        return found
+
+    def fold(self, name: str, store: Store) -> None:
+        """Writes what came with the heartbeats of a node to its history."""
+        node = self._made(name)
+        try:
+            node.refresh()
+        except Unavailable:
+            return  # what it sent is not kept any more
+        node.fold(store)
+
+    def take_past(self, node: FleetNode, body: bytes) -> None:
+        """Stores a part of a node's past; the call blocks."""
+        part = unpacked_past(body, time.time())
+        store = self.pasts.history(node.name)
+        known = {one.uuid for one in (*store.devices(), *part.devices)}
+        if len(known) > MOST_DEVICES:
+            raise Invalid(f"a node has at most {MOST_DEVICES} devices")
+        if part.blocks:
+            store.load(part.devices, part.blocks)
+        if part.uses:
+            store.write((), part.uses, part.devices)
+        if part.alerts:
+            self.pasts.alerts(node.name).save({}, part.alerts, ())
+        if part.runs:
+            index = self.pasts.runs(node.name)
+            index.put([of_hub(row, node.name) for row in part.runs])
+            index.drop([row.id for row in index.find(RunQuery(offset=MOST_RUNS))])
+
+    def remove(self, name: str, with_history: bool) -> None:
+        """Removes a node, and what is stored of it if that is asked for; also of one that was
+        removed before."""
+        found = self.hub.remove(name)
+        with self._lock:
+            self._kept.pop(name, None)
+        if with_history:
+            self.hub.check(name)
+            found = self.pasts.clear(name) or found
+        if not found:
+            raise Gone(f"this hub has no node {name[:60]!r}", hint=LIST)
+
+    def close(self) -> None:
+        if self._pasts is not None:
+            self._pasts.close()
+        self.hub.close()
+
+    def _made(self, name: str) -> ReportedNode:
+        return ReportedNode(self.hub, self.pasts, name, self._prefix)

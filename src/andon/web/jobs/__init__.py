@@ -1,1 +1,0 @@
-"""The jobs that a server shows."""

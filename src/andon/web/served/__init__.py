@@ -1,1 +1,0 @@
-"""The node that routes ask, as one caller may see it."""

@@ -1,0 +1,89 @@
+"""What a hub shows of a node because it is a node like the server's own, as each may see it."""
+
+import pytest
+from msgspec.structs import replace
+
+from andon.access.roles import Identity, Role
+from andon.errors import Denied, Gone, Unavailable
+from andon.model.device import State
+from andon.model.job.desk import JobAct
+from andon.model.lease import LeaseState, Share
+from andon.model.lease_list import LeaseRow
+from andon.node.seen.node import SeenNode
+from tests.support.reported_nodes import NAME, RUN, SECRET, ReportingNode
+from tests.support.rows import rows
+from tests.support.snapshots import farm, uuid
+
+OWNER, READER = Identity(Role.OWNER), Identity(Role.READ)
+NOBODY = Identity()
+
+
+@pytest.fixture
+def reporting() -> ReportingNode:
+    return ReportingNode()
+
+
+@rows("who, command", [
+    (OWNER, f"python {SECRET}.py"),
+    (READER, None),
+    (NOBODY, None),
+])  # fmt: skip
+def test_a_run_whose_record_is_on_the_node_is_shown_by_its_row(
+    reporting: ReportingNode, who: Identity, command: str | None
+) -> None:
+    runs = SeenNode(reporting.node, who).runs
+    found = runs.details(RUN)
+    assert (found.user, found.duration_seconds, found.node) == ("ada", 60.0, NAME)
+    assert (found.command, found.name) == (command, "train")
+    assert (found.telemetry, found.downloadable, found.path) == (False, False, None)
+    assert found.telemetry_reason == f"the record is on {NAME}: andon runs show {RUN}"
+    assert runs.marks(RUN).note == found.telemetry_reason
+    with pytest.raises(Unavailable, match=f"is on {NAME}"):
+        runs.download(RUN)
+
+
+def test_who_holds_a_device_of_the_node_is_in_its_list(reporting: ReportingNode) -> None:
+    node = reporting.node
+    row = LeaseRow(
+        "k7qm2", "alice", "dora", 1, LeaseState.HELD, None, (Share(uuid(0), 0, 1 << 30),), 1.0,
+        9.0, "python x.py", True, 0, None, None, 7, 1, False, None,
+    )  # fmt: skip
+    unread = replace(row, id=None, user="bob", whom=None, devices=(), until=None)
+    report = node.report
+    report.__dict__["leases"] = replace(node.leases.listed(), leases=(row, unread))
+    found, note = node.leases.holders(farm())
+    assert note is None
+    assert [(one.lease, one.user, one.memory_bytes) for one in found[uuid(0)]] == [
+        ("k7qm2", "alice for dora", 1 << 30), (None, "bob", None),
+    ]  # fmt: skip
+    assert [one.lease for one in found[uuid(1)]] == [None], "it may hold any of them"
+    shown = SeenNode(node, READER).leases.listed().leases[0]
+    assert (shown.command, shown.fence) == (None, None)
+
+
+def test_what_changes_a_node_is_refused_by_right_and_then_by_place(
+    reporting: ReportingNode,
+) -> None:
+    owner, reader = (SeenNode(reporting.node, who) for who in (OWNER, READER))
+    silence = {"rule": "fan", "seconds": 60.0, "by": "ada", "note": ""}
+    for node, error in ((owner, Unavailable), (reader, Denied)):
+        with pytest.raises(error):
+            node.alerts.silence(silence)
+        with pytest.raises(error):
+            node.leases.cordon(uuid(0), "x")
+    assert isinstance(owner.jobs.act(JobAct.CANCEL, [7])[0].error, Unavailable)
+    with pytest.raises(Denied):
+        reader.jobs.act(JobAct.CANCEL, [7])
+    with pytest.raises(Gone):
+        owner.leases.release("nothing", "")
+    with pytest.raises(Denied):
+        reader.leases.release("nothing", "")
+
+
+def test_devices_of_a_silent_node_are_not_called_lost(reporting: ReportingNode) -> None:
+    hub, node = reporting.fleet.hub, reporting.node
+    wall, now = hub._clock()
+    hub._clock = lambda: (wall, now + 3600.0)
+    states = node.live.latest().devices
+    assert {one.state for one in states} == {State.STALE}
+    assert (states[0].reason or "").startswith(f"{NAME} is lost: silent")
