@@ -21,7 +21,6 @@ from tests.integration.machine import on_a_machine, told
 from tests.integration.serving import Served, serving
 from tests.support import role_servers
 from tests.support.node_contract import NodeContract, refused
-from tests.support.orders import waits_for
 from tests.support.postgres import url_of
 from tests.support.replaced import answers
 from tests.support.role_servers import NODE, RUN, SECRET, USERS, RoleServer, demo, reporting_node
@@ -67,16 +66,20 @@ class TestRemote(NodeContract):
         return str(made.json()["id"])
 
 
+@pytest.fixture
+def kernel_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a system whose local sockets do not say who asks."""
+    answers(monkeypatch, sign_in, "is_known", False)
+
+
 class WithoutKey(NodeContract):
     """Jobs, and what it changes, are signed in for: the kernel says that it is the server's
     user."""
 
     blind = True
 
-    def test_a_caller_without_rights_sees_no_command_line(
-        self, node: Node, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        answers(monkeypatch, sign_in, "is_known", False)  # a system whose kernel says nothing
+    @pytest.mark.usefixtures("kernel_that_says_nothing")
+    def test_a_caller_without_rights_sees_no_command_line(self, node: Node) -> None:
         super().test_a_caller_without_rights_sees_no_command_line(node)
 
 
@@ -135,18 +138,15 @@ class TestNodeOfHubWithoutKey(WithoutKey, OfHub):
         yield from node_of(hub.url, "", NODE)
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        f"runs/{RUN}",
-        *(
-            pytest.param(one, marks=waits_for("one node"))
-            for one in (f"runs/{RUN}/events", "estimate?model=llama-3-8b")
-        ),
-    ],
-)
+@pytest.mark.parametrize("asked", [f"runs/{RUN}", f"runs/{RUN}/events"])
 def test_a_hub_shows_of_its_node_what_a_server_shows(hub: Served, asked: str) -> None:
     assert hub.ask(f"/api/nodes/{NODE}/{asked}", **hub.bearer).status == 200
+
+
+def test_a_hub_estimates_for_the_gpus_of_its_node(hub: Served) -> None:
+    owner = RoleServer(hub, {"token": hub.token}, {})
+    found = owner.ask("token", "POST", f"/api/nodes/{NODE}/estimate", {"model": "llama-3-8b"})
+    assert (found.status, len(found.json()["fits"]) > 0) == (200, True)
 
 
 @pytest.fixture(scope="module")
