@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from msgspec.structs import replace
 
+from andon.errors import AndonError
 from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp
 from andon.node.local.context import Here
@@ -80,7 +81,10 @@ class LocalLive:
             return ()
         from andon.node.latest_snapshot import all_filled
 
-        return all_filled(watching.live.minutes(), self._here.root)
+        try:
+            return all_filled(watching.live.minutes(), self._here.root)
+        except AndonError:  # it ends, or remembers more than it may say at once
+            return ()
 
     def with_driver_versions(self, snapshot: Snapshot) -> Snapshot:
         return self._here.parts.with_driver_versions(snapshot, self._here.settings)
