@@ -230,7 +230,7 @@ class SeenJobs:
             self._own_on_cluster(self.view(job))
             return self._poller(job).act(act, [job])
         if act is JobAct.REMOVE:
-            raise Invalid("a server deletes no jobs", hint=f"on its machine: andon jobs rm {job}")
+            raise Invalid("a server deletes no jobs", hint="on its machine: andon jobs rm")
         if whose is not self._own and whose.user != self._who.user:
             raise Denied(
                 f"a server changes the jobs of {whose.user} only for {whose.user}",
