@@ -102,6 +102,15 @@ class DeskContract:
                 first.label.rpartition(":")[2] in one.text for one in desk.reasons(view.label)
             )
 
+    def test_a_job_may_come_after_all_of_a_sweep(self, desk: JobDesk) -> None:
+        need(desk, Able.AFTER)
+        swept = [job("sleep 99", "swept", group="swept", params={"n": n}) for n in (1, 2)]
+        first, second, last = desk.submit([*swept, job(name="last", after_any=("swept",))])
+        desk.act(JobAct.CANCEL, [second.label])
+        id_ = first.label.rpartition(":")[2]
+        wait_for(lambda: any(id_ in one.text for one in desk.reasons(last.label)), what="its turn")
+        assert self.one(desk, last.label).started is None
+
     def test_a_job_that_is_cancelled_stays_so(self, desk: JobDesk) -> None:
         (made,) = desk.submit([job("sleep 99")])
         for _ in range(2):
@@ -130,11 +139,11 @@ class DeskContract:
     def test_what_a_desk_cannot_do_to_a_job_is_an_error_of_that_job(
         self, desk: JobDesk, act: JobAct
     ) -> None:
-        (made,) = desk.submit([job("sleep 99")])
-        outcomes = desk.act(act, [made.label])
-        assert [one.label for one in outcomes] == [made.label]
+        labels = [one.label for one in desk.submit([job("sleep 99"), job("sleep 98")])]
+        outcomes = desk.act(act, labels)
+        assert [one.label for one in outcomes] == labels
         if Able.QUEUED not in desk.able:
-            assert isinstance(outcomes[0].error, Invalid)
+            assert all(isinstance(one.error, Invalid) for one in outcomes)
 
 
 NEEDING: dict[Able, dict[str, Any]] = {

@@ -33,7 +33,7 @@ def answering(
         found.frames.append(paths)
         if found.raw is not None:
             return found.raw
-        return answer([found.answers.get(one, RestAnswer(404, b"{}")) for one in paths]) or b""
+        return answer([found.answers.get(one, RestAnswer(404, b"{}")) for one in paths])
 
     with listening(port, reply):
         yield found

@@ -222,7 +222,9 @@ def demo(_folder: Path, port: int = PORT) -> Iterator[RoleServer]:
         made = RoleServer(served, keys, {})
         runs = made.ask("visitor", "GET", "/api/runs").json()["items"]
         jobs = made.ask("visitor", "GET", "/api/jobs").json()["jobs"]
-        made.names["run"] = runs[0]["id"]
+        going = [one for one in runs if one["progress"] is not None]
+        lasting = max(going, key=lambda one: one["progress"]["expected_end"] or 0.0)
+        made.names["run"] = lasting["id"]  # one that ends is heard of no more
         made.names["job"] = next(str(one["number"]) for one in jobs if one["ended"] is not None)
         yield made
     finally:

@@ -81,10 +81,8 @@ def paths_in(received: bytes) -> tuple[str, ...] | None:
     return tuple(paths) if fits and all(map(is_answered, paths)) else None
 
 
-def answer(parts: Sequence[RestAnswer]) -> bytes | None:
-    """Returns what a server sends; None if it would be too large."""
-    if sum(len(one.body) for one in parts) > MOST_ANSWER_BYTES:
-        return None
+def answer(parts: Sequence[RestAnswer]) -> bytes:
+    """Returns what a server sends."""
     sizes = (f"{one.status}/{len(one.body)}/{one.interval}" for one in parts)
     return b"".join((" ".join((SCHEMA, *sizes)).encode(), b"\n", *(one.body for one in parts)))
 

@@ -22,6 +22,7 @@ from andon.errors import AndonError, Unavailable
 from andon.host.processes.child_output import die_with_parent
 from andon.jobs.rules.server_trial import ServerTrial
 from andon.leases.own import own_leases
+from andon.model.codec import prepared
 from andon.model.device import Device, Snapshot
 from andon.model.execution import UNLEASED, ContainerOptions
 from andon.node.calls import CallLimits, SentRequest, Target, call
@@ -117,7 +118,7 @@ def _label() -> str:
 
 
 def main(arguments: list[str]) -> int:
-    trial = msgspec.json.decode(arguments[0].encode(), type=ServerTrial)
+    trial = msgspec.json.decode(arguments[0].encode(), type=prepared(ServerTrial))
     if trial.simulate is not None:
         os.environ["ANDON_SIMULATE"] = str(trial.simulate)
     signal.signal(signal.SIGTERM, _interrupted)

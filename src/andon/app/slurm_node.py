@@ -15,8 +15,14 @@ from pathlib import Path
 
 from andon.app.sampler import open_sampler
 from andon.app.settings import load_settings
-from andon.doctor.rules.job_devices import Unfit, broken_by_events, given_devices, unfit_devices
-from andon.errors import AndonError
+from andon.doctor.rules.job_devices import (
+    Unfit,
+    broken_by_events,
+    given_devices,
+    unclear_numbers,
+    unfit_devices,
+)
+from andon.errors import AndonError, Unavailable
 from andon.events.kernel_log import KernelLog
 from andon.host.files import make_private, names_in, read_text
 from andon.host.processes.child_output import ask_command
@@ -25,6 +31,7 @@ from andon.node.broken_devices import BrokenDevicesQuery
 from andon.sampling.rules.masks import VARIABLES
 
 TOLD = Path("run/andon/slurm-errors.json")  # below the root: gone with a reboot, as the errors are
+MIXED = "a node is not drained for what may be another job's GPU"
 COMMAND_SECONDS = 5.0
 LOOK_AGAIN_SECONDS = 0.5
 
@@ -59,6 +66,8 @@ def _look(job: str, numbers: str) -> Unfit | None:
         for last in (False, True):
             every = sampler.once(with_host=False).devices
             given = given_devices(numbers, every, minors)
+            if (doubt := unclear_numbers(given, every)) is not None:
+                raise Unavailable(f"{doubt}: {MIXED}")
             errors = broken_by_events(events, given, told)
             broken = {**said, **{uuid: words for uuid, (_, words) in errors.items()}}
             found = unfit_devices(given, every, broken, job, running)

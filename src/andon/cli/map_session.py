@@ -15,7 +15,7 @@ from andon.cli.map_request import MapRequest, read_items
 from andon.cli.show.map import MapScreen, scaling_lines, summary_words
 from andon.cli.sources import sampling_ahead, settings_of
 from andon.cli.terminal import INTERRUPTED, Choices, Terminal, notice
-from andon.errors import Conflict, Gone, Unavailable
+from andon.errors import Conflict, Gone, Invalid, Unavailable
 from andon.jobs.clusters.desk import ClusterDesk
 from andon.leases.placement import Placement
 from andon.model.run.record import ItemState, RunKind, RunRow, RunState
@@ -129,6 +129,12 @@ class _Maker(Struct, frozen=True):
 
     def measure(self, items: Sequence[MapItem]) -> int:
         """Runs the same items with each number of workers."""
+        calls = len(MapPlan(items, self.asked.policy, self.asked.per_call).units)
+        if calls < (most := max(self.asked.scaling)):
+            raise Invalid(
+                f"{counted(calls, 'call')} cannot keep {most} workers busy",
+                hint="give more items, or smaller numbers to --scaling",
+            )
         steps: list[ScalingStep] = []
         failed = 0
         for workers in self.asked.scaling:

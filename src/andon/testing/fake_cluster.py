@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from andon.errors import Gone, Invalid, Unavailable
 from andon.host.files import make_private
 from andon.host.users import user_name
+from andon.model.codec import prepared
 from andon.model.job.cluster import ClusterJob, ClusterNode, GpuHolder, NoteFolder
 from andon.model.job.desk import Able, LogPart, Submission
 from andon.model.job.facts import JobState
@@ -225,7 +226,7 @@ class FakeCluster:
             self._suffer()
         with (self._folder / LOCK).open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            state = convert(json.loads((self._folder / STATE).read_text()), PlayedState)
+            state = convert(json.loads((self._folder / STATE).read_text()), prepared(PlayedState))
             if state.real_time:
                 _play(state, time.time())
             try:

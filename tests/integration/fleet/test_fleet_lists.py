@@ -172,7 +172,6 @@ def test_the_metrics_of_a_hub_name_its_nodes(fleet: Fleet) -> None:
     assert 'node="n17"' in fleet.hub.ask("/metrics", **fleet.hub.bearer).body
 
 
-@waits_for(ONE_NODE)
 def test_a_hint_about_another_machine_can_be_typed_as_it_is(fleet: Fleet) -> None:
     shown = fleet.andon("status", "--node", "n17")
     (hint,) = (line for line in (shown.stdout + shown.stderr).splitlines() if "andon why" in line)

@@ -403,7 +403,9 @@ def test_runs_of_nodes_are_listed_and_searched_over_all(
         assert (known["user"], known["duration_seconds"], known["path"]) == ("ada", 60.0, None)
         assert (known["gpu_info"]["count"], known["downloadable"]) == (1, False)
         assert "is on n24" in known["telemetry_reason"]
-    for path in (f"/api/runs/{row.id}/record", f"/api/nodes/n24/runs/{row.id}/events"):
+    noted = fleet.get(f"/api/nodes/n24/runs/{row.id}/events").json()
+    assert (noted["items"], "is on n24" in noted["note"]) == ([], True)
+    for path in (f"/api/runs/{row.id}/record", f"/api/nodes/n24/runs/{row.id}/record"):
         refused = fleet.get(path)
         assert (refused.status, "is on n24" in refused.body) == (503, True), path
     reader = fleet.says("token", "add", "reader", "--role", "read").strip()

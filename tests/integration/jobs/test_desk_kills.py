@@ -11,6 +11,7 @@ import pytest
 from andon.cli.entry import main
 from tests.integration.jobs.desks import HERE, LAB, Desk, opened_desk
 from tests.support.killed_at import killed_at
+from tests.support.old_notes import age_notes
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(150)]
 
@@ -68,6 +69,7 @@ def test_a_submission_that_is_killed_at_any_step_is_seen_once_or_not_at_all(desk
         name = f"k{step}"
         submitted = Submitted(desk, name)
         was_killed = killed_at(step, submitted)
+        age_notes()  # long enough for a request that was on its way
         found = listed(desk, name)
         assert len(found) <= 1, step
         lost = [one for one in found if one["state"] == "lost"]

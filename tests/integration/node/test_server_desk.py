@@ -46,6 +46,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 class TestServer(DeskContract):
+    one_node = 1
+
     @pytest.fixture
     def desk(self, served: Served, monkeypatch: pytest.MonkeyPatch) -> JobDesk:
         monkeypatch.setenv("XDG_STATE_HOME", str(served.state))
@@ -154,7 +156,9 @@ def test_jobs_are_changed_with_the_rights_of_the_caller(running: Served, tmp_pat
     wait_for(lambda: "running" in asked(running, tmp_path, "jobs", "show", "rest").out, PATIENCE)
     found = asked(running, tmp_path, "jobs", "retry", "long")
     assert (found.code, found.err) == (0, "andon: job 1 waits again\n")
-    why = asked(running, tmp_path, "why", "--job", "long")
+    explained = ("why", "--job", "long")  # once the dispatcher has looked at it
+    wait_for(lambda: "just queued" not in asked(running, tmp_path, *explained).out, PATIENCE)
+    why = asked(running, tmp_path, *explained)
     assert (why.code, "GPU" in why.out, "no. 1 of your jobs" in why.out) == (0, True, True), why
     for act, said in (("hold", "is held"), ("resume", "waits again")):
         found = asked(running, tmp_path, "jobs", act, "1")

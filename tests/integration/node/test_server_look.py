@@ -212,10 +212,12 @@ def test_a_command_shows_the_same_rows_of_a_named_server(
 
 
 def same_there(node: Node, words: tuple[str, ...], here: str) -> None:
+    """But for what is to be typed next, which names the server."""
     there = node.run(*words, "--url", node.url)
-    if spaced(there.text) != spaced(here):  # an alert may begin or fire between the two
+    text = there.text.replace(f" --url {node.url}", "")
+    if spaced(text) != spaced(here):  # an alert may begin or fire between the two
         here = node.text(*words)
-    assert spaced(there.text) == spaced(here)
+    assert spaced(text) == spaced(here)
     assert there.processes == 0
 
 
@@ -453,7 +455,7 @@ def test_a_flood_of_one_user_keeps_nobody_else_from_an_answer(node: Node) -> Non
 def test_what_a_stranger_says_at_a_socket_is_not_shown(node: Node, tmp_path: Path) -> None:
     need_root()
     port = free_port()
-    said = answer([RestAnswer(200, b'{"evil": "\x1b]0;evil\x07 all is well"}')] * 3) or b""
+    said = answer([RestAnswer(200, b'{"evil": "\x1b]0;evil\x07 all is well"}')] * 3)
     with local_impostor(tmp_path, port, said) as liar:
         beside = printed(node, "status", ANDON_PORT=str(port), XDG_STATE_HOME="/nonexistent")
         before = printed(node, "status", ANDON_PORT=str(port))

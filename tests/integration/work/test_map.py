@@ -304,6 +304,7 @@ def test_nonsense_is_refused_in_one_line() -> None:
             "--",
             "true",
         ): "give each number of workers only once",
+        ("--items", listed, "--scaling", "1,64", "--", "true"): "keep 64 workers busy",
         ("--items", listed, "--mount", "x", "--", "true"): "--mount needs --image",
     }
     wrong = {}

@@ -20,7 +20,7 @@ from andon.errors import Denied, Gone, Unavailable
 from andon.host.socket_peers import connect
 from andon.node import local_server
 from andon.node.local_server import LocalServer, local_servers
-from andon.web.transport import local_sockets
+from andon.web.transport import local_calls, local_sockets
 from andon.web.transport.local_calls import LocalCalls
 from andon.web.transport.local_sockets import MOST_USERS, MOST_WAITING, RestSocket
 from tests.support.homes import made_node_state
@@ -214,6 +214,42 @@ def test_a_flood_of_one_user_is_bounded_and_others_are_answered(
         assert parts_of(sent(door.name, frame([LEASES])), 1)
         assert sum(map(len, door._waiting.values())) <= MOST_WAITING
         assert len(door._waiting) <= MOST_USERS
+
+
+def test_one_user_is_answered_half_of_the_time_however_long_it_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Slow(Calls):
+        def get(self, who: Identity | None, paths: Sequence[str]) -> list[RestAnswer]:
+            began.append(time.monotonic())
+            time.sleep(0.5)
+            ended.append(time.monotonic())
+            return super().get(who, paths)
+
+    began, ended = list[float](), list[float]()
+    with closing(opened(Slow())) as door, ExitStack() as stack:
+        for _ in range(2):
+            stack.enter_context(closing(connect(door.name, 20))).sendall(frame([LEASES]))
+        wait_for(lambda: len(ended) == 2)
+    assert began[1] - ended[0] >= ended[0] - began[0]
+
+
+def test_the_frames_of_a_client_that_has_gone_are_not_answered() -> None:
+    made = Calls()
+    made.goes_on.clear()
+    with closing(opened(made)) as door, ExitStack() as stack:
+        first = stack.enter_context(closing(connect(door.name, 20)))
+        first.sendall(frame([LEASES]))
+        wait_for(lambda: len(made.asked) == 1)
+        for _ in range(MOST_WAITING - 1):
+            with closing(connect(door.name, 20)) as gone:
+                gone.sendall(frame(["/api/snapshots"] * 8))
+        last = stack.enter_context(closing(connect(door.name, 20)))
+        last.sendall(frame(["/api/board"]))
+        last.shutdown(socket.SHUT_WR)
+        made.goes_on.set()
+        assert parts_of(last.recv(1 << 16), 1), "one that says no more still reads"
+    assert [paths for _, paths in made.asked] == [(LEASES,), ("/api/board",)]
 
 
 def test_no_more_users_than_a_few_wait_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -412,3 +448,23 @@ def test_one_that_takes_too_long_is_cancelled() -> None:
         with pytest.raises(TimeoutError):
             running.calls.get(None, [LEASES], seconds=0.05)
         assert ended.wait(5)
+
+
+def test_answers_that_are_too_large_together_are_not_gathered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    constants(monkeypatch, local_calls, MOST_ANSWER_BYTES=10)
+    asked = list[str]()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            asked.append(scope["path"])
+            await send({"type": "http.response.start", "status": 200})
+            await send({"type": "http.response.body", "body": b"12345"})
+
+    with closing(Running(app)) as running:
+        running.start()
+        assert len(running.calls.get(None, [LEASES] * 2)) == 2
+        with pytest.raises(Unavailable, match="too large together"):
+            running.calls.get(None, [LEASES] * 8)
+    assert len(asked) == 2 + 3, "none is made after those that fit"

@@ -184,6 +184,14 @@ def test_killed_between_note_and_answer_nothing_is_submitted_twice(
     assert played.count("sbatch") == (1 if taken else 2)
 
 
+def test_a_job_that_arrives_after_its_client_was_killed_is_not_submitted_again(
+    slurm: SlurmCluster, played: Played
+) -> None:
+    played.answers["squeue"] = lambda: (0, row() if played.count("squeue") > 2 else "", "")
+    assert slurm.submit(submission(), again=True) == "4711"
+    assert (played.count("squeue"), played.count("sbatch")) == (3, 0)
+
+
 def test_a_label_that_was_answered_is_not_looked_for(desk: ClusterDesk, played: Played) -> None:
     assert {desk.submit([submission()])[0].label for _ in range(2)} == {"slurm:4711"}
     assert played.asked == ["sbatch"]

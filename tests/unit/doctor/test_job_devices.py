@@ -6,7 +6,12 @@ import pytest
 from msgspec.structs import replace
 
 from andon.cli.commands.setup.slurm import conf_lines, script
-from andon.doctor.rules.job_devices import broken_by_events, given_devices, unfit_devices
+from andon.doctor.rules.job_devices import (
+    broken_by_events,
+    given_devices,
+    unclear_numbers,
+    unfit_devices,
+)
 from andon.model.device import DeviceStatus, Process, State
 from andon.model.event import Event, EventKind
 from andon.units import GIB
@@ -23,6 +28,21 @@ def test_slurms_numbers_are_those_of_the_device_files() -> None:
     assert given_devices("x,9,", every, {}) == []
     swapped = {every[0].device.pci or "": 1, every[1].device.pci or "": 0}
     assert [one.device.index for one in given_devices("0", every, swapped)] == [1]
+
+
+def test_slurms_numbers_are_not_certain_on_a_node_of_mixed_models() -> None:
+    every = boards()
+    old = every[3].device
+    mixed = [*every[:3], replace(every[3], device=replace(old, name="NVIDIA A100"))]
+    assert unclear_numbers(every[:1], every) is None
+    assert unclear_numbers(mixed[:1], mixed) == (
+        "this node has NVIDIA H200 and NVIDIA A100, which Slurm may number in another order"
+    )
+    assert unclear_numbers(mixed, mixed) is None  # all of them, in whatever order
+    lost = [*every[:3], replace(mixed[3], state=State.LOST)]
+    assert unclear_numbers(lost[3:], lost) is None  # what it was is not known
+    part = replace(every[0], device=replace(every[0].device, uuid="MIG-1", parent=old.uuid))
+    assert "partitioned" in (unclear_numbers(every[:1], [*every, part]) or "")
 
 
 def unfit(

@@ -26,6 +26,7 @@ from andon.model.job.spec import JobSpec
 from andon.settings.clusters import ClusterSettings
 from andon.testing.fake_cluster import FakeCluster, PlayedNode
 from tests.support.homes import own_folders
+from tests.support.old_notes import age_notes
 from tests.support.replaced import constants
 
 AT = 1_763_250_000.0
@@ -180,6 +181,7 @@ def test_what_is_refused_leaves_no_note_and_what_is_not_answered_does(fake: Fake
     fake.break_()
     (note,) = notes.recent_notes(0.0)
     assert note.id is None
+    age_notes()
     (view,) = opened(fake).listing().views
     assert (view.state, view.reason) == (JobState.LOST, "it did not reach lab: submit it again")
 

@@ -52,7 +52,8 @@ def test_what_the_cluster_does_not_know_comes_from_the_note_without_secrets() ->
     [
         (None, None, JobState.WAITING, "lab has not confirmed it yet"),
         (None, AT - 1, JobState.WAITING, "lab has not confirmed it yet"),
-        (None, AT + 1, JobState.LOST, "it did not reach lab: submit it again"),
+        (None, AT + 9, JobState.WAITING, "lab has not confirmed it yet"),
+        (None, AT + 11, JobState.LOST, "it did not reach lab: submit it again"),
         ("4711", AT + 1, JobState.LOST, "lab no longer knows it: how it ended is not known"),
     ],
 )

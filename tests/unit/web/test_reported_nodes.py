@@ -39,8 +39,9 @@ def test_a_run_whose_record_is_on_the_node_is_shown_by_its_row(
     assert (found.command, found.name) == (command, "train")
     assert (found.telemetry, found.downloadable, found.path) == (False, False, None)
     assert found.telemetry_reason == f"the record is on {NAME}: andon runs show {RUN}"
+    assert runs.marks(RUN).note == found.telemetry_reason
     with pytest.raises(Unavailable, match=f"is on {NAME}"):
-        runs.marks(RUN)
+        runs.download(RUN)
 
 
 def test_an_account_of_the_hubs_machine_is_nobody_in_particular_on_a_node(

@@ -37,6 +37,8 @@ LOGS = "clusters"
 ARRAY = "SLURM_ARRAY_"
 """Variables of a job that submits another, which would take them for its own."""
 ASK_AGAIN_SECONDS = 0.2
+ON_ITS_WAY_SECONDS = 2.0
+"""How long Slurm may take to have a job whose client was killed or gave up."""
 MOST_PLACED = 200
 """Running jobs whose devices are looked up for one list."""
 
@@ -76,7 +78,7 @@ class SlurmCluster:
             make_private(self._logs)  # Slurm would start a job and throw its output away
         except OSError as exc:
             raise NotSent(f"{self._logs} cannot be written: {exc.strerror}", "set logs") from exc
-        if again and (known := self._of_label(submission.label)) is not None:
+        if again and (known := self._late(submission.label)) is not None:
             return known.job.array or known.job.id
         try:
             self._refuse_longer(submission)
@@ -195,6 +197,14 @@ class SlurmCluster:
         jobs = self._squeue(*self._whose(everyone=False))
         return next((one for one in jobs if one.job.label == label), None)
 
+    def _late(self, label: str) -> SlurmJob | None:
+        """Returns the job with a label that was handed over before: its request may still be on
+        its way to the controller, though its client was killed."""
+        until = time.monotonic() + min(ON_ITS_WAY_SECONDS, self._seconds / 2)
+        while (found := self._of_label(label)) is None and time.monotonic() < until:
+            time.sleep(ASK_AGAIN_SECONDS)
+        return found
+
     def _placed(self, jobs: list[SlurmJob]) -> list[SlurmJob]:
         """Adds the devices of running jobs, asked for by one command."""
         running = [one.number for one in jobs if one.job.state is JobState.RUNNING][:MOST_PLACED]
@@ -261,10 +271,9 @@ class SlurmCluster:
         variables: Mapping[str, str] | None = None,
         may_fail: bool = False,
     ) -> str:
-        try:
-            code, out, said = self._run(
-                command, self._seconds, script, _environment(variables or os.environ), outlives=True
-            )
+        environment, alone = _environment(variables or os.environ), command[0] != "sbatch"
+        try:  # who looks for a label must not be overtaken by the sbatch of a client that is dead
+            code, out, said = self._run(command, self._seconds, script, environment, outlives=alone)
         except FileNotFoundError as exc:
             raise Invalid(
                 f"there is no {command[0]} on PATH", hint="Slurm's commands are on its login nodes"

@@ -11,7 +11,7 @@ from andon.explain.evidence.blame import in_job, program, slurm_job
 from andon.leases.rules.capacity import Surroundings, capacities
 from andon.leases.rules.eligibility import ObstacleKind
 from andon.model.alert import Level
-from andon.model.device import DeviceStatus, Process
+from andon.model.device import DeviceStatus, Process, State
 from andon.model.event import Event
 from andon.model.naming import titles
 from andon.units import and_more, human_bytes
@@ -45,6 +45,20 @@ def given_devices(
             wanted |= set(range(int(found[1]), int(found[2] or found[1]) + 1))
     boards = [status for status in statuses if status.device.parent is None]
     return [one for one in boards if _number(one, minors) in wanted]
+
+
+def unclear_numbers(given: Sequence[DeviceStatus], every: Sequence[DeviceStatus]) -> str | None:
+    """Returns why it is not certain that Slurm's numbers mean these devices; None if it is. Slurm
+    numbers GPUs in the order of their types in the node's Gres= line, and may count partitions."""
+    boards = [status for status in every if status.device.parent is None]
+    if len(given) == len(boards):
+        return None
+    models = dict.fromkeys(one.device.name for one in boards if one.state is not State.LOST)
+    if len(models) > 1:
+        return f"this node has {' and '.join(models)}, which Slurm may number in another order"
+    if len(boards) < len(every):
+        return "this node has partitioned GPUs, which Slurm may number in another way"
+    return None
 
 
 def _number(status: DeviceStatus, minors: Mapping[str, int]) -> int:

@@ -13,7 +13,7 @@ from andon.errors import Invalid
 from andon.fleet.rules.digest import Digest, decoded
 from andon.fleet.rules.nodes import Heartbeat
 from andon.history.rules.series import NodeReadings
-from andon.model.codec import Id, Signed, Time, Whole, Wrong, read
+from andon.model.codec import Id, Signed, Time, Whole, Wrong, prepared, read
 from andon.model.wire import NOTE, Json, TextBounds, dumps, loads, struct_text
 
 SCHEMA = b"andon.heartbeat/2\n"
@@ -120,7 +120,7 @@ def unpacked_ticks(part: bytes, later_seconds: float = 0.0) -> Iterable[NodeRead
     groups = inflated(part, PART).get("groups")
     for group in groups if isinstance(groups, list) else ():
         try:
-            found = convert(group, _Ticks)
+            found = convert(group, prepared(_Ticks))
         except ValueError as exc:
             raise Invalid(f"the ticks of a heartbeat are not valid: {exc}") from exc
         for tick in found.ticks:

@@ -89,10 +89,10 @@ class ClusterDesk:
     # Submitting.
 
     def submit(self, jobs: Sequence[Submission], dry: bool = False) -> list[Accepted]:
-        sent = dict[str, str]()
+        sent = dict[str, list[str]]()  # a name is all jobs of a sweep
         for one in jobs:  # all are checked before the first is sent
             self._with_ids(one, sent)
-            sent[one.job.name] = named(self.name, "?")
+            sent.setdefault(one.job.name, []).append(named(self.name, "?"))
         if dry:
             return [Accepted(one, "", preview=self._preview(one, sent)) for one in jobs]
         out, shows, sent = list[Accepted](), self._previewing(), {}
@@ -105,7 +105,7 @@ class ClusterDesk:
                     why = f"{error.reason}; submitted before it: {before}"
                     raise type(error)(why, error.hint, error.mistakes) from error
                 raise
-            sent[one.job.name] = label
+            sent.setdefault(one.job.name, []).append(label)
             out.append(Accepted(one, label, note="" if shows is None else shows.placed(one)))
         return out
 
@@ -121,7 +121,7 @@ class ClusterDesk:
             forget_answer(self.name)
         return named(self.name, job)
 
-    def _preview(self, one: Submission, sent: Mapping[str, str]) -> str:
+    def _preview(self, one: Submission, sent: Mapping[str, Sequence[str]]) -> str:
         asked, shows = self._with_ids(one, sent), self._previewing()
         return "" if shows is None else self.ask(lambda _: shows.preview(asked))
 
@@ -132,14 +132,14 @@ class ClusterDesk:
         """Returns what runs a job of it at this terminal, if it is able to."""
         return cast("Foreground", self.open()) if Able.FOREGROUND in self.able else None
 
-    def _with_ids(self, one: Submission, sent: Mapping[str, str]) -> Submission:
+    def _with_ids(self, one: Submission, sent: Mapping[str, Sequence[str]]) -> Submission:
         """Returns it with the ids of the jobs that it comes after."""
         return replace(
             one, after=self._ids(one.after, sent), after_any=self._ids(one.after_any, sent)
         )
 
-    def _ids(self, words: Sequence[str], sent: Mapping[str, str]) -> tuple[str, ...]:
-        labels = [sent.get(word, word) for word in words]
+    def _ids(self, words: Sequence[str], sent: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+        labels = [label for word in words for label in sent.get(word, [word])]
         prefix = named(self.name, "")
         if wrong := [word for word in labels if not word.startswith(prefix) or word == prefix]:
             raise Invalid(
@@ -282,9 +282,9 @@ class ClusterDesk:
     def act(self, act: JobAct, words: Sequence[JobWord]) -> list[JobOutcome]:
         ids = [self.id_of(word) for word in words]
         if act is not JobAct.CANCEL:
-            label = named(self.name, ids[0])[:80]
-            error = Invalid(f"{label} is a job of a cluster, which has its own queue", QUEUE_ONLY)
-            return [JobOutcome(label, error=error)]
+            labels = [named(self.name, one)[:80] for one in ids]
+            why = "{} is a job of a cluster, which has its own queue"
+            return [JobOutcome(one, error=Invalid(why.format(one), QUEUE_ONLY)) for one in labels]
         try:
             self.ask(lambda there: there.cancel(ids))
         except Gone as error:
@@ -292,7 +292,7 @@ class ClusterDesk:
                 return [one for id_ in ids for one in self.act(act, [id_])]
             return [JobOutcome(named(self.name, ids[0]), error=error)]
         except AndonError as error:
-            return [JobOutcome(named(self.name, ids[0]), error=error)]
+            return [JobOutcome(named(self.name, one), error=error) for one in ids]
         finally:
             forget_answer(self.name)
         note_cancelled(self.name, ids)

@@ -13,9 +13,10 @@ from msgspec.structs import replace
 
 from andon.host.files import names_in
 from andon.host.interpreter import process_command
-from andon.jobs.clusters.map_jobs import FIRST_POLL_SECONDS, TICK_SECONDS, WAITS, MapJobs
+from andon.jobs.clusters.map_jobs import FIRST_POLL_SECONDS, TICK_SECONDS, MapJobs
 from andon.jobs.rules.polling import FRESH_SECONDS
 from andon.leases.placement import Placement
+from andon.model.job.facts import WAITS
 from andon.model.run.record import (
     ItemState,
     RunAlert,

@@ -17,7 +17,7 @@ from andon.jobs.submitting import new_submission
 from andon.leases.placement import Placement
 from andon.model.job.cluster import ClusterJob
 from andon.model.job.desk import JobAct, Submission
-from andon.model.job.facts import JobState
+from andon.model.job.facts import WAITS, JobState
 from andon.model.job.spec import JobSpec
 from andon.runs.record import RunRecorder
 from andon.runs.rules.ranks import run_variables
@@ -29,7 +29,6 @@ from andon.work.rules.map.plan import MapPlan, MapUnit
 FIRST_POLL_SECONDS, TICK_SECONDS = 0.5, 0.1
 LOG_BYTES = 1 << 20
 MOST_LOG_TRIES = 3
-WAITS = frozenset((JobState.WAITING, JobState.HELD, JobState.LATER))
 UNLISTED = ClusterJob("-", "", JobState.RUNNING, "", 0.0)
 NOT_BEGUN = CallEnd(False, 0.0, begun=False)
 

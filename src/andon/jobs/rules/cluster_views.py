@@ -6,7 +6,7 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.jobs.rules.polling import UNWATCHED_SECONDS, is_fresh
+from andon.jobs.rules.polling import UNCONFIRMED_SECONDS, UNWATCHED_SECONDS, is_fresh
 from andon.jobs.rules.views import count_text, shown_params
 from andon.model.codec import Name, Text, Time
 from andon.model.job.cluster import ClusterJob, ClusterNode, SubmissionNote
@@ -120,7 +120,8 @@ def _as_known(job: ClusterJob, ends: Mapping[str, ClusterJob]) -> ClusterJob:
 def _job_of(page: ClusterPage, note: SubmissionNote) -> ClusterJob:
     """Returns a job that was submitted and that the cluster does not list."""
     spec, label = note.submission.job, note.submission.label
-    answered = page.at is not None and page.at > note.at
+    patience = UNCONFIRMED_SECONDS if note.id is None else 0.0
+    answered = page.at is not None and page.at > note.at + patience
     if not answered:
         reason = f"{page.name} has not confirmed it yet"
     elif note.id is None:

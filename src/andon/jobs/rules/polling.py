@@ -6,6 +6,9 @@ FRESH_SECONDS = 5.0
 """A cluster is asked no more often than this, whoever wants to know."""
 UNWATCHED_SECONDS = 60.0
 """Between two questions while nobody looks."""
+UNCONFIRMED_SECONDS = 10.0
+"""A submission may be on its way for so long, also one whose client was killed: until then nobody
+is told to submit it again."""
 WATCHED_SECONDS = 30.0
 """Someone who looked this recently may look again."""
 SHARE = 10

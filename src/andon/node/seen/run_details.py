@@ -90,10 +90,16 @@ def details_without_record(sight: Sight, row: RunRow, now: float) -> RunDetails:
         row.began, row.id, row.name, row.kind, row.node, row.user, 0, None, None, row.devices,
         world_size=row.world_size,
     )  # fmt: skip
-    fold, where = RunFold(), f"the record is on {row.node}: andon runs show {row.id}"
+    fold = RunFold()
     fold.add(begin)
     found = details_of(sight, row, fold, None, RecordExtent(0, 0, 0, None), now)
-    return replace(found, path=None, downloadable=False, telemetry=False, telemetry_reason=where)
+    return replace(
+        found, path=None, downloadable=False, telemetry=False, telemetry_reason=where_recorded(row)
+    )
+
+
+def where_recorded(row: RunRow) -> str:
+    return f"the record is on {row.node}: andon runs show {row.id}"
 
 
 def gpu_info(begin: RunBegin) -> RunGpuInfo:

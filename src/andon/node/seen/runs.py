@@ -20,6 +20,7 @@ from andon.node.seen.run_details import (
     details_without_record,
     marks_of,
     uses_of,
+    where_recorded,
 )
 from andon.node.seen.run_list import MOST_LISTED, page_of
 from andon.node.seen.run_schemas import (
@@ -130,9 +131,11 @@ class SeenRuns:
         return self._runs.courses.of(self._sight, runs, self.details)
 
     def marks(self, run: str) -> RunMarks:
-        row, files = self._with_record(run)
+        row, files = self.one(run)
         if files is not None:
             return files.marks(row.id)
+        if not row.path:
+            return RunMarks(row.id, [], 0, where_recorded(row))
         record = self._runs.records.of(row.id, row.path)
         with record.lock:
             record.refresh(0.0)

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Sequence
 from urllib.parse import unquote
 
-from andon.access.local_rest import RestAnswer
+from andon.access.local_rest import MOST_ANSWER_BYTES, RestAnswer
 from andon.access.roles import Identity
 from andon.errors import Unavailable
 from andon.sampling.rules.told import INTERVAL_HEADER
@@ -38,7 +38,8 @@ class LocalCalls:
     ) -> list[RestAnswer]:
         """Returns the answers, of all or none; waits for them. None is a caller without a key.
 
-        Raises Unavailable while the server does not run, and TimeoutError."""
+        Raises Unavailable while the server does not run and for more than an answer may have, and
+        TimeoutError."""
         if self._loop is None:
             raise Unavailable("the server does not run yet")
         answers = self._answers(who, paths, seconds)
@@ -52,8 +53,14 @@ class LocalCalls:
     async def _answers(
         self, who: Identity | None, paths: Sequence[str], seconds: float
     ) -> list[RestAnswer]:
+        found, size = list[RestAnswer](), 0
         async with asyncio.timeout(seconds):
-            return [await self._answer(who, path) for path in paths]
+            for path in paths:
+                found.append(await self._answer(who, path))
+                size += len(found[-1].body)
+                if size > MOST_ANSWER_BYTES:
+                    raise Unavailable("the answers are too large together")
+        return found
 
     async def _answer(self, who: Identity | None, path: str) -> RestAnswer:
         found = _Answer()

@@ -1,6 +1,7 @@
 """The local sockets at which this machine's users, whom the kernel identifies, get something."""
 
 import secrets
+import select
 import socket
 import threading
 import time
@@ -29,7 +30,6 @@ BACKLOG = 128
 PAUSE_SECONDS = 0.002  # after each answer: a flood costs the server little
 FRAME_SECONDS = 0.05
 MOST_USERS, MOST_WAITING = 8, 15  # at once; of one user, besides the one that is answered
-MOST_PAUSE_SECONDS = 0.25
 
 
 class LocalSocket:
@@ -121,7 +121,7 @@ def local_socket(
 
 class RestSocket(LocalSocket):
     """Answers one frame of each connection. Every user has a thread while they ask, and is answered
-    once at a time: whoever sends nothing, or much, delays only themselves."""
+    once at a time, half of the time: whoever sends nothing, or much, delays only themselves."""
 
     send_seconds = 2.0  # two minutes of many devices are megabytes
 
@@ -171,8 +171,7 @@ class RestSocket(LocalSocket):
         while (connection := self._next(uid)) is not None:
             began = time.monotonic()
             self._contained(lambda: self._serve(connection, uid))
-            took = time.monotonic() - began
-            time.sleep(min(MOST_PAUSE_SECONDS, max(self._pause_seconds, took)))
+            time.sleep(max(self._pause_seconds, time.monotonic() - began))
 
     def _next(self, uid: int) -> socket.socket | None:
         with self._lock:
@@ -183,17 +182,17 @@ class RestSocket(LocalSocket):
 
     def _said(self, connection: socket.socket, uid: int | None) -> bytes:
         """Returns the answer; nothing to a uid without an account here, without a frame, and
-        where the server is too slow."""
+        where the server is too slow or would say too much."""
         user = None if uid is None else self._name_of(uid)
         if uid is None or user is None:
             return b""
         who = identity_of(uid, user, self._server_uid)
         paths = _frame(connection)
-        if paths is None:
+        if paths is None or _has_gone(connection):
             return b""
         known = who if self._signs_in or who.role is Role.OWNER else None
-        with suppress(Unavailable, TimeoutError):  # it ends, or has much to do
-            return answer(self._calls.get(known, paths)) or b""
+        with suppress(Unavailable, TimeoutError):  # it ends, has much to do, or to say
+            return answer(self._calls.get(known, paths))
         return b""
 
 
@@ -209,6 +208,13 @@ def _frame(connection: socket.socket) -> tuple[str, ...] | None:
             return None
         received += piece
     return paths_in(received)
+
+
+def _has_gone(connection: socket.socket) -> bool:
+    """Whether the client reads no more: while it waited, its frame may have been left behind."""
+    look = select.poll()
+    look.register(connection, 0)
+    return bool(look.poll(0))
 
 
 # The local socket at which this machine's users get a one-time code as themselves.

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from andon.errors import AndonError
 from andon.host.interpreter import module_environment, process_command
 from andon.host.processes.child_output import die_with_parent
+from andon.model.codec import prepared
 from andon.work.rules.load import ClientEnd, LoadFigures, LoadOrder, RequestResult, figures_of
 
 
@@ -62,10 +63,10 @@ class DrivenLoad:
                 self._begun()
                 self._begun = lambda: None
             elif line.startswith(b"["):
-                self.results.append(msgspec.json.decode(line, type=RequestResult))
+                self.results.append(msgspec.json.decode(line, type=prepared(RequestResult)))
                 each(self.results[-1])
             else:
-                self.ends.append(msgspec.json.decode(line, type=ClientEnd))
+                self.ends.append(msgspec.json.decode(line, type=prepared(ClientEnd)))
         codes = [process.wait() for process in self._processes]
         if any(codes) and not self.results:
             raise AndonError(f"a client of the load ended with code {max(map(abs, codes))}")

@@ -13,6 +13,7 @@ from random import Random
 
 import msgspec
 
+from andon.model.codec import prepared
 from andon.work.load.client import Failed, LoadTarget, ServerConnection, StreamedAnswer
 from andon.work.rules.load import (
     BEGUN,
@@ -182,7 +183,7 @@ class LoadClient:
 
 
 def main(arguments: list[str]) -> int:
-    order = msgspec.json.decode(sys.stdin.buffer.read(), type=LoadOrder)
+    order = msgspec.json.decode(sys.stdin.buffer.read(), type=prepared(LoadOrder))
     with suppress(BrokenPipeError):
         asyncio.run(LoadClient(order).run())
     return 0

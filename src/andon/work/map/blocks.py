@@ -19,6 +19,7 @@ from typing import Any
 from msgspec import Struct, convert, to_builtins
 
 from andon.host.files import make_private, names_in, replace_file
+from andon.model.codec import prepared
 from andon.model.run.record import ItemState
 from andon.work.rules.map.items import MapItem
 from andon.work.rules.map.plan import MapPolicy
@@ -93,7 +94,7 @@ class BlockFolder:
         replace_file(self.path / PLAN, json.dumps(to_builtins(plan)).encode())
 
     def plan(self) -> SharedPlan:
-        return convert(json.loads((self.path / PLAN).read_bytes()), SharedPlan)
+        return convert(json.loads((self.path / PLAN).read_bytes()), prepared(SharedPlan))
 
     # A worker.
 
@@ -202,5 +203,5 @@ class BlockFolder:
         except FileNotFoundError:
             return [], start
         whole = text[: text.rfind(b"\n") + 1]
-        found = [convert(json.loads(one), CallResult) for one in whole.splitlines()]
+        found = [convert(json.loads(one), prepared(CallResult)) for one in whole.splitlines()]
         return found, start + len(whole)

@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from andon.errors import Invalid, Unavailable
+from andon.model.codec import prepared
 from andon.work.rules.load import (
     CHAT,
     MOST_REQUESTS,
@@ -111,7 +112,7 @@ def results_in(content: bytes, began: float) -> tuple[list[RequestResult], Clien
     """Returns the requests of a result file, in which they have no times of their own, and how
     long they took together. Between tokens it has one value for each request: its mean."""
     try:
-        found = msgspec.json.decode(content, type=_Result)
+        found = msgspec.json.decode(content, type=prepared(_Result))
     except (msgspec.DecodeError, RecursionError) as exc:
         raise Unavailable(f"the result of genai-bench cannot be read: {exc}") from exc
     return [_result(one, began) for one in found.individual_request_metrics], ClientEnd(

@@ -43,12 +43,12 @@ def report_all(errors: Sequence[Exception | None]) -> int:
 
 def say_outcomes(choices: Choices, outcomes: Sequence[JobOutcome]) -> int:
     """Prints what became of each job; returns the exit code of the last error."""
-    code = 0
+    code, said = 0, ""
     for one in outcomes:
         if one.error is None:
             notice(f"job {one.label} {one.words}", choices)
-        else:
-            code = report_all([one.error])
+        elif one.error.reason != said:  # a cluster that does not answer says it once
+            code, said = report_all([one.error]), one.error.reason
     return code
 
 

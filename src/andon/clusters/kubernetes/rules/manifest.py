@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from andon.clusters.kubernetes.rules.quantities import is_gpu, parse_quantity
 from andon.errors import Invalid
 from andon.jobs.rules.best_nodes import IdleLimits
-from andon.model.codec import Percent
+from andon.model.codec import Percent, prepared
 from andon.model.job.desk import Able, Submission
 from andon.model.redaction import redact
 from andon.settings.clusters import ClusterSettings
@@ -68,7 +68,7 @@ def read_options(settings: ClusterSettings) -> KubernetesOptions:
         if name not in known:
             raise Invalid(f"there is no option {name[:40]!a}", hint=", ".join(known))
     try:
-        found = convert(dict(settings.options), KubernetesOptions)
+        found = convert(dict(settings.options), prepared(KubernetesOptions))
     except ValidationError as exc:
         name = str(exc).rpartition("$.")[2].strip("`").partition("[")[0]
         raise Invalid(f"{name} is not as it should be: {exc}", hint=", ".join(known)) from None
