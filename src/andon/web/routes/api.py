@@ -157,7 +157,9 @@ def _devices(router: APIRouter, parts: RouteParts) -> None:
             lamps = node.live.lamps(shown[-1])
             return dumped(payloads.why(shown, uuid, node.alerts.rulebook, lamps, left))
 
-        return sent(await parts.minutes.read(request, ("why", uuid, *node.live.minutes_key), made))
+        # Those with a process in the last minutes are not all: who had one before sees its name.
+        key = ("why", uuid, node.live.minutes_key[0], node.sight)
+        return sent(await parts.minutes.read(request, key, made))
 
     @router.get("/api/processes", tags=["watch"])
     async def processes(node: Picked) -> Response:

@@ -8,8 +8,6 @@ from urllib.parse import quote
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from andon.access.roles import BLIND
-from andon.errors import Denied
 from andon.model.run.record import RunState
 from andon.node.seen.run_list import MOST_LISTED, MOST_OFFSET
 from andon.node.seen.runs import Download
@@ -80,10 +78,7 @@ def run_routes(router: APIRouter, reader: HistoryReader) -> None:
     async def run_record(request: Request, node: Picked, run: _RunName) -> Response:
         """The record itself, andon.run/1, for those who may see the run's command."""
         runs = node.runs
-        if node.sight == BLIND:  # before anything is read: anyone can ask
-            raise Denied(
-                "records are only for users who have signed in", hint="sign in: andon open"
-            )
+        runs.check_signed_in()
         record = await reader.do(lambda: runs.download(run))
         named = f"attachment; filename*=UTF-8''{quote(record.name)}"
         return StreamingResponse(
