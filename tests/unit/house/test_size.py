@@ -28,7 +28,7 @@ BUDGET = {
     "kill": 538,
     "leases": 7262,
     "model": 5347,
-    "node": 7445,
+    "node": 7449,
     "notifiers": 491,
     "runs": 5170,
     "sampling": 2885,
