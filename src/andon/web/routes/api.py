@@ -25,7 +25,6 @@ from andon.sampling.rules.told import INTERVAL_HEADER
 from andon.web.answers import payloads
 from andon.web.answers.description import PROBLEMS
 from andon.web.answers.single_flight import SingleFlight
-from andon.web.fleet.paths import NODE
 from andon.web.route_parts import RouteParts
 from andon.web.routes.alerts import alert_routes
 from andon.web.routes.jobs import job_routes
@@ -119,15 +118,14 @@ def _devices(router: APIRouter, parts: RouteParts) -> None:
     @router.get("/api/snapshots", tags=["watch"])
     async def snapshots(request: Request, node: Picked) -> Response:
         """The snapshots of the last two minutes, oldest first."""
-        at, sight = node.live.minutes_key
-        moment = (request.scope.get(NODE), at)
+        at, sight = node.live.minutes_key  # the moment of a hub's node has its name
 
         def made() -> bytes:
             return dumped({"items": [wire.snapshot_to_json(one) for one in node.live.minutes()]})
 
         key = ("snapshots", at, sight)
         return sent(
-            await parts.minutes.read(request, key, lambda: expensive.answer(moment, sight, made))
+            await parts.minutes.read(request, key, lambda: expensive.answer(at, sight, made))
         )
 
     @router.get("/api/system", tags=["watch"])
