@@ -30,7 +30,7 @@ from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.process
 
-ONE_NODE, HUB = "one node", "the hub answers for its fleet"
+HUB = "the hub answers for its fleet"
 TOO_HOT = replace(HOT, subject=uuid(2), device=2)
 
 
@@ -123,7 +123,7 @@ def test_the_reason_of_a_job_is_asked_of_a_server(fleet: Fleet) -> None:
     assert "leave out the GPU" not in done.stderr
 
 
-@waits_for(ONE_NODE)
+@waits_for(HUB)
 def test_the_list_of_nodes_has_their_temperature(fleet: Fleet) -> None:
     assert _row(fleet, "n17").get("temperature_celsius") is not None
 
@@ -139,13 +139,13 @@ def test_live_events_of_nodes_can_be_subscribed_to(fleet: Fleet) -> None:
     assert "error" not in json.dumps(answer), answer
 
 
-@waits_for(ONE_NODE)
+@waits_for(HUB)
 def test_a_simulated_node_is_marked_and_found(fleet: Fleet) -> None:
     assert "SIMULATED" in fleet.andon("nodes").stdout
     assert "n17" in fleet.andon("nodes", "--filter", "simulated").stdout
 
 
-@waits_for(ONE_NODE)
+@waits_for(HUB)
 def test_free_devices_that_are_simulated_are_marked(fleet: Fleet) -> None:
     assert "SIMULATED" in fleet.andon("free", "--gpus", "1").stdout
 
@@ -185,7 +185,7 @@ def test_free_devices_of_a_fleet_have_a_model_and_memory(fleet: Fleet) -> None:
     assert "GiB" in shown
 
 
-@waits_for(ONE_NODE)
+@waits_for(HUB)
 def test_hubs_of_one_database_list_the_same_machines(fleet: Fleet) -> None:
     url, book = server().schema("lists"), str(fleet.folder / "book2")
     with serving(fleet.folder / "hub2", "--store", url, simulate=1, ANDON_NODE="hub2",

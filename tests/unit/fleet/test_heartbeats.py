@@ -73,7 +73,7 @@ def test_who_computes_without_a_lease_is_a_user_and_the_gpu_is_in_use() -> None:
     assert digest_of(seen, None, (), {}, {}, "m", "1.0").in_use is None
 
 
-@waits_for("one node")
+@waits_for("the hub answers for its fleet")
 def test_what_holds_a_gpu_is_named_as_people_know_it() -> None:
     leases = LeaseList(0.0, (lease_row("8x398", 0),))
     found = digest_of(farm(), leases, (), {}, {}, "m", "1.0")
@@ -82,7 +82,7 @@ def test_what_holds_a_gpu_is_named_as_people_know_it() -> None:
     assert ("8x398" in line, "alice" in line) == (False, True), line
 
 
-@waits_for("one node")
+@waits_for("the hub answers for its fleet")
 def test_what_is_not_known_of_leases_has_its_reason() -> None:
     why = "the lease book is on a network file system"
     found = digest_of(farm(), LeaseList(0.0, note=why), (), {}, {}, "m", "1.0")

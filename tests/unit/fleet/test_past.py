@@ -139,7 +139,7 @@ def test_what_was_acknowledged_is_not_sent_again_after_a_restart(tmp_path: Path)
     store.close()
 
 
-@waits_for("one node")
+@waits_for("the hub answers for its fleet")
 def test_a_run_that_begins_goes_to_the_hub_after_the_next_report(tmp_path: Path) -> None:
     store = SqliteKind.open(parse_store_url(f"sqlite:///{tmp_path}/h.sqlite"), "n17")
     runs, hub = list[RunRow](), Hub()

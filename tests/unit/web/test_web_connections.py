@@ -469,7 +469,7 @@ def test_a_librarys_plain_error_gets_our_shape(
     assert json.loads(sent["body"])["error"]["reason"] == reason
 
 
-@waits_for("one node")
+@waits_for("the hub answers for its fleet")
 def test_nodes_that_were_let_in_leave_room_for_who_comes_next() -> None:
     places, ended = Places(most=10), list[str]()
     for _ in range(10):
