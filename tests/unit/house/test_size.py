@@ -11,7 +11,7 @@ BUDGET = {
     "api": 3598,
     "app": 3315,
     "callbacks": 1471,
-    "cli": 20483,
+    "cli": 20482,
     "clusters": 4408,
     "doctor": 3247,
     "drivers": 7664,
@@ -37,7 +37,7 @@ BUDGET = {
     "stores": 2581,
     "testing": 2166,
     "tui": 4465,
-    "web": 9805,
+    "web": 9802,
     "work": 6351,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that
