@@ -1,5 +1,7 @@
 """`[clusters.NAME]`: what is read, what is refused, and what is never shown."""
 
+from functools import partial
+
 import pytest
 from msgspec.structs import replace
 
@@ -96,9 +98,9 @@ def test_a_name_or_the_setting_says_which_desk_is_meant(
 
 def test_a_desk_of_an_unknown_name_is_refused_whoever_named_it() -> None:
     for on, setting in (("gone", ""), (None, "gone")):
-        settings = replace(found(TEXT), jobs_on=setting)
+        settings = partial(replace, found(TEXT), jobs_on=setting)
         with pytest.raises(Invalid, match="no cluster is named gone"):
-            desk_named(on, lambda settings=settings: settings, lambda: None)
+            desk_named(on, settings, lambda: None)
 
 
 def test_only_a_name_and_an_id_are_a_job_of_a_cluster() -> None:
