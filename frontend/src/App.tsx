@@ -3,7 +3,9 @@ import { lazy, memo, Suspense, useCallback, useEffect, useRef, useState } from "
 import { type Problem, sessionEnded, signOut } from "./api/client";
 import { openCommand, useTrusted } from "./lib/access";
 import { badge } from "./lib/alerting";
-import { useAlerts, useFeatures, useNodes, useSession } from "./api/queries";
+import { useFeatures } from "./api/asking";
+import { useAlerts } from "./api/ports";
+import { useNodes, useSession } from "./api/server";
 import { count, duration } from "./lib/format";
 import { useJudged } from "./lib/judged";
 import { linkOf, menu } from "./lib/menu";
@@ -121,7 +123,7 @@ interface BarProps {
 /** The frame is not drawn again with every reading: only what it shows itself. */
 const Bar = memo(function Bar({ route, search, field, onHelp, onFind, simulated }: BarProps) {
   const features = useFeatures();
-  const firing = badge(useAlerts(false).data);
+  const firing = badge(useAlerts((alerts) => alerts.latest(false)).data);
   const dark = useTheme() === "dark";
   const here = PARTS[route.page] ?? route.page;
   const nav = useRef<HTMLElement>(null);
@@ -263,7 +265,7 @@ const Foot = memo(function Foot({ here }: { here: boolean }) {
         )}
       </span>
       <span className="sources">
-        <Share /> <a href={below("/api/snapshot")}>snapshot</a> <a href="/metrics">metrics</a> <a href="/docs">API</a>
+        <Share /> <a href={below("/api/snapshot", NODE)}>snapshot</a> <a href="/metrics">metrics</a> <a href="/docs">API</a>
       </span>
     </footer>
   );

@@ -3,9 +3,12 @@ import { QueryClientProvider } from "@tanstack/react-query";
 import { createRoot } from "react-dom/client";
 import { App } from "./App";
 import { type Problem, signIn } from "./api/client";
-import { client, onAlert, onLeases, onReport, onReturn } from "./api/queries";
+import { client } from "./api/asking";
+import { onAlert, onLeases, onReport, onReturn } from "./api/news";
 import { NODE } from "./lib/node";
-import { connect, fetchInitial, poll } from "./live/socket";
+import { poll } from "./live/asked";
+import { connect } from "./live/socket";
+import { live } from "./live/store";
 import { reloadIfUpgraded } from "./live/upgrade";
 import { Boundary } from "./parts/Boundary";
 import "./styles/base.css";
@@ -32,9 +35,8 @@ void signIn().then((trouble) => {
     onReturn();
     void reloadIfUpgraded();
   };
-  if (NODE === null) connect(onAlert, onLeases, back);
-  else poll(onReport, back);
-  void fetchInitial();
+  if (NODE === null) connect(live, onAlert, onLeases, back);
+  else poll(NODE, live, onReport, back);
 });
 // Pasting a link into an open page changes only the fragment.
 window.addEventListener("hashchange", () => void signIn().then((trouble) => trouble !== undefined && draw(trouble)));

@@ -19,7 +19,7 @@ const answer = (path: string, status: number, body: object) => waiting.get(path)
 const REFUSED = { error: { reason: "sign in", hint: "" } };
 
 test("only a refusal of the session's own secret ends it", async () => {
-  const early = get("/api/alerts"); // the page asks before it is signed in
+  const early = get("/api/alerts", null); // the page asks before it is signed in
   const signed = signIn();
   answer("/api/session", 200, { secret: "a-secret" });
   assert.equal(await signed, null);
@@ -27,7 +27,7 @@ test("only a refusal of the session's own secret ends it", async () => {
   await assert.rejects(early);
   assert.equal(secret(), "a-secret");
   assert.ok(!sessionEnded());
-  const late = get("/api/leases");
+  const late = get("/api/leases", null);
   answer("/api/leases", 401, REFUSED);
   await assert.rejects(late);
   assert.equal(secret(), null);

@@ -68,7 +68,6 @@ test("of a long list only what is in sight is drawn", () => {
 test("the pages of a node ask about that node, and stay with it", () => {
   assert.equal(below("/api/snapshot", null), "/api/snapshot");
   assert.equal(below("/api/devices/x/why?a=1", "n 17"), "/api/nodes/n%2017/devices/x/why?a=1");
-  for (const own of ["/api/session", "/api/nodes", "/api/health", "/api/estimate"]) assert.equal(below(own, "n17"), own);
   assert.equal(nodeOf("#/node/n17/charts?t=1h"), nodeLink("n17", "#/charts?t=1h"));
   assert.equal(nodeOf("#/node/n17"), "/?node=n17#/");
   assert.equal(nodeOf("#/nodes"), null);

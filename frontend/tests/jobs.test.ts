@@ -5,7 +5,8 @@ import { test } from "node:test";
 import type { Job, JobPage } from "../src/api/types";
 import { briefProgress, progressText, whoAndProgress, workOf } from "../src/lib/progress";
 import type { RunEntry } from "../src/api/types";
-import { actsOf, awayText, jobName, overwritten, timeText, whereText, whyText, withJobs } from "../src/pages/jobs/words";
+import { jobName, withJobs } from "../src/lib/jobs";
+import { actsOf, awayText, overwritten, timeText, whereText, whyText } from "../src/pages/jobs/words";
 
 test("a job's time is that of its command, else how long it has run or waited", () => {
   const job = { seconds: null, started: null, state: "waiting", submitted_at: 100 } as const;

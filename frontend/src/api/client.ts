@@ -98,8 +98,9 @@ export async function signIn(): Promise<Problem | null | undefined> {
   }
 }
 
-export function get<T>(path: string, signal?: AbortSignal): Promise<T> {
-  return ask<T>(path, { signal: signal ?? null });
+/** Asks a node of a hub, or with null the server itself. */
+export function get<T>(path: string, node: string | null, signal?: AbortSignal): Promise<T> {
+  return ask<T>(below(path, node), { signal: signal ?? null });
 }
 
 export function send<T>(method: "POST" | "DELETE", path: string, body?: unknown): Promise<T> {
@@ -115,7 +116,7 @@ async function ask<T>(path: string, init: RequestInit): Promise<T> {
   let answer: Response;
   const key = secret();
   try {
-    answer = await fetch(below(path), {
+    answer = await fetch(path, {
       ...init,
       cache: "no-store",
       headers: { ...(init.headers as Record<string, string>), ...bearer() },

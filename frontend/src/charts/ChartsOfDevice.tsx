@@ -1,6 +1,6 @@
 /** All charts of one device over the range of the page. */
 import { useEffect, useMemo } from "react";
-import { useCharts, useUsage } from "../api/queries";
+import { usePast } from "../api/ports";
 import type { Charts, Device, Usage } from "../api/types";
 import { duration, inGib, isIdle, throttleName, throttleTone } from "../lib/format";
 import { useTheme } from "../lib/theme";
@@ -32,13 +32,13 @@ export function ChartsOfDevice({ device, room, kinds }: Props) {
   const theme = useTheme();
   const shown = kindsOf(device, kinds);
   const metrics = shown.flatMap((kind) => kind.lines.map((line) => line.metric));
-  const charts = useCharts(device.uuid, room.asked, room.points, metrics);
-  const uses = useUsage(device.uuid, room.asked);
+  const charts = usePast((past) => past.charts(device.uuid, room.asked, room.points, metrics));
+  const uses = usePast((past) => past.usage(device.uuid, room.asked));
   const { since, until, before } = room;
   const happened = useHappened(since, room.view.seconds);
   const marks = useMemo(() => marksOn(happened.marks, device.uuid), [happened, device.uuid]);
   const ago = before?.seconds ?? 0;
-  const earlier = useCharts(device.uuid, { since: room.asked.since - ago, until: room.asked.until - ago }, room.points, metrics, before !== null).data;
+  const earlier = usePast((past) => past.charts(device.uuid, { since: room.asked.since - ago, until: room.asked.until - ago }, room.points, metrics, before !== null)).data;
   const ring = live.rings.of(device.uuid);
   const drawn = useMemo(() => drawnFrom(charts.data, ring, since, until, 1), [charts.data, ring, since, until]);
   const label = live.label(device.uuid);

@@ -3,7 +3,7 @@ import { memo, useMemo } from "react";
 import type { NodeCharts } from "../api/types";
 import { shortName } from "../live/faces";
 import type { Metric } from "../live/rings";
-import { live, useDevice } from "../live/store";
+import { live, useLive } from "../live/store";
 import { deviceLink } from "../lib/router";
 import type { Colour } from "../lib/lamps";
 import { Lamp } from "../parts/Lamp";
@@ -47,7 +47,7 @@ interface Props {
 }
 
 export const Small = memo(function Small({ uuid, metric, kind, colour, lamp, top, charts, earlier, happened, room, last, whole, stops, slot }: Props) {
-  const device = useDevice(uuid);
+  const device = useLive((_, store) => store.device(uuid));
   const { since, until } = room;
   const ring = live.rings.of(uuid);
   const found = useMemo(

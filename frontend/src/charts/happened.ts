@@ -1,9 +1,7 @@
 /** Asks for what happened on the devices. */
 import { useMemo } from "react";
-import { useQuery } from "@tanstack/react-query";
-import { get, type Problem } from "../api/client";
-import { useFeatures } from "../api/queries";
-import type { Alert, Alerts, JobPage } from "../api/types";
+import { useAlerts, useJobs } from "../api/ports";
+import type { Alert } from "../api/types";
 import { alertMarks, type ChartMark, jobMarks } from "./marks";
 
 export interface Happened {
@@ -11,24 +9,10 @@ export interface Happened {
   marks: ChartMark[];
 }
 
-const MOST = 500;
-const AGAIN_MS = 15_000;
-
 export function useHappened(since: number, seconds: number): Happened {
-  const features = useFeatures();
   const step = Math.max(300, seconds / 4); // asked for again only as the range has moved on
   const from = Math.max(0, Math.floor(since / step) * step);
-  const alerts = useQuery<Alerts, Problem>({
-    queryKey: ["alerts", "since", from],
-    queryFn: ({ signal }) => get<Alerts>(`/api/alerts?since=${from}&limit=${MOST}`, signal),
-    enabled: features["alerts"] === true && since > 0,
-    placeholderData: (before) => before,
-  }).data?.alerts;
-  const jobs = useQuery<JobPage, Problem>({
-    queryKey: ["jobs", ""],
-    queryFn: ({ signal }) => get<JobPage>(`/api/jobs?state=&limit=${MOST}`, signal),
-    enabled: features["jobs"] === true,
-    refetchInterval: AGAIN_MS,
-  }).data;
+  const alerts = useAlerts((all) => all.since(from)).data?.alerts;
+  const jobs = useJobs((all) => all.list("", "jobs")).data;
   return useMemo(() => ({ alerts: alerts ?? [], marks: [...alertMarks(alerts ?? []), ...(jobs ? jobMarks(jobs) : [])] }), [alerts, jobs]);
 }

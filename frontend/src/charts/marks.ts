@@ -2,7 +2,7 @@
 import type { Alert, JobPage } from "../api/types";
 import { hourOf } from "../lib/format";
 import { alertLink, jobLink } from "../lib/links";
-import { jobName } from "../pages/jobs/words";
+import { jobName } from "../lib/jobs";
 
 /** Something that happened at an instant. */
 export interface ChartMark {

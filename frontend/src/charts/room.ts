@@ -1,6 +1,6 @@
 /** The time range that all charts of a page share, in the address: Back undoes a zoom. */
 import { useCallback, useEffect, useMemo, useRef } from "react";
-import type { Span } from "../api/queries";
+import type { Span } from "../api/ports";
 import { keep, push } from "../lib/router";
 import { useLive } from "../live/store";
 import type { Sheet } from "./saving";

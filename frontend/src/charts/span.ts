@@ -1,5 +1,5 @@
 /** The time range shown: the last N seconds, or a fixed range in the past. */
-import type { Span } from "../api/queries";
+import type { Span } from "../api/ports";
 
 /** What a button says, its seconds, and the same as the commands accept it. */
 export const RANGES: [string, number, string][] = [

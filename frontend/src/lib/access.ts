@@ -1,7 +1,7 @@
 /** Who this browser is signed in as, and what that allows. */
 import { useSyncExternalStore } from "react";
 import { onAccess, secret } from "../api/client";
-import { useSession } from "../api/queries";
+import { useSession } from "../api/server";
 import { NODE } from "./node";
 
 const USUAL = ["http://127.0.0.1:26366", "http://localhost:26366"];

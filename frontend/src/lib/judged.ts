@@ -1,6 +1,6 @@
 /** Every device's lamp and the headline, from the server's board and the last snapshot. */
 import { useRef, useSyncExternalStore } from "react";
-import { useBoard } from "../api/queries";
+import { useAlerts } from "../api/ports";
 import type { Board, Holder, Verdict } from "../api/types";
 import { live, type Now } from "../live/store";
 import { duration, unbroken } from "./format";
@@ -22,7 +22,7 @@ export const LOADING = "Loading…";
 
 /** The same object as long as it says the same: most readings change no lamp, and then nothing but the values is drawn again. */
 export function useJudged(): Judged {
-  const board = useBoard();
+  const board = useAlerts((alerts) => alerts.lamps()).data;
   const last = useRef<{ now: Now; board: Board | undefined; key: string; found: Judged } | null>(null);
   return useSyncExternalStore(live.subscribe, () => {
     const now = live.get();

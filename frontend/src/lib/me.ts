@@ -1,6 +1,6 @@
 /** The name of the person at this browser: under it they take GPUs and acknowledge alerts. */
 import { useSyncExternalStore } from "react";
-import { useSession } from "../api/queries";
+import { useSession } from "../api/server";
 
 const NAME = "andon.name";
 const listeners = new Set<() => void>();

@@ -13,10 +13,7 @@ export function nodeOf(hash: string): string | null {
   return found ? nodeLink(decodeURIComponent(found[1] as string), `#/${found[2]}`) : null;
 }
 
-/** Routes that are about the server itself. */
-const OWN = /^\/api\/(?:session|nodes|qr|health)\b|^\/api\/estimate$/;
-
-/** The route that answers for the node of a page. */
-export function below(path: string, node: string | null = NODE): string {
-  return node === null || OWN.test(path) ? path : path.replace(/^\/api\//, `/api/nodes/${encodeURIComponent(node)}/`);
+/** The route that answers for a node; null is the server's own. */
+export function below(path: string, node: string | null): string {
+  return node === null ? path : path.replace(/^\/api\//, `/api/nodes/${encodeURIComponent(node)}/`);
 }

@@ -1,6 +1,8 @@
 /** The current state: the last snapshot, its age, and the connection. */
 import { useSyncExternalStore } from "react";
 import type { Device, Snapshot } from "../api/types";
+import { NODE } from "../lib/node";
+import { poll } from "./asked";
 import { Hours } from "./hours";
 import { Rings } from "./rings";
 
@@ -31,13 +33,18 @@ export class LiveStore {
   private receivedAt = 0;
   private tickSeconds = 1;
   private listeners = new Set<() => void>();
+  private end: (() => void) | undefined;
 
-  /** `clock` is the page's own: the server's clock may differ from it. */
-  constructor(private readonly clock: () => number = () => performance.now() / 1000) {}
+  /** `clock` is the page's own: the server's clock may differ from it. `feed` fills it while somebody listens, and returns what ends that. */
+  constructor(private readonly clock: () => number = () => performance.now() / 1000, private readonly feed?: (store: LiveStore) => () => void) {}
 
   subscribe = (listener: () => void): (() => void) => {
     this.listeners.add(listener);
-    return () => this.listeners.delete(listener);
+    if (this.listeners.size === 1) this.end = this.feed?.(this);
+    return () => {
+      this.listeners.delete(listener);
+      if (!this.listeners.size) this.end?.();
+    };
   };
 
   get = (): Now => this.now;
@@ -87,17 +94,22 @@ export class LiveStore {
   }
 }
 
+/** The page's node, which main.tsx follows for as long as the page is open. */
 export const live = new LiveStore();
+const others = new Map<string | null, LiveStore>();
 
-export function useNow(): Now {
-  return useSyncExternalStore(live.subscribe, live.get);
+/** The state of a node; another one than the page's is asked for while it is shown. */
+export function liveOf(node: string | null): LiveStore {
+  if (node === NODE) return live;
+  const store = others.get(node) ?? new LiveStore(undefined, (own) => poll(node, own));
+  others.set(node, store);
+  return store;
 }
 
 /** A part of the state; the component is rendered again only when this part changes. */
-export function useLive<T>(pick: (now: Now) => T): T {
-  return useSyncExternalStore(live.subscribe, () => pick(live.get()));
+export function useLive<T>(pick: (now: Now, store: LiveStore) => T, node: string | null = NODE): T {
+  const store = liveOf(node);
+  return useSyncExternalStore(store.subscribe, () => pick(store.get(), store));
 }
 
-export function useDevice(uuid: string): Device | undefined {
-  return useSyncExternalStore(live.subscribe, () => live.device(uuid));
-}
+export const whole = (now: Now): Now => now;

@@ -1,6 +1,8 @@
 /** Active alerts, acknowledging and silencing them, resolved alerts, and the rules behind them. */
 import { type ReactNode, useState, useSyncExternalStore } from "react";
-import { useAlert, useAlerts, useFeatures, useHealth, useRules } from "../api/queries";
+import { useFeatures } from "../api/asking";
+import { useAlerts } from "../api/ports";
+import { useHealth } from "../api/server";
 import type { Rule } from "../api/types";
 import { alone, gathered, type Listed, listed, matching, type Parts, parts, summary } from "../lib/alerting";
 import { count, duration, unbroken, withUnit } from "../lib/format";
@@ -16,7 +18,7 @@ const OPEN = 4; // so many are shown in full at once
 
 export function AlertsPage({ name, search }: { name: string | null; search: string }) {
   const there = useFeatures()["alerts"];
-  const found = useAlerts();
+  const found = useAlerts((alerts) => alerts.latest());
   const old = useLive((now) => now.staleSeconds !== null);
   if (there === false) {
     return <Notice title="Alerts are not available on this server" whole><p>The board's lamps show each GPU's own state. <Command text="andon why" /> explains what stands out now.</p></Notice>;
@@ -84,7 +86,7 @@ function Minor({ shown, name, row }: { shown: Parts; name: string | null; row: (
 
 /** The alert that the address names and the list does not have: an older one. */
 function Elsewhere({ name, at }: { name: string; at: number }) {
-  const found = useAlert(name);
+  const found = useAlerts((alerts) => alerts.one(name));
   if (found.data) {
     return <ul className="alerts linked"><AlertRow entry={alone(found.data)} at={at} open named={false} /></ul>;
   }
@@ -153,7 +155,7 @@ function Rules() {
 const PHONE = "(max-width: 760px)";
 
 function RuleTable() {
-  const rules = useRules();
+  const rules = useAlerts((alerts) => alerts.rules());
   const narrow = useSyncExternalStore(onWidth, () => matchMedia(PHONE).matches);
   if (rules.error) return <Trouble problem={rules.error} what="Alert rules cannot be read" />;
   if (!rules.data) return <p className="dim">Loading…</p>;

@@ -1,6 +1,6 @@
 /** The board: the headline, the node's totals, and a lamp for every device. */
 import { useRef } from "react";
-import { useWork } from "../api/queries";
+import { useWork } from "../api/ports";
 import type { Device, Snapshot } from "../api/types";
 import { DeviceCharts } from "../charts/DeviceCharts";
 import { Scope } from "../charts/Scope";
@@ -15,7 +15,7 @@ import { useMe } from "../lib/me";
 import { briefProgress, progressText, type Work } from "../lib/progress";
 import { alertLink, deviceLink } from "../lib/router";
 import { hostLine } from "../lib/totals";
-import { live, useNow } from "../live/store";
+import { live, useLive, whole } from "../live/store";
 import { Card } from "../parts/Card";
 import { Command } from "../parts/Command";
 import { Filters } from "../parts/Filters";
@@ -35,7 +35,7 @@ interface Props {
 }
 
 export function BoardPage({ judged, search, query }: Props) {
-  const { snapshot, staleSeconds } = useNow();
+  const { snapshot, staleSeconds } = useLive(whole);
   const old = staleSeconds !== null;
   if (!snapshot) {
     return (

@@ -1,6 +1,6 @@
 /** One reading of all GPUs over time: a small chart each, on the same scale. */
 import { type RefObject, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
-import { useNodeCharts } from "../api/queries";
+import { usePast } from "../api/ports";
 import type { Device } from "../api/types";
 import { columnsOf, roundTop } from "../charts/axis";
 import { columnFrom, scaleOf } from "../charts/data";
@@ -12,7 +12,7 @@ import { Small } from "../charts/Small";
 import { count } from "../lib/format";
 import type { Judged } from "../lib/judged";
 import { push } from "../lib/router";
-import { live, useNow } from "../live/store";
+import { live, useLive, whole } from "../live/store";
 import { Notice, Trouble } from "../parts/Notice";
 
 const MOST_POINTS = 150;
@@ -27,7 +27,7 @@ interface Props {
 }
 
 export function ChartsPage({ query, judged, search }: Props) {
-  const { snapshot, staleSeconds } = useNow();
+  const { snapshot, staleSeconds } = useLive(whole);
   const choice = CHOICES.find((one) => one.metric === query.get("metric")) ?? CHOICES[0]!;
   const only = query.get("devices");
   const devices = useMemo(() => matching(snapshot?.devices ?? [], search, only), [snapshot, search, only]);
@@ -104,8 +104,8 @@ function Smalls({ room, devices, choice, judged }: SmallsProps) {
   const { kind, metric } = choice;
   const { before, sheets } = room;
   const ago = before?.seconds ?? 0;
-  const charts = useNodeCharts(metric, room.asked, room.points);
-  const earlier = useNodeCharts(metric, { since: room.asked.since - ago, until: room.asked.until - ago }, room.points, before !== null).data;
+  const charts = usePast((past) => past.reading(metric, room.asked, room.points));
+  const earlier = usePast((past) => past.reading(metric, { since: room.asked.since - ago, until: room.asked.until - ago }, room.points, before !== null)).data;
   const happened = useHappened(room.since, room.view.seconds);
   const slot = devices.length > MANY ? Math.floor(room.now / MANY_STEP_SECONDS) : room.now;
   const seen = Math.max(1, ...Object.values({ ...charts.data?.devices, ...(before && earlier ? prefixed(earlier.devices) : {}) }).flatMap((one) => one.max.map((value) => value ?? 0)));

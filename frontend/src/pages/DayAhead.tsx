@@ -1,11 +1,10 @@
 /** The day ahead of each GPU: who holds it until when, and what is expected to end or start. */
 import type { Job, Leases } from "../api/types";
-import { useFeatures } from "../api/queries";
+import { useJobs } from "../api/ports";
 import { unbroken } from "../lib/format";
 import { deviceLink, go, keep, leaseLink, useRoute, withQuery } from "../lib/router";
 import { live } from "../live/store";
 import { Timeline } from "../parts/Timeline";
-import { useJobs } from "./jobs/queries";
 import { QUEUE } from "./jobs/timeline";
 import { daySpans, firstFree, notesOf } from "./leaseSpans";
 
@@ -15,7 +14,7 @@ const NO_JOBS: Job[] = [];
 
 export function DayAhead({ list, chosen }: { list: Leases; chosen: string | null }) {
   const { query } = useRoute();
-  const jobs = useJobs("active", useFeatures()["jobs"] === true).data?.jobs ?? NO_JOBS;
+  const jobs = useJobs((jobs) => jobs.list("active", "jobs")).data?.jobs ?? NO_JOBS;
   const seconds = AHEAD.find(([name]) => name === query.get("ahead"))?.[1] ?? 86_400;
   const spans = daySpans(list, jobs);
   const notes = notesOf(list);

@@ -1,5 +1,6 @@
 /** One device: its readings now and over time, why, its alerts, leases, processes and facts. */
-import { useAlerts, useBoard, useFeatures, useLeases } from "../api/queries";
+import { useFeatures } from "../api/asking";
+import { useAlerts, useLeases } from "../api/ports";
 import type { Device, Holder, Verdict } from "../api/types";
 import { DeviceCharts } from "../charts/DeviceCharts";
 import { Scope } from "../charts/Scope";
@@ -10,7 +11,7 @@ import { together, verdictText } from "../lib/holding";
 import { acknowledgedText, type Judged } from "../lib/judged";
 import { UNKNOWN } from "../lib/lamps";
 import { alertLink } from "../lib/router";
-import { live, useDevice, useLive } from "../live/store";
+import { live, useLive } from "../live/store";
 import { Command } from "../parts/Command";
 import { HeldBy } from "../parts/HeldBy";
 import { Lamp } from "../parts/Lamp";
@@ -28,11 +29,11 @@ interface Props {
 }
 
 export function DevicePage({ uuid, query, judged }: Props) {
-  const device = useDevice(uuid);
+  const device = useLive((_, store) => store.device(uuid));
   const loaded = useLive((now) => now.snapshot !== null);
   const old = useLive((now) => now.staleSeconds !== null);
   const at = useLive((now) => now.snapshot?.at ?? 0);
-  const alerts = useAlerts();
+  const alerts = useAlerts((alerts) => alerts.latest());
   if (!device) {
     if (!loaded) return <Loading what="this device" />;
     return (
@@ -109,7 +110,7 @@ function Now({ device }: { device: Device }) {
 }
 
 function DeviceAlerts({ uuid }: { uuid: string }) {
-  const found = useAlerts();
+  const found = useAlerts((alerts) => alerts.latest());
   const own = found.data ? alertsOn(uuid, listed(found.data)) : [];
   const at = found.data?.at ?? 0;
   return (
@@ -131,7 +132,7 @@ function DeviceAlerts({ uuid }: { uuid: string }) {
 
 function Held({ holders, device, verdict }: { holders: Holder[]; device: Device; verdict: Verdict | undefined }) {
   const there = useFeatures()["leases"];
-  const unknown = useBoard()?.holders_note;
+  const unknown = useAlerts((alerts) => alerts.lamps()).data?.holders_note;
   const at = useLive((now) => now.snapshot?.at ?? 0);
   if (!there) return null;
   return (
@@ -148,7 +149,7 @@ function Held({ holders, device, verdict }: { holders: Holder[]; device: Device;
 
 /** What can be done about the leases on it. */
 function Given({ holders }: { holders: Holder[] }) {
-  const list = useLeases().data;
+  const list = useLeases((leases) => leases.all()).data;
   return <>{list?.leases.filter((one) => one.id !== null && holders.some((held) => held.lease === one.id)).map((one) => <LeaseActions key={one.id} lease={one} id={one.id ?? ""} at={list.at} />)}</>;
 }
 

@@ -1,7 +1,7 @@
 /** Whether a model fits: answered while it is typed, with a bar per GPU, here or elsewhere. */
 import { type ReactNode, useEffect, useState } from "react";
-import { useQuery } from "@tanstack/react-query";
-import { get, Problem, send } from "../api/client";
+import { Problem, send } from "../api/client";
+import { useEstimateNames } from "../api/server";
 import type { Estimate, EstimateFit, EstimateNames } from "../api/types";
 import { type Alike, alike, optionsOf, parameterText, partsOf, requestOf, suggested } from "../lib/estimating";
 import { count, gib, inGib, unbroken } from "../lib/format";
@@ -25,7 +25,7 @@ export function EstimatePage() {
   const { query } = useRoute();
   const [fields, setFields] = useState<Fields>(() => ({ engine: "vllm", ...Object.fromEntries(query) }));
   const { found, problem, waits } = useAnswer(fields);
-  const names = useQuery<EstimateNames, Problem>({ queryKey: ["estimate-names"], queryFn: ({ signal }) => get<EstimateNames>("/api/estimate", signal), staleTime: Infinity }).data;
+  const names = useEstimateNames();
   const set = (name: string, value: string) => {
     const next = { ...fields, [name]: value };
     setFields(next);

@@ -1,6 +1,7 @@
 /** The nodes of a hub: what needs someone, what is free, then every node, of which those in sight are drawn. */
 import { type ReactNode, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
-import { useFeatures, useNodes } from "../api/queries";
+import { useFeatures } from "../api/asking";
+import { useNodes } from "../api/server";
 import type { NodeRow } from "../api/types";
 import { choices, chosen, colourOf, type Field, FIELDS, freeOf, inSight, isHeard, modelsOf, ordered, type Show, SHOWS, totals, type Totals } from "../lib/fleet";
 import { count, DASH, duration, percent } from "../lib/format";

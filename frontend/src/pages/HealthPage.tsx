@@ -1,5 +1,5 @@
 /** Whether the server works: in a sentence with what to do, then the figures of each part. */
-import { useHealth } from "../api/queries";
+import { useHealth } from "../api/server";
 import { duration, vendorName } from "../lib/format";
 import { advice, devicesText, healthHeadline, partName, type PartState, sentences, troublesOf } from "../lib/health";
 import type { Colour } from "../lib/lamps";

@@ -1,6 +1,7 @@
 /** Leases, the queue of those waiting for GPUs, and cordoned GPUs. */
 import type { Cordon, Lease, Leases, Waiting } from "../api/types";
-import { useFeatures, useLeases } from "../api/queries";
+import { useFeatures } from "../api/asking";
+import { useLeases } from "../api/ports";
 import { useTrusted } from "../lib/access";
 import { count, duration, inGib } from "../lib/format";
 import { deviceLink } from "../lib/router";
@@ -16,7 +17,7 @@ import { LaterPage } from "./LaterPage";
 
 export function LeasesPage({ name, search }: { name: string | null; search: string }) {
   const there = useFeatures()["leases"];
-  const found = useLeases();
+  const found = useLeases((leases) => leases.all());
   const old = useLive((now) => now.staleSeconds !== null);
   const trusted = useTrusted();
   const list = found.data;

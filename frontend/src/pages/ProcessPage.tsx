@@ -1,7 +1,6 @@
 /** One process: what it is, its memory and use in the last minutes, and its GPUs since it started. */
 import { type ReactNode, useMemo, useRef } from "react";
-import { useQuery } from "@tanstack/react-query";
-import { get, type Problem } from "../api/client";
+import { usePast } from "../api/ports";
 import type { Device, Process, Snapshot } from "../api/types";
 import { ChartsOfDevice } from "../charts/ChartsOfDevice";
 import { Chart, type Line } from "../charts/Chart";
@@ -42,12 +41,7 @@ export function ProcessPage({ name, query }: { name: string; query: URLSearchPar
   const snapshot = useLive((now) => now.snapshot);
   const now = snapshot?.at ?? 0;
   const since = Math.floor(((wanted?.started ?? now - FAR_SECONDS) - 60) / STEP_SECONDS) * STEP_SECONDS;
-  const uses = useQuery<{ items: Use[] }, Problem>({
-    queryKey: ["usage", "all", since],
-    queryFn: ({ signal }) => get<{ items: Use[] }>(`/api/usage?since=${Math.max(0, since)}`, signal),
-    enabled: now > 0 && wanted !== null,
-    refetchInterval: 60_000,
-  });
+  const uses = usePast((past) => past.usageSince(Math.max(0, since), now > 0 && wanted !== null));
   const lives = useMemo(() => (wanted ? livesOf(uses.data?.items ?? [], wanted) : []), [uses.data, wanted]);
   if (!wanted) return <Notice title="No such process" whole><p>The address has no process. See <a href="#/processes">all processes</a>.</p></Notice>;
   if (!snapshot) return <Loading what="this process" />;
@@ -132,12 +126,7 @@ function useOwn(wanted: Identity): Own {
   const few = useLive((now) => (now.snapshot?.devices.length ?? 0) <= MOST_DEVICES);
   const snapshot = useLive((now) => now.snapshot);
   const kept = useRef<Snapshot[]>([]);
-  const past = useQuery<{ items: Snapshot[] }, Problem>({
-    queryKey: ["snapshots", wanted.pid, wanted.started],
-    queryFn: ({ signal }) => get<{ items: Snapshot[] }>("/api/snapshots", signal),
-    enabled: few,
-    staleTime: Infinity,
-  }).data?.items;
+  const past = usePast((all) => all.snapshots(few)).data?.items;
   return useMemo(() => {
     if (snapshot && kept.current.at(-1)?.at !== snapshot.at) kept.current = [...kept.current, snapshot].filter((one) => one.at > snapshot.at - KEPT_SECONDS);
     const first = kept.current[0]?.at ?? Infinity;

@@ -1,6 +1,6 @@
 /** Every process on a GPU and its user. */
 import { useMemo } from "react";
-import { useFeatures } from "../api/queries";
+import { useFeatures } from "../api/asking";
 import type { Device, Process } from "../api/types";
 import { useTrusted } from "../lib/access";
 import { count, DASH, duration, gib, known, percent } from "../lib/format";

@@ -1,6 +1,6 @@
 /** How to sign in. It is the only page for everyone who may not see this node. */
 import { sessionEnded } from "../api/client";
-import { useSession } from "../api/queries";
+import { useSession } from "../api/server";
 import { useTrusted } from "../lib/access";
 import { Notice } from "../parts/Notice";
 import { SignInWays } from "../parts/SignIn";

@@ -1,18 +1,19 @@
 /** One user: their GPUs now, their week, jobs and runs, and what that used. */
 import { useMemo } from "react";
-import { useQuery } from "@tanstack/react-query";
-import { get, type Problem } from "../api/client";
-import { useFeatures } from "../api/queries";
-import type { Device, Job, JobPage, Process, RunEntry, RunList, Week } from "../api/types";
+import { useFeatures } from "../api/asking";
+import type { Problem } from "../api/client";
+import { useJobs, usePast, useRuns } from "../api/ports";
+import type { Device, Job, Process, RunEntry, Week } from "../api/types";
 import { useTrusted } from "../lib/access";
 import { count, DASH, duration, energy, gib, hourOf, percent, withUnit } from "../lib/format";
+import { jobName } from "../lib/jobs";
 import { deviceLink, jobLink, processLink, runLink } from "../lib/links";
 import { costOf } from "../lib/people";
 import { live, useLive } from "../live/store";
 import { Loading } from "../parts/Loading";
 import { SignInLink } from "../parts/SignIn";
 import { type Column, Table } from "../parts/Table";
-import { jobName, jobState, timeText } from "./jobs/words";
+import { jobState, timeText } from "./jobs/words";
 import { stateOf } from "./runs/words";
 
 type Share = Week["items"][number];
@@ -31,11 +32,7 @@ const hours = (seconds: number): string => (seconds > 0 && seconds < 360 ? durat
 
 export function UserPage({ name }: { name: string }) {
   const snapshot = useLive((now) => now.snapshot);
-  const week = useQuery<Week, Problem>({
-    queryKey: ["users"],
-    queryFn: ({ signal }) => get<Week>("/api/users", signal),
-    refetchInterval: MINUTE_MS,
-  });
+  const week = usePast((past) => past.users());
   const there = useMemo(() => (snapshot?.devices ?? []).flatMap((device) => device.processes.filter((one) => one.user === name).map((process) => ({ device, process }))), [snapshot, name]);
   if (!snapshot) return <Loading what="this user" />;
   const own = week.data?.items.find((one) => one.user === name);
@@ -127,12 +124,7 @@ const RUNS: Column<RunEntry>[] = [
 
 function Runs({ name }: { name: string }) {
   const there = useFeatures()["runs"] === true;
-  const found = useQuery<RunList, Problem>({
-    queryKey: ["runs", "of everyone"],
-    queryFn: ({ signal }) => get<RunList>("/api/runs?limit=100", signal),
-    enabled: there,
-    refetchInterval: MINUTE_MS,
-  });
+  const found = useRuns((all) => all.latest({ every: MINUTE_MS }));
   const rows = found.data?.items.filter((run) => run.user === name).slice(0, MOST_ROWS) ?? [];
   return <Listed title="Runs" there={there} loading={found.isPending} problem={found.error} empty={`No run of ${name} is among those that you may see.`} filled={rows.length > 0}>
     <Table caption="runs" columns={RUNS} rows={rows} rowKey={(run) => run.id} sort="began" />
@@ -141,12 +133,7 @@ function Runs({ name }: { name: string }) {
 
 function Jobs({ name, at }: { name: string; at: number }) {
   const there = useFeatures()["jobs"] === true;
-  const found = useQuery<JobPage, Problem>({
-    queryKey: ["jobs", ""],
-    queryFn: ({ signal }) => get<JobPage>("/api/jobs?state=&limit=500", signal),
-    enabled: there,
-    refetchInterval: MINUTE_MS,
-  });
+  const found = useJobs((all) => all.list("", "jobs"));
   const page = found.data;
   const rows = page?.jobs.filter((job) => job.user === name).slice(0, MOST_ROWS) ?? [];
   const columns: Column<Job>[] = [

@@ -2,7 +2,7 @@
 import { useEffect, useState } from "react";
 import type { Judged } from "../lib/judged";
 import { go } from "../lib/router";
-import { useNow } from "../live/store";
+import { useLive, whole } from "../live/store";
 import { Lamp } from "../parts/Lamp";
 import { Strip } from "../parts/Strip";
 import { Group } from "./BoardPage";
@@ -11,7 +11,7 @@ import "../styles/wall.css";
 const NOTHING = new URLSearchParams();
 
 export default function WallPage({ judged }: { judged: Judged }) {
-  const { snapshot, staleSeconds, link } = useNow();
+  const { snapshot, staleSeconds, link } = useLive(whole);
   useDark();
   useAwake();
   useEffect(() => {

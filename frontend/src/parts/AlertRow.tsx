@@ -1,7 +1,8 @@
 /** One alert: a line that opens in place and shows who is affected, what to do and what can be done. */
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import { send } from "../api/client";
-import { useRules, useSession } from "../api/queries";
+import { useAlerts } from "../api/ports";
+import { useSession } from "../api/server";
 import type { Alert, Silence } from "../api/types";
 import { NODE } from "../lib/node";
 import { useActs, useMay } from "../lib/access";
@@ -89,7 +90,7 @@ function Actions({ alert }: { alert: Alert }) {
   const trusted = useActs();
   const typed = useSession()?.by_token === true; // else the server knows the person
   const mayUndo = useMay("unacknowledge", alert.acknowledged?.by);
-  const change = useChange("alerts", "board");
+  const change = useChange("alerts");
   const me = useMe();
   const [by, setBy] = useState(me);
   const [note, setNote] = useState("");
@@ -137,14 +138,14 @@ function Actions({ alert }: { alert: Alert }) {
 }
 
 export function Silences({ silences }: { silences: Silence[] }) {
-  const rules = useRules().data?.rules ?? [];
+  const rules = useAlerts((alerts) => alerts.rules()).data?.rules ?? [];
   const label = (uuid: string) => (live.device(uuid) ? `GPU ${live.label(uuid)}` : null);
   return <ul className="plain">{silences.map((one) => <SilenceRow key={one.id} silence={one} text={silenceText(one, rules, label)} />)}</ul>;
 }
 
 function SilenceRow({ silence, text }: { silence: Silence; text: string }) {
   const may = useMay("unsilence", silence.by);
-  const change = useChange("alerts", "board");
+  const change = useChange("alerts");
   return (
     <li>
       {text} {silence.by && <span className="dim">by {silence.by}{silence.note && `: ${silence.note}`}</span>}{" "}

@@ -7,7 +7,7 @@ import { together, verdictText } from "../lib/holding";
 import { acknowledgedText } from "../lib/judged";
 import type { Lamp as Lit } from "../lib/lamps";
 import { progressText, type Work } from "../lib/progress";
-import { live, useDevice, useLive } from "../live/store";
+import { live, useLive } from "../live/store";
 import { HeldBy } from "./HeldBy";
 import { Lamp } from "./Lamp";
 import { nobody } from "./Users";
@@ -24,7 +24,7 @@ interface Props {
 const MOST_PROCESSES = 6;
 
 export function Card({ uuid, lamp, anchor, holders, verdict, work }: Props) {
-  const device = useDevice(uuid);
+  const device = useLive((_, store) => store.device(uuid));
   const at = useLive((now) => now.snapshot?.at ?? 0);
   const box = useRef<HTMLDivElement>(null);
   const [place, setPlace] = useState<{ left: number; top: number } | null>(null);

@@ -125,7 +125,7 @@ function quoted(text: string): string {
 
 export function LeaseActions({ lease, id, at }: { lease: Lease; id: string; at: number }) {
   const trusted = useActs();
-  const change = useChange("leases", "board");
+  const change = useChange("leases");
   const [asking, setAsking] = useState(false);
   const [note, setNote] = useState("");
   const lengths = lease.until === null || lease.state !== "held" ? [] : longer(lease.until, at);

@@ -1,9 +1,10 @@
 /** Finds anything by a few letters: GPUs, users, jobs, runs, alerts, pages, and what can be done. */
 import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "react";
-import { useQuery } from "@tanstack/react-query";
-import { get, Problem, send } from "../api/client";
-import { client, useAlerts, useFeatures, useSession } from "../api/queries";
-import type { Alert, JobPage, LeaseGrant, RunList } from "../api/types";
+import { refresh, useFeatures } from "../api/asking";
+import { Problem, send } from "../api/client";
+import { useAlerts, useJobs, useRuns } from "../api/ports";
+import { useSession } from "../api/server";
+import type { Alert, LeaseGrant } from "../api/types";
 import { useActs } from "../lib/access";
 import { located } from "../lib/commands";
 import { type Entry, found, lengthIn } from "../lib/finding";
@@ -90,9 +91,9 @@ export default function Palette({ first, judged, onClose, onHelp, onFilter }: Pr
 /** Everything there is; of what has to be asked for, the latest. */
 function useEntries(judged: Judged, typed: string, onHelp: () => void): Entry[] {
   const features = useFeatures();
-  const alerts = useAlerts(false).data?.alerts;
-  const jobs = useQuery<JobPage, Problem>({ queryKey: ["jobs", "found"], queryFn: ({ signal }) => get<JobPage>("/api/jobs?limit=100", signal), enabled: features["jobs"] === true, staleTime: SOON_MS }).data;
-  const runs = useQuery<RunList, Problem>({ queryKey: ["runs", "found"], queryFn: ({ signal }) => get<RunList>("/api/runs?limit=100", signal), enabled: features["runs"] === true, staleTime: SOON_MS }).data;
+  const alerts = useAlerts((all) => all.latest(false)).data?.alerts;
+  const jobs = useJobs((all) => all.latest(SOON_MS)).data;
+  const runs = useRuns((all) => all.latest({ fresh: SOON_MS })).data;
   const may = useWho();
   const { text, seconds } = lengthIn(typed);
   return useMemo(() => [
@@ -123,10 +124,6 @@ function copying(command: string): Entry {
   return { kind: "command", title: `Copy ${text}`, act: async () => (await toClipboard(text), `copied: ${text}`) };
 }
 
-async function refreshed(...keys: string[]): Promise<void> {
-  await Promise.all(keys.map((key) => client.invalidateQueries({ queryKey: [key] })));
-}
-
 function devices(judged: Judged, who: string | null, text: string, seconds: number): Entry[] {
   return (live.get().snapshot?.devices ?? []).flatMap((device) => {
     const verdict = judged.verdicts.get(device.uuid);
@@ -141,7 +138,7 @@ function devices(judged: Judged, who: string | null, text: string, seconds: numb
         kind: "action", title: `Lease GPU ${device.label} for ${text.replace(/\D/, " $&")}`, words: "take reserve hold",
         act: async () => {
           const lease = await send<LeaseGrant>("POST", "/api/leases", { devices: [device.uuid], gpus: 1, seconds, whom: who, command: "", unbalanced: true });
-          await refreshed("leases", "board");
+          await refresh("leases");
           go(leaseLink(lease.id ?? ""));
         },
       });
@@ -162,14 +159,14 @@ function ofAlert(alert: Alert, who: string | null, text: string, seconds: number
       kind: "action", title: `Silence for ${text.replace(/\D/, " $&")}: ${message}`,
       act: async () => {
         await send("POST", "/api/silences", { rule: alert.rule, device: alert.device === null ? null : alert.subject, subject: alert.device === null ? alert.subject : null, seconds, ...body });
-        await refreshed("alerts", "board");
+        await refresh("alerts");
       },
     },
     {
       kind: "action", title: `Acknowledge: ${message}`,
       act: async () => {
         await send("POST", `/api/alerts/${encodeURIComponent(alert.id)}/acknowledge`, body);
-        await refreshed("alerts", "board");
+        await refresh("alerts");
       },
     },
   ];

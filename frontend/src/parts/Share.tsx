@@ -1,6 +1,6 @@
 /** A button that shows the address of what is on the screen: to copy, and as a code for a phone's camera. */
 import { useEffect, useRef, useState } from "react";
-import { useFeatures } from "../api/queries";
+import { useFeatures } from "../api/asking";
 import { openCommand, useMay } from "../lib/access";
 import { Command, toClipboard } from "./Command";
 import "../styles/telling.css";

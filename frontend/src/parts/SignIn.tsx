@@ -1,5 +1,5 @@
 /** How to sign in: a link wherever something is hidden, and the ways that the page behind it shows. */
-import { useFeatures } from "../api/queries";
+import { useFeatures } from "../api/asking";
 import { openCommand } from "../lib/access";
 import { Command } from "./Command";
 import { Notice } from "./Notice";

@@ -1,7 +1,7 @@
 /** Takes free GPUs for a person and a time, through the server, which holds them until then. */
 import { type ReactNode, useEffect, useId, useRef, useState } from "react";
 import { send } from "../api/client";
-import { useSession } from "../api/queries";
+import { useSession } from "../api/server";
 import type { Device, LeaseGrant } from "../api/types";
 import { useActs } from "../lib/access";
 import { useChange } from "../lib/change";
@@ -46,7 +46,7 @@ function TakeDialog({ free, first, onClose }: { free: Device[]; first: string; o
 
 function Form({ free, first, onGranted }: { free: Device[]; first: string; onGranted: (lease: LeaseGrant) => void }) {
   const me = useMe();
-  const change = useChange("leases", "board");
+  const change = useChange("leases");
   const [chosen, setChosen] = useState<string[]>([first]);
   const [length, setLength] = useState(USUAL);
   const session = useSession();

@@ -1,6 +1,6 @@
 /** Five sentences for someone who sees a simulated lab for the first time; closed once, it stays closed. */
 import { memo, useState } from "react";
-import { useFeatures } from "../api/queries";
+import { useFeatures } from "../api/asking";
 import { go, useRoute } from "../lib/router";
 import "../styles/telling.css";
 

@@ -1,12 +1,12 @@
 /** Why a device is hot, slow, full or idle: ranked reasons with their evidence. */
-import { useWhy } from "../api/queries";
+import { useAlerts } from "../api/ports";
 import type { Reason } from "../api/types";
 import { DASH, duration, gib, unbroken, words } from "../lib/format";
 import { useJudged } from "../lib/judged";
 import { Command } from "./Command";
 
 export function WhyPanel({ uuid, label }: { uuid: string; label: string }) {
-  const found = useWhy(uuid);
+  const found = useAlerts((alerts) => alerts.why(uuid));
   const red = useJudged().lamps.get(uuid)?.colour === "red";
   const reasons = found.data?.devices[0]?.reasons ?? [];
   return (

@@ -1,6 +1,7 @@
 """Every lease of a machine at one instant, as shown to people and programs."""
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.model.codec import Amount, Id, Index, Name, Pid, Signed, Text, Time, Whole, read_schema
 from andon.model.lease import LeaseKind, LeaseState, Share
@@ -99,6 +100,12 @@ class LeaseList(Struct, frozen=True):
     note: Text | None = None
     devices: tuple[DeviceVerdict, ...] = ()
     usage: tuple[UserHours, ...] = ()
+
+    def of(self, uid: int | None, user: str | None) -> "LeaseList":
+        """Returns only this account's leases and places in the queue."""
+        leases = tuple(row for row in self.leases if row.uid == uid)
+        waiting = tuple(row for row in self.waiting if row.user == user)
+        return replace(self, leases=leases, waiting=waiting)
 
 
 def list_to_json(found: LeaseList, timestamp: str) -> Json:

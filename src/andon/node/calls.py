@@ -199,14 +199,14 @@ def _exchange(
     typed = {} if asked.body is None else {"Content-Type": "application/json"}
     path = _path(target, asked.path)
     connection.request(asked.method, path, asked.body, {**_ACCEPT, **typed, **headers})
-    answer = connection.getresponse()
-    said = {name.lower(): value for name, value in answer.getheaders()}
-    pieces = _pieces(answer, limits.most_bytes)
-    if asked.sink is None or answer.status != 200:
-        return Answer(answer.status, b"".join(pieces), headers=said)
-    for piece in pieces:
-        asked.sink(piece)
-    return Answer(answer.status, b"", headers=said)
+    with closing(connection.getresponse()) as answer:  # it may hold the socket, and an error it
+        said = {name.lower(): value for name, value in answer.getheaders()}
+        pieces = _pieces(answer, limits.most_bytes)
+        if asked.sink is None or answer.status != 200:
+            return Answer(answer.status, b"".join(pieces), headers=said)
+        for piece in pieces:
+            asked.sink(piece)
+        return Answer(answer.status, b"", headers=said)
 
 
 def _pieces(answer: HTTPResponse, most_bytes: int) -> Iterator[bytes]:

@@ -19,9 +19,9 @@ from andon.access.local_rest import (
     MOST_ANSWER_BYTES,
     RestAnswer,
     frame,
-    is_answered,
     is_trusted,
     parts_of,
+    paths_in,
     socket_names,
 )
 from andon.errors import AndonError, Unavailable
@@ -54,7 +54,7 @@ class LocalServer:
     def get(self, path: str, **asked: object) -> wire.Json:
         given = {name: value for name, value in asked.items() if value is not None}
         whole = f"{path}?{urlencode(given)}" if given else path
-        if not is_answered(whole):
+        if paths_in(frame((whole,))) is None:
             return self._http.get(whole)
         found = self._kept.pop(whole, None) or self._asked(whole)
         self.interval = found.interval or self.interval

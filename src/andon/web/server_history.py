@@ -20,8 +20,6 @@ class ServerHistory(Protocol):
     def store(self) -> Store:
         """The store itself; raises Unavailable with the reason if there is none."""
 
-    def close(self) -> None: ...
-
 
 class NoHistory:
     """Stands in for the history of a server that has none: every call raises the reason."""
@@ -37,9 +35,6 @@ class NoHistory:
 
     def store(self) -> Store:
         raise Unavailable(self._reason, hint=self._hint)
-
-    def close(self) -> None:
-        """Does nothing: there is nothing to close."""
 
 
 class Recorded:
@@ -65,6 +60,3 @@ class Recorded:
 
     def store(self) -> Store:
         return self._recorder.store
-
-    def close(self) -> None:
-        self._recorder.close()

@@ -30,7 +30,7 @@ from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.process
 
-ONE_NODE, HUB = "one node", "the hub answers for its fleet"
+HUB = "the hub answers for its fleet"
 TOO_HOT = replace(HOT, subject=uuid(2), device=2)
 
 

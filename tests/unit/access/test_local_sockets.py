@@ -14,7 +14,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from andon.access.local_rest import RestAnswer, frame, parts_of
+from andon.access.local_rest import MOST_FRAME_BYTES, RestAnswer, frame, parts_of
 from andon.access.roles import Identity, Role
 from andon.errors import Denied, Gone, Unavailable
 from andon.host.socket_peers import connect
@@ -370,6 +370,8 @@ def test_what_the_socket_does_not_answer_goes_over_http(calls: Calls) -> None:
     users: list[Http] = []
     found = next(local_servers((LEASES,), over_http=cast("Callable[[], Any]", Http)))
     assert found.get("/api/jobs", limit=5) == {"over http": "/api/jobs?limit=5"}
+    long = "x" * MOST_FRAME_BYTES
+    assert found.get("/api/alerts", device=long) == {"over http": f"/api/alerts?device={long}"}
     assert found.post("/api/silences", {}) == {"posted": "/api/silences"}
     assert users == []
     user = found.as_user()

@@ -15,6 +15,7 @@ from andon.cli.sources import node_of
 from andon.cli.terminal import Choices
 from andon.host.machine_id import boot_id, node_name
 from andon.model import wire
+from andon.model.alert_wire import ALERTS
 from andon.model.device import (
     COMMANDS_MISSING,
     UNWATCHED,
@@ -131,6 +132,18 @@ def live(choices: Choices | None = None) -> LocalLive:
 def say(server: Asked, snapshot: Snapshot, interval: str = "1") -> None:
     text = json.dumps(wire.snapshot_to_json(snapshot)).encode()
     server.answers["/api/snapshot"] = RestAnswer(200, text, interval)
+
+
+def test_minutes_that_a_server_does_not_say_are_as_without_one(server: Asked) -> None:
+    now = seen(h200(0), at=time.time())
+    say(server, now)
+    page = {"schema": ALERTS, "node": now.node, "at": now.at, "simulated": False, "items": []}
+    server.answers["/api/alerts?limit=1"] = RestAnswer(200, json.dumps(page).encode())
+    for status, said, count in ((200, {"items": [wire.snapshot_to_json(now)] * 3}, 3),
+                                (503, {"error": {"reason": "it ends", "hint": ""}}, 0),
+                                (200, ["something else"], 0)):  # fmt: skip
+        server.answers["/api/snapshots"] = RestAnswer(status, json.dumps(said).encode())
+        assert len(live().minutes()) == count
 
 
 def test_one_exchange_with_the_own_server_is_enough(server: Asked) -> None:

@@ -3,19 +3,20 @@
 import pytest
 from msgspec.structs import replace
 
-from andon.access.roles import Identity, Role
+from andon.access.roles import BLIND, Identity, Role
 from andon.errors import Denied, Gone, Unavailable
 from andon.model.device import State
 from andon.model.job.desk import JobAct
 from andon.model.lease import LeaseState, Share
 from andon.model.lease_list import LeaseRow
 from andon.node.seen.node import SeenNode
+from andon.runs.rules.matching import HIDDEN_NAME, RunQuery
 from tests.support.reported_nodes import NAME, RUN, SECRET, ReportingNode
 from tests.support.rows import rows
 from tests.support.snapshots import farm, uuid
 
 OWNER, READER = Identity(Role.OWNER), Identity(Role.READ)
-NOBODY = Identity()
+NOBODY, ADA = Identity(), Identity(Role.USER, 1, "ada")
 
 
 @pytest.fixture
@@ -27,6 +28,7 @@ def reporting() -> ReportingNode:
     (OWNER, f"python {SECRET}.py"),
     (READER, None),
     (NOBODY, None),
+    (ADA, None),
 ])  # fmt: skip
 def test_a_run_whose_record_is_on_the_node_is_shown_by_its_row(
     reporting: ReportingNode, who: Identity, command: str | None
@@ -40,6 +42,44 @@ def test_a_run_whose_record_is_on_the_node_is_shown_by_its_row(
     assert runs.marks(RUN).note == found.telemetry_reason
     with pytest.raises(Unavailable, match=f"is on {NAME}"):
         runs.download(RUN)
+
+
+def test_an_account_of_the_hubs_machine_is_nobody_in_particular_on_a_node(
+    reporting: ReportingNode,
+) -> None:
+    ada = SeenNode(reporting.node, ADA)
+    assert (ada.who, ada.sight) == (NOBODY, BLIND)
+    assert [job.command for job in ada.jobs.listing().views] == [HIDDEN_NAME]
+    with pytest.raises(Denied):
+        ada.jobs.act(JobAct.CANCEL, [7])
+    with pytest.raises(Denied):
+        ada.alerts.silence({"rule": "fan", "seconds": 60.0, "by": "ada", "note": ""})
+    assert SeenNode(reporting.node, READER).who is READER
+
+
+def test_a_listed_run_of_another_has_no_more_than_a_page_shows(reporting: ReportingNode) -> None:
+    own = reporting.runs(NAME)
+    (row,) = own.find(RunQuery())
+    said = {"message": SECRET, "params": {"lr": SECRET}, "last_values": {SECRET: 1.0}}
+    own.put([replace(row, note=SECRET, path=f"/{SECRET}", **said)])
+    shown, (listed,) = (SeenNode(reporting.node, who).runs.find(RunQuery()) for who in (OWNER, ADA))
+    assert SECRET in str(shown)
+    assert SECRET not in str(listed)
+    assert listed == SeenNode(reporting.node, ADA).runs.resolve(RUN)
+
+
+def test_leases_of_a_caller_are_those_of_their_account(reporting: ReportingNode) -> None:
+    node = reporting.node
+    rows = [
+        LeaseRow(name, name, None, uid, LeaseState.HELD, None, (), 1.0, 9.0, None, True, 0, None,
+                 None, 7, 1, False, None)
+        for name, uid in (("ada", 1), ("bob", 2))
+    ]  # fmt: skip
+    node.report.__dict__["leases"] = replace(node.leases.listed(), leases=tuple(rows))
+    node.of_this_machine = True
+    for who, names in ((ADA, ["ada"]), (OWNER, [])):
+        mine = SeenNode(node, who).leases.listing(mine=True)[1]
+        assert [row.id for row in mine.leases] == names
 
 
 def test_who_holds_a_device_of_the_node_is_in_its_list(reporting: ReportingNode) -> None:
@@ -83,7 +123,9 @@ def test_what_changes_a_node_is_refused_by_right_and_then_by_place(
 def test_devices_of_a_silent_node_are_not_called_lost(reporting: ReportingNode) -> None:
     hub, node = reporting.fleet.hub, reporting.node
     wall, now = hub._clock()
+    heard = node.live.minutes_key()
     hub._clock = lambda: (wall, now + 3600.0)
+    assert node.live.minutes_key() != heard, "what is kept of its last minutes is made again"
     states = node.live.latest().devices
     assert {one.state for one in states} == {State.STALE}
     assert (states[0].reason or "").startswith(f"{NAME} is lost: silent")

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
-from andon.access.roles import ALL_SEEING
+from andon.access.roles import ALL_SEEING, Identity, Role, sight_of
+from andon.errors import Denied, Invalid
 from andon.jobs.folder import CLAIM, JobsFolder
 from andon.jobs.outputs import read_output
 from andon.jobs.queue import Queue
 from andon.jobs.queue_desk import QueueDesk
 from andon.model.job import facts
+from andon.model.job.desk import JobAct
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import AttemptClaim
 from andon.model.job.spec import JobSpec
@@ -28,7 +30,7 @@ class Served:
         self.folder = JobsFolder(path)
         own = QueueDesk(lambda: Queue(self.folder), "", lambda _: None)
         jobs = SeenJobs(own, lambda: None, lambda: None, self.submit)
-        self.jobs = jobs.seen_by(ALL_SEEING)
+        self.jobs = jobs.seen_by(ALL_SEEING, Identity(Role.OWNER))
 
     def submit(self, document: dict[str, Any]) -> Sequence[int]:
         self.jobs.listed()  # another request, meanwhile
@@ -43,6 +45,16 @@ def served(tmp_path: Path) -> Served:
 def test_a_job_is_listed_as_soon_as_it_is_submitted(served: Served) -> None:
     numbers = served.jobs.submit_document({})
     assert [view.number for view in served.jobs.listed().views] == list(numbers) == [1]
+
+
+def test_the_right_to_submit_and_to_remove_is_not_left_to_those_who_ask(served: Served) -> None:
+    user = Identity(Role.USER, 1, "ada")
+    with pytest.raises(Denied):
+        served.jobs.seen_by(sight_of(user), user).submit_document({})
+    served.folder.submit([SPEC])
+    (outcome,) = served.jobs.act(JobAct.REMOVE, [1])
+    assert isinstance(outcome.error, Invalid)
+    assert [view.number for view in served.jobs.listed().views] == [1]
 
 
 def begun(served: Served) -> Path:

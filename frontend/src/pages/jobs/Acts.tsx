@@ -1,21 +1,21 @@
 /** What can be done to a job, by a button or its key; always asked first, and as a command for those who may not. */
 import { useEffect, useState } from "react";
 import { send } from "../../api/client";
-import { useSession } from "../../api/queries";
+import { useSession } from "../../api/server";
 import type { Job, JobDone } from "../../api/types";
 import { useActs } from "../../lib/access";
 import { useChange } from "../../lib/change";
+import { jobName, jobPath } from "../../lib/jobs";
 import { NODE } from "../../lib/node";
 import { Command } from "../../parts/Command";
 import { Confirm } from "../../parts/Confirm";
 import { Trouble } from "../../parts/Notice";
-import { jobPath } from "./queries";
-import { type Act, actsOf, jobName } from "./words";
+import { type Act, actsOf } from "./words";
 
 export function Acts({ job, user }: { job: Job; user: string }) {
   const [asking, setAsking] = useState<Act | null>(null);
   const [done, setDone] = useState<JobDone | null>(null);
-  const change = useChange("jobs", "job");
+  const change = useChange("jobs");
   const session = useSession();
   const may = useActs() && (!user || user === session?.user); // root looks at another's, and changes nothing
   const acts = actsOf(job);

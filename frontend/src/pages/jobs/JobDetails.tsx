@@ -1,7 +1,9 @@
 /** One job: how it stands, what it waits for, what it got, and its output as it grows. */
 import { useEffect, useRef } from "react";
+import { useJobs } from "../../api/ports";
 import type { Job } from "../../api/types";
 import { count, DASH, dateOf, duration, inGib, measured, unbroken } from "../../lib/format";
+import { jobName } from "../../lib/jobs";
 import { jobLink, leaseLink, runLink } from "../../lib/router";
 import { live } from "../../live/store";
 import { Command } from "../../parts/Command";
@@ -10,14 +12,14 @@ import { Trouble } from "../../parts/Notice";
 import { SignInLink } from "../../parts/SignIn";
 import { Acts } from "./Acts";
 import { JobMark } from "./JobList";
-import { useJob, useLog } from "./queries";
+import { useLog } from "./log";
 import { progressText } from "../../lib/progress";
-import { endText, expected, jobName, overwritten, whyText } from "./words";
+import { endText, expected, overwritten, whyText } from "./words";
 
 const NEAR_END = 40; // pixels from the bottom that still count as following
 
 export function JobDetails({ number, user }: { number: string; user: string }) {
-  const found = useJob(number, user);
+  const found = useJobs((jobs) => jobs.one(number, user));
   const job = found.data;
   if (!job) return found.error ? <><Trouble problem={found.error} what={`Job ${number} cannot be shown`} whole /><p><a href="#/jobs">All jobs</a></p></> : <Loading what={`job ${number}`} />;
   const hidden = job.command === "hidden";

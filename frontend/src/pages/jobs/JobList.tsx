@@ -1,8 +1,10 @@
 /** The queue: what runs, what waits and why, what has ended; on a timeline and in a table. */
-import { useSession } from "../../api/queries";
+import { useJobs } from "../../api/ports";
+import { useSession } from "../../api/server";
 import type { Device, Job, JobPage, QueuePlace } from "../../api/types";
 import { useTrusted } from "../../lib/access";
 import { count, DASH, duration, hourOf, inGib, unbroken } from "../../lib/format";
+import { jobKey, jobName } from "../../lib/jobs";
 import { deviceLink, jobLink, keep, orderIn, withQuery } from "../../lib/router";
 import { live, useLive } from "../../live/store";
 import { Command } from "../../parts/Command";
@@ -12,14 +14,13 @@ import { SignInLink, Unseen } from "../../parts/SignIn";
 import { type Column, Table } from "../../parts/Table";
 import { Timeline } from "../../parts/Timeline";
 import { Acts } from "./Acts";
-import { useJobs } from "./queries";
 import { progressText } from "../../lib/progress";
 import { jobId, moreWaiting, QUEUE, RANGES, rowsOf, spansOf, windowOf } from "./timeline";
-import { awayText, expected, jobKey, jobName, jobState, matches, STATES, summary, timeText, whereText, whyText } from "./words";
+import { awayText, expected, jobState, matches, STATES, summary, timeText, whereText, whyText } from "./words";
 
 export function JobList({ search, query }: { search: string; query: URLSearchParams }) {
   const state = query.get("state") ?? "";
-  const found = useJobs(state);
+  const found = useJobs((jobs) => jobs.list(state));
   const trusted = useTrusted();
   const page = found.data;
   const none = page !== undefined && page.counts.running + page.counts.waiting + page.counts.ended === 0;

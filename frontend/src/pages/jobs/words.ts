@@ -1,5 +1,5 @@
-/** Jobs in words, and lists that follow the news. */
-import type { ClusterState, Job, JobLog, JobNews, JobPage, JobState } from "../../api/types";
+/** Jobs in words. */
+import type { ClusterState, Job, JobLog, JobPage, JobState } from "../../api/types";
 import { count, DASH, duration, hourOf, measured, unbroken, words } from "../../lib/format";
 
 const MARKS: Record<JobState, [string, string]> = {
@@ -55,11 +55,6 @@ export function summary(page: JobPage): string {
   return [`${running} running`, `${waiting} waiting`, `${ended} ended`].join(", ");
 }
 
-export const jobKey = (job: Pick<Job, "user" | "label">): string => `${job.user} ${job.label}`;
-
-/** What requests and links call it: a number, or a cluster and its id. */
-export const jobName = (job: Pick<Job, "engine" | "label" | "number">): string => (job.engine === null ? String(job.number) : job.label);
-
 /** Where it runs or waits: "n1 GPU 2", "here GPU 3". */
 export function whereText(job: Pick<Job, "engine" | "where" | "devices">): string {
   if (job.engine !== null) return job.where ?? DASH;
@@ -72,16 +67,6 @@ export function awayText(cluster: ClusterState, now: number): string | null {
   const since = cluster.at ?? cluster.failing_since ?? now;
   const known = cluster.at === null ? "its jobs are not known" : `its jobs are as of ${hourOf(cluster.at)}`;
   return `${cluster.name}: no answer for ${duration(Math.max(0, now - since))} (${cluster.trouble}); ${known}`;
-}
-
-/** The list with changed jobs in their places, new ones first; what no longer matches stays until the next request. */
-export function withJobs(page: JobPage, news: JobNews): JobPage {
-  const fresh = new Map(news.jobs.map((job) => [jobKey(job), job]));
-  const gone = new Set(news.gone.map(jobKey));
-  const kept = page.jobs.filter((job) => !gone.has(jobKey(job))).map((job) => fresh.get(jobKey(job)) ?? job);
-  const known = new Set(page.jobs.map(jobKey));
-  const added = news.jobs.filter((job) => !known.has(jobKey(job))).sort((a, b) => b.submitted_at - a.submitted_at || b.number - a.number);
-  return { ...page, counts: news.counts, paused: news.paused, jobs: [...added, ...kept] };
 }
 
 /** The text with what came since; the beginning is dropped where it becomes too long. */

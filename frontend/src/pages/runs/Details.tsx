@@ -1,6 +1,7 @@
 /** One run: how it ended, what it used of each GPU, its charts, and what it was. */
 import { type ReactNode, useState } from "react";
 import type { Problem } from "../../api/client";
+import { useRuns } from "../../api/ports";
 import type { RunDetails, RunMark, RunUse } from "../../api/types";
 import { count, DASH, dateOf, gib, inGib, measured, momentOf, percent, unbroken, used } from "../../lib/format";
 import { progressText } from "../../lib/progress";
@@ -12,7 +13,7 @@ import { Notice, Trouble } from "../../parts/Notice";
 import { type Column, Table } from "../../parts/Table";
 import { energyOf, peakOf, utilizationOf } from "./data";
 import { Gpus, State } from "./List";
-import { download, useMarks, useRunsOf } from "./queries";
+import { download, useRunsOf } from "./queries";
 import { isClock, RunCharts } from "./RunCharts";
 import { nothingDrawn, readText, share, sinceStart, spreadText } from "./words";
 
@@ -21,7 +22,7 @@ const NO_MARKS: RunMark[] = [];
 
 export function Details({ id, query }: { id: string; query: URLSearchParams }) {
   const [found] = useRunsOf([id]);
-  const marks = useMarks(id, found?.data !== undefined);
+  const marks = useRuns((runs) => runs.marks(id, found?.data !== undefined));
   if (found?.error && !found.data) return <Unknown problem={found.error} />;
   const run = found?.data;
   if (!run) return <Loading what="this run" />;

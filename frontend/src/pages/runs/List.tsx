@@ -1,5 +1,6 @@
 /** The list of runs: searched, filtered, sorted, with columns to choose; drawn against each other, or laid over each other. */
 import { useEffect, useMemo, useState } from "react";
+import { useRuns } from "../../api/ports";
 import type { RunEntry, RunList } from "../../api/types";
 import { useTrusted } from "../../lib/access";
 import { DASH, percent } from "../../lib/format";
@@ -11,7 +12,7 @@ import { Notice, Trouble } from "../../parts/Notice";
 import { SignInLink, Unseen } from "../../parts/SignIn";
 import { type Column, Table } from "../../parts/Table";
 import { chosenFields, conditionsOf, coursePaths, fieldsOf, meets, type RunField, textOf, variedParams } from "./fields";
-import { useCourses, useRuns } from "./queries";
+import { useCourses } from "./queries";
 import { Parallel } from "./Parallel";
 import { Scatter } from "./Scatter";
 import { FILTERS, MOST_OVERLAID, PAGE, requestOf, stateOf, wantsAll } from "./words";
@@ -20,7 +21,7 @@ const TYPING_MS = 250;
 const NO_RUNS: RunEntry[] = [];
 export function List({ query, search }: { query: URLSearchParams; search: string }) {
   const typed = useSettled(search);
-  const found = useRuns(requestOf(query, typed));
+  const found = useRuns((runs) => runs.list(requestOf(query, typed)));
   const trusted = useTrusted();
   const put = (name: string, value: string) => keep(withQuery(query, name === "offset" ? { offset: value } : { offset: "", [name]: value }));
   const list = found.data;

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from andon.node.local.runs import LocalRuns
     from andon.node.remote import RemoteNode
     from andon.node.remote.alerts import RemoteAlerts
+    from andon.node.remote.past import RemotePast
 
 
 class LocalNode:
@@ -55,10 +56,10 @@ class LocalNode:
         return LocalLeases(self._here, self.live)
 
     @cached_property
-    def past(self) -> "LocalPast":
-        from andon.node.local.past import LocalPast
+    def past(self) -> "LocalPast | RemotePast":
+        from andon.node.local.past import past_of
 
-        return LocalPast(self._here)
+        return past_of(self._here)
 
     @cached_property
     def runs(self) -> "LocalRuns":
@@ -77,5 +78,6 @@ class LocalNode:
 
     def close(self) -> None:
         for name in ("past", "runs"):
-            if (part := self.__dict__.pop(name, None)) is not None:
+            part = self.__dict__.pop(name, None)
+            if hasattr(part, "close"):  # the history of a server has none
                 part.close()

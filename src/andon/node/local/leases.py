@@ -52,7 +52,7 @@ class LocalLeases:
         found = listing(seen, asker())
         if not mine:
             return seen.snapshot, found, seen.remarks
-        return seen.snapshot, _own(found), ()
+        return seen.snapshot, found.of(os.getuid(), user_name(os.getuid())), ()
 
     def verdicts(self, snapshot: Snapshot) -> tuple[DeviceVerdict, ...]:
         found = self.beyond_readings(snapshot)
@@ -167,13 +167,6 @@ class LocalLeases:
             from andon.sampling.rules.told import remembering
 
             yield replace(fresh, sample=lambda: remembering(fresh.sample(), told.reading.snapshot))
-
-
-def _own(found: "LeaseList") -> "LeaseList":
-    """Returns this user's leases and places in the queue."""
-    leases = tuple(row for row in found.leases if row.uid == os.getuid())
-    waiting = tuple(row for row in found.waiting if row.user == user_name(os.getuid()))
-    return replace(found, leases=leases, waiting=waiting)
 
 
 def _orphaned(book: "Book", name: str) -> AndonError | None:

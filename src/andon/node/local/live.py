@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from msgspec.structs import replace
 
+from andon.errors import AndonError
 from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp
 from andon.node.local.context import Here
@@ -72,15 +73,16 @@ class LocalLive:
         return SamplerSession(self._here, interval_seconds, watching, told)
 
     def minutes(self) -> Sequence[Snapshot]:
-        if self._here.fresh:
-            return ()
-        watching = self._here.watching_server()
-        told = None if watching is None else self.told_now()
-        if watching is None or told is None or self.recent(told) is None:
+        told = self.told_now()
+        watching = None if told is None else self._here.watching_server()
+        if told is None or watching is None or self.recent(told) is None:
             return ()
         from andon.node.latest_snapshot import all_filled
 
-        return all_filled(watching.live.minutes(), self._here.root)
+        try:
+            return all_filled(watching.live.minutes(), self._here.root)
+        except AndonError:  # it ends, or remembers more than it may say at once
+            return ()
 
     def with_driver_versions(self, snapshot: Snapshot) -> Snapshot:
         return self._here.parts.with_driver_versions(snapshot, self._here.settings)

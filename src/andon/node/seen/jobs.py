@@ -18,7 +18,7 @@ from andon.access.roles import (
     Sight,
     refusal_for,
 )
-from andon.errors import AndonError, Denied, Gone
+from andon.errors import AndonError, Denied, Gone, Invalid
 from andon.jobs.clusters.desk import listing_of
 from andon.jobs.clusters.poller import ClusterPoller
 from andon.jobs.rules.polling import FRESH_SECONDS
@@ -200,7 +200,10 @@ class SeenJobs:
         raise Denied("a server takes jobs as a job file", hint="POST /api/jobs")
 
     def submit_document(self, document: dict[str, Any]) -> Sequence[int]:
-        """Queues the jobs in a job file's document; raises Denied unless the settings allow it."""
+        """Queues the jobs in a job file's document; raises Denied unless the caller may, and the
+        settings allow it."""
+        if (refused := refusal_for(self._who, Action.SUBMIT, is_own=True)) is not None:
+            raise refused
         why = self._why_not()
         if why is not None:
             raise Denied(why, hint="in a terminal: andon submit -- COMMAND")
@@ -226,6 +229,8 @@ class SeenJobs:
         if isinstance(job, str):
             self._own_on_cluster(self.view(job))
             return self._poller(job).act(act, [job])
+        if act is JobAct.REMOVE:
+            raise Invalid("a server deletes no jobs", hint="on its machine: andon jobs rm")
         if whose is not self._own and whose.user != self._who.user:
             raise Denied(
                 f"a server changes the jobs of {whose.user} only for {whose.user}",

@@ -49,6 +49,8 @@ class SeenLeases:
     ) -> tuple[Snapshot, LeaseList, Sequence[str]]:
         read, found, remarks = self._leases.listing(mine, snapshot)
         shown = leases_seen_by(self._who, found, self._server_user)
+        if mine:
+            shown = shown.of(self._who.uid, self._who.user)
         return snapshot or seen_by(self._sight, read), shown, remarks
 
     def verdicts(self, snapshot: Snapshot) -> tuple[DeviceVerdict, ...]:

@@ -3,7 +3,7 @@
 from functools import cached_property
 from typing import Protocol, Self
 
-from andon.access.roles import Identity, sight_of
+from andon.access.roles import ANONYMOUS, OF_A_HUB, Identity, sight_of
 from andon.node.seen.alerts import SeenAlerts
 from andon.node.seen.jobs import SeenJobs
 from andon.node.seen.leases import SeenLeases
@@ -28,6 +28,8 @@ class ServedNode(Protocol):
     simulated: bool
     recording: bool
     has_jobs: bool
+    of_this_machine: bool
+    """Whether its accounts are those of the machine that the server runs on."""
 
     @property
     def runs(self) -> SeenRuns: ...
@@ -49,10 +51,13 @@ class NodeOfServer:
 
 
 class SeenNode(NodeOfServer):
-    """Made for each request; its parts keep nothing."""
+    """Made for each request; its parts keep nothing. An account of this machine is not the one of
+    the same name on another: there the caller is nobody in particular, unless a hub gave the role.
+    """
 
     def __init__(self, node: ServedNode, who: Identity) -> None:
-        self._node, self.who, self.sight = node, who, sight_of(who)
+        self.who = who if node.of_this_machine or who.role in OF_A_HUB else ANONYMOUS
+        self._node, self.sight = node, sight_of(self.who)
 
     @property
     def simulated(self) -> bool:

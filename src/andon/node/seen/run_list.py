@@ -20,9 +20,10 @@ MOST_LISTED = 500
 MOST_OFFSET = 1_000_000_000
 MOST_CHOICES = 100  # of a kind: a menu with more is no help
 _AS_RECORDED = (
-    "id", "kind", "state", "node", "user", "began", "ended", "samples", "parent", "group", "rank",
-    "world_size", "simulated", "waited_seconds", "exit_code", "mean_utilization_percent",
-    "peak_memory_bytes", "energy_joules", "energy_source", "idle_share",
+    "id", "name", "kind", "state", "node", "user", "began", "ended", "samples", "parent", "group",
+    "rank", "world_size", "simulated", "waited_seconds", "exit_code", "mean_utilization_percent",
+    "peak_memory_bytes", "energy_joules", "energy_source", "idle_share", "message", "note",
+    "last_values", "command", "progress",
 )  # fmt: skip
 
 
@@ -73,26 +74,20 @@ def _brief(name: str) -> str:
 
 def entry_of(sight: Sight, row: RunRow, now: float) -> RunEntry:
     """A run as this caller sees it: without what `ps` would not show of another user's process."""
-    shown = sight.shows(row.user)
+    shown, row = sight.shows(row.user), seen_by(sight, row)
     sampled = bool(row.samples) or (row.samples is None and row.state is RunState.RUNNING)
     telemetry = sampled and bool(row.devices)
     return RunEntry(
         **plain(row, _AS_RECORDED),
-        name=seen_by(sight, row).name,
         duration_seconds=_duration(row, now),
         gpus=models_in_words(device.name for device in row.devices) or None,
         models=models_of(row),
         devices=list(row.devices),
         telemetry=telemetry,
         telemetry_reason=None if telemetry else why_unsampled(row),
-        message=row.message if shown else None,
-        tags=list(row.tags) if shown else [],
-        note=row.note if shown else None,
-        last_values=row.last_values if shown else {},
+        tags=list(row.tags),
         params=_plainly(row.params) if shown else None,
-        command=row.command if shown else None,
         hidden=None if shown else why_hidden(sight),
-        progress=row.progress if shown else None,
     )
 
 

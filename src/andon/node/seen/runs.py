@@ -9,7 +9,7 @@ from typing import BinaryIO
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.access.roles import ALL_SEEING, Sight
+from andon.access.roles import ALL_SEEING, BLIND, Sight
 from andon.errors import AndonError, Conflict, Denied, Gone, Unavailable
 from andon.model.run.record import RunLine, RunRow, RunSample, RunState
 from andon.node.seen.job_schemas import PageScope
@@ -74,7 +74,7 @@ class SeenRuns:
     def listed(self, query: RunQuery) -> RunListing:
         seen = self.visible()
         rows, total = seen.rows(replace(query, sight=self._sight))
-        return RunListing(list(rows), total, seen.note)
+        return RunListing([seen_by(self._sight, row) for row in rows], total, seen.note)
 
     def find(self, query: RunQuery) -> Sequence[RunRow]:
         return self.listed(query).rows
@@ -144,6 +144,13 @@ class SeenRuns:
         found = marks_of(begin, self._sight.shows(row.user), lines)
         omitted = max(0, len(found) - MOST_MARKS)
         return RunMarks(row.id, found[omitted:], omitted, None if whole else NOT_ALL)
+
+    def check_signed_in(self) -> None:
+        """Raises Denied for who may download nothing, before anything is read: anyone can ask."""
+        if self._sight == BLIND:
+            raise Denied(
+                "records are only for users who have signed in", hint="sign in: andon open"
+            )
 
     def download(self, run: str) -> Download:
         """The record, which has command, folders and output: only for callers who may see them."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from andon.errors import AndonError, Gone
 from andon.history.rules.intervals import UsageInterval
-from andon.history.rules.series import HOST, Bucket
+from andon.history.rules.series import HOST, USED, Bucket
 from andon.model.codec import Wrong, read
 from andon.model.device import Device
 from andon.model.run.record import RunRow
@@ -23,6 +23,7 @@ TOGETHER = (
 )
 """Readings that are shown together are asked for at once, the first two also in many points."""
 FEW_POINTS = 400
+USES = ",".join(USED)  # as they are, too
 MOST_RUNS, MOST_KEPT = 1000, 4
 
 
@@ -54,11 +55,9 @@ class SshPast(RemotePast):
     def history(
         self, device: str, metric: str, since: float, until: float, points: int
     ) -> Sequence[Bucket]:
-        together = TOGETHER if points <= FEW_POINTS else OFTEN
-        joined = metric in together.split(",") and device != HOST
         more = ("--device", HOST) if device == HOST else ()
-        span = _span(since, until, points)
-        for one in self._series(together if joined else metric, *span, *more):
+        asked = metric if more else _with_others(metric, points)
+        for one in self._series(asked, *_span(since, until, points), *more):
             if one.get("device") == device and one.get("metric") == metric:
                 return self._each(one, "buckets", Bucket)
         raise Gone(f"nothing is recorded of {device[:40]!r}")
@@ -93,6 +92,12 @@ class SshPast(RemotePast):
             kept = [*self._kept.items(), *zip(asked, found, strict=True)]
             self._kept = dict(kept[-MOST_KEPT:])
         return self._kept[words]
+
+
+def _with_others(metric: str, points: int) -> str:
+    """Returns the readings that are asked for when one is; of all devices, the same each time."""
+    groups = (TOGETHER if points <= FEW_POINTS else OFTEN, USES)
+    return next((one for one in groups if metric in one.split(",")), metric)
 
 
 def _span(since: float, until: float, points: int | None = None) -> tuple[str, ...]:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:  # locks are not on every system
 class WatchedNode(NodeOfServer):
     """What runs in this process, as a node."""
 
+    of_this_machine = True
+
     def __init__(
         self,
         feed: SnapshotFeed,

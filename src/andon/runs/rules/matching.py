@@ -63,12 +63,15 @@ class RunCounts(Struct, frozen=True):
 
 
 def seen_by(sight: Sight, row: RunRow) -> RunRow:
-    """Returns a run as a search of this caller sees it: of another user's run it covers only
-    what `ps` and the list of jobs would show."""
+    """Returns a run as this caller sees and finds it: of another user's run only what `ps` and the
+    list of jobs would show."""
     if sight.shows(row.user):
         return row
     name = HIDDEN_NAME if row.kind is RunKind.JOB else row.name
-    return replace(row, name=name, command=None, note=None, tags=())
+    return replace(
+        row, name=name, command=None, note=None, tags=(), message=None, params={}, last_values={},
+        progress=None, path="",
+    )  # fmt: skip
 
 
 def matches(row: RunRow, query: RunQuery) -> bool:

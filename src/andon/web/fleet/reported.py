@@ -47,7 +47,7 @@ class ReportedNode(NodeOfServer):
 
     user: str | None = None
     simulated = recording = False  # its snapshots say so
-    has_jobs = True
+    has_jobs, of_this_machine = True, False
 
     def __init__(self, hub: Hub, pasts: NodePasts, name: str, prefix: str) -> None:
         """`prefix` is that of the hub's metrics."""
@@ -63,7 +63,7 @@ class ReportedNode(NodeOfServer):
         self.alerts = ServedAlerts(ReportedAlerts(self, pasts), self.latest, prefix, None, there)
         self.live = ServedLive(
             self.latest, self.minutes, EVERY_SECONDS, self.alerts,
-            anew=self.newest, minutes_key=lambda: (name, self.report.beat.at),
+            anew=self.newest, minutes_key=lambda: (name, self.report.beat.at, self.row.heard),
         )  # fmt: skip
         self.leases = ServedLeases(lambda _: self.leases_reported(), self.latest, elsewhere=name)
         self.past = ServedPast(self.store)

@@ -178,7 +178,8 @@ class FleetAlerts:
         return ends.close
 
     def _led(self) -> tuple[Watcher, ...]:
-        return () if self._fleet is None else (self._fleet,)
+        led = self._fleet  # the keeper's thread may end it meanwhile
+        return () if led is None else (led,)
 
     def _of(self, number: str) -> Watcher:
         for one in self._led():

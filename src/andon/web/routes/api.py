@@ -25,7 +25,6 @@ from andon.sampling.rules.told import INTERVAL_HEADER
 from andon.web.answers import payloads
 from andon.web.answers.description import PROBLEMS
 from andon.web.answers.single_flight import SingleFlight
-from andon.web.fleet.paths import NODE
 from andon.web.route_parts import RouteParts
 from andon.web.routes.alerts import alert_routes
 from andon.web.routes.jobs import job_routes
@@ -119,15 +118,14 @@ def _devices(router: APIRouter, parts: RouteParts) -> None:
     @router.get("/api/snapshots", tags=["watch"])
     async def snapshots(request: Request, node: Picked) -> Response:
         """The snapshots of the last two minutes, oldest first."""
-        at, sight = node.live.minutes_key
-        moment = (request.scope.get(NODE), at)
+        at, sight = node.live.minutes_key  # the moment of a hub's node has its name
 
         def made() -> bytes:
             return dumped({"items": [wire.snapshot_to_json(one) for one in node.live.minutes()]})
 
         key = ("snapshots", at, sight)
         return sent(
-            await parts.minutes.read(request, key, lambda: expensive.answer(moment, sight, made))
+            await parts.minutes.read(request, key, lambda: expensive.answer(at, sight, made))
         )
 
     @router.get("/api/system", tags=["watch"])
@@ -157,7 +155,9 @@ def _devices(router: APIRouter, parts: RouteParts) -> None:
             lamps = node.live.lamps(shown[-1])
             return dumped(payloads.why(shown, uuid, node.alerts.rulebook, lamps, left))
 
-        return sent(await parts.minutes.read(request, ("why", uuid, *node.live.minutes_key), made))
+        # Those with a process in the last minutes are not all: who had one before sees its name.
+        key = ("why", uuid, node.live.minutes_key[0], node.sight)
+        return sent(await parts.minutes.read(request, key, made))
 
     @router.get("/api/processes", tags=["watch"])
     async def processes(node: Picked) -> Response:

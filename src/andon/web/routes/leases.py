@@ -5,7 +5,6 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from andon.leases.rules.requests import options_from_rest
-from andon.model import wire
 from andon.model.lease_list import row_to_json
 from andon.model.lease_wire import MOST_NOTE
 from andon.model.naming import FORMS, device_named
@@ -19,7 +18,7 @@ from andon.web.answers.requests import (
 )
 from andon.web.blocking_pool import BlockingPool
 from andon.web.routes.picked import Picked
-from andon.web.routes.responses import dumped
+from andon.web.routes.responses import sent_json
 from andon.web.transport.auth import add_notes
 
 Named = Annotated[str, Path(min_length=1, max_length=100, description="the lease's id")]
@@ -33,7 +32,7 @@ def lease_routes(router: APIRouter) -> None:
     @router.get("/api/leases", tags=["share"])
     def leases(node: Picked) -> Response:
         """andon.leases/1: leases with their actual use, the queue and the cordons."""
-        return _json(lease_payloads.leases(node.leases.listed()))
+        return sent_json(lease_payloads.leases(node.leases.listed()))
 
     _asking(router, pool)
     _keeping(router, pool)
@@ -59,7 +58,7 @@ def _asking(router: APIRouter, pool: BlockingPool) -> None:
         )
         devices = [share.uuid for share in granted.row.devices]
         add_notes(request.scope, lease=granted.row.id, devices=devices, seconds=given.seconds)
-        return _json(lease_payloads.grant(granted.row, granted.environment), 201)
+        return sent_json(lease_payloads.grant(granted.row, granted.environment), 201)
 
 
 def _keeping(router: APIRouter, pool: BlockingPool) -> None:
@@ -69,7 +68,7 @@ def _keeping(router: APIRouter, pool: BlockingPool) -> None:
         leases = node.leases
         row = await pool.do(request, lambda _: leases.renew(lease, given.seconds, given.fence))
         add_notes(request.scope, lease=row.id, seconds=given.seconds)
-        return _json(row_to_json(row))
+        return sent_json(row_to_json(row))
 
     @router.delete("/api/leases/{lease}", tags=["share"])
     async def release(
@@ -83,7 +82,7 @@ def _keeping(router: APIRouter, pool: BlockingPool) -> None:
         leases = node.leases
         ended = await pool.do(request, lambda _: leases.release(lease, note, fence))
         add_notes(request.scope, lease=ended, note=note)
-        return _json({"id": ended, "released": True})
+        return sent_json({"id": ended, "released": True})
 
 
 def _cordons(router: APIRouter, pool: BlockingPool) -> None:
@@ -95,7 +94,7 @@ def _cordons(router: APIRouter, pool: BlockingPool) -> None:
         uuid, leases = _uuid(node, device), node.leases
         await pool.do(request, lambda _: leases.cordon(uuid, given.reason))
         add_notes(request.scope, device=uuid)
-        return _json({"uuid": uuid, "cordoned": True})
+        return sent_json({"uuid": uuid, "cordoned": True})
 
     @router.delete("/api/devices/{device}/cordon", tags=["share"])
     async def uncordon(request: Request, node: Picked, device: Device) -> Response:
@@ -103,12 +102,8 @@ def _cordons(router: APIRouter, pool: BlockingPool) -> None:
         uuid, leases = _uuid(node, device), node.leases
         await pool.do(request, lambda _: leases.uncordon(uuid))
         add_notes(request.scope, device=uuid)
-        return _json({"uuid": uuid, "cordoned": False})
+        return sent_json({"uuid": uuid, "cordoned": False})
 
 
 def _uuid(node: SeenNode, device: str) -> str:
     return device_named(device, node.live.latest().devices).device.uuid
-
-
-def _json(value: wire.Json, status: int = 200) -> Response:
-    return Response(dumped(value), status, media_type="application/json")

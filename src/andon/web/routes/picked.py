@@ -6,7 +6,6 @@ from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
 
-from andon.access.roles import OF_A_HUB, Identity
 from andon.errors import Gone
 from andon.node.seen.node import SeenNode
 from andon.web.fleet.paths import NODE
@@ -22,10 +21,7 @@ async def picked(request: Request) -> SeenNode:
         return SeenNode(parts.node, who)
     if parts.fleet is None:
         raise Gone("this server is not a hub", hint="it shows its own node: /api/nodes")
-    there = await run_in_threadpool(parts.fleet.node, name)
-    # An account of the hub's machine is not the one of the same name on another.
-    who = who if who.role in OF_A_HUB else Identity()
-    return SeenNode(there, who)
+    return SeenNode(await run_in_threadpool(parts.fleet.node, name), who)
 
 
 async def refuse_below_node(request: Request) -> None:

@@ -12,8 +12,8 @@ def sent(body: bytes, status: int = 200) -> Response:
     return Response(body, status, media_type="application/json")
 
 
-def sent_json(value: wire.Json) -> Response:
-    return sent(dumped(value))
+def sent_json(value: wire.Json, status: int = 200) -> Response:
+    return sent(dumped(value), status)
 
 
 def shaped(value: Any) -> bytes:

@@ -8,13 +8,10 @@ from urllib.parse import quote
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from andon.access.roles import BLIND
-from andon.errors import Denied
 from andon.model.run.record import RunState
 from andon.node.seen.run_list import MOST_LISTED, MOST_OFFSET
 from andon.node.seen.runs import Download
 from andon.runs.rules.matching import RunQuery
-from andon.web.fleet.paths import NODE
 from andon.web.history_reader import HistoryReader
 from andon.web.routes.picked import Picked
 from andon.web.routes.responses import sent, shaped
@@ -45,7 +42,7 @@ def run_routes(router: APIRouter, reader: HistoryReader) -> None:
             tag=tag or None, group=group or None, state=state, model=model or None, limit=limit,
             offset=offset,
         )  # fmt: skip
-        key = ("runs", request.scope.get(NODE), node.sight, query, search)
+        key = ("runs", node.sight, query, search)
         return sent(await reader.read(request, key, lambda: shaped(runs.page(query, search))))
 
     @router.get("/api/run-courses", tags=["record"])
@@ -56,19 +53,19 @@ def run_routes(router: APIRouter, reader: HistoryReader) -> None:
     ) -> Response:
         """The utilisation of up to 100 runs over their time, in at most 48 points each."""
         read, names = node.runs, tuple(filter(None, runs.split(",")))
-        key = ("courses", request.scope.get(NODE), node.sight, names)
+        key = ("courses", node.sight, names)
         return sent(await reader.read(request, key, lambda: shaped(read.courses(names))))
 
     @router.get("/api/runs/{run}", tags=["record"])
     async def run_details(request: Request, node: Picked, run: _RunName) -> Response:
         """One run: what it was, its devices, what it used, and its readings over time."""
-        runs, key = node.runs, ("run", request.scope.get(NODE), node.sight, run)
+        runs, key = node.runs, ("run", node.sight, run)
         return sent(await reader.read(request, key, lambda: shaped(runs.details(run))))
 
     @router.get("/api/runs/{run}/events", tags=["record"])
     async def run_events(request: Request, node: Picked, run: _RunName) -> Response:
         """What happened during a run: its events, items and alerts."""
-        runs, key = node.runs, ("run events", request.scope.get(NODE), node.sight, run)
+        runs, key = node.runs, ("run events", node.sight, run)
         return sent(await reader.read(request, key, lambda: shaped(runs.marks(run))))
 
     @router.get(
@@ -80,10 +77,7 @@ def run_routes(router: APIRouter, reader: HistoryReader) -> None:
     async def run_record(request: Request, node: Picked, run: _RunName) -> Response:
         """The record itself, andon.run/1, for those who may see the run's command."""
         runs = node.runs
-        if node.sight == BLIND:  # before anything is read: anyone can ask
-            raise Denied(
-                "records are only for users who have signed in", hint="sign in: andon open"
-            )
+        runs.check_signed_in()
         record = await reader.do(lambda: runs.download(run))
         named = f"attachment; filename*=UTF-8''{quote(record.name)}"
         return StreamingResponse(

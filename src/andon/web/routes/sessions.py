@@ -14,6 +14,7 @@ from andon.model.shapes import to_json
 from andon.web.answers.problems import problem
 from andon.web.answers.qr_codes import check_own, squares
 from andon.web.answers.schemas import SessionState
+from andon.web.routes.responses import sent_json
 from andon.web.transport.auth import NOTES, READS, caller_of, shown_key
 from andon.web.transport.keys import BRIEF_SECONDS, CODE_SECONDS, SESSION_SECONDS, Keys
 
@@ -95,7 +96,7 @@ def _links(router: APIRouter, keys: Keys) -> None:
             who = keys.owner  # elsewhere anyone may have been given the token
         code = keys.new_code(who, session=None if session is None else session[0])
         qr = None if address is None else squares(f"{address}/#code={code}")
-        return _json({"code": code, "expires_in_seconds": CODE_SECONDS, "qr": qr})
+        return sent_json({"code": code, "expires_in_seconds": CODE_SECONDS, "qr": qr})
 
     @router.post(SESSION, tags=["access"])
     async def new_session(request: Request, given: Code) -> Response:
@@ -108,7 +109,7 @@ def _links(router: APIRouter, keys: Keys) -> None:
             return Response(body, 401, media_type="application/json")
         _note(request, who)
         seconds = BRIEF_SECONDS if given.brief else SESSION_SECONDS
-        return _json({"secret": secret, "expires_in_seconds": seconds})
+        return sent_json({"secret": secret, "expires_in_seconds": seconds})
 
 
 def _ending(router: APIRouter, keys: Keys) -> None:
@@ -118,7 +119,7 @@ def _ending(router: APIRouter, keys: Keys) -> None:
         secret = shown_key(request.scope["headers"]) or ""
         if keys.grade(secret) is not ShownKey.SESSION or not keys.end_session(secret):
             raise Gone("no such session", hint="send a session's secret, not the token")
-        return _json({"ended": True})
+        return sent_json({"ended": True})
 
     @router.delete("/api/sessions", tags=["access"])
     async def revoke(request: Request, everyone: bool = False) -> Response:
@@ -129,7 +130,7 @@ def _ending(router: APIRouter, keys: Keys) -> None:
                 f"{who.user} may not end the sessions of others",
                 hint="only root and the user who runs this server may",
             )
-        return _json({"ended": keys.revoke(None if everyone else who.uid)})
+        return sent_json({"ended": keys.revoke(None if everyone else who.uid)})
 
 
 def _note(request: Request, who: Identity | None) -> None:
@@ -140,10 +141,6 @@ def _note(request: Request, who: Identity | None) -> None:
 
 
 def _fresh(value: wire.Json) -> Response:
-    answer = _json(value)
+    answer = sent_json(value)
     answer.headers["cache-control"] = "no-store"
     return answer
-
-
-def _json(value: wire.Json) -> Response:
-    return Response(wire.dumps(value).encode(), media_type="application/json")

@@ -7,13 +7,12 @@ from andon.estimate.rules.fits import GpuRoom, rooms_of
 from andon.estimate.rules.gpu_sizes import rooms_on
 from andon.estimate.rules.wire import estimate_to_json
 from andon.model.links import topology_to_json
-from andon.model.shapes import to_json
-from andon.model.wire import dumps
 from andon.node.seen.node import SeenNode
 from andon.web.answers.estimates import EstimateRequest, known_names, requested
 from andon.web.blocking_pool import BlockingPool
 from andon.web.history_reader import HistoryReader
 from andon.web.routes.picked import Picked
+from andon.web.routes.responses import dumped, sent, shaped
 
 
 def topology_routes(router: APIRouter, reader: HistoryReader) -> None:
@@ -24,10 +23,9 @@ def topology_routes(router: APIRouter, reader: HistoryReader) -> None:
         """andon.topology/1: NVLink, PCIe switches and NUMA nodes."""
 
         def made() -> bytes:
-            return dumps(topology_to_json(node.live.placed())).encode("utf-8", "replace")
+            return dumped(topology_to_json(node.live.placed()))
 
-        body = await reader.read(request, "topology", made)
-        return Response(body, media_type="application/json")
+        return sent(await reader.read(request, "topology", made))
 
 
 # REST for estimates: a model by name or by its config, compared with this node's GPUs.
@@ -44,8 +42,7 @@ def estimate_routes(router: APIRouter) -> None:
         found = estimate(
             asked.facts, asked.options, rooms, None, asked.command, is_elsewhere=is_elsewhere
         )
-        value = {**estimate_to_json(found), "understood": asked.understood}
-        return dumps(value).encode("utf-8", "replace")
+        return dumped({**estimate_to_json(found), "understood": asked.understood})
 
     def here(node: SeenNode) -> tuple[GpuRoom, ...]:
         snapshot = node.live.latest()
@@ -55,10 +52,9 @@ def estimate_routes(router: APIRouter) -> None:
     @router.get("/api/estimate", tags=["share"])
     async def estimate_names() -> Response:
         """The models and GPUs that can be named in an estimate."""
-        return Response(dumps(to_json(known_names())), media_type="application/json")
+        return sent(shaped(known_names()))
 
     @router.post("/api/estimate", tags=["share"])
     async def estimated(request: Request, node: Picked, given: EstimateRequest) -> Response:
         """andon.estimate/1: what a model needs, and which of this node's GPUs it fits on."""
-        body = await pool.do(request, lambda _: answered(given, node))
-        return Response(body, media_type="application/json")
+        return sent(await pool.do(request, lambda _: answered(given, node)))
