@@ -2,15 +2,15 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from andon.api import watch as library
-from andon.app.clusters import cluster_named
+from andon.app.desks import desk_named
 from andon.errors import AndonError, Gone, Invalid, TimedOut, Unavailable
 from andon.failures.rules.backoff import doubled_seconds
 from andon.host.interpreter import module_environment, process_command
-from andon.jobs.clusters.desk import ClusterDesk
 from andon.jobs.desk import JobDesk
 from andon.jobs.file import begin_moment
 from andon.jobs.queue_desk import QueueDesk
@@ -21,9 +21,9 @@ from andon.jobs.starting import start_dispatcher
 from andon.jobs.submitting import here_spec, new_submission
 from andon.leases.availability import unasked_simulation
 from andon.leases.rules.requests import Count, Names, RequestOptions, Size
-from andon.model.job import HERE
 from andon.model.job.desk import JobAct
 from andon.model.job.facts import JobState, JobView
+from andon.settings.resolution import Settings
 from andon.units import seconds_of
 from andon.work.functions.call import delete_call, new_call_folder, read_answer, write_call
 from andon.work.functions.caller import CallOutcome
@@ -124,14 +124,7 @@ def submit(
     `__main__` need `pip install 'andon[notebooks]'`.
     """
     settings = library.shared().settings
-    name_of = on or settings.jobs_on or HERE
-    desk: QueueDesk | ClusterDesk
-    if name_of != HERE:
-        desk = cluster_named(settings, name_of)
-    elif settings.simulate:
-        raise Unavailable(unasked_simulation().reason, hint="unset ANDON_SIMULATE")
-    else:
-        desk = QueueDesk(wake=start_dispatcher)
+    desk = desk_named(on or None, lambda: settings, partial(_queue_desk, settings))
     more = read_options(job)
     waits = {key: more.pop(key) for key in ("after", "after_any") if key in more}
     if "begin" in more:
@@ -153,3 +146,9 @@ def submit(
         delete_call(folder)
         raise
     return SubmittedJob(label, folder, desk)
+
+
+def _queue_desk(settings: Settings) -> QueueDesk:
+    if settings.simulate:
+        raise Unavailable(unasked_simulation().reason, hint="unset ANDON_SIMULATE")
+    return QueueDesk(wake=start_dispatcher)

@@ -52,25 +52,6 @@ def _read_nodes(one: ClusterSettings, nodes: Sequence[ClusterNode]) -> Sequence[
     return read_nodes(str(one.options.get("hub", "")), nodes)
 
 
-def check_clusters(settings: Settings) -> None:
-    """Opens every cluster; Invalid lists all that cannot be used."""
-    mistakes = []
-    for one in settings.clusters:
-        try:
-            open_cluster(one)
-        except AndonError as exc:
-            mistakes.append(f"{exc.reason} ({exc.hint})" if exc.hint else exc.reason)
-    if settings.jobs_on not in ("", HERE):
-        try:
-            cluster_named(settings, settings.jobs_on)
-        except Invalid as exc:
-            mistakes.append(f"jobs.on: {exc.reason} ({exc.hint})")
-    if mistakes:
-        count = len(mistakes)
-        reason = mistakes[0] if count == 1 else f"there are {count} mistakes about clusters"
-        raise Invalid(reason, hint="andon config lists the settings", mistakes=tuple(mistakes))
-
-
 def find_cluster(settings: Settings, name: str) -> ClusterDesk | None:
     """Returns a cluster, which needs no table where it has no options; None if there is none."""
     one = _tables(settings, CLUSTERS).get(name)

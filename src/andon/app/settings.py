@@ -45,7 +45,7 @@ def _ignored() -> str | None:
 def check_settings(flags: Mapping[str, object]) -> Resolved:
     """Like `load_settings`, with notifiers, store and clusters; reports every mistake at once."""
     from andon.app.alerts import open_notifiers
-    from andon.app.clusters import check_clusters
+    from andon.app.desks import check_clusters
     from andon.app.history import store_kind, store_url
     from andon.settings.alerts import addresses
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Protocol
 from andon.errors import AndonError
 from andon.jobs.rules.views import JobListing
 from andon.model.job.desk import (
-    SEPARATOR,
     Able,
     Accepted,
     Found,
@@ -22,6 +21,7 @@ from andon.model.job.desk import (
     JobWord,
     LogPart,
     Submission,
+    cluster_in,
 )
 from andon.model.job.facts import JobView
 
@@ -131,8 +131,8 @@ class Desks:
 
     def of(self, word: JobWord) -> JobDesk:
         """Returns the desk of a job."""
-        name, sign, job = str(word).partition(SEPARATOR)
-        return (self._named(name) if sign and job else None) or self.queue
+        name = cluster_in(word)
+        return (self._named(name) if name else None) or self.queue
 
     def split(self, words: Sequence[JobWord]) -> list[tuple[JobDesk, list[JobWord]]]:
         """Returns the words of each desk."""

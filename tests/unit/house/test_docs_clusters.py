@@ -13,10 +13,20 @@ from andon.clusters.slurm import SlurmCluster
 from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.rules.able import NEEDS
 from andon.jobs.rules.cluster_views import ClusterPage, page_line
+from andon.model.job.desk import Able
+from andon.node.remote.jobs import ServerDesk
+from andon.node.seen.jobs import SeenJobs
 from tests.conftest import REPOSITORY
 from tests.support.rows import rows
 
 PAGE = (REPOSITORY / "docs" / "clusters.md").read_text(encoding="utf-8")
+
+BESIDE_OPTIONS = {
+    Able.QUEUED: "jobs hold, resume, retry, requeue and move",
+    Able.PREVIEW: "--dry-run shows what would be sent",
+    Able.FOREGROUND: "run with the terminal: input, output and signals",
+}
+"""What desks can do that is no option of a job."""
 
 
 def commands(text: str) -> list[list[str]]:
@@ -49,9 +59,15 @@ def test_the_files_on_the_nodes_are_named() -> None:
 
 
 def test_the_table_of_what_each_desk_takes_is_made_from_what_it_is_able_to_do() -> None:
-    desks = (QueueDesk.able, SlurmCluster.able, KubernetesCluster.able, RayCluster.able)
-    table = "| | this machine | Slurm | Kubernetes | Ray |\n|---|---|---|---|---|\n"
-    for able, (words, _) in NEEDS.items():
+    assert ServerDesk.able == SeenJobs.able, "the two sides of a server"
+    desks = (
+        QueueDesk.able, SlurmCluster.able, KubernetesCluster.able, RayCluster.able, ServerDesk.able,
+    )  # fmt: skip
+    shown = {able: words for able, (words, _) in NEEDS.items()} | BESIDE_OPTIONS
+    assert shown.keys() == set(Able), "everything that a desk may be able to do has a row"
+    table = "| | this machine | Slurm | Kubernetes | Ray | a server (`--url`) |\n"
+    table += "|---|---|---|---|---|---|\n"
+    for able, words in shown.items():
         cells = ["yes" if able in one else "–" for one in desks]
         table += f"| {words} | {' | '.join(cells)} |\n"
     assert table in PAGE, table

@@ -10,6 +10,7 @@ from andon.jobs.rules.cluster_views import (
     page_line,
 )
 from andon.jobs.rules.polling import is_fresh, wait_seconds
+from andon.jobs.waiting import exit_code
 from andon.model.job.cluster import ClusterJob, SubmissionNote
 from andon.model.job.desk import Submission
 from andon.model.job.device_request import DeviceRequest
@@ -89,6 +90,33 @@ def test_an_end_that_was_known_stays_as_it_was() -> None:
     assert view.state is JobState.FAILED, "it had ended before it was cancelled"
     (view,) = cluster_views(ClusterPage("lab").answered([], None, AT + 90), [asked])
     assert view.state is JobState.CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "number", "shown"),
+    [
+        (JobState.CANCELLED, None, 15, (JobState.CANCELLED, None, None, 1)),
+        (JobState.CANCELLED, 143, None, (JobState.CANCELLED, None, None, 1)),
+        (JobState.CANCELLED, None, None, (JobState.CANCELLED, None, None, 1)),
+        (JobState.FAILED, 143, None, (JobState.CANCELLED, None, None, 1)),
+        (JobState.FAILED, None, 9, (JobState.CANCELLED, None, None, 1)),
+        (JobState.FAILED, None, 11, (JobState.FAILED, None, 11, 139)),
+        (JobState.FAILED, 3, None, (JobState.FAILED, 3, None, 3)),
+        (JobState.SUCCEEDED, 0, None, (JobState.SUCCEEDED, 0, None, 0)),
+    ],
+)
+def test_a_job_that_andon_cancelled_has_no_code_whatever_its_cluster_says(
+    state: JobState, code: int | None, number: int | None, shown: tuple[object, ...]
+) -> None:
+    """Whether a cluster has the code of a cancelled job is a race."""
+    ended = replace(JOB, state=state, exit_code=code, signal=number)
+    asked = ClusterJob("4711", "train", JobState.CANCELLED, "ada", AT, label="a1")
+    for ends in ((asked,), (asked, ended)):
+        cancelled = replace(note("4711"), ends=ends)
+        (view,) = cluster_views(ClusterPage("lab").answered([ended], None, AT), [cancelled])
+        assert (view.state, view.exit_code, view.signal, exit_code(view)) == shown
+    (view,) = cluster_views(ClusterPage("lab").answered([ended], None, AT), [note("4711")])
+    assert (view.state, view.exit_code, view.signal) == (state, code, number)
 
 
 def test_a_cluster_that_is_away_keeps_its_jobs_and_has_a_line() -> None:

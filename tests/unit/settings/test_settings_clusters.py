@@ -1,12 +1,17 @@
 """`[clusters.NAME]`: what is read, what is refused, and what is never shown."""
 
+from functools import partial
+
 import pytest
 from msgspec.structs import replace
 
-from andon.app.clusters import check_clusters, cluster_named
+from andon.app.clusters import cluster_named
+from andon.app.desks import check_clusters, desk_named
 from andon.errors import Invalid
+from andon.model.job.desk import cluster_in
 from andon.settings.clusters import ClusterSettings
 from andon.settings.resolution import Settings, resolve
+from tests.support.rows import rows
 
 TEXT = """
 [jobs]
@@ -77,6 +82,31 @@ def test_an_unknown_cluster_is_refused_with_the_known_ones() -> None:
     assert caught.value.reason == "no cluster is named nowhere"
     assert caught.value.hint.startswith("configured: lab, a-2; without --on")
     check_clusters(replace(Settings(), jobs_on="here"))  # this machine is none, and may be set
+
+
+@rows("on, setting, name", [
+    (None, "", "here"), (None, "here", "here"), (None, "lab", "lab"), (None, "slurm", "slurm"),
+    ("here", "lab", "here"), ("a-2", "lab", "a-2"), ("k8s", "", "k8s"),
+])  # fmt: skip
+def test_a_name_or_the_setting_says_which_desk_is_meant(
+    on: str | None, setting: str, name: str
+) -> None:
+    settings = replace(found(TEXT), jobs_on=setting)
+    desk = desk_named(on, lambda: settings, lambda: None)
+    assert ("here" if desk is None else desk.name) == name
+
+
+def test_a_desk_of_an_unknown_name_is_refused_whoever_named_it() -> None:
+    for on, setting in (("gone", ""), (None, "gone")):
+        settings = partial(replace, found(TEXT), jobs_on=setting)
+        with pytest.raises(Invalid, match="no cluster is named gone"):
+            desk_named(on, settings, lambda: None)
+
+
+def test_only_a_name_and_an_id_are_a_job_of_a_cluster() -> None:
+    words = {"lab:4711": "lab", "lab:4711_7": "lab", "lab:": "", "lab": "", ":4": "", "12": ""}
+    assert {word: cluster_in(word) for word in words} == words
+    assert cluster_in(12) == ""
 
 
 def test_without_any_cluster_it_says_how_to_have_one() -> None:

@@ -2,10 +2,10 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from andon.api import watch as library
-from andon.app.clusters import cluster_named
+from andon.app.desks import desk_named
 from andon.errors import Invalid
 from andon.estimate.rules.task_need import task_need
 from andon.jobs.clusters.desk import ClusterDesk
@@ -13,7 +13,6 @@ from andon.jobs.rules.able import refuse
 from andon.jobs.rules.best_nodes import IdleLimits, best_nodes
 from andon.jobs.submitting import here_spec, new_submission
 from andon.leases.rules.requests import RequestOptions
-from andon.model.job import HERE
 from andon.model.job.cluster import ClusterNode
 
 USUAL = "k8s"
@@ -74,6 +73,8 @@ def deploy(
 
 
 def _cluster(on: str) -> ClusterDesk:
-    if on == HERE:
-        raise Invalid("this machine is no cluster", hint=f'on="{USUAL}"')
-    return cluster_named(library.shared().settings, on)
+    return desk_named(on, lambda: library.shared().settings, _not_here)
+
+
+def _not_here() -> NoReturn:
+    raise Invalid("this machine is no cluster", hint=f'on="{USUAL}"')

@@ -1,5 +1,6 @@
 """Jobs of clusters as every view shows them, beside those of this machine."""
 
+import signal
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
@@ -18,6 +19,8 @@ from andon.units import human_seconds, valid_text
 
 PAGE_SCHEMA = "andon.cluster-page/1"
 _SILENT = " does not answer"
+_SENT = (signal.SIGTERM, signal.SIGKILL)
+"""How a cancel ends a process."""
 
 
 class ClusterPage(Struct, frozen=True):
@@ -98,6 +101,8 @@ def cluster_views(page: ClusterPage, notes: Sequence[SubmissionNote]) -> list[Jo
     unlisted = ends.keys() - {job.id for job in page.jobs}
     jobs = [_as_known(job, ends) for job in page.jobs]
     jobs += [end for id_, end in ends.items() if id_ in unlisted]
+    asked = {end.id for note in labels.values() for end in note.ends if _is_cancel(end)}
+    jobs = [_as_cancelled(job) if job.id in asked else job for job in jobs]
     known = {name for job in jobs for name in (job.id, job.array, job.label)}
     missing = [
         _job_of(page, note)
@@ -115,6 +120,22 @@ def _is_same(page: ClusterPage, note: SubmissionNote) -> bool:
 def _as_known(job: ClusterJob, ends: Mapping[str, ClusterJob]) -> ClusterJob:
     known = ends.get(job.id) if job.state.is_settled else None
     return job if known is None or known.ended is None else known
+
+
+def _is_cancel(end: ClusterJob) -> bool:
+    """Whether it is the note that andon asked a job to end, which does not say when it did."""
+    return end.state is JobState.CANCELLED and end.ended is None
+
+
+def _as_cancelled(job: ClusterJob) -> ClusterJob:
+    """Returns a job that andon asked to end without the code that its cluster has for that, or has
+    not. One that ended by itself before stays as it is."""
+    was_cancelled = job.state is JobState.CANCELLED
+    killed = (job.signal or (job.exit_code or 0) - 128) in _SENT
+    if not was_cancelled and not (job.state is JobState.FAILED and killed):
+        return job
+    reason = job.reason if was_cancelled else "cancelled"
+    return replace(job, state=JobState.CANCELLED, exit_code=None, signal=None, reason=reason)
 
 
 def _job_of(page: ClusterPage, note: SubmissionNote) -> ClusterJob:

@@ -72,6 +72,12 @@ class JobAct(StrEnum):
     REMOVE = "rm"
 
 
+def cluster_in(word: JobWord) -> str:
+    """Returns the name of the cluster in NAME:ID; empty for another word."""
+    name, _, job = str(word).partition(SEPARATOR)
+    return name if job else ""
+
+
 class Submission(Struct, frozen=True):
     """A job for a desk, or an array of them. A cluster keeps the label with it, so that it is found
     again: the same label never makes a second job.

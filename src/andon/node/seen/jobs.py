@@ -26,7 +26,6 @@ from andon.jobs.rules.views import JobListing, listing_of_page, reasons_of
 from andon.leases.rules.queue_reasons import queue_reasons
 from andon.model.job.cluster import ClusterState
 from andon.model.job.desk import (
-    SEPARATOR,
     Able,
     Accepted,
     Found,
@@ -36,6 +35,7 @@ from andon.model.job.desk import (
     JobWord,
     LogPart,
     Submission,
+    cluster_in,
 )
 from andon.model.job.facts import WAITS, JobState, JobView
 from andon.model.lease_list import LeaseList
@@ -270,7 +270,7 @@ class SeenJobs:
         return listing_of(pages) if pages else JobListing(())
 
     def _poller(self, label: str) -> ClusterPoller:
-        found = self._clusters.get(label.partition(SEPARATOR)[0])
+        found = self._clusters.get(cluster_in(label))
         if found is None:
             raise Gone(f"there is no job {label[:80]}", hint="to list them: andon jobs --all")
         return found

@@ -66,7 +66,7 @@ def _one_of(choices: Choices, desk: JobDesk, word: str) -> JobView:
 def is_cluster_job(choices: Choices, word: str) -> bool:
     """Whether a word names a job of a cluster: lab:4711."""
     desks = desks_of(choices)
-    return ":" in word and desks.of(word) is not desks.queue
+    return desks.of(word) is not desks.queue
 
 
 def _cluster_lines(view: JobView, reasons: Sequence[JobReason]) -> Iterator[Text]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from andon.cli.commands.jobs.desks import clusters_of
-from andon.cli.commands.jobs.on import cluster_of
+from andon.cli.commands.jobs.on import desk_of
 from andon.cli.json_text import as_json_text
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
@@ -21,7 +21,7 @@ NONE_CONFIGURED = (
 def show_cluster(choices: Choices, on: str | None, as_json: bool) -> int:
     """Lists the machines of a cluster: their GPUs, how many are given to jobs, how busy they are.
     Raises Invalid where none is meant."""
-    cluster = cluster_of(choices, {"on": on})
+    cluster = desk_of(choices, {"on": on}, lambda: None)
     if cluster is None:
         known = ", ".join(one.name for one in clusters_of(choices))
         raise Invalid(

@@ -1,13 +1,13 @@
-"""The desks that a command line means: that of --on, that of NAME:ID, and all in a list."""
+"""The desks of a command: the queue, that of a job that it names, and all in a list."""
 
 import os
 import time
 from collections.abc import Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from andon.cli.commands.jobs.on import cluster_of, settings_named
+from andon.cli.commands.jobs.on import settings_named
 from andon.cli.terminal import Choices, notice
 from andon.host.state.user_folder import config_mentions, config_path
 from andon.jobs.folder import CLUSTER_PAGES, SUBMISSIONS, jobs_path
@@ -21,11 +21,6 @@ if TYPE_CHECKING:  # most machines have no cluster, and `submit` must be quick
     from andon.jobs.desk import Desks, JobDesk
     from andon.leases.rules.eligibility import Labels
     from andon.model.device import Snapshot
-
-
-def desk_of(choices: Choices, asked: dict[str, Any]) -> "QueueDesk | ClusterDesk":
-    """Takes --on out of the options; returns the desk that is meant."""
-    return cluster_of(choices, asked) or queue_desk(choices)
 
 
 def queue_desk(choices: Choices, wakes: bool = True) -> QueueDesk:

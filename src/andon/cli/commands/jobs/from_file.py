@@ -1,13 +1,14 @@
 """`andon submit job.toml`: the jobs of a file, for the desk that each names."""
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from andon.cli.commands.jobs.desks import desk_of, refuse_unasked
+from andon.cli.commands.jobs.desks import queue_desk, refuse_unasked
+from andon.cli.commands.jobs.on import desk_of
 from andon.cli.commands.share.container_options import contained
 from andon.cli.terminal import Choices
 from andon.errors import Invalid
@@ -28,16 +29,17 @@ def file_batches(choices: Choices, path: str, asked: Mapping[str, Any]) -> list[
     """Returns the jobs of each desk, in their order; those for this machine first."""
     _refuse_options(asked)
     every = read_job_file(path)
-    desk_named = cache(lambda on: desk_of(choices, {"on": on or None}))
+    queue = partial(queue_desk, choices)
+    desk_on = cache(lambda on: desk_of(choices, {"on": on or None}, queue))
     for job in every:
         refuse_many(len(job.each), asked["yes"])
         refuse_slow(job.spec.metrics)
-    here = [job for job in every if desk_named(job.on).name == HERE]
+    here = [job for job in every if desk_on(job.on).name == HERE]
     _refuse_waiting_for_clusters(here, every)
     refuse_unasked(choices, [job.spec.simulate for job in here])
     base, found = Path(path).resolve().parent, dict[str, Batch]()
-    for job in sorted(every, key=lambda one: desk_named(one.on).name != HERE):
-        desk = desk_named(job.on)
+    for job in sorted(every, key=lambda one: desk_on(one.on).name != HERE):
+        desk = desk_on(job.on)
         batch = found.setdefault(desk.name, (desk, []))[1]
         batch += submissions_of(job, base, choices.simulate)
     _check_images(here)

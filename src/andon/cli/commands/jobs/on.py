@@ -1,7 +1,8 @@
-"""The options --on and --engine-option, and the cluster that a command line means."""
+"""The options --on and --engine-option, and the desk that a command line means."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -17,6 +18,7 @@ if TYPE_CHECKING:  # most machines have no cluster, and `submit` must be quick
     from andon.settings.resolution import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 VARIABLE = "ANDON_JOBS_ON"
 _OPTION, _PER_GPU = "--engine-option", "--per-gpu"
 
@@ -46,28 +48,28 @@ def per_gpu_option(command: F) -> F:
     )(command)
 
 
-def cluster_of(choices: Choices, asked: dict[str, Any]) -> "ClusterDesk | None":
-    """Takes --on out of the options; returns the cluster, or None for this machine. Without it
-    the setting jobs.on decides, unless devices are named here by a lease or a simulation."""
-    on: str | None = asked.pop("on")
-    if on is None:
-        here = choices.simulate is not None or choices.replay is not None
-        named = here or asked.get("lease_id") or "ANDON_LEASE" in os.environ
-        if named or not (os.environ.get(VARIABLE) or config_mentions(b"clusters")):
-            on = HERE
-        else:
-            on = settings_named(choices).jobs_on or HERE
-    if on == HERE:
-        given = {_OPTION: asked.get("engine_options"), _PER_GPU: asked.get("processes"),
-                 "--kind": asked.get("kind")}  # fmt: skip
-        for option in (option for option, value in given.items() if value):
-            raise Invalid(f"{option} is for jobs on a cluster", hint="add --on NAME")
-        return None
-    if choices.simulate is not None or choices.replay is not None:
-        raise Invalid("simulated and recorded devices are on this machine", hint="leave out --on")
-    from andon.app.clusters import cluster_named
+def desk_of(choices: Choices, asked: dict[str, Any], here: Callable[[], T]) -> "T | ClusterDesk":
+    """Takes --on out of the options; returns the cluster, or what `here` returns for this machine.
+    The setting jobs.on does not count where devices are named here by a lease or a simulation."""
+    from andon.app.desks import desk_named
 
-    return cluster_named(settings_named(choices), on)
+    on: str | None = asked.pop("on")
+    simulated = choices.simulate is not None or choices.replay is not None
+    if simulated and on not in (None, HERE):
+        raise Invalid("simulated and recorded devices are on this machine", hint="leave out --on")
+    named = simulated or asked.get("lease_id") or "ANDON_LEASE" in os.environ
+    if on is None and (named or not (os.environ.get(VARIABLE) or config_mentions(b"clusters"))):
+        on = HERE
+    settings = cache(partial(settings_named, choices))
+    return desk_named(on, settings, partial(_without_cluster_options, asked, here))
+
+
+def _without_cluster_options(asked: Mapping[str, Any], here: Callable[[], T]) -> T:
+    given = {_OPTION: asked.get("engine_options"), _PER_GPU: asked.get("processes"),
+             "--kind": asked.get("kind")}  # fmt: skip
+    for option in (option for option, value in given.items() if value):
+        raise Invalid(f"{option} is for jobs on a cluster", hint="add --on NAME")
+    return here()
 
 
 def settings_named(choices: Choices) -> "Settings":

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from andon.cli.commands.completing import complete_command
-from andon.cli.commands.jobs.desks import desk_of, refuse_unasked, sampled
-from andon.cli.commands.jobs.on import on_options, per_gpu_option
+from andon.cli.commands.jobs.desks import queue_desk, refuse_unasked, sampled
+from andon.cli.commands.jobs.on import desk_of, on_options, per_gpu_option
 from andon.cli.commands.share.container_options import (
     contained,
     container_from,
@@ -134,7 +134,7 @@ def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) ->
         batches = file_batches(choices, command[0], asked)
     else:
         _refuse_words_after_a_file(command)
-        desk = desk_of(choices, asked)
+        desk = desk_of(choices, asked, partial(queue_desk, choices))
         batches = [(desk, _jobs(choices, desk, command, asked))]
     return submit_all(choices, batches, dry_run=dry_run, wait=wait)
 

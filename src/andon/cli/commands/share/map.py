@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from andon.cli.commands.completing import complete_command
-from andon.cli.commands.jobs.on import cluster_of, on_options
+from andon.cli.commands.jobs.on import desk_of, on_options
 from andon.cli.commands.share.container_options import container_from, container_options
 from andon.cli.commands.share.run import OURS, RunCommand
 from andon.cli.device_request import bind_option, queue_options, refuse_bind, request_options_but
@@ -103,7 +103,7 @@ def map_(command: tuple[str, ...], telemetry_dir: str | None, **asked: Any) -> i
         if asked["redo"] and not asked["resume"]:
             raise Invalid("--redo needs --resume", hint="add --resume last, or the id of a run")
 
-        options, target = asked["engine_options"], cluster_of(choices, asked)
+        options, target = asked["engine_options"], desk_of(choices, asked, lambda: None)
         folder = None if telemetry_dir is None else Path(telemetry_dir)
         image = container_from(asked)
         refuse_bind(asked["bind"], image)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from andon.cli.commands.completing import complete_command
-from andon.cli.commands.jobs.on import cluster_of, on_options, per_gpu_option
+from andon.cli.commands.jobs.on import desk_of, on_options, per_gpu_option
 from andon.cli.commands.share.container_options import (
     contained,
     container_from,
@@ -123,7 +123,7 @@ def run(command: tuple[str, ...], **asked: Any) -> int:
     choices = chosen()
     try:
         try:
-            cluster = cluster_of(choices, asked)
+            cluster = desk_of(choices, asked, lambda: None)
             if cluster is not None:
                 return _run_on(choices, cluster, command, asked)
             image, bind = container_from(asked), asked.pop("bind")
