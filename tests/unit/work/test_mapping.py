@@ -286,7 +286,7 @@ class Interrupted(map_session._Maker, frozen=True):
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_measurement_that_a_signal_ends_has_the_signals_code(number: int, code: int) -> None:
-    asked: Any = SimpleNamespace(scaling=(1, 2))
+    asked: Any = SimpleNamespace(scaling=(1, 2), policy=MapPolicy(), per_call=1)
     nothing: Any = None
     maker = Interrupted(Choices(), asked, nothing, nothing, {}, number=number)
-    assert maker.measure([]) == code
+    assert maker.measure(items_of(["a", "b"])) == code
