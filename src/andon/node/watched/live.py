@@ -27,19 +27,19 @@ class ServedLive:
         interval_seconds: float,
         alerts: "CurrentAlerts",
         placed: Callable[[], Snapshot] | None = None,
-        anew: Callable[[], Snapshot] | None = None,
+        read_now: Callable[[], Snapshot] | None = None,
         minutes_key: Callable[[], Hashable | None] = lambda: None,
         newest: Callable[[], Snapshot] | None = None,
         costs: Callable[[], Costs | None] = lambda: None,
         listen: Listen = lambda _: lambda: None,
         mark_watched: Callable[[], None] = lambda: None,
     ) -> None:
-        """`anew` may block for a newer one. `minutes_key` says which snapshots `minutes` returns,
+        """`read_now` may block for a newer one. `minutes_key` says which snapshots `minutes` returns,
         where that reads more than memory. `newest` is the latest for those who are no reason for
         expensive readings, which `mark_watched` asks for; `costs` is what sampling costs. `listen`
         has a function called with every new snapshot, from any thread, until what it returns is
         called."""
-        self._latest, self._anew = latest, anew or latest
+        self._latest, self._read_now = latest, read_now or latest
         self._alerts, self._texts = alerts, SnapshotTexts()
         self.minutes, self.minutes_key = minutes, minutes_key
         self.interval_seconds, self.placed = interval_seconds, placed or latest
@@ -56,7 +56,7 @@ class ServedLive:
         return self._latest()
 
     def read(self, expensive_fields: bool = False) -> Snapshot:
-        return self._anew()
+        return self._read_now()
 
     def text(self, sight: Sight, snapshot: Snapshot | None = None) -> str:
         """Returns a snapshot, the latest unless one is given, as JSON for those with this sight.
@@ -64,7 +64,7 @@ class ServedLive:
         return self._texts.of(snapshot or self._latest(), sight)
 
     def subscribe(self, interval_seconds: float, watching: bool = False) -> PolledSession:
-        return PolledSession(self._anew, self._anew, interval_seconds)
+        return PolledSession(self._read_now, self._read_now, interval_seconds)
 
     def with_driver_versions(self, snapshot: Snapshot) -> Snapshot:
         return snapshot

@@ -322,7 +322,7 @@ def _slurm_list(devices: Sequence[Device], env: Mapping[str, str]) -> tuple[str,
 
 def _node_numbers(mask: str, given: Sequence[int]) -> str:
     """Returns a mask with the numbers of the node. A list from 0 that is as long as Slurm's is of
-    a step whose devices Slurm counted anew."""
+    a step whose devices Slurm numbered from 0 again."""
     is_renumbered = mask == ",".join(str(number) for number in range(len(given)))
     return ",".join(str(number) for number in given) if is_renumbered else mask
 

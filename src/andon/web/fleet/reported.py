@@ -63,7 +63,7 @@ class ReportedNode(NodeOfServer):
         self.alerts = ServedAlerts(ReportedAlerts(self, pasts), self.latest, prefix, None, there)
         self.live = ServedLive(
             self.latest, self.minutes, EVERY_SECONDS, self.alerts,
-            anew=self.newest, minutes_key=lambda: (name, self.report.beat.at, self.row.heard),
+            read_now=self.newest, minutes_key=lambda: (name, self.report.beat.at, self.row.heard),
         )  # fmt: skip
         self.leases = ServedLeases(lambda _: self.leases_reported(), self.latest, elsewhere=name)
         self.past = ServedPast(self.store)
