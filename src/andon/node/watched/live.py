@@ -34,8 +34,8 @@ class ServedLive:
         listen: Listen = lambda _: lambda: None,
         mark_watched: Callable[[], None] = lambda: None,
     ) -> None:
-        """`read_now` may block for a newer one. `minutes_key` says which snapshots `minutes` returns,
-        where that reads more than memory. `newest` is the latest for those who are no reason for
+        """`read_now` may block for a newer one. `minutes_key` says which snapshots `minutes`
+        returns, where that reads more than memory. `newest` is the latest for those who are no reason for
         expensive readings, which `mark_watched` asks for; `costs` is what sampling costs. `listen`
         has a function called with every new snapshot, from any thread, until what it returns is
         called."""
