@@ -35,10 +35,10 @@ class ServedLive:
         mark_watched: Callable[[], None] = lambda: None,
     ) -> None:
         """`read_now` may block for a newer one. `minutes_key` says which snapshots `minutes`
-        returns, where that reads more than memory. `newest` is the latest for those who are no reason for
-        expensive readings, which `mark_watched` asks for; `costs` is what sampling costs. `listen`
-        has a function called with every new snapshot, from any thread, until what it returns is
-        called."""
+        returns, where that reads more than memory. `newest` is the latest for those who are no
+        reason for expensive readings, which `mark_watched` asks for; `costs` is what sampling
+        costs. `listen` has a function called with every new snapshot, from any thread, until what
+        it returns is called."""
         self._latest, self._read_now = latest, read_now or latest
         self._alerts, self._texts = alerts, SnapshotTexts()
         self.minutes, self.minutes_key = minutes, minutes_key
