@@ -26,8 +26,8 @@ from andon.model.job.desk import JobAct, JobOutcome, LogPart
 from andon.model.job.facts import JobState, JobView
 from andon.model.lease_list import LeaseList
 from andon.node.seen.jobs import SeenJobs
-from andon.node.seen.node import NodeOfServer
 from andon.node.seen.runs import SeenRuns
+from andon.node.served import NodeOfServer
 from andon.node.watched.alerts import ServedAlerts
 from andon.node.watched.leases import ServedLeases
 from andon.node.watched.live import ServedLive
