@@ -33,7 +33,7 @@ from andon.model.run.wire import row_to_json
 from andon.model.shapes import to_json
 from andon.model.wire import dumps
 from andon.node.seen.job_schemas import JobDone
-from andon.node.seen.runs import SeenRuns
+from andon.node.seen.runs import SeenRuns, news
 from andon.node.watched.runs import FoundRuns, ServerRuns
 from andon.node.watched.users import MOST_ROWS, PIECE_BYTES
 from andon.runs.growing import opened
@@ -110,7 +110,7 @@ class UserAnswers:
         return found
 
     def news(self, run: str) -> Answer:
-        for one in self._seen.news(run, [ALL_SEEING]):
+        for one in news(run, [self._seen]):
             found: Answer = to_json(one.updates[ALL_SEEING])
             return found
         raise Gone(f"there is no run {run!r} here")

@@ -35,6 +35,7 @@ from andon.web.users.processes import (
 )
 from tests.support.rows import rows
 from tests.support.run_records import BEGAN
+from tests.support.seen_nodes import seen_node
 from tests.support.user_parts import Told, Users, jobs_told
 
 ALICE = UserAccount(1234, 1234, (1234,), "alice", "/home/alice")
@@ -317,7 +318,7 @@ def test_live_events_of_jobs_are_for_those_who_see_them() -> None:
     users = Users(alice=(1234, told), bob=(1235, Told(jobs=jobs_told())))
     for one in users.known():
         one._monotonic = lambda: now[0]
-    watch = JobWatch(server_jobs(users), HistoryReader())
+    watch, jobs = JobWatch(HistoryReader()), server_jobs(users)
     heard: dict[Sight, list[str]] = {}
 
     async def emit(event: str, text: Prepared, what: str, sight: Sight) -> None:
@@ -326,14 +327,16 @@ def test_live_events_of_jobs_are_for_those_who_see_them() -> None:
 
     bob = Sight(user="bob", uid=1235)
 
+    nodes = [seen_node(sight, jobs=jobs) for sight in (SIGHT, bob, BLIND, ALL_SEEING)]
+
     async def rounds() -> None:
-        await watch.publish([SIGHT, bob, BLIND, ALL_SEEING], emit)
+        await watch.publish(nodes, emit)
         now[0] = 9.0
         told.answers["jobs"] = jobs_told(replace(VIEW, state=JobState.RUNNING), seen="2")
-        await watch.publish([SIGHT, bob, BLIND, ALL_SEEING], emit)
+        await watch.publish(nodes, emit)
         now[0] = 18.0
         told.answers["jobs"] = jobs_told(seen="3")
-        await watch.publish([SIGHT, bob, BLIND, ALL_SEEING], emit)
+        await watch.publish(nodes, emit)
 
     asyncio.run(rounds())
     assert set(heard) == {SIGHT, ALL_SEEING}

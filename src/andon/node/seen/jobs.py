@@ -146,7 +146,7 @@ class SeenJobs:
             paused=found.paused,
             may_submit=self._why_not() is None,
             counts=counts_of(found.views),
-            jobs=tuple(shown_to(sight, one) for one in wanted[:limit]),
+            jobs=tuple(self.seen(one) for one in wanted[:limit]),
             queue=self._queue(),
             clusters=found.clusters if whole else (),
             note="; ".join(notes) or None,
@@ -167,13 +167,24 @@ class SeenJobs:
                 views[view.label] = view
         return Found(list(views.values()), errors)
 
+    def seen(self, view: JobView) -> JobView:
+        """Returns the job without details if the caller may not see its user's commands: only that
+        it exists, and its state."""
+        if self._sight.shows(view.user):
+            return view
+        return replace(
+            view, name=HIDDEN_NAME, command=HIDDEN_NAME, folder="", reason=None, error=None,
+            record=None, tags=(), waiting_details=(), environment={}, run=None, pid=None,
+            group=None, params={}, progress=None,
+        )  # fmt: skip
+
     def view(self, job: JobWord) -> JobView:
         """Returns one job, of which a number or NAME:ID is the exact name."""
         whose = self._whose
         try:
             if isinstance(job, str):
                 return self._cluster_job(job, whose.user)
-            return shown_to(self._sight, whose.view(job))
+            return self.seen(whose.view(job))
         except Gone as exc:
             if self._named:
                 raise
@@ -280,7 +291,7 @@ class SeenJobs:
         found = [one for one in self._poller(label).find([label]).views if one.label == label]
         if not found or (found[0].user != user and not self._sight.everything):
             raise Gone(f"there is no job {label[:80]}", hint="to list them: andon jobs --all")
-        return shown_to(self._sight, found[0])
+        return self.seen(found[0])
 
     def _own_on_cluster(self, view: JobView) -> JobView:
         """Refuses jobs of others: root reads no file that another user names."""
@@ -322,18 +333,6 @@ def tail_after(part: LogPart, start: int | None) -> LogPart:
         cut, _, rest = part.text.partition("\n")
         return replace(part, start=part.start + len(f"{cut}\n".encode()), text=rest)
     return part
-
-
-def shown_to(sight: Sight, view: JobView) -> JobView:
-    """Returns the job without details if the caller may not see its user's commands: only that
-    it exists, and its state."""
-    if sight.shows(view.user):
-        return view
-    return replace(
-        view, name=HIDDEN_NAME, command=HIDDEN_NAME, folder="", reason=None, error=None,
-        record=None, tags=(), waiting_details=(), environment={}, run=None, pid=None, group=None,
-        params={}, progress=None,
-    )  # fmt: skip
 
 
 def counts_of(views: Sequence[JobView]) -> JobCounts:

@@ -62,7 +62,7 @@ class SeenRuns:
     reads files, so none is made from the event loop."""
 
     def __init__(self, runs: ServerRuns, sight: Sight = ALL_SEEING) -> None:
-        self._runs, self._sight = runs, sight
+        self._runs, self.sight = runs, sight
 
     def seen_by(self, sight: Sight) -> "SeenRuns":
         return SeenRuns(self._runs, sight)
@@ -73,8 +73,8 @@ class SeenRuns:
 
     def listed(self, query: RunQuery) -> RunListing:
         seen = self.visible()
-        rows, total = seen.rows(replace(query, sight=self._sight))
-        return RunListing([seen_by(self._sight, row) for row in rows], total, seen.note)
+        rows, total = seen.rows(replace(query, sight=self.sight))
+        return RunListing([seen_by(self.sight, row) for row in rows], total, seen.note)
 
     def find(self, query: RunQuery) -> Sequence[RunRow]:
         return self.listed(query).rows
@@ -86,14 +86,14 @@ class SeenRuns:
             return False
 
     def resolve(self, word: str) -> RunRow:
-        return seen_by(self._sight, self.one(word)[0])
+        return seen_by(self.sight, self.one(word)[0])
 
     def record(self, row: RunRow) -> Path:
         self.download(row.id).file.close()
         return Path(row.path)
 
     def page(self, query: RunQuery, search: str) -> RunPage:
-        runs, sight, seen = self._runs, self._sight, self.visible()
+        runs, sight, seen = self._runs, self.sight, self.visible()
         every, limit = RunQuery(sight=sight), query.limit or MOST_LISTED
         query = replace(query, sight=sight, words=tuple(search.split()), limit=limit)
         rows, total = seen.rows(query)
@@ -106,7 +106,7 @@ class SeenRuns:
 
     def _whose(self, scope: PageScope) -> str:
         if scope is PageScope.OWN:
-            return f"The runs of {self._sight.user} on this machine"
+            return f"The runs of {self.sight.user} on this machine"
         if scope is PageScope.EVERYONE:
             others = "those of everyone who signed in here, or holds or waits for GPUs"
             return f"{self._runs.whose}; and {others}"
@@ -117,18 +117,18 @@ class SeenRuns:
         if files is not None:
             return files.run(row.id)
         if not row.path:
-            return details_without_record(self._sight, row, self._runs.clock())
+            return details_without_record(self.sight, row, self._runs.clock())
         record = self._runs.records.of(row.id, row.path)
         with record.lock:
             record.refresh()
             return details_of(
-                self._sight, current(row, record), record.fold, record.series,
+                self.sight, current(row, record), record.fold, record.series,
                 read_of(record), self._runs.clock(),
             )  # fmt: skip
 
     def courses(self, runs: Sequence[str]) -> RunCourses:
         """Returns the utilisation of these runs in a few points each, as far as there is time."""
-        return self._runs.courses.of(self._sight, runs, self.details)
+        return self._runs.courses.of(self.sight, runs, self.details)
 
     def marks(self, run: str) -> RunMarks:
         row, files = self.one(run)
@@ -141,13 +141,13 @@ class SeenRuns:
             record.refresh(0.0)
             begin = record.begin
         lines, whole = happenings(row.path, row.id)
-        found = marks_of(begin, self._sight.shows(row.user), lines)
+        found = marks_of(begin, self.sight.shows(row.user), lines)
         omitted = max(0, len(found) - MOST_MARKS)
         return RunMarks(row.id, found[omitted:], omitted, None if whole else NOT_ALL)
 
     def check_signed_in(self) -> None:
         """Raises Denied for who may download nothing, before anything is read: anyone can ask."""
-        if self._sight == BLIND:
+        if self.sight == BLIND:
             raise Denied(
                 "records are only for users who have signed in", hint="sign in: andon open"
             )
@@ -157,26 +157,13 @@ class SeenRuns:
         row, files = self._with_record(run)
         if files is not None:
             return Download(*files.record(row.id))
-        if not self._sight.shows(row.user):
+        if not self.sight.shows(row.user):
             whose = row.user or "an unknown user"
             raise Denied(f"the record of {row.id} is for {whose}", hint="sign in: andon open")
         file = opened(row.path, row.id)
         return Download(file, os.fstat(file.fileno()).st_size, Path(row.path).name)
 
-    def news(self, run: str, sights: Collection[Sight]) -> list[RunNews]:
-        """Returns what is new in a record since the last call, as each caller sees it; one for
-        each user who has a run of this name."""
-        by_owner: dict[UserFiles | None, tuple[RunRow, list[Sight]]] = {}
-        for sight in sights:
-            with suppress(AndonError):  # it was removed, or is another's: the page says so
-                row, files = self.seen_by(sight).one(run)
-                by_owner.setdefault(files, (row, []))[1].append(sight)
-        return [
-            self._news(row, seeing) if files is None else news_of(files, row.id, seeing)
-            for files, (row, seeing) in by_owner.items()
-        ]
-
-    def _news(self, row: RunRow, sights: Collection[Sight]) -> RunNews:
+    def news_for(self, row: RunRow, sights: Collection[Sight]) -> RunNews:
         record = self._runs.records.of(row.id, row.path)
         with record.lock:
             record.refresh(keeping=True)
@@ -199,11 +186,11 @@ class SeenRuns:
         if len(found) > 1:
             raise Conflict(f"{len(found)} runs begin with {run!r}", hint="give more of the id")
         if not found:
-            raise not_seen(f"run {run!r}", self._sight, self._runs.users is not None, "andon runs")
+            raise not_seen(f"run {run!r}", self.sight, self._runs.users is not None, "andon runs")
         return found[0]
 
     def visible(self, afresh: bool = False) -> "VisibleRuns":
-        runs, sight = self._runs, self._sight
+        runs, sight = self._runs, self.sight
         if runs.users is not None and not sight.everything and sight.uid is not None:
             files = runs.users.of(sight.uid)
             if files is not None:
@@ -265,6 +252,20 @@ class VisibleRuns(Struct, frozen=True):
         """Returns the state of each run, by id."""
         others = {run: str(row.state) for run, (row, _) in self.others.items()}
         return others | self.found.states()
+
+
+def news(run: str, callers: Collection[SeenRuns]) -> list[RunNews]:
+    """Returns what is new in a record since the last call, as each caller of the same server sees
+    it; one for each user who has a run of this name."""
+    by_owner: dict[UserFiles | None, tuple[SeenRuns, RunRow, list[Sight]]] = {}
+    for caller in callers:
+        with suppress(AndonError):  # it was removed, or is another's: the page says so
+            row, files = caller.one(run)
+            by_owner.setdefault(files, (caller, row, []))[2].append(caller.sight)
+    return [
+        caller.news_for(row, sights) if files is None else news_of(files, row.id, sights)
+        for files, (caller, row, sights) in by_owner.items()
+    ]
 
 
 def news_of(files: UserFiles, run: str, sights: Collection[Sight]) -> RunNews:
