@@ -6,7 +6,7 @@ Its parts are the ports and what a server needs beside them. `andon.node.seen` i
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol
 
 from andon.access.roles import Sight
 from andon.alerts.rules.overview import AlertOverview
@@ -105,15 +105,3 @@ class ServedNode(Protocol):
 
     @property
     def jobs(self) -> SeenJobs: ...
-
-
-class NodeOfServer:
-    """A node in a server: whoever asks it neither opens nor closes anything."""
-
-    url: str | None = None
-
-    def shared(self) -> Self:
-        return self
-
-    def close(self) -> None:
-        """Does nothing: what opened the parts closes them."""

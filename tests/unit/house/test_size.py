@@ -28,7 +28,7 @@ BUDGET = {
     "kill": 538,
     "leases": 7262,
     "model": 5353,
-    "node": 7540,
+    "node": 7650,
     "notifiers": 491,
     "runs": 5170,
     "sampling": 2885,
@@ -37,7 +37,7 @@ BUDGET = {
     "stores": 2581,
     "testing": 2166,
     "tui": 4465,
-    "web": 9802,
+    "web": 9814,
     "work": 6351,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that

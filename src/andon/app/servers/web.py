@@ -27,12 +27,12 @@ from andon.leases.tracker import LeaseTracker
 from andon.leases.usage_meter import COUNT_SECONDS, UsageMeter
 from andon.model.job.facts import JobView
 from andon.model.lease_list import LeaseList
-from andon.node.seen.jobs import SeenJobs
+from andon.node.seen.jobs import OwnDesk, SeenJobs
 from andon.node.seen.runs import SeenRuns
 from andon.node.watched.alerts import AlertJudge
 from andon.node.watched.node import WatchedNode
 from andon.node.watched.runs import ServerRuns
-from andon.node.watched.users import SharedFiles, UsersDesk
+from andon.node.watched.users import SharedUsers
 from andon.ports import RunIndex
 from andon.runs.index import RunFinder
 from andon.sampling.sampler import Sampler
@@ -82,7 +82,7 @@ def rest_socket(
 # Jobs and runs.
 
 
-def users(keys: Keys, recent_book: Callable[[], LeaseList | None]) -> Iterator[SharedFiles | None]:
+def users(keys: Keys, recent_book: Callable[[], LeaseList | None]) -> Iterator[SharedUsers | None]:
     """The jobs and runs of other users, in a server of root."""
     files = open_shared_files(keys.signed_in, recent_book)
     yield files
@@ -93,7 +93,7 @@ def users(keys: Keys, recent_book: Callable[[], LeaseList | None]) -> Iterator[S
 def runs(
     settings: Settings,
     keys: Keys,
-    users: SharedFiles | None,
+    users: SharedUsers | None,
     keeps_history: bool,
     open_finder: Callable[[], RunFinder] | None = None,
     everywhere: Callable[[], RunIndex] | None = None,
@@ -120,8 +120,8 @@ def jobs(
     keys: Keys,
     feed: SnapshotFeed,
     network_leases: NetworkLeases | None,
-    users: SharedFiles | None,
-    desk: UsersDesk | None = None,
+    users: SharedUsers | None,
+    desk: OwnDesk | None = None,
 ) -> Iterator[SeenJobs | None]:
     """None if there is no queue, as in a recording or on a system without locks. `desk` has the
     server user's own jobs, if they are not in the usual folder."""

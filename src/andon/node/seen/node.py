@@ -3,13 +3,14 @@
 from functools import cached_property
 
 from andon.access.roles import ANONYMOUS, OF_A_HUB, Identity, sight_of
+from andon.node.of_server import NodeOfServer
 from andon.node.seen.alerts import SeenAlerts
 from andon.node.seen.jobs import SeenJobs
 from andon.node.seen.leases import SeenLeases
 from andon.node.seen.live import SeenLive
 from andon.node.seen.past import SeenPast
 from andon.node.seen.runs import SeenRuns
-from andon.node.served import NodeOfServer, ServedNode
+from andon.node.served import ServedNode
 
 
 class SeenNode(NodeOfServer):

@@ -4,7 +4,6 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -33,20 +32,12 @@ from andon.node.seen.run_schemas import (
 )
 from andon.node.seen.sights import not_seen
 from andon.node.watched.runs import FoundRuns, ServerRuns
-from andon.node.watched.users import UserFiles, UserRecord
+from andon.node.watched.users import Download, RunsOfUser
 from andon.runs.growing import Happening, RunRecord, happenings, opened
 from andon.runs.rules.fold import row_of
 from andon.runs.rules.matching import RunListing, RunQuery, counted, seen_by, select
 
 NOT_ALL = "the record is too long: only what happened in its first part is shown"
-
-
-class Download(Struct, frozen=True):
-    """A record to be sent."""
-
-    file: BinaryIO | UserRecord
-    size: int
-    name: str
 
 
 class RunNews(Struct, frozen=True):
@@ -115,7 +106,7 @@ class SeenRuns:
     def details(self, run: str) -> RunDetails:
         row, files = self.one(run)
         if files is not None:
-            return files.run(row.id)
+            return files.details(row.id)
         if not row.path:
             return details_without_record(self.sight, row, self._runs.clock())
         record = self._runs.records.of(row.id, row.path)
@@ -156,12 +147,18 @@ class SeenRuns:
         """The record, which has command, folders and output: only for callers who may see them."""
         row, files = self._with_record(run)
         if files is not None:
-            return Download(*files.record(row.id))
+            return files.download(row.id)
         if not self.sight.shows(row.user):
             whose = row.user or "an unknown user"
             raise Denied(f"the record of {row.id} is for {whose}", hint="sign in: andon open")
         file = opened(row.path, row.id)
         return Download(file, os.fstat(file.fileno()).st_size, Path(row.path).name)
+
+    def update(self, run: str) -> RunUpdate:
+        """Returns what is new in a record since the last call."""
+        for found in news(run, [self]):
+            return found.updates[self.sight]
+        raise Gone(f"there is no run {run!r} here", hint="to list them: andon runs")
 
     def news_for(self, row: RunRow, sights: Collection[Sight]) -> RunNews:
         record = self._runs.records.of(row.id, row.path)
@@ -172,7 +169,7 @@ class SeenRuns:
             updates = {s: update_of(s, row, record, before, lines, now) for s in sights}
             return RunNews(row.state, record.read_bytes, updates)
 
-    def _with_record(self, run: str) -> tuple[RunRow, UserFiles | None]:
+    def _with_record(self, run: str) -> tuple[RunRow, RunsOfUser | None]:
         """Finds a run whose record is on this machine; raises Unavailable for another node's."""
         row, files = self.one(run)
         if files is None and not row.path:
@@ -180,7 +177,7 @@ class SeenRuns:
             raise Unavailable(f"the record of {row.id} is on {row.node}", hint=hint)
         return row, files
 
-    def one(self, run: str) -> tuple[RunRow, UserFiles | None]:
+    def one(self, run: str) -> tuple[RunRow, RunsOfUser | None]:
         """Finds a run by its id or a prefix, and whose files it is in, if not the server's."""
         found = self.visible().named(run) or self.visible(True).named(run)
         if len(found) > 1:
@@ -192,9 +189,9 @@ class SeenRuns:
     def visible(self, afresh: bool = False) -> "VisibleRuns":
         runs, sight = self._runs, self.sight
         if runs.users is not None and not sight.everything and sight.uid is not None:
-            files = runs.users.of(sight.uid)
-            if files is not None:
-                rows = {row.id: (row, files) for row in files.runs()}
+            user = runs.users.of(sight.uid)
+            if user is not None:
+                rows = {row.id: (row, user.runs) for row in user.runs.find(RunQuery())}
                 return VisibleRuns(FoundRuns(), rows, PageScope.OWN)
         found = runs.look(afresh)
         if runs.everywhere is not None and (sight.everything or sight.user is None):
@@ -202,10 +199,11 @@ class SeenRuns:
             found = replace(found, everywhere=runs.everywhere())
         if runs.users is None or not sight.everything:
             return VisibleRuns(found, {}, PageScope.SERVER)
-        others, notes = dict[str, tuple[RunRow, UserFiles]](), list[str]()
-        for files in runs.users.known():
+        others, notes = dict[str, tuple[RunRow, RunsOfUser]](), list[str]()
+        for user in runs.users.known():
             try:
-                others |= {row.id: (row, files) for row in files.runs() if row.id not in others}
+                found_rows = user.runs.find(RunQuery())
+                others |= {r.id: (r, user.runs) for r in found_rows if r.id not in others}
             except AndonError as error:
                 notes.append(error.reason)
         return VisibleRuns(found, others, PageScope.EVERYONE, tuple(notes))
@@ -215,13 +213,13 @@ class VisibleRuns(Struct, frozen=True):
     """The runs that one caller may see: those of the index, and those in files of other users."""
 
     found: FoundRuns
-    others: Mapping[str, tuple[RunRow, UserFiles]]
+    others: Mapping[str, tuple[RunRow, RunsOfUser]]
     scope: PageScope
     notes: tuple[str, ...] = ()
 
-    def named(self, run: str) -> list[tuple[RunRow, UserFiles | None]]:
+    def named(self, run: str) -> list[tuple[RunRow, RunsOfUser | None]]:
         """Returns the run with this id, else those whose id begins with it."""
-        found: dict[str, tuple[RunRow, UserFiles | None]] = {
+        found: dict[str, tuple[RunRow, RunsOfUser | None]] = {
             name: row for name, row in self.others.items() if run and name.startswith(run)
         }
         found |= {name: (row, None) for name, row in self.found.named(run).items()}
@@ -257,7 +255,7 @@ class VisibleRuns(Struct, frozen=True):
 def news(run: str, callers: Collection[SeenRuns]) -> list[RunNews]:
     """Returns what is new in a record since the last call, as each caller of the same server sees
     it; one for each user who has a run of this name."""
-    by_owner: dict[UserFiles | None, tuple[SeenRuns, RunRow, list[Sight]]] = {}
+    by_owner: dict[RunsOfUser | None, tuple[SeenRuns, RunRow, list[Sight]]] = {}
     for caller in callers:
         with suppress(AndonError):  # it was removed, or is another's: the page says so
             row, files = caller.one(run)
@@ -268,8 +266,8 @@ def news(run: str, callers: Collection[SeenRuns]) -> list[RunNews]:
     ]
 
 
-def news_of(files: UserFiles, run: str, sights: Collection[Sight]) -> RunNews:
-    update = files.news(run)
+def news_of(files: RunsOfUser, run: str, sights: Collection[Sight]) -> RunNews:
+    update = files.update(run)
     return RunNews(update.state, update.read.bytes, dict.fromkeys(sights, update))
 
 
