@@ -184,13 +184,13 @@ class Live:
             alert = self._alerts.popleft()
             for node in {client.node for client in self._clients.values()}:
                 shown = alert_to_json(node.alerts.seen(alert))
-                await self._server.emit("alert", shown, _room("alerts", node.sight))
+                await self._emit("alert", shown, _room("alerts", node.sight))
 
     async def _publish_leases(self) -> None:
         found, self._leases = self._leases, None
         if found is not None and self._clients:
             text = lease_payloads.text(SeenNode(self._node, ANONYMOUS).leases.seen(found))
-            await self._server.emit("leases", Prepared(text), EVERYONE)
+            await self._emit("leases", Prepared(text), EVERYONE)
 
     async def _publish(self, snapshot: Snapshot) -> None:
         unseen, self._unseen = self._unseen, None
@@ -202,14 +202,12 @@ class Live:
             return
         self._node.live.mark_watched()
         if due:
-            await self._server.emit("gpu_status_update", self._summary(snapshot), EVERYONE)
+            await self._emit("gpu_status_update", self._summary(snapshot), EVERYONE)
         if risen:
-            await self._server.emit(
-                "high_gpu_usage_alert", self._high_usage(snapshot, risen), EVERYONE
-            )
+            await self._emit("high_gpu_usage_alert", self._high_usage(snapshot, risen), EVERYONE)
         for node in {c.node for c in self._clients.values() if SNAPSHOT in c.wants}:
             text = node.live.text(snapshot)
-            await self._server.emit("snapshot", Prepared(text), _room("snapshot", node.sight))
+            await self._emit("snapshot", Prepared(text), _room("snapshot", node.sight))
         self._follow_runs()
 
     def _follow_runs(self) -> None:
@@ -233,7 +231,7 @@ class Live:
         self._queueing = asyncio.ensure_future(self._tried("jobs", work))
 
     async def _emit_seen(self, event: str, text: Prepared, what: str, sight: Sight) -> None:
-        await self._server.emit(event, text, _room(what, sight))
+        await self._emit(event, text, _room(what, sight))
 
     async def _drop_the_slow(self) -> None:
         self._troubles.pop(SLOW_END, None)
@@ -248,6 +246,9 @@ class Live:
             await self._transport.end(visitor)
         else:
             await self._server.end(connection)
+
+    async def _emit(self, event: str, value: wire.Json | Prepared, to: str) -> None:
+        await self._server.emit(event, value, to=to)
 
     def _busy_in(self, snapshot: Snapshot) -> frozenset[str]:
         """The devices above the rule's threshold: each is reported once when it rises above."""
@@ -316,12 +317,10 @@ class Live:
         await self._server.enter_room(sid, _room("alerts", client.node.sight))
         with suppress(AndonError):  # no snapshot yet: the first update will have it
             snapshot = self._node.live.latest()
-            await self._server.emit("gpu_status", self._summary(snapshot), sid)
+            await self._emit("gpu_status", self._summary(snapshot), sid)
             busy = self._busy_in(snapshot)
             if busy:
-                await self._server.emit(
-                    "high_gpu_usage_alert", self._high_usage(snapshot, busy), sid
-                )
+                await self._emit("high_gpu_usage_alert", self._high_usage(snapshot, busy), sid)
 
     async def _disconnect(self, sid: str, _reason: object = None) -> None:
         """Ends the connection when its client leaves the namespace."""
@@ -331,9 +330,7 @@ class Live:
 
     async def _request_gpu_update(self, sid: str, _data: object = None) -> None:
         with suppress(AndonError):
-            await self._server.emit(
-                "gpu_status_update", self._summary(self._node.live.latest()), sid
-            )
+            await self._emit("gpu_status_update", self._summary(self._node.live.latest()), sid)
 
     async def _subscribe(self, sid: str, what: object = "snapshot") -> wire.Json:
         return await self._want(sid, what, True)
@@ -360,7 +357,7 @@ class Live:
     async def _greet(self, sid: str, node: SeenNode) -> None:
         """Sends the last snapshot to who has just subscribed: the next may be a minute away."""
         with suppress(AndonError):
-            await self._server.emit("snapshot", Prepared(node.live.text()), sid)
+            await self._emit("snapshot", Prepared(node.live.text()), sid)
 
     def _is_event(self, what: str) -> bool:
         if what == JOBS:
