@@ -30,6 +30,7 @@ from andon.web.lab.jobs import LabUsers
 from tests.support.fake_node import FakeNode
 from tests.support.node_contract import NodeContract
 from tests.support.notices import HOT
+from tests.support.recordings import recording_of
 from tests.support.reported_nodes import ReportingNode
 from tests.support.run_records import BEGAN
 from tests.support.served_runs import index_of
@@ -68,6 +69,19 @@ class TestLocal(NodeContract):
     def node(self, state_folder: Path, book_folder: Path) -> Iterator[Node]:
         settings = load_settings({"simulate": 2}).settings
         node = find_node(NodeChoice(simulate=2), settings)
+        yield node
+        node.close()
+
+
+@pytest.mark.process
+class TestRecording(NodeContract):
+    """A recording that is played here; whose runs and jobs are those of this machine."""
+
+    @pytest.fixture
+    def node(self, tmp_path: Path, state_folder: Path, book_folder: Path) -> Iterator[Node]:
+        path = str(recording_of(tmp_path / "recording.jsonl"))
+        node = find_node(NodeChoice(replay=path), load_settings({"replay": path}).settings)
+        assert node.recording
         yield node
         node.close()
 

@@ -5,7 +5,7 @@ It asks a Node and nothing else; a test needs only the node, so that `failures` 
 there is no pytest."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
 from itertools import islice
 from typing import ClassVar, TypeVar
@@ -25,6 +25,16 @@ HIDDEN = "hidden"
 """In place of the command of a job."""
 T = TypeVar("T")
 Check = Callable[["NodeContract", Node], None]
+
+
+FIRST_QUESTIONS: Mapping[str, Callable[[Node], object]] = {
+    "live": lambda node: node.live.latest(),
+    "alerts": lambda node: node.alerts.page(),
+    "leases": lambda node: node.leases.listing(),
+    "past": lambda node: node.past.devices(),
+    "runs": lambda node: node.runs.find(RunQuery()),
+    "jobs": lambda node: node.jobs.listing(),
+}
 
 
 def refused(call: Callable[[], object]) -> AndonError:
@@ -54,7 +64,7 @@ def asks(*ports: str) -> Callable[[Check], Check]:
         @wraps(test)
         def checked(self: "NodeContract", node: Node) -> None:
             for port in self.without.intersection(ports):
-                refused(lambda: getattr(node, port))  # noqa: B023
+                refused(lambda: FIRST_QUESTIONS[port](node))  # noqa: B023
             if not self.without.intersection(ports):
                 test(self, node)
 
