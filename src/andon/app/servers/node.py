@@ -160,7 +160,7 @@ def node(
     runs: SeenRuns | None = None,
     jobs: SeenJobs | None = None,
 ) -> Iterator[WatchedNode]:
-    """This machine as a node. An agent has neither runs nor jobs to show."""
+    """This machine as a node. An agent has no jobs to show."""
     user, placed = None if keys is None else keys.owner.user, PlacedFeed(sampler, feed).latest
     yield WatchedNode(
         feed, history.store, alerts, network_leases, lease_tracker, placed, user, runs, jobs

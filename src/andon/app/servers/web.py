@@ -29,7 +29,6 @@ from andon.model.job.facts import JobView
 from andon.model.lease_list import LeaseList
 from andon.node.seen.jobs import OwnDesk, SeenJobs
 from andon.node.seen.runs import SeenRuns
-from andon.node.watched.alerts import AlertJudge
 from andon.node.watched.node import WatchedNode
 from andon.node.watched.runs import ServerRuns
 from andon.node.watched.users import SharedUsers
@@ -168,18 +167,14 @@ def dispatcher_guard(sampler: Sampler, jobs: SeenJobs | None) -> Iterator[Dispat
 
 
 def counts(
-    history: ServerHistory,
-    alerts: AlertJudge,
-    lease_tracker: LeaseTracker | None,
-    fleet: Fleet | None = None,
+    history: ServerHistory, node: WatchedNode, fleet: Fleet | None = None
 ) -> Iterator[Callable[[], ServerCounts]]:
     """Counts from memory: a scrape reads neither the store nor the lease book."""
 
     def count() -> ServerCounts:
-        book = None if lease_tracker is None else lease_tracker.page()
-        held = None if book is None else len(book.claims)
         refused = None if fleet is None else dict(fleet.hub.refused)
-        return ServerCounts(history.vitals().size_bytes, alerts.firing(), held, refused)
+        size, held = history.vitals().size_bytes, node.leases.held()
+        return ServerCounts(size, node.alerts.firing(), held, refused)
 
     yield count
 

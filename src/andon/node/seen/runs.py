@@ -58,6 +58,10 @@ class SeenRuns:
     def seen_by(self, sight: Sight) -> "SeenRuns":
         return SeenRuns(self._runs, sight)
 
+    def own(self, limit: int) -> Sequence[RunRow]:
+        """Returns the latest of the server's own user: none of other users or nodes."""
+        return self._runs.rows(limit)
+
     def states(self) -> dict[str, str]:
         """Returns the state of each run, by id."""
         return self.visible().states()
