@@ -122,18 +122,16 @@ def uplink(
     past: PastSender,
     network_leases: "NetworkLeases | None",
     on_sent: Callable[[Digest], None] = lambda _: None,
-) -> Iterator[Uplink]:
+) -> Uplink:
     """Reports what the sampler reads, and what the store has packed. While the hub marks this
     node as drained, its devices are cordoned, if this user may."""
     session = sampler.subscribe(settings.interval_seconds, size=16)
     trouble = partial(note_trouble, open_node_folder(), link.url)
     trouble(None)  # of an earlier process
-    made = Uplink(
+    return Uplink(
         session, link, report_sources(node, watcher, unfinished), node_key(), on_sent,
         partial(_mark, network_leases), past, on_trouble=trouble,
     )  # fmt: skip
-    yield made
-    made.close()
 
 
 def _mark(leases: "NetworkLeases | None", drained: bool) -> None:

@@ -9,7 +9,7 @@ BUDGET = {
     "access": 1214,
     "alerts": 4892,
     "api": 3598,
-    "app": 3342,
+    "app": 3330,
     "callbacks": 1471,
     "cli": 20481,
     "clusters": 4408,
@@ -37,7 +37,7 @@ BUDGET = {
     "stores": 2581,
     "testing": 2166,
     "tui": 4465,
-    "web": 9814,
+    "web": 9812,
     "work": 6351,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that

@@ -60,15 +60,14 @@ def users(lab: Lab, open_finder: Callable[[], RunFinder]) -> Iterator[LabUsers]:
     look.close()
 
 
-def lab_runs(lab: Lab) -> Iterator[LabRuns]:
+def lab_runs(lab: Lab) -> LabRuns:
     """The records of its runs, which grow."""
     folder = runs_folder()
     make_private(folder)
     made = LabRuns(lab, folder)
     made.write(time.time())
     made.start()
-    yield made
-    made.close()
+    return made
 
 
 def open_finder(lab_runs: LabRuns) -> Iterator[Callable[[], RunFinder]]:

@@ -48,22 +48,17 @@ from andon.web.transport.audit import Audit
 from andon.web.transport.keys import Keys
 from andon.web.transport.local_calls import LocalCalls
 from andon.web.transport.local_sockets import RestSocket, local_socket
-from andon.web.users.opening import open_shared_files
+from andon.web.users.opening import UsersFiles, open_shared_files
 
 if TYPE_CHECKING:  # few servers export
     from andon.exporter.exports import Exports
 
 
-def usage_meter(
-    sampler: Sampler, lease_tracker: LeaseTracker | None
-) -> Iterator[UsageMeter | None]:
+def usage_meter(sampler: Sampler, lease_tracker: LeaseTracker | None) -> UsageMeter | None:
     """Counts GPU hours per user, where this server may."""
     if lease_tracker is None:
-        yield None
-        return
-    made = UsageMeter(sampler.subscribe(COUNT_SECONDS, size=2), lease_tracker.page)
-    yield made
-    made.close()
+        return None
+    return UsageMeter(sampler.subscribe(COUNT_SECONDS, size=2), lease_tracker.page)
 
 
 def rest_socket(
@@ -81,12 +76,9 @@ def rest_socket(
 # Jobs and runs.
 
 
-def users(keys: Keys, recent_book: Callable[[], LeaseList | None]) -> Iterator[SharedUsers | None]:
+def users(keys: Keys, recent_book: Callable[[], LeaseList | None]) -> UsersFiles | None:
     """The jobs and runs of other users, in a server of root."""
-    files = open_shared_files(keys.signed_in, recent_book)
-    yield files
-    if files is not None:
-        files.close()
+    return open_shared_files(keys.signed_in, recent_book)
 
 
 def runs(
@@ -152,15 +144,12 @@ def unfinished(jobs: SeenJobs | None) -> Iterator[Callable[[], Sequence[JobView]
     yield (lambda: ()) if jobs is None else jobs.unfinished
 
 
-def dispatcher_guard(sampler: Sampler, jobs: SeenJobs | None) -> Iterator[DispatcherGuard | None]:
+def dispatcher_guard(sampler: Sampler, jobs: SeenJobs | None) -> DispatcherGuard | None:
     """Keeps a dispatcher running for the jobs of the server's user, from when it is started."""
     if jobs is None:
-        yield None
-        return
+        return None
     session = sampler.subscribe(CHECK_SECONDS, size=2, at_once=False)
-    guard = DispatcherGuard(session, JobsFolder(jobs_path()), lambda: Queue().statuses)
-    yield guard
-    guard.close()
+    return DispatcherGuard(session, JobsFolder(jobs_path()), lambda: Queue().statuses)
 
 
 # Metrics.
@@ -181,16 +170,13 @@ def counts(
 
 def exports(
     settings: Settings, sampler: Sampler, folder: Path, counts: Callable[[], ServerCounts]
-) -> "Iterator[Exports | None]":
+) -> "Exports | None":
     """Sends the metrics to other systems; a recording is sent nowhere."""
     if not settings.exports or settings.replay:
-        yield None
-        return
+        return None
     from andon.exporter.exports import open_exports
 
-    opened = open_exports(settings, sampler, folder, counts)
-    yield opened
-    opened.close()
+    return open_exports(settings, sampler, folder, counts)
 
 
 def metrics(
