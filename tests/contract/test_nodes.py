@@ -8,20 +8,34 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from andon.access.roles import Identity, Role
 from andon.app.node import NodeChoice, find_node
 from andon.app.settings import load_settings
+from andon.drivers.sim.rules.lab import ME
+from andon.errors import Gone
+from andon.model.job.desk import LogPart
+from andon.model.job.facts import JobState, JobView, view_to_json
 from andon.model.lease import LeaseState
 from andon.model.lease_list import LeaseRow
+from andon.model.run.record import RunKind, RunRow, RunState
 from andon.node.port import Node
 from andon.node.seen.node import SeenNode
+from andon.node.watched.runs import FoundRuns
+from andon.node.watched.users import read_user
+from andon.runs.rules.matching import RunQuery
+from andon.web.lab.filling import new_lab
+from andon.web.lab.jobs import LabUsers
 from tests.support.fake_node import FakeNode
 from tests.support.node_contract import NodeContract
 from tests.support.notices import HOT
+from tests.support.recordings import recording_of
 from tests.support.reported_nodes import ReportingNode
+from tests.support.run_records import BEGAN
+from tests.support.served_runs import index_of
 from tests.support.snapshots import farm
+from tests.support.user_parts import Told, jobs_told
 from tests.support.web_parts import Parts
 
 
@@ -55,6 +69,19 @@ class TestLocal(NodeContract):
     def node(self, state_folder: Path, book_folder: Path) -> Iterator[Node]:
         settings = load_settings({"simulate": 2}).settings
         node = find_node(NodeChoice(simulate=2), settings)
+        yield node
+        node.close()
+
+
+@pytest.mark.process
+class TestRecording(NodeContract):
+    """A recording that is played here; whose runs and jobs are those of this machine."""
+
+    @pytest.fixture
+    def node(self, tmp_path: Path, state_folder: Path, book_folder: Path) -> Iterator[Node]:
+        path = str(recording_of(tmp_path / "recording.jsonl"))
+        node = find_node(NodeChoice(replay=path), load_settings({"replay": path}).settings)
+        assert node.recording
         yield node
         node.close()
 
@@ -131,3 +158,50 @@ def reporting() -> Iterator[ReportingNode]:
     made = ReportingNode()
     with going_on(made.report):
         yield made
+
+
+JOB = JobView(
+    1, "1", "sweep", JobState.WAITING, "python a.py", "/home/ada", "ada", BEGAN, "1",
+    reason="no GPU is free",
+)  # fmt: skip
+OF_A_USER = frozenset({"live", "alerts", "leases", "past"})
+
+
+class TestUser(NodeContract):
+    """What root's server reads of another user."""
+
+    without = OF_A_USER
+
+    @pytest.fixture
+    def node(self) -> Node:
+        row = {
+            "id": "kqzvmtra", "name": "train", "kind": "command", "state": "succeeded",
+            "node": "n", "began": BEGAN, "path": "/home/ada/a.jsonl", "user": "ada",
+        }  # fmt: skip
+        gone = Gone("there is no such job here", hint="andon jobs")
+        told = Told(
+            jobs=jobs_told(JOB), runs={"seen": "1", "rows": [row]},
+            job=lambda job: view_to_json(JOB) if job in (1, "1") else gone,
+            log=lambda job, **_: gone if job != 1 else asdict(LogPart(0, 2, "x\n", True, 1)),
+            act=lambda **_: gone,
+        )  # fmt: skip
+        return read_user("ada", told.ask)
+
+
+class TestUserOfTheDemo(NodeContract):
+    """One of the people of the simulated lab."""
+
+    without = OF_A_USER
+
+    @pytest.fixture
+    def node(self) -> Node:
+        lab = new_lab(load_settings({"simulate": 8, "simulate_scenario": "lab"}).settings)
+        others = sorted({work.user for work in lab.works} - {ME})
+        rows = [
+            RunRow(f"lab{n}", "train", RunKind.JOB, RunState.SUCCEEDED, "lab", BEGAN, "", user)
+            for n, user in enumerate(others)
+        ]
+        found = LabUsers(lab, lambda: FoundRuns(index_of(rows))).named(others[0])
+        assert found is not None
+        assert [row.user for row in found.runs.find(RunQuery())] == [others[0]]
+        return found

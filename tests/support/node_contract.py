@@ -5,7 +5,8 @@ It asks a Node and nothing else; a test needs only the node, so that `failures` 
 there is no pytest."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
 from itertools import islice
 from typing import ClassVar, TypeVar
 
@@ -23,6 +24,17 @@ MOST_BYTES = 65_536
 HIDDEN = "hidden"
 """In place of the command of a job."""
 T = TypeVar("T")
+Check = Callable[["NodeContract", Node], None]
+
+
+FIRST_QUESTIONS: Mapping[str, Callable[[Node], object]] = {
+    "live": lambda node: node.live.latest(),
+    "alerts": lambda node: node.alerts.page(),
+    "leases": lambda node: node.leases.listing(),
+    "past": lambda node: node.past.devices(),
+    "runs": lambda node: node.runs.find(RunQuery()),
+    "jobs": lambda node: node.jobs.listing(),
+}
 
 
 def refused(call: Callable[[], object]) -> AndonError:
@@ -45,12 +57,30 @@ def done(call: Callable[[], T]) -> T | None:
     return None
 
 
+def asks(*ports: str) -> Callable[[Check], Check]:
+    """Of a node without one of the ports that a test asks, it is tested that this is refused."""
+
+    def decorated(test: Check) -> Check:
+        @wraps(test)
+        def checked(self: "NodeContract", node: Node) -> None:
+            for port in self.without.intersection(ports):
+                refused(lambda: FIRST_QUESTIONS[port](node))  # noqa: B023
+            if not self.without.intersection(ports):
+                test(self, node)
+
+        return checked
+
+    return decorated
+
+
 class NodeContract:
     """Subclass it with a fixture `node` of at least two devices, with an id that no lease, run or
     alert of it has."""
 
     acts: ClassVar[bool] = True
     """Whether this caller may change something, where a server keeps it."""
+    without: ClassVar[frozenset[str]] = frozenset()
+    """The ports that this node does not have."""
     blind: ClassVar[bool] = False
     """Whether this caller may see no command line."""
 
@@ -58,6 +88,7 @@ class NodeContract:
         """A new lease that this caller may change, if the node can have one."""
         return None
 
+    @asks("live")
     def test_a_snapshot_has_its_devices_once(self, node: Node) -> None:
         snapshot = node.live.latest()
         uuids = [status.device.uuid for status in snapshot.devices]
@@ -65,21 +96,25 @@ class NodeContract:
         assert [status.device.uuid for status in node.live.read().devices] == uuids
         assert {status.device.uuid for status in node.live.placed().devices} == set(uuids)
 
+    @asks("live")
     def test_a_session_gives_each_snapshot_once_in_order(self, node: Node) -> None:
         with node.live.subscribe(0.2, watching=True) as session:
             times = [snapshot.at for snapshot in islice(session, 3)]
         assert times == sorted(times)
         assert session.dropped == 0
 
+    @asks("live")
     def test_what_is_remembered_is_in_order(self, node: Node) -> None:
         times = [snapshot.at for snapshot in node.live.minutes()]
         assert times == sorted(times)
 
+    @asks("live")
     def test_every_device_has_a_lamp(self, node: Node) -> None:
         snapshot = node.live.latest()
         lit = {lamp.uuid for lamp in node.live.lamps(snapshot)}
         assert lit == {status.device.uuid for status in snapshot.devices}
 
+    @asks("alerts", "live")
     def test_alerts_are_those_of_the_node(self, node: Node) -> None:
         page, snapshot = node.alerts.page(), node.live.latest()
         assert (page.node, page.simulated) == (snapshot.node, snapshot.simulated)
@@ -88,12 +123,14 @@ class NodeContract:
         with pytest.raises(Gone):
             node.alerts.alert(f"thermal@x#{NOTHING}")
 
+    @asks("alerts", "live")
     def test_alerts_of_a_device_are_asked_for_by_its_name(self, node: Node) -> None:
         uuid = node.live.latest().devices[0].device.uuid
         assert {a.subject for a in node.alerts.page(None, [uuid]).alerts} <= {uuid}
         with pytest.raises((Gone, Invalid)):
             node.alerts.page(None, ["999"])
 
+    @asks("alerts")
     def test_rules_are_listed_and_shown(self, node: Node) -> None:
         names = [rule["name"] for rule in node.alerts.rules()["rules"]]
         assert "thermal" in names
@@ -101,6 +138,7 @@ class NodeContract:
         with pytest.raises(AndonError):
             node.alerts.rule(NOTHING)
 
+    @asks("alerts")
     def test_what_is_said_about_alerts_is_kept_or_refused(self, node: Node) -> None:
         if not node.alerts.notifies:
             with pytest.raises(Unavailable):
@@ -118,6 +156,7 @@ class NodeContract:
         node.alerts.unsilence(made)
         assert made not in {one.id for one in node.alerts.page().silences}
 
+    @asks("alerts")
     def test_an_alert_is_acknowledged_and_not_any_more_or_it_is_refused(self, node: Node) -> None:
         for name in [one.id for one in node.alerts.page().alerts if one.resolved is None][:1]:
             if not (self.acts and node.alerts.notifies):
@@ -131,10 +170,12 @@ class NodeContract:
             assert node.alerts.unacknowledge(name).acknowledged is None
         refused(lambda: node.alerts.acknowledge(f"thermal@x#{NOTHING}", "ada", ""))
 
+    @asks("alerts")
     def test_notifiers_are_tested_or_it_is_refused(self, node: Node) -> None:
         said = done(lambda: node.alerts.test(None))
         assert said is None or said["results"] or said["note"]
 
+    @asks("leases")
     def test_every_device_has_a_verdict(self, node: Node) -> None:
         snapshot, listed, _ = node.leases.listing()
         uuids = {status.device.uuid for status in snapshot.devices}
@@ -144,17 +185,20 @@ class NodeContract:
         assert again is snapshot
         assert {one.uuid for one in shown.devices} == uuids
 
+    @asks("leases", "live")
     def test_an_offer_has_a_row_for_each_device_and_reserves_nothing(self, node: Node) -> None:
         offer = node.leases.offer(DeviceRequest(1, 1))
         assert len(offer.rows) == len(node.live.latest().devices)
         assert node.leases.offer(DeviceRequest(1, 1)).available == offer.available
 
+    @asks("leases")
     def test_a_lease_that_does_not_exist_is_gone(self, node: Node) -> None:
         with pytest.raises(Gone):
             node.leases.release(NOTHING, "")
         with pytest.raises(Gone):
             node.leases.extend(NOTHING, 60.0)
 
+    @asks("leases")
     def test_a_lease_is_extended_and_released(self, node: Node) -> None:
         if (name := self.lease(node)) is None:
             return
@@ -168,6 +212,7 @@ class NodeContract:
         assert left == before.keys() - {name}
         refused(lambda: node.leases.release(name, ""))
 
+    @asks("past", "live")
     def test_the_past_is_recorded_or_unavailable(self, node: Node) -> None:
         if not node.past.recorded:
             with pytest.raises(Unavailable):
@@ -187,6 +232,7 @@ class NodeContract:
             assert len(counts) == 6
         assert all(use.device for use in node.past.usage(None, now - 60, now))
 
+    @asks("past", "live")
     def test_usage_is_of_the_device_and_the_time_that_were_asked_for(self, node: Node) -> None:
         if not node.past.recorded:
             return
@@ -200,6 +246,7 @@ class NodeContract:
             own = list(node.past.usage(device, since, until))
             assert {use.device for use in own} == {device}
 
+    @asks("runs")
     def test_runs_are_listed_found_and_named(self, node: Node) -> None:
         found = node.runs.listed(RunQuery(limit=5))
         assert len(found.rows) <= min(5, found.total)
@@ -211,12 +258,14 @@ class NodeContract:
         with pytest.raises(Gone):
             node.runs.resolve(NOTHING)
 
+    @asks("runs")
     def test_the_record_of_a_run_begins_with_it_or_is_refused(self, node: Node) -> None:
         for row in node.runs.listed(RunQuery(limit=2)).rows:
             if (path := done(lambda: node.runs.record(row))) is not None:  # noqa: B023
                 with path.open(encoding="utf-8") as file:
                     assert json.loads(file.readline())["id"] == row.id
 
+    @asks("jobs")
     def test_jobs_are_in_the_order_of_the_list(self, node: Node) -> None:
         views = node.jobs.listing().views
         settled = [view.state.is_settled for view in views]
@@ -228,6 +277,7 @@ class NodeContract:
         found, errors = node.jobs.find([NO_JOB])
         assert (list(found), len(errors)) == ([], 1)
 
+    @asks("jobs")
     def test_a_job_has_reasons_and_a_log_or_it_is_refused(self, node: Node) -> None:
         for view in node.jobs.listing().views[:20]:
             name = view.label if view.engine else view.number
@@ -240,6 +290,7 @@ class NodeContract:
         refused(lambda: node.jobs.log(NO_JOB, None, MOST_BYTES))
         refused(lambda: node.jobs.reasons(NO_JOB))
 
+    @asks("jobs")
     def test_what_is_done_to_a_job_that_is_not_there_is_refused(self, node: Node) -> None:
         for act in (JobAct.CANCEL, JobAct.HOLD, JobAct.RETRY):
             outcome = done(lambda: node.jobs.act(act, [NO_JOB]))  # noqa: B023

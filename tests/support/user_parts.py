@@ -1,22 +1,24 @@
-"""The files of other users for a server of root, as their readers would tell them."""
+"""Other users as nodes for a server of root, as their readers would tell them."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from andon.errors import AndonError
 from andon.model.job.facts import JobView, view_to_json
-from andon.node.watched.users import UserFiles
+from andon.node.watched.users import UserNode, read_user
 
 
 class Told:
-    """A reader that answers by a table; an error is raised."""
+    """A reader that answers by a table or a function of it; an error is raised."""
 
     def __init__(self, **answers: object) -> None:
         self.answers, self.asked = answers, list[tuple[str, dict[str, object]]]()
 
     def ask(self, what: str, **given: object) -> dict[str, Any]:
         self.asked.append((what, given))
-        found = self.answers[what]
+        answer = self.answers[what]
+        found = answer(**given) if callable(answer) else answer
         if isinstance(found, AndonError):
             raise found
         return cast("dict[str, Any]", found)
@@ -27,16 +29,20 @@ def jobs_told(*views: JobView, seen: str = "1") -> dict[str, object]:
 
 
 class Users:
-    """Those whose files can be looked at."""
+    """Those whose part can be looked at; `clock` is theirs."""
 
-    def __init__(self, **readers: tuple[int, Told]) -> None:
-        self._files = {uid: UserFiles(name, told) for name, (uid, told) in readers.items()}
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, /, **readers: tuple[int, Told]
+    ) -> None:
+        self._nodes = {
+            uid: read_user(name, told.ask, clock) for name, (uid, told) in readers.items()
+        }
 
-    def of(self, uid: int) -> UserFiles | None:
-        return self._files.get(uid)
+    def of(self, uid: int) -> UserNode | None:
+        return self._nodes.get(uid)
 
-    def known(self) -> Sequence[UserFiles]:
-        return list(self._files.values())
+    def known(self) -> Sequence[UserNode]:
+        return list(self._nodes.values())
 
-    def named(self, user: str) -> UserFiles | None:
-        return next((one for one in self._files.values() if one.user == user), None)
+    def named(self, user: str) -> UserNode | None:
+        return next((one for one in self._nodes.values() if one.user == user), None)

@@ -1,16 +1,17 @@
 """Opens the parts of a process in the order of their need, and closes them in reverse.
 
-A part is a generator function: it yields once, and has the name of what it yields. Its parameters
-name the parts that it needs; one with a default is given only where there is such a part. What
-stands after the `yield` closes the part, and runs also if another one fails.
+A part is a function with the name of what it returns, which is closed at the end unless it is
+None; or a generator, which yields it once, and closes it by what stands after the `yield`. Both
+are closed also if another one fails. Its parameters name the parts that it needs; one with a
+default is given only where there is such a part.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-Part = Callable[..., Iterator[Any]]
+Part = Callable[..., Any]
 
 
 def run_with(parts: Sequence[Part], run: Callable[..., T], **given: object) -> T:
@@ -21,8 +22,12 @@ def run_with(parts: Sequence[Part], run: Callable[..., T], **given: object) -> T
     with ExitStack() as stack:
         for part in ordered:
             opened = part(**_needed(part, values))
-            values[part.__name__] = next(opened)
-            stack.callback(next, opened, None)
+            if isinstance(opened, Generator):
+                values[part.__name__] = next(opened)
+                stack.callback(next, opened, None)
+            else:
+                values[part.__name__] = opened
+                stack.callback(_close, opened)
         return run(**_needed(run, values))
 
 
@@ -72,3 +77,8 @@ def needs_of(caller: Callable[..., object]) -> dict[str, bool]:
 
 def _needed(caller: Callable[..., object], values: Mapping[str, object]) -> dict[str, object]:
     return {name: values[name] for name in needs_of(caller) if name in values}
+
+
+def _close(opened: Any) -> None:
+    if opened is not None:
+        opened.close()

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from andon.alerts.rules.past import Query
 from andon.alerts.watcher import Watcher
-from andon.app.runs import open_run_finder
-from andon.errors import AndonError, Invalid
+from andon.errors import AndonError, Invalid, Unavailable
 from andon.fleet.link import HubLink, no_token
 from andon.fleet.rules.digest import Digest
 from andon.fleet.sending import PastSender, note_trouble
@@ -20,17 +20,13 @@ from andon.host.files import read_regular, replace_file
 from andon.host.machine_id import node_key
 from andon.host.state.node_folder import open_node_folder
 from andon.host.state.user_folder import read_token
+from andon.model.alert import Alert
 from andon.model.job.facts import JobView
-from andon.model.run.record import RunRow
 from andon.node.server import base_url
-from andon.node.watched.alerts import AlertJudge
 from andon.node.watched.leases import RECENT_SECONDS
 from andon.node.watched.node import WatchedNode
-from andon.runs.index import RunFinder
-from andon.runs.rules.matching import RunQuery
 from andon.sampling.sampler import Sampler
 from andon.settings.resolution import Settings
-from andon.web.server_history import ServerHistory
 
 if TYPE_CHECKING:
     from andon.leases.network import NetworkLeases
@@ -101,25 +97,19 @@ def report_sources(
     )  # fmt: skip
 
 
-def past(
-    settings: Settings, folder: Path, history: ServerHistory, alerts: AlertJudge
-) -> Iterator[PastSender]:
+def past(folder: Path, node: WatchedNode) -> Iterator[PastSender]:
     """Sends what the hub missed."""
-    yield PastSender(folder, history.store, alerts.past, runs=LatestRuns(settings))
+    yield PastSender(
+        folder, node.past.store, partial(_alerts_of, node), runs=lambda: node.runs.own(MOST_RUNS)
+    )
 
 
-class LatestRuns:
-    """This user's latest runs, by the index, which is brought up to date."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._finder: RunFinder | None = None
-
-    def __call__(self) -> Sequence[RunRow]:
-        if self._finder is None:
-            self._finder = open_run_finder(settings=self._settings)
-        self._finder.refresh()
-        return self._finder.index.find(RunQuery(limit=MOST_RUNS))
+def _alerts_of(node: WatchedNode, wanted: Query) -> Sequence[Alert]:
+    """Returns a node's alerts; raises Unavailable if those of the past cannot be read now."""
+    found = node.alerts.page(wanted=wanted)
+    if found.note is not None:
+        raise Unavailable(found.note)
+    return found.alerts
 
 
 def uplink(
@@ -132,18 +122,16 @@ def uplink(
     past: PastSender,
     network_leases: "NetworkLeases | None",
     on_sent: Callable[[Digest], None] = lambda _: None,
-) -> Iterator[Uplink]:
+) -> Uplink:
     """Reports what the sampler reads, and what the store has packed. While the hub marks this
     node as drained, its devices are cordoned, if this user may."""
     session = sampler.subscribe(settings.interval_seconds, size=16)
     trouble = partial(note_trouble, open_node_folder(), link.url)
     trouble(None)  # of an earlier process
-    made = Uplink(
+    return Uplink(
         session, link, report_sources(node, watcher, unfinished), node_key(), on_sent,
         partial(_mark, network_leases), past, on_trouble=trouble,
     )  # fmt: skip
-    yield made
-    made.close()
 
 
 def _mark(leases: "NetworkLeases | None", drained: bool) -> None:

@@ -17,9 +17,8 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from andon.access.roles import ALL_SEEING
 from andon.app.runs import load_run_index, open_run_finder
-from andon.errors import AndonError, Gone
+from andon.errors import AndonError
 from andon.host.accounts import UserAccount, become
 from andon.host.state.user_folder import node_path
 from andon.jobs import acts as acts  # imported while it may read andon's own files
@@ -38,7 +37,6 @@ from andon.node.watched.runs import FoundRuns, ServerRuns
 from andon.node.watched.users import MOST_ROWS, PIECE_BYTES
 from andon.runs.growing import opened
 from andon.runs.index import RunFinder
-from andon.runs.rules.matching import RunQuery
 from andon.web.users.processes import IDLE_SECONDS, MOST_ANSWER_BYTES
 
 load_run_index()  # the same: later it may not be able to read andon's own files
@@ -110,10 +108,8 @@ class UserAnswers:
         return found
 
     def news(self, run: str) -> Answer:
-        for one in self._seen.news(run, [ALL_SEEING]):
-            found: Answer = to_json(one.updates[ALL_SEEING])
-            return found
-        raise Gone(f"there is no run {run!r} here")
+        found: Answer = to_json(self._seen.update(run))
+        return found
 
     def record(self, run: str) -> Answer:
         found = self._seen.download(run)
@@ -133,8 +129,7 @@ class UserAnswers:
                 return FoundRuns()
             self._finder = open_run_finder()
         left = self._finder.refresh()
-        others = self._finder.index.find(RunQuery(not_user=self._user))
-        return FoundRuns(self._finder.index, frozenset(row.id for row in others), left)
+        return FoundRuns(self._finder.index, left=left).of(self._user)
 
     def _if_changed(
         self, what: str, value: object, seen: str, told: Callable[[], Answer]

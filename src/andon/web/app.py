@@ -42,8 +42,8 @@ def build(parts: RouteParts, rules: Rules, audit: Audit) -> App:
         parts.keys,
         lockout,
         parts.settings,
-        runs=RunWatch(parts.node.runs, parts.records),
-        jobs=JobWatch(parts.node.jobs, parts.queue) if parts.node.has_jobs else None,
+        RunWatch(parts.records),
+        JobWatch(parts.queue),
     )
     parts.parts["live"] = live
     api = NodePaths(live.over(_api(parts, live.run)))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct, field
 
 from andon.model.wire import Json
-from andon.node.seen.node import ServedNode
+from andon.node.served import ServedNode
 from andon.settings.resolution import Settings
 from andon.web.answers.health import HealthPart
 from andon.web.fleet.nodes import Fleet

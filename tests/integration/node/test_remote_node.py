@@ -22,6 +22,7 @@ from tests.integration.serving import Served, serving
 from tests.support import role_servers
 from tests.support.node_contract import NodeContract, refused
 from tests.support.postgres import url_of
+from tests.support.recordings import recording_of
 from tests.support.replaced import answers
 from tests.support.role_servers import NODE, RUN, SECRET, USERS, RoleServer, demo, reporting_node
 
@@ -64,6 +65,24 @@ class TestRemote(NodeContract):
         more = {"Content_Type": "application/json", **self.served.bearer}
         made = self.served.ask("/api/leases", "POST", '{"gpus": 1, "seconds": 600}', **more)
         return str(made.json()["id"])
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("played")
+    recording = str(recording_of(folder / "recording.jsonl"))
+    with serving(folder / "state", "--replay", recording, simulate=None) as found:
+        yield found
+
+
+class TestRemoteRecording(NodeContract):
+    """A server that plays a recording has neither leases nor jobs."""
+
+    without = frozenset({"leases", "jobs"})
+
+    @pytest.fixture
+    def node(self, played: Served, state_folder: Path) -> Iterator[Node]:
+        yield from node_of(played.url, played.token)
 
 
 @pytest.fixture

@@ -117,3 +117,21 @@ def test_a_part_takes_the_place_of_another() -> None:
     assert instead([base, stones, roof], glass) == (base, glass, roof)
     with pytest.raises(ValueError, match="not in list"):
         instead([base, roof], glass)
+
+
+class Door:
+    def close(self) -> None:
+        SEEN.append("door closed")
+
+
+def door(size: int) -> Door | None:
+    return Door() if size else None
+
+
+@pytest.mark.parametrize(("size", "closed"), [(1, ["door closed"]), (0, [])])
+def test_what_a_part_returns_is_closed_at_the_end(size: int, closed: list[str]) -> None:
+    def run(door: Door | None) -> bool:
+        return door is not None and not SEEN
+
+    assert run_with([door], run, size=size) == bool(size)
+    assert closed == SEEN

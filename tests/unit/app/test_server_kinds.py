@@ -94,12 +94,17 @@ def fits(made: Any, wanted: Any) -> bool:
     return isinstance(made, type) and isinstance(wanted, type) and issubclass(made, wanted)
 
 
+def made_by(part: Part) -> Any:
+    returned = types_of(part)["return"]
+    return get_args(returned)[0] if inspect.isgeneratorfunction(part) else returned
+
+
 @pytest.mark.parametrize("name", STARTS)
 def test_every_need_is_met_and_of_a_fitting_type(
     compositions: dict[str, Composition], name: str
 ) -> None:
     parts, run, given = compositions[name]
-    made = {part.__name__: get_args(types_of(part)["return"])[0] for part in parts}
+    made = {part.__name__: made_by(part) for part in parts}
     check_needs(run, {*made, *given})
     wrong = []
     for caller in (*parts, run):
@@ -110,6 +115,15 @@ def test_every_need_is_met_and_of_a_fitting_type(
             if value is not made and not (callable(value) or fits(type(value), wanted)):
                 wrong.append(f"{caller.__name__} needs {need}: {wanted}, which is {value!r}")
     assert wrong == []
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_what_a_part_returns_can_be_closed(compositions: dict[str, Composition], name: str) -> None:
+    for part in compositions[name].parts:
+        made = made_by(part)
+        kinds = get_args(made) if get_origin(made) in (Union, types.UnionType) else (made,)
+        if not inspect.isgeneratorfunction(part):
+            assert all(hasattr(one, "close") for one in kinds if one is not types.NoneType), part
 
 
 def test_what_may_be_missing_is_there_in_some_list(compositions: dict[str, Composition]) -> None:

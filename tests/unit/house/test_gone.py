@@ -32,9 +32,11 @@ GONE = {
         "open_server_jobs", "open_server_runs", "open_uplink", "open_watcher", "past_sender",
     ),
     "one node": (
+        "LatestRuns",
         "cli/drawn_table.py", "cli/ssh/table.py", "web/app_state.py", "web/fleet/node_state.py",
         "web/served/", "AppState", "ServingNode", "_Jobs", "_Watcher",
         "drawn_table", "latest_snapshot", "run_without_options", "run_without_parser",
+        "SharedFiles", "UserFileReader", "UserFiles", "UsersDesk",
     ),
 }  # fmt: skip
 """By the order that takes them away. A path ends in .py or /; anything else is a name that no

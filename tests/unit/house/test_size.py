@@ -9,7 +9,7 @@ BUDGET = {
     "access": 1214,
     "alerts": 4892,
     "api": 3598,
-    "app": 3342,
+    "app": 3330,
     "callbacks": 1471,
     "cli": 20481,
     "clusters": 4408,
@@ -28,7 +28,7 @@ BUDGET = {
     "kill": 538,
     "leases": 7262,
     "model": 5353,
-    "node": 7452,
+    "node": 7660,
     "notifiers": 491,
     "runs": 5170,
     "sampling": 2885,
@@ -37,7 +37,7 @@ BUDGET = {
     "stores": 2581,
     "testing": 2166,
     "tui": 4465,
-    "web": 9802,
+    "web": 9812,
     "work": 6351,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that

@@ -22,7 +22,7 @@ from andon.node.seen.job_schemas import PageScope
 from andon.node.seen.jobs import SeenJobs
 from andon.node.seen.runs import SeenRuns
 from andon.node.watched.runs import FoundRuns, ServerRuns
-from andon.node.watched.users import UserFiles
+from andon.node.watched.users import read_user
 from andon.web.bindings.live_server import Prepared
 from andon.web.history_reader import HistoryReader
 from andon.web.live.job_watch import JobWatch
@@ -35,6 +35,7 @@ from andon.web.users.processes import (
 )
 from tests.support.rows import rows
 from tests.support.run_records import BEGAN
+from tests.support.seen_nodes import seen_node
 from tests.support.user_parts import Told, Users, jobs_told
 
 ALICE = UserAccount(1234, 1234, (1234,), "alice", "/home/alice")
@@ -231,19 +232,19 @@ def test_one_user_who_cannot_be_read_costs_root_only_that_user() -> None:
 def test_an_answer_that_is_no_list_of_jobs_is_refused(views: object) -> None:
     told = Told(jobs={"seen": "1", "views": views, "paused": False})
     with pytest.raises(Unavailable, match="the files of alice cannot be read"):
-        UserFiles("alice", told).listing()
+        read_user("alice", told.ask).jobs.listing()
 
 
 def test_an_unchanged_list_is_not_sent_again() -> None:
     now, told = [0.0], Told(jobs=jobs_told(VIEW))
-    files = UserFiles("alice", told, lambda: now[0])
-    first = files.listing()
-    assert files.listing() is first
+    jobs = read_user("alice", told.ask, lambda: now[0]).jobs
+    first = jobs.listing()
+    assert jobs.listing() is first
     assert len(told.asked) == 1, "within a moment nobody is asked again"
     now[0], told.answers["jobs"] = 9.0, {"seen": "1"}
-    assert files.listing() is first
+    assert jobs.listing() is first
     now[0], told.answers["jobs"] = 18.0, jobs_told(seen="2")
-    assert files.listing().views == ()
+    assert jobs.listing().views == ()
     assert [given["seen"] for _, given in told.asked] == ["", "1", "1"]
 
 
@@ -314,10 +315,8 @@ def test_only_accounts_that_signed_in_or_are_in_the_book_are_looked_at() -> None
 def test_live_events_of_jobs_are_for_those_who_see_them() -> None:
     told = Told(jobs=jobs_told(VIEW))
     now = [0.0]
-    users = Users(alice=(1234, told), bob=(1235, Told(jobs=jobs_told())))
-    for one in users.known():
-        one._monotonic = lambda: now[0]
-    watch = JobWatch(server_jobs(users), HistoryReader())
+    users = Users(lambda: now[0], alice=(1234, told), bob=(1235, Told(jobs=jobs_told())))
+    watch, jobs = JobWatch(HistoryReader()), server_jobs(users)
     heard: dict[Sight, list[str]] = {}
 
     async def emit(event: str, text: Prepared, what: str, sight: Sight) -> None:
@@ -326,14 +325,16 @@ def test_live_events_of_jobs_are_for_those_who_see_them() -> None:
 
     bob = Sight(user="bob", uid=1235)
 
+    nodes = [seen_node(sight, jobs=jobs) for sight in (SIGHT, bob, BLIND, ALL_SEEING)]
+
     async def rounds() -> None:
-        await watch.publish([SIGHT, bob, BLIND, ALL_SEEING], emit)
+        await watch.publish(nodes, emit)
         now[0] = 9.0
         told.answers["jobs"] = jobs_told(replace(VIEW, state=JobState.RUNNING), seen="2")
-        await watch.publish([SIGHT, bob, BLIND, ALL_SEEING], emit)
+        await watch.publish(nodes, emit)
         now[0] = 18.0
         told.answers["jobs"] = jobs_told(seen="3")
-        await watch.publish([SIGHT, bob, BLIND, ALL_SEEING], emit)
+        await watch.publish(nodes, emit)
 
     asyncio.run(rounds())
     assert set(heard) == {SIGHT, ALL_SEEING}

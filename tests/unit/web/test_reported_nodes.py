@@ -1,5 +1,7 @@
 """What a hub shows of a node because it is a node like the server's own, as each may see it."""
 
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
@@ -11,12 +13,29 @@ from andon.model.lease import LeaseState, Share
 from andon.model.lease_list import LeaseRow
 from andon.node.seen.node import SeenNode
 from andon.runs.rules.matching import HIDDEN_NAME, RunQuery
+from andon.web.app import build
 from tests.support.reported_nodes import NAME, RUN, SECRET, ReportingNode
 from tests.support.rows import rows
 from tests.support.snapshots import farm, uuid
+from tests.support.web_parts import BEARER, HOME, Caller, Parts, served
 
+ALERT = "thermal@x"
+GIVEN = {"/api/devices/{device}/history": "?metric=power_watts", "/api/run-courses": f"?runs={RUN}"}
 OWNER, READER = Identity(Role.OWNER), Identity(Role.READ)
 NOBODY, ADA = Identity(), Identity(Role.USER, 1, "ada")
+
+
+BELOW = {
+    "/api/health": "/api/health is not about a node",
+    "/api/estimate": "/api/estimate is not about a node",
+    "/api/proof": "/api/proof is not about a node",
+    "/api/qr": "/api/qr is not about a node",
+    "/api/session": "/api/session is not about a node",
+    "/api/tokens": "/api/tokens is not about a node",
+    "/api/runs/{run}/record": f"the record of {RUN} is on {NAME}",
+    "/api/jobs/{job}/log": "the output of a job stays on its node",
+}
+"""What is not answered below a node, and why: it is the server's own, or never reaches a hub."""
 
 
 @pytest.fixture
@@ -129,3 +148,23 @@ def test_devices_of_a_silent_node_are_not_called_lost(reporting: ReportingNode) 
     states = node.live.latest().devices
     assert {one.state for one in states} == {State.STALE}
     assert (states[0].reason or "").startswith(f"{NAME} is lost: silent")
+
+
+@pytest.mark.slow
+def test_every_route_of_a_node_is_answered_by_what_a_hub_has(
+    reporting: ReportingNode, tmp_path: Path
+) -> None:
+    parts = Parts(tmp_path, [farm()])
+    app = build(replace(parts.shop, fleet=reporting.fleet), HOME, parts.audit)
+    names = {"device": uuid(0), "run": RUN, "job": "7", "alert": ALERT, "name": "thermal"}
+    refused = {}
+    with served(parts) as own:
+        caller = Caller(app, "127.0.0.1", "localhost")
+        for path, methods in own.get("/openapi.json", headers=BEARER).json()["paths"].items():
+            if "get" not in methods or not path.startswith("/api/") or "/nodes" in path:
+                continue
+            asked = f"/api/nodes/{NAME}{path[4:].format(**names)}{GIVEN.get(path, '')}"
+            answer = caller.get(asked, headers=BEARER)
+            if answer.status_code != 200:
+                refused[path] = answer.json()["error"]["reason"]
+    assert refused == {**BELOW, "/api/alerts/{alert}": f"there is no alert {ALERT!r}"}

@@ -10,7 +10,7 @@ import pytest
 from andon.access.roles import ALL_SEEING, BLIND, Sight
 from andon.errors import AndonError, Conflict, Denied, Gone
 from andon.model.run.record import RunAlert, RunEnd, RunEvent, RunLogged, RunSeries, RunState
-from andon.node.seen.runs import SeenRuns
+from andon.node.seen.runs import SeenRuns, news
 from andon.node.watched.runs import FoundRuns, ServerRuns
 from andon.runs.files import tail_of
 from andon.runs.growing import MOST_NEWS, RunRecord, happenings, opened
@@ -238,17 +238,17 @@ def test_news_come_as_each_may_see_them_and_each_once(tmp_path: Path) -> None:
     path = write_record(tmp_path / "r.jsonl", begin(), sample(1))
     runs = runs_of([row_at(path)])
     at = SeenRuns(runs, ADA).details(RUN).read.bytes
-    first = SeenRuns(runs).news(RUN, [ADA, BLIND])[0]
+    first = news(RUN, [SeenRuns(runs, ADA), SeenRuns(runs, BLIND)])[0]
     assert first.updates[ADA].since_bytes == at
     assert first.updates[ADA].series.at == []
     append(path, sample(2, 80), RunEvent(BEGAN + 2, "epoch", {"n": 1}))
-    second = SeenRuns(runs).news(RUN, [ADA, BLIND])[0].updates
+    second = news(RUN, [SeenRuns(runs, ADA), SeenRuns(runs, BLIND)])[0].updates
     assert second[ADA].series.at == second[BLIND].series.at == [2.0]
     assert (second[ADA].marks[0].detail, second[BLIND].marks[0].detail) == ('{"n":1}', None)
     assert second[ADA].uses[0].readings["utilization_percent"].max == 80
     assert second[ADA].duration_seconds == NOW - BEGAN
     append(path, end(state=RunState.FAILED))
-    third = SeenRuns(runs).news(RUN, [ADA])[0]
+    third = news(RUN, [SeenRuns(runs, ADA)])[0]
     assert (third.state, third.updates[ADA].since_bytes) == (
         RunState.FAILED, second[ADA].read.bytes,
     )  # fmt: skip

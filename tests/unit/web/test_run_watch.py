@@ -16,6 +16,7 @@ from andon.web.bindings.live_server import Prepared
 from andon.web.history_reader import HistoryReader
 from andon.web.live.run_watch import LIST_SECONDS, MOST_RUNS, RunWatch, is_too_many, run_in
 from tests.support.run_records import begin, end, sample, text_of, write_record
+from tests.support.seen_nodes import seen_node
 from tests.support.served_runs import NOW, index_of, row_at
 
 RUN = "kqzvmtra"
@@ -30,7 +31,8 @@ class Heard:
         self.now = 0.0
         self.events: list[tuple[str, Any, str, Sight]] = []
         runs = ServerRuns(self._look, "of ada", lambda: NOW, monotonic=self._tick)
-        self.watch = RunWatch(SeenRuns(runs), HistoryReader(), clock=lambda: self.now)
+        self.watch = RunWatch(HistoryReader(), clock=lambda: self.now)
+        self.seen = {sight: seen_node(sight, SeenRuns(runs)) for sight in (ADA, BLIND)}
 
     def _look(self) -> FoundRuns:
         self.looks += 1
@@ -45,7 +47,10 @@ class Heard:
 
         self.now += LIST_SECONDS
         self.events = []
-        named = {what.replace("_", " "): set(sights) for what, sights in wants.items()}
+        named = {
+            what.replace("_", " "): [self.seen[sight] for sight in sights]
+            for what, sights in wants.items()
+        }
         asyncio.run(self.watch.publish(named, emit))
         return self.events
 

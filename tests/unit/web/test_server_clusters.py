@@ -27,6 +27,7 @@ from andon.web.bindings.live_server import Prepared
 from andon.web.history_reader import HistoryReader
 from andon.web.live.job_watch import JobWatch
 from tests.support.homes import own_folders
+from tests.support.seen_nodes import seen_node
 
 OWNER = Identity(Role.OWNER, 1000, "ada")
 
@@ -114,20 +115,21 @@ def test_it_is_cancelled_by_its_user(served: Served) -> None:
 
 
 def test_live_events_tell_what_changes_there_and_what_is_gone(served: Served) -> None:
-    watch, heard = JobWatch(served.jobs, HistoryReader()), list[dict[str, Any]]()
+    watch, heard = JobWatch(HistoryReader()), list[dict[str, Any]]()
+    nodes = [seen_node(ALL_SEEING, jobs=served.jobs)]
 
     async def emit(event: str, text: Prepared, what: str, sight: Sight) -> None:
         assert (event, what, sight) == ("job", "jobs", ALL_SEEING)
         heard.append(json.loads(str(text)))
 
     async def rounds() -> None:
-        await watch.publish([ALL_SEEING], emit)
+        await watch.publish(nodes, emit)
         served.fake.advance(9)
         served.poller.poll()
-        await watch.publish([ALL_SEEING], emit)
+        await watch.publish(nodes, emit)
         served.fake.forget("4711")
         served.poller.poll()
-        await watch.publish([ALL_SEEING], emit)
+        await watch.publish(nodes, emit)
 
     asyncio.run(rounds())
     changed, gone = heard

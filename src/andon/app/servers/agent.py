@@ -1,12 +1,14 @@
 """An agent: watches, records and reports this node to a hub, without a server of its own."""
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from andon.app.parts import run_with
 from andon.app.pod_runs import PodRuns
-from andon.app.runs import recording
+from andon.app.runs import open_run_finder, recording
 from andon.app.servers.devices import DEVICES
 from andon.app.servers.node import WATCHING, sole_server
 from andon.app.uplink import hub_link, past, uplink
@@ -15,11 +17,15 @@ from andon.fleet.sending import PastSender
 from andon.fleet.uplink import Uplink
 from andon.host.pod_resources import PodDevices, can_ask_kubelet
 from andon.host.state.node_folder import open_node_folder
+from andon.host.users import user_name
 from andon.jobs.queue import Queue
 from andon.model.job.facts import JobView
+from andon.node.seen.runs import SeenRuns
+from andon.node.watched.runs import ServerRuns
 from andon.sampling.sampler import Sampler
 from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.settings.resolution import Settings
+from andon.web.run_opening import OpenRuns
 
 
 def report_to(
@@ -56,6 +62,14 @@ class UnfinishedJobs:
         return [one for one in self._queue.views() if one.ended is None]
 
 
+def runs(settings: Settings) -> Iterator[SeenRuns]:
+    """This user's runs; their index is opened when they are first asked for."""
+    user = user_name(os.getuid())
+    look = OpenRuns(user, partial(open_run_finder, settings=settings))
+    yield SeenRuns(ServerRuns(look, f"The runs of {user}"))
+    look.close()
+
+
 def unfinished() -> Iterator[Callable[[], Sequence[JobView]]]:
     yield UnfinishedJobs()
 
@@ -77,4 +91,4 @@ def pod_devices(
     runs.close()
 
 
-AGENT = (sole_server, *DEVICES, *WATCHING, unfinished, past, pod_devices, uplink)
+AGENT = (sole_server, *DEVICES, *WATCHING, runs, unfinished, past, pod_devices, uplink)

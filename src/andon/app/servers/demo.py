@@ -19,6 +19,7 @@ from andon.settings.resolution import Settings
 from andon.web.lab import book, filling
 from andon.web.lab.jobs import LabJobs, LabUsers
 from andon.web.lab.runs import LabFinder, LabHost, LabRuns
+from andon.web.run_opening import OpenRuns
 from andon.web.transport.keys import Keys
 
 CODE_SECONDS = 86_400.0
@@ -53,19 +54,20 @@ def open_book(lab: Lab, desk: LabJobs) -> Iterator[Callable[..., Book]]:
     yield book.open_book(lab, desk.queue)
 
 
-def users(lab: Lab) -> Iterator[LabUsers]:
-    yield LabUsers(lab)
+def users(lab: Lab, open_finder: Callable[[], RunFinder]) -> Iterator[LabUsers]:
+    look = OpenRuns(ME, open_finder)
+    yield LabUsers(lab, look)
+    look.close()
 
 
-def lab_runs(lab: Lab) -> Iterator[LabRuns]:
+def lab_runs(lab: Lab) -> LabRuns:
     """The records of its runs, which grow."""
     folder = runs_folder()
     make_private(folder)
     made = LabRuns(lab, folder)
     made.write(time.time())
     made.start()
-    yield made
-    made.close()
+    return made
 
 
 def open_finder(lab_runs: LabRuns) -> Iterator[Callable[[], RunFinder]]:

@@ -16,11 +16,9 @@ def sampler(settings: Settings) -> Iterator[Sampler]:
         yield opened
 
 
-def feed(settings: Settings, sampler: Sampler, past_snapshots: int = 1) -> Iterator[SnapshotFeed]:
+def feed(settings: Settings, sampler: Sampler, past_snapshots: int = 1) -> SnapshotFeed:
     session = sampler.subscribe(settings.interval_seconds, size=8)
-    made = SnapshotFeed(session, settings, sampler.costs, sampler.reader_pids, past_snapshots)
-    yield made
-    made.close()
+    return SnapshotFeed(session, settings, sampler.costs, sampler.reader_pids, past_snapshots)
 
 
 def first_snapshot(settings: Settings, feed: SnapshotFeed) -> Iterator[Snapshot | None]:

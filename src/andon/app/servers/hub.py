@@ -22,7 +22,7 @@ from andon.web.listening import ServeOptions, pin_of
 from andon.web.transport.keys import Keys
 
 
-def fleet(settings: Settings, place: ServeOptions, keys: Keys) -> Iterator[Fleet]:
+def fleet(settings: Settings, place: ServeOptions, keys: Keys) -> Fleet:
     """The nodes that report here. The named tokens of their store are keys from now on."""
     url = store_url(settings)
     kind: Any = store_kind(url)
@@ -34,17 +34,12 @@ def fleet(settings: Settings, place: ServeOptions, keys: Keys) -> Iterator[Fleet
         made.tokens.refresh()
     keys.named, keys.named_hash = made.tokens.identify, made.tokens.hashed
     keys.named_are_read, made.tokens.ended = lambda: made.tokens.is_read, keys.named_ended
-    yield made
-    made.close()
+    return made
 
 
-def fleet_alerts(
-    linked: Settings, sampler: Sampler, watcher: Watcher, fleet: Fleet
-) -> Iterator[FleetAlerts]:
+def fleet_alerts(linked: Settings, sampler: Sampler, watcher: Watcher, fleet: Fleet) -> FleetAlerts:
     opener = partial(open_fleet_watcher, linked)
-    made = FleetAlerts(watcher, sampler.node.name, lambda: fleet.pasts, opener)
-    yield made
-    made.close()
+    return FleetAlerts(watcher, sampler.node.name, lambda: fleet.pasts, opener)
 
 
 def alerts(fleet_alerts: FleetAlerts) -> Iterator[AlertJudge]:
@@ -52,10 +47,8 @@ def alerts(fleet_alerts: FleetAlerts) -> Iterator[AlertJudge]:
     yield fleet_alerts
 
 
-def keeper(settings: Settings, fleet: Fleet, fleet_alerts: FleetAlerts) -> Iterator[Keeper]:
-    made = Keeper(fleet, fleet_alerts, partial(maintainer_of, settings))
-    yield made
-    made.close()
+def keeper(settings: Settings, fleet: Fleet, fleet_alerts: FleetAlerts) -> Keeper:
+    return Keeper(fleet, fleet_alerts, partial(maintainer_of, settings))
 
 
 def everywhere(fleet: Fleet) -> Iterator[Callable[[], RunIndex]]:

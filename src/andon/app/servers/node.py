@@ -64,12 +64,9 @@ def history(
 
 def lease_tracker(
     settings: Settings, sampler: Sampler, open_book: Callable[..., Book] | None = None
-) -> Iterator[LeaseTracker | None]:
+) -> LeaseTracker | None:
     """Follows the lease book; None for a recording, and where there are no locks."""
-    tracker = open_lease_tracker(settings, sampler, open_book)
-    yield tracker
-    if tracker is not None:
-        tracker.close()
+    return open_lease_tracker(settings, sampler, open_book)
 
 
 def watcher(
@@ -80,7 +77,7 @@ def watcher(
     keeps_history: bool = True,
     linked: Settings | None = None,
     link: HubLink | None = None,
-) -> Iterator[Watcher]:
+) -> Watcher:
     """The alerts of this machine. A recording notifies no one; for a node of a hub the hub does,
     while it answers."""
     kept = separate_history(settings) if keeps_history else replace(settings, history_store=MEMORY)
@@ -96,8 +93,7 @@ def watcher(
         has_hub=link is not None,
     )
     sampler.mark_by(made.lasting)
-    yield made
-    made.close()
+    return made
 
 
 def alerts(watcher: Watcher) -> Iterator[AlertJudge]:
@@ -113,12 +109,11 @@ def network_leases(
     lease_tracker: LeaseTracker | None,
     lends_simulated: bool,
     open_book: Callable[..., Book] | None = None,
-) -> Iterator[NetworkLeases | None]:
+) -> NetworkLeases | None:
     """Everyone's leases, as they are listed and granted over the network; None without a book. It
     uses the sampler's snapshots, so this process calls no driver."""
     if lease_tracker is None:
-        yield None
-        return
+        return None
     availability = open_availability(
         settings,
         lambda: sampler.once(with_host=False),
@@ -134,8 +129,7 @@ def network_leases(
         watched=lease_tracker.opened,
     )
     lease_tracker.listen(made.changed)
-    yield made
-    made.close()
+    return made
 
 
 def recent_book(
@@ -160,7 +154,7 @@ def node(
     runs: SeenRuns | None = None,
     jobs: SeenJobs | None = None,
 ) -> Iterator[WatchedNode]:
-    """This machine as a node. An agent has neither runs nor jobs to show."""
+    """This machine as a node. An agent has no jobs to show."""
     user, placed = None if keys is None else keys.owner.user, PlacedFeed(sampler, feed).latest
     yield WatchedNode(
         feed, history.store, alerts, network_leases, lease_tracker, placed, user, runs, jobs

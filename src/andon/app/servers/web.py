@@ -27,12 +27,11 @@ from andon.leases.tracker import LeaseTracker
 from andon.leases.usage_meter import COUNT_SECONDS, UsageMeter
 from andon.model.job.facts import JobView
 from andon.model.lease_list import LeaseList
-from andon.node.seen.jobs import SeenJobs
+from andon.node.seen.jobs import OwnDesk, SeenJobs
 from andon.node.seen.runs import SeenRuns
-from andon.node.watched.alerts import AlertJudge
 from andon.node.watched.node import WatchedNode
 from andon.node.watched.runs import ServerRuns
-from andon.node.watched.users import SharedFiles, UsersDesk
+from andon.node.watched.users import SharedUsers
 from andon.ports import RunIndex
 from andon.runs.index import RunFinder
 from andon.sampling.sampler import Sampler
@@ -49,22 +48,17 @@ from andon.web.transport.audit import Audit
 from andon.web.transport.keys import Keys
 from andon.web.transport.local_calls import LocalCalls
 from andon.web.transport.local_sockets import RestSocket, local_socket
-from andon.web.users.opening import open_shared_files
+from andon.web.users.opening import UsersFiles, open_shared_files
 
 if TYPE_CHECKING:  # few servers export
     from andon.exporter.exports import Exports
 
 
-def usage_meter(
-    sampler: Sampler, lease_tracker: LeaseTracker | None
-) -> Iterator[UsageMeter | None]:
+def usage_meter(sampler: Sampler, lease_tracker: LeaseTracker | None) -> UsageMeter | None:
     """Counts GPU hours per user, where this server may."""
     if lease_tracker is None:
-        yield None
-        return
-    made = UsageMeter(sampler.subscribe(COUNT_SECONDS, size=2), lease_tracker.page)
-    yield made
-    made.close()
+        return None
+    return UsageMeter(sampler.subscribe(COUNT_SECONDS, size=2), lease_tracker.page)
 
 
 def rest_socket(
@@ -82,18 +76,15 @@ def rest_socket(
 # Jobs and runs.
 
 
-def users(keys: Keys, recent_book: Callable[[], LeaseList | None]) -> Iterator[SharedFiles | None]:
+def users(keys: Keys, recent_book: Callable[[], LeaseList | None]) -> UsersFiles | None:
     """The jobs and runs of other users, in a server of root."""
-    files = open_shared_files(keys.signed_in, recent_book)
-    yield files
-    if files is not None:
-        files.close()
+    return open_shared_files(keys.signed_in, recent_book)
 
 
 def runs(
     settings: Settings,
     keys: Keys,
-    users: SharedFiles | None,
+    users: SharedUsers | None,
     keeps_history: bool,
     open_finder: Callable[[], RunFinder] | None = None,
     everywhere: Callable[[], RunIndex] | None = None,
@@ -120,8 +111,8 @@ def jobs(
     keys: Keys,
     feed: SnapshotFeed,
     network_leases: NetworkLeases | None,
-    users: SharedFiles | None,
-    desk: UsersDesk | None = None,
+    users: SharedUsers | None,
+    desk: OwnDesk | None = None,
 ) -> Iterator[SeenJobs | None]:
     """None if there is no queue, as in a recording or on a system without locks. `desk` has the
     server user's own jobs, if they are not in the usual folder."""
@@ -153,49 +144,39 @@ def unfinished(jobs: SeenJobs | None) -> Iterator[Callable[[], Sequence[JobView]
     yield (lambda: ()) if jobs is None else jobs.unfinished
 
 
-def dispatcher_guard(sampler: Sampler, jobs: SeenJobs | None) -> Iterator[DispatcherGuard | None]:
+def dispatcher_guard(sampler: Sampler, jobs: SeenJobs | None) -> DispatcherGuard | None:
     """Keeps a dispatcher running for the jobs of the server's user, from when it is started."""
     if jobs is None:
-        yield None
-        return
+        return None
     session = sampler.subscribe(CHECK_SECONDS, size=2, at_once=False)
-    guard = DispatcherGuard(session, JobsFolder(jobs_path()), lambda: Queue().statuses)
-    yield guard
-    guard.close()
+    return DispatcherGuard(session, JobsFolder(jobs_path()), lambda: Queue().statuses)
 
 
 # Metrics.
 
 
 def counts(
-    history: ServerHistory,
-    alerts: AlertJudge,
-    lease_tracker: LeaseTracker | None,
-    fleet: Fleet | None = None,
+    history: ServerHistory, node: WatchedNode, fleet: Fleet | None = None
 ) -> Iterator[Callable[[], ServerCounts]]:
     """Counts from memory: a scrape reads neither the store nor the lease book."""
 
     def count() -> ServerCounts:
-        book = None if lease_tracker is None else lease_tracker.page()
-        held = None if book is None else len(book.claims)
         refused = None if fleet is None else dict(fleet.hub.refused)
-        return ServerCounts(history.vitals().size_bytes, alerts.firing(), held, refused)
+        size, held = history.vitals().size_bytes, node.leases.held()
+        return ServerCounts(size, node.alerts.firing(), held, refused)
 
     yield count
 
 
 def exports(
     settings: Settings, sampler: Sampler, folder: Path, counts: Callable[[], ServerCounts]
-) -> "Iterator[Exports | None]":
+) -> "Exports | None":
     """Sends the metrics to other systems; a recording is sent nowhere."""
     if not settings.exports or settings.replay:
-        yield None
-        return
+        return None
     from andon.exporter.exports import open_exports
 
-    opened = open_exports(settings, sampler, folder, counts)
-    yield opened
-    opened.close()
+    return open_exports(settings, sampler, folder, counts)
 
 
 def metrics(

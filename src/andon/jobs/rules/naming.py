@@ -149,5 +149,5 @@ def deleted_meanwhile(label: str) -> Gone:
     return Gone(f"job {label} {gone}: how it ended is not known")
 
 
-def no_job(number: int) -> Gone:
-    return Gone(f"there is no job {number}", hint="to list them: andon jobs --all")
+def no_job(job: int | str) -> Gone:
+    return Gone(f"there is no job {job}", hint="to list them: andon jobs --all")

@@ -13,13 +13,13 @@ from andon.explain.conditions.rulebook import Rulebook
 from andon.model.alert import Alert, Silence
 from andon.node.following import followed
 from andon.node.seen.sights import alert_seen_by
-from andon.node.watched.alerts import ServedAlerts
+from andon.node.served import AlertsToShow
 
 
 class SeenAlerts:
     """Command lines of others are hidden. What a caller changes is signed with their name."""
 
-    def __init__(self, alerts: ServedAlerts, who: Identity, sight: Sight) -> None:
+    def __init__(self, alerts: AlertsToShow, who: Identity, sight: Sight) -> None:
         self._alerts, self._who, self._sight = alerts, who, sight
 
     @property
@@ -36,14 +36,14 @@ class SeenAlerts:
 
     def current(self) -> list[Alert]:
         """Returns the pending and the firing alerts."""
-        return [self._seen(alert) for alert in self._alerts.current()]
+        return [self.seen(alert) for alert in self._alerts.current()]
 
     def page(
         self, since: float | None = None, devices: Sequence[str] = (), wanted: Query | None = None
     ) -> AlertOverview:
         """`wanted` has more conditions, such as a level."""
         found = self._alerts.page(since, devices, wanted)
-        return replace(found, alerts=tuple(self._seen(alert) for alert in found.alerts))
+        return replace(found, alerts=tuple(self.seen(alert) for alert in found.alerts))
 
     def silences(self) -> tuple[Silence, ...]:
         return self._alerts.silences()
@@ -55,7 +55,7 @@ class SeenAlerts:
         self._alerts.check_server()
 
     def alert(self, number: str) -> Alert:
-        return self._seen(self._alerts.alert(number))
+        return self.seen(self._alerts.alert(number))
 
     def rules(self) -> dict[str, Any]:
         return self._alerts.rules()
@@ -71,12 +71,12 @@ class SeenAlerts:
                 f"this alert is already acknowledged by {earlier.by or 'another'}",
                 hint=f"ask {earlier.by or 'root'}, or root",
             )
-        return self._seen(self._alerts.acknowledge(number, by, note))
+        return self.seen(self._alerts.acknowledge(number, by, note))
 
     def unacknowledge(self, number: str) -> Alert:
         found = self._alerts.alert(number).acknowledged
         self._refuse_others(Action.UNACKNOWLEDGE, "" if found is None else found.by)
-        return self._seen(self._alerts.unacknowledge(number))
+        return self.seen(self._alerts.unacknowledge(number))
 
     def silence(self, body: Mapping[str, Any]) -> Silence:
         self._refuse(Action.SILENCE)
@@ -97,7 +97,7 @@ class SeenAlerts:
         self._refuse(Action.TEST_NOTIFIERS)
         return self._alerts.test(notifier)
 
-    def _seen(self, alert: Alert) -> Alert:
+    def seen(self, alert: Alert) -> Alert:
         return alert_seen_by(self._sight, alert)
 
     def _refuse(self, action: Action) -> None:

@@ -4,7 +4,7 @@ shows each user their own."""
 import time
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,24 +21,20 @@ from andon.access.roles import (
 from andon.errors import AndonError, Denied, Gone, Invalid
 from andon.jobs.clusters.desk import listing_of
 from andon.jobs.clusters.poller import ClusterPoller
-from andon.jobs.rules.polling import FRESH_SECONDS
-from andon.jobs.rules.views import JobListing, listing_of_page, reasons_of
+from andon.jobs.desk import JobDesk
+from andon.jobs.rules.views import JobListing, listing_of_page
 from andon.leases.rules.queue_reasons import queue_reasons
 from andon.model.job.cluster import ClusterState
 from andon.model.job.desk import (
-    Able,
-    Accepted,
-    Found,
     JobAct,
     JobOutcome,
-    JobReason,
     JobWord,
     LogPart,
-    Submission,
     cluster_in,
 )
 from andon.model.job.facts import WAITS, JobState, JobView
 from andon.model.lease_list import LeaseList
+from andon.node.exact_desk import ExactDesk
 from andon.node.seen.job_schemas import (
     JobCounts,
     JobPage,
@@ -46,7 +42,7 @@ from andon.node.seen.job_schemas import (
     QueuePlace,
 )
 from andon.node.seen.sights import not_seen
-from andon.node.watched.users import SharedFiles, UsersDesk
+from andon.node.watched.users import SharedUsers, UserNode
 from andon.runs.rules.matching import HIDDEN_NAME
 from andon.units import sh
 
@@ -59,6 +55,12 @@ _ACTIONS = {
 }
 
 
+class OwnDesk(JobDesk, Protocol):
+    """The jobs of the server's own user."""
+
+    user: str
+
+
 class ListedJobs(Struct, frozen=True):
     """What one caller sees: the jobs, oldest first, and what is missing."""
 
@@ -69,20 +71,18 @@ class ListedJobs(Struct, frozen=True):
     clusters: tuple[ClusterState, ...] = ()
 
 
-class SeenJobs:
-    """Implements JobDesk: what one caller sees of a server's jobs and may do to them, until
+class SeenJobs(ExactDesk):
+    """What one caller sees of a server's jobs and may do to them, until
     `seen_by` nobody in particular; every call may block. `why_not` returns why none may be
     submitted over the network, or None. `users` is set if root runs the server."""
 
-    name, able, poll_seconds = "server", frozenset({Able.QUEUED}), FRESH_SECONDS
-
     def __init__(
         self,
-        own: UsersDesk,
+        own: OwnDesk,
         book: Callable[[], LeaseList | None],
         why_not: Callable[[], str | None],
         submit: Callable[[dict[str, Any]], Sequence[int]],
-        users: SharedFiles | None = None,
+        users: SharedUsers | None = None,
         clusters: Sequence[ClusterPoller] = (),
     ) -> None:
         self._own, self.user, self._book = own, own.user, book
@@ -109,18 +109,17 @@ class SeenJobs:
 
     def listed(self) -> ListedJobs:
         """A user's own jobs, everyone's for an owner, and the server user's for anyone else."""
-        files = self._files()
-        if files is not None or not self._sight.everything or self._users is None or self._named:
-            whose = files or self._own
-            found, scope = whose.listing(), PageScope.SERVER if files is None else PageScope.OWN
-            on = self._on_clusters()
+        user = self._user()
+        if user is not None or not self._sight.everything or self._users is None or self._named:
+            whose, on = self._own if user is None else user.jobs, self._on_clusters()
+            found, scope = whose.listing(), PageScope.SERVER if user is None else PageScope.OWN
             own = [one for one in on.views if one.user == whose.user]
             return ListedJobs(_merged(found.views, own), found.paused, scope, clusters=on.clusters)
         found, notes = self._own.listing(), list[str]()
         views = list(found.views)
         for one in self._users.known():
             try:
-                views += one.listing().views
+                views += one.jobs.listing().views
             except AndonError as error:
                 notes.append(error.reason)
         on, note = self._on_clusters(), "; ".join(notes) or None
@@ -146,7 +145,7 @@ class SeenJobs:
             paused=found.paused,
             may_submit=self._why_not() is None,
             counts=counts_of(found.views),
-            jobs=tuple(shown_to(sight, one) for one in wanted[:limit]),
+            jobs=tuple(self.seen(one) for one in wanted[:limit]),
             queue=self._queue(),
             clusters=found.clusters if whole else (),
             note="; ".join(notes) or None,
@@ -156,16 +155,16 @@ class SeenJobs:
         page = self.page(limit=MOST_LISTED)
         return listing_of_page(page.jobs, page.paused, page.clusters, page.note)
 
-    def find(self, words: Sequence[JobWord], act: JobAct | None = None) -> Found:
-        views, errors = dict[str, JobView](), list[AndonError]()
-        for word in words:
-            try:
-                view = self.view(word)
-            except AndonError as error:
-                errors.append(error)
-            else:
-                views[view.label] = view
-        return Found(list(views.values()), errors)
+    def seen(self, view: JobView) -> JobView:
+        """Returns the job without details if the caller may not see its user's commands: only that
+        it exists, and its state."""
+        if self._sight.shows(view.user):
+            return view
+        return replace(
+            view, name=HIDDEN_NAME, command=HIDDEN_NAME, folder="", reason=None, error=None,
+            record=None, tags=(), waiting_details=(), environment={}, run=None, pid=None,
+            group=None, params={}, progress=None,
+        )  # fmt: skip
 
     def view(self, job: JobWord) -> JobView:
         """Returns one job, of which a number or NAME:ID is the exact name."""
@@ -173,7 +172,7 @@ class SeenJobs:
         try:
             if isinstance(job, str):
                 return self._cluster_job(job, whose.user)
-            return shown_to(self._sight, whose.view(job))
+            return self.seen(whose.view(job))
         except Gone as exc:
             if self._named:
                 raise
@@ -191,13 +190,7 @@ class SeenJobs:
             return replace(self._poller(job).log(job, start, most), attempt=1)
         return whose.log(job, start, most, attempt)
 
-    def reasons(self, job: JobWord) -> list[JobReason]:
-        return reasons_of(self.view(job))
-
     # Changing.
-
-    def submit(self, jobs: Sequence[Submission], dry: bool = False) -> Sequence[Accepted]:
-        raise Denied("a server takes jobs as a job file", hint="POST /api/jobs")
 
     def submit_document(self, document: dict[str, Any]) -> Sequence[int]:
         """Queues the jobs in a job file's document; raises Denied unless the caller may, and the
@@ -216,15 +209,9 @@ class SeenJobs:
         refused = refusal_for(self._who, action, self._who.user == whose, whose)
         if refused is not None:
             raise refused
-        out = list[JobOutcome]()
-        for word in words:
-            try:
-                out += self._acted(act, word)
-            except AndonError as error:
-                out.append(JobOutcome(str(word), error=error))
-        return out
+        return super().act(act, words)
 
-    def _acted(self, act: JobAct, job: JobWord) -> Sequence[JobOutcome]:
+    def acted(self, act: JobAct, job: JobWord) -> Sequence[JobOutcome]:
         whose = self._whose
         if isinstance(job, str):
             self._own_on_cluster(self.view(job))
@@ -241,12 +228,13 @@ class SeenJobs:
     # Users.
 
     @property
-    def _whose(self) -> UsersDesk:
+    def _whose(self) -> OwnDesk:
         """The jobs of this machine that a number alone means."""
-        return self._files() or self._own
+        user = self._user()
+        return self._own if user is None else user.jobs
 
-    def _files(self) -> UsersDesk | None:
-        """Returns the files of the named user, or of the caller; None for the server's own user."""
+    def _user(self) -> UserNode | None:
+        """Returns the node of the named user, or of the caller; None for the server's own user."""
         sight, user = self._sight, self._named
         if not user:
             own = sight.uid is not None and self._users is not None and not sight.everything
@@ -280,7 +268,7 @@ class SeenJobs:
         found = [one for one in self._poller(label).find([label]).views if one.label == label]
         if not found or (found[0].user != user and not self._sight.everything):
             raise Gone(f"there is no job {label[:80]}", hint="to list them: andon jobs --all")
-        return shown_to(self._sight, found[0])
+        return self.seen(found[0])
 
     def _own_on_cluster(self, view: JobView) -> JobView:
         """Refuses jobs of others: root reads no file that another user names."""
@@ -308,9 +296,10 @@ class SeenJobs:
 
 def _merged(here: Sequence[JobView], there: Sequence[JobView]) -> Sequence[JobView]:
     """Returns both, oldest first; jobs of this machine stay in the order of their numbers."""
+    numbered = sorted(here, key=lambda view: view.number)
     if not there:
-        return here
-    return sorted([*here, *there], key=lambda view: view.submitted_at)
+        return numbered
+    return sorted([*numbered, *there], key=lambda view: view.submitted_at)
 
 
 def tail_after(part: LogPart, start: int | None) -> LogPart:
@@ -322,18 +311,6 @@ def tail_after(part: LogPart, start: int | None) -> LogPart:
         cut, _, rest = part.text.partition("\n")
         return replace(part, start=part.start + len(f"{cut}\n".encode()), text=rest)
     return part
-
-
-def shown_to(sight: Sight, view: JobView) -> JobView:
-    """Returns the job without details if the caller may not see its user's commands: only that
-    it exists, and its state."""
-    if sight.shows(view.user):
-        return view
-    return replace(
-        view, name=HIDDEN_NAME, command=HIDDEN_NAME, folder="", reason=None, error=None,
-        record=None, tags=(), waiting_details=(), environment={}, run=None, pid=None, group=None,
-        params={}, progress=None,
-    )  # fmt: skip
 
 
 def counts_of(views: Sequence[JobView]) -> JobCounts:

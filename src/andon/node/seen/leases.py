@@ -21,7 +21,7 @@ from andon.model.job.device_request import DeviceRequest
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.verdict import DeviceVerdict
 from andon.node.seen.sights import leases_seen_by, seen_by
-from andon.node.watched.leases import ServedLeases
+from andon.node.served import LeasesToShow
 
 if TYPE_CHECKING:  # locks are not on every system
     from andon.leases.book.holder import Account
@@ -32,7 +32,7 @@ class SeenLeases:
     """Commands and fences of others are hidden. A caller changes only what is theirs."""
 
     def __init__(
-        self, leases: ServedLeases, who: Identity, sight: Sight, server_user: str | None
+        self, leases: LeasesToShow, who: Identity, sight: Sight, server_user: str | None
     ) -> None:
         self._leases, self._who, self._sight = leases, who, sight
         self._server_user = server_user
@@ -42,13 +42,16 @@ class SeenLeases:
         return self._leases.kept
 
     def listed(self) -> LeaseList:
-        return leases_seen_by(self._who, self._leases.listed(), self._server_user)
+        return self.seen(self._leases.listed())
+
+    def seen(self, found: LeaseList) -> LeaseList:
+        return leases_seen_by(self._who, found, self._server_user)
 
     def listing(
         self, mine: bool = False, snapshot: Snapshot | None = None
     ) -> tuple[Snapshot, LeaseList, Sequence[str]]:
         read, found, remarks = self._leases.listing(mine, snapshot)
-        shown = leases_seen_by(self._who, found, self._server_user)
+        shown = self.seen(found)
         if mine:
             shown = shown.of(self._who.uid, self._who.user)
         return snapshot or seen_by(self._sight, read), shown, remarks

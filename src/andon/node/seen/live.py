@@ -9,13 +9,14 @@ from andon.model.lamp import DeviceLamp
 from andon.node.following import PolledSession
 from andon.node.seen.alerts import SeenAlerts
 from andon.node.seen.sights import all_seen_by, narrowed, seen_by
-from andon.node.watched.live import ServedLive, lamps_by
+from andon.node.served import LiveToShow
+from andon.node.watched.live import lamps_by
 
 
 class SeenLive:
     """Made for each request: the last minutes are read once for it."""
 
-    def __init__(self, live: ServedLive, alerts: SeenAlerts, sight: Sight) -> None:
+    def __init__(self, live: LiveToShow, alerts: SeenAlerts, sight: Sight) -> None:
         self._live, self._alerts, self._sight = live, alerts, sight
 
     @property
@@ -34,9 +35,10 @@ class SeenLive:
     def read(self, expensive_fields: bool = False) -> Snapshot:
         return seen_by(self._sight, self._live.read(expensive_fields))
 
-    def text(self) -> str:
-        """Returns the latest snapshot as JSON. For the event loop: it is kept for everyone."""
-        return self._live.text(self._sight)
+    def text(self, snapshot: Snapshot | None = None) -> str:
+        """Returns a snapshot, the latest unless one is given, as JSON. For the event loop: it is
+        kept for all who see the same."""
+        return self._live.text(self._sight, snapshot)
 
     def placed(self) -> Snapshot:
         return seen_by(self._sight, self._live.placed())

@@ -1,53 +1,16 @@
 """A node as one caller may see it: what routes, live events and pages ask."""
 
 from functools import cached_property
-from typing import Protocol, Self
 
 from andon.access.roles import ANONYMOUS, OF_A_HUB, Identity, sight_of
+from andon.node.of_server import NodeOfServer
 from andon.node.seen.alerts import SeenAlerts
 from andon.node.seen.jobs import SeenJobs
 from andon.node.seen.leases import SeenLeases
 from andon.node.seen.live import SeenLive
 from andon.node.seen.past import SeenPast
 from andon.node.seen.runs import SeenRuns
-from andon.node.watched.alerts import ServedAlerts
-from andon.node.watched.leases import ServedLeases
-from andon.node.watched.live import ServedLive
-from andon.node.watched.past import ServedPast
-
-
-class ServedNode(Protocol):
-    """A node whose parts a server keeps: a machine that it watches, or one that reports to it.
-    Its parts have everything in them, and change what they are asked to: SeenNode is in front."""
-
-    live: ServedLive
-    alerts: ServedAlerts
-    leases: ServedLeases
-    past: ServedPast
-    user: str | None
-    simulated: bool
-    recording: bool
-    has_jobs: bool
-    of_this_machine: bool
-    """Whether its accounts are those of the machine that the server runs on."""
-
-    @property
-    def runs(self) -> SeenRuns: ...
-
-    @property
-    def jobs(self) -> SeenJobs: ...
-
-
-class NodeOfServer:
-    """A node in a server: whoever asks it neither opens nor closes anything."""
-
-    url: str | None = None
-
-    def shared(self) -> Self:
-        return self
-
-    def close(self) -> None:
-        """Does nothing: what opened the parts closes them."""
+from andon.node.served import ServedNode
 
 
 class SeenNode(NodeOfServer):

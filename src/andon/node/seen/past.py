@@ -4,16 +4,21 @@ from collections.abc import Sequence
 
 from andon.access.roles import Sight
 from andon.history.rules.intervals import UsageInterval
+from andon.node.port import NodePast
 from andon.node.seen.sights import uses_seen_by
-from andon.node.watched.past import ServedPast
 
 
-class SeenPast(ServedPast):
+class SeenPast:
     """What was recorded, as one caller may see it."""
 
-    def __init__(self, past: ServedPast, sight: Sight) -> None:
-        super().__init__(past.store)
-        self._sight = sight
+    def __init__(self, past: NodePast, sight: Sight) -> None:
+        self._past, self._sight = past, sight
+        self.devices, self.history = past.devices, past.history
+        self.throttle_shares = past.throttle_shares
+
+    @property
+    def recorded(self) -> bool:
+        return self._past.recorded
 
     def usage(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
-        return uses_seen_by(self._sight, super().usage(device, since, until))
+        return uses_seen_by(self._sight, self._past.usage(device, since, until))

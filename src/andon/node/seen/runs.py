@@ -4,7 +4,6 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -33,20 +32,12 @@ from andon.node.seen.run_schemas import (
 )
 from andon.node.seen.sights import not_seen
 from andon.node.watched.runs import FoundRuns, ServerRuns
-from andon.node.watched.users import UserFiles, UserRecord
+from andon.node.watched.users import Download, RunsOfUser
 from andon.runs.growing import Happening, RunRecord, happenings, opened
 from andon.runs.rules.fold import row_of
 from andon.runs.rules.matching import RunListing, RunQuery, counted, seen_by, select
 
 NOT_ALL = "the record is too long: only what happened in its first part is shown"
-
-
-class Download(Struct, frozen=True):
-    """A record to be sent."""
-
-    file: BinaryIO | UserRecord
-    size: int
-    name: str
 
 
 class RunNews(Struct, frozen=True):
@@ -62,10 +53,14 @@ class SeenRuns:
     reads files, so none is made from the event loop."""
 
     def __init__(self, runs: ServerRuns, sight: Sight = ALL_SEEING) -> None:
-        self._runs, self._sight = runs, sight
+        self._runs, self.sight = runs, sight
 
     def seen_by(self, sight: Sight) -> "SeenRuns":
         return SeenRuns(self._runs, sight)
+
+    def own(self, limit: int) -> Sequence[RunRow]:
+        """Returns the latest of the server's own user: none of other users or nodes."""
+        return self._runs.rows(limit)
 
     def states(self) -> dict[str, str]:
         """Returns the state of each run, by id."""
@@ -73,8 +68,8 @@ class SeenRuns:
 
     def listed(self, query: RunQuery) -> RunListing:
         seen = self.visible()
-        rows, total = seen.rows(replace(query, sight=self._sight))
-        return RunListing([seen_by(self._sight, row) for row in rows], total, seen.note)
+        rows, total = seen.rows(replace(query, sight=self.sight))
+        return RunListing([seen_by(self.sight, row) for row in rows], total, seen.note)
 
     def find(self, query: RunQuery) -> Sequence[RunRow]:
         return self.listed(query).rows
@@ -86,14 +81,14 @@ class SeenRuns:
             return False
 
     def resolve(self, word: str) -> RunRow:
-        return seen_by(self._sight, self.one(word)[0])
+        return seen_by(self.sight, self.one(word)[0])
 
     def record(self, row: RunRow) -> Path:
         self.download(row.id).file.close()
         return Path(row.path)
 
     def page(self, query: RunQuery, search: str) -> RunPage:
-        runs, sight, seen = self._runs, self._sight, self.visible()
+        runs, sight, seen = self._runs, self.sight, self.visible()
         every, limit = RunQuery(sight=sight), query.limit or MOST_LISTED
         query = replace(query, sight=sight, words=tuple(search.split()), limit=limit)
         rows, total = seen.rows(query)
@@ -106,7 +101,7 @@ class SeenRuns:
 
     def _whose(self, scope: PageScope) -> str:
         if scope is PageScope.OWN:
-            return f"The runs of {self._sight.user} on this machine"
+            return f"The runs of {self.sight.user} on this machine"
         if scope is PageScope.EVERYONE:
             others = "those of everyone who signed in here, or holds or waits for GPUs"
             return f"{self._runs.whose}; and {others}"
@@ -115,20 +110,20 @@ class SeenRuns:
     def details(self, run: str) -> RunDetails:
         row, files = self.one(run)
         if files is not None:
-            return files.run(row.id)
+            return files.details(row.id)
         if not row.path:
-            return details_without_record(self._sight, row, self._runs.clock())
+            return details_without_record(self.sight, row, self._runs.clock())
         record = self._runs.records.of(row.id, row.path)
         with record.lock:
             record.refresh()
             return details_of(
-                self._sight, current(row, record), record.fold, record.series,
+                self.sight, current(row, record), record.fold, record.series,
                 read_of(record), self._runs.clock(),
             )  # fmt: skip
 
     def courses(self, runs: Sequence[str]) -> RunCourses:
         """Returns the utilisation of these runs in a few points each, as far as there is time."""
-        return self._runs.courses.of(self._sight, runs, self.details)
+        return self._runs.courses.of(self.sight, runs, self.details)
 
     def marks(self, run: str) -> RunMarks:
         row, files = self.one(run)
@@ -141,13 +136,13 @@ class SeenRuns:
             record.refresh(0.0)
             begin = record.begin
         lines, whole = happenings(row.path, row.id)
-        found = marks_of(begin, self._sight.shows(row.user), lines)
+        found = marks_of(begin, self.sight.shows(row.user), lines)
         omitted = max(0, len(found) - MOST_MARKS)
         return RunMarks(row.id, found[omitted:], omitted, None if whole else NOT_ALL)
 
     def check_signed_in(self) -> None:
         """Raises Denied for who may download nothing, before anything is read: anyone can ask."""
-        if self._sight == BLIND:
+        if self.sight == BLIND:
             raise Denied(
                 "records are only for users who have signed in", hint="sign in: andon open"
             )
@@ -156,27 +151,20 @@ class SeenRuns:
         """The record, which has command, folders and output: only for callers who may see them."""
         row, files = self._with_record(run)
         if files is not None:
-            return Download(*files.record(row.id))
-        if not self._sight.shows(row.user):
+            return files.download(row.id)
+        if not self.sight.shows(row.user):
             whose = row.user or "an unknown user"
             raise Denied(f"the record of {row.id} is for {whose}", hint="sign in: andon open")
         file = opened(row.path, row.id)
         return Download(file, os.fstat(file.fileno()).st_size, Path(row.path).name)
 
-    def news(self, run: str, sights: Collection[Sight]) -> list[RunNews]:
-        """Returns what is new in a record since the last call, as each caller sees it; one for
-        each user who has a run of this name."""
-        by_owner: dict[UserFiles | None, tuple[RunRow, list[Sight]]] = {}
-        for sight in sights:
-            with suppress(AndonError):  # it was removed, or is another's: the page says so
-                row, files = self.seen_by(sight).one(run)
-                by_owner.setdefault(files, (row, []))[1].append(sight)
-        return [
-            self._news(row, seeing) if files is None else news_of(files, row.id, seeing)
-            for files, (row, seeing) in by_owner.items()
-        ]
+    def update(self, run: str) -> RunUpdate:
+        """Returns what is new in a record since the last call."""
+        for found in news(run, [self]):
+            return found.updates[self.sight]
+        raise Gone(f"there is no run {run!r} here", hint="to list them: andon runs")
 
-    def _news(self, row: RunRow, sights: Collection[Sight]) -> RunNews:
+    def news_for(self, row: RunRow, sights: Collection[Sight]) -> RunNews:
         record = self._runs.records.of(row.id, row.path)
         with record.lock:
             record.refresh(keeping=True)
@@ -185,7 +173,7 @@ class SeenRuns:
             updates = {s: update_of(s, row, record, before, lines, now) for s in sights}
             return RunNews(row.state, record.read_bytes, updates)
 
-    def _with_record(self, run: str) -> tuple[RunRow, UserFiles | None]:
+    def _with_record(self, run: str) -> tuple[RunRow, RunsOfUser | None]:
         """Finds a run whose record is on this machine; raises Unavailable for another node's."""
         row, files = self.one(run)
         if files is None and not row.path:
@@ -193,21 +181,21 @@ class SeenRuns:
             raise Unavailable(f"the record of {row.id} is on {row.node}", hint=hint)
         return row, files
 
-    def one(self, run: str) -> tuple[RunRow, UserFiles | None]:
+    def one(self, run: str) -> tuple[RunRow, RunsOfUser | None]:
         """Finds a run by its id or a prefix, and whose files it is in, if not the server's."""
         found = self.visible().named(run) or self.visible(True).named(run)
         if len(found) > 1:
             raise Conflict(f"{len(found)} runs begin with {run!r}", hint="give more of the id")
         if not found:
-            raise not_seen(f"run {run!r}", self._sight, self._runs.users is not None, "andon runs")
+            raise not_seen(f"run {run!r}", self.sight, self._runs.users is not None, "andon runs")
         return found[0]
 
     def visible(self, afresh: bool = False) -> "VisibleRuns":
-        runs, sight = self._runs, self._sight
+        runs, sight = self._runs, self.sight
         if runs.users is not None and not sight.everything and sight.uid is not None:
-            files = runs.users.of(sight.uid)
-            if files is not None:
-                rows = {row.id: (row, files) for row in files.runs()}
+            user = runs.users.of(sight.uid)
+            if user is not None:
+                rows = {row.id: (row, user.runs) for row in user.runs.find(RunQuery())}
                 return VisibleRuns(FoundRuns(), rows, PageScope.OWN)
         found = runs.look(afresh)
         if runs.everywhere is not None and (sight.everything or sight.user is None):
@@ -215,10 +203,11 @@ class SeenRuns:
             found = replace(found, everywhere=runs.everywhere())
         if runs.users is None or not sight.everything:
             return VisibleRuns(found, {}, PageScope.SERVER)
-        others, notes = dict[str, tuple[RunRow, UserFiles]](), list[str]()
-        for files in runs.users.known():
+        others, notes = dict[str, tuple[RunRow, RunsOfUser]](), list[str]()
+        for user in runs.users.known():
             try:
-                others |= {row.id: (row, files) for row in files.runs() if row.id not in others}
+                found_rows = user.runs.find(RunQuery())
+                others |= {r.id: (r, user.runs) for r in found_rows if r.id not in others}
             except AndonError as error:
                 notes.append(error.reason)
         return VisibleRuns(found, others, PageScope.EVERYONE, tuple(notes))
@@ -228,13 +217,13 @@ class VisibleRuns(Struct, frozen=True):
     """The runs that one caller may see: those of the index, and those in files of other users."""
 
     found: FoundRuns
-    others: Mapping[str, tuple[RunRow, UserFiles]]
+    others: Mapping[str, tuple[RunRow, RunsOfUser]]
     scope: PageScope
     notes: tuple[str, ...] = ()
 
-    def named(self, run: str) -> list[tuple[RunRow, UserFiles | None]]:
+    def named(self, run: str) -> list[tuple[RunRow, RunsOfUser | None]]:
         """Returns the run with this id, else those whose id begins with it."""
-        found: dict[str, tuple[RunRow, UserFiles | None]] = {
+        found: dict[str, tuple[RunRow, RunsOfUser | None]] = {
             name: row for name, row in self.others.items() if run and name.startswith(run)
         }
         found |= {name: (row, None) for name, row in self.found.named(run).items()}
@@ -267,8 +256,22 @@ class VisibleRuns(Struct, frozen=True):
         return others | self.found.states()
 
 
-def news_of(files: UserFiles, run: str, sights: Collection[Sight]) -> RunNews:
-    update = files.news(run)
+def news(run: str, callers: Collection[SeenRuns]) -> list[RunNews]:
+    """Returns what is new in a record since the last call, as each caller of the same server sees
+    it; one for each user who has a run of this name."""
+    by_owner: dict[RunsOfUser | None, tuple[SeenRuns, RunRow, list[Sight]]] = {}
+    for caller in callers:
+        with suppress(AndonError):  # it was removed, or is another's: the page says so
+            row, files = caller.one(run)
+            by_owner.setdefault(files, (caller, row, []))[2].append(caller.sight)
+    return [
+        caller.news_for(row, sights) if files is None else news_of(files, row.id, sights)
+        for files, (caller, row, sights) in by_owner.items()
+    ]
+
+
+def news_of(files: RunsOfUser, run: str, sights: Collection[Sight]) -> RunNews:
+    update = files.update(run)
     return RunNews(update.state, update.read.bytes, dict.fromkeys(sights, update))
 
 

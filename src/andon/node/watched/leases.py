@@ -68,6 +68,11 @@ class ServedLeases:
     def verdicts(self, snapshot: Snapshot) -> tuple[DeviceVerdict, ...]:
         return self.listed().devices if self.kept else ()
 
+    def held(self) -> int | None:
+        """Returns how many leases there are, from memory; None if that is unknown."""
+        page = None if self._tracker is None else self._tracker.page()
+        return None if page is None else len(page.claims)
+
     def holders(self, snapshot: Snapshot) -> tuple[dict[str, list[Holder]], str | None]:
         """Returns who holds each device, or why that is unknown."""
         uuids = [status.device.uuid for status in snapshot.devices]

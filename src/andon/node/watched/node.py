@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from andon.access.roles import ALL_SEEING
 from andon.errors import Unavailable
 from andon.model.device import Snapshot
+from andon.node.of_server import NodeOfServer
 from andon.node.seen.jobs import SeenJobs
-from andon.node.seen.node import NodeOfServer
 from andon.node.seen.runs import SeenRuns
 from andon.node.watched.alerts import AlertJudge, ServedAlerts
 from andon.node.watched.leases import ServedLeases

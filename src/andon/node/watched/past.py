@@ -6,7 +6,6 @@ from andon.errors import AndonError, Invalid
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.series import HOST, HOST_METRICS, USED, Bucket
 from andon.history.rules.throttle_shares import throttle_shares
-from andon.history.rules.usage import DayOf, Days, UsePeriod, by_day
 from andon.model.device import SAMPLE_VALUES, Device
 from andon.ports import Store
 
@@ -50,13 +49,6 @@ class ServedPast:
         self, device: str, since: float, until: float, points: int
     ) -> tuple[list[int], Mapping[str, list[float | None]]]:
         return throttle_shares(self.store(), device, since, until, points)
-
-    def used_by_day(self, since: float, until: float, day_of: DayOf) -> Days:
-        """Returns what each user used of the devices on each day."""
-        store, period = self.store(), UsePeriod.of(since, until)
-        uses = store.usage(None, period.since, until)
-        read = {uuid: period.read(store, uuid) for uuid in {use.device for use in uses}}
-        return by_day(uses, read, day_of)
 
 
 def _check_span(since: float, until: float) -> None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from andon.model.run.record import RunRow
 from andon.node.watched.run_courses import CourseReader
-from andon.node.watched.users import SharedFiles
+from andon.node.watched.users import SharedUsers
 from andon.ports import RunIndex
 from andon.runs.growing import RunRecords
 from andon.runs.rules.matching import RunCounts, RunQuery
@@ -49,6 +49,11 @@ class FoundRuns(Struct, frozen=True):
         found = self._searched.beginning(run, MOST_NAMED) if self._searched and run else ()
         return {row.id: row for row in found if row.id not in self.without}
 
+    def of(self, user: str) -> "FoundRuns":
+        """Returns them without those of others."""
+        others = self.find(RunQuery(not_user=user))
+        return replace(self, without=frozenset(row.id for row in others))
+
     def states(self) -> dict[str, str]:
         found = self.index.states() if self.index else {}
         return {run: state for run, state in found.items() if run not in self.without}
@@ -66,7 +71,7 @@ class ServerRuns:
         whose: str,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
-        users: SharedFiles | None = None,
+        users: SharedUsers | None = None,
         everywhere: Callable[[], RunIndex] | None = None,
     ) -> None:
         """`look` brings the index up to date, once for all requests within a second. `everywhere`

@@ -1,51 +1,40 @@
-"""The jobs and runs of other users, as their readers report them to root's server."""
+"""Other users as nodes: their jobs and runs, as their readers report them to root's server."""
 
 import base64
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from pathlib import Path
+from typing import Any, BinaryIO, Generic, Protocol, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.errors import AndonError, Unavailable
+from andon.errors import AndonError, Conflict, Denied, Gone, Unavailable
 from andon.jobs.rules.views import JobListing
 from andon.model.codec import Wrong, read
-from andon.model.job.desk import JobAct, JobOutcome, LogPart
+from andon.model.job.desk import JobAct, JobOutcome, JobWord, LogPart
 from andon.model.job.facts import JobView
 from andon.model.run.record import RunRow
 from andon.model.run.wire import row_from_json
+from andon.node.exact_desk import ExactDesk
+from andon.node.of_server import NodeOfServer
+from andon.node.port import LiveReadings, NodeAlerts, NodeLeases, NodePast, NodeRuns
 from andon.node.seen.job_schemas import JobDone
 from andon.node.seen.run_schemas import RunDetails, RunMarks, RunUpdate
+from andon.runs.rules.matching import RunListing, RunQuery, counted, select
+from andon.units import sh
 
 MOST_ROWS = 2000
 """Jobs and runs of one user, the newest; more are not asked for."""
 FRESH_SECONDS = 0.5
 PIECE_BYTES = 256 * 1024
 T = TypeVar("T")
+V = TypeVar("V")
 
 
-class UserFileReader(Protocol):
-    """The reader of one user."""
-
-    def ask(self, what: str, **given: object) -> dict[str, Any]: ...
-
-
-class UsersDesk(Protocol):
-    """One user's jobs on this machine: a queue, what a reader tells of another user's, the demo's,
-    or those that a node reported. A number means exactly that job."""
-
-    user: str
-
-    def listing(self) -> JobListing: ...
-
-    def view(self, job: int) -> JobView: ...
-
-    def log(
-        self, job: int, start: int | None, most: int, attempt: int | None = None
-    ) -> LogPart: ...
-
-    def act(self, act: JobAct, words: Sequence[int]) -> Sequence[JobOutcome]: ...
+Ask = Callable[..., dict[str, Any]]
+"""What asks the reader of one user: the name of a question, and what belongs to it."""
 
 
 class CachedAnswer(Generic[T]):
@@ -55,106 +44,17 @@ class CachedAnswer(Generic[T]):
         self.value, self.seen, self.read = first, "", float("-inf")
 
 
-class UserFiles:
-    """One user's jobs and runs. Whatever their reader answers counts for this user and no other."""
-
-    def __init__(
-        self, user: str, reader: UserFileReader, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
-        self.user, self._reader, self._monotonic = user, reader, monotonic
-        self._jobs: CachedAnswer[JobListing] = CachedAnswer(JobListing(()))
-        self._runs: CachedAnswer[Sequence[RunRow]] = CachedAnswer(())
-        self._lock = threading.Lock()
-
-    # Jobs.
-
-    def listing(self) -> JobListing:
-        return self._fresh("jobs", self._jobs, self._found_jobs)
-
-    def view(self, job: int) -> JobView:
-        return self._told(lambda: self._own_view(self._reader.ask("job", job=job)))
-
-    def log(self, job: int, start: int | None, most: int, attempt: int | None = None) -> LogPart:
-        said = self._reader.ask("log", job=job, start=start, most=most, attempt=attempt)
-        found: LogPart = self._told(lambda: read(LogPart, said))
-        return found
-
-    def act(self, act: JobAct, words: Sequence[int]) -> list[JobOutcome]:
-        self._jobs.read = float("-inf")
-        return [self._done(self._reader.ask("act", job=job, act=act.value)) for job in words]
-
-    def _done(self, said: dict[str, Any]) -> JobOutcome:
-        found = self._told(lambda: read(JobDone, said))
-        return JobOutcome(str(found.job), found.outcome, note=found.note)
-
-    # Runs.
-
-    def runs(self) -> Sequence[RunRow]:
-        return self._fresh("runs", self._runs, self._found_runs)
-
-    def run(self, run: str) -> RunDetails:
-        said = self._reader.ask("run", run=run)
-        found: RunDetails = self._told(lambda: read(RunDetails, said))
-        return replace(found, user=self.user)
-
-    def marks(self, run: str) -> RunMarks:
-        said = self._reader.ask("marks", run=run)
-        found: RunMarks = self._told(lambda: read(RunMarks, said))
-        return found
-
-    def news(self, run: str) -> RunUpdate:
-        said = self._reader.ask("news", run=run)
-        found: RunUpdate = self._told(lambda: read(RunUpdate, said))
-        return found
-
-    def record(self, run: str) -> tuple["UserRecord", int, str]:
-        """Returns the record to read in pieces, its size and its name."""
-        said = self._reader.ask("record", run=run)
-        size, name = self._told(lambda: (read(int, said.get("size")), said.get("name")))
-        return UserRecord(self._reader, run), max(0, size), str(name)[:255].replace("/", "_")
-
-    # Helpers.
-
-    def _fresh(self, what: str, kept: CachedAnswer[T], read: Callable[[dict[str, Any]], T]) -> T:
-        with self._lock:
-            now = self._monotonic()
-            if now - kept.read >= FRESH_SECONDS:
-                said = self._reader.ask(what, seen=kept.seen)
-                if str(said.get("seen")) != kept.seen or not kept.seen:
-                    kept.value = self._told(lambda: read(said))
-                    kept.seen = str(said.get("seen"))[:80]
-                kept.read = now
-            return kept.value
-
-    def _found_jobs(self, said: dict[str, Any]) -> JobListing:
-        views = tuple(self._own_view(one) for one in _listed(said, "views"))
-        return JobListing(views, read(bool, said.get("paused", False)))
-
-    def _found_runs(self, said: dict[str, Any]) -> Sequence[RunRow]:
-        return [replace(row_from_json(one), user=self.user) for one in _listed(said, "rows")]
-
-    def _own_view(self, value: dict[str, Any]) -> JobView:
-        return replace(read(JobView, value), user=self.user)
-
-    def _told(self, read: Callable[[], T]) -> T:
-        """Returns the reader's answer; an invalid one is reported as unavailable."""
-        try:
-            return read()
-        except (Wrong, TypeError, ValueError, KeyError, AttributeError) as exc:
-            raise Unavailable(f"the files of {self.user} cannot be read: {exc}"[:300]) from exc
-
-
 class UserRecord:
     """A record in another user's folder, as a file to read from its beginning."""
 
-    def __init__(self, reader: UserFileReader, run: str) -> None:
-        self._reader, self._run, self._place = reader, run, 0
+    def __init__(self, ask: Ask, run: str) -> None:
+        self._ask, self._run, self._place = ask, run, 0
 
     def read(self, size: int) -> bytes:
         """Returns at most this many bytes; empty at the end, or if the record cannot be read."""
         try:
-            said = self._reader.ask("piece", run=self._run, start=self._place, size=size)
-            piece = base64.b64decode(str(said.get("piece")), validate=True)[:size]
+            answer = self._ask("piece", run=self._run, start=self._place, size=size)
+            piece = base64.b64decode(str(answer.get("piece")), validate=True)[:size]
         except (AndonError, ValueError):
             return b""
         self._place += len(piece)
@@ -164,17 +64,188 @@ class UserRecord:
         """Does nothing: no file is open between two pieces."""
 
 
-class SharedFiles(Protocol):
-    """The users of this machine, for a server that may look at their files."""
+class Download(Struct, frozen=True):
+    """A record to be sent."""
 
-    def of(self, uid: int) -> UserFiles | None:
-        """Returns the files of an account; None if there is none, and for the server's own user."""
+    file: BinaryIO | UserRecord
+    size: int
+    name: str
 
-    def known(self) -> Sequence[UserFiles]:
-        """Returns the files of everyone who signed in here, holds GPUs or waits for them."""
 
-    def named(self, user: str) -> UsersDesk | None:
-        """Returns the jobs of a known user by name."""
+class RunsOfUser(NodeRuns, Protocol):
+    """The runs of one user, with all that is shown of each."""
+
+    def details(self, run: str) -> RunDetails: ...
+
+    def marks(self, run: str) -> RunMarks: ...
+
+    def update(self, run: str) -> RunUpdate:
+        """Returns what is new in a record since the last call."""
+
+    def download(self, run: str) -> Download: ...
+
+
+class UserNode(NodeOfServer):
+    """What is one user's own on this machine, for the server that may show it: jobs and runs."""
+
+    simulated = recording = False
+
+    def __init__(self, user: str, jobs: ExactDesk, runs: RunsOfUser) -> None:
+        self.user, self.jobs, self.runs = user, jobs, runs
+
+    @property
+    def live(self) -> LiveReadings:
+        raise _of_the_machine("devices", "status")
+
+    @property
+    def alerts(self) -> NodeAlerts:
+        raise _of_the_machine("alerts", "alerts")
+
+    @property
+    def leases(self) -> NodeLeases:
+        raise _of_the_machine("leases", "leases")
+
+    @property
+    def past(self) -> NodePast:
+        raise _of_the_machine("history", "history")
+
+
+def _of_the_machine(what: str, command: str) -> Unavailable:
+    return Unavailable(f"{what} are no user's own: they are the machine's", f"andon {command}")
+
+
+def read_user(user: str, ask: Ask, monotonic: Callable[[], float] = time.monotonic) -> UserNode:
+    """Returns a node whose parts are read by that user's reader."""
+    return UserNode(user, UserJobs(user, ask, monotonic), UserRuns(user, ask, monotonic))
+
+
+class _Read(Generic[T]):
+    """What a reader answers. It counts for its user and no other."""
+
+    def __init__(self, user: str, ask: Ask, monotonic: Callable[[], float], first: T) -> None:
+        self.user, self._ask, self._monotonic = user, ask, monotonic
+        self._list = CachedAnswer(first)
+        self._lock = threading.Lock()
+
+    def _fresh(self, what: str, read: Callable[[dict[str, Any]], T]) -> T:
+        """Returns the whole list, which is asked for again after a moment."""
+        with self._lock:
+            now, known = self._monotonic(), self._list
+            if now - known.read >= FRESH_SECONDS:
+                answer = self._ask(what, seen=known.seen)
+                if str(answer.get("seen")) != known.seen or not known.seen:
+                    known.value = self._valid(lambda: read(answer))
+                    known.seen = str(answer.get("seen"))[:80]
+                known.read = now
+            return known.value
+
+    def _valid(self, read: Callable[[], V]) -> V:
+        """Returns the reader's answer; an invalid one is reported as unavailable."""
+        try:
+            return read()
+        except (Wrong, TypeError, ValueError, KeyError, AttributeError) as exc:
+            raise Unavailable(
+                f"the files of {self.user} cannot be read: {exc}"[:300],
+                hint="in a terminal of that user: andon jobs, andon runs",
+            ) from exc
+
+
+class UserJobs(_Read[JobListing], ExactDesk):
+    """Their queue."""
+
+    def __init__(self, user: str, ask: Ask, monotonic: Callable[[], float]) -> None:
+        super().__init__(user, ask, monotonic, JobListing(()))
+
+    def listing(self, everyone: bool = False) -> JobListing:
+        return self._fresh("jobs", self._found)
+
+    def view(self, job: JobWord) -> JobView:
+        answer = self._ask("job", job=job)
+        return self._valid(lambda: self._own(answer))
+
+    def log(
+        self, job: JobWord, start: int | None, most: int, attempt: int | None = None
+    ) -> LogPart:
+        answer = self._ask("log", job=job, start=start, most=most, attempt=attempt)
+        return self._valid(lambda: read(LogPart, answer))
+
+    def acted(self, act: JobAct, job: JobWord) -> list[JobOutcome]:
+        self._list.read = float("-inf")
+        answer = self._ask("act", job=job, act=act.value)
+        done = self._valid(lambda: read(JobDone, answer))
+        return [JobOutcome(str(done.job), done.outcome, note=done.note)]
+
+    def _found(self, answer: dict[str, Any]) -> JobListing:
+        views = [self._own(one) for one in _listed(answer, "views")]
+        return JobListing.of(views, read(bool, answer.get("paused", False)))
+
+    def _own(self, value: dict[str, Any]) -> JobView:
+        return replace(read(JobView, value), user=self.user)
+
+
+class UserRuns(_Read[Sequence[RunRow]]):
+    """Their runs, the latest of them."""
+
+    def __init__(self, user: str, ask: Ask, monotonic: Callable[[], float]) -> None:
+        super().__init__(user, ask, monotonic, ())
+
+    def listed(self, query: RunQuery) -> RunListing:
+        rows = self._fresh("runs", self._found)
+        return RunListing(select(rows, query), counted(rows, query).runs)
+
+    def find(self, query: RunQuery) -> Sequence[RunRow]:
+        return self.listed(query).rows
+
+    def is_id(self, word: str) -> bool:
+        return any(row.id == word for row in self.find(RunQuery()))
+
+    def resolve(self, word: str) -> RunRow:
+        found = [row for row in self.find(RunQuery()) if word and row.id.startswith(word)]
+        if not found:
+            raise Gone(f"{self.user} has no run {word[:64]!r} here", hint="andon runs")
+        if len(found) > 1 and all(row.id != word for row in found):
+            raise Conflict(f"{len(found)} runs begin with {word!r}", hint="give more of the id")
+        return min(found, key=lambda row: len(row.id))
+
+    def record(self, row: RunRow) -> Path:
+        raise Denied(
+            f"the record of {row.id} is a file of {self.user}",
+            hint=f"in a terminal of {self.user}: andon runs show {sh(row.id)}",
+        )
+
+    def details(self, run: str) -> RunDetails:
+        answer = self._ask("run", run=run)
+        return replace(self._valid(lambda: read(RunDetails, answer)), user=self.user)
+
+    def marks(self, run: str) -> RunMarks:
+        answer = self._ask("marks", run=run)
+        return self._valid(lambda: read(RunMarks, answer))
+
+    def update(self, run: str) -> RunUpdate:
+        answer = self._ask("news", run=run)
+        return self._valid(lambda: read(RunUpdate, answer))
+
+    def download(self, run: str) -> Download:
+        answer = self._ask("record", run=run)
+        size, name = self._valid(lambda: (read(int, answer.get("size")), answer.get("name")))
+        shown = str(name)[:255].replace("/", "_")
+        return Download(UserRecord(self._ask, run), max(0, size), shown)
+
+    def _found(self, answer: dict[str, Any]) -> Sequence[RunRow]:
+        return [replace(row_from_json(one), user=self.user) for one in _listed(answer, "rows")]
+
+
+class SharedUsers(Protocol):
+    """The users of this machine, for a server that may show what is theirs."""
+
+    def of(self, uid: int) -> UserNode | None:
+        """Returns an account's; None if there is none, and for the server's own user."""
+
+    def known(self) -> Sequence[UserNode]:
+        """Returns those of everyone who signed in here, holds GPUs or waits for them."""
+
+    def named(self, user: str) -> UserNode | None:
+        """Returns a known user's by name."""
 
 
 def _listed(said: dict[str, Any], name: str) -> list[Any]:

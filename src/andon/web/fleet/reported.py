@@ -22,11 +22,12 @@ from andon.history.rules.tiers import Tier
 from andon.jobs.rules.views import JobListing
 from andon.model.alert import Alert, Silence
 from andon.model.device import Snapshot, State
-from andon.model.job.desk import JobAct, JobOutcome, LogPart
+from andon.model.job.desk import JobAct, JobOutcome, JobWord, LogPart
 from andon.model.job.facts import JobState, JobView
 from andon.model.lease_list import LeaseList
+from andon.node.exact_desk import ExactDesk
+from andon.node.of_server import NodeOfServer
 from andon.node.seen.jobs import SeenJobs
-from andon.node.seen.node import NodeOfServer
 from andon.node.seen.runs import SeenRuns
 from andon.node.watched.alerts import ServedAlerts
 from andon.node.watched.leases import ServedLeases
@@ -75,7 +76,7 @@ class ReportedNode(NodeOfServer):
 
     @cached_property
     def jobs(self) -> SeenJobs:
-        why_not, refuse = f"jobs are submitted on {self.name}", ReportedDesk.submit
+        why_not, refuse = f"jobs are submitted on {self.name}", ReportedDesk.refuse
         desk = ReportedDesk(self)
         jobs = SeenJobs(desk, self.leases_reported, lambda: why_not, refuse)
         return jobs.seen_by(ALL_SEEING)
@@ -163,31 +164,33 @@ class ReportedNode(NodeOfServer):
             store.write(ticks, (), facts_of(self.report.snapshot))
 
 
-class ReportedDesk:
+class ReportedDesk(ExactDesk):
     """The jobs that the node reported."""
 
     def __init__(self, node: ReportedNode) -> None:
         self._node, self.user = node, node.name
 
-    def listing(self) -> JobListing:
-        return JobListing(tuple(self._node.jobs_reported()))
+    def listing(self, everyone: bool = False) -> JobListing:
+        return JobListing.of(self._node.jobs_reported())
 
-    def view(self, job: int) -> JobView:
+    def view(self, job: JobWord) -> JobView:
         for one in self._node.jobs_reported():
             if one.number == job:
                 return one
         raise Gone(f"{self.user} reported no job {job}", hint=self._on_node("jobs"))
 
-    def log(self, job: int, start: int | None, most: int, attempt: int | None = None) -> LogPart:
+    def log(
+        self, job: JobWord, start: int | None, most: int, attempt: int | None = None
+    ) -> LogPart:
         raise Unavailable(
             "the output of a job stays on its node", hint=self._on_node(f"logs {job}")
         )
 
-    def act(self, act: JobAct, words: Sequence[int]) -> Sequence[JobOutcome]:
+    def acted(self, act: JobAct, job: JobWord) -> Sequence[JobOutcome]:
         raise Unavailable("jobs are changed on their node", hint=self._on_node("cancel ID"))
 
     @staticmethod
-    def submit(document: dict[str, Any]) -> Sequence[int]:
+    def refuse(document: dict[str, Any]) -> Sequence[int]:
         raise Unavailable("a hub runs nothing on its nodes", hint="submit there: andon submit")
 
     def _on_node(self, command: str) -> str:

@@ -1,7 +1,7 @@
 """The jobs of a simulated lab, as the board shows them, and what a visitor did to them."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -10,10 +10,13 @@ from andon.errors import Conflict
 from andon.jobs.rules.naming import no_job
 from andon.jobs.rules.views import JobListing
 from andon.leases.rules.queue import in_order
-from andon.model.job.desk import JobAct, JobOutcome, LogPart
+from andon.model.job.desk import JobAct, JobOutcome, JobWord, LogPart
 from andon.model.job.facts import WAITS, JobState, JobView
 from andon.model.job.progress import WorkProgress
-from andon.node.watched.users import UserFiles
+from andon.node.exact_desk import ExactDesk
+from andon.node.seen.runs import SeenRuns
+from andon.node.watched.runs import FoundRuns, ServerRuns
+from andon.node.watched.users import UserNode
 from andon.web.lab.book import lease_id, tickets
 
 STEP_SECONDS = 9.0
@@ -35,7 +38,7 @@ _DONE = {
 }
 
 
-class LabJobs:
+class LabJobs(ExactDesk):
     """The jobs of everyone, or of one user; cancelled, retried and moved ones stay so until the
     lab is closed, and what the GPUs do does not change with them."""
 
@@ -43,35 +46,36 @@ class LabJobs:
         self._lab, self._of, self.user = lab, user, user or ME
         self._acts: dict[int, tuple[str, float]] = {}
 
-    def listing(self) -> JobListing:
+    def listing(self, everyone: bool = False) -> JobListing:
         now = time.time()
         works = [work for work in self._lab.works if work.is_job and work.submitted <= now]
         views = self._placed([self._view(work, now) for work in works])
-        return JobListing(tuple(view for view in views if self._of in (None, view.user)))
+        return JobListing.of(view for view in views if self._of in (None, view.user))
 
-    def view(self, job: int) -> JobView:
+    def view(self, job: JobWord) -> JobView:
         for view in self.listing().views:
-            if view.number == job:
+            if job in (view.number, view.label):
                 return view
         raise no_job(job)
 
-    def log(self, job: int, start: int | None, most: int, attempt: int | None = None) -> LogPart:
+    def log(
+        self, job: JobWord, start: int | None, most: int, attempt: int | None = None
+    ) -> LogPart:
         view = self.view(job)
         text = "" if view.started is None else output_of(view, time.time())
         begin = min(start or 0, len(text))
         return LogPart(begin, len(text), text[begin:], view.state.is_settled, 1 if text else None)
 
-    def act(self, act: JobAct, words: Sequence[int]) -> list[JobOutcome]:
-        (number,) = words
-        view = self.view(number)
+    def acted(self, act: JobAct, job: JobWord) -> list[JobOutcome]:
+        view = self.view(job)
         possible = {
             "cancel": not view.state.is_settled,
             "retry": view.state.is_settled,
             "requeue": view.state is JobState.RUNNING,
         }.get(act, view.state in WAITS)
         if not possible:
-            raise Conflict(f"job {number} is {view.state.words}", hint="see its page")
-        self._acts[number] = act, time.time()
+            raise Conflict(f"job {view.number} is {view.state.words}", hint="see its page")
+        self._acts[view.number] = act, time.time()
         return [JobOutcome(view.label, _DONE.get(act, "moved"))]
 
     def _view(self, work: LabWork, now: float) -> JobView:
@@ -97,10 +101,10 @@ class LabJobs:
     def _in_line(self, views: Sequence[JobView]) -> list[LabWork]:
         """Returns the works that wait for GPUs, in the order in which they came or were moved."""
 
-        def key(view: JobView) -> tuple[float, float]:
+        def key(view: JobView) -> tuple[float, float, int]:
             act, at = self._acts.get(view.number, ("", 0.0))
             order = {"first": -1.0, "last": 1.0}.get(act, 0.0)
-            return order, order * at or view.submitted_at
+            return order, order * at or view.submitted_at, view.number
 
         works = {work.number: work for work in self._lab.works}
         waiting = (one for one in views if one.state is JobState.WAITING and not one.after)
@@ -111,20 +115,27 @@ class LabJobs:
 
 
 class LabUsers:
-    """The people of the lab, as users whose jobs the server may show."""
+    """The people of the lab, as users whose part the server may show."""
 
-    def __init__(self, lab: Lab) -> None:
-        names = {work.user for work in lab.works} - {ME}
-        self._jobs = {name: LabJobs(lab, name) for name in names}
+    def __init__(self, lab: Lab, look: Callable[[], FoundRuns]) -> None:
+        """`look` finds the runs of everyone."""
+        self._nodes = {
+            name: UserNode(name, LabJobs(lab, name), _runs_of(name, look))
+            for name in {work.user for work in lab.works} - {ME}
+        }
 
-    def of(self, uid: int) -> UserFiles | None:
+    def of(self, uid: int) -> UserNode | None:
         return None
 
-    def known(self) -> Sequence[UserFiles]:
+    def known(self) -> Sequence[UserNode]:
         return ()  # everyone's jobs are the server's own here
 
-    def named(self, user: str) -> LabJobs | None:
-        return self._jobs.get(user)
+    def named(self, user: str) -> UserNode | None:
+        return self._nodes.get(user)
+
+
+def _runs_of(user: str, look: Callable[[], FoundRuns]) -> SeenRuns:
+    return SeenRuns(ServerRuns(lambda: look().of(user), f"The runs of {user}"))
 
 
 def view_of(lab: Lab, work: LabWork, now: float) -> JobView:

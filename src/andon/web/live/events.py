@@ -5,13 +5,14 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from weakref import WeakValueDictionary
 
 from msgspec import Struct, field
 from socketio.exceptions import ConnectionRefusedError as Refused
 
 from andon.access.gate import LIVE, UNCHECKED, ShownKey
 from andon.access.lockout import Lockout
-from andon.access.roles import ANONYMOUS, Sight, sight_of
+from andon.access.roles import ANONYMOUS, Identity, Sight, sight_of
 from andon.errors import AndonError
 from andon.explain.conditions.rulebook import Rulebook
 from andon.model import wire
@@ -19,8 +20,8 @@ from andon.model.alert import Alert
 from andon.model.alert_wire import alert_to_json
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList
-from andon.node.seen.node import ServedNode
-from andon.node.seen.sights import alert_seen_by, leases_seen_by
+from andon.node.seen.node import SeenNode
+from andon.node.served import ServedNode
 from andon.sampling.rules import timing
 from andon.settings.resolution import Settings
 from andon.web.answers import lease_payloads, payloads
@@ -45,12 +46,9 @@ class LiveClient(Struct):
     """One client that has joined, and its subscriptions."""
 
     visitor: Visitor
+    node: SeenNode
     wants: set[str] = field(default_factory=set)
     greeted: bool = False  # has been sent the last snapshot
-
-    @property
-    def sight(self) -> Sight:
-        return sight_of(self.visitor.who)
 
 
 class Live:
@@ -62,9 +60,9 @@ class Live:
         keys: Keys,
         lockout: Lockout,
         settings: Settings,
+        runs: RunWatch,
+        jobs: JobWatch,
         clock: Callable[[], float] = time.monotonic,
-        runs: RunWatch | None = None,
-        jobs: JobWatch | None = None,
     ) -> None:
         self._node, self._keys, self._lockout, self._clock = node, keys, lockout, clock
         self._settings, self._runs, self._jobs = settings, runs, jobs
@@ -73,6 +71,7 @@ class Live:
         self._leases: LeaseList | None = None
         self._alerts: deque[Alert] = deque(maxlen=MOST_ALERTS)
         self._clients: dict[str, LiveClient] = {}
+        self._seen: WeakValueDictionary[Sight, SeenNode] = WeakValueDictionary()
         self._troubles: dict[str, str] = {}  # of the last update of each kind
         self._newest: Snapshot | None = None
         self._unseen: Snapshot | None = None  # the last one that nobody was connected for
@@ -183,14 +182,14 @@ class Live:
     async def _publish_alerts(self) -> None:
         while self._alerts:
             alert = self._alerts.popleft()
-            for sight in {client.sight for client in self._clients.values()}:
-                shown = alert_seen_by(sight, alert)
-                await self._emit("alert", alert_to_json(shown), _room("alerts", sight))
+            for node in {client.node for client in self._clients.values()}:
+                shown = alert_to_json(node.alerts.seen(alert))
+                await self._emit("alert", shown, _room("alerts", node.sight))
 
     async def _publish_leases(self) -> None:
         found, self._leases = self._leases, None
         if found is not None and self._clients:
-            text = lease_payloads.text(leases_seen_by(ANONYMOUS, found))
+            text = lease_payloads.text(SeenNode(self._node, ANONYMOUS).leases.seen(found))
             await self._emit("leases", Prepared(text), EVERYONE)
 
     async def _publish(self, snapshot: Snapshot) -> None:
@@ -206,29 +205,29 @@ class Live:
             await self._emit("gpu_status_update", self._summary(snapshot), EVERYONE)
         if risen:
             await self._emit("high_gpu_usage_alert", self._high_usage(snapshot, risen), EVERYONE)
-        for sight in {c.sight for c in self._clients.values() if SNAPSHOT in c.wants}:
-            text = self._node.live.text(sight, snapshot)
-            await self._emit("snapshot", Prepared(text), _room("snapshot", sight))
+        for node in {c.node for c in self._clients.values() if SNAPSHOT in c.wants}:
+            text = node.live.text(snapshot)
+            await self._emit("snapshot", Prepared(text), _room("snapshot", node.sight))
         self._follow_runs()
 
     def _follow_runs(self) -> None:
         """Publishes runs in a task of its own, one round at a time: a folder may hang."""
-        wants: dict[str, set[Sight]] = {}
+        wants: dict[str, set[SeenNode]] = {}
         for client in self._clients.values():
             for what in client.wants - {SNAPSHOT}:
-                wants.setdefault(what, set()).add(client.sight)
+                wants.setdefault(what, set()).add(client.node)
         self._follow_jobs(wants.pop(JOBS, None))
-        if wants and self._runs and (self._following is None or self._following.done()):
+        if wants and (self._following is None or self._following.done()):
             work = self._runs.publish(wants, self._emit_seen)
             self._following = asyncio.ensure_future(self._tried("runs", work))
 
-    def _follow_jobs(self, sights: set[Sight] | None) -> None:
-        if self._jobs is None or (self._queueing is not None and not self._queueing.done()):
+    def _follow_jobs(self, nodes: set[SeenNode] | None) -> None:
+        if self._queueing is not None and not self._queueing.done():
             return
-        if sights is None:
+        if nodes is None:
             self._jobs.forget()
             return
-        work = self._jobs.publish(sights, self._emit_seen)
+        work = self._jobs.publish(nodes, self._emit_seen)
         self._queueing = asyncio.ensure_future(self._tried("jobs", work))
 
     async def _emit_seen(self, event: str, text: Prepared, what: str, sight: Sight) -> None:
@@ -283,8 +282,12 @@ class Live:
             raise Refused("this connection has no handshake")
         self._grade(auth, visitor)
         visitor.joined = True
-        self._clients[sid] = LiveClient(visitor)
+        self._clients[sid] = LiveClient(visitor, self._node_for(visitor.who))
         self._transport.start(self._welcome(sid))
+
+    def _node_for(self, who: Identity) -> SeenNode:
+        """Returns the node as this caller sees it: the same for all who see the same."""
+        return self._seen.setdefault(sight_of(who), SeenNode(self._node, who))
 
     def _grade(self, auth: object, visitor: Visitor) -> None:
         """Check the key in Socket.IO's connect packet; a wrong one is refused and counted."""
@@ -311,7 +314,7 @@ class Live:
         if client is None:
             return
         await self._server.enter_room(sid, EVERYONE)
-        await self._server.enter_room(sid, _room("alerts", client.sight))
+        await self._server.enter_room(sid, _room("alerts", client.node.sight))
         with suppress(AndonError):  # no snapshot yet: the first update will have it
             snapshot = self._node.live.latest()
             await self._emit("gpu_status", self._summary(snapshot), sid)
@@ -345,29 +348,25 @@ class Live:
             return {"error": {"kind": "conflict", "reason": reason, "hint": "unsubscribe"}}
         (client.wants.add if wanted else client.wants.discard)(what)
         change = self._server.enter_room if wanted else self._server.leave_room
-        await change(sid, _room(what, client.sight))
+        await change(sid, _room(what, client.node.sight))
         if what == SNAPSHOT and wanted and not client.greeted:
             client.greeted = True
-            await self._greet(sid, client.sight)
+            await self._greet(sid, client.node)
         return {"subscribed": sorted(client.wants)}
 
-    async def _greet(self, sid: str, sight: Sight) -> None:
+    async def _greet(self, sid: str, node: SeenNode) -> None:
         """Sends the last snapshot to who has just subscribed: the next may be a minute away."""
         with suppress(AndonError):
-            text = self._node.live.text(sight)
-            await self._emit("snapshot", Prepared(text), sid)
+            await self._emit("snapshot", Prepared(node.live.text()), sid)
 
     def _is_event(self, what: str) -> bool:
         if what == JOBS:
-            return self._jobs is not None
-        return what == SNAPSHOT or (
-            self._runs is not None and (what == RUNS or run_in(what) is not None)
-        )
+            return self._node.has_jobs
+        return what in (SNAPSHOT, RUNS) or run_in(what) is not None
 
     def _events(self) -> str:
-        jobs = "" if self._jobs is None else f", {JOBS}"
-        runs = "" if self._runs is None else f", {RUNS}, run and its id"
-        return f"{SNAPSHOT}{jobs}{runs}"
+        jobs = f", {JOBS}" if self._node.has_jobs else ""
+        return f"{SNAPSHOT}{jobs}, {RUNS}, run and its id"
 
 
 def _room(what: str, sight: Sight) -> str:

@@ -7,7 +7,8 @@ from andon.errors import AndonError
 from andon.model.job.facts import JobView
 from andon.model.shapes import to_json
 from andon.model.wire import dumps
-from andon.node.seen.jobs import ListedJobs, SeenJobs, counts_of, shown_to
+from andon.node.seen.jobs import ListedJobs, SeenJobs, counts_of
+from andon.node.seen.node import SeenNode
 from andon.node.seen.texts import sendable
 from andon.web.bindings.live_server import Prepared
 from andon.web.history_reader import HistoryReader
@@ -17,35 +18,38 @@ MOST_EVENTS = 100
 """Jobs that are sent one by one; beyond that the page asks for the list again."""
 
 Emit = Callable[[str, Prepared, str, Sight], Awaitable[None]]
+"""An event, its text, what was subscribed to, and who sees it so."""
 
 
 class JobWatch:
     """Publishes changed jobs; reads nothing while no client is subscribed."""
 
-    def __init__(self, jobs: SeenJobs, reader: HistoryReader) -> None:
-        self._jobs, self._reader = jobs, reader
+    def __init__(self, reader: HistoryReader) -> None:
+        self._reader = reader
         self._told: dict[Sight, dict[tuple[str, str], JobView]] = {}
 
     def forget(self) -> None:
         """Forgets the jobs, because no client is subscribed any more."""
         self._told = {}
 
-    async def publish(self, sights: Collection[Sight], emit: Emit) -> None:
+    async def publish(self, nodes: Collection[SeenNode], emit: Emit) -> None:
         """Publishes one round: a `job` event for each job that changed, as each caller sees it.
         A caller whose jobs cannot be read does not affect the others."""
+        sights = {node.sight for node in nodes}
         self._told = {sight: told for sight, told in self._told.items() if sight in sights}
         failed: AndonError | None = None
-        for sight in sights:
+        for node in nodes:
+            jobs = node.jobs
             try:
-                found = await self._reader.do(self._jobs.seen_by(sight).listed)
+                found = await self._reader.do(jobs.listed)
             except AndonError as error:
-                failed = error if sight.uid is None else failed  # a user's own page says why
+                failed = error if node.sight.uid is None else failed  # a user's own page says why
             else:
-                await self._publish(sight, found, emit)
+                await self._publish(node.sight, jobs, found, emit)
         if failed is not None:
             raise failed
 
-    async def _publish(self, sight: Sight, found: ListedJobs, emit: Emit) -> None:
+    async def _publish(self, sight: Sight, jobs: SeenJobs, found: ListedJobs, emit: Emit) -> None:
         now = {(view.user, view.label): view for view in found.views}
         before, self._told[sight] = self._told.get(sight), now
         if before is None:
@@ -55,7 +59,7 @@ class JobWatch:
         if not changed and not gone:
             return
         value = {
-            "jobs": [to_json(shown_to(sight, view)) for view in changed[:MOST_EVENTS]],
+            "jobs": [to_json(jobs.seen(view)) for view in changed[:MOST_EVENTS]],
             "gone": [{"user": user, "label": label} for user, label in gone[:MOST_EVENTS]],
             "whole": len(changed) <= MOST_EVENTS,
             "paused": found.paused,

@@ -6,9 +6,9 @@ import time
 from fastapi import APIRouter, Request, Response
 
 from andon.errors import Invalid
-from andon.history.rules.usage import Days, summed
+from andon.history.rules.usage import Days, UsePeriod, by_day, summed
 from andon.model.shapes import to_json
-from andon.node.seen.past import SeenPast
+from andon.node.port import NodePast
 from andon.settings.resolution import Settings
 from andon.web.answers.schemas import UserDay, UserShare, UserShares
 from andon.web.route_parts import RouteParts
@@ -44,9 +44,12 @@ def routes(parts: RouteParts) -> APIRouter:
     return router
 
 
-def shares(past: SeenPast, since: float, until: float, settings: Settings) -> UserShares:
+def shares(past: NodePast, since: float, until: float, settings: Settings) -> UserShares:
     """Returns the shares of all users, from the intervals of use and the readings of devices."""
-    days = past.used_by_day(since, until, _day_of)
+    period = UsePeriod.of(since, until)
+    uses = past.usage(None, period.since, until)
+    read = {uuid: period.read(past, uuid) for uuid in {use.device for use in uses}}
+    days = by_day(uses, read, _day_of)
     price = settings.runs_price_per_kwh
     return UserShares(
         since=since,

@@ -5,11 +5,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
+from typing import Any
 
 from andon.errors import AndonError
 from andon.host.accounts import UserAccount, account_of
 from andon.model.lease_list import LeaseList
-from andon.node.watched.users import UserFiles
+from andon.node.watched.users import UserNode, read_user
 from andon.web.users.processes import MOST_READERS, UserReaders
 
 ROOT = 0
@@ -17,7 +19,7 @@ Accounts = Callable[[int | str], UserAccount | None]
 
 
 class UsersFiles:
-    """The files of users by uid: of accounts that signed in, hold GPUs or wait for them."""
+    """Users as nodes, by uid: those of accounts that signed in, hold GPUs or wait for them."""
 
     def __init__(
         self,
@@ -28,30 +30,32 @@ class UsersFiles:
     ) -> None:
         self._readers, self._signed_in, self._book = readers, signed_in, book
         self._accounts = accounts
-        self._files: dict[UserAccount, UserFiles] = {}
+        self._nodes: dict[UserAccount, UserNode] = {}
         self._lock = threading.Lock()
 
-    def of(self, uid: int) -> UserFiles | None:
+    def of(self, uid: int) -> UserNode | None:
         account = self._accounts(uid)
         if account is None or uid in (ROOT, os.getuid()):
             return None
         with self._lock:
-            if account not in self._files:
-                reader = _Reader(self._readers, account)
-                self._files[account] = UserFiles(account.name, reader)
-            return self._files[account]
+            if account not in self._nodes:
+                self._nodes[account] = read_user(account.name, partial(self._ask, account))
+            return self._nodes[account]
 
-    def known(self) -> Sequence[UserFiles]:
+    def known(self) -> Sequence[UserNode]:
         """Returns at most as many users as there may be readers, by uid."""
         found = (self.of(uid) for uid in sorted(self._uids())[:MOST_READERS])
         return [one for one in found if one is not None]
 
-    def named(self, user: str) -> UserFiles | None:
+    def named(self, user: str) -> UserNode | None:
         account = self._accounts(user)
         return None if account is None or account.uid not in self._uids() else self.of(account.uid)
 
     def close(self) -> None:
         self._readers.close()
+
+    def _ask(self, account: UserAccount, what: str, **given: object) -> dict[str, Any]:
+        return self._readers.of(account).ask(what, **given)
 
     def _uids(self) -> set[int]:
         found = set(self._signed_in())
@@ -62,16 +66,6 @@ class UsersFiles:
                 waiting = (self._accounts(row.user) for row in book.waiting)
                 found |= {one.uid for one in waiting if one is not None}
         return found - {ROOT, os.getuid()}
-
-
-class _Reader:
-    """The reader of one account; started at the first question."""
-
-    def __init__(self, readers: UserReaders, account: UserAccount) -> None:
-        self._readers, self._account = readers, account
-
-    def ask(self, what: str, **given: object) -> dict[str, object]:
-        return self._readers.of(self._account).ask(what, **given)
 
 
 def open_shared_files(

@@ -47,7 +47,7 @@ def others_jobs(book: LeaseList) -> tuple[list[JobView], list[str]]:
         with closing(users):
             for one in users.known():
                 try:
-                    views += one.listing().views
+                    views += one.jobs.listing().views
                 except AndonError as error:
                     notes.append(error.reason)
     return views, notes

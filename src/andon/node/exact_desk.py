@@ -1,0 +1,56 @@
+"""What desks have in common whose jobs are named exactly, and which take none."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from andon.errors import AndonError, Denied
+from andon.jobs.desk import JobDesk
+from andon.jobs.rules.polling import FRESH_SECONDS
+from andon.jobs.rules.views import reasons_of
+from andon.model.job.desk import (
+    Able,
+    Accepted,
+    Found,
+    JobAct,
+    JobOutcome,
+    JobReason,
+    JobWord,
+    Submission,
+)
+from andon.model.job.facts import JobView
+
+
+class ExactDesk(JobDesk, Protocol):
+    """The jobs of one user, or as one caller sees them. A word is a number or NAME:ID."""
+
+    name, able, poll_seconds = "server", frozenset({Able.QUEUED}), FRESH_SECONDS
+    user: str
+
+    def submit(self, jobs: Sequence[Submission], dry: bool = False) -> Sequence[Accepted]:
+        raise Denied("a server takes jobs as a job file", hint="POST /api/jobs")
+
+    def find(self, words: Sequence[JobWord], act: JobAct | None = None) -> Found:
+        views, errors = dict[str, JobView](), list[AndonError]()
+        for word in words:
+            try:
+                view = self.view(word)
+            except AndonError as error:
+                errors.append(error)
+            else:
+                views[view.label] = view
+        return Found(list(views.values()), errors)
+
+    def reasons(self, job: JobWord) -> list[JobReason]:
+        return reasons_of(self.view(job))
+
+    def act(self, act: JobAct, words: Sequence[JobWord]) -> list[JobOutcome]:
+        out = list[JobOutcome]()
+        for word in words:
+            try:
+                out += self.acted(act, word)
+            except AndonError as error:
+                out.append(JobOutcome(str(word), error=error))
+        return out
+
+    def acted(self, act: JobAct, job: JobWord) -> Sequence[JobOutcome]:
+        """Does it to one job."""
