@@ -36,7 +36,7 @@ BUDGET = {
     "standalone": 1045,
     "stores": 2581,
     "testing": 2166,
-    "tui": 4465,
+    "tui": 4457,
     "web": 9802,
     "work": 6351,
 }
