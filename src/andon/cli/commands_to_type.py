@@ -24,7 +24,8 @@ _ELSEWHERE = re.compile(
 """`on n17: andon runs show 4`, `in a terminal of ada: andon logs 4, andon cancel`."""
 _WORD = re.compile(r" ((?:'[^']*'|[^\s'\x1b,;:)])+?)(?=[.:]?(?:[\s,;)\x1b]|$))")
 _CERTAIN = re.compile(r"[^a-z]")
-"""What is in an argument, and in no word of the sentence that goes on: the options come after."""
+"""What is in an argument, and in no word of the sentence that goes on: the options come after; so
+they do after a single last word."""
 _MACHINES = ("--url", "--node", "--ssh", "--simulate", "--replay")
 
 
@@ -53,7 +54,7 @@ def _place(text: str, start: int, place: int, given: frozenset[str]) -> int | No
         return None
     at, is_value = words[path - 1][1], False
     for word, end in words[path:]:
-        if not (is_value or _CERTAIN.search(word)):
+        if not (is_value or _CERTAIN.search(word) or end == words[-1][1]):
             break
         at, is_value = end, word.startswith("-") and word not in flags and "=" not in word
     return at

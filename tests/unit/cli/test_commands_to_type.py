@@ -29,6 +29,7 @@ OF_HUB = {"url": URL, "node_name": "n17"}
     (SERVER, "andon jobs --all lists them", f"andon jobs --all --url {URL} lists them"),
     (SERVER, "to list them: andon jobs -n 5", f"to list them: andon jobs -n 5 --url {URL}"),
     (SERVER, "Next: andon runs report a1b2", f"Next: andon runs report a1b2 --url {URL}"),
+    (SERVER, "Next: andon runs report kqzv", f"Next: andon runs report kqzv --url {URL}"),
     (SERVER, "no runs; andon runs.", f"no runs; andon runs --url {URL}."),
     (SERVER, "andon jobs --group 'a b' has it", f"andon jobs --group 'a b' --url {URL} has it"),
     (SERVER, "see andon ps, or andon why 2",

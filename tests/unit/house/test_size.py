@@ -11,7 +11,7 @@ BUDGET = {
     "api": 3598,
     "app": 3342,
     "callbacks": 1471,
-    "cli": 20581,
+    "cli": 20582,
     "clusters": 4408,
     "doctor": 3247,
     "drivers": 7664,
