@@ -142,7 +142,8 @@ def run(args: Sequence[str], node: "Node | None" = None) -> int:
     """Run the command line; returns the exit code. It asks this node, if one is given, whatever its
     options say."""
     reopen_closed()
-    return guarded(lambda: _parsed(args, Choices(node=node)))
+    choices = Choices(node=node)
+    return guarded(lambda: _parsed(args, choices), choices)
 
 
 def _parsed(args: Sequence[str], choices: Choices) -> int:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import click
 
 from andon.cli.node_answers import NodeAnswer
-from andon.cli.terminal import Choices
+from andon.cli.terminal import Choices, to_type
 from andon.errors import Unavailable
 from andon.node.ssh.failures import UNEXPECTED, unexpected
 
@@ -123,6 +123,7 @@ def _answer(
             code = int(call() or 0)
     except UNEXPECTED as exc:
         error = unexpected(exc)
+        error.hint = to_type(error.hint, choices)
         code = error.exit_code
     finally:
         node.close()

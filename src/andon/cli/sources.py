@@ -12,7 +12,6 @@ from andon.app.settings import load_settings
 from andon.cli.terminal import Choices, notice
 from andon.model.device import Snapshot, State
 from andon.settings.resolution import Resolved, Settings
-from andon.units import shell_line
 
 if TYPE_CHECKING:
     from andon.explain.conditions.rulebook import Rulebook
@@ -80,16 +79,6 @@ def _close_at_end(node: "Node") -> None:
     """Deletes downloaded records when the command ends."""
     if (context := click.get_current_context(silent=True)) is not None:
         context.find_root().call_on_close(node.close)
-
-
-def machine_options(choices: Choices) -> str:
-    """Returns the options that name another machine, for a command to type: ` --ssh lab1`; empty
-    for this machine."""
-    url = choices.url or ""
-    host = url if "://" in url else url.removeprefix("ssh:")
-    named = ("--ssh", host) if url.startswith("ssh:") else ("--url", url)
-    given = (named, ("--node", choices.node_name), ("--token-file", choices.token_file))
-    return "".join(f" {shell_line(name, value)}" for name, value in given if value)
 
 
 def rulebook_of(choices: Choices) -> "Rulebook":

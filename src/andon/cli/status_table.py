@@ -13,7 +13,7 @@ from andon.cli.show.entries import NO_VERDICTS
 from andon.cli.show.entries import only_visible as seen
 from andon.cli.show.render import Mask, paragraph, render_status
 from andon.cli.show.text import UNKNOWN, WIDE, Text, say
-from andon.cli.sources import exit_code, is_leasable, machine_options, node_of, rulebook_of
+from andon.cli.sources import exit_code, is_leasable, node_of, rulebook_of
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import AndonError
 from andon.model.device import Snapshot
@@ -85,12 +85,11 @@ def _show(
 ) -> None:
     mask = mask_of(whole, node, len(named.devices) - len(shown.devices))
     book, known, lit = rulebook_of(choices), _verdicts(node, whole), node.live.lamps(whole)
-    machine = machine_options(choices)
     width, color = terminal.width, terminal.color
     table = render_status(
-        shown, width, color, time.time(), verbose, mask, book, lit, known.verdicts, machine
+        shown, width, color, time.time(), verbose, mask, book, lit, known.verdicts
     )
-    lines = [line.fit(width) for line in availability_lines(known, shown, machine)]
+    lines = [line.fit(width) for line in availability_lines(known, shown)]
     if choices.bare and terminal.live and not terminal.quiet and shown.devices:
         lines += paragraph(HINT, width, "dim")
     terminal.show(table + "".join(line.paint(color) + "\n" for line in lines))
@@ -113,15 +112,14 @@ def mask_of(snapshot: Snapshot, node: "Node", left_out: int = 0) -> Mask:
     return Mask(found.source, found.note, left_out, found.container)
 
 
-def availability_lines(found: KnownVerdicts, shown: Snapshot, machine: str) -> list[Text]:
-    """`not free: GPU 5 (held by alice)` and `free: GPU 4, 6`; `machine`: options that commands to
-    type have."""
+def availability_lines(found: KnownVerdicts, shown: Snapshot) -> list[Text]:
+    """`not free: GPU 5 (held by alice)` and `free: GPU 4, 6`."""
     if not found.leasable or not shown.devices:
         return []
     if found.unknown is not None:
         return [say("free: ", "dim") + say(f"not known: {found.unknown}", "yellow")]
     labels = device_labels(shown.devices)
-    return [*_taken(found.verdicts, shown), _free(found.verdicts, labels, machine)]
+    return [*_taken(found.verdicts, shown), _free(found.verdicts, labels)]
 
 
 def _taken(found: Mapping[str, DeviceVerdict], shown: Snapshot) -> list[Text]:
@@ -141,7 +139,7 @@ def _taken(found: Mapping[str, DeviceVerdict], shown: Snapshot) -> list[Text]:
     return [say("not free: ", "dim") + say(", ".join(parts))]
 
 
-def _free(found: Mapping[str, DeviceVerdict], labels: Mapping[str, str], machine: str) -> Text:
+def _free(found: Mapping[str, DeviceVerdict], labels: Mapping[str, str]) -> Text:
     known = [label for uuid, label in labels.items() if uuid in found]
     free = [
         label
@@ -151,5 +149,5 @@ def _free(found: Mapping[str, DeviceVerdict], labels: Mapping[str, str], machine
     if labels and not known:
         return say("free: ", "dim") + say("unknown: the server does not report it", "yellow")
     if not free:
-        return say("free: ", "dim") + say("none") + say(f"  (andon free{machine} says why)", "dim")
+        return say("free: ", "dim") + say("none") + say("  (andon free says why)", "dim")
     return say("free: ", "dim") + say(f"GPU {range_of(free)}", "bold green")

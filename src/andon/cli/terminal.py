@@ -55,6 +55,15 @@ class Choices:
             return {"replay": "", **found}
         return {"simulate": 0, **found} if "replay" in found else found
 
+    def machine(self) -> dict[str, tuple[str, str]]:
+        """The options that name another machine, by their parameter's name."""
+        url = self.url or ""
+        host = url if "://" in url else url.removeprefix("ssh:")
+        named = {"ssh": ("--ssh", host)} if url.startswith("ssh:") else {"url": ("--url", url)}
+        named["node_name"] = ("--node", self.node_name or "")
+        named["token_file"] = ("--token-file", self.token_file or "")
+        return {name: pair for name, pair in named.items() if pair[1]}
+
 
 class Terminal(NamedTuple):
     """Where a command's text goes."""
@@ -65,6 +74,7 @@ class Terminal(NamedTuple):
     live: bool  # standard output is a terminal
     quiet: bool = False
     out: TextIO | None = None  # standard output, unless another is named
+    choices: Choices | None = None  # of a machine, for commands that the text names
 
     @classmethod
     def of(cls, choices: Choices) -> "Terminal":
@@ -72,14 +82,15 @@ class Terminal(NamedTuple):
         width = choices.width or width
         out = choices.out or sys.stdout
         color = in_color(choices.color or "auto", out)
-        return cls(width, height, color, is_terminal(out), choices.quiet, choices.out)
+        return cls(width, height, color, is_terminal(out), choices.quiet, choices.out, choices)
 
     def show(self, text: str) -> None:
         """Print text that ends in a newline, without anything that moves the cursor."""
-        write(self.out or sys.stdout, without_commands(text))
+        found = text if text.startswith("{") else to_type(text, self.choices)  # JSON stays
+        write(self.out or sys.stdout, without_commands(found))
 
     def say(self, *lines: Text) -> None:
-        write(self.out or sys.stdout, "".join(f"{line.paint(self.color)}\n" for line in lines))
+        self.show("".join(f"{line.paint(self.color)}\n" for line in lines))
 
 
 def write(stream: TextIO, text: str) -> None:
@@ -131,7 +142,7 @@ def reopen_closed() -> None:
 def notice(text: str, choices: Choices | None = None) -> None:
     """Print one line for the user on standard error."""
     if choices is None or not choices.quiet:
-        write(sys.stderr, f"andon: {harmless(text)}\n")
+        write(sys.stderr, f"andon: {harmless(to_type(text, choices))}\n")
 
 
 def ask(question: str) -> str:
@@ -140,23 +151,33 @@ def ask(question: str) -> str:
     return sys.stdin.readline().strip().lower()[:1]
 
 
-def report(error: AndonError, color: str = "auto") -> None:
+def to_type(text: str, choices: Choices | None) -> str:
+    """Returns a text whose commands ask the machine that these choices name."""
+    given = {} if choices is None else choices.machine()
+    if not given or "andon " not in text:
+        return text
+    from andon.cli.commands_to_type import with_machine
+
+    return with_machine(text, given)
+
+
+def report(error: AndonError, choices: Choices | None = None) -> None:
     """Print an error: one line, further mistakes, and what to do."""
-    colored = in_color(color, sys.stderr)
-    lines = [say("andon: ", "bold red") + say(error.reason)]
+    colored = in_color((choices and choices.color) or "auto", sys.stderr)
+    lines = [say("andon: ", "bold red") + say(to_type(error.reason, choices))]
     mistakes = getattr(error, "mistakes", ())
     lines += [say(f"  {mistake}") for mistake in mistakes if mistake != error.reason]
     if error.hint:
-        lines.append(say(f"hint: {error.hint}", "dim"))
+        lines.append(say(f"hint: {to_type(error.hint, choices)}", "dim"))
     write(sys.stderr, "".join(line.paint(colored) + "\n" for line in lines))
 
 
-def guarded(call: Callable[[], int]) -> int:
+def guarded(call: Callable[[], int], choices: Choices | None = None) -> int:
     """Calls a command; returns its exit code. An error becomes one line and its code."""
     try:
         return call()
     except AndonError as error:
-        report(error)
+        report(error, choices)
         return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED

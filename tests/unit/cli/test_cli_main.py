@@ -101,7 +101,7 @@ def test_every_mistake_is_listed_once(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_an_error_cannot_move_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
-    report(Unavailable("\x1b[2J"), color="always")
+    report(Unavailable("\x1b[2J"), Choices(color="always"))
     assert "\x1b[2J" not in capsys.readouterr().err
 
 

@@ -43,7 +43,7 @@ IDS = {
     "cli/commands/explain/alerts.py": {"made"}, "cli/commands/runs/compare.py": {"row.id"},
     "cli/commands/runs/opened.py": {"row.id"},
     "cli/commands/runs/show.py": {"shown.row.id", "verb"},
-    "cli/map_session.py": {"row.id"}, "cli/show/render.py": {"entry.label", "machine"},
+    "cli/map_session.py": {"row.id"}, "cli/show/render.py": {"entry.label"},
     "explain/conditions/sharing/phrases.py": {"name"}, "fleet/rules/past.py": {"row.id"},
     "jobs/acts.py": {"facts.spec.label", "label", "verb"}, "jobs/rules/states.py": {"spec.label"},
     "leases/placement.py": {"lease.id"}, "leases/rules/rights.py": {"lease.id"},

@@ -11,7 +11,7 @@ BUDGET = {
     "api": 3598,
     "app": 3330,
     "callbacks": 1471,
-    "cli": 20481,
+    "cli": 20582,
     "clusters": 4408,
     "doctor": 3247,
     "drivers": 7664,
@@ -36,7 +36,7 @@ BUDGET = {
     "standalone": 1045,
     "stores": 2581,
     "testing": 2166,
-    "tui": 4465,
+    "tui": 4457,
     "web": 9812,
     "work": 6351,
 }

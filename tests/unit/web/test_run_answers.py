@@ -290,8 +290,8 @@ def test_what_happened_is_in_order_and_a_failure_is_one() -> None:
 @rows(
     "sight, shared, said",
     [
-        (ALL_SEEING, True, ("there is no run 'x' here", "to list them: andon runs")),
-        (BLIND, False, ("there is no run 'x' here", "to list them: andon runs")),
+        (ALL_SEEING, True, ("there is no run 'x'", "to list them: andon runs")),
+        (BLIND, False, ("there is no run 'x'", "to list them: andon runs")),
         (BLIND, True, ("there is no run 'x' that may be shown before you sign in",
                        "sign in: andon open")),
         (ADA, True, ("ada has no run 'x' here",

@@ -56,15 +56,14 @@ def render_status(
     rulebook: Rulebook | None = None,
     lit: Sequence[DeviceLamp] | None = None,
     verdicts: Mapping[str, DeviceVerdict] = NO_VERDICTS,
-    machine: str = "",
 ) -> str:
-    """The whole screen, ending in a newline; `machine`: options that commands to type have."""
+    """The whole screen, ending in a newline."""
     seen = lit_entries(snapshot, rulebook, lit, verdicts)
     lines = [header(snapshot, width)]
     if seen:
         lines += device_lines(snapshot, seen, width, now)
         lines += [Text(), *flow([*node_row(snapshot, width), mean_line(seen)], width)]
-        lines += _advice(snapshot, seen, width, machine)
+        lines += _advice(snapshot, seen, width)
         lines += _footnotes(snapshot, seen, width, verbose, mask)
     else:
         lines += [Text(), *paragraph(no_device(snapshot, mask), width, indent=0), Text()]
@@ -210,16 +209,16 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _advice(snapshot: Snapshot, seen: list[NamedDevice], width: int, machine: str) -> list[Text]:
+def _advice(snapshot: Snapshot, seen: list[NamedDevice], width: int) -> list[Text]:
     """One line per problem, with what to do; not cut, because a cut command is useless."""
     lines: list[Text] = []
     for hint, labels in _grouped((e.status.hint, e.label) for e in seen).items():
         if hint:
             lines += paragraph(f"GPU {range_of(labels)}: {hint}", width, "yellow")
-    return [*lines, *_troubles(seen, width, machine), *fault_lines(snapshot, width)]
+    return [*lines, *_troubles(seen, width), *fault_lines(snapshot, width)]
 
 
-def _troubles(seen: list[NamedDevice], width: int, machine: str) -> list[Text]:
+def _troubles(seen: list[NamedDevice], width: int) -> list[Text]:
     """Returns a line per kind of problem of devices that answer, the worst first, at most a few:
     below the table, because its rows may have scrolled away."""
     lit = [(e, e.lamp) for e in seen if e.lamp and e.lamp.lamp in TROUBLED and not e.status.hint]
@@ -231,8 +230,7 @@ def _troubles(seen: list[NamedDevice], width: int, machine: str) -> list[Text]:
     for kind, (entry, lamp) in list(worst.items())[:MOST_TROUBLES]:
         alone = lamp.reason if len(named[kind]) == 1 else None
         text = alone or f"GPU {range_of(named[kind])}: {lamp.status}"
-        typed = f"andon why {entry.label}{machine}"
-        lines += paragraph(f"{text} · {typed}", width, TROUBLED[lamp.lamp])
+        lines += paragraph(f"{text} · andon why {entry.label}", width, TROUBLED[lamp.lamp])
     others = set(list(worst)[MOST_TROUBLES:])
     rest = [entry.label for entry, lamp in lit if (lamp.lamp, lamp.status) in others]
     if rest:

@@ -77,8 +77,11 @@ def hosts_to_ask(choices: Choices, hosts: Sequence[str], width: int) -> SeveralN
 
 
 def _code(answers: Sequence[NodeAnswer]) -> int:
-    answered = sum(one.answered for one in answers)
-    return 0 if answered == len(answers) else SOME_ANSWERED if answered else NONE_ANSWERED
+    """Returns what the command returns on the host that can do most, if all have answered."""
+    codes = [one.code for one in answers if one.answered]
+    if len(codes) == len(answers):
+        return min(codes)
+    return SOME_ANSWERED if codes else NONE_ANSWERED
 
 
 def _code_of_free(answers: Sequence[NodeAnswer]) -> int:

@@ -69,7 +69,7 @@ def row_of(found: LeaseList, name: str) -> LeaseRow:
     rows = [row for row in found.leases if row.id and may_mean_lease(name, row.id)]
     rows = [row for row in rows if row.id == name] or rows
     if not rows or not name:
-        raise Gone(f"there is no lease {name[:40]!r}", hint="to list them: andon leases --url URL")
+        raise Gone(f"there is no lease {name[:40]!r}", hint="to list them: andon leases")
     if len(rows) > 1:
         raise Invalid(f"{len(rows)} leases begin with {name[:40]!r}", hint="give more of the id")
     return rows[0]

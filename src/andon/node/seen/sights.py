@@ -62,7 +62,7 @@ def not_seen(what: str, sight: Sight, shared: bool, listing: str) -> Gone:
     """Returns the error for an object that this caller cannot see. `shared`: everyone sees their
     own. It does not reveal whether another user has it."""
     if not shared or sight.everything:
-        return Gone(f"there is no {what} here", hint=f"to list them: {listing}")
+        return Gone(f"there is no {what}", hint=f"to list them: {listing}")
     if sight.user is None:
         reason = f"there is no {what} that may be shown before you sign in"
         return Gone(reason, hint="sign in: andon open")

@@ -13,4 +13,4 @@ class SshJobs(ServerDesk):
         for view in self._known():
             if str(job) in (view.label, str(view.number)):
                 return view
-        raise Gone(f"there is no job {str(job)[:40]!r} there", hint="andon jobs there lists them")
+        raise Gone(f"there is no job {str(job)[:40]}", hint="to list them: andon jobs --all")

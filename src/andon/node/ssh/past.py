@@ -132,7 +132,7 @@ class SshRuns(RemoteRuns):
         for row in self._each(RunQuery()):
             if row.id == word:
                 return row
-        raise Gone(f"there is no run {word[:40]!r} there")
+        raise Gone(f"there is no run {word[:40]!r}", hint="to list them: andon runs")
 
     def _row(self, value: Json) -> RunRow:
         try:

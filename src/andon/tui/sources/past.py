@@ -3,7 +3,6 @@
 import os
 import threading
 from collections.abc import Sequence
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 from andon.cli.sources import node_of, settings_of
@@ -16,7 +15,6 @@ from andon.tui.sources.feed import Feed
 
 if TYPE_CHECKING:
     from andon.node.port import Node, NodePast
-    from andon.ports import Store
 
 POINTS = 240
 FIRST_SECONDS = 10.0  # a history is read beside what is shown meanwhile
@@ -57,9 +55,7 @@ class PastReader:
         return {(uuid, metric): points_of(past, uuid, metric, since, until) for metric in METRICS}
 
 
-def points_of(
-    past: "NodePast | Store", uuid: str, metric: str, since: float, until: float
-) -> list[Point]:
+def points_of(past: "NodePast", uuid: str, metric: str, since: float, until: float) -> list[Point]:
     try:
         buckets = past.history(uuid, metric, since, until, POINTS)
     except AndonError:
@@ -95,23 +91,19 @@ class HistoryOnDisk:
         return bool(settings.history_store) or os.access(node_path() / HISTORY, os.F_OK)
 
     def _run(self) -> None:
-        from andon.app.history import find_store
-
         try:
-            store = find_store(settings_of(self._choices))
-            first = self._feed.first(FIRST_SECONDS)
-            if store is not None and first is not None and first.snapshot is not None:
-                self._read(store, first.snapshot)
+            past, first = node_of(self._choices).past, self._feed.first(FIRST_SECONDS)
+            if past.recorded and first is not None and first.snapshot is not None:
+                self._read(past, first.snapshot)
         except (AndonError, OSError):
             pass  # a history that cannot be read is reported by its own commands
         finally:
             self._done.set()
 
-    def _read(self, store: "Store", snapshot: Snapshot) -> None:
+    def _read(self, past: "NodePast", snapshot: Snapshot) -> None:
         """Reads the graphs of the first device, then the trends of all."""
         uuids, since = [s.device.uuid for s in snapshot.devices], snapshot.at - self._span
         wanted = [(uuid, metric) for uuid in uuids[:1] for metric in METRICS]
         wanted += [(uuid, METRICS[0]) for uuid in uuids[1:]]
-        with closing(store):
-            for uuid, metric in wanted:
-                self._found[uuid, metric] = points_of(store, uuid, metric, since, snapshot.at)
+        for uuid, metric in wanted:
+            self._found[uuid, metric] = points_of(past, uuid, metric, since, snapshot.at)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from andon.cli.commands.completing import complete_job
+from andon.cli.options import chosen
 from andon.cli.terminal import Choices, notice, report
 from andon.errors import AndonError
 from andon.jobs.desk import JobDesk
@@ -36,7 +37,7 @@ def report_all(errors: Sequence[Exception | None]) -> int:
     code = 0
     for error in errors:
         if isinstance(error, AndonError):
-            report(error)
+            report(error, chosen())
             code = error.exit_code
     return code
 

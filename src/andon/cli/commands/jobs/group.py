@@ -87,7 +87,7 @@ def jobs(
         _refuse_elsewhere(context.invoked_subcommand)
         return None
     if chosen().url is not None:  # a list of jobs here needs no settings to find a node
-        return _of_server(everything or follow, state, group, as_json)
+        return _of_server(everything, follow, state, group, as_json)
 
     choices = chosen()
     desks, terminal = desks_of(choices, wakes=not look), Terminal.of(choices)
@@ -181,10 +181,12 @@ def _refuse_elsewhere(command: str) -> None:
         raise click.UsageError(f"{command} is done on the machine itself: leave out --url")
 
 
-def _of_server(more: bool, state: str | None, group: str | None, as_json: bool) -> int:
+def _of_server(
+    everything: bool, follow: bool, state: str | None, group: str | None, as_json: bool
+) -> int:
     """Prints the jobs that a server shows this user, in the order of those here."""
-    if more:
-        raise click.UsageError("--url lists the jobs of a server: leave out --all and -f")
+    if follow:
+        raise click.UsageError("--url lists the jobs of a server: leave out -f")
     from andon.cli.sources import node_of
 
     found = node_of(chosen()).jobs.listing()
@@ -192,7 +194,8 @@ def _of_server(more: bool, state: str | None, group: str | None, as_json: bool) 
     wanted = [one for one in wanted if group in (None, one.group)]
     ended = [one for one in wanted if one.state.is_settled]  # the newest first
     active = [one for one in wanted if not one.state.is_settled]
-    terminal, views = Terminal.of(chosen()), latest_last([*reversed(ended), *active], MOST_ENDED)
+    most = len(ended) if everything else MOST_ENDED
+    terminal, views = Terminal.of(chosen()), latest_last([*reversed(ended), *active], most)
     if as_json:
         from andon.cli.json_text import as_json_text
 

@@ -94,7 +94,7 @@ def _released(choices: Choices, name: str, note: str) -> int:
     try:
         ended = node_of(choices).leases.release(name, note)
     except AndonError as error:
-        report(error, choices.color or "auto")
+        report(error, choices)
         return error.exit_code
     Terminal.of(choices).say(say(f"released lease {ended}"))
     return 0
@@ -103,7 +103,7 @@ def _released(choices: Choices, name: str, note: str) -> int:
 def only_lease(choices: Choices, command: str) -> Lease:
     """Returns the user's only lease, for a command that was given no id."""
     if node_of(choices).url is not None:
-        raise Invalid("which lease?", hint="to list them: andon leases --url URL")
+        raise Invalid("which lease?", hint="to list them: andon leases")
     from andon.leases.own import own_leases
 
     held = own_leases()

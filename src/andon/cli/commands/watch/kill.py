@@ -68,7 +68,7 @@ def kill(
 
     with Ending(tuple(started), snapshot, tree=tree, started=started, number=number) as ending:
         for error in ending.refused:
-            report(error, choices.color or "auto")
+            report(error, choices)
         if not ending.targets:
             return nothing_left(ending.refused).exit_code
         if not yes and not sys.stdin.isatty():
@@ -143,7 +143,7 @@ def _end(
         left = ending.still_running(grace)
     failed += (not_ended(left, number),) if left else ()
     for error in failed:
-        report(error, choices.color or "auto")
+        report(error, choices)
     if not failed:
         terminal.say(say(done(ending.targets, number)))
     return failed
