@@ -178,7 +178,7 @@ class TestUser(NodeContract):
             "id": "kqzvmtra", "name": "train", "kind": "command", "state": "succeeded",
             "node": "n", "began": BEGAN, "path": "/home/ada/a.jsonl", "user": "ada",
         }  # fmt: skip
-        gone = Gone("there is no such job here", hint="andon jobs")
+        gone = Gone("there is no job 9999999", hint="andon jobs")  # as a queue says it
         told = Told(
             jobs=jobs_told(JOB), runs={"seen": "1", "rows": [row]},
             job=lambda job: view_to_json(JOB) if job in (1, "1") else gone,

@@ -297,15 +297,18 @@ class NodeContract:
             assert outcome is None or [one.error is not None for one in outcome] == [True]
 
     def test_what_does_not_exist_is_gone_in_one_sentence_everywhere(self, node: Node) -> None:
-        calls: dict[str, Callable[[], object]] = {
-            "no device '999'": lambda: node.alerts.page(None, ["999"]),
-            f"no alert 'thermal@x#{NOTHING}'": (lambda: node.alerts.alert(f"thermal@x#{NOTHING}")),
-            f"no rule '{NOTHING}'": lambda: node.alerts.rule(NOTHING),
-            f"no lease '{NOTHING}'": lambda: node.leases.release(NOTHING, ""),
-            f"no run '{NOTHING}'": lambda: node.runs.resolve(NOTHING),
-            f"no job {NO_JOB}": lambda: node.jobs.view(NO_JOB),
-        }
-        for sentence, call in calls.items():
+        alert = f"thermal@x#{NOTHING}"
+        calls: list[tuple[str, str, Callable[[], object]]] = [
+            ("alerts", "no device '999'", lambda: node.alerts.page(None, ["999"])),
+            ("alerts", f"no alert {alert!r}", lambda: node.alerts.alert(alert)),
+            ("alerts", f"no rule '{NOTHING}'", lambda: node.alerts.rule(NOTHING)),
+            ("leases", f"no lease '{NOTHING}'", lambda: node.leases.release(NOTHING, "")),
+            ("runs", f"no run '{NOTHING}'", lambda: node.runs.resolve(NOTHING)),
+            ("jobs", f"no job {NO_JOB}", lambda: node.jobs.view(NO_JOB)),
+        ]
+        for port, sentence, call in calls:
+            if port in self.without:
+                continue
             with pytest.raises(Gone) as found:
                 call()
             assert sentence in found.value.reason, found.value.reason
