@@ -87,6 +87,16 @@ def test_a_listed_run_of_another_has_no_more_than_a_page_shows(reporting: Report
     assert listed == SeenNode(reporting.node, ADA).runs.resolve(RUN)
 
 
+def test_a_node_that_another_hub_added_again_shows_nothing_of_the_earlier_machine(
+    reporting: ReportingNode,
+) -> None:
+    assert reporting.node is reporting.node
+    assert reporting.node.jobs_reported()
+    reporting.add_again()
+    with pytest.raises(Unavailable, match=f"{NAME} has not reported lately"):
+        reporting.node.latest()
+
+
 def test_leases_of_a_caller_are_those_of_their_account(reporting: ReportingNode) -> None:
     node = reporting.node
     rows = [
