@@ -3,7 +3,9 @@
 import asyncio
 import json
 import os
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -246,6 +248,28 @@ def test_an_unchanged_list_is_not_sent_again() -> None:
     now[0], told.answers["jobs"] = 18.0, jobs_told(seen="2")
     assert jobs.listing().views == ()
     assert [given["seen"] for _, given in told.asked] == ["", "1", "1"]
+
+
+def test_who_asks_while_a_reader_hangs_takes_no_thread_from_other_users() -> None:
+    now, hangs, goes_on = [0.0], threading.Event(), threading.Event()
+
+    def hang(seen: str) -> dict[str, object]:
+        if seen:
+            hangs.set()
+            assert goes_on.wait(60)
+        return jobs_told(VIEW, seen=f"{seen}1")
+
+    jobs = read_user("alice", Told(jobs=hang, act={"job": 1, "outcome": "x"}).ask, lambda: now[0])
+    first = jobs.jobs.listing()
+    now[0] = 9.0
+    with ThreadPoolExecutor(3) as pool:
+        stuck = pool.submit(jobs.jobs.listing)
+        assert hangs.wait(60)
+        assert pool.submit(jobs.jobs.listing).result(60) is first
+        pool.submit(jobs.jobs.act, JobAct.CANCEL, [1]).result(60)
+        changed = pool.submit(jobs.jobs.listing)  # waits: the list is older than the change
+        goes_on.set()
+        assert changed.result(60) is not stuck.result(60)
 
 
 @rows(
