@@ -93,7 +93,7 @@ def test_a_stranger_sees_neither_command_nor_folders_nor_parameters(
     facts = RunFacts(BEGAN, GitState(SECRET), versions_reason=f"{SECRET} has none of torch")
     items: list[Happening] = [
         RunItem(BEGAN + 1, ItemState.FAILED, 3, SECRET, output=SECRET),
-        RunEvent(BEGAN + 2, "epoch", {"path": SECRET}),
+        RunEvent(BEGAN + 2, SECRET, {"path": SECRET}),
     ]
     last = end(message=f"KeyError: {SECRET}", last_values={SECRET: 0.5})
     one = details(sight, facts, sample(1), last, command=SECRET, params={"key": SECRET})
