@@ -63,7 +63,7 @@ class SeenNode(NodeOfServer):
     def features(self) -> dict[str, bool]:
         """Which of the board's pages have something to show."""
         return {
-            "alerts": self.alerts.kept,
+            "alerts": True,
             "leases": self.leases.kept,
             "jobs": self._node.has_jobs,
             "runs": True,
