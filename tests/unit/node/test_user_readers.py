@@ -28,6 +28,7 @@ from andon.node.watched.users import read_user
 from andon.web.bindings.live_server import Prepared
 from andon.web.history_reader import HistoryReader
 from andon.web.live.job_watch import JobWatch
+from andon.web.users import opening
 from andon.web.users.opening import UsersFiles
 from andon.web.users.processes import (
     BACK_OFF_SECONDS,
@@ -35,6 +36,7 @@ from andon.web.users.processes import (
     UserReader,
     UserReaders,
 )
+from tests.support.replaced import constants
 from tests.support.rows import rows
 from tests.support.run_records import BEGAN
 from tests.support.seen_nodes import seen_node
@@ -334,6 +336,18 @@ def test_only_accounts_that_signed_in_or_are_in_the_book_are_looked_at() -> None
     assert users.named("alice") is users.of(1234)
     assert users.of(0) is None
     assert users.of(4711) is None, "no such account"
+
+
+def test_only_so_many_users_are_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    constants(monkeypatch, opening, MOST_KEPT=2)
+    users = UsersFiles(
+        UserReaders(), tuple, lambda: None, lambda uid: UserAccount(int(uid), 9, (), f"u{uid}", "/")
+    )
+    first, second = users.of(4001), users.of(4002)
+    assert users.of(4001) is first
+    users.of(4003)
+    assert users.of(4001) is first, "who was asked for last is kept"
+    assert users.of(4002) is not second
 
 
 def test_live_events_of_jobs_are_for_those_who_see_them() -> None:
