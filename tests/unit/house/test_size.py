@@ -35,7 +35,7 @@ BUDGET = {
     "settings": 2178,
     "standalone": 1045,
     "stores": 2581,
-    "testing": 2166,
+    "testing": 2169,
     "tui": 4457,
     "web": 9812,
     "work": 6351,
