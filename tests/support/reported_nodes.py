@@ -29,7 +29,7 @@ class ReportingNode:
     """Fills NodeStore and NodePasts, as far as nodes are read."""
 
     def __init__(self) -> None:
-        self._numbers, self._beats = itertools.count(1), list[Heartbeat]()
+        self._numbers, self._beats, self._added = itertools.count(1), list[Heartbeat](), 0.0
         self._store, self._alerts, self._runs = MemoryStore(), MemoryAlertStore(), MemoryRunIndex()
         self._runs.put([
             RunRow(RUN, "train", RunKind.COMMAND, RunState.SUCCEEDED, NAME, BEGAN, "", "ada",
@@ -54,11 +54,18 @@ class ReportingNode:
         self._beats = [*self._beats[-9:], beat]
         self.fleet.hub.hear(beat, decoded(beat.digest))
 
+    def add_again(self) -> None:
+        """Another hub removes the node with its history, and adds one of this name."""
+        self._beats, self._added = [], self._added + 1
+        self.fleet.hub.nodes(-1.0)
+
     # What a hub's database does.
 
     def nodes(self) -> Sequence[FleetNode]:
-        last = self._beats[-1]
-        return [FleetNode(NAME, "x", 0.0, heard=last.at, sent=last.sent, digest=last.digest)]
+        node = FleetNode(NAME, "x", self._added)
+        for last in self._beats[-1:]:
+            node = replace(node, heard=last.at, sent=last.sent, digest=last.digest)
+        return [node]
 
     def beats(self, name: str, since: float | None = None) -> Sequence[Heartbeat]:
         found = self._beats

@@ -141,11 +141,11 @@ class Parts:
             self.station,
             kept.store,
             self.watcher,
+            SeenRuns(runs or runs_of([])),
             self.lender,
             self.ledger,
             PlacedFeed(self.sampler, self.station).latest,
             self.keys.owner.user,
-            SeenRuns(runs or runs_of([])),
             jobs or one_job(folder / "jobs"),
         )
         self.shop = RouteParts(

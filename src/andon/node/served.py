@@ -48,9 +48,6 @@ class LiveToShow(LiveReadings, Protocol):
 
 class AlertsToShow(NodeAlerts, Protocol):
     @property
-    def kept(self) -> bool: ...
-
-    @property
     def rulebook(self) -> Rulebook: ...
 
     def current(self) -> Sequence[Alert]: ...

@@ -32,7 +32,7 @@ THIRD = RunRow(
 )  # fmt: skip
 SECRET = RunRow(
     "yyyy", "merger", RunKind.JOB, RunState.SUCCEEDED, "node-1", AT + 180, "/runs/d.jsonl",
-    user="ada", command="python acme.py", tags=("paper", "acme"), note="for acme",
+    user="ada", command="python acme.py", tags=("paper", "acme"), note="for acme", group="acme",
 )  # fmt: skip
 ROWS = (FIRST, SECOND, THIRD, SECRET)
 
@@ -51,6 +51,7 @@ QUERIES = (
     RunQuery(tag="été"),
     RunQuery(tag="pap"),
     RunQuery(group="sweep"),
+    RunQuery(group="acme"),
     RunQuery(state=RunState.FAILED),
     RunQuery(model="h200"),
     RunQuery(model="mi300x"),
@@ -114,11 +115,13 @@ class RunIndexContract:
     ) -> None:
         index = reopen()
         index.put(ROWS)
-        hidden = (RunQuery(words=("acme",)), RunQuery(tag="acme"), RunQuery(name="merger"))
-        for query in (*hidden, RunQuery(text="for acme"), RunQuery(words=("merger",))):
+        hidden = [RunQuery(words=("acme",)), RunQuery(tag="acme"), RunQuery(name="merger")]
+        hidden += [RunQuery(text="for acme"), RunQuery(words=("merger",)), RunQuery(group="acme")]
+        for query in hidden:
             for sight, count in zip(SIGHTS, (1, 0, 1, 0), strict=True):
                 assert index.count(replace(query, sight=sight)) == count, (query, sight)
-        assert "acme" not in index.counts(RunQuery(sight=BLIND)).tags
+        blind = index.counts(RunQuery(sight=BLIND))
+        assert "acme" not in {*blind.tags, *blind.groups}
 
     def test_a_run_is_kept_once_and_as_its_record_last_was(self, reopen: OpenRunIndex) -> None:
         index = reopen()

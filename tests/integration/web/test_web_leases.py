@@ -254,7 +254,7 @@ def test_a_book_that_cannot_be_read_is_told_and_is_no_error(
 
 def test_a_server_that_lends_nothing_says_so(parts: Parts) -> None:
     runs = parts.node.runs
-    node = WatchedNode(parts.station, parts.node.past.store, parts.watcher, runs=runs)
+    node = WatchedNode(parts.station, parts.node.past.store, parts.watcher, runs)
     app = build(replace(parts.shop, node=node), HOME, parts.audit)
     caller = Caller(app, "127.0.0.1", "localhost")
     assert caller.get("/api/features").json()["features"]["leases"] is False

@@ -1,6 +1,7 @@
 """What one hub does for all nodes: what one of them sends ends with that node."""
 
 import logging
+import threading
 import time
 import zlib
 from collections.abc import Iterator, Sequence
@@ -134,6 +135,22 @@ def test_health_says_whose_notice_waits_and_for_how_long(monkeypatch: pytest.Mon
     assert said["reason"].startswith("a notice of n18 has waited for ")
     assert 0.0 <= said["notice_waits_seconds"] < 3600
     next(keeping_one, None)
+
+
+def test_health_asks_no_database_which_may_be_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is answered in the event loop, where everyone would wait for the database."""
+    keeper = next(keeping_one := kept(monkeypatch, Pasts(), Teller()))
+    wait_for(lambda: keeper.health()["nodes"] == 2, 60)
+    next(keeping_one, None)
+    hub = keeper._fleet.hub
+    hub.read_at = float("-inf")
+    fails(monkeypatch, hub.store, "nodes", AssertionError("the database was asked"))
+    with hub._lock:  # whoever asks it waits
+        asking = threading.Thread(target=lambda: said.append(keeper.health()), daemon=True)
+        said = list[dict[str, Any]]()
+        asking.start()
+        asking.join(60)
+    assert [one["nodes"] for one in said] == [2]
 
 
 def test_what_waits_is_sent_in_one_round_whatever_the_clock_says(

@@ -3,7 +3,9 @@
 import asyncio
 import json
 import os
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -26,6 +28,7 @@ from andon.node.watched.users import read_user
 from andon.web.bindings.live_server import Prepared
 from andon.web.history_reader import HistoryReader
 from andon.web.live.job_watch import JobWatch
+from andon.web.users import opening
 from andon.web.users.opening import UsersFiles
 from andon.web.users.processes import (
     BACK_OFF_SECONDS,
@@ -33,6 +36,7 @@ from andon.web.users.processes import (
     UserReader,
     UserReaders,
 )
+from tests.support.replaced import constants
 from tests.support.rows import rows
 from tests.support.run_records import BEGAN
 from tests.support.seen_nodes import seen_node
@@ -248,6 +252,28 @@ def test_an_unchanged_list_is_not_sent_again() -> None:
     assert [given["seen"] for _, given in told.asked] == ["", "1", "1"]
 
 
+def test_who_asks_while_a_reader_hangs_takes_no_thread_from_other_users() -> None:
+    now, hangs, goes_on = [0.0], threading.Event(), threading.Event()
+
+    def hang(seen: str) -> dict[str, object]:
+        if seen:
+            hangs.set()
+            assert goes_on.wait(60)
+        return jobs_told(VIEW, seen=f"{seen}1")
+
+    jobs = read_user("alice", Told(jobs=hang, act={"job": 1, "outcome": "x"}).ask, lambda: now[0])
+    first = jobs.jobs.listing()
+    now[0] = 9.0
+    with ThreadPoolExecutor(3) as pool:
+        stuck = pool.submit(jobs.jobs.listing)
+        assert hangs.wait(60)
+        assert pool.submit(jobs.jobs.listing).result(60) is first
+        pool.submit(jobs.jobs.act, JobAct.CANCEL, [1]).result(60)
+        changed = pool.submit(jobs.jobs.listing)  # waits: the list is older than the change
+        goes_on.set()
+        assert changed.result(60) is not stuck.result(60)
+
+
 @rows(
     ("who", "user", "refused"),
     [
@@ -310,6 +336,18 @@ def test_only_accounts_that_signed_in_or_are_in_the_book_are_looked_at() -> None
     assert users.named("alice") is users.of(1234)
     assert users.of(0) is None
     assert users.of(4711) is None, "no such account"
+
+
+def test_only_so_many_users_are_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    constants(monkeypatch, opening, MOST_KEPT=2)
+    users = UsersFiles(
+        UserReaders(), tuple, lambda: None, lambda uid: UserAccount(int(uid), 9, (), f"u{uid}", "/")
+    )
+    first, second = users.of(4001), users.of(4002)
+    assert users.of(4001) is first
+    users.of(4003)
+    assert users.of(4001) is first, "who was asked for last is kept"
+    assert users.of(4002) is not second
 
 
 def test_live_events_of_jobs_are_for_those_who_see_them() -> None:

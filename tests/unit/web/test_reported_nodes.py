@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from andon.access.roles import BLIND, Identity, Role
 from andon.errors import Denied, Gone, Unavailable
+from andon.host.processes.facts import exited
 from andon.model.device import State
 from andon.model.job.desk import JobAct
 from andon.model.lease import LeaseState, Share
@@ -14,6 +15,8 @@ from andon.model.lease_list import LeaseRow
 from andon.node.seen.node import SeenNode
 from andon.runs.rules.matching import HIDDEN_NAME, RunQuery
 from andon.web.app import build
+from andon.web.routes import api
+from tests.support.replaced import calls_of
 from tests.support.reported_nodes import NAME, RUN, SECRET, ReportingNode
 from tests.support.rows import rows
 from tests.support.snapshots import farm, uuid
@@ -87,6 +90,16 @@ def test_a_listed_run_of_another_has_no_more_than_a_page_shows(reporting: Report
     assert listed == SeenNode(reporting.node, ADA).runs.resolve(RUN)
 
 
+def test_a_node_that_another_hub_added_again_shows_nothing_of_the_earlier_machine(
+    reporting: ReportingNode,
+) -> None:
+    assert reporting.node is reporting.node
+    assert reporting.node.jobs_reported()
+    reporting.add_again()
+    with pytest.raises(Unavailable, match=f"{NAME} has not reported lately"):
+        reporting.node.latest()
+
+
 def test_leases_of_a_caller_are_those_of_their_account(reporting: ReportingNode) -> None:
     node = reporting.node
     rows = [
@@ -148,6 +161,20 @@ def test_devices_of_a_silent_node_are_not_called_lost(reporting: ReportingNode) 
     states = node.live.latest().devices
     assert {one.state for one in states} == {State.STALE}
     assert (states[0].reason or "").startswith(f"{NAME} is lost: silent")
+
+
+def test_processes_of_a_node_are_not_looked_for_on_the_hubs_machine(
+    reporting: ReportingNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pid that is free there says nothing of the node's process."""
+    asked = calls_of(monkeypatch, api, "departures", lambda _shown, _usage, exited: exited)
+    parts = Parts(tmp_path, [farm()])
+    app = build(replace(parts.shop, fleet=reporting.fleet), HOME, parts.audit)
+    with served(parts) as own:
+        for caller, below in ((own, ""), (Caller(app, "127.0.0.1", "localhost"), f"/nodes/{NAME}")):
+            found = caller.get(f"/api{below}/devices/{uuid(0)}/why", headers=BEARER)
+            assert found.status_code == 200, found.text
+    assert asked == [exited, None]
 
 
 @pytest.mark.slow

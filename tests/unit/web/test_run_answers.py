@@ -93,7 +93,7 @@ def test_a_stranger_sees_neither_command_nor_folders_nor_parameters(
     facts = RunFacts(BEGAN, GitState(SECRET), versions_reason=f"{SECRET} has none of torch")
     items: list[Happening] = [
         RunItem(BEGAN + 1, ItemState.FAILED, 3, SECRET, output=SECRET),
-        RunEvent(BEGAN + 2, "epoch", {"path": SECRET}),
+        RunEvent(BEGAN + 2, SECRET, {"path": SECRET}),
     ]
     last = end(message=f"KeyError: {SECRET}", last_values={SECRET: 0.5})
     one = details(sight, facts, sample(1), last, command=SECRET, params={"key": SECRET})
@@ -115,12 +115,13 @@ def test_a_search_does_not_find_what_is_hidden() -> None:
 
 
 @pytest.mark.parametrize("sight", [BOB, BLIND])
-def test_name_and_tags_of_a_jobs_run_are_hidden_as_in_the_list_of_jobs(sight: Sight) -> None:
-    job = row(kind=RunKind.JOB, name=SECRET, tags=(SECRET,))
+def test_what_a_jobs_run_is_called_is_hidden_as_in_the_list_of_jobs(sight: Sight) -> None:
+    job = row(kind=RunKind.JOB, name=SECRET, tags=(SECRET,), group=SECRET)
     page = page_of(sight, [job], RunQuery())
     assert SECRET not in json.dumps(to_json(page))
     assert (page.items[0].name, page.items[0].tags) == ("hidden", [])
     assert listed(sight, [job], SECRET) == listed(sight, [job], tag=SECRET) == []
+    assert listed(sight, [job], group=SECRET) == []
     assert listed(ADA, [job], SECRET) == listed(ADA, [job], tag=SECRET) == [job.id]
     assert entry_of(ADA, job, NOW).name == SECRET
 

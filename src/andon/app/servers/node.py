@@ -150,14 +150,14 @@ def node(
     alerts: AlertJudge,
     network_leases: NetworkLeases | None,
     lease_tracker: LeaseTracker | None,
+    runs: SeenRuns,
     keys: Keys | None = None,
-    runs: SeenRuns | None = None,
     jobs: SeenJobs | None = None,
 ) -> Iterator[WatchedNode]:
     """This machine as a node. An agent has no jobs to show."""
     user, placed = None if keys is None else keys.owner.user, PlacedFeed(sampler, feed).latest
     yield WatchedNode(
-        feed, history.store, alerts, network_leases, lease_tracker, placed, user, runs, jobs
+        feed, history.store, alerts, runs, network_leases, lease_tracker, placed, user, jobs
     )
 
 

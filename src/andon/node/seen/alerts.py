@@ -27,10 +27,6 @@ class SeenAlerts:
         return self._alerts.notifies
 
     @property
-    def kept(self) -> bool:
-        return self._alerts.kept
-
-    @property
     def rulebook(self) -> Rulebook:
         return self._alerts.rulebook
 

@@ -4,13 +4,13 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 
 from andon.access.roles import BLIND, Sight
+from andon.alerts.rules.lamps import lamps_of
 from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp
 from andon.node.following import PolledSession
 from andon.node.seen.alerts import SeenAlerts
 from andon.node.seen.sights import all_seen_by, narrowed, seen_by
 from andon.node.served import LiveToShow
-from andon.node.watched.live import lamps_by
 
 
 class SeenLive:
@@ -76,4 +76,4 @@ class SeenLive:
         return snapshot
 
     def lamps(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...]:
-        return lamps_by(self._alerts, snapshot)
+        return lamps_of(snapshot, self._alerts.current())

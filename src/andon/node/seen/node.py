@@ -30,6 +30,11 @@ class SeenNode(NodeOfServer):
     def recording(self) -> bool:
         return self._node.recording
 
+    @property
+    def has_processes_here(self) -> bool:
+        """Whether its processes are those of the machine that the server runs on."""
+        return self._node.of_this_machine and not (self.simulated or self.recording)
+
     @cached_property
     def live(self) -> SeenLive:
         return SeenLive(self._node.live, self.alerts, self.sight)
@@ -58,7 +63,7 @@ class SeenNode(NodeOfServer):
     def features(self) -> dict[str, bool]:
         """Which of the board's pages have something to show."""
         return {
-            "alerts": self.alerts.kept,
+            "alerts": True,
             "leases": self.leases.kept,
             "jobs": self._node.has_jobs,
             "runs": True,

@@ -247,7 +247,7 @@ def _mark(begin: RunBegin, line: RunEvent | RunItem | RunAlert, shown: bool) -> 
             return RunMark(at, "item", title, _cut(detail), None, line.state is ItemState.FAILED)
         case RunEvent():
             detail = dumps(dict(line.data)) if shown and line.data else None
-            return RunMark(at, "event", line.name, _cut(detail), None, False)
+            return RunMark(at, "event", line.name if shown else "event", _cut(detail), None, False)
 
 
 def _seconds(seconds: float | None) -> str:

@@ -11,7 +11,7 @@ from andon.alerts.rules.messages import NO_NOTIFIER
 from andon.alerts.rules.overview import AlertOverview
 from andon.alerts.rules.past import Query, matches
 from andon.alerts.rules.rule_page import RuleContext, rule_to_json, rules_to_json
-from andon.errors import AndonError, Gone, Invalid, Unavailable
+from andon.errors import AndonError, Gone, Invalid
 from andon.explain.conditions.catalogue import condition_named
 from andon.explain.conditions.condition import Precondition
 from andon.explain.conditions.rulebook import Rulebook
@@ -21,7 +21,6 @@ from andon.model.naming import device_named
 from andon.node.following import followed
 
 MOST_ALERTS = 1000
-NO_ALERTS = Unavailable("alerts are not available on this server", hint="start: andon serve")
 
 
 class KnownAlerts(Protocol):
@@ -67,39 +66,26 @@ class ServedAlerts:
 
     def __init__(
         self,
-        known: KnownAlerts | None,
+        known: KnownAlerts,
         latest: Callable[[], Snapshot],
         prefix: str,
-        judge: AlertJudge | None = None,
-        no_judge: AndonError | None = None,
+        judge: AlertJudge | AndonError,
     ) -> None:
-        """`prefix` is that of metrics; `no_judge` says why there is no judge."""
-        self._source, self._latest, self._prefix, self._judging = known, latest, prefix, judge
-        self._no_judge = no_judge
+        """`prefix` is that of metrics; an error in place of the judge says why there is none."""
+        self._known, self._latest, self._prefix, self._judging = known, latest, prefix, judge
 
     @property
     def notifies(self) -> bool:
-        return self._judging is not None
-
-    @property
-    def kept(self) -> bool:
-        """Whether anyone judges; else everything but `rulebook` raises `Unavailable`."""
-        return self._source is not None
+        return not isinstance(self._judging, AndonError)
 
     @property
     def rulebook(self) -> Rulebook:
-        return Rulebook() if self._source is None else self._source.rulebook
-
-    @property
-    def _known(self) -> KnownAlerts:
-        if self._source is None:
-            raise NO_ALERTS
-        return self._source
+        return self._known.rulebook
 
     @property
     def _judge(self) -> AlertJudge:
-        if self._judging is None:
-            raise self._no_judge or NO_ALERTS
+        if isinstance(self._judging, AndonError):
+            raise self._judging
         return self._judging
 
     def current(self) -> Sequence[Alert]:

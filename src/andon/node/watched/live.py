@@ -4,9 +4,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Protocol
 
 from andon.access.roles import Sight
-from andon.alerts.rules.glance import lamps_now
 from andon.alerts.rules.lamps import lamps_of
-from andon.explain.conditions.rulebook import Rulebook
 from andon.model.alert import Alert
 from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp
@@ -70,20 +68,10 @@ class ServedLive:
         return snapshot
 
     def lamps(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...]:
-        return lamps_by(self._alerts, snapshot)
+        return lamps_of(snapshot, list(self._alerts.current()))
 
 
 class CurrentAlerts(Protocol):
-    """Alerts as someone sees them."""
-
-    @property
-    def kept(self) -> bool: ...
+    """What lamps are lit by."""
 
     def current(self) -> Sequence[Alert]: ...
-
-
-def lamps_by(alerts: CurrentAlerts, snapshot: Snapshot) -> tuple[DeviceLamp, ...]:
-    """Returns the lamps by a node's own alerts, else by this snapshot alone."""
-    if not alerts.kept:
-        return lamps_now(snapshot, Rulebook())
-    return lamps_of(snapshot, list(alerts.current()))

@@ -30,12 +30,12 @@ class WatchedNode(NodeOfServer):
         self,
         feed: SnapshotFeed,
         store: Callable[[], Store],
-        judge: AlertJudge | None = None,
+        judge: AlertJudge,
+        runs: SeenRuns,
         book: "NetworkLeases | None" = None,
         tracker: "LeaseTracker | None" = None,
         placed: Callable[[], Snapshot] | None = None,
         user: str | None = None,
-        runs: SeenRuns | None = None,
         jobs: SeenJobs | None = None,
     ) -> None:
         """`store` raises why there is no history; `placed` asks for the places of devices; `user`
@@ -51,15 +51,8 @@ class WatchedNode(NodeOfServer):
         listed = None if book is None else book.listed
         self.leases = ServedLeases(listed, feed.latest, book, tracker)
         self.past = ServedPast(store)
-        self._runs, self.has_jobs = runs, jobs is not None
+        self.runs, self.has_jobs = runs, jobs is not None
         self._jobs = None if jobs is None else jobs.seen_by(ALL_SEEING)
-
-    @property
-    def runs(self) -> SeenRuns:
-        if self._runs is None:
-            hint = "andon runs lists those of this machine"
-            raise Unavailable("this server has no runs", hint=hint)
-        return self._runs
 
     @property
     def jobs(self) -> SeenJobs:

@@ -128,8 +128,11 @@ class _Read(Generic[T]):
         self._lock = threading.Lock()
 
     def _fresh(self, what: str, read: Callable[[dict[str, Any]], T]) -> T:
-        """Returns the whole list, which is asked for again after a moment."""
-        with self._lock:
+        """Returns the whole list, which is asked for again after a moment. Meanwhile others get
+        the last one: whoever waits for a reader that hangs takes a thread from other users."""
+        if not self._lock.acquire(blocking=not self._list.seen):
+            return self._list.value
+        try:
             now, known = self._monotonic(), self._list
             if now - known.read >= FRESH_SECONDS:
                 answer = self._ask(what, seen=known.seen)
@@ -138,6 +141,8 @@ class _Read(Generic[T]):
                     known.seen = str(answer.get("seen"))[:80]
                 known.read = now
             return known.value
+        finally:
+            self._lock.release()
 
     def _valid(self, read: Callable[[], V]) -> V:
         """Returns the reader's answer; an invalid one is reported as unavailable."""
@@ -170,8 +175,8 @@ class UserJobs(_Read[JobListing], ExactDesk):
         return self._valid(lambda: read(LogPart, answer))
 
     def acted(self, act: JobAct, job: JobWord) -> list[JobOutcome]:
-        self._list.read = float("-inf")
         answer = self._ask("act", job=job, act=act.value)
+        self._list = CachedAnswer(JobListing(()))  # whoever asks now waits for what has changed
         done = self._valid(lambda: read(JobDone, answer))
         return [JobOutcome(str(done.job), done.outcome, note=done.note)]
 

@@ -64,13 +64,13 @@ class RunCounts(Struct, frozen=True):
 
 def seen_by(sight: Sight, row: RunRow) -> RunRow:
     """Returns a run as this caller sees and finds it: of another user's run only what `ps` and the
-    list of jobs would show."""
+    list of jobs would show: a job's group may be its name."""
     if sight.shows(row.user):
         return row
-    name = HIDDEN_NAME if row.kind is RunKind.JOB else row.name
+    name, group = (HIDDEN_NAME, None) if row.kind is RunKind.JOB else (row.name, row.group)
     return replace(
-        row, name=name, command=None, note=None, tags=(), message=None, params={}, last_values={},
-        progress=None, path="",
+        row, name=name, group=group, command=None, note=None, tags=(), message=None, params={},
+        last_values={}, progress=None, path="",
     )  # fmt: skip
 
 

@@ -161,17 +161,15 @@ def high_usage(
 
 def busy_uuids(snapshot: Snapshot, rulebook: Rulebook | None = None) -> frozenset[str]:
     """The devices that are above their threshold of the rule `high_usage` now."""
-    return frozenset(s.device.uuid for s in snapshot.devices if _is_busy(s, rulebook))
+    known = rulebook or Rulebook()
+    return frozenset(s.device.uuid for s in snapshot.devices if _is_busy(s, known))
 
 
-def _is_busy(status: DeviceStatus, rulebook: Rulebook | None) -> bool:
-    share, threshold = _read(status, "utilization_percent"), float(HIGH_USAGE_PERCENT)
-    if rulebook is not None:
-        figures = rulebook.for_device(status.device)
-        if "high_usage" in figures.off:
-            return False
-        threshold = figures.high_usage_percent
-    return share is not None and share > threshold
+def _is_busy(status: DeviceStatus, rulebook: Rulebook) -> bool:
+    share, figures = _read(status, "utilization_percent"), rulebook.for_device(status.device)
+    if share is None or "high_usage" in figures.off:
+        return False
+    return share > figures.high_usage_percent
 
 
 # The others.

@@ -92,6 +92,10 @@ class Hub:
         """Returns whose token it is, from what was last read; no one else may report for it."""
         return self._by_token.get(_hashed(token))
 
+    def count(self) -> int:
+        """Returns how many nodes there were when they were last read: never blocks."""
+        return len(self._nodes)
+
     def rows(self) -> list[NodeRow]:
         return [self._row(node) for node in self.nodes().values()]
 

@@ -67,7 +67,7 @@ class Keeper:
             "hint": None if trouble is None else trouble.hint or None,
             "notice_waits_seconds": round(waits, 1) if name else None,
             "leads": self.leads,
-            "nodes": len(self._fleet.hub.nodes(LOOK_SECONDS * 2)) if trouble is None else None,
+            "nodes": self._fleet.hub.count() if trouble is None else None,
             "refused": sum(self._fleet.hub.refused.values()),
         }
 

@@ -29,7 +29,8 @@ class Fleet:
         self._pasts: NodePasts | None = None
         self._opening = threading.Lock()
         self._lock = threading.Lock()
-        self._kept: dict[str, ReportedNode] = {}
+        self._kept: dict[tuple[str, float], ReportedNode] = {}
+        """By name and when it was added: another hub may have ended an earlier one."""
         self.tokens = NamedTokens(lambda: self.pasts)
 
     @property
@@ -43,10 +44,10 @@ class Fleet:
     def node(self, name: str) -> ReportedNode:
         """Returns a node by its last report, the same object while it is asked for; the call may
         block."""
+        key = name, self.hub.node(name).added
         with self._lock:
-            known = self._kept.pop(name, None)
-            self.hub.node(name)  # one that was removed may come back with another past
-            found = self._kept[name] = known or self._made(name)
+            known = self._kept.pop(key, None)
+            found = self._kept[key] = known or self._made(name)
             while len(self._kept) > MOST_KEPT:
                 self._kept.pop(next(iter(self._kept)))
         found.refresh()
@@ -83,8 +84,6 @@ class Fleet:
         """Removes a node, and what is stored of it if that is asked for; also of one that was
         removed before."""
         found = self.hub.remove(name)
-        with self._lock:
-            self._kept.pop(name, None)
         if with_history:
             self.hub.check(name)
             found = self.pasts.clear(name) or found

@@ -61,7 +61,7 @@ class ReportedNode(NodeOfServer):
         self._folded_until = 0.0
         hint = f"on {name}: andon alerts"
         there = Unavailable(f"alerts of {name} are changed there", hint=hint)
-        self.alerts = ServedAlerts(ReportedAlerts(self, pasts), self.latest, prefix, None, there)
+        self.alerts = ServedAlerts(ReportedAlerts(self, pasts), self.latest, prefix, there)
         self.live = ServedLive(
             self.latest, self.minutes, EVERY_SECONDS, self.alerts,
             read_now=self.newest, minutes_key=lambda: (name, self.report.beat.at, self.row.heard),

@@ -14,7 +14,6 @@ from andon.access.gate import LIVE, UNCHECKED, ShownKey
 from andon.access.lockout import Lockout
 from andon.access.roles import ANONYMOUS, Identity, Sight, sight_of
 from andon.errors import AndonError
-from andon.explain.conditions.rulebook import Rulebook
 from andon.model import wire
 from andon.model.alert import Alert
 from andon.model.alert_wire import alert_to_json
@@ -128,8 +127,8 @@ class Live:
         def leased(found: LeaseList) -> None:
             loop.call_soon_threadsafe(self._leased, found)
 
-        node, leaving = self._node, [self._node.live.listen(arrived)]
-        leaving += [node.alerts.subscribe(alerted)] if node.alerts.kept else []
+        node = self._node
+        leaving = [node.live.listen(arrived), node.alerts.subscribe(alerted)]
         leaving += [node.leases.book.subscribe(leased)] if node.leases.kept else []
         pump = asyncio.create_task(self._pump(self._came))
         try:
@@ -252,17 +251,11 @@ class Live:
 
     def _busy_in(self, snapshot: Snapshot) -> frozenset[str]:
         """The devices above the rule's threshold: each is reported once when it rises above."""
-        return payloads.busy_uuids(snapshot, self._rulebook)
+        return payloads.busy_uuids(snapshot, self._node.alerts.rulebook)
 
     def _high_usage(self, snapshot: Snapshot, uuids: frozenset[str]) -> wire.Json:
-        if self._rulebook is None:
-            return payloads.high_usage(snapshot, uuids)
-        threshold = self._rulebook.thresholds.high_usage_percent
+        threshold = self._node.alerts.rulebook.thresholds.high_usage_percent
         return payloads.high_usage(snapshot, uuids, threshold)
-
-    @property
-    def _rulebook(self) -> Rulebook | None:
-        return self._node.alerts.rulebook if self._node.alerts.kept else None
 
     def _summary(self, snapshot: Snapshot) -> wire.Json:
         return payloads.gpu_summary(snapshot, self._settings)

@@ -87,7 +87,7 @@ def _own(node: SeenNode) -> NodeRow:
     snapshot = node.live.latest()
     leases = node.leases.listed() if node.leases.kept else None
     lamps = node.live.lamps(snapshot)
-    firing = firing_by_level(entries(node.alerts.current())) if node.alerts.kept else {}
+    firing = firing_by_level(entries(node.alerts.current()))
     return own_row(snapshot, leases, lamps, firing, time.time())
 
 

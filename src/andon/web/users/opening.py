@@ -15,6 +15,8 @@ from andon.node.watched.users import UserNode, read_user
 from andon.web.users.processes import MOST_READERS, UserReaders
 
 ROOT = 0
+MOST_KEPT = 64
+"""Users whose last lists are kept, those last asked for: each may be of thousands of rows."""
 Accounts = Callable[[int | str], UserAccount | None]
 
 
@@ -38,9 +40,13 @@ class UsersFiles:
         if account is None or uid in (ROOT, os.getuid()):
             return None
         with self._lock:
-            if account not in self._nodes:
-                self._nodes[account] = read_user(account.name, partial(self._ask, account))
-            return self._nodes[account]
+            node = self._nodes.pop(account, None)
+            self._nodes[account] = node = node or read_user(
+                account.name, partial(self._ask, account)
+            )
+            while len(self._nodes) > MOST_KEPT:
+                del self._nodes[next(iter(self._nodes))]
+            return node
 
     def known(self) -> Sequence[UserNode]:
         """Returns at most as many users as there may be readers, by uid."""

@@ -219,7 +219,8 @@ SELECT body FROM runs WHERE node = %s AND id = %s
     AND (%(since)s::double precision IS NULL OR began >= %(since)s)
     AND (%(until)s::double precision IS NULL OR began < %(until)s)
     AND (%(state)s::text IS NULL OR state = %(state)s)
-    AND (%(group)s::text IS NULL OR grouped = %(group)s)
+    AND (%(group)s::text IS NULL OR grouped = %(group)s
+        AND (%(everything)s OR "user" = %(user)s::text OR open_name <> 'hidden'))
     AND (%(not_user)s::text IS NULL OR "user" IS DISTINCT FROM %(not_user)s)
     AND (%(name)s::text IS NULL OR CASE
         WHEN %(everything)s OR "user" = %(user)s::text THEN name ELSE open_name
@@ -247,8 +248,14 @@ LIMIT %(limit)s OFFSET %(offset)s
 SELECT count(*) FROM runs WHERE {matching}
 
 -- name: kinds
-SELECT state, grouped, devices, count(*) FROM runs WHERE {matching}
-GROUP BY state, grouped, devices
+SELECT
+    state,
+    CASE WHEN %(everything)s OR "user" = %(user)s::text OR open_name <> 'hidden' THEN grouped END
+        AS shown,
+    devices,
+    count(*)
+FROM runs WHERE {matching}
+GROUP BY state, shown, devices
 
 -- name: tags
 SELECT tag, count(*) FROM runs JOIN run_tags ON run_tags.node = runs.node AND run = runs.id

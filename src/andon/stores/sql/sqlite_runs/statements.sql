@@ -20,7 +20,8 @@ runs.node = :node
     AND (:since IS NULL OR began >= :since)
     AND (:until IS NULL OR began < :until)
     AND (:state IS NULL OR state = :state)
-    AND (:group IS NULL OR grouped = :group)
+    AND (:group IS NULL
+        OR grouped = :group AND (:everything OR user = :user OR open_name <> 'hidden'))
     AND (:not_user IS NULL OR user IS NOT :not_user)
     AND (:name IS NULL
         OR CASE WHEN :everything OR user = :user THEN name ELSE open_name END GLOB :name)
@@ -44,8 +45,13 @@ LIMIT :limit OFFSET :offset
 SELECT count(*) FROM runs WHERE {matching}
 
 -- name: kinds
-SELECT state, grouped, devices, count(*) FROM runs WHERE {matching}
-GROUP BY state, grouped, devices
+SELECT
+    state,
+    CASE WHEN :everything OR user = :user OR open_name <> 'hidden' THEN grouped END AS shown,
+    devices,
+    count(*)
+FROM runs WHERE {matching}
+GROUP BY state, shown, devices
 
 -- name: tags
 SELECT tag, count(*) FROM runs JOIN run_tags ON run_tags.node = runs.node AND run = runs.id
