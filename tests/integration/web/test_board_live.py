@@ -26,6 +26,9 @@ KEPT = """() => new Promise(done => {
   const nodes = [...document.querySelectorAll('li.tile, li.tile *')];
   const link = document.querySelector('footer .link');
   const late = () => link.textContent !== 'live' || document.querySelector('li.tile.grey') !== null;
+  const lamps = () => [...document.querySelectorAll('li.tile')]
+    .map(tile => `${tile.className} ${tile.querySelector('.word')?.textContent}`).join();
+  const lit = lamps();
   let replaced = 0, wasLate = late();
   const seen = new MutationObserver(all => {
     wasLate ||= late();
@@ -37,14 +40,15 @@ KEPT = """() => new Promise(done => {
   const inside = {childList: true, subtree: true, attributes: true, characterData: true};
   seen.observe(document.querySelector('.tiles'), inside);
   seen.observe(link, inside);
-  setTimeout(() => done([wasLate, nodes.every(n => n.isConnected), replaced]), 4000);
+  setTimeout(() => done([wasLate || lamps() !== lit, nodes.every(n => n.isConnected), replaced]), 4000);
 })"""
 LOOKS = 10
 
 
 def drawn_again(page: Page) -> list[object]:
     """Whether all parts of the tiles stayed for four seconds, and how many were removed. Where the
-    server had no time to read a device, the board says so, which is drawn: then it looks again."""
+    server had no time to read a device, or an alert began, the board says so, which is drawn: then
+    it looks again."""
     for _ in range(LOOKS):
         found: list[object] = page.evaluate(KEPT)
         was_late = found.pop(0)
