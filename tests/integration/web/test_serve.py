@@ -7,8 +7,8 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
