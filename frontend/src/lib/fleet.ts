@@ -20,7 +20,7 @@ const HAS: Record<Show, (row: NodeRow) => number> = {
   sick: (row) => Number(row.state === "sick"),
   free: freeOf,
   idle: (row) => row.idle,
-  silent: (row) => Number(!isHeard(row) && row.state !== "new"),
+  silent: (row) => Number(row.state === "silent"),
 };
 
 export interface Sum {
@@ -80,12 +80,12 @@ export function chosen(rows: NodeRow[], query: URLSearchParams): NodeRow[] {
     if (show && !HAS[show](row)) return false;
     if (!asked.every(([field, value]) => VALUES[field](row).includes(value))) return false;
     if (!words.length) return true;
-    const text = [row.name, row.reason ?? "", ...row.holders, ...FIELDS.flatMap((field) => VALUES[field](row))].join(" ").toLowerCase();
+    const text = [row.name, row.reason ?? "", ...row.holders.map(taskWords), ...FIELDS.flatMap((field) => VALUES[field](row))].join(" ").toLowerCase();
     return words.every((word) => text.includes(word));
   });
 }
 
-const URGENCY: Record<NodeRow["state"], number> = { sick: 0, lost: 1, stale: 2, new: 3, healthy: 4 };
+const URGENCY: Record<NodeRow["state"], number> = { sick: 0, silent: 1, new: 2, healthy: 3 };
 const KEYS: Record<string, (row: NodeRow) => string | number | null> = {
   node: (row) => row.name,
   GPUs: (row) => row.gpus,
@@ -114,6 +114,10 @@ export function colourOf(row: NodeRow): Colour {
   if (row.state === "sick") return row.alerts["critical"] ? "red" : "amber";
   return row.state === "healthy" ? "green" : "grey";
 }
+
+/** "train of alice", "job 12 of bob"; as `andon nodes` says it. */
+export const taskWords = (task: NodeRow["holders"][number]): string =>
+  `${task.name ?? (task.job === null || task.job === undefined ? "run" : `job ${task.job}`)} of ${task.user}`;
 
 /** "8 H200", "2 A100, 1 RTX 4090" or "8 of 3 models"; as `andon nodes` says it. */
 export function modelsOf(row: NodeRow): string {

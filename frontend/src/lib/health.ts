@@ -92,7 +92,7 @@ function plain(name: string, value: unknown): string {
 }
 
 const STATES: Record<string, string> = {
-  ok: "responding", stale: "not responding", lost: "lost", asleep: "asleep",
+  ok: "responding", stale: "not responding", lost: "lost", asleep: "asleep", unknown: "unknown",
 };
 
 /** "8 GPUs: 6 responding, 2 lost". */

@@ -42,6 +42,7 @@ function plain(device: Device, at: number): Lamp {
   if (device.state === "stale") {
     return lamp("grey", "not responding", device.reason ?? `not responding for ${duration(at - device.since)}`);
   }
+  if (device.state === "unknown") return lamp("grey", "unknown", device.reason);
   if (!device.sample) return lamp("grey", "no data");
   return lamp("green", workOf(device));
 }

@@ -176,7 +176,7 @@ function Answer({ found }: { found: Estimate }) {
 function FitRow({ fit, labels, found, widest }: Alike & { found: Estimate; widest: number }) {
   const drawn = partsOf(fit, found.per_gpu);
   const state = found.elsewhere ? "ok" : (live.device(fit.uuid)?.state ?? "ok");
-  const gone = state === "ok" || state === "asleep" ? null : state === "lost" ? "lost" : "not responding";
+  const gone = state === "ok" || state === "asleep" ? null : state === "stale" ? "not responding" : state;
   const word = gone ?? (fit.now ? (found.elsewhere ? "fits" : "fits now") : fit.empty ? "fits when empty" : fit.empty === false ? "does not fit" : "not known");
   const says = drawn ? `${drawn.parts.map((part) => `${part.name} ${inGib(part.bytes)}`).join(", ")}${drawn.over ? `, ${inGib(drawn.over)} too much` : `, ${inGib(drawn.free)} free`} of ${inGib(fit.total_bytes)}` : gone ? `it is ${gone}` : "its memory is not known";
   const wide = (bytes: number) => `${(100 * bytes) / widest}%`;

@@ -107,7 +107,7 @@ function Nothing({ devices, searched }: { devices: Device[]; searched: boolean }
 }
 
 /** Its processes are not known: their absence here is not "none". */
-const isSilent = (one: Device) => one.state === "stale" || one.state === "lost";
+const isSilent = (one: Device) => one.state !== "ok" && one.state !== "asleep";
 
 function Unlisted() {
   const silent = useLive((now) => now.snapshot?.devices)?.filter(isSilent) ?? [];

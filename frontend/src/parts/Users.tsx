@@ -8,9 +8,9 @@ import { Command } from "./Command";
 
 /** Why there is none to list: an empty list is not one that cannot be read. */
 export function nobody(device: Device): string {
-  if (device.state !== "stale" && device.state !== "lost") return device.missing["processes"] ?? "No processes.";
+  if (device.state === "ok" || device.state === "asleep") return device.missing["processes"] ?? "No processes.";
   const seen = lastSeen(device);
-  const state = device.state === "lost" ? "it is lost" : "it is not responding";
+  const state = device.state === "lost" ? "it is lost" : device.state === "unknown" ? device.reason : "it is not responding";
   if (!device.sample) return `Not known: ${state}, and has not been read since this server started.`;
   return `Not known: ${state}. Last seen ${hourOf(device.sample.at)}: ${seen ? device.last_users.join(", ") : "no processes"}.`;
 }

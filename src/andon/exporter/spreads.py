@@ -229,7 +229,8 @@ def _info(device: Device, driver: str | None) -> tuple[tuple[str, int], ...]:
 
 @lru_cache(maxsize=8)
 def _one_of(state: State) -> tuple[tuple[str, int], ...]:
-    return tuple((label("state", other.value), int(other is state)) for other in State)
+    states = [one for one in State if one is not State.UNKNOWN or one is state]  # only a hub's
+    return tuple((label("state", other.value), int(other is state)) for other in states)
 
 
 @lru_cache(maxsize=256)

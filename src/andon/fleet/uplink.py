@@ -158,13 +158,13 @@ class Uplink:
         """Returns the digest, and all that can be asked about this node now."""
         sources = self._sources
         leases, alerts, jobs = sources.leases(), tuple(sources.alerts()), sources.jobs()
-        numbers = {one.lease: one.number for one in jobs if one.lease is not None}
+        by_lease = {one.lease: one for one in jobs if one.lease is not None}
         digest = digest_of(
             snapshot,
             leases,
             lamps_of(snapshot, alerts),
             sources.firing(),
-            numbers,
+            by_lease,
             self._machine,
             __version__,
         )

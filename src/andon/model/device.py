@@ -55,11 +55,16 @@ class State(StrEnum):
     STALE = "stale"  # no answer yet
     LOST = "lost"  # reported as lost by the driver
     ASLEEP = "asleep"  # suspended by the system and not woken
+    UNKNOWN = "unknown"  # its node does not report to the hub that shows it
 
     @property
     def words(self) -> str:
         """What people read, the same on every surface."""
         return "not responding" if self is State.STALE else str(self)
+
+
+NO_ANSWER = frozenset((State.STALE, State.LOST, State.UNKNOWN))
+"""What a device does is not known then."""
 
 
 class MemoryKind(StrEnum):
@@ -424,7 +429,7 @@ class DeviceStatus(Struct, frozen=True):
     def memory_unattributed_bytes(self) -> int | None:
         """Used memory that no listed process accounts for; None if either side is unknown."""
         spare = self.sample.memory_used_bytes if self.sample else None
-        unknown = "processes" in self.missing or self.state in (State.STALE, State.LOST)
+        unknown = "processes" in self.missing or self.state in NO_ANSWER
         if spare is None or unknown:
             return None
         for process in self.processes:  # a plain loop: asked for every device in every sample

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from andon.errors import Gone, Invalid
-from andon.model.device import Device, DeviceStatus, Snapshot, State
+from andon.model.device import NO_ANSWER, Device, DeviceStatus, Snapshot, State
 
 SHORTEST_PREFIX = 4  # characters of a UUID
 LONGEST_SHOWN = 80  # characters of a wrong name in a message
@@ -157,7 +157,7 @@ def label_order(label: str) -> list[int]:
 def unread_words(statuses: Sequence[DeviceStatus], one: str, several: str) -> str | None:
     """`GPU 3, 5 do not respond: their processes are`, for a sentence about unknown values."""
     labels = device_labels(statuses)
-    silent = [labels[s.device.uuid] for s in statuses if s.state in (State.LOST, State.STALE)]
+    silent = [labels[s.device.uuid] for s in statuses if s.state in NO_ANSWER]
     if not silent:
         return None
     verb, whose = ("does", one) if len(silent) == 1 else ("do", several)

@@ -83,7 +83,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         tokens = {name: added(hub, name) for name in ("n17", "n18")}
         for name, token in tokens.items():
             made.report(name, token, 1)
-        wait_for(lambda: _row(made, "n18")["state"] == "lost", 90)
+        wait_for(lambda: _row(made, "n18")["state"] == "silent", 90)
         made.report("n17", tokens["n17"], 2)
         yield made
 

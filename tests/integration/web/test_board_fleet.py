@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, expect
 
-from andon.fleet.rules.digest import Digest, FreeDevices, encoded
+from andon.fleet.rules.digest import Digest, FreeDevices, NodeTask, encoded
 from andon.fleet.rules.heartbeat import deflated
 from andon.fleet.rules.nodes import FleetNode, Heartbeat
 from andon.settings.store_url import parse_store_url
@@ -41,7 +41,7 @@ def digest(number: int) -> Digest:
         f"n{number:03}", f"m{number}", "0.0.9" if number == 21 else __version__, gpus=8,
         models={model: 8}, allocated=6, tasks=2,
         reason="GPU 3: fell off the bus" if number % 50 == 7 else None,
-        holders=(f"job {number}",), users=("alice" if number % 2 else "bob",),
+        holders=(NodeTask("alice", None, number),), users=("alice" if number % 2 else "bob",),
         utilization_percent=float(number % 100), memory_percent=40.0,
         idle=2 if number % 25 == 3 else 0, free=(free,) if number % 10 == 0 else (),
     )  # fmt: skip

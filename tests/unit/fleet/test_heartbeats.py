@@ -26,18 +26,21 @@ from andon.fleet.rules.states import NodeRow, NodeState, row_of
 from andon.history.rules.series import tick_of
 from andon.model.alert_wire import notice_to_json
 from andon.model.device import ProcessKind
+from andon.model.job.facts import JobState, JobView
 from andon.model.lamp import DeviceLamp, Lamp
 from andon.model.lease_list import LeaseList
 from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.model.wire import TextBounds, bare_snapshot
 from andon.web.fleet.report import Report, notices_in
 from tests.support.notices import HOT, notice
-from tests.support.orders import waits_for
 from tests.support.sharing_parts import lease_row
 from tests.support.snapshots import farm, h200, uuid, work
 
 HEADER = HeartbeatHeader("a1", 7, 1000.5)
 HOST = Digest("n17", "5f0c", "1.0", cpu_percent=2.3, host_memory_percent=39.8, tasks=1)
+
+
+JOB = JobView(12, "12", "train", JobState.RUNNING, "x", "/", "alice", 1.0, "1")
 
 
 def digest() -> Digest:
@@ -46,13 +49,13 @@ def digest() -> Digest:
     elsewhere = lease_row("bbbb2", 99)
     rows = (lease_row("k7qm2", 0), lease_row("aaaa2", 1, 2), elsewhere)
     leases = LeaseList(0.0, rows, devices=(held, free))
-    return digest_of(farm(), leases, (), {"warning": 2}, {"k7qm2": 12}, "5f0c", "1.0")
+    return digest_of(farm(), leases, (), {"warning": 2}, {"k7qm2": JOB}, "5f0c", "1.0")
 
 
 def test_a_digest_has_what_a_list_shows() -> None:
     found = digest()
     assert (found.gpus, found.allocated, found.tasks) == (8, 3, 2)
-    assert found.holders == ("job 12", "run aaaa2")
+    assert [one.words for one in found.holders] == ["train of alice", "train of alice"]
     assert found.users == ("alice", "bob", "carolina"), "of leases, then of processes"
     assert found.alerts == {"warning": 2}
     assert [(one.model, one.labels) for one in found.free] == [("H200", ("1",))]
@@ -73,7 +76,6 @@ def test_who_computes_without_a_lease_is_a_user_and_the_gpu_is_in_use() -> None:
     assert digest_of(seen, None, (), {}, {}, "m", "1.0").in_use is None
 
 
-@waits_for("the hub answers for its fleet")
 def test_what_holds_a_gpu_is_named_as_people_know_it() -> None:
     leases = LeaseList(0.0, (lease_row("8x398", 0),))
     found = digest_of(farm(), leases, (), {}, {}, "m", "1.0")
@@ -82,7 +84,6 @@ def test_what_holds_a_gpu_is_named_as_people_know_it() -> None:
     assert ("8x398" in line, "alice" in line) == (False, True), line
 
 
-@waits_for("the hub answers for its fleet")
 def test_what_is_not_known_of_leases_has_its_reason() -> None:
     why = "the lease book is on a network file system"
     found = digest_of(farm(), LeaseList(0.0, note=why), (), {}, {}, "m", "1.0")

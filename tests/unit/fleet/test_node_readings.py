@@ -55,7 +55,7 @@ def test_a_row_says_how_busy_a_node_is() -> None:
 def test_what_nobody_reads_has_a_reason() -> None:
     plain = ClusterNode("n1", "ready", True, 4, 0, 4)
     assert with_reading(plain, None).missing["utilization_percent"] == NO_READINGS
-    silent = NodeRow("n1", NodeState.STALE, 31.0)
+    silent = NodeRow("n1", NodeState.SILENT, 31.0)
     assert with_reading(plain, silent).missing["memory_percent"] == "its last reading is 31 s old"
     own = replace(NODE, utilization_percent=7.0, memory_percent=8.0, busy=1, read_by="Ray")
     assert with_reading(own, None) == replace(own, who="andon-9dd1qa (2), andon-zz81xk (2)")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from andon.fleet.rules.digest import Digest, FreeDevices
+from andon.fleet.rules.digest import Digest, FreeDevices, NodeTask
 from andon.fleet.rules.nodes import FleetNode
 from andon.fleet.rules.states import (
     NodeList,
@@ -10,12 +10,13 @@ from andon.fleet.rules.states import (
     NodeState,
     clock_trouble,
     having,
-    holders_in_words,
     list_from_json,
     list_to_text,
     most_devices,
     offers,
     row_of,
+    tasks_in_words,
+    without_names,
 )
 from andon.model.wire import ANSWER, loads
 
@@ -29,11 +30,11 @@ DIGEST = Digest("n17", "5f0c", "1.0", gpus=8, allocated=6, utilization_percent=7
     [
         (2.0, NodeState.HEALTHY, None),
         (14.9, NodeState.HEALTHY, None),
-        (17.0, NodeState.STALE, "silent 17 s"),
-        (30.0, NodeState.LOST, "silent 30 s"),
+        (15.0, NodeState.SILENT, "silent 15 s"),
+        (300.0, NodeState.SILENT, "silent 5 min"),
     ],
 )
-def test_a_silent_node_is_stale_then_lost(age: float, state: NodeState, reason: str) -> None:
+def test_a_node_without_a_report_is_silent(age: float, state: NodeState, reason: str) -> None:
     row = row_of(NODE, DIGEST, age)
     assert (row.state, row.reason) == (state, reason)
     assert row.gpus == 8
@@ -53,10 +54,19 @@ def test_a_clock_may_differ_by_some_seconds() -> None:
     assert clock_trouble(AT, AT + 40) == "its clock is 40 s ahead"
 
 
-def test_holders_in_words() -> None:
-    assert holders_in_words(("job 12", "run a", "run b")) == "job 12, 2 runs"
-    assert holders_in_words(("job 1", "job 2", "run a")) == "jobs 1, 2, run a"
-    assert holders_in_words(()) == ""
+def test_tasks_are_named_as_people_know_them_and_to_others_by_whose_they_are() -> None:
+    tasks = (NodeTask("alice", "train", 12), NodeTask("bob"), NodeTask("bob"))
+    assert tasks_in_words(tasks) == "train of alice, 2 × run of bob"
+    seen = without_names(NodeRow("n1", NodeState.HEALTHY, holders=tasks))
+    assert tasks_in_words(seen.holders) == "job 12 of alice, 2 × run of bob"
+    assert tasks_in_words(()) == ""
+
+
+@pytest.mark.parametrize("word", ["stale", "lost", "silent"])
+def test_the_words_of_earlier_versions_are_read(word: str) -> None:
+    listed = loads(list_to_text(NodeList(AT, True, (NodeRow("n1", NodeState.SILENT),))), ANSWER)
+    listed["nodes"][0]["state"] = word
+    assert list_from_json(listed).nodes[0].state is NodeState.SILENT
 
 
 def with_free(name: str, labels: str, size: int = 100_000, **more: object) -> NodeRow:
@@ -67,7 +77,9 @@ def with_free(name: str, labels: str, size: int = 100_000, **more: object) -> No
 def test_the_node_with_the_smallest_room_that_fits_comes_first() -> None:
     rows = [with_free("n22", "0 1 2 3"), with_free("n17", "1 6"), with_free("n18", "5")]
     found = offers(rows, 2, (), None)
-    assert " · ".join(one.words for one in found) == "n17: GPU 1, 6 · n22: GPU 0–3"
+    assert " · ".join(one.words for one in found) == (
+        "n17: GPU 1, 6  H200, 97.7 GiB free at least · n22: GPU 0–3  H200, 97.7 GiB free at least"
+    )
     assert offers(rows, 5, (), None) == []
 
 
@@ -76,13 +88,13 @@ def test_models_memory_drained_and_silent_nodes() -> None:
     assert [one.node for one in offers(rows, 1, ("h200",), None)] == ["n17"]
     assert offers(rows, 1, ("A100",), None) == []
     assert offers(rows, 1, (), 2 << 30) == []
-    silent = NodeRow("n9", NodeState.STALE, free=rows[0].free)
+    silent = NodeRow("n9", NodeState.SILENT, free=rows[0].free)
     assert offers([silent], 1, (), None) == []
 
 
 def test_what_a_node_has_at_most_counts_what_is_taken_and_leaves_out_the_silent() -> None:
     taken = NodeRow("n17", NodeState.SICK, 1.0, 8, models={"H200": 2, "NVIDIA L4": 6})
-    silent = NodeRow("n9", NodeState.LOST, 900.0, 16, models={"H200": 16})
+    silent = NodeRow("n9", NodeState.SILENT, 900.0, 16, models={"H200": 16})
     assert most_devices([taken, silent], ()) == 8
     assert most_devices([taken, silent], ("h200",)) == 2
     assert most_devices([taken, silent], ("A100",)) == 0
@@ -92,7 +104,7 @@ def test_what_a_node_has_at_most_counts_what_is_taken_and_leaves_out_the_silent(
 def test_a_list_is_read_back() -> None:
     listed = NodeList(AT, True, (with_free("n17", "1 6"), row_of(NODE, DIGEST, 0.0)))
     assert list_from_json(loads(list_to_text(listed), ANSWER)) == listed
-    odd = NodeRow("n1", NodeState.LOST, reason="a\ud800\u202eb")
+    odd = NodeRow("n1", NodeState.SILENT, reason="a\ud800\u202eb")
     text = list_to_text(NodeList(AT, True, (odd,)))
     assert "\\u202e" in text, "what turns a line around is escaped"
     assert (
@@ -107,11 +119,12 @@ def test_a_list_is_read_back() -> None:
         ("", ["n1", "n2"]),
         ("ALICE h200", ["n1"]),
         ("job 12", ["n1"]),
-        ("lost", ["n2"]),
+        ("silent", ["n2"]),
         ("fell off", ["n2"]),
         ("critical", ["n1"]),
         ("warning", []),
-        ("alice lost", []),
+        ("alice silent", []),
+        ("simulated", ["n1"]),
     ],
 )
 def test_nodes_are_searched_by_every_word_that_is_said_of_them(
@@ -119,9 +132,10 @@ def test_nodes_are_searched_by_every_word_that_is_said_of_them(
 ) -> None:
     rows = [
         NodeRow(
-            "n1", NodeState.SICK, users=("alice",), holders=("job 12",), models={"H200": 8},
+            "n1", NodeState.SICK, simulated=True, users=("alice",),
+            holders=(NodeTask("alice", None, 12),), models={"H200": 8},
             alerts={"critical": 1, "warning": 0, "info": 0},
         ),
-        NodeRow("n2", NodeState.LOST, reason="GPU 3 fell off the bus"),
+        NodeRow("n2", NodeState.SILENT, reason="GPU 3 fell off the bus"),
     ]  # fmt: skip
     assert [one.name for one in having(rows, words)] == names

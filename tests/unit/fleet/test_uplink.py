@@ -11,7 +11,7 @@ from andon.cli.commands.fleet.nodes import describe, render_nodes
 from andon.errors import Denied, Unavailable
 from andon.failures.rules.backoff import BackOff
 from andon.fleet.link import HubLink
-from andon.fleet.rules.digest import Digest
+from andon.fleet.rules.digest import Digest, NodeTask
 from andon.fleet.rules.heartbeat import deflated, read_heartbeat, unpacked_ticks
 from andon.fleet.rules.nodes import Heartbeat
 from andon.fleet.rules.states import NodeRow, NodeState
@@ -89,10 +89,11 @@ def test_a_report_is_read_as_it_was_sent() -> None:
 
 ROWS = (
     NodeRow("n17", NodeState.HEALTHY, 2.0, 8, 6, 75.0, 61.0, 3, models={"H200": 8},
-            holders=("job 12", "run a", "run b")),
-    NodeRow("n18", NodeState.STALE, 17.0, 4, reason="silent 17 s", models={"A100": 4}),
-    NodeRow("n19", NodeState.LOST, 400.0, 4, reason="silent 7 min", models={"A100": 4}),
-    NodeRow("n20", NodeState.LOST, 400.0, 1, reason="silent 7 min", drained=True),
+            temperature_celsius=71.0,
+            holders=(NodeTask("alice", "train", 12), NodeTask("bob"), NodeTask("bob"))),
+    NodeRow("n18", NodeState.SILENT, 17.0, 4, reason="silent 17 s", models={"A100": 4}),
+    NodeRow("n19", NodeState.SILENT, 400.0, 4, reason="silent 7 min", models={"A100": 4}),
+    NodeRow("n20", NodeState.SILENT, 400.0, 1, reason="silent 7 min", drained=True),
 )  # fmt: skip
 
 
@@ -100,29 +101,29 @@ def test_the_list_reads_as_people_expect() -> None:
     lines = [line.paint(False).rstrip() for line in render_nodes(ROWS[:2], 100)]
     words = [" ".join(line.split()) for line in lines]
     assert words == [
-        "NODE GPUS ALLOCATED UTIL MEM STATE AGE",
-        "n17 8 H200 6 · job 12, 2 runs 75 % 61 % healthy ✓ 2 s",
-        "n18 4 A100 – n/a n/a stale: silent 17 s 17 s",
+        "NODE GPUS ALLOCATED UTIL MEM TEMP STATE AGE",
+        "n17 8 H200 6 · train of alice, 2 × run of bob 75 % 61 % 71 °C healthy ✓ 2 s",
+        "n18 4 A100 – n/a n/a n/a silent 17 s 17 s",
     ]
 
 
 def test_one_node_in_words() -> None:
-    row = NodeRow("n1", NodeState.HEALTHY, None, 1, 1, 85.0, holders=("run ABC",),
+    row = NodeRow("n1", NodeState.HEALTHY, None, 1, 1, 85.0, holders=(NodeTask("ada", "ABC"),),
                   models={"RTX 4060": 1})  # fmt: skip
     assert describe(row) == [
         "GPU Capacity: 1 (RTX 4060)",
-        "GPU Allocated: 1 (Task ABC running)",
+        "GPU Allocated: 1 (Task ABC of ada running)",
         "GPU Utilization: 85% (real-time)",
         "Status: Healthy ✓",
     ]
 
 
-def test_a_hub_reports_what_nodes_cannot_know_and_no_lost_one_that_is_drained() -> None:
+def test_a_hub_reports_what_nodes_cannot_know_and_no_silent_one_that_is_drained() -> None:
     doubtful = NodeRow("n21", NodeState.SICK, 2.0, doubt="its clock is 2 h ahead", version="1.0")
     older = NodeRow("n22", NodeState.HEALTHY, 2.0, version="0.9")
     found = {one.subject: one.reason for one in found_in((*ROWS, doubtful, older), "1.0")}
     assert found == {
-        "node_silent:n19": "lost, silent 7 min",
+        "node_silent:n19": "silent 7 min",
         "node_doubtful:n21": "its clock is 2 h ahead",
         "node_version:n22": "andon 0.9, the hub 1.0",
     }

@@ -24,7 +24,7 @@ from andon.model.device import DeviceStatus, Snapshot, State
 from andon.model.event import Party
 from andon.model.lamp import DeviceLamp, Lamp
 from andon.model.naming import device_labels, title
-from andon.units import human_seconds
+from andon.units import counted, human_seconds
 
 if TYPE_CHECKING:
     from andon.explain.conditions.condition import Condition
@@ -45,7 +45,9 @@ class LampBoard(Struct, frozen=True):
         return next((one for one in self.devices if one.uuid == uuid), None)
 
 
-_STATES = {State.LOST: Lamp.RED, State.STALE: Lamp.GREY, State.ASLEEP: Lamp.GREY}
+_STATES = {
+    State.LOST: Lamp.RED, State.STALE: Lamp.GREY, State.ASLEEP: Lamp.GREY, State.UNKNOWN: Lamp.GREY,
+}  # fmt: skip
 
 
 def board(snapshot: Snapshot, alerts: Iterable[Alert]) -> LampBoard:
@@ -265,6 +267,9 @@ def _of_handled(
 
 
 def _silent_headline(devices: tuple[DeviceLamp, ...], numbers: Mapping[str, str]) -> str | None:
+    unknown = [d for d in devices if d.status == State.UNKNOWN.words]
+    if unknown:
+        return f"{counted(len(unknown), 'GPU')}: {unknown[0].reason}"
     silent = [d for d in devices if d.status == State.STALE.words and d.lamp is Lamp.GREY]
     if not silent:
         return None
@@ -316,7 +321,7 @@ def _what_happened(status: DeviceStatus, lasted: float) -> str:
     ago = human_seconds(lasted)
     if status.reason is None:
         return "" if lasted < 1 else f" for {ago}"
-    told = status.state is State.STALE or lasted < 1
+    told = status.state in (State.STALE, State.UNKNOWN) or lasted < 1
     return f": {status.reason}" if told else f": {status.reason}, {ago} ago"
 
 

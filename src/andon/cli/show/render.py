@@ -30,7 +30,8 @@ TRY = "try: andon status --simulate 4"
 NAME_WIDTH = 8  # this much of the node's name is always shown
 MOST_TROUBLES = 5  # kinds of them, of which each has a line
 TROUBLED = {Lamp.RED: "red", Lamp.AMBER: "yellow"}
-_STATE_STYLES = {State.LOST: "red", State.STALE: "yellow", State.ASLEEP: "dim", State.OK: "dim"}
+_STATE_STYLES = {State.LOST: "red", State.STALE: "yellow", State.ASLEEP: "dim", State.OK: "dim",
+                 State.UNKNOWN: "dim"}  # fmt: skip
 
 
 class Mask(Struct, frozen=True):
@@ -105,7 +106,9 @@ def state_message(status: DeviceStatus, now: float) -> Text | None:
         return say(status.reason or "no reading yet", style)
     lasted = now - status.since
     word = status.state.words
-    if status.state is not State.STALE and lasted >= 1:  # a stale one's reason says it
+    if (
+        status.state not in (State.STALE, State.UNKNOWN) and lasted >= 1
+    ):  # a stale one's reason says it
         word += f" for {human_seconds(lasted)}"
     reason = f" · {status.reason}" if status.reason else ""
     users = f" · last used by {listed_users(status.last_users)}" if status.last_users else ""

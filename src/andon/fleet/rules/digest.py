@@ -10,9 +10,11 @@ from msgspec.structs import replace
 from andon.errors import Invalid
 from andon.model.codec import Count, Id, Name, Number, Text, Whole, Wrong, read
 from andon.model.device import DeviceStatus, ProcessKind, Snapshot
+from andon.model.job.facts import JobView
 from andon.model.lamp import DeviceLamp
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.naming import device_labels, short_model
+from andon.model.programs import program_of
 from andon.model.verdict import VerdictKind
 from andon.model.wire import TextBounds, loads, struct_text
 from andon.units import and_more
@@ -34,6 +36,24 @@ class FreeDevices(Struct, frozen=True):
     """Memory of each in the same order."""
 
 
+class NodeTask(Struct, frozen=True):
+    """A job or a run that holds GPUs of a node."""
+
+    user: Name
+    name: Name | None = None
+    """What its user calls it; hidden from other users."""
+    job: Whole | None = None
+
+    @property
+    def words(self) -> str:
+        """`train of alice`, `job 12 of alice`, `run of alice`."""
+        return f"{self.kind} of {self.user}"
+
+    @property
+    def kind(self) -> str:
+        return self.name or ("run" if self.job is None else f"job {self.job}")
+
+
 class Digest(Struct, frozen=True):
     """A node at one moment, for a list of many."""
 
@@ -48,8 +68,9 @@ class Digest(Struct, frozen=True):
     """What is wrong with it, in a sentence; None while it is healthy."""
     allocated: Count | None = None
     tasks: Count = 0
-    holders: Annotated[tuple[Name, ...], Meta(max_length=MOST_HOLDERS)] = ()
-    """`job 12`, `run k7qm2`: a kind and a name each."""
+    allocated_reason: Text | None = None
+    """Why it is not known what leases reserve."""
+    holders: Annotated[tuple[NodeTask, ...], Meta(max_length=MOST_HOLDERS)] = ()
     users: Annotated[tuple[Name, ...], Meta(max_length=MOST_HOLDERS)] = ()
     utilization_percent: Number | None = None
     memory_percent: Number | None = None
@@ -62,6 +83,8 @@ class Digest(Struct, frozen=True):
     """How many fire, by level."""
     in_use: Count | None = None
     """GPUs on which processes run without a lease."""
+    temperature_celsius: Number | None = None
+    """Of the hottest GPU."""
 
 
 def digest_of(
@@ -69,12 +92,14 @@ def digest_of(
     leases: LeaseList | None,
     lamps: Sequence[DeviceLamp],
     firing: Mapping[str, int],
-    jobs: Mapping[str, int],
+    jobs: Mapping[str, JobView],
     machine: str,
     version: str,
 ) -> Digest:
     """Returns the digest of a snapshot; `jobs` has the job of each lease that is one's. Means are
     over the devices that answered."""
+    known = _is_known(snapshot, leases)
+    heat = [s.sample.temperature_celsius for s in snapshot.devices if s.answered and s.sample]
     boards = [s for s in snapshot.devices if s.device.parent is None]
     parents = {s.device.uuid: s.device.parent or s.device.uuid for s in snapshot.devices}
     every = () if leases is None else leases.leases
@@ -96,10 +121,11 @@ def digest_of(
         models=dict(models.most_common(MOST_MODELS)),
         simulated=snapshot.simulated,
         reason=_reason(snapshot, lamps),
-        allocated=len(held) if _is_known(snapshot, leases) else None,
-        in_use=len(taken - held - {None}) if _is_known(snapshot, leases) else None,
+        allocated=len(held) if known else None,
+        in_use=len(taken - held - {None}) if known else None,
         tasks=len(rows),
-        holders=tuple(_holder(row, jobs) for row in rows[:MOST_HOLDERS]),
+        allocated_reason=None if known or leases is None else leases.note,
+        holders=tuple(_task(row, jobs.get(row.id or "")) for row in rows[:MOST_HOLDERS]),
         users=tuple(dict.fromkeys(users))[:MOST_HOLDERS],
         utilization_percent=_mean([_load(s) for s in boards]),
         memory_percent=memory,
@@ -108,6 +134,7 @@ def digest_of(
         idle=sum(s.device.uuid in held and _load(s) == 0 for s in boards),
         free=_free(snapshot, leases),
         alerts=dict(firing),
+        temperature_celsius=max((one for one in heat if one is not None), default=None),
     )
 
 
@@ -120,7 +147,7 @@ def _is_known(snapshot: Snapshot, leases: LeaseList | None) -> bool:
 
 def encoded(digest: Digest) -> bytes:
     """Returns its JSON; lists are left out where it would be too long."""
-    for shorter in ({}, {"holders": (), "users": ()}, {"free": ()}):
+    for shorter in ({}, {"holders": ()}, {"users": ()}, {"free": ()}):
         digest = replace(digest, **shorter)
         found = struct_text(digest).encode("utf-8", "replace")
         if len(found) <= MOST_BYTES:
@@ -147,10 +174,10 @@ def sent_line(digest: Digest) -> str:
     return "Heartbeat sent: " + ", ".join(f"{name}={value}" for name, value in shown.items())
 
 
-def _holder(row: LeaseRow, jobs: Mapping[str, int]) -> str:
-    """Returns `job 12` or `run k7qm2`."""
-    number = jobs.get(row.id or "")
-    return f"run {row.id or '?'}" if number is None else f"job {number}"
+def _task(row: LeaseRow, job: JobView | None) -> NodeTask:
+    if job is None:
+        return NodeTask(row.holder, program_of(row.command))
+    return NodeTask(row.holder, job.name, job.number)
 
 
 def _reason(snapshot: Snapshot, lamps: Sequence[DeviceLamp]) -> str | None:

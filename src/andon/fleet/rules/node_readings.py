@@ -48,6 +48,7 @@ def with_reading(
         model=models[0] if len(models) == 1 else node.model,
         utilization_percent=_percent(row.utilization_percent, node.utilization_percent),
         memory_percent=_percent(row.memory_percent, node.memory_percent),
+        temperature_celsius=_whole(row.temperature_celsius, node.temperature_celsius),
         note="; ".join(filter(None, (node.note, row.reason))) or None,
         read_by=None if node.busy is None else node.read_by,
     )
@@ -158,6 +159,10 @@ def idle_seconds(buckets: Sequence[Bucket], now: float) -> float | None:
         return None
     busy = [one.until for one in known if one.max]
     return max(0.0, now - (max(busy) if busy else known[0].since))
+
+
+def _whole(value: float | None, otherwise: int | None) -> int | None:
+    return otherwise if value is None else int(value)
 
 
 def _percent(value: float | None, otherwise: float | None) -> float | None:

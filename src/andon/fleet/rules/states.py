@@ -1,5 +1,6 @@
 """What a hub says about a node: whether it is heard, healthy, and which machine it is."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Annotated
@@ -7,15 +8,17 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
-from andon.fleet.rules.digest import Digest, FreeDevices, Models
+from andon.fleet.rules.digest import Digest, FreeDevices, Models, NodeTask
 from andon.fleet.rules.nodes import FleetNode
-from andon.model.codec import Amount, Count, Name, Names, Number, Text, Time, read_schema
+from andon.model.codec import Amount, Count, Name, Names, Number, Text, Time, Whole, read_schema
 from andon.model.naming import range_of
 from andon.model.wire import Json, struct_text
-from andon.units import human_seconds
+from andon.units import human_bytes, human_seconds
 
 SCHEMA = "andon.nodes/1"
-STALE_SECONDS, LOST_SECONDS = 15.0, 30.0
+SILENT_SECONDS = 15.0
+ALERT_SECONDS = 30.0
+"""How long a node is silent before people are told."""
 CLOCK_SECONDS = 30.0
 """A clock that differs more is wrong; a heartbeat may have waited for some seconds."""
 NEVER = "it has not reported yet"
@@ -26,9 +29,13 @@ class NodeState(StrEnum):
 
     HEALTHY = "healthy"
     SICK = "sick"
-    STALE = "stale"
-    LOST = "lost"
+    SILENT = "silent"
     NEW = "new"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "NodeState | None":
+        """Reads the words of earlier versions."""
+        return cls.SILENT if value in ("stale", "lost") else None
 
 
 class NodeRow(Struct, frozen=True):
@@ -49,7 +56,7 @@ class NodeRow(Struct, frozen=True):
     simulated: bool = False
     version: Name | None = None
     models: Models = field(default_factory=dict)
-    holders: Names = ()
+    holders: tuple[NodeTask, ...] = ()
     users: Names = ()
     idle: Count = 0
     """GPUs that are allocated and do nothing."""
@@ -59,10 +66,18 @@ class NodeRow(Struct, frozen=True):
     host_memory_percent: Number | None = None
     in_use: Count | None = None
     """GPUs on which processes run without a lease."""
+    allocated_reason: Text | None = None
+    temperature_celsius: Number | None = None
+    """Of the hottest GPU."""
 
     @property
     def heard(self) -> bool:
         return self.state in (NodeState.HEALTHY, NodeState.SICK)
+
+    @property
+    def silent_seconds(self) -> float:
+        """How long a node that was heard has not been."""
+        return self.age_seconds or 0.0 if self.state is NodeState.SILENT else 0.0
 
 
 def having(rows: Iterable[NodeRow], words: str) -> tuple[NodeRow, ...]:
@@ -75,8 +90,9 @@ def having(rows: Iterable[NodeRow], words: str) -> tuple[NodeRow, ...]:
 def _said(row: NodeRow) -> str:
     levels = (level for level, count in row.alerts.items() if count)
     said = (
-        row.name, row.state.value, "drained" if row.drained else "", *row.models, *row.users,
-        *row.holders, *levels, row.reason or "", row.doubt or "",
+        row.name, row.state.value, "drained" if row.drained else "",
+        "simulated" if row.simulated else "", *row.models, *row.users,
+        *(one.words for one in row.holders), *levels, row.reason or "", row.doubt or "",
     )  # fmt: skip
     return "\n".join(said).casefold()
 
@@ -139,9 +155,9 @@ def row_of(
     if digest is None or age is None:
         return row
     known = {name: getattr(digest, name) for name in ("gpus", "models", "simulated", "version")}
-    if age >= STALE_SECONDS:
-        state = NodeState.LOST if age >= LOST_SECONDS else NodeState.STALE
-        return replace(row, state=state, reason=f"silent {human_seconds(age)}", **known)
+    if age >= SILENT_SECONDS:
+        known["reason"] = f"silent {human_seconds(age)}"
+        return replace(row, state=NodeState.SILENT, **known)
     reason = other or digest.reason
     state = NodeState.HEALTHY if reason is None else NodeState.SICK
     known |= {name: getattr(digest, name) for name in _LIVE}
@@ -152,6 +168,7 @@ def row_of(
 _LIVE = (
     "allocated", "in_use", "utilization_percent", "memory_percent", "tasks", "holders", "users",
     "idle", "free", "alerts", "cpu_percent", "host_memory_percent",
+    "allocated_reason", "temperature_celsius",
 )  # fmt: skip
 
 
@@ -170,13 +187,17 @@ def version_trouble(version: str | None, hubs: str | None) -> str | None:
     return f"andon {version}, the hub {hubs}"
 
 
-def holders_in_words(holders: Sequence[str]) -> str:
-    """Returns `job 12, 2 runs`."""
-    runs = [one for one in holders if one.startswith("run ")]
-    jobs = [one.partition(" ")[2] for one in holders if one.startswith("job ")]
-    words = [f"job{'s' if len(jobs) > 1 else ''} {', '.join(jobs)}"] if jobs else []
-    words += runs if len(runs) == 1 else [f"{len(runs)} runs"] if runs else []
-    return ", ".join(words)
+def without_names(row: NodeRow) -> NodeRow:
+    """Returns the row as those see it who may not know what others run."""
+    return replace(row, holders=tuple(replace(one, name=None) for one in row.holders))
+
+
+def tasks_in_words(tasks: Sequence[NodeTask]) -> str:
+    """Returns `train of alice, job 12 of bob, 2 × run of bob`."""
+    counts = Counter(one.words for one in tasks)
+    return ", ".join(
+        words if count == 1 else f"{count} × {words}" for words, count in counts.items()
+    )
 
 
 class FleetOffer(Struct, frozen=True):
@@ -185,10 +206,17 @@ class FleetOffer(Struct, frozen=True):
     node: Name
     model: Name
     labels: Names
+    free_bytes: Whole = 0
+    """Of the one with the least."""
+    simulated: bool = False
 
     @property
     def words(self) -> str:
-        return f"{self.node}: GPU {range_of(self.labels)}"
+        """`n17: GPU 1, 6  H200, 80.0 GiB free`."""
+        least = " at least" if len(self.labels) > 1 else ""
+        size = f"{human_bytes(self.free_bytes)} free{least}"
+        mark = ", SIMULATED" if self.simulated else ""
+        return f"{self.node}: GPU {range_of(self.labels)}  {self.model}, {size}{mark}"
 
 
 def offers(
@@ -211,8 +239,10 @@ def fitting(
             if models and not any(one.lower() in group.model.lower() for one in models):
                 continue
             sizes = zip(group.labels, group.free_mib, strict=False)
-            fit = tuple(label for label, size in sizes if size << 20 >= (memory_bytes or 0))
-            found += [FleetOffer(row.name, group.model, fit)] if fit else []
+            fit = {label: size << 20 for label, size in sizes if size << 20 >= (memory_bytes or 0)}
+            if fit:
+                least = min(fit.values())
+                found.append(FleetOffer(row.name, group.model, tuple(fit), least, row.simulated))
     return found
 
 

@@ -16,6 +16,7 @@ from andon.leases.rules.eligibility import (
 )
 from andon.leases.rules.membership import occupancy
 from andon.model.device import (
+    NO_ANSWER,
     DeviceStatus,
     Process,
     State,
@@ -163,7 +164,7 @@ def _trouble(status: DeviceStatus, around: Surroundings, taken: bool) -> Obstacl
     if cordon is not None:
         why = f": {cordon.reason}" if cordon.reason else ""
         return Obstacle(ObstacleKind.CORDONED, f"cordoned by {cordon.by}{why}", by=cordon.by)
-    if status.state in (State.LOST, State.STALE):
+    if status.state in NO_ANSWER:
         bar = ObstacleKind.LOST if status.state is State.LOST else ObstacleKind.STALE
         why = f": {status.reason}" if status.reason else ""
         return Obstacle(bar, f"{status.state.words}{why}")

@@ -42,6 +42,7 @@ class JobState(StrEnum):
     CANCELLED = "cancelled"
     TIMED_OUT = "timed_out"  # it ran longer than --for
     LOST = "lost"  # its supervisor was killed, or the machine restarted: its end is not known
+    UNKNOWN = "unknown"  # its node does not report to the hub that shows it
 
     @property
     def is_settled(self) -> bool:
@@ -54,7 +55,7 @@ class JobState(StrEnum):
 
 
 WAITS = frozenset((JobState.WAITING, JobState.HELD, JobState.LATER))
-UNSETTLED = WAITS | {JobState.RUNNING}
+UNSETTLED = WAITS | {JobState.RUNNING, JobState.UNKNOWN}
 
 
 class EndReason(StrEnum):

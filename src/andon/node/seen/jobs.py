@@ -316,7 +316,7 @@ def tail_after(part: LogPart, start: int | None) -> LogPart:
 def counts_of(views: Sequence[JobView]) -> JobCounts:
     waiting = sum(one.state in WAITS for one in views)
     running = sum(one.state is JobState.RUNNING for one in views)
-    return JobCounts(waiting, running, len(views) - waiting - running)
+    return JobCounts(waiting, running, sum(one.state.is_settled for one in views))
 
 
 def _is_wanted(view: JobView, state: str) -> bool:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from andon.errors import AndonError, Conflict, Gone, Invalid
 from andon.fleet.rules.digest import Digest, decoded
 from andon.fleet.rules.nodes import FleetNode, Heartbeat
-from andon.fleet.rules.states import LOST_SECONDS, NodeRow, clock_trouble, row_of
+from andon.fleet.rules.states import ALERT_SECONDS, NodeRow, clock_trouble, row_of
 from andon.host.clock import clocks
 from andon.ports import NodeStore
 from andon.version import __version__
@@ -119,7 +119,7 @@ class Hub:
         known = self._heard.setdefault(beat.node, _Heard(digest.machine, now))
         if known.machine == digest.machine:
             known.at = now
-        elif now - known.at < LOST_SECONDS:
+        elif now - known.at < ALERT_SECONDS:
             known.other = now
         else:
             self._heard[beat.node] = _Heard(digest.machine, now)
@@ -185,7 +185,7 @@ class Hub:
     def _trouble(self, node: FleetNode) -> str | None:
         """Returns what only the hub can know about a node that is heard."""
         heard = self._heard.get(node.name)
-        if heard is not None and time.monotonic() - heard.other < LOST_SECONDS:
+        if heard is not None and time.monotonic() - heard.other < ALERT_SECONDS:
             return "two machines report under this name"
         if node.heard is None or node.sent is None:
             return None

@@ -11,7 +11,7 @@ from andon.errors import AndonError, Unavailable
 from andon.explain.conditions.observation import OwnTrouble
 from andon.failures.log import FailureLog
 from andon.failures.retrying import Retrying, RetryTexts
-from andon.fleet.rules.states import NodeRow, NodeState, version_trouble
+from andon.fleet.rules.states import ALERT_SECONDS, NodeRow, NodeState, version_trouble
 from andon.history.writer import Maintainer
 from andon.model.wire import Json
 from andon.ports import Store
@@ -114,10 +114,10 @@ class Keeper:
             name = next(self._kept, None)
         if name is None:
             return
-        lost = any(row.name == name and row.state is NodeState.LOST for row in rows)
+        silent = any(row.name == name and row.state is NodeState.SILENT for row in rows)
         store = self._fleet.pasts.history(name)
         with self._of_nodes.of(name, "its last readings are not kept"):
-            if lost:
+            if silent:
                 self._fleet.fold(name, store)
         with self._of_nodes.of(name, "its history is not kept tidy"):
             self._maintainer(store).step(time.time())
@@ -134,9 +134,8 @@ def found_in(rows: Sequence[NodeRow], version: str) -> list[OwnTrouble]:
     found = list[OwnTrouble]()
     for row in rows:
         hint = f"see: andon nodes show {row.name}"
-        if row.state is NodeState.LOST and not row.drained:
-            reason = f"{row.state}, {row.reason}"
-            found.append(OwnTrouble(f"node_silent:{row.name}", reason, hint))
+        if row.silent_seconds >= ALERT_SECONDS and not row.drained:
+            found.append(OwnTrouble(f"node_silent:{row.name}", row.reason or row.state, hint))
         if row.doubt is not None:
             found.append(OwnTrouble(f"node_doubtful:{row.name}", row.doubt, hint))
         if row.heard and (other := version_trouble(row.version, version)) is not None:

@@ -15,7 +15,7 @@ from andon.errors import Gone, Invalid, Unavailable
 from andon.explain.conditions.condition import SERVED, Precondition
 from andon.explain.conditions.rulebook import Rulebook
 from andon.fleet.rules.heartbeat import unpacked_ticks
-from andon.fleet.rules.states import NodeRow, NodeState, clock_trouble
+from andon.fleet.rules.states import NodeRow, clock_trouble
 from andon.fleet.uplink import EVERY_SECONDS
 from andon.history.rules.series import facts_of
 from andon.history.rules.tiers import Tier
@@ -36,7 +36,7 @@ from andon.node.watched.past import ServedPast
 from andon.node.watched.runs import FoundRuns, ServerRuns
 from andon.ports import NodePasts, Store
 from andon.sampling.snapshot_feed import PAST_SECONDS
-from andon.units import counted
+from andon.units import counted, human_seconds
 from andon.web.fleet.hub import Hub
 from andon.web.fleet.report import Report
 
@@ -226,20 +226,21 @@ class ReportedAlerts:
 
 def _silent(snapshot: Snapshot, row: NodeRow) -> Snapshot:
     """Returns the snapshot as of a node that does not report: its devices are not read."""
-    now = {"state": State.STALE, "since": snapshot.at, "reason": _gone(row), "processes": ()}
+    now = {"state": State.UNKNOWN, "since": snapshot.at, "reason": _gone(row), "processes": ()}
     return replace(snapshot, devices=tuple(replace(one, **now) for one in snapshot.devices))
 
 
 def seen_jobs(jobs: Sequence[JobView], row: NodeRow) -> list[JobView]:
-    """Returns the jobs of a node. Those of a lost one are lost with it, and go on there as far as
-    anyone knows: its next report says what became of them."""
-    if row.state is not NodeState.LOST:
+    """Returns the jobs of a node. Those of a silent one go on there as far as anyone knows: its
+    next report says what became of them."""
+    if row.heard:
         return list(jobs)
-    return [replace(one, state=JobState.LOST, reason=_gone(row)) for one in jobs]
+    return [replace(one, state=JobState.UNKNOWN, reason=_gone(row)) for one in jobs]
 
 
 def _gone(row: NodeRow) -> str:
-    return f"{row.name} is {row.state}: {row.reason}"
+    """`n17 is silent: no report for 3 min`."""
+    return f"{row.name} is silent: no report for {human_seconds(row.silent_seconds)}"
 
 
 def _held_then(found: LeaseList) -> str:

@@ -12,7 +12,7 @@ from andon.alerts.rules.listing import entries, firing_by_level
 from andon.errors import Gone
 from andon.fleet.rules.digest import digest_of
 from andon.fleet.rules.nodes import FleetNode
-from andon.fleet.rules.states import NodeList, NodeRow, list_to_text, row_of
+from andon.fleet.rules.states import NodeList, NodeRow, list_to_text, row_of, without_names
 from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp
 from andon.model.lease_list import LeaseList
@@ -45,6 +45,7 @@ def node_routes(router: APIRouter, parts: RouteParts) -> None:
         """andon.nodes/1: every node with its devices, what is allocated and how busy it is."""
         own = _own(node)
         rows = [] if parts.fleet is None else parts.fleet.hub.rows()
+        rows = rows if node.sight.everything else [without_names(row) for row in rows]
         if parts.fleet is None or (own.gpus and own.name not in {row.name for row in rows}):
             rows = [own, *rows]
         listed = NodeList(time.time(), parts.fleet is not None, tuple(rows), __version__)

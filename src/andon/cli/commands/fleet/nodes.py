@@ -19,8 +19,8 @@ from andon.fleet.rules.states import (
     NodeRow,
     NodeState,
     having,
-    holders_in_words,
     list_from_json,
+    tasks_in_words,
     version_trouble,
 )
 from andon.model.codec import read_valid
@@ -45,8 +45,8 @@ _NAME = click.argument("name", metavar="NAME", type=name_in_fleet)
 def nodes(on: str | None, words: str, as_json: bool) -> int:
     """List the machines that report to a hub: their GPUs, who holds them, how busy they are.
 
-    With --on, those of a cluster. A machine is stale after 15 s without a report and lost after
-    30 s: its work is shown as lost, and goes on there.
+    With --on, those of a cluster. A machine is silent after 15 s without a report: what its GPUs
+    and jobs do is unknown from then on, and goes on there.
     """
     if click.get_current_context().invoked_subcommand is not None:
         return 0
@@ -177,6 +177,7 @@ def render_nodes(found: Sequence[NodeRow], width: int, version: str | None = Non
         TableColumn("ALLOCATED", lambda one: say(_allocated(one)), rank=1, elastic=10),
         TableColumn("UTIL", lambda one: _percent(one.utilization_percent), rank=2, right=True),
         TableColumn("MEM", lambda one: _percent(one.memory_percent), rank=2, right=True),
+        TableColumn("TEMP", lambda one: _celsius(one), rank=3, right=True),
         TableColumn("STATE", lambda one: _state(one, version), elastic=12),
         TableColumn("AGE", lambda one: say(_age(one)), rank=3, right=True),
     ]
@@ -186,18 +187,23 @@ def render_nodes(found: Sequence[NodeRow], width: int, version: str | None = Non
 def describe(row: NodeRow, version: str | None = None) -> list[str]:
     """Returns what one node has, a line each; `version` is the hub's."""
     models = ", ".join(row.models) or "none"
-    held = "not known" if row.allocated is None else str(row.allocated)
-    tasks = [one.rpartition(" ")[2] for one in row.holders]
-    if tasks:
-        held += f" (Task{'s' if len(tasks) > 1 else ''} {', '.join(tasks)} running)"
+    held = str(row.allocated)
+    if row.allocated is None:
+        held = "not known" + (f": {row.allocated_reason}" if row.allocated_reason else "")
+    if row.holders:
+        held += f" (Task{'s' * (len(row.holders) > 1)} {tasks_in_words(row.holders)} running)"
     if row.in_use:
         held += f"; {row.in_use} in use without a lease"
     load = NOT_READ
     if row.utilization_percent is not None:
         load = f"{row.utilization_percent:.0f}% (real-time)"
-    state = "Healthy ✓" if row.state is NodeState.HEALTHY else f"{row.state.title()}: {row.reason}"
+    state = f"{row.state.title()}: {row.reason}"
+    if row.state is NodeState.HEALTHY:
+        state = "Healthy ✓"
+    elif row.state is NodeState.SILENT:
+        state = f"Silent for {human_seconds(row.age_seconds or 0.0)}"
     lines = [
-        f"GPU Capacity: {row.gpus} ({models})",
+        f"GPU Capacity: {row.gpus} ({models}{', SIMULATED' if row.simulated else ''})",
         f"GPU Allocated: {held}",
         f"GPU Utilization: {load}",
         f"Status: {state}{' (drained)' if row.drained else ''}",
@@ -211,20 +217,26 @@ def describe(row: NodeRow, version: str | None = None) -> list[str]:
 def _gpus(row: NodeRow) -> str:
     if not row.models:
         return UNKNOWN if row.state is NodeState.NEW else "0"
+    mark = " SIMULATED" if row.simulated else ""
     if len(row.models) > MOST_MODELS:
-        return f"{row.gpus} of {len(row.models)} models"
-    return ", ".join(f"{count} {model}" for model, count in row.models.items())
+        return f"{row.gpus} of {len(row.models)} models{mark}"
+    return ", ".join(f"{count} {model}" for model, count in row.models.items()) + mark
 
 
 def _allocated(row: NodeRow) -> str:
     if row.allocated is None:
         return UNKNOWN
     used = f"{row.in_use} in use" if row.in_use else ""
-    return " · ".join(filter(None, (str(row.allocated), holders_in_words(row.holders), used)))
+    return " · ".join(filter(None, (str(row.allocated), tasks_in_words(row.holders), used)))
 
 
 def _percent(value: float | None) -> Text:
     return say(NOT_READ, "dim") if value is None else say(f"{value:.0f} %")
+
+
+def _celsius(row: NodeRow) -> Text:
+    heat = row.temperature_celsius
+    return say(NOT_READ, "dim") if heat is None else say(f"{heat:.0f} °C")
 
 
 def _state(row: NodeRow, version: str | None) -> Text:
@@ -233,8 +245,9 @@ def _state(row: NodeRow, version: str | None) -> Text:
         drained += say(f" · andon {row.version}", "yellow")
     if row.state is NodeState.HEALTHY:
         return say("healthy ✓", "green") + drained
-    style = "red" if row.state is NodeState.LOST else "yellow"
-    return say(f"{row.state}: {row.reason}", style) + drained
+    if row.state is NodeState.SICK:
+        return say(f"{row.state}: {row.reason}", "yellow") + drained
+    return say(row.reason or row.state, "dim") + drained
 
 
 def _age(row: NodeRow) -> str:
