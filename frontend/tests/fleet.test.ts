@@ -10,7 +10,7 @@ const node = (name: string, fields: object = {}) => ({
   name, state: "healthy", age_seconds: 2, gpus: 8, allocated: 6, utilization_percent: 50, memory_percent: 40, tasks: 1, reason: null, drained: false, simulated: false,
   version: "1.0", models: { H200: 8 }, holders: [], users: ["alice"], idle: 0, free: [{ model: "H200", labels: ["1", "6"], free_mib: [9, 9] }], alerts: {}, ...fields,
 }) as never;
-const SILENT = { state: "lost", allocated: null, utilization_percent: null, users: [], free: [], reason: "silent 40 s" };
+const SILENT = { state: "silent", allocated: null, utilization_percent: null, users: [], free: [], reason: "silent 40 s" };
 const ROWS = [
   node("n10"),
   node("n2", { state: "sick", reason: "GPU 3: lost", utilization_percent: 0, idle: 2, users: ["bob"] }),
@@ -34,7 +34,7 @@ test("the address says which nodes are shown", () => {
   assert.deepEqual(asked(""), ["n10", "n2", "n3", "n4"]);
   assert.deepEqual(asked("user=bob"), ["n2"]);
   assert.deepEqual(asked("model=A100"), ["n3"]);
-  assert.deepEqual(asked("state=lost"), ["n4"]);
+  assert.deepEqual(asked("state=silent"), ["n4"]);
   assert.deepEqual(asked("label=drained"), ["n3"]);
   assert.deepEqual(asked("show=free"), ["n10", "n2"]);
   assert.deepEqual(asked("show=free&user=alice"), ["n10"]);

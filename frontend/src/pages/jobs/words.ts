@@ -12,6 +12,7 @@ const MARKS: Record<JobState, [string, string]> = {
   cancelled: ["–", "dim"],
   timed_out: ["◷", "bad"],
   lost: ["?", "bad"],
+  unknown: ["?", "dim"],
 };
 const MOST_TEXT = 512 * 1024;
 export const SETTLED: ReadonlySet<string> = new Set(["succeeded", "failed", "cancelled", "timed_out", "lost"]);
