@@ -22,6 +22,7 @@ STYLES = {
     JobState.SUCCEEDED: "",
     JobState.CANCELLED: "yellow",
     JobState.LOST: "yellow",
+    JobState.UNKNOWN: "dim",
 }
 DAY_SECONDS = 86_400.0
 
