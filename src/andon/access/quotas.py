@@ -3,14 +3,14 @@
 Until a request has arrived an anonymous client cannot be distinguished from the owner, and all
 may come from the same address. So connections that have sent nothing are closed in favour of
 newer ones, requests without a valid key get only their share, and the rest is reserved for valid
-keys.
+keys. Nodes that report to a hub have places of their own.
 """
 
 from enum import StrEnum
 
 from msgspec import Struct
 
-MOST = 2000
+MOST, MOST_NODES = 2000, 10_000
 RESERVED_FILES = 512  # for the store, the readers, the log and whatever a request opens
 FEWEST = 16
 
@@ -24,6 +24,7 @@ class ConnectionUse(StrEnum):
     ANONYMOUS = "anonymous"  # serving a request without a valid key
     LIVE = "live"  # the same, waiting for live events
     OWNER = "owner"  # serving a request with a valid key
+    NODE = "node"  # of a node that was let in, while it reports and between its reports
 
 
 AT_WORK = (ConnectionUse.ANONYMOUS, ConnectionUse.LIVE, ConnectionUse.OWNER)
@@ -32,9 +33,11 @@ WAITING = (ConnectionUse.SILENT, ConnectionUse.BEGUN, ConnectionUse.KEPT)
 
 
 class Quotas(Struct, frozen=True):
-    """The maximum number of connections of each kind; the rest is reserved for the token."""
+    """The maximum number of connections of each kind; the rest is reserved for the token. Nodes do
+    not count among the others."""
 
     most: int = MOST
+    nodes: int = MOST_NODES
 
     @property
     def tenth(self) -> int:
@@ -57,11 +60,16 @@ class Quotas(Struct, frozen=True):
         return self.anonymous - self.tenth
 
 
-def places_for(files: int | None) -> int:
+USUAL = Quotas()
+
+
+def quotas_for(files: int | None) -> Quotas:
     """How many connections the limit of open files allows; None is no limit."""
     if files is None:
-        return MOST
-    return max(FEWEST, min(MOST, files - min(RESERVED_FILES, files // 2)))
+        return USUAL
+    room = files - min(RESERVED_FILES, files // 2)
+    most = max(FEWEST, min(MOST, room))
+    return Quotas(most, max(0, min(MOST_NODES, room - most)))
 
 
 def may_work(quotas: Quotas, counts: dict[ConnectionUse, int], wanted: ConnectionUse) -> bool:
@@ -82,7 +90,7 @@ def gives_way(quotas: Quotas, counts: dict[ConnectionUse, int]) -> ConnectionUse
     Silent ones are closed first, except for a tenth: a flood of unfinished requests must leave a
     new connection the time to send its first byte.
     """
-    if sum(counts.values()) <= quotas.most:
+    if sum(counts.values()) - counts[ConnectionUse.NODE] <= quotas.most:
         return None
     if counts[ConnectionUse.SILENT] > quotas.tenth:
         return ConnectionUse.SILENT

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from andon.access.quotas import MOST, RESERVED_FILES, places_for
+from andon.access.quotas import MOST, MOST_NODES, RESERVED_FILES, quotas_for
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
 from andon.host.files import open_regular
 from andon.host.state.server_file import local_url
@@ -24,7 +24,7 @@ from andon.web.transport.turns import RequestTurns
 # The limit on open files; the soft limit is often far below the hard limit.
 
 
-def raised_limit(wanted: int = MOST + RESERVED_FILES) -> int | None:
+def raised_limit(wanted: int = MOST + MOST_NODES + RESERVED_FILES) -> int | None:
     """Raise the limit to `wanted` if allowed, and return it; None if there is no limit."""
     try:
         import resource
@@ -116,7 +116,7 @@ def run(
         ssl_certfile=place.certificate,
         ssl_keyfile=place.key,
     )
-    server = QuietServer(config, ready, Places(places_for(raised_limit())), RequestTurns(knows))
+    server = QuietServer(config, ready, Places(quotas_for(raised_limit())), RequestTurns(knows))
     # Until the process ends: closing the other parts must not be interrupted either.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, server.handle_exit)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from andon.access.quotas import Quotas, places_for
+from andon.access.quotas import quotas_for
 from andon.drivers.sim.rules import behaviour
 from andon.history.rules import seeding
 from andon.history.rules.tiers import Retention
@@ -30,7 +30,7 @@ HANDSHAKE = (
     b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
 )
 FEW_FILES = 300
-QUOTAS = Quotas(places_for(FEW_FILES))
+QUOTAS = quotas_for(FEW_FILES)
 
 
 @pytest.fixture(scope="module")

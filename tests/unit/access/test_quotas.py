@@ -8,13 +8,14 @@ from andon.access.quotas import (
     AT_WORK,
     FEWEST,
     MOST,
+    MOST_NODES,
     RESERVED_FILES,
     WAITING,
     ConnectionUse,
     Quotas,
     gives_way,
     may_work,
-    places_for,
+    quotas_for,
 )
 
 
@@ -29,11 +30,12 @@ def test_every_kind_has_its_share_and_none_has_all(most: int) -> None:
 
 
 def test_files_are_left_for_the_rest_of_the_server() -> None:
-    assert places_for(None) == MOST
-    assert places_for(MOST + RESERVED_FILES) == MOST
-    assert places_for(1024) == 1024 - RESERVED_FILES
-    assert places_for(300) == 150
-    assert places_for(8) == FEWEST
+    assert quotas_for(None) == Quotas(MOST, MOST_NODES)
+    assert quotas_for(MOST + RESERVED_FILES) == Quotas(MOST, 0)
+    assert quotas_for(MOST + RESERVED_FILES + 70) == Quotas(MOST, 70)
+    assert quotas_for(1024) == Quotas(1024 - RESERVED_FILES, 0)
+    assert quotas_for(300) == Quotas(150, 0)
+    assert quotas_for(8) == Quotas(FEWEST, 0)
 
 
 @pytest.mark.parametrize("most", [FEWEST, 200])
@@ -82,5 +84,8 @@ def test_whoever_is_worked_for_never_goes() -> None:
     for numbers in product(range(0, 21, 5), repeat=len(ConnectionUse)):
         now = dict(zip(ConnectionUse, numbers, strict=True))
         assert gives_way(quotas, now) not in AT_WORK
-        if sum(now[one] for one in AT_WORK) <= quotas.at_work and sum(numbers) > quotas.most:
+        if (
+            sum(now[one] for one in AT_WORK) <= quotas.at_work
+            and sum(numbers) - now[ConnectionUse.NODE] > quotas.most
+        ):
             assert gives_way(quotas, now) in WAITING

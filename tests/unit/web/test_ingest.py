@@ -16,7 +16,6 @@ from andon.fleet.rules.heartbeat import HeartbeatHeader, heartbeat_body
 from andon.fleet.rules.nodes import FleetNode, Heartbeat
 from andon.web.fleet.hub import Hub
 from andon.web.fleet.ingest import BATCH_SECONDS, MOST_PASTS, Ingest
-from tests.support.orders import waits_for
 
 TOKEN = "t" * 43
 
@@ -228,7 +227,6 @@ def test_who_was_asked_to_come_again_goes_before_who_was_not() -> None:
     assert asyncio.run(many()) == [503, 200]
 
 
-@waits_for("the hub answers for its fleet")
 def test_the_past_of_a_node_waits_while_reports_of_others_do() -> None:
     nodes, taken = Nodes(), list[str]()
     app, _ = made(nodes, lambda name, *_: taken.append(name), batch_seconds=0.0)

@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from andon.access.quotas import ConnectionUse
+from andon.access.quotas import ConnectionUse, Quotas
 from andon.web.answers.problems import ProblemFormatter
 from andon.web.bindings.accepting import Acceptor
 from andon.web.bindings.connections import Connection, SharedState
@@ -21,7 +21,6 @@ from andon.web.transport import turns
 from andon.web.transport.headers import Receive, Scope, Send
 from andon.web.transport.places import SEAT, Places, Seat
 from andon.web.transport.turns import RequestTurns
-from tests.support.orders import waits_for
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -166,7 +165,7 @@ def test_a_request_at_work_owes_nothing() -> None:
 
 def test_where_all_places_are_taken_the_oldest_silent_one_goes() -> None:
     async def play() -> None:
-        app, places = App(), Places(most=20)
+        app, places = App(), Places(Quotas(20))
         app.may_answer.set()
         async with listening(places, app) as port:
             silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(20)]
@@ -187,7 +186,7 @@ def test_requests_of_strangers_leave_room_for_a_right_key(path: bytes) -> None:
     """Everybody comes from the same address, and all of the strangers' requests wait."""
 
     async def play() -> None:
-        app, places = App(), Places(most=20)
+        app, places = App(), Places(Quotas(20))
         async with listening(places, app) as port:
             open_ones = []
             for _ in range(20):
@@ -209,7 +208,7 @@ def test_requests_of_strangers_leave_room_for_a_right_key(path: bytes) -> None:
 
 def test_a_right_key_is_worked_for_when_all_strangers_wait() -> None:
     async def play() -> None:
-        app, places = App(), Places(most=20)
+        app, places = App(), Places(Quotas(20))
         async with listening(places, app) as port:
             strangers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(19)]
             for _, writer in strangers:
@@ -276,7 +275,7 @@ def test_a_new_connection_that_gives_way_itself_is_closed() -> None:
 
     async def play() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, what: wrong.append(what))
-        places = Places(most=16)
+        places = Places(Quotas(16))
         for _ in range(16):
             places.move(places.arrive(lambda: None, 0.0), ConnectionUse.KEPT)
         with socket.create_server(("127.0.0.1", 0)) as sock:
@@ -300,7 +299,7 @@ def test_who_has_asked_and_gives_way_reads_why(sent: bytes) -> None:
     """The oldest unfinished request goes for a new connection; a silent one is only closed."""
 
     async def play() -> bytes:
-        app, places = App(), Places(most=16)
+        app, places = App(), Places(Quotas(16))
         app.may_answer.set()
         async with listening(places, app, owed_seconds=20.0 if sent else 0.5) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -469,12 +468,23 @@ def test_a_librarys_plain_error_gets_our_shape(
     assert json.loads(sent["body"])["error"]["reason"] == reason
 
 
-@waits_for("the hub answers for its fleet")
 def test_nodes_that_were_let_in_leave_room_for_who_comes_next() -> None:
-    places, ended = Places(most=10), list[str]()
+    places, ended = Places(Quotas(10)), list[str]()
     for _ in range(10):
         seat = places.arrive(lambda: ended.append("a node"), 0.0)
-        seat.work(trusted=True, live=False)
+        seat.let_in()
         seat.rest()
-    places.arrive(lambda: ended.append("who comes next"), 1.0)
-    assert ended == []
+    for _ in range(10):
+        places.arrive(lambda: ended.append("who comes next"), 1.0)
+    assert (ended, len(places)) == ([], 20)
+    places.arrive(lambda: ended.append("one more"), 2.0)
+    assert ended == ["who comes next"], "strangers give way to each other, and no node to them"
+
+
+def test_nodes_beyond_their_own_places_count_as_others_with_a_key() -> None:
+    places = Places(Quotas(20, nodes=2))
+    seats = [places.arrive(lambda: None, 0.0) for _ in range(3)]
+    for seat in seats:
+        seat.let_in()
+        seat.let_in()
+    assert [seat.standing for seat in seats] == [ConnectionUse.NODE] * 2 + [ConnectionUse.OWNER]

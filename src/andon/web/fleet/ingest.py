@@ -3,6 +3,7 @@ of its own and a hub gets hundreds of them a second."""
 
 import asyncio
 import logging
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +29,8 @@ BATCH_SECONDS = 0.1
 MOST_PASTS = 8
 """Parts of nodes' pasts that wait for the database; after an outage all nodes send theirs. One that
 would wait longer is asked to come again, and reports meanwhile."""
+PATIENT_SECONDS = 5.0
+"""How long a part of a node's past waits for reports that are being stored."""
 LOOK_SECONDS = 2.0
 """How often an unknown token makes the hub look for new nodes."""
 PATHS = frozenset({HEARTBEAT, PAST})
@@ -58,7 +61,10 @@ class Ingest:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="andon hub")
         self._past_pool = ThreadPoolExecutor(1, thread_name_prefix="andon hub past")
         self._pending: list[Pending] = []
-        self._committing, self._overdue = False, False
+        self._overdue = False
+        self._stored = threading.Event()
+        """Whether no report is being stored: the past waits for the present."""
+        self._stored.set()
         self._pasts, self._next = set[str](), dict[str, float]()
         self._looked = float("-inf")
         self._told = RepeatLimiter()
@@ -105,7 +111,7 @@ class Ingest:
             raise Refused(401, "token", "no node of this hub has this token", hint)
         seat: Seat | None = (scope.get("state") or {}).get(SEAT)
         if seat is not None:
-            seat.work(trusted=True, live=False)
+            seat.let_in()
         return node
 
     async def _taken(self, path: str, node: FleetNode, body: bytes) -> bytes:
@@ -125,11 +131,19 @@ class Ingest:
         self._pasts.add(node.name)
         try:
             loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._past_pool, self._take_past, node, body)
+            await loop.run_in_executor(self._past_pool, self._take_in_turn, node, body)
         except Invalid as wrong:
             raise Refused(422, "invalid", wrong.reason, wrong.hint) from wrong
         finally:
             self._pasts.discard(node.name)
+
+    def _take_in_turn(self, node: FleetNode, body: bytes) -> None:
+        """Leaves the store to reports for as long as this took: after an outage all nodes have a
+        past, and all report."""
+        self._stored.wait(PATIENT_SECONDS)
+        began = time.monotonic()
+        self._take_past(node, body)
+        time.sleep(min(1.0, time.monotonic() - began))
 
     def _is_next(self, name: str) -> bool:
         """Whether a node may send a part of its past now: one at a time, and those that were asked
@@ -165,16 +179,17 @@ class Ingest:
     def _start(self) -> None:
         """Commits what has come. While a commit is under way, more is gathered for the next one: a
         slow disk makes batches larger, not many."""
-        self._overdue = self._committing
-        if self._committing:
+        self._overdue = not self._stored.is_set()
+        if self._overdue:
             return
-        pending, self._pending, self._committing = self._pending, [], True
+        self._stored.clear()
+        pending, self._pending = self._pending, []
         task = asyncio.ensure_future(self._commit(pending))
         task.add_done_callback(self._committed)
 
     def _committed(self, done: asyncio.Future[None]) -> None:
         done.exception()
-        self._committing = False
+        self._stored.set()
         if self._overdue:
             self._start()
 

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 
-from andon.access.quotas import MOST, WAITING, ConnectionUse, Quotas, gives_way, may_work
+from andon.access.quotas import USUAL, WAITING, ConnectionUse, Quotas, gives_way, may_work
 from andon.failures.rules.repeats import RepeatLimiter
 
 log = logging.getLogger("andon.web")
@@ -39,9 +39,17 @@ class Seat:
         self.trusted = trusted
         return self._places.work(self, ConnectionUse.LIVE if live else ConnectionUse.ANONYMOUS)
 
+    def let_in(self) -> None:
+        """Marks the connection as that of a node, as long as there is room for more of them."""
+        self.trusted = True
+        if self._places.count(ConnectionUse.NODE) < self._places.quotas.nodes:
+            self._places.move(self, ConnectionUse.NODE)
+        elif self.standing is not ConnectionUse.NODE:
+            self._places.work(self, ConnectionUse.OWNER)
+
     def rest(self) -> None:
         """Marks the connection's request as answered."""
-        if self.standing not in WAITING:
+        if self.standing not in (*WAITING, ConnectionUse.NODE):
             self._places.move(self, ConnectionUse.KEPT if self.trusted else ConnectionUse.BEGUN)
 
     def stall(self) -> None:
@@ -59,8 +67,8 @@ class Seat:
 class Places:
     """All seats by standing, oldest first."""
 
-    def __init__(self, most: int = MOST, most_stalled: int = MOST_STALLED) -> None:
-        self.quotas, self._most_stalled = Quotas(most), most_stalled
+    def __init__(self, quotas: Quotas = USUAL, most_stalled: int = MOST_STALLED) -> None:
+        self.quotas, self._most_stalled = quotas, most_stalled
         self.stalled: dict[Seat, None] = {}
         self._closed = RepeatLimiter()
         self._of: dict[ConnectionUse, dict[Seat, None]] = {
@@ -69,6 +77,9 @@ class Places:
 
     def __len__(self) -> int:
         return sum(map(len, self._of.values()))
+
+    def count(self, standing: ConnectionUse) -> int:
+        return len(self._of[standing])
 
     def counts(self) -> dict[ConnectionUse, int]:
         return {standing: len(seats) for standing, seats in self._of.items()}
