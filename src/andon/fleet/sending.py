@@ -17,7 +17,7 @@ from andon.history.rules.tiers import DAY_SECONDS, WINDOW_MS, StoredBlock, Tier
 from andon.host.files import read_regular, replace_file
 from andon.model.alert import Alert
 from andon.model.codec import Time, Whole, Wrong, read
-from andon.model.run.record import RunRow
+from andon.model.run.record import RunRow, RunState
 from andon.model.wire import NOTE, dumps, loads
 from andon.ports import Store
 
@@ -59,12 +59,13 @@ class PastSender:
         )  # fmt: skip
         self._runs, self._most_bytes = runs, most_bytes
         self._marks = read_marks(folder)
-        self._due = 0.0
+        self._due, self._known = 0.0, frozenset[tuple[str, RunState]]()
 
     def __call__(self, link: HubLink, offset: float) -> None:
         """Sends the next part, if one is due. `offset` is how much the hub's clock is ahead: with
         a wrong clock nothing is sent, and the hub keeps what came with the heartbeats."""
-        if time.monotonic() < self._due:
+        changed = self._changed()
+        if time.monotonic() < self._due and not changed:
             return
         self._due = time.monotonic() + LOOK_SECONDS
         if abs(offset) >= CLOCK_SECONDS:
@@ -80,6 +81,13 @@ class PastSender:
         if windows:
             self._due = 0.0
         self._save()
+
+    def _changed(self) -> bool:
+        """Whether a run has begun or ended since this was last asked."""
+        before = self._known
+        with suppress(AndonError):
+            self._known = frozenset((row.id, row.state) for row in self._runs())
+        return self._known != before
 
     def hurry(self) -> None:
         """Sends with the next heartbeat: there is something new that someone waits for."""

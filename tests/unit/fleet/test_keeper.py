@@ -181,7 +181,7 @@ def test_silence_is_counted_on_a_clock_that_does_not_jump() -> None:
     node[0] = replace(node[0], heard=9e9, sent=9e9)
     hub.nodes(-1.0)
     assert state(5050.0, 141.0) == ("healthy", 0.0), "heard by a hub with another clock"
-    assert state(5090.0, 181.0) == ("lost", 40.0)
+    assert state(5090.0, 181.0) == ("silent", 40.0)
 
 
 def test_while_reports_cannot_be_stored_nobody_is_called_silent(

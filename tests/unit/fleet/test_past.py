@@ -34,7 +34,6 @@ from andon.model.wire import dumps
 from andon.settings.store_url import parse_store_url
 from andon.stores.sqlite_kind import SqliteKind
 from tests.support.notices import HOT
-from tests.support.orders import waits_for
 
 AT = 1_794_000_000.0
 BEGIN = round(AT * 1000)
@@ -139,7 +138,6 @@ def test_what_was_acknowledged_is_not_sent_again_after_a_restart(tmp_path: Path)
     store.close()
 
 
-@waits_for("the hub answers for its fleet")
 def test_a_run_that_begins_goes_to_the_hub_after_the_next_report(tmp_path: Path) -> None:
     store = SqliteKind.open(parse_store_url(f"sqlite:///{tmp_path}/h.sqlite"), "n17")
     runs, hub = list[RunRow](), Hub()
