@@ -22,7 +22,6 @@ from andon.host.state.node_folder import open_node_folder
 from andon.host.state.user_folder import read_token
 from andon.model.alert import Alert
 from andon.model.job.facts import JobView
-from andon.node.server import base_url
 from andon.node.watched.leases import RECENT_SECONDS
 from andon.node.watched.node import WatchedNode
 from andon.sampling.sampler import Sampler
@@ -51,7 +50,6 @@ def hub_link(settings: Settings, url: str, waits: bool = False) -> HubLink:
     file = folder / TOKEN_FILE
     given = os.environ.get(TOKEN_VARIABLE, "").strip()
     pin = _pin(folder, new_token=bool(given))
-    url = base_url(url)
     token = given or _renewed(file)
     if not (token or waits):
         raise no_token(url)

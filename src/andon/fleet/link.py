@@ -1,6 +1,8 @@
-"""One connection from a node to its hub, which is kept between requests."""
+"""One connection from a node to its hub, or to one of several with the same database, which is kept
+between requests."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from http.client import HTTPException
 from urllib.parse import urlsplit
 
@@ -24,32 +26,53 @@ ENCRYPT = (
 _REFUSED: dict[int, type[AndonError]] = {401: Denied, 403: Denied, 413: Invalid, 422: Invalid}
 
 
+class _NoAnswer(Unavailable):
+    """No hub has answered at this URL."""
+
+
 class HubLink:
     """Sends bytes with a node's token. One thread uses it; any may close it."""
 
     def __init__(
         self,
-        url: str,
+        urls: str,
         token: str,
         limits: CallLimits = LIMITS,
         pin: str | None = None,
         unencrypted: bool = False,
         renew: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """`pin` is the fingerprint of the hub's certificate, if no authority signed it; `renew`
+        """Where one of the URLs, with commas between them, does not answer, the next is tried and
+        kept. `pin` is the fingerprint of the hub's certificate, if no authority signed it; `renew`
         returns a token in place of none or a refused one. Raises Denied where the token could be
         read on its way, unless that is meant."""
-        self.url = base_url(url)
-        place = urlsplit(self.url)
-        is_safe = is_here(place.hostname or "") and pin is None  # a pin would be passed over
-        if place.scheme == "http" and not (unencrypted or is_safe):
-            raise Denied(f"{self.url} would get this node's token unencrypted", hint=ENCRYPT)
+        self._urls = [base_url(one.strip()) for one in urls.split(",")]
+        self.hubs = ",".join(sorted(self._urls))
+        """What names the database behind them."""
+        for url in self._urls:
+            place = urlsplit(url)
+            is_safe = is_here(place.hostname or "") and pin is None  # a pin would be passed over
+            if place.scheme == "http" and not (unencrypted or is_safe):
+                raise Denied(f"{url} would get this node's token unencrypted", hint=ENCRYPT)
         self._token, self._limits, self._pin, self._renew = token, limits, pin, renew
         self._kept: TimedConnection | None = None
 
+    @property
+    def url(self) -> str:
+        """Of the hub that is asked first."""
+        return self._urls[0]
+
     def send(self, path: str, body: bytes) -> Json:
         """Returns the hub's answer. Raises Denied or Invalid for what it refuses, and Unavailable
-        if it does not answer: then the same may be sent again."""
+        if none answers: then the same may be sent again."""
+        for _ in self._urls[1:]:
+            with suppress(_NoAnswer):
+                return self._sent(path, body)
+            self.close()
+            self._urls.append(self._urls.pop(0))
+        return self._sent(path, body)
+
+    def _sent(self, path: str, body: bytes) -> Json:
         deadline = self._limits.deadline
         self._token = self._token or self._renew() or ""
         if not self._token:
@@ -58,7 +81,7 @@ class HubLink:
             status, content, again, is_hub = self._posted(path, body, deadline)
         except FAILURES as exc:
             self.close()
-            raise Unavailable(
+            raise _NoAnswer(
                 f"{self.url} cannot be reached: {plain_words(exc)}", hint=reach_hint(exc)
             ) from exc
         try:
@@ -68,7 +91,7 @@ class HubLink:
             error = said["error"]
             reason, hint = str(error["reason"])[:500], str(error["hint"])[:500]
         except (AndonError, KeyError, TypeError) as exc:
-            raise Unavailable(f"{self.url} is not an andon hub") from exc
+            raise _NoAnswer(f"{self.url} is not an andon hub") from exc
         if status in (401, 403, 404, 405) and not is_hub:
             raise Invalid(f"{self.url} is not a hub", hint=NOT_A_HUB)
         if status in (401, 403):

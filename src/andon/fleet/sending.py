@@ -70,8 +70,8 @@ class PastSender:
         self._due = time.monotonic() + LOOK_SECONDS
         if abs(offset) >= CLOCK_SECONDS:
             return
-        if self._marks.hub != link.url or self._marks.at > self._clock() + OVERLAP_SECONDS:
-            self._marks = SentMarks(link.url)  # of another hub, or of a clock that was wrong
+        if self._marks.hub != link.hubs or self._marks.at > self._clock() + OVERLAP_SECONDS:
+            self._marks = SentMarks(link.hubs)  # of another hub, or of a clock that was wrong
         part, windows, at = self._next()
         if part:
             self._send(link, part)

@@ -145,6 +145,36 @@ def test_a_token_is_not_sent_where_others_can_read_it(url: str, sent: bool) -> N
     assert "ANDON_HUB_UNENCRYPTED=yes" in refused.value.hint
 
 
+class HalfAway(HubLink):
+    """Two hubs of one database, of which those in `away` do not answer."""
+
+    away: frozenset[str] = frozenset()
+    status = 200
+
+    def _posted(self, path: str, body: bytes, deadline: float) -> tuple[int, bytes, bool, bool]:
+        if self.url in self.away:
+            raise OSError("refused")
+        said = b"{}" if self.status == 200 else b'{"error": {"reason": "full", "hint": "wait"}}'
+        return self.status, said, False, True
+
+
+def test_the_next_hub_is_tried_where_one_does_not_answer_and_kept() -> None:
+    link = HalfAway("https://a, https://b", "x")
+    assert link.send("/api/heartbeat", b"") == {}
+    assert link.url == "https://a"
+    link.away = frozenset({"https://a"})
+    link.send("/api/heartbeat", b"")
+    assert link.url == "https://b"
+    link.away, link.status = frozenset(), 503
+    with pytest.raises(Unavailable, match="full"):
+        link.send("/api/heartbeat", b"")
+    assert link.url == "https://b", "what a hub answers, the other would answer as well"
+    link.away = frozenset({"https://a", "https://b"})
+    with pytest.raises(Unavailable, match="cannot be reached"):
+        link.send("/api/heartbeat", b"")
+    assert link.hubs == HalfAway("https://b,https://a", "x").hubs, "in whichever order"
+
+
 def test_a_pin_is_not_passed_over_on_the_way_to_this_machine() -> None:
     """Whoever listens at a port of this machine would get a token that was meant for one hub."""
     with pytest.raises(Denied, match="unencrypted"):

@@ -13,7 +13,12 @@ from andon.fleet.rules.digest import Digest, sent_line
 
 
 @click.command()
-@click.option("--hub", required=True, metavar="URL", help="The hub to report to.")
+@click.option(
+    "--hub",
+    required=True,
+    metavar="URL",
+    help="The hub to report to; several of one database: A,B.",
+)
 @store_option
 @shared
 def agent(hub: str) -> int:

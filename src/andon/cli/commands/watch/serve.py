@@ -53,7 +53,12 @@ def _placed(command: F) -> F:
 @_placed
 @store_option
 @click.option("--no-history", is_flag=True, help="Keep nothing on disk.")
-@click.option("--hub", "reports_to", metavar="URL", help="Also report this machine to a hub.")
+@click.option(
+    "--hub",
+    "reports_to",
+    metavar="URL",
+    help="Also report this machine to a hub; several of one database: A,B.",
+)
 @thresholds_option("Alert at this value, e.g. thermal_celsius=75; off turns the rule off.")
 @shared
 def serve(no_history: bool, reports_to: str | None, **place: Any) -> int:
