@@ -6,12 +6,12 @@ from tests.support.rows import rows
 
 BUDGET = {
     "(modules)": 1235,
-    "access": 1214,
+    "access": 1222,
     "alerts": 4897,
     "api": 3598,
-    "app": 3317,
+    "app": 3315,
     "callbacks": 1471,
-    "cli": 20598,
+    "cli": 20609,
     "clusters": 4408,
     "doctor": 3247,
     "drivers": 7664,
@@ -21,7 +21,7 @@ BUDGET = {
     "explain": 7773,
     "exporter": 1863,
     "failures": 312,
-    "fleet": 1546,
+    "fleet": 1577,
     "history": 2168,
     "host": 4984,
     "jobs": 9037,
@@ -37,7 +37,7 @@ BUDGET = {
     "stores": 2581,
     "testing": 2169,
     "tui": 4457,
-    "web": 9812,
+    "web": 9838,
     "work": 6351,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that
