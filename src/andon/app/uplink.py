@@ -128,11 +128,12 @@ def uplink(
     trouble(None)  # of an earlier process
     return Uplink(
         session, link, report_sources(node, watcher, unfinished), node_key(), on_sent,
-        partial(_mark, network_leases), past, on_trouble=trouble,
+        partial(mark_drained, network_leases), partial(past, link), on_trouble=trouble,
     )  # fmt: skip
 
 
-def _mark(leases: "NetworkLeases | None", drained: bool) -> None:
+def mark_drained(leases: "NetworkLeases | None", drained: bool) -> None:
+    """Cordons this node's devices, or ends what it cordoned."""
     if leases is None:
         return
     listed = leases.listed()

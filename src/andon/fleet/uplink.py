@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -62,18 +62,29 @@ class ReportSources(Struct, frozen=True):
     not answer."""
 
 
+class ReportLink(Protocol):
+    """What takes reports."""
+
+    @property
+    def url(self) -> str: ...
+
+    def send(self, path: str, body: bytes) -> Json: ...
+
+    def close(self) -> None: ...
+
+
 class Uplink:
     """One thread between a session of the sampler and the hub; the sampler never waits for it."""
 
     def __init__(
         self,
         session: Subscription,
-        link: HubLink,
+        link: ReportLink,
         sources: ReportSources,
         machine: str,
         on_sent: Callable[[Digest], None] = lambda _: None,
         on_drained: Callable[[bool], None] = lambda _: None,
-        afterwards: Callable[[HubLink, float], None] = lambda link, offset: None,
+        afterwards: Callable[[float], None] = lambda offset: None,
         every_seconds: float = EVERY_SECONDS,
         back_off: BackOff = BACK_OFF,
         on_trouble: Callable[[AndonError | None], None] = lambda _: None,
@@ -191,7 +202,7 @@ class Uplink:
             with suppress(AndonError):
                 self._on_drained(drained)
         with suppress(AndonError):  # the heartbeat itself was taken; the rest is tried again
-            self._afterwards(self._link, offset)
+            self._afterwards(offset)
 
     def _translated(self, error: Exception) -> AndonError:
         self._failures.add(error)

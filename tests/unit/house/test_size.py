@@ -9,7 +9,7 @@ BUDGET = {
     "access": 1222,
     "alerts": 4897,
     "api": 3598,
-    "app": 3315,
+    "app": 3343,
     "callbacks": 1471,
     "cli": 20609,
     "clusters": 4408,
@@ -21,7 +21,7 @@ BUDGET = {
     "explain": 7773,
     "exporter": 1863,
     "failures": 312,
-    "fleet": 1577,
+    "fleet": 1598,
     "history": 2168,
     "host": 4984,
     "jobs": 9037,
@@ -37,7 +37,7 @@ BUDGET = {
     "stores": 2581,
     "testing": 2169,
     "tui": 4457,
-    "web": 9838,
+    "web": 9877,
     "work": 6351,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that

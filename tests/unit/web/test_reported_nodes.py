@@ -152,15 +152,15 @@ def test_what_changes_a_node_is_refused_by_right_and_then_by_place(
         reader.leases.release("nothing", "")
 
 
-def test_devices_of_a_silent_node_are_not_called_lost(reporting: ReportingNode) -> None:
+def test_devices_of_a_silent_node_are_unknown(reporting: ReportingNode) -> None:
     hub, node = reporting.fleet.hub, reporting.node
     wall, now = hub._clock()
     heard = node.live.minutes_key()
     hub._clock = lambda: (wall, now + 3600.0)
     assert node.live.minutes_key() != heard, "what is kept of its last minutes is made again"
     states = node.live.latest().devices
-    assert {one.state for one in states} == {State.STALE}
-    assert (states[0].reason or "").startswith(f"{NAME} is lost: silent")
+    assert {one.state for one in states} == {State.UNKNOWN}
+    assert (states[0].reason or "").startswith(f"{NAME} is silent: no report for 1 h")
 
 
 def test_processes_of_a_node_are_not_looked_for_on_the_hubs_machine(

@@ -1,22 +1,30 @@
 """The parts that only a hub has: its nodes, their alerts, and what keeps them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from andon.alerts.watcher import Watcher
 from andon.app.alerts import open_fleet_watcher
 from andon.app.history import maintainer_of, store_kind, store_url
+from andon.app.uplink import mark_drained, report_sources
 from andon.errors import Conflict, Denied, Unavailable
-from andon.host.machine_id import node_name
+from andon.fleet.uplink import Uplink
+from andon.host.machine_id import node_key, node_name
+from andon.leases.network import NetworkLeases
+from andon.model.job.facts import JobView
 from andon.node.watched.alerts import AlertJudge
+from andon.node.watched.node import WatchedNode
 from andon.ports import RunIndex
 from andon.sampling.sampler import Sampler
 from andon.settings.resolution import Settings
 from andon.web.fleet.hub import Hub
 from andon.web.fleet.keeper import Keeper
 from andon.web.fleet.nodes import Fleet
+from andon.web.fleet.own import OwnLink
 from andon.web.fleet.telling import FleetAlerts
 from andon.web.listening import ServeOptions, pin_of
 from andon.web.transport.keys import Keys
@@ -49,6 +57,24 @@ def alerts(fleet_alerts: FleetAlerts) -> Iterator[AlertJudge]:
 
 def keeper(settings: Settings, fleet: Fleet, fleet_alerts: FleetAlerts) -> Keeper:
     return Keeper(fleet, fleet_alerts, partial(maintainer_of, settings))
+
+
+def own_reports(
+    sampler: Sampler,
+    node: WatchedNode,
+    watcher: Watcher,
+    unfinished: Callable[[], Sequence[JobView]],
+    network_leases: NetworkLeases | None,
+    settings: Settings,
+    fleet: Fleet,
+) -> Uplink:
+    """Reports this machine to the other hubs of the database. It notifies people by itself."""
+    sources = report_sources(node, watcher, unfinished)
+    return Uplink(
+        sampler.subscribe(settings.interval_seconds, size=16), OwnLink(fleet.hub),
+        replace(sources, hand_over=tuple, handed_over=lambda *_: None), node_key(),
+        on_drained=partial(mark_drained, network_leases),
+    )  # fmt: skip
 
 
 def everywhere(fleet: Fleet) -> Iterator[Callable[[], RunIndex]]:

@@ -17,6 +17,16 @@ class FleetNode(Struct, frozen=True):
     digest: bytes = b""
     """The small part of that heartbeat, which a hub reads."""
 
+    @property
+    def is_hub(self) -> bool:
+        """Whether it is a hub's own machine, which keeps its history in the same database."""
+        return self.token_hash == own_token(self.name)
+
+
+def own_token(name: str) -> str:
+    """Returns what stands in place of the hash of a token: a hub's own machine has none."""
+    return f"hub {name}"
+
 
 class Heartbeat(Struct, frozen=True):
     """One report of a node. Only the digest is read when it comes."""

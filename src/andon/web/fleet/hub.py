@@ -48,7 +48,7 @@ class Hub:
         """The store is opened when it is first used, and tried again while it is away. `notifies`
         if it has notifiers: nodes then leave their notices to it. `pin` is the fingerprint of its
         certificate, if nodes cannot know it otherwise; `own` is the name of its machine."""
-        self._open, self.notifies, self.pin, self._own = open_store, notifies, pin, own
+        self._open, self.notifies, self.pin, self.own = open_store, notifies, pin, own
         self._store: NodeStore | None = None
         self._clock = clock
         self._opening = threading.Lock()
@@ -142,7 +142,7 @@ class Hub:
             raise Invalid(
                 f"{name[:60]!r} cannot be a node's name", hint="letters, digits, - . and _"
             )
-        if name == self._own:
+        if name == self.own:
             raise Invalid(
                 f"{name} is the hub's own machine", hint="it needs no agent: the hub samples it"
             )
@@ -163,6 +163,11 @@ class Hub:
     def close(self) -> None:
         if self._store is not None:
             self._store.close()
+
+    def keep(self, node: FleetNode) -> None:
+        """Adds a node unless it is known."""
+        if node.name not in self.nodes():
+            self._put(node)
 
     def _put(self, node: FleetNode) -> None:
         self.store.put(node)

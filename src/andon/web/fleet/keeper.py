@@ -94,7 +94,7 @@ class Keeper:
         if self.leads and now - self._blind_at >= GRACE_SECONDS:
             is_known = now - self._fleet.hub.failed_at >= GRACE_SECONDS
             self._alerts.judge(found_in(rows, __version__) if is_known else None)
-            self._keep_one(rows)
+            self._keep_one([row for row in rows if not self._fleet.hub.node(row.name).is_hub])
 
     def _relay(self) -> None:
         """Sends what nodes report for people, each in its turn. Where a node's wait, the latest

@@ -142,7 +142,8 @@ class ReportedNode(NodeOfServer):
         with self._lock:
             if self._store is None:
                 self._store = self._pasts.history(self.name)
-            if time.monotonic() - self._folded > FOLD_SECONDS:
+            is_due = time.monotonic() - self._folded > FOLD_SECONDS
+            if is_due and not self._hub.node(self.name).is_hub:
                 self.fold(self._store)
                 self._folded = time.monotonic()
             return self._store

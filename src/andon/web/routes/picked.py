@@ -17,7 +17,7 @@ async def picked(request: Request) -> SeenNode:
     """Returns the node that the path names, of a hub; else this server's own."""
     parts: RouteParts = request.app.state.server
     who, name = caller_of(request.scope), request.scope.get(NODE)
-    if name is None:
+    if name is None or (parts.fleet is not None and name == parts.fleet.hub.own):
         return SeenNode(parts.node, who)
     if parts.fleet is None:
         raise Gone("this server is not a hub", hint="it shows its own node: /api/nodes")
