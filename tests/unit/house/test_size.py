@@ -27,7 +27,7 @@ BUDGET = {
     "jobs": 9037,
     "kill": 538,
     "leases": 7263,
-    "model": 5359,
+    "model": 5360,
     "node": 7626,
     "notifiers": 491,
     "runs": 5170,
