@@ -23,8 +23,8 @@ from andon.leases.network import NetworkLeases
 from andon.leases.tracker import LeaseTracker
 from andon.model.device import Snapshot
 from andon.model.request import Ring, RunAccount
-from andon.node.seen.jobs import SeenJobs
 from andon.node.seen.runs import SeenRuns
+from andon.node.watched.jobs import ServedJobs
 from andon.node.watched.node import WatchedNode
 from andon.node.watched.runs import ServerRuns
 from andon.sampling.bus import Bus, Subscription
@@ -113,7 +113,7 @@ class Parts:
         audit: Audit | None = None,
         broken: Callable[[], Mapping[str, str]] = dict,
         runs: ServerRuns | None = None,
-        jobs: SeenJobs | None = None,
+        jobs: ServedJobs | None = None,
     ) -> None:
         self.sampler = Hand(*snapshots)
         self.station = SnapshotFeed(

@@ -20,6 +20,12 @@ from andon.model.job.desk import (
 from andon.model.job.facts import JobView
 
 
+class OwnDesk(JobDesk, Protocol):
+    """The jobs of one user of this machine."""
+
+    user: str
+
+
 class ExactDesk(JobDesk, Protocol):
     """The jobs of one user, or as one caller sees them. A word is a number or NAME:ID."""
 

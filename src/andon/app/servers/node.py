@@ -1,7 +1,6 @@
 """The parts that watch this machine: in every server, and in an agent."""
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -21,9 +20,9 @@ from andon.leases.network import NetworkLeases
 from andon.leases.tracker import LeaseTracker
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList
-from andon.node.seen.jobs import SeenJobs
 from andon.node.seen.runs import SeenRuns
 from andon.node.watched.alerts import AlertJudge
+from andon.node.watched.jobs import ServedJobs
 from andon.node.watched.leases import RECENT_SECONDS
 from andon.node.watched.node import WatchedNode
 from andon.sampling.sampler import Sampler
@@ -136,11 +135,7 @@ def recent_book(
     network_leases: NetworkLeases | None,
 ) -> Iterator[Callable[[], LeaseList | None]]:
     """The list of leases, if need be of a moment ago."""
-    yield partial(listed, network_leases, RECENT_SECONDS)
-
-
-def listed(leases: NetworkLeases | None, within_seconds: float = 0.0) -> LeaseList | None:
-    return None if leases is None else leases.listed(within_seconds)
+    yield lambda: None if network_leases is None else network_leases.listed(RECENT_SECONDS)
 
 
 def node(
@@ -152,7 +147,7 @@ def node(
     lease_tracker: LeaseTracker | None,
     runs: SeenRuns,
     keys: Keys | None = None,
-    jobs: SeenJobs | None = None,
+    jobs: ServedJobs | None = None,
 ) -> Iterator[WatchedNode]:
     """This machine as a node. An agent has no jobs to show."""
     user, placed = None if keys is None else keys.owner.user, PlacedFeed(sampler, feed).latest

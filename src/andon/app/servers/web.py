@@ -13,7 +13,6 @@ from andon.alerts.watcher import Watcher
 from andon.app.clusters import open_pollers
 from andon.app.leases import labels_of
 from andon.app.runs import open_run_finder
-from andon.app.servers.node import listed
 from andon.exporter.exposition import Exposition
 from andon.exporter.scrape import scraped
 from andon.exporter.spreads import ServerCounts
@@ -22,13 +21,13 @@ from andon.jobs.folder import JobsFolder, jobs_path
 from andon.jobs.queue import Queue
 from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.starting import start_dispatcher
-from andon.leases.network import NetworkLeases
 from andon.leases.tracker import LeaseTracker
 from andon.leases.usage_meter import COUNT_SECONDS, UsageMeter
 from andon.model.job.facts import JobView
 from andon.model.lease_list import LeaseList
-from andon.node.seen.jobs import OwnDesk, SeenJobs
+from andon.node.exact_desk import OwnDesk
 from andon.node.seen.runs import SeenRuns
+from andon.node.watched.jobs import ServedJobs
 from andon.node.watched.node import WatchedNode
 from andon.node.watched.runs import ServerRuns
 from andon.node.watched.users import SharedUsers
@@ -110,15 +109,13 @@ def jobs(
     listening: Listening,
     keys: Keys,
     feed: SnapshotFeed,
-    network_leases: NetworkLeases | None,
     users: SharedUsers | None,
     desk: OwnDesk | None = None,
-) -> Iterator[SeenJobs | None]:
+) -> ServedJobs | None:
     """None if there is no queue, as in a recording or on a system without locks. `desk` has the
     server user's own jobs, if they are not in the usual folder."""
     if settings.replay or sys.platform == "win32":
-        yield None
-        return
+        return None
     encrypted = listening.loopback or place.certificate is not None
     queue = QueueDesk(
         user=keys.owner.user or "this user",
@@ -126,25 +123,26 @@ def jobs(
         sample=feed.latest,
         labels=partial(labels_of, settings),
     )
-    clusters = open_pollers(settings, everyone=users is not None)
-    yield SeenJobs(
+    return ServedJobs(
         desk or queue,
-        partial(listed, network_leases),
         lambda: why_not_submit(settings.jobs_submit_over_http, os.getuid(), encrypted),
         partial(submit_document, queue),
         users,
-        clusters,
+        open_pollers(settings, everyone=users is not None),
     )
-    for one in clusters:
-        one.close()
 
 
-def unfinished(jobs: SeenJobs | None) -> Iterator[Callable[[], Sequence[JobView]]]:
+def unfinished(jobs: ServedJobs | None) -> Iterator[Callable[[], Sequence[JobView]]]:
     """The jobs that wait or run here, for a hub."""
-    yield (lambda: ()) if jobs is None else jobs.unfinished
+
+    def read() -> Sequence[JobView]:
+        views = () if jobs is None else jobs.listing().views
+        return [one for one in views if one.ended is None and one.engine is None]
+
+    yield read
 
 
-def dispatcher_guard(sampler: Sampler, jobs: SeenJobs | None) -> DispatcherGuard | None:
+def dispatcher_guard(sampler: Sampler, jobs: ServedJobs | None) -> DispatcherGuard | None:
     """Keeps a dispatcher running for the jobs of the server's user, from when it is started."""
     if jobs is None:
         return None

@@ -57,7 +57,7 @@ class SeenNode(NodeOfServer):
 
     @property
     def jobs(self) -> SeenJobs:
-        return self._node.jobs.seen_by(self.sight, self.who)
+        return SeenJobs(self._node.jobs, self._node.leases, self.who, self.sight)
 
     @property
     def features(self) -> dict[str, bool]:
