@@ -6,15 +6,14 @@ from typing import Any, cast
 from andon.access.roles import BLIND, Identity, Role, Sight
 from andon.model.lease_list import LeaseList
 from andon.node.seen.node import SeenNode
-from andon.node.seen.runs import SeenRuns
-from andon.node.served import JobsToShow
+from andon.node.served import JobsToShow, RunsToShow
 from andon.node.watched.leases import ServedLeases
 from tests.support.snapshots import farm
 
 
 def seen_node(
     who: Sight | Identity,
-    runs: SeenRuns | None = None,
+    runs: RunsToShow | None = None,
     jobs: JobsToShow | None = None,
     book: LeaseList | None = None,
 ) -> SeenNode:

@@ -25,6 +25,7 @@ from andon.model.job.facts import JobView
 from andon.node.server import base_url
 from andon.node.watched.leases import RECENT_SECONDS
 from andon.node.watched.node import WatchedNode
+from andon.runs.rules.matching import RunQuery
 from andon.sampling.sampler import Sampler
 from andon.settings.resolution import Settings
 
@@ -99,9 +100,8 @@ def report_sources(
 
 def past(folder: Path, node: WatchedNode) -> Iterator[PastSender]:
     """Sends what the hub missed."""
-    yield PastSender(
-        folder, node.past.store, partial(_alerts_of, node), runs=lambda: node.runs.own(MOST_RUNS)
-    )
+    runs = partial(node.runs.find, RunQuery(limit=MOST_RUNS))
+    yield PastSender(folder, node.past.store, partial(_alerts_of, node), runs=runs)
 
 
 def _alerts_of(node: WatchedNode, wanted: Query) -> Sequence[Alert]:

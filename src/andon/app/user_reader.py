@@ -31,12 +31,12 @@ from andon.model.job.facts import view_to_json
 from andon.model.run.wire import row_to_json
 from andon.model.shapes import to_json
 from andon.model.wire import dumps
-from andon.node.seen.job_schemas import JobDone
-from andon.node.seen.runs import SeenRuns
-from andon.node.watched.runs import FoundRuns, ServerRuns
+from andon.node.job_schemas import JobDone
+from andon.node.watched.runs import FoundRuns, ServedRuns
 from andon.node.watched.users import MOST_ROWS, PIECE_BYTES
 from andon.runs.growing import opened
 from andon.runs.index import RunFinder
+from andon.runs.rules.matching import RunQuery
 from andon.web.users.processes import IDLE_SECONDS, MOST_ANSWER_BYTES
 
 load_run_index()  # the same: later it may not be able to read andon's own files
@@ -52,8 +52,7 @@ class UserAnswers:
         self._user = user
         self._desk = QueueDesk(user=user)
         self._finder: RunFinder | None = None
-        self._records = ServerRuns(self._look, "")
-        self._seen = SeenRuns(self._records)
+        self._runs = ServedRuns(self._look, "")
         self._told: dict[str, tuple[object, int]] = {}
 
     def answer(self, question: dict[str, Any]) -> Answer:
@@ -94,30 +93,30 @@ class UserAnswers:
         return asdict(JobDone(done.label, done.words, done.note))
 
     def runs(self, seen: str) -> Answer:
-        rows = self._records.rows(MOST_ROWS)
+        rows = self._runs.find(RunQuery(limit=MOST_ROWS))
         return self._if_changed(
             "runs", rows, seen, lambda: {"rows": [row_to_json(row) for row in rows]}
         )
 
     def run(self, run: str) -> Answer:
-        found: Answer = to_json(self._seen.details(run))
+        found: Answer = to_json(self._runs.details(self._runs.resolve(run)))
         return found
 
     def marks(self, run: str) -> Answer:
-        found: Answer = to_json(self._seen.marks(run))
+        found: Answer = to_json(self._runs.marks(self._runs.resolve(run)))
         return found
 
     def news(self, run: str) -> Answer:
-        found: Answer = to_json(self._seen.update(run))
+        found: Answer = to_json(self._runs.update(self._runs.resolve(run)))
         return found
 
     def record(self, run: str) -> Answer:
-        found = self._seen.download(run)
+        found = self._runs.download(self._runs.resolve(run))
         found.file.close()
         return {"size": found.size, "name": found.name}
 
     def piece(self, run: str, start: int, size: int) -> Answer:
-        row, _ = self._seen.one(run)
+        row = self._runs.resolve(run)
         with opened(row.path, row.id) as file:
             file.seek(start)
             return {"piece": base64.b64encode(file.read(min(size, PIECE_BYTES))).decode()}

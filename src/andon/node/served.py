@@ -19,8 +19,10 @@ from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList
 from andon.node.exact_desk import OwnDesk
 from andon.node.port import LiveReadings, NodeAlerts, NodeLeases, NodePast
-from andon.node.seen.runs import SeenRuns
-from andon.node.watched.users import SharedUsers
+from andon.node.watched.run_courses import CourseReader
+from andon.node.watched.runs import FoundRuns
+from andon.node.watched.users import RunsOfUser, SharedUsers
+from andon.ports import RunIndex
 from andon.sampling.sampler import Costs
 
 if TYPE_CHECKING:  # locks are not on every system
@@ -79,6 +81,28 @@ class LeasesToShow(NodeLeases, Protocol):
     def holders(self, snapshot: Snapshot) -> tuple[dict[str, list[Holder]], str | None]: ...
 
 
+class RunsToShow(RunsOfUser, Protocol):
+    """Those of the server's own user."""
+
+    @property
+    def whose(self) -> str: ...
+
+    @property
+    def users(self) -> SharedUsers | None:
+        """Set if root runs the server."""
+
+    @property
+    def everywhere(self) -> Callable[[], RunIndex] | None:
+        """Opens the index of the runs of all nodes of a hub."""
+
+    @property
+    def courses(self) -> CourseReader: ...
+
+    def clock(self) -> float: ...
+
+    def look(self, afresh: bool = False) -> FoundRuns: ...
+
+
 class JobsToShow(OwnDesk, Protocol):
     """Everyone's; a number is a job of the server's own user."""
 
@@ -119,7 +143,7 @@ class ServedNode(Protocol):
     def past(self) -> NodePast: ...
 
     @property
-    def runs(self) -> SeenRuns: ...
+    def runs(self) -> RunsToShow: ...
 
     @property
     def jobs(self) -> JobsToShow: ...

@@ -20,10 +20,10 @@ from andon.jobs.rules.views import JobListing
 from andon.model.job.desk import JobAct, JobWord
 from andon.model.job.facts import JobState, JobView, view_to_json
 from andon.model.lease_list import LeaseList, WaitingRow
-from andon.node.seen.job_schemas import PageScope
+from andon.node.job_schemas import PageScope
 from andon.node.seen.runs import SeenRuns
 from andon.node.watched.jobs import ServedJobs
-from andon.node.watched.runs import FoundRuns, ServerRuns
+from andon.node.watched.runs import FoundRuns, ServedRuns
 from andon.node.watched.users import read_user
 from andon.web.bindings.live_server import Prepared
 from andon.web.history_reader import HistoryReader
@@ -305,7 +305,7 @@ def test_a_users_runs_come_from_their_reader_alone() -> None:
         "began": BEGAN, "path": "/home/alice/a.jsonl", "user": "root",
     }  # fmt: skip
     told = Told(runs={"seen": "1", "rows": [row]}, run=Gone("there is no run"))
-    runs = ServerRuns(lambda: FoundRuns(), "of root", users=Users(alice=(1234, told)))
+    runs = ServedRuns(lambda: FoundRuns(), "of root", users=Users(alice=(1234, told)))
     ((found, files),) = SeenRuns(runs, SIGHT).visible().others.values()
     assert found.user == "alice"
     assert files is not None

@@ -19,7 +19,7 @@ from andon.jobs.queue_desk import QueueDesk
 from andon.model.job.desk import JobAct, JobOutcome, Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import JobSpec
-from andon.node.seen.job_schemas import JobCounts
+from andon.node.job_schemas import JobCounts
 from andon.node.seen.jobs import LOG_BYTES, SeenJobs
 from andon.node.watched.jobs import ServedJobs
 from andon.settings.clusters import ClusterSettings

@@ -20,8 +20,7 @@ from andon.host.state.node_folder import open_node_folder
 from andon.host.users import user_name
 from andon.jobs.queue import Queue
 from andon.model.job.facts import JobView
-from andon.node.seen.runs import SeenRuns
-from andon.node.watched.runs import ServerRuns
+from andon.node.watched.runs import ServedRuns
 from andon.sampling.sampler import Sampler
 from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.settings.resolution import Settings
@@ -62,11 +61,11 @@ class UnfinishedJobs:
         return [one for one in self._queue.views() if one.ended is None]
 
 
-def runs(settings: Settings) -> Iterator[SeenRuns]:
+def runs(settings: Settings) -> Iterator[ServedRuns]:
     """This user's runs; their index is opened when they are first asked for."""
     user = user_name(os.getuid())
     look = OpenRuns(user, partial(open_run_finder, settings=settings))
-    yield SeenRuns(ServerRuns(look, f"The runs of {user}"))
+    yield ServedRuns(look, f"The runs of {user}")
     look.close()
 
 

@@ -20,11 +20,11 @@ from andon.leases.network import NetworkLeases
 from andon.leases.tracker import LeaseTracker
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList
-from andon.node.seen.runs import SeenRuns
 from andon.node.watched.alerts import AlertJudge
 from andon.node.watched.jobs import ServedJobs
 from andon.node.watched.leases import RECENT_SECONDS
 from andon.node.watched.node import WatchedNode
+from andon.node.watched.runs import ServedRuns
 from andon.sampling.sampler import Sampler
 from andon.sampling.snapshot_feed import PlacedFeed, SnapshotFeed
 from andon.settings.resolution import Settings
@@ -145,7 +145,7 @@ def node(
     alerts: AlertJudge,
     network_leases: NetworkLeases | None,
     lease_tracker: LeaseTracker | None,
-    runs: SeenRuns,
+    runs: ServedRuns,
     keys: Keys | None = None,
     jobs: ServedJobs | None = None,
 ) -> Iterator[WatchedNode]:

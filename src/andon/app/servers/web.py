@@ -26,10 +26,9 @@ from andon.leases.usage_meter import COUNT_SECONDS, UsageMeter
 from andon.model.job.facts import JobView
 from andon.model.lease_list import LeaseList
 from andon.node.exact_desk import OwnDesk
-from andon.node.seen.runs import SeenRuns
 from andon.node.watched.jobs import ServedJobs
 from andon.node.watched.node import WatchedNode
-from andon.node.watched.runs import ServerRuns
+from andon.node.watched.runs import ServedRuns
 from andon.node.watched.users import SharedUsers
 from andon.ports import RunIndex
 from andon.runs.index import RunFinder
@@ -87,7 +86,7 @@ def runs(
     keeps_history: bool,
     open_finder: Callable[[], RunFinder] | None = None,
     everywhere: Callable[[], RunIndex] | None = None,
-) -> Iterator[SeenRuns]:
+) -> Iterator[ServedRuns]:
     """The runs of the user who runs this server, or of all nodes of a hub."""
     user = keys.owner.user or "this user"
     own = partial(open_run_finder, settings=settings if keeps_history else None)
@@ -99,7 +98,7 @@ def runs(
     )
     if everywhere is not None:
         whose = "The runs of all nodes that report here"
-    yield SeenRuns(ServerRuns(look, whose, users=users, everywhere=everywhere))
+    yield ServedRuns(look, whose, users=users, everywhere=everywhere)
     look.close()
 
 

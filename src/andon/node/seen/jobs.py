@@ -16,7 +16,7 @@ from andon.model.job.cluster import ClusterState
 from andon.model.job.desk import JobAct, JobOutcome, JobWord, LogPart
 from andon.model.job.facts import WAITS, JobState, JobView
 from andon.node.exact_desk import ExactDesk, OwnDesk
-from andon.node.seen.job_schemas import JobCounts, JobPage, PageScope, QueuePlace
+from andon.node.job_schemas import JobCounts, JobPage, PageScope, QueuePlace
 from andon.node.seen.sights import not_seen
 from andon.node.served import JobsToShow, LeasesToShow
 from andon.node.watched.users import UserNode

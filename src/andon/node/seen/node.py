@@ -53,7 +53,7 @@ class SeenNode(NodeOfServer):
 
     @property
     def runs(self) -> SeenRuns:
-        return self._node.runs.seen_by(self.sight)
+        return SeenRuns(self._node.runs, self.sight)
 
     @property
     def jobs(self) -> SeenJobs:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 from andon.errors import Unavailable
 from andon.model.device import Snapshot
 from andon.node.of_server import NodeOfServer
-from andon.node.seen.runs import SeenRuns
 from andon.node.watched.alerts import AlertJudge, ServedAlerts
 from andon.node.watched.jobs import ServedJobs
 from andon.node.watched.leases import ServedLeases
 from andon.node.watched.live import ServedLive
 from andon.node.watched.past import ServedPast
+from andon.node.watched.runs import ServedRuns
 from andon.ports import Store
 from andon.sampling.snapshot_feed import SnapshotFeed
 
@@ -30,7 +30,7 @@ class WatchedNode(NodeOfServer):
         feed: SnapshotFeed,
         store: Callable[[], Store],
         judge: AlertJudge,
-        runs: SeenRuns,
+        runs: ServedRuns,
         book: "NetworkLeases | None" = None,
         tracker: "LeaseTracker | None" = None,
         placed: Callable[[], Snapshot] | None = None,

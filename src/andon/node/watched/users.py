@@ -18,10 +18,10 @@ from andon.model.job.facts import JobView
 from andon.model.run.record import RunRow
 from andon.model.run.wire import row_from_json
 from andon.node.exact_desk import ExactDesk
+from andon.node.job_schemas import JobDone
 from andon.node.of_server import NodeOfServer
 from andon.node.port import LiveReadings, NodeAlerts, NodeLeases, NodePast, NodeRuns
-from andon.node.seen.job_schemas import JobDone
-from andon.node.seen.run_schemas import RunDetails, RunMarks, RunUpdate
+from andon.node.run_schemas import RunDetails, RunMarks, RunUpdate
 from andon.runs.rules.matching import RunListing, RunQuery, counted, select
 from andon.units import sh
 
@@ -75,14 +75,14 @@ class Download(Struct, frozen=True):
 class RunsOfUser(NodeRuns, Protocol):
     """The runs of one user, with all that is shown of each."""
 
-    def details(self, run: str) -> RunDetails: ...
+    def details(self, row: RunRow) -> RunDetails: ...
 
-    def marks(self, run: str) -> RunMarks: ...
+    def marks(self, row: RunRow) -> RunMarks: ...
 
-    def update(self, run: str) -> RunUpdate:
+    def update(self, row: RunRow) -> RunUpdate:
         """Returns what is new in a record since the last call."""
 
-    def download(self, run: str) -> Download: ...
+    def download(self, row: RunRow) -> Download: ...
 
 
 class UserNode(NodeOfServer):
@@ -218,23 +218,23 @@ class UserRuns(_Read[Sequence[RunRow]]):
             hint=f"in a terminal of {self.user}: andon runs show {sh(row.id)}",
         )
 
-    def details(self, run: str) -> RunDetails:
-        answer = self._ask("run", run=run)
+    def details(self, row: RunRow) -> RunDetails:
+        answer = self._ask("run", run=row.id)
         return replace(self._valid(lambda: read(RunDetails, answer)), user=self.user)
 
-    def marks(self, run: str) -> RunMarks:
-        answer = self._ask("marks", run=run)
+    def marks(self, row: RunRow) -> RunMarks:
+        answer = self._ask("marks", run=row.id)
         return self._valid(lambda: read(RunMarks, answer))
 
-    def update(self, run: str) -> RunUpdate:
-        answer = self._ask("news", run=run)
+    def update(self, row: RunRow) -> RunUpdate:
+        answer = self._ask("news", run=row.id)
         return self._valid(lambda: read(RunUpdate, answer))
 
-    def download(self, run: str) -> Download:
-        answer = self._ask("record", run=run)
+    def download(self, row: RunRow) -> Download:
+        answer = self._ask("record", run=row.id)
         size, name = self._valid(lambda: (read(int, answer.get("size")), answer.get("name")))
         shown = str(name)[:255].replace("/", "_")
-        return Download(UserRecord(self._ask, run), max(0, size), shown)
+        return Download(UserRecord(self._ask, row.id), max(0, size), shown)
 
     def _found(self, answer: dict[str, Any]) -> Sequence[RunRow]:
         return [replace(row_from_json(one), user=self.user) for one in _listed(answer, "rows")]

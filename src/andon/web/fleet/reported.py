@@ -26,12 +26,11 @@ from andon.model.job.facts import JobState, JobView
 from andon.model.lease_list import LeaseList
 from andon.node.exact_desk import ExactDesk, OwnDesk
 from andon.node.of_server import NodeOfServer
-from andon.node.seen.runs import SeenRuns
 from andon.node.watched.alerts import ServedAlerts
 from andon.node.watched.leases import ServedLeases
 from andon.node.watched.live import ServedLive
 from andon.node.watched.past import ServedPast
-from andon.node.watched.runs import FoundRuns, ServerRuns
+from andon.node.watched.runs import FoundRuns, ServedRuns
 from andon.node.watched.users import SharedUsers
 from andon.ports import NodePasts, Store
 from andon.sampling.snapshot_feed import PAST_SECONDS
@@ -69,9 +68,9 @@ class ReportedNode(NodeOfServer):
         self.past = ServedPast(self.store)
 
     @cached_property
-    def runs(self) -> SeenRuns:
+    def runs(self) -> ServedRuns:
         index = self._pasts.runs(self.name)
-        return SeenRuns(ServerRuns(lambda: FoundRuns(index), f"The runs of {self.name}"))
+        return ServedRuns(lambda: FoundRuns(index), f"The runs of {self.name}")
 
     @property
     def jobs(self) -> "ReportedJobs":

@@ -14,8 +14,7 @@ from andon.model.job.desk import JobAct, JobOutcome, JobWord, LogPart
 from andon.model.job.facts import WAITS, JobState, JobView
 from andon.model.job.progress import WorkProgress
 from andon.node.exact_desk import ExactDesk
-from andon.node.seen.runs import SeenRuns
-from andon.node.watched.runs import FoundRuns, ServerRuns
+from andon.node.watched.runs import FoundRuns, ServedRuns
 from andon.node.watched.users import UserNode
 from andon.web.lab.book import lease_id, tickets
 
@@ -134,8 +133,8 @@ class LabUsers:
         return self._nodes.get(user)
 
 
-def _runs_of(user: str, look: Callable[[], FoundRuns]) -> SeenRuns:
-    return SeenRuns(ServerRuns(lambda: look().of(user), f"The runs of {user}"))
+def _runs_of(user: str, look: Callable[[], FoundRuns]) -> ServedRuns:
+    return ServedRuns(lambda: look().of(user), f"The runs of {user}")
 
 
 def view_of(lab: Lab, work: LabWork, now: float) -> JobView:

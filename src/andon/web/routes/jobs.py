@@ -8,7 +8,7 @@ from fastapi import APIRouter, Body, Path, Query, Request, Response
 
 from andon.model.job.desk import MOST_LOG_BYTES, JobAct
 from andon.model.job.facts import JobState
-from andon.node.seen.job_schemas import JobDone, JobLog, JobsQueued
+from andon.node.job_schemas import JobDone, JobLog, JobsQueued
 from andon.node.seen.jobs import LOG_BYTES, MOST_LISTED, SeenJobs, tail_after
 from andon.node.seen.node import SeenNode
 from andon.web.blocking_pool import BlockingPool
