@@ -13,6 +13,7 @@ import select
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec.structs import asdict
@@ -28,6 +29,7 @@ from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.rules import naming as naming  # the same
 from andon.model.job.desk import JobAct
 from andon.model.job.facts import view_to_json
+from andon.model.run.record import RunRow
 from andon.model.run.wire import row_to_json
 from andon.model.shapes import to_json
 from andon.model.wire import dumps
@@ -59,7 +61,9 @@ class UserAnswers:
         """Answers one question; an error is an answer too."""
         known: dict[str, Callable[..., Answer]] = {
             "jobs": self.jobs, "job": self.job, "log": self.log, "act": self.act,
-            "runs": self.runs, "run": self.run, "marks": self.marks, "news": self.news,
+            "runs": self.runs, "run": partial(self.of_run, self._runs.details),
+            "marks": partial(self.of_run, self._runs.marks),
+            "news": partial(self.of_run, self._runs.update),
             "record": self.record, "piece": self.piece,
         }  # fmt: skip
         try:
@@ -98,16 +102,8 @@ class UserAnswers:
             "runs", rows, seen, lambda: {"rows": [row_to_json(row) for row in rows]}
         )
 
-    def run(self, run: str) -> Answer:
-        found: Answer = to_json(self._runs.details(self._runs.resolve(run)))
-        return found
-
-    def marks(self, run: str) -> Answer:
-        found: Answer = to_json(self._runs.marks(self._runs.resolve(run)))
-        return found
-
-    def news(self, run: str) -> Answer:
-        found: Answer = to_json(self._runs.update(self._runs.resolve(run)))
+    def of_run(self, read: Callable[[RunRow], object], run: str) -> Answer:
+        found: Answer = to_json(read(self._runs.resolve(run)))
         return found
 
     def record(self, run: str) -> Answer:

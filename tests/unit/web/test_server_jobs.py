@@ -46,7 +46,7 @@ def served(tmp_path: Path) -> Served:
 
 def test_a_job_is_listed_as_soon_as_it_is_submitted(served: Served) -> None:
     numbers = served.jobs.submit_document({})
-    assert [view.number for view in served.jobs.listed().views] == list(numbers) == [1]
+    assert [view.number for view in served.jobs.listed()[0].views] == list(numbers) == [1]
 
 
 def test_the_right_to_submit_and_to_remove_is_not_left_to_those_who_ask(served: Served) -> None:
@@ -56,7 +56,7 @@ def test_the_right_to_submit_and_to_remove_is_not_left_to_those_who_ask(served: 
     served.folder.submit([SPEC])
     (outcome,) = served.jobs.act(JobAct.REMOVE, [1])
     assert isinstance(outcome.error, Invalid)
-    assert [view.number for view in served.jobs.listed().views] == [1]
+    assert [view.number for view in served.jobs.listed()[0].views] == [1]
 
 
 def begun(served: Served) -> Path:

@@ -19,10 +19,8 @@ from andon.leases.book.lease_book import Book
 from andon.leases.network import NetworkLeases
 from andon.leases.tracker import LeaseTracker
 from andon.model.device import Snapshot
-from andon.model.lease_list import LeaseList
 from andon.node.watched.alerts import AlertJudge
 from andon.node.watched.jobs import ServedJobs
-from andon.node.watched.leases import RECENT_SECONDS
 from andon.node.watched.node import WatchedNode
 from andon.node.watched.runs import ServedRuns
 from andon.sampling.sampler import Sampler
@@ -131,13 +129,6 @@ def network_leases(
     return made
 
 
-def recent_book(
-    network_leases: NetworkLeases | None,
-) -> Iterator[Callable[[], LeaseList | None]]:
-    """The list of leases, if need be of a moment ago."""
-    yield lambda: None if network_leases is None else network_leases.listed(RECENT_SECONDS)
-
-
 def node(
     sampler: Sampler,
     feed: SnapshotFeed,
@@ -156,4 +147,4 @@ def node(
     )
 
 
-WATCHING = (history, lease_tracker, watcher, alerts, network_leases, recent_book, node)
+WATCHING = (history, lease_tracker, watcher, alerts, network_leases, node)

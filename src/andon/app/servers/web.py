@@ -21,12 +21,13 @@ from andon.jobs.folder import JobsFolder, jobs_path
 from andon.jobs.queue import Queue
 from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.starting import start_dispatcher
+from andon.leases.network import NetworkLeases
 from andon.leases.tracker import LeaseTracker
 from andon.leases.usage_meter import COUNT_SECONDS, UsageMeter
 from andon.model.job.facts import JobView
-from andon.model.lease_list import LeaseList
 from andon.node.exact_desk import OwnDesk
 from andon.node.watched.jobs import ServedJobs
+from andon.node.watched.leases import RECENT_SECONDS
 from andon.node.watched.node import WatchedNode
 from andon.node.watched.runs import ServedRuns
 from andon.node.watched.users import SharedUsers
@@ -74,9 +75,11 @@ def rest_socket(
 # Jobs and runs.
 
 
-def users(keys: Keys, recent_book: Callable[[], LeaseList | None]) -> UsersFiles | None:
+def users(keys: Keys, network_leases: NetworkLeases | None) -> UsersFiles | None:
     """The jobs and runs of other users, in a server of root."""
-    return open_shared_files(keys.signed_in, recent_book)
+    leases = network_leases
+    book = (lambda: None) if leases is None else partial(leases.listed, RECENT_SECONDS)
+    return open_shared_files(keys.signed_in, book)
 
 
 def runs(

@@ -5,14 +5,12 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.access.roles import Action, Identity, Sight, refusal_for
 from andon.errors import AndonError, Denied, Gone, Invalid
 from andon.jobs.rules.views import JobListing, listing_of_page
 from andon.leases.rules.queue_reasons import queue_reasons
-from andon.model.job.cluster import ClusterState
 from andon.model.job.desk import JobAct, JobOutcome, JobWord, LogPart
 from andon.model.job.facts import WAITS, JobState, JobView
 from andon.node.exact_desk import ExactDesk, OwnDesk
@@ -32,16 +30,6 @@ _ACTIONS = {
 }
 
 
-class ListedJobs(Struct, frozen=True):
-    """What one caller sees: the jobs, oldest first, and what is missing."""
-
-    views: Sequence[JobView]
-    paused: bool
-    scope: PageScope
-    note: str | None = None
-    clusters: tuple[ClusterState, ...] = ()
-
-
 class SeenJobs(ExactDesk):
     """What one caller sees of a server's jobs and may do to them; every call may block. `user`
     names another user's jobs, for those who may see them."""
@@ -57,32 +45,32 @@ class SeenJobs(ExactDesk):
 
     # Reading.
 
-    def listed(self) -> ListedJobs:
-        """A user's own jobs, everyone's for an owner, and the server user's for anyone else."""
+    def listed(self) -> tuple[JobListing, PageScope]:
+        """A user's own jobs, everyone's for an owner, and the server user's for anyone else, the
+        oldest first."""
         user, shared = self._user(), self._jobs.users is not None
         if user is None and self._sight.everything and shared and not self._named:
             found = self._jobs.listing()
             views = sorted(found.views, key=lambda one: (one.submitted_at, one.user, one.number))
-            note = "; ".join(found.notes) or None
-            return ListedJobs(views, found.paused, PageScope.EVERYONE, note, found.clusters)
+            return replace(found, views=tuple(views)), PageScope.EVERYONE
         whose, on = self._jobs.own if user is None else user.jobs, self._jobs.on_clusters()
         found, scope = whose.listing(), PageScope.SERVER if user is None else PageScope.OWN
-        own = [one for one in on.views if one.user == whose.user]
-        return ListedJobs(_merged(found.views, own), found.paused, scope, clusters=on.clusters)
+        views = _merged(found.views, [one for one in on.views if one.user == whose.user])
+        return JobListing(tuple(views), found.paused, clusters=on.clusters), scope
 
     def page(self, state: str = "", limit: int = 100) -> JobPage:
         """Returns the newest jobs, in a state if one is named, and the queue of the machine."""
-        sight, found = self._sight, self.listed()
+        sight, (found, scope) = self._sight, self.listed()
         wanted = [one for one in reversed(found.views) if _is_wanted(one, state)]
-        notes = [] if found.note is None else [found.note]
+        notes = list(found.notes)
         if len(wanted) > limit:
             notes.append(f"{len(wanted):,} jobs; {limit:,} are shown")
-        whose = sight.user if found.scope is PageScope.OWN else self.user
-        whole = found.scope is not PageScope.SERVER or sight.shows(self.user)
+        whose = sight.user if scope is PageScope.OWN else self.user
+        whole = scope is not PageScope.SERVER or sight.shows(self.user)
         return JobPage(
             at=time.time(),
             user=self._named or whose or self.user,
-            scope=found.scope,
+            scope=scope,
             shared=self._jobs.users is not None,
             whole=whole,
             paused=found.paused,
@@ -220,7 +208,7 @@ class SeenJobs(ExactDesk):
         )
 
 
-def _merged(here: Sequence[JobView], there: Sequence[JobView]) -> Sequence[JobView]:
+def _merged(here: Sequence[JobView], there: Sequence[JobView]) -> list[JobView]:
     """Returns both, oldest first; jobs of this machine stay in the order of their numbers."""
     numbered = sorted(here, key=lambda view: view.number)
     if not there:

@@ -20,7 +20,7 @@ from andon.node.seen.sights import (
     update_seen_by,
 )
 from andon.node.served import RunsToShow
-from andon.node.watched.run_list import MOST_LISTED, entry_of, page_of
+from andon.node.watched.run_list import MOST_LISTED, choices_of, entry_of
 from andon.node.watched.runs import FoundRuns, only
 from andon.node.watched.users import Download, RunsOfUser
 from andon.runs.rules.matching import RunListing, RunQuery, counted, seen_by, select
@@ -66,10 +66,19 @@ class SeenRuns:
         counts = seen.found.counts(every)
         if seen.others:
             counts = counts.plus(counted(seen.rows_of_others(), every))
-        now, whose = runs.clock(), self._whose(seen.scope)
-        entries = [entry_seen_by(sight, entry_of(row, now)) for row in rows]
-        page = page_of(entries, total, counts, query, whose, seen.note)
-        return replace(page, scope=seen.scope, shared=runs.users is not None)
+        now = runs.clock()
+        return RunPage(
+            items=[entry_seen_by(sight, entry_of(row, now)) for row in rows],
+            total=total,
+            all=counts.runs,
+            offset=query.offset,
+            limit=limit,
+            choices=choices_of(counts),
+            whose=self._whose(seen.scope),
+            note=seen.note,
+            scope=seen.scope,
+            shared=runs.users is not None,
+        )
 
     def _whose(self, scope: PageScope) -> str:
         if scope is PageScope.OWN:

@@ -1,4 +1,4 @@
-"""The list of runs, page by page."""
+"""Runs as entries of a list, and what they can be filtered by."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -9,8 +9,8 @@ from andon.model.naming import models_in_words, short_model
 from andon.model.run.record import RunRow, RunState
 from andon.model.shapes import plain
 from andon.model.wire import dumps
-from andon.node.run_schemas import Plain, RunChoice, RunChoices, RunEntry, RunPage
-from andon.runs.rules.matching import RunCounts, RunQuery
+from andon.node.run_schemas import Plain, RunChoice, RunChoices, RunEntry
+from andon.runs.rules.matching import RunCounts
 
 NO_DEVICES = "it used no GPU of this node"
 NOT_SAMPLED = "the run ended before its devices were read"
@@ -23,27 +23,6 @@ _AS_RECORDED = (
     "peak_memory_bytes", "energy_joules", "energy_source", "idle_share", "message", "note",
     "last_values", "command", "progress",
 )  # fmt: skip
-
-
-def page_of(
-    entries: list[RunEntry],
-    total: int,
-    every: RunCounts,
-    query: RunQuery,
-    whose: str,
-    note: str | None = None,
-) -> RunPage:
-    """A page: its runs, how many match the query, and what there is without it."""
-    return RunPage(
-        items=entries,
-        total=total,
-        all=every.runs,
-        offset=query.offset,
-        limit=query.limit or MOST_LISTED,
-        choices=choices_of(every),
-        whose=whose,
-        note=note,
-    )
 
 
 def choices_of(every: RunCounts) -> RunChoices:
