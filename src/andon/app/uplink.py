@@ -86,16 +86,20 @@ def _pin(folder: Path, new_token: bool) -> str | None:
     return given or None
 
 
-def report_sources(
-    node: WatchedNode, watcher: Watcher, jobs: Callable[[], Sequence[JobView]]
-) -> ReportSources:
+def report_sources(node: WatchedNode, watcher: Watcher) -> ReportSources:
     """What a node reports of itself; `watcher` has the notices for people."""
     alerts, leases = node.alerts, node.leases
     book = partial(leases.listed, RECENT_SECONDS) if leases.kept else lambda: None
     return ReportSources(
-        book, alerts.current, alerts.silences, alerts.firing, jobs,
+        book, alerts.current, alerts.silences, alerts.firing, partial(_unfinished, node),
         watcher.hand_over, watcher.handed_over,
     )  # fmt: skip
+
+
+def _unfinished(node: WatchedNode) -> Sequence[JobView]:
+    """The jobs that wait or run here."""
+    views = node.jobs.listing().views if node.has_jobs else ()
+    return [one for one in views if one.ended is None and one.engine is None]
 
 
 def past(folder: Path, node: WatchedNode) -> Iterator[PastSender]:
@@ -118,7 +122,6 @@ def uplink(
     link: HubLink,
     node: WatchedNode,
     watcher: Watcher,
-    unfinished: Callable[[], Sequence[JobView]],
     past: PastSender,
     network_leases: "NetworkLeases | None",
     on_sent: Callable[[Digest], None] = lambda _: None,
@@ -129,7 +132,7 @@ def uplink(
     trouble = partial(note_trouble, open_node_folder(), link.url)
     trouble(None)  # of an earlier process
     return Uplink(
-        session, link, report_sources(node, watcher, unfinished), node_key(), on_sent,
+        session, link, report_sources(node, watcher), node_key(), on_sent,
         partial(_mark, network_leases), past, on_trouble=trouble,
     )  # fmt: skip
 

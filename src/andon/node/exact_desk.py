@@ -26,11 +26,10 @@ class OwnDesk(JobDesk, Protocol):
     user: str
 
 
-class ExactDesk(JobDesk, Protocol):
+class ExactDesk(OwnDesk, Protocol):
     """The jobs of one user, or as one caller sees them. A word is a number or NAME:ID."""
 
     name, able, poll_seconds = "server", frozenset({Able.QUEUED}), FRESH_SECONDS
-    user: str
 
     def submit(self, jobs: Sequence[Submission], dry: bool = False) -> Sequence[Accepted]:
         raise Denied("a server takes jobs as a job file", hint="POST /api/jobs")

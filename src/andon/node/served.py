@@ -84,19 +84,12 @@ class LeasesToShow(NodeLeases, Protocol):
 class RunsToShow(RunsOfUser, Protocol):
     """Those of the server's own user."""
 
-    @property
-    def whose(self) -> str: ...
-
-    @property
-    def users(self) -> SharedUsers | None:
-        """Set if root runs the server."""
-
-    @property
-    def everywhere(self) -> Callable[[], RunIndex] | None:
-        """Opens the index of the runs of all nodes of a hub."""
-
-    @property
-    def courses(self) -> CourseReader: ...
+    whose: str
+    users: SharedUsers | None
+    """Set if root runs the server."""
+    everywhere: Callable[[], RunIndex] | None
+    """Opens the index of the runs of all nodes of a hub."""
+    courses: CourseReader
 
     def clock(self) -> float: ...
 
@@ -106,12 +99,9 @@ class RunsToShow(RunsOfUser, Protocol):
 class JobsToShow(OwnDesk, Protocol):
     """Everyone's; a number is a job of the server's own user."""
 
-    @property
-    def own(self) -> OwnDesk: ...
-
-    @property
-    def users(self) -> SharedUsers | None:
-        """Set if root runs the server."""
+    own: OwnDesk
+    users: SharedUsers | None
+    """Set if root runs the server."""
 
     def on_clusters(self) -> JobListing: ...
 

@@ -9,9 +9,9 @@ BUDGET = {
     "access": 1214,
     "alerts": 4892,
     "api": 3598,
-    "app": 3330,
+    "app": 3277,
     "callbacks": 1471,
-    "cli": 20582,
+    "cli": 20567,
     "clusters": 4408,
     "doctor": 3247,
     "drivers": 7664,
@@ -37,7 +37,7 @@ BUDGET = {
     "stores": 2581,
     "testing": 2169,
     "tui": 4457,
-    "web": 9812,
+    "web": 9793,
     "work": 6351,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that

@@ -35,7 +35,7 @@ def with_hub(server: Parts) -> Parts:
     """A server, or a hub, that reports to another one: --hub."""
     from andon.app import uplink
 
-    return (*server, web.unfinished, uplink.past, uplink.uplink)
+    return (*server, uplink.past, uplink.uplink)
 
 
 def demo() -> Parts:

@@ -140,7 +140,7 @@ def node(
     keys: Keys | None = None,
     jobs: ServedJobs | None = None,
 ) -> Iterator[WatchedNode]:
-    """This machine as a node. An agent has no jobs to show."""
+    """This machine as a node."""
     user, placed = None if keys is None else keys.owner.user, PlacedFeed(sampler, feed).latest
     yield WatchedNode(
         feed, history.store, alerts, runs, network_leases, lease_tracker, placed, user, jobs

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +24,6 @@ from andon.jobs.starting import start_dispatcher
 from andon.leases.network import NetworkLeases
 from andon.leases.tracker import LeaseTracker
 from andon.leases.usage_meter import COUNT_SECONDS, UsageMeter
-from andon.model.job.facts import JobView
 from andon.node.exact_desk import OwnDesk
 from andon.node.watched.jobs import ServedJobs
 from andon.node.watched.leases import RECENT_SECONDS
@@ -132,16 +131,6 @@ def jobs(
         users,
         open_pollers(settings, everyone=users is not None),
     )
-
-
-def unfinished(jobs: ServedJobs | None) -> Iterator[Callable[[], Sequence[JobView]]]:
-    """The jobs that wait or run here, for a hub."""
-
-    def read() -> Sequence[JobView]:
-        views = () if jobs is None else jobs.listing().views
-        return [one for one in views if one.ended is None and one.engine is None]
-
-    yield read
 
 
 def dispatcher_guard(sampler: Sampler, jobs: ServedJobs | None) -> DispatcherGuard | None:

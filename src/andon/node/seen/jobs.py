@@ -48,14 +48,15 @@ class SeenJobs(ExactDesk):
     def listed(self) -> tuple[JobListing, PageScope]:
         """A user's own jobs, everyone's for an owner, and the server user's for anyone else, the
         oldest first."""
-        user, shared = self._user(), self._jobs.users is not None
-        if user is None and self._sight.everything and shared and not self._named:
-            found = self._jobs.listing()
-            views = sorted(found.views, key=lambda one: (one.submitted_at, one.user, one.number))
-            return replace(found, views=tuple(views)), PageScope.EVERYONE
-        whose, on = self._jobs.own if user is None else user.jobs, self._jobs.on_clusters()
+        user, jobs = self._user(), self._jobs
+        if user is None and self._sight.everything and jobs.users is not None and not self._named:
+            found = jobs.listing()
+            return replace(found, views=tuple(sorted(found.views, key=_age))), PageScope.EVERYONE
+        whose, on = jobs.own if user is None else user.jobs, jobs.on_clusters()
         found, scope = whose.listing(), PageScope.SERVER if user is None else PageScope.OWN
-        views = _merged(found.views, [one for one in on.views if one.user == whose.user])
+        there = [one for one in on.views if one.user == whose.user]
+        # Without those of clusters they stay in the order of their numbers.
+        views = sorted([*found.views, *there], key=_age if there else lambda one: one.number)
         return JobListing(tuple(views), found.paused, clusters=on.clusters), scope
 
     def page(self, state: str = "", limit: int = 100) -> JobPage:
@@ -149,7 +150,7 @@ class SeenJobs(ExactDesk):
             return self._own_on_cluster(job).act(act, [job])
         if act is JobAct.REMOVE:
             raise Invalid("a server deletes no jobs", hint="on its machine: andon jobs rm")
-        if whose.user not in (self.user, self._who.user):
+        if whose is not self._jobs.own and whose.user != self._who.user:
             raise Denied(
                 f"a server changes the jobs of {whose.user} only for {whose.user}",
                 hint="what runs ends with its lease: andon release ID",
@@ -208,12 +209,8 @@ class SeenJobs(ExactDesk):
         )
 
 
-def _merged(here: Sequence[JobView], there: Sequence[JobView]) -> list[JobView]:
-    """Returns both, oldest first; jobs of this machine stay in the order of their numbers."""
-    numbered = sorted(here, key=lambda view: view.number)
-    if not there:
-        return numbered
-    return sorted([*numbered, *there], key=lambda view: view.submitted_at)
+def _age(view: JobView) -> tuple[float, str, int]:
+    return view.submitted_at, view.user, view.number
 
 
 def tail_after(part: LogPart, start: int | None) -> LogPart:

@@ -8,9 +8,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.access.roles import BLIND, Sight
-from andon.errors import AndonError, Conflict, Denied, Gone
+from andon.errors import AndonError, Denied
 from andon.model.run.record import RunRow
 from andon.node.job_schemas import PageScope
+from andon.node.port import NodeRuns
 from andon.node.run_schemas import RunCourses, RunDetails, RunMarks, RunPage, RunUpdate
 from andon.node.seen.sights import (
     details_seen_by,
@@ -21,12 +22,12 @@ from andon.node.seen.sights import (
 )
 from andon.node.served import RunsToShow
 from andon.node.watched.run_list import MOST_LISTED, choices_of, entry_of
-from andon.node.watched.runs import FoundRuns, only
-from andon.node.watched.users import Download, RunsOfUser
+from andon.node.watched.runs import FoundRuns
+from andon.node.watched.users import Download, RunsOfUser, UserNode, only
 from andon.runs.rules.matching import RunListing, RunQuery, counted, seen_by, select
 
 
-class SeenRuns:
+class SeenRuns(NodeRuns):
     """A user's own runs, everyone's for an owner, and the server user's for anyone else. Every call
     reads files, so none is made from the event loop."""
 
@@ -41,15 +42,6 @@ class SeenRuns:
         seen = self.visible()
         rows, total = seen.rows(replace(query, sight=self.sight))
         return RunListing([seen_by(self.sight, row) for row in rows], total, seen.note)
-
-    def find(self, query: RunQuery) -> Sequence[RunRow]:
-        return self.listed(query).rows
-
-    def is_id(self, word: str) -> bool:
-        try:
-            return self.resolve(word).id == word
-        except (Gone, Conflict):
-            return False
 
     def resolve(self, word: str) -> RunRow:
         return seen_by(self.sight, self.one(word)[0])
@@ -129,8 +121,7 @@ class SeenRuns:
         if runs.users is not None and not sight.everything and sight.uid is not None:
             user = runs.users.of(sight.uid)
             if user is not None:
-                rows = {row.id: (row, user.runs) for row in user.runs.find(RunQuery())}
-                return VisibleRuns(FoundRuns(), rows, PageScope.OWN)
+                return VisibleRuns(FoundRuns(), _rows_of(user), PageScope.OWN)
         found = runs.look(afresh)
         if runs.everywhere is not None and (sight.everything or sight.user is None):
             # An account of this machine is not the one of the same name on another.
@@ -140,8 +131,7 @@ class SeenRuns:
         others, notes = dict[str, tuple[RunRow, RunsOfUser]](), list[str]()
         for user in runs.users.known():
             try:
-                found_rows = user.runs.find(RunQuery())
-                others |= {r.id: (r, user.runs) for r in found_rows if r.id not in others}
+                others = _rows_of(user) | others
             except AndonError as error:
                 notes.append(error.reason)
         return VisibleRuns(found, others, PageScope.EVERYONE, tuple(notes))
@@ -186,6 +176,10 @@ class VisibleRuns(Struct, frozen=True):
         """Returns the state of each run, by id."""
         others = {run: str(row.state) for run, (row, _) in self.others.items()}
         return others | self.found.states()
+
+
+def _rows_of(user: UserNode) -> dict[str, tuple[RunRow, RunsOfUser]]:
+    return {row.id: (row, user.runs) for row in user.runs.find(RunQuery())}
 
 
 def news(run: str, callers: Collection[SeenRuns]) -> list[dict[Sight, RunUpdate]]:

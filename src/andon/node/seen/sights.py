@@ -114,13 +114,11 @@ def update_seen_by(sight: Sight, user: str | None, update: RunUpdate) -> RunUpda
 
 def marks_seen_by(sight: Sight, user: str | None, marks: list[RunMark]) -> list[RunMark]:
     """Hides the texts that come from the program itself."""
-    return marks if sight.shows(user) else [_without_texts(one) for one in marks]
-
-
-def _without_texts(mark: RunMark) -> RunMark:
-    if mark.kind == "alert":
-        return mark
-    return replace(mark, title="event" if mark.kind == "event" else mark.title, detail=None)
+    if sight.shows(user):
+        return marks
+    hidden: dict[str, dict[str, str | None]]
+    hidden = {"event": {"title": "event", "detail": None}, "item": {"detail": None}}
+    return [replace(one, **hidden.get(one.kind, {})) for one in marks]
 
 
 def leases_seen_by(who: Identity, found: LeaseList, server_user: str | None = None) -> LeaseList:

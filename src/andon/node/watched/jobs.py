@@ -5,14 +5,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from andon.errors import AndonError, Gone
+from andon.errors import Gone
 from andon.jobs.clusters.desk import listing_of
 from andon.jobs.clusters.poller import ClusterPoller
 from andon.jobs.rules.views import JobListing
 from andon.model.job.desk import JobAct, JobOutcome, JobWord, LogPart, cluster_in
 from andon.model.job.facts import JobView
 from andon.node.exact_desk import ExactDesk, OwnDesk
-from andon.node.watched.users import SharedUsers
+from andon.node.watched.users import SharedUsers, everyones_jobs
 
 
 class ServedJobs(ExactDesk):
@@ -33,14 +33,12 @@ class ServedJobs(ExactDesk):
         self._clusters = {one.name: one for one in clusters}
 
     def listing(self, everyone: bool = False) -> JobListing:
-        """A user whose jobs cannot be read costs a note."""
-        found, on, notes = self.own.listing(), self.on_clusters(), list[str]()
-        views = [*found.views, *on.views]
-        for one in () if self.users is None else self.users.known():
-            try:
-                views += one.jobs.listing().views
-            except AndonError as error:
-                notes.append(error.reason)
+        found, on, (theirs, notes) = (
+            self.own.listing(),
+            self.on_clusters(),
+            everyones_jobs(self.users),
+        )
+        views = [*found.views, *theirs, *on.views]
         return JobListing.of(views, found.paused, notes, on.clusters)
 
     def on_clusters(self) -> JobListing:

@@ -43,7 +43,7 @@ class WatchedNode(NodeOfServer):
         self.simulated, self.recording = bool(settings.simulate), bool(settings.replay)
         self.alerts = ServedAlerts(judge, feed.latest, settings.exporter_prefix, judge)
         self.live = ServedLive(
-            feed.latest, feed.past, settings.interval_seconds, self.alerts, placed,
+            feed.latest, feed.past, settings.interval_seconds, self.alerts.current, placed,
             newest=feed.newest, costs=feed.costs, listen=feed.listen,
             mark_watched=feed.mark_watched,
         )  # fmt: skip

@@ -6,15 +6,14 @@ Where root runs the server, the runs of each user come from that user's reader.
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.errors import Conflict, Gone, Unavailable
-from andon.model.run.record import RunLine, RunRow, RunSample, RunState
+from andon.errors import Gone, Unavailable
+from andon.model.run.record import RunRow, RunSample, RunState
 from andon.node.run_schemas import RecordExtent, RunDetails, RunMarks, RunUpdate
 from andon.node.watched.run_courses import CourseReader
 from andon.node.watched.run_details import (
@@ -26,7 +25,7 @@ from andon.node.watched.run_details import (
     uses_of,
     where_recorded,
 )
-from andon.node.watched.users import Download, SharedUsers
+from andon.node.watched.users import Download, RunsOfUser, SharedUsers, only
 from andon.ports import RunIndex
 from andon.runs.growing import Happening, RunRecord, RunRecords, happenings, opened
 from andon.runs.rules.fold import row_of
@@ -34,7 +33,6 @@ from andon.runs.rules.matching import RunCounts, RunListing, RunQuery
 
 MOST_NAMED = 10_000
 NOT_ALL = "the record is too long: only what happened in its first part is shown"
-T = TypeVar("T")
 FRESH_SECONDS = 1.0
 """Requests within this time look for new records once."""
 
@@ -86,7 +84,7 @@ class FoundRuns(Struct, frozen=True):
         return replace(query, without=self.without)
 
 
-class ServedRuns:
+class ServedRuns(RunsOfUser):
     """Fills NodeRuns with those of the index; those of other users are in `users`. Every call reads
     files, so none is made from the event loop."""
 
@@ -119,12 +117,6 @@ class ServedRuns:
     def listed(self, query: RunQuery) -> RunListing:
         found = self.look()
         return RunListing(list(found.find(query)), found.count(query), found.note)
-
-    def find(self, query: RunQuery) -> Sequence[RunRow]:
-        return self.look().find(query)
-
-    def is_id(self, word: str) -> bool:
-        return word in self.look().named(word)
 
     def resolve(self, word: str) -> RunRow:
         row = only(self.look().named(word), word) or only(self.look(True).named(word), word)
@@ -170,14 +162,21 @@ class ServedRuns:
         with record.lock:
             record.refresh(keeping=True)
             before, lines = record.take_news()
-            return update_of(current(row, record), record, before, lines, self.clock())
-
-
-def only(found: Mapping[str, T], run: str) -> T | None:
-    """Returns the run with this id, else the only one whose id begins with it; None if none."""
-    if len(found) > 1 and run not in found:
-        raise Conflict(f"{len(found)} runs begin with {run!r}", hint="give more of the id")
-    return found.get(run) or next(iter(found.values()), None)
+            row, begin, now = current(row, record), record.begin, self.clock()
+            going = row.state is RunState.RUNNING
+            marks = marks_of(begin, [line for line in lines if isinstance(line, Happening)])
+            return RunUpdate(
+                id=row.id,
+                state=row.state,
+                since_bytes=before,
+                read=read_of(record),
+                duration_seconds=max(0.0, now - row.began) if going else row.duration_seconds,
+                samples=record.fold.samples if row.samples is None else row.samples,
+                series=columns_between(begin, [o for o in lines if isinstance(o, RunSample)]),
+                uses=uses_of(begin, record.fold.summary()),
+                marks=marks[-MOST_MARKS:],
+                progress=row.progress,
+            )
 
 
 def current(row: RunRow, record: RunRecord) -> RunRow:
@@ -194,25 +193,3 @@ def current(row: RunRow, record: RunRecord) -> RunRow:
 
 def read_of(record: RunRecord) -> RecordExtent:
     return RecordExtent(record.read_bytes, record.of_bytes, record.unreadable, record.problem)
-
-
-def update_of(
-    row: RunRow, record: RunRecord, before: int, lines: Sequence[RunLine], now: float
-) -> RunUpdate:
-    """The live event: what came since the last one."""
-    begin = record.begin
-    samples = [line for line in lines if isinstance(line, RunSample)]
-    marks = [line for line in lines if isinstance(line, Happening)]
-    going = row.state is RunState.RUNNING
-    return RunUpdate(
-        id=row.id,
-        state=row.state,
-        since_bytes=before,
-        read=read_of(record),
-        duration_seconds=max(0.0, now - row.began) if going else row.duration_seconds,
-        samples=record.fold.samples if row.samples is None else row.samples,
-        series=columns_between(begin, samples),
-        uses=uses_of(begin, record.fold.summary()),
-        marks=marks_of(begin, marks)[-MOST_MARKS:],
-        progress=row.progress,
-    )

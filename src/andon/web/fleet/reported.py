@@ -61,7 +61,7 @@ class ReportedNode(NodeOfServer):
         there = Unavailable(f"alerts of {name} are changed there", hint=hint)
         self.alerts = ServedAlerts(ReportedAlerts(self, pasts), self.latest, prefix, there)
         self.live = ServedLive(
-            self.latest, self.minutes, EVERY_SECONDS, self.alerts,
+            self.latest, self.minutes, EVERY_SECONDS, self.alerts.current,
             read_now=self.newest, minutes_key=lambda: (name, self.report.beat.at, self.row.heard),
         )  # fmt: skip
         self.leases = ServedLeases(lambda _: self.leases_reported(), self.latest, elsewhere=name)
@@ -166,10 +166,7 @@ class ReportedJobs(ExactDesk):
 
     def __init__(self, node: ReportedNode) -> None:
         self._node, self.user = node, node.name
-
-    @property
-    def own(self) -> OwnDesk:
-        return self
+        self.own: OwnDesk = self
 
     def on_clusters(self) -> JobListing:
         return JobListing(())

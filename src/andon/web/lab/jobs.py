@@ -15,7 +15,7 @@ from andon.model.job.facts import WAITS, JobState, JobView
 from andon.model.job.progress import WorkProgress
 from andon.node.exact_desk import ExactDesk
 from andon.node.watched.runs import FoundRuns, ServedRuns
-from andon.node.watched.users import UserNode
+from andon.node.watched.users import SharedUsers, UserNode
 from andon.web.lab.book import lease_id, tickets
 
 STEP_SECONDS = 9.0
@@ -113,8 +113,9 @@ class LabJobs(ExactDesk):
         return self._in_line(self.listing().views)
 
 
-class LabUsers:
-    """The people of the lab, as users whose part the server may show."""
+class LabUsers(SharedUsers):
+    """The people of the lab, as users whose part the server may show. None has an account, and
+    everyone's jobs are the server's own."""
 
     def __init__(self, lab: Lab, look: Callable[[], FoundRuns]) -> None:
         """`look` finds the runs of everyone."""
@@ -122,12 +123,6 @@ class LabUsers:
             name: UserNode(name, LabJobs(lab, name), _runs_of(name, look))
             for name in {work.user for work in lab.works} - {ME}
         }
-
-    def of(self, uid: int) -> UserNode | None:
-        return None
-
-    def known(self) -> Sequence[UserNode]:
-        return ()  # everyone's jobs are the server's own here
 
     def named(self, user: str) -> UserNode | None:
         return self._nodes.get(user)
