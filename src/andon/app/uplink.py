@@ -24,6 +24,7 @@ from andon.model.alert import Alert
 from andon.model.job.facts import JobView
 from andon.node.watched.leases import RECENT_SECONDS
 from andon.node.watched.node import WatchedNode
+from andon.runs.rules.matching import RunQuery
 from andon.sampling.sampler import Sampler
 from andon.settings.resolution import Settings
 
@@ -83,23 +84,26 @@ def _pin(folder: Path, new_token: bool) -> str | None:
     return given or None
 
 
-def report_sources(
-    node: WatchedNode, watcher: Watcher, jobs: Callable[[], Sequence[JobView]]
-) -> ReportSources:
+def report_sources(node: WatchedNode, watcher: Watcher) -> ReportSources:
     """What a node reports of itself; `watcher` has the notices for people."""
     alerts, leases = node.alerts, node.leases
     book = partial(leases.listed, RECENT_SECONDS) if leases.kept else lambda: None
     return ReportSources(
-        book, alerts.current, alerts.silences, alerts.firing, jobs,
+        book, alerts.current, alerts.silences, alerts.firing, partial(_unfinished, node),
         watcher.hand_over, watcher.handed_over,
     )  # fmt: skip
 
 
+def _unfinished(node: WatchedNode) -> Sequence[JobView]:
+    """The jobs that wait or run here."""
+    views = node.jobs.listing().views if node.has_jobs else ()
+    return [one for one in views if one.ended is None and one.engine is None]
+
+
 def past(folder: Path, node: WatchedNode) -> Iterator[PastSender]:
     """Sends what the hub missed."""
-    yield PastSender(
-        folder, node.past.store, partial(_alerts_of, node), runs=lambda: node.runs.own(MOST_RUNS)
-    )
+    runs = partial(node.runs.find, RunQuery(limit=MOST_RUNS))
+    yield PastSender(folder, node.past.store, partial(_alerts_of, node), runs=runs)
 
 
 def _alerts_of(node: WatchedNode, wanted: Query) -> Sequence[Alert]:
@@ -116,7 +120,6 @@ def uplink(
     link: HubLink,
     node: WatchedNode,
     watcher: Watcher,
-    unfinished: Callable[[], Sequence[JobView]],
     past: PastSender,
     network_leases: "NetworkLeases | None",
     on_sent: Callable[[Digest], None] = lambda _: None,
@@ -127,8 +130,13 @@ def uplink(
     trouble = partial(note_trouble, open_node_folder(), link.url)
     trouble(None)  # of an earlier process
     return Uplink(
+<<<<<<< HEAD
         session, link, report_sources(node, watcher, unfinished), node_key(), on_sent,
         partial(mark_drained, network_leases), partial(past, link), on_trouble=trouble,
+=======
+        session, link, report_sources(node, watcher), node_key(), on_sent,
+        partial(_mark, network_leases), past, on_trouble=trouble,
+>>>>>>> h/seen
     )  # fmt: skip
 
 

@@ -35,8 +35,12 @@ def with_hub(server: Parts) -> Parts:
     """A server, or a hub, that reports to another one: --hub."""
     from andon.app import uplink
 
+<<<<<<< HEAD
     unfinished = () if web.unfinished in server else (web.unfinished,)
     return (*server, *unfinished, uplink.past, uplink.uplink)
+=======
+    return (*server, uplink.past, uplink.uplink)
+>>>>>>> h/seen
 
 
 def demo() -> Parts:
