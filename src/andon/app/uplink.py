@@ -130,13 +130,8 @@ def uplink(
     trouble = partial(note_trouble, open_node_folder(), link.url)
     trouble(None)  # of an earlier process
     return Uplink(
-<<<<<<< HEAD
-        session, link, report_sources(node, watcher, unfinished), node_key(), on_sent,
-        partial(mark_drained, network_leases), partial(past, link), on_trouble=trouble,
-=======
         session, link, report_sources(node, watcher), node_key(), on_sent,
-        partial(_mark, network_leases), past, on_trouble=trouble,
->>>>>>> h/seen
+        partial(mark_drained, network_leases), partial(past, link), on_trouble=trouble,
     )  # fmt: skip
 
 

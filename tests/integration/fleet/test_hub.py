@@ -133,7 +133,16 @@ def test_the_agent_says_what_it_sent(fleet: FleetUnderTest) -> None:
 def test_the_list_and_one_node(fleet: FleetUnderTest) -> None:
     def is_healthy() -> bool:
         lines = fleet.says("nodes").splitlines()
-        assert lines[0].split() == ["NODE", "GPUS", "ALLOCATED", "UTIL", "MEM", "TEMP", "STATE", "AGE"]
+        assert lines[0].split() == [
+            "NODE",
+            "GPUS",
+            "ALLOCATED",
+            "UTIL",
+            "MEM",
+            "TEMP",
+            "STATE",
+            "AGE",
+        ]
         return any(line.startswith("n17") and "healthy ✓" in line for line in lines)
 
     wait_for(is_healthy, 60)  # on a busy machine a report may be late

@@ -9,7 +9,7 @@ BUDGET = {
     "access": 1222,
     "alerts": 4897,
     "api": 3598,
-    "app": 3312,
+    "app": 3300,
     "callbacks": 1471,
     "cli": 20594,
     "clusters": 4408,
