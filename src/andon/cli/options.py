@@ -32,6 +32,11 @@ def simulated(text: str) -> int:
     return whole(text, MOST_SIMULATED)
 
 
+def names_in_fleet(text: str) -> str:
+    """Names of nodes, separated by commas."""
+    return ",".join(name_in_fleet(name.strip()) for name in text.split(","))
+
+
 def name_in_fleet(text: str) -> str:
     """The name of a node or a token: it becomes a part of a path, which others would change."""
     if 0 < len(text) <= LONGEST_NAME and "/" not in text and text.strip("."):
@@ -139,9 +144,9 @@ _ELSEWHERE: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (
         ("--node", "node_name"),
         {
-            "type": name_in_fleet,
-            "metavar": "NAME",
-            "help": "With the --url of a hub: this node.",
+            "type": lambda text: names_in_fleet(text),
+            "metavar": "NAME,…",
+            "help": "With the --url of a hub: this node, or these.",
         },
     ),
 )
@@ -161,7 +166,7 @@ _SSH: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
         {
             "metavar": "SECONDS",
             "type": lambda text: above_zero(text),
-            "help": "For all hosts together [default: 10].",
+            "help": "For all together [default: 10; a hub's nodes: 60].",
         },
     ),
 )
@@ -181,15 +186,21 @@ def elsewhere(command: F) -> F:
 
 
 def over_ssh(command: F) -> F:
-    """Adds --ssh, --hosts-file and --timeout: over several hosts it is called once for each."""
+    """Adds --ssh, --hosts-file and --timeout: over several hosts it is called once for each, and so
+    it is over the nodes of a hub."""
 
     @wraps(command)
     def called(*args: Any, **more: Any) -> Any:
-        if not chosen().ssh and chosen().hosts_file is None:
-            return command(*args, **more)
-        from andon.cli.ssh.hosts import over_hosts
+        choices = chosen()
+        if choices.ssh or choices.hosts_file is not None:
+            from andon.cli.ssh.hosts import over_hosts
 
-        return over_hosts(chosen(), command, args, more)
+            return over_hosts(choices, command, args, more)
+        if choices.url is None or choices.url.startswith("ssh:") or choices.node is not None:
+            return command(*args, **more)
+        from andon.cli.hub_nodes import over_hub
+
+        return over_hub(choices, command, args, more)
 
     for names, settings in reversed(_SSH):
         called = click.option(*names, expose_value=False, callback=_remember, **settings)(called)

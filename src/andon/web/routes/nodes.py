@@ -48,7 +48,8 @@ def node_routes(router: APIRouter, parts: RouteParts) -> None:
         rows = rows if node.sight.everything else [without_names(row) for row in rows]
         if parts.fleet is None or (own.gpus and own.name not in {row.name for row in rows}):
             rows = [own, *rows]
-        listed = NodeList(time.time(), parts.fleet is not None, tuple(rows), __version__)
+        is_hub = parts.fleet is not None
+        listed = NodeList(time.time(), is_hub, tuple(rows), __version__, own.name)
         return Response(
             list_to_text(listed).encode("utf-8", "replace"), media_type="application/json"
         )
