@@ -143,8 +143,10 @@ class NodeTable:
             write(sys.stderr, f"andon: {harmless(f'{answer.name}: {answer.reason}')}\n")
             return []
         head, *rows = answer.text.splitlines()
-        first, self._heading = [] if self._heading else [csv_with_name(self._noun, head)], head
-        return first + [csv_with_name(answer.name, row) for row in rows]
+        first = [] if self._heading else [(self._noun, head)]
+        lines = [*first, *((answer.name, row) for row in rows)]
+        self._heading, named = head, self._noun not in head.split(",")  # else each row has it
+        return [csv_with_name(name, line) if named else line for name, line in lines]
 
 
 def csv_with_name(name: str, line: str) -> str:

@@ -15,6 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 MOST = 1_000_000
 MOST_SIMULATED = 512  # the limit in the settings, which --help must not import
 LONGEST_NAME = 63  # of a node or a token at a hub
+URL_VARIABLE = "ANDON_URL"
 DEVICE_OPTION = ("--device", "--devices", "-d")
 JOB_FILES = (".toml", ".json", ".jsonc", ".yaml", ".yml")
 DEVICE_FORMS = "index, 3:0, UUID or its prefix"
@@ -116,10 +117,16 @@ def _remember(context: click.Context, parameter: click.Parameter, value: object)
     if parameter.name == "config":
         if value is not None:
             use_config(str(value))
+    elif parameter.name == "url" and _is_from_variable(context, "url"):
+        choices.url = choices.url or (str(value) if choices.names_nothing_else else None)
     elif value not in (None, ()) and parameter.name is not None:  # () of an option given earlier
         setattr(choices, parameter.name, value)
     if choices.simulate is not None and choices.replay is not None:
         raise click.UsageError("--simulate and --replay cannot be combined", context)
+
+
+def _is_from_variable(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is click.core.ParameterSource.ENVIRONMENT
 
 
 def shared(command: F) -> F:
@@ -139,7 +146,14 @@ def _complete_host(context: click.Context, parameter: click.Parameter, typed: st
 
 
 _ELSEWHERE: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
-    (("--url",), {"metavar": "URL", "help": "Ask an andon server instead of this node."}),
+    (
+        ("--url",),
+        {
+            "metavar": "URL",
+            "envvar": URL_VARIABLE,
+            "help": "Ask an andon server instead of this node; or set ANDON_URL.",
+        },
+    ),
     (("--token-file",), {"metavar": "FILE", "help": "File with the token; or set ANDON_TOKEN."}),
     (
         ("--node", "node_name"),

@@ -21,11 +21,18 @@ NONE_ANSWERED, SOME_ANSWERED, NOT_AVAILABLE = 3, 1, 1
 class NodeGroup(Protocol):
     """The nodes that are meant, and how one is opened."""
 
-    noun: str
-    names: Sequence[str]
-    limits: NodeLimits
-    follow_hint: str
-    """What to type instead of --follow."""
+    @property
+    def noun(self) -> str: ...
+
+    @property
+    def follow_hint(self) -> str:
+        """What to type instead of --follow."""
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
+    @property
+    def limits(self) -> NodeLimits: ...
 
     def opened(self, name: str, shared: Mapping[str, Any]) -> tuple[AskedNode, Choices]:
         """Returns a node, and the choices of a command that asks it: these, and its own."""
@@ -60,7 +67,10 @@ def over_nodes(
 
 def code_of(path: str, answers: Sequence[NodeAnswer], worst: bool = False) -> int:
     """Returns what the command returns on the node that can do most, if all have answered; `worst`:
-    where alerts are worst. Of `andon free`: at once, later or never, wherever that is."""
+    where alerts are worst. Of `andon free`: at once, later or never, wherever that is. A node that
+    its hub does not hear counts where none is heard."""
+    heard = [one for one in answers if one.heard or not one.answered]
+    answers = heard or answers
     codes = [one.code for one in answers if one.answered]
     if path == "free":
         known = [one for one in codes if one in (0, NOT_AVAILABLE)]

@@ -132,6 +132,8 @@ def _answer(
             code = int(call() or 0)
     except UNEXPECTED as exc:
         error = unexpected(exc)
+        url = choices.node.url if choices.node is not None else None
+        error.reason = error.reason.removeprefix(f"{url}: ")  # the row has its name
         error.hint = to_type(error.hint, choices)
         code = error.exit_code
     finally:

@@ -1,4 +1,4 @@
-"""`andon free --url HUB`: which nodes of a hub have free devices for a request, by its list alone."""
+"""`andon free --url HUB`: which nodes of a hub have free devices for a request, by its list."""
 
 from collections.abc import Mapping
 from typing import Any
