@@ -35,8 +35,9 @@ def node_routes(router: APIRouter, parts: RouteParts) -> None:
     @router.get("/api/nodes", tags=["fleet"])
     def nodes(node: Picked) -> Response:
         """andon.nodes/1: every node with its devices, what is allocated and how busy it is."""
-        hub = None if parts.fleet is None else parts.fleet.hub
-        listed = NodeList(time.time(), hub is not None, tuple(rows_for(node, hub)), __version__)
+        hub, own = None if parts.fleet is None else parts.fleet.hub, node.live.latest().node
+        rows = tuple(rows_for(node, hub))
+        listed = NodeList(time.time(), hub is not None, rows, __version__, own)
         return Response(
             list_to_text(listed).encode("utf-8", "replace"), media_type="application/json"
         )
