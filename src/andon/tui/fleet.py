@@ -79,6 +79,7 @@ class FleetApp(App[str]):
 
     CSS = "Screen { background: ansi_default; color: ansi_default; }"
     ENABLE_COMMAND_PALETTE = False
+    every_seconds = EVERY_SECONDS
 
     def __init__(
         self, read: Callable[[], NodeList], view: FleetView, color: bool, ascii_only: bool
@@ -109,7 +110,7 @@ class FleetApp(App[str]):
                 changes = {"trouble": error.reason}
             if self._loop is not None and not self._over.is_set():
                 self._loop.call_soon_threadsafe(self._take, changes)
-            self._over.wait(EVERY_SECONDS)
+            self._over.wait(self.every_seconds)
 
     def _take(self, changes: Mapping[str, Any]) -> None:
         self.view = replace(self.view, **changes)

@@ -36,7 +36,7 @@ BUDGET = {
     "standalone": 1045,
     "stores": 2581,
     "testing": 2169,
-    "tui": 4644,
+    "tui": 4645,
     "web": 9967,
     "work": 6351,
 }
