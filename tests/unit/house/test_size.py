@@ -28,7 +28,7 @@ BUDGET = {
     "kill": 538,
     "leases": 7262,
     "model": 5353,
-    "node": 7630,
+    "node": 7623,
     "notifiers": 491,
     "runs": 5170,
     "sampling": 2885,
