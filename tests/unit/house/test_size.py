@@ -28,7 +28,7 @@ BUDGET = {
     "kill": 538,
     "leases": 7263,
     "model": 5360,
-    "node": 7646,
+    "node": 7639,
     "notifiers": 491,
     "runs": 5170,
     "sampling": 2885,
