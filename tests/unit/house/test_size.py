@@ -37,7 +37,7 @@ BUDGET = {
     "stores": 2581,
     "testing": 2169,
     "tui": 4457,
-    "web": 9812,
+    "web": 9818,
     "work": 6351,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that
