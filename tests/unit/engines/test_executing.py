@@ -133,20 +133,20 @@ def test_the_folder_home_and_shared_memory_are_given() -> None:
 
 
 def test_one_target_is_mounted_once_the_last_word_counts() -> None:
-    options = ContainerOptions("img", (ContainerMount("/other", "/home/alice/a, b"),))
+    options = ContainerOptions("img", (ContainerMount("/other", "/home/alice/a, b", False),))
     mounts = [word for word in arguments(order(), ENGINE, options) if "--mount" in word]
     assert mounts == ['--mount=type=bind,source=/other,"target=/home/alice/a, b"']
 
 
 def test_mounts_as_typed() -> None:
     rows = [
-        ("/data", ContainerMount("/data", "/data")),
-        ("/data:/d", ContainerMount("/data", "/d")),
+        ("/data", ContainerMount("/data", "/data", False)),
+        ("/data:/d", ContainerMount("/data", "/d", False)),
         ("/data:/d:ro", ContainerMount("/data", "/d", True)),
-        ("/data:/d:rw", ContainerMount("/data", "/d")),
+        ("/data:/d:rw", ContainerMount("/data", "/d", False)),
         ("/data:ro", ContainerMount("/data", "/data", True)),
-        ("sub/../x", ContainerMount("/here/x", "/here/x")),
-        ("./x:/y", ContainerMount("/here/x", "/y")),
+        ("sub/../x", ContainerMount("/here/x", "/here/x", False)),
+        ("./x:/y", ContainerMount("/here/x", "/y", False)),
     ]
     found = [(text, parse_mount(text, "/here")) for text, _ in rows]
     assert found == rows
