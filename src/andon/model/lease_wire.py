@@ -15,13 +15,11 @@ from andon.model.lease import (
     LONGEST_NAME,
     Cordon,
     Lease,
-    Need,
-    Owner,
-    Share,
     ShortName,
     Ticket,
     Work,
 )
+from andon.model.shapes import to_json
 from andon.model.wire import Json
 
 LEASE = "andon.lease/1"
@@ -35,29 +33,20 @@ _NAME: Any = ShortName
 
 
 def lease_to_json(lease: Lease) -> Json:
-    """Returns the lease as JSON; called while others wait for the book, so without `asdict`,
-    which copies every value."""
-    return {
-        "schema": LEASE,
-        **_plain(lease),
-        "shares": [_plain(share) for share in lease.shares],
-        "owner": _plain(lease.owner),
-        "work": None if lease.work is None else _plain(lease.work),
-        "containers": list(lease.containers),
-    }
+    return {"schema": LEASE, **to_json(lease)}
 
 
 def ticket_to_json(ticket: Ticket) -> Json:
-    need = {**_plain(ticket.need), "eligible": sorted(ticket.need.eligible)}
-    return {"schema": TICKET, **_plain(ticket), "owner": _plain(ticket.owner), "need": need}
+    need = {**to_json(ticket.need), "eligible": sorted(ticket.need.eligible)}
+    return {"schema": TICKET, **to_json(ticket), "need": need}
 
 
 def cordon_to_json(cordon: Cordon) -> Json:
-    return {"schema": CORDON, **_plain(cordon)}
+    return {"schema": CORDON, **to_json(cordon)}
 
 
 def work_to_json(work: Work) -> Json:
-    return {"work": _plain(work)}
+    return {"work": to_json(work)}
 
 
 def container_to_json(container: str) -> Json:
@@ -111,11 +100,6 @@ def with_work(lease: Lease, value: Json) -> Lease:
 def _without_first_group(work: Work | None) -> Work | None:
     """Drops group 1: to `kill` it means every process."""
     return replace(work, group=None) if work is not None and work.group == 1 else work
-
-
-def _plain(value: Lease | Ticket | Need | Owner | Share | Work | Cordon) -> Json:
-    """The fields of one value, without nested ones."""
-    return {name: getattr(value, name) for name in value.__struct_fields__}
 
 
 def _shown(text: str) -> str:

@@ -30,7 +30,6 @@ from andon.model.job.spec import (
     LARGEST_JOB_BYTES,
     dumps,
     loads,
-    plain_fields,
     spec_to_json,
 )
 from andon.model.shapes import to_json
@@ -165,7 +164,7 @@ def _names(folder: Path) -> Iterator[tuple[str, float]]:
 
 def _text(name: str, identity: str, submission: Submission) -> str:
     job = spec_to_json(replace(submission.job, number=1, environment={}))  # none, but one is needed
-    told = {**plain_fields(submission), "job": job}
+    told = {**to_json(submission), "job": job}
     note = {"cluster": name, "identity": identity, "at": time.time(), "submission": told}
     return dumps({"schema": SCHEMA, **note})
 
