@@ -19,11 +19,11 @@ from andon.jobs.record import FactsFinder, begin_record, finish
 from andon.jobs.rules.retention import settled_at
 from andon.jobs.rules.states import is_running
 from andon.leases.placement import Grant
+from andon.model.codec import to_json
 from andon.model.job.facts import AttemptFacts, AttemptVerdict, JobFacts, dumps
 from andon.model.job.spec import JobSpec
 from andon.model.lease import Owner
 from andon.model.run.record import RunEvent
-from andon.model.shapes import to_json
 from andon.runs.opening import RunRecording
 from andon.runs.record import RunRecorder
 from andon.work.output_tail import TAIL_BYTES

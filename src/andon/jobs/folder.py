@@ -19,7 +19,7 @@ from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
 from andon.host.files import make_private, open_regular, read_regular
 from andon.host.machine_id import node_key
 from andon.host.state.user_folder import NODES, is_own, refuse_foreign, state_folder
-from andon.model.codec import Json, Wrong, read
+from andon.model.codec import Json, Wrong, read, to_json
 from andon.model.job.spec import (
     LARGEST_JOB_BYTES,
     MOST_JOBS,
@@ -29,7 +29,6 @@ from andon.model.job.spec import (
     spec_from_json,
     spec_to_json,
 )
-from andon.model.shapes import to_json
 
 if TYPE_CHECKING:
     from andon.model.job.facts import Holdup, JobNote

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.errors import Invalid
-from andon.model.codec import NAME, Name, Text, Wrong, read, read_schema
+from andon.model.codec import NAME, Name, Text, Wrong, read, read_schema, to_json
 from andon.model.lease import (
     FURTHEST,
     LONGEST_NAME,
@@ -19,7 +19,6 @@ from andon.model.lease import (
     Ticket,
     Work,
 )
-from andon.model.shapes import to_json
 from andon.model.wire import Json
 
 LEASE = "andon.lease/1"

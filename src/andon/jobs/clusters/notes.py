@@ -22,7 +22,7 @@ from andon.jobs.folder import (
     unwritable,
     write_whole,
 )
-from andon.model.codec import Wrong, read, shown
+from andon.model.codec import Wrong, read, shown, to_json
 from andon.model.job.cluster import ClusterJob, NotSent, SubmissionNote
 from andon.model.job.desk import Submission
 from andon.model.job.facts import JobState
@@ -32,7 +32,6 @@ from andon.model.job.spec import (
     loads,
     spec_to_json,
 )
-from andon.model.shapes import to_json
 from andon.ports import Cluster
 
 NOTE, ID, ENDS = ".json", ".id", ".ends"

@@ -19,13 +19,13 @@ from andon.model.codec import (
     Texts,
     Time,
     Whole,
+    to_json,
 )
 from andon.model.job.device_request import MOST_GPUS
 from andon.model.job.progress import WorkProgress
 from andon.model.job.spec import JobNumbers, JobSpec, Seconds, SomeJob
 from andon.model.job.spec import dumps as dumps
 from andon.model.job.spec import loads as loads
-from andon.model.shapes import to_json
 
 Lines = Annotated[tuple[Text, ...], Meta(max_length=MOST_GPUS)]
 SignalNumber = Annotated[int, Meta(ge=0, le=128)]

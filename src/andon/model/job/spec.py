@@ -7,9 +7,19 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
 
-from andon.model.codec import Json, Name, Number, Texts, Time, Wrong, is_shallow, read, shown
+from andon.model.codec import (
+    Json,
+    Name,
+    Number,
+    Texts,
+    Time,
+    Wrong,
+    is_shallow,
+    read,
+    shown,
+    to_json,
+)
 from andon.model.job.device_request import MOST_GPUS, DeviceRequest
-from andon.model.shapes import to_json
 
 JOB_SCHEMA = "andon.job/1"
 MOST_ARRAY = 10_000
