@@ -20,6 +20,7 @@ from andon.errors import Denied, Gone, Invalid, Unavailable
 from andon.model.device import Device
 from andon.model.execution import ContainerMount, ContainerOptions, Submitter, WorkEnd, WorkOrder
 from andon.model.job.pull_policy import PullPolicy
+from andon.model.shapes import to_json
 from andon.work.containers.rules.arguments import (
     DOCKER,
     PODMAN,
@@ -29,7 +30,6 @@ from andon.work.containers.rules.arguments import (
 )
 from andon.work.containers.rules.options import (
     options_from_json,
-    options_to_json,
     parse_mount,
     refuse_options,
 )
@@ -270,7 +270,7 @@ def test_options_of_a_container_survive_json() -> None:
     mounts = (ContainerMount("/a", "/b", readonly=True),)
     whole = ContainerOptions("img", mounts, ("--init",), "bob", PullPolicy.MISSING)
     for options in (whole, ContainerOptions("img")):
-        assert options_from_json(json.loads(json.dumps(options_to_json(options)))) == options
+        assert options_from_json(json.loads(json.dumps(to_json(options)))) == options
     for wrong in (
         {}, {"image": ""}, {"image": 5}, {"image": "i", "pull": "always"},
         {"image": "i", "mounts": "x"}, {"image": "i", "mounts": [["a", "b"]]},
@@ -286,4 +286,4 @@ def test_an_image_is_never_an_option(image: str) -> None:
     with pytest.raises(Invalid, match="is not the name of an image"):
         ContainerOptions(image)
     with pytest.raises(Invalid, match="is not the name of an image"):
-        options_from_json({**options_to_json(ContainerOptions("x")), "image": image})
+        options_from_json({**to_json(ContainerOptions("x")), "image": image})

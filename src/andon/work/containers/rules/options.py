@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from andon.errors import Invalid
 from andon.model.codec import read_valid
 from andon.model.execution import MASKS, ContainerMount, ContainerOptions
-from andon.model.shapes import to_json
 
 Json = Mapping[str, object]
 RESERVED_OPTIONS = {
@@ -42,11 +41,6 @@ def refuse_options(options: Sequence[str]) -> None:
             )
         if name in ("--label", "-l") and value.startswith("andon."):
             raise Invalid(f"--container-option {option[:60]}: labels of andon are its own")
-
-
-def options_to_json(options: ContainerOptions) -> dict[str, object]:
-    found: dict[str, object] = to_json(options)
-    return found
 
 
 def options_from_json(value: Json) -> ContainerOptions:
