@@ -40,7 +40,8 @@ KEPT = """() => new Promise(done => {
   const inside = {childList: true, subtree: true, attributes: true, characterData: true};
   seen.observe(document.querySelector('.tiles'), inside);
   seen.observe(link, inside);
-  setTimeout(() => done([wasLate || lamps() !== lit, nodes.every(n => n.isConnected), replaced]), 4000);
+  const found = () => [wasLate || lamps() !== lit, nodes.every(n => n.isConnected), replaced];
+  setTimeout(() => done(found()), 4000);
 })"""
 LOOKS = 10
 
