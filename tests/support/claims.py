@@ -7,6 +7,6 @@ from andon.model.shapes import to_json
 
 
 def claim_to_json(claim: AttemptClaim) -> dict[str, Any]:
-    out = to_json(claim)
+    out: dict[str, Any] = to_json(claim)
     out["start_ticks"] = out.pop("started_ticks")
     return out
