@@ -16,14 +16,13 @@ from andon.errors import AndonError
 from andon.model import wire
 from andon.model.device import SNAPSHOT
 from andon.model.naming import range_of, short_model
-from andon.node.rest import UNREACHED
 from andon.units import counted, human_bytes
 
 SNAPSHOTS, ANSWERS = "andon.snapshots/1", "andon.answers/1"
 MOST_NAME, LEAST_TEXT = 32, 40
 SMI_MARK = "by nvidia-smi: leases unknown"
 NO_ANSWER = "no answer"
-NO_CONNECTION = ("ssh", UNREACHED)
+NO_CONNECTION = ("ssh", "unreached")
 """Causes of errors before anyone could answer."""
 _UNITS = frozenset(("GiB", "MHz", "PCIe", "kWh"))  # of headings
 _SGR = re.compile(r"\x1b\[[0-9;]*m")

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, TypeVar
 
 import click
@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 MOST = 1_000_000
 MOST_SIMULATED = 512  # the limit in the settings, which --help must not import
 LONGEST_NAME = 63  # of a node or a token at a hub
-URL_VARIABLE = "ANDON_URL"
+VARIABLE = click.core.ParameterSource.ENVIRONMENT
 DEVICE_OPTION = ("--device", "--devices", "-d")
 JOB_FILES = (".toml", ".json", ".jsonc", ".yaml", ".yml")
 DEVICE_FORMS = "index, 3:0, UUID or its prefix"
@@ -31,11 +31,6 @@ def whole(given: str | int, most: int = MOST) -> int:
 
 def simulated(text: str) -> int:
     return whole(text, MOST_SIMULATED)
-
-
-def names_in_fleet(text: str) -> str:
-    """Names of nodes, separated by commas."""
-    return ",".join(name_in_fleet(name.strip()) for name in text.split(","))
 
 
 def name_in_fleet(text: str) -> str:
@@ -117,16 +112,14 @@ def _remember(context: click.Context, parameter: click.Parameter, value: object)
     if parameter.name == "config":
         if value is not None:
             use_config(str(value))
-    elif parameter.name == "url" and _is_from_variable(context, "url"):
-        choices.url = choices.url or (str(value) if choices.names_nothing_else else None)
+    elif parameter.name == "url" and context.get_parameter_source("url") is VARIABLE:
+        named = (choices.replay, choices.fresh, *choices.ssh, choices.hosts_file, choices.node)
+        if choices.simulate is None and not any(named):  # which the command line has said
+            choices.url = choices.url or str(value)
     elif value not in (None, ()) and parameter.name is not None:  # () of an option given earlier
         setattr(choices, parameter.name, value)
     if choices.simulate is not None and choices.replay is not None:
         raise click.UsageError("--simulate and --replay cannot be combined", context)
-
-
-def _is_from_variable(context: click.Context, name: str) -> bool:
-    return context.get_parameter_source(name) is click.core.ParameterSource.ENVIRONMENT
 
 
 def shared(command: F) -> F:
@@ -150,7 +143,7 @@ _ELSEWHERE: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
         ("--url",),
         {
             "metavar": "URL",
-            "envvar": URL_VARIABLE,
+            "envvar": "ANDON_URL",
             "help": "Ask an andon server instead of this node; or set ANDON_URL.",
         },
     ),
@@ -158,7 +151,7 @@ _ELSEWHERE: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (
         ("--node", "node_name"),
         {
-            "type": lambda text: names_in_fleet(text),
+            "type": lambda text: ",".join(map(name_in_fleet, text.split(","))),
             "metavar": "NAME,…",
             "help": "With the --url of a hub: this node, or these.",
         },
@@ -209,12 +202,13 @@ def over_ssh(command: F) -> F:
         if choices.ssh or choices.hosts_file is not None:
             from andon.cli.ssh.hosts import over_hosts
 
-            return over_hosts(choices, command, args, more)
+            return over_hosts(choices, partial(command, *args), more)
         if choices.url is None or choices.url.startswith("ssh:") or choices.node is not None:
             return command(*args, **more)
         from andon.cli.hub_nodes import over_hub
 
-        return over_hub(choices, command, args, more)
+        words = split_devices(more.get("devices") or ())
+        return over_hub(choices, partial(command, *args), words, more)
 
     for names, settings in reversed(_SSH):
         called = click.option(*names, expose_value=False, callback=_remember, **settings)(called)

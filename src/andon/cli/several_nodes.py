@@ -14,6 +14,7 @@ import click
 from andon.cli.node_answers import NodeAnswer
 from andon.cli.terminal import Choices, to_type
 from andon.errors import Unavailable
+from andon.node.ssh.calls import SshLimits
 from andon.node.ssh.failures import UNEXPECTED, unexpected
 
 LOOK_SECONDS, PATIENT_SECONDS = 0.05, 1.0
@@ -41,28 +42,13 @@ class AskedNode(Protocol):
     def close(self) -> None: ...
 
 
-class NodeLimits(Protocol):
-    """What the questions to all nodes have in common; threads share it."""
-
-    seconds: float
-
-    @property
-    def left(self) -> float: ...
-
-    def has_room(self, running: int) -> bool:
-        """Whether another node may be asked beside these."""
-
-    def end(self) -> None:
-        """Ends all questions, also those that begin later."""
-
-
 class SeveralNodes:
     """Runs a command for each node of a list; a thread waits for each node that is asked."""
 
     def __init__(
         self,
         names: Sequence[str],
-        limits: NodeLimits,
+        limits: SshLimits,
         opened: Callable[[str], tuple[AskedNode, Choices]],
     ) -> None:
         """`opened` returns a node and the choices of a command that asks it."""

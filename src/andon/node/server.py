@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 from copy import copy
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from andon.access.gate import is_loopback
@@ -23,15 +23,7 @@ from andon.node.calls import (
     call,
 )
 from andon.node.connection import FAILURES, NO_TLS, NOT_PINNED, RemoteDisconnected, plain_words
-from andon.node.rest import (
-    HEALTH,
-    MINUTES,
-    UNREACHED,
-    Notify,
-    of_another_version,
-    parsed,
-    refusal,
-)
+from andon.node.rest import HEALTH, MINUTES, Notify, of_another_version, parsed, refusal
 from andon.settings.table import USUAL_PORT
 
 if TYPE_CHECKING:  # most servers need no sign-in
@@ -42,6 +34,7 @@ MINUTES_LIMITS = LIMITS._replace(most_bytes=64 << 20)  # two minutes of 256 GPUs
 FILE_SECONDS = 120.0
 END_LIMITS = CallLimits(timeout_seconds=1.0, most_bytes=1 << 20)  # of a session that ends anyway
 API = "/api/"
+T = TypeVar("T")
 BACK_OFF = BackOff(0.5, 30.0, at_once=0)
 PASS_TOKEN = "pass its token with --token-file FILE or ANDON_TOKEN"  # noqa: S105 (a hint)
 CLEAR_TEXT = "the token is sent over the network in clear text: use https or an SSH tunnel"
@@ -93,6 +86,13 @@ class Server:
                 raise
             raise self.of_another_version(f"it has no {path}") from exc
 
+    def get_as(self, path: str, read: Callable[[wire.Json], T]) -> T:
+        """GET a path, and read what every server of this version answers."""
+        try:
+            return read(self.get(path))
+        except Invalid as exc:
+            raise self.of_another_version(exc.reason) from exc
+
     def of_another_version(self, difference: str) -> AndonError:
         """The error for a server that is older or newer than this command."""
         return of_another_version(self.url, lambda: self._ask("GET", HEALTH), difference)
@@ -127,7 +127,7 @@ class Server:
             raise Unavailable(
                 f"{self.url} cannot be reached: {plain_words(exc)}",
                 hint=reach_hint(exc),
-                cause=UNREACHED,
+                cause="unreached",
             ) from exc
         if not 200 <= answer.status < 300:  # an andon server never redirects
             raise self._refused(answer)

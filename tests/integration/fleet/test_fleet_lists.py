@@ -97,14 +97,12 @@ def test_a_silent_node_has_no_lost_devices(fleet: Fleet) -> None:
     assert all(one["state"] != "lost" for one in states[:2])
 
 
-@waits_for(HUB)
-@pytest.mark.parametrize("words", ["status", "ps", "who", "alerts"])
+@pytest.mark.parametrize("words", ["status", "ps", "who", "alerts", "leases", "jobs", "devices"])
 def test_a_list_over_the_fleet_names_the_node(fleet: Fleet, words: str) -> None:
     done = fleet.andon(words)
     assert (done.returncode, "n17" in done.stdout) == (0, True), done.stderr
 
 
-@waits_for(HUB)
 def test_a_gpu_of_a_node_is_explained_by_its_name(fleet: Fleet) -> None:
     done = fleet.andon("why", "n17:2")
     assert done.returncode == 0, done.stderr

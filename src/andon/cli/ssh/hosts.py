@@ -11,7 +11,7 @@ import click
 
 from andon.app.thresholds import rulebook
 from andon.cli.commands.suggestions import MACHINE_OPTIONS
-from andon.cli.over_nodes import READING, over_nodes
+from andon.cli.over_nodes import READING, NodeGroup, over_nodes
 from andon.cli.several_nodes import AskedNode
 from andon.cli.sources import resolved_of, settings_of
 from andon.cli.ssh.watch import watch_hosts
@@ -27,26 +27,10 @@ MOST_FILE_BYTES = 4 << 20
 NAMING = ("--ssh", "--node", "--host", "-H")
 LIVE = frozenset(("watch", "top"))
 """Those that keep a connection."""
+LIVE_HINT = "live over SSH: andon watch, andon top"
 
 
-class SshHosts:
-    """The hosts that a command line names."""
-
-    noun, follow_hint = "host", "live over SSH: andon watch, andon top"
-
-    def __init__(self, choices: Choices, names: Sequence[str]) -> None:
-        settings = resolved_of(choices).settings
-        self.names, self.limits = names, SshLimits(choices.timeout or TIMEOUT_SECONDS)
-        self._andon, self._rulebook = settings.ssh_andon, cache(lambda: rulebook(settings))
-
-    def opened(self, name: str, shared: Mapping[str, Any]) -> tuple[AskedNode, Choices]:
-        node = SshNode(SshHost(name, self._andon, limits=self.limits), self._rulebook)
-        return node, Choices(**{**shared, "url": url_of(name), "node": node})
-
-
-def over_hosts(
-    choices: Choices, command: Callable[..., Any], args: Sequence[Any], more: dict[str, Any]
-) -> int:
+def over_hosts(choices: Choices, call: Callable[..., Any], more: dict[str, Any]) -> int:
     """Calls a command for each host that the command line names; returns the exit code."""
     context = click.get_current_context()
     path = context.command_path.partition(" ")[2]
@@ -55,8 +39,19 @@ def over_hosts(
     _check(context, path, choices)
     hosts = named_hosts(choices)
     if path in LIVE:
-        return _live(path, choices, hosts, lambda: command(*args, **more), more)
-    return over_nodes(choices, SshHosts(choices, hosts), path, command, args, more)
+        return _live(path, choices, hosts, lambda: call(**more), more)
+    return over_nodes(choices, _group(choices, hosts), path, call, more)
+
+
+def _group(choices: Choices, hosts: Sequence[str]) -> NodeGroup:
+    settings, limits = resolved_of(choices).settings, SshLimits(choices.timeout or TIMEOUT_SECONDS)
+    book = cache(lambda: rulebook(settings))
+
+    def opened(name: str, shared: Mapping[str, Any]) -> tuple[AskedNode, Choices]:
+        node = SshNode(SshHost(name, settings.ssh_andon, limits=limits), book)
+        return node, Choices(**{**shared, "url": url_of(name), "node": node})
+
+    return NodeGroup("host", hosts, limits, LIVE_HINT, opened)
 
 
 def _check(context: click.Context, path: str, choices: Choices) -> None:

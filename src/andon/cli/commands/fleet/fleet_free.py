@@ -1,39 +1,39 @@
-"""`andon free --url HUB`: which nodes of a hub have free devices for a request, by its list."""
+"""`andon free --url HUB`: which nodes of a hub have free devices for a request."""
 
-from collections.abc import Mapping
-from typing import Any
-
-from andon.cli.commands.share.free import refuse_nothing
-from andon.cli.device_request import request_from
 from andon.cli.json_text import as_json_text
 from andon.cli.node_answers import NodeAnswer, NodeTable, free_words, summary
 from andon.cli.show.text import say
 from andon.cli.terminal import Choices, Terminal
-from andon.errors import Unavailable
+from andon.errors import Invalid, Unavailable
 from andon.fleet.rules.states import (
     FleetOffer,
-    NodeList,
     fitting,
     free_of,
+    list_from_json,
     most_devices,
     offers,
 )
 from andon.leases.rules.offer import requested_words
 from andon.model.job.device_request import DeviceRequest
 from andon.model.shapes import to_json
+from andon.node.server import connect
 from andon.units import human_bytes, shell_line
 
 SCHEMA = "andon.free_nodes/1"
 NOT_AVAILABLE = 1
 
 
-def free_in_fleet(choices: Choices, listed: NodeList, given: Mapping[str, Any]) -> int | None:
-    """Prints which nodes can meet a request; returns the exit code, or None if each of them must be
-    asked."""
-    request = request_from(dict(given))
-    refuse_nothing(request)
-    if request.devices or request.exclude or request.shared or request.labels or request.prefer:
+def free_in_fleet(choices: Choices, request: DeviceRequest, as_json: bool) -> int | None:
+    """Prints the answer of a hub's nodes; returns the exit code, or None if it is not a hub."""
+    if choices.url is None or choices.node_name is not None or choices.url.startswith("ssh:"):
         return None
+    server = connect(choices.url, choices.token_file, lambda _: None)
+    listed = server.get_as("/api/nodes", list_from_json)
+    if not listed.hub:
+        return None
+    if request.devices or request.exclude or request.shared or request.labels or request.prefer:
+        hint = "name the node as well: --node NAME"
+        raise Invalid("a hub answers --gpus, --memory and --model", hint=hint)
     if not any(row.heard and row.gpus for row in listed.nodes):
         raise Unavailable("no node of this hub reports a GPU now", hint="see why: andon nodes")
     found = offers(listed.nodes, request.least, request.models, request.memory_bytes)
@@ -41,7 +41,7 @@ def free_in_fleet(choices: Choices, listed: NodeList, given: Mapping[str, Any]) 
     if (most := most_devices(listed.nodes, request.models)) < request.least:
         why = f"{words} requested, one node has {most} at most"
         raise Unavailable(why, hint="which nodes have which GPUs: andon nodes")
-    if given["as_json"]:
+    if as_json:
         value = {
             "schema": SCHEMA,
             "at": listed.at,

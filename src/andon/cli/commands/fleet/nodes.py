@@ -7,7 +7,6 @@ import click
 
 from andon.cli.commands.command_group import SuggestingGroup
 from andon.cli.commands.fleet.cluster_nodes import show_cluster
-from andon.cli.hub_nodes import nodes_of
 from andon.cli.json_text import as_json_text
 from andon.cli.options import at_server, chosen, name_in_fleet, shared
 from andon.cli.show.table import TableColumn, TableRow, draw
@@ -20,6 +19,7 @@ from andon.fleet.rules.states import (
     NodeRow,
     NodeState,
     having,
+    list_from_json,
     tasks_in_words,
     version_trouble,
 )
@@ -162,7 +162,7 @@ def hub_of(choices: Choices) -> Server:
 
 
 def _listed(choices: Choices) -> NodeList:
-    return nodes_of(hub_of(choices))
+    return hub_of(choices).get_as("/api/nodes", list_from_json)
 
 
 def render_nodes(found: Sequence[NodeRow], width: int, version: str | None = None) -> list[Text]:
