@@ -23,6 +23,8 @@ from andon.registry import CLUSTERS
 
 OWN_ANSWER = frozenset(("alerts rules", "alerts show", "doctor", "free", "runs"))
 """What a hub answers for all of its nodes at once."""
+NOT_LISTED = ("devices", "exclude", "shared", "labels", "prefer")
+"""Options of `andon free` that the list of nodes cannot answer."""
 OF_ANY_MACHINE = frozenset(("alerts", "jobs"))
 """What a hub's own machine has also without a GPU."""
 AT_ONCE, SECONDS = 16, 60.0
@@ -64,6 +66,7 @@ def over_hub(
     context = click.get_current_context()
     path, names = context.command_path.partition(" ")[2], (choices.node_name or "").split(",")
     lists = path in READING - OWN_ANSWER and not (path == "why" and more["job"])
+    lists = lists or (path == "free" and any(more[name] for name in NOT_LISTED))
     asks = len(names) > 1 or (not names[0] and (lists or any(":" in one for one in words)))
     if context.invoked_subcommand is not None or not asks:
         return call(**more)

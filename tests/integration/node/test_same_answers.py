@@ -1,6 +1,7 @@
 """What cannot be had or does not exist has the same exit code and sentence on this machine, behind
-a server, on a hub's node and over SSH."""
+a server, on a hub and each of its nodes, and over SSH."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,7 +18,8 @@ pytestmark = [
     pytest.mark.process,
     pytest.mark.skipif(not Path(SSHD).exists(), reason="dev/parts installs openssh-server"),
 ]
-WAYS = ("here", "--url", "--node", "--ssh")
+WAYS = ("here", "--url", "--node", "hub", "--ssh")
+FLEET = Path(__file__).parents[3] / "docs/fleet.md"
 
 
 class Machines:
@@ -61,19 +63,18 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
         yield made
 
 
-@pytest.mark.parametrize(("words", "code", "sentence"), [
-    ("free --devices 0", 1, ""),  # someone uses it
-    ("free --gpus 99", 3, "99 GPUs requested, only"),
-    ("status 99", 5, "there is no device '99'"),
-    ("why 99", 5, "there is no device '99'"),
-    ("ps 99", 5, "there is no device '99'"),
-    ("alerts --device 99", 5, "there is no device '99'"),
-    ("alerts show thermal@x#zz", 5, "there is no alert 'thermal@x#zz'"),
-    ("alerts rules zz", 5, "there is no rule 'zz'"),
-    ("why --job 999", 5, "there is no job 999"),
-    ("jobs --group zz", 0, "no such jobs"),
-    ("runs --tag zz", 0, "no runs"),
-])  # fmt: skip
+def promised() -> list[tuple[str, int, str]]:
+    """The rows of the table in the docs."""
+    found = re.findall(r"(?m)^\| `([^`]+)`[^|]*\| (\d+) \| ([^|]*?) \|$", FLEET.read_text())
+    return [(words, int(code), "" if says == "its row" else says) for words, code, says in found]
+
+
+def test_the_table_of_the_docs_is_found() -> None:
+    assert len(promised()) >= 12
+    assert {code for _, code, _ in promised()} == {0, 1, 2, 3, 5}
+
+
+@pytest.mark.parametrize(("words", "code", "sentence"), promised())
 def test_it_is_the_same_wherever_it_is_asked(
     machines: Machines, words: str, code: int, sentence: str
 ) -> None:
@@ -99,7 +100,7 @@ def test_what_is_only_read_on_the_machine_or_its_server_is_gone_there(
 @pytest.mark.skipif(Path("/dev/nvidia0").exists(), reason="this machine has a GPU")
 @pytest.mark.parametrize("words", ["free", "status"])
 def test_a_machine_without_a_gpu_says_so(tmp_path: Path, words: str) -> None:
-    ways = [way for way in WAYS if way != "--node"]
+    ways = [way for way in WAYS if way not in ("--node", "hub")]
     with ExitStack() as stack:
         machines = Machines(tmp_path, stack, 0)
         found = {way: machines.ask(way, [words]) for way in ways}

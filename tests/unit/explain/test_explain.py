@@ -73,6 +73,7 @@ def test_nothing_is_less_certain_where_less_is_known() -> None:
         (State.LOST, "lost"),
         (State.STALE, "hung"),
         (State.ASLEEP, "asleep"),
+        (State.UNKNOWN, "unreported"),
     ],
 )
 def test_a_device_that_says_nothing_is_judged_by_its_state_alone(state: State, code: str) -> None:

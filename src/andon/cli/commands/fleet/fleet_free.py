@@ -4,7 +4,7 @@ from andon.cli.json_text import as_json_text
 from andon.cli.node_answers import NodeAnswer, NodeTable, free_words, summary
 from andon.cli.show.text import say
 from andon.cli.terminal import Choices, Terminal
-from andon.errors import Invalid, Unavailable
+from andon.errors import Unavailable
 from andon.fleet.rules.states import (
     FleetOffer,
     fitting,
@@ -31,9 +31,6 @@ def free_in_fleet(choices: Choices, request: DeviceRequest, as_json: bool) -> in
     listed = server.get_as("/api/nodes", list_from_json)
     if not listed.hub:
         return None
-    if request.devices or request.exclude or request.shared or request.labels or request.prefer:
-        hint = "name the node as well: --node NAME"
-        raise Invalid("a hub answers --gpus, --memory and --model", hint=hint)
     if not any(row.heard and row.gpus for row in listed.nodes):
         raise Unavailable("no node of this hub reports a GPU now", hint="see why: andon nodes")
     found = offers(listed.nodes, request.least, request.models, request.memory_bytes)
