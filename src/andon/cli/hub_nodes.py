@@ -14,7 +14,7 @@ from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices, notice
 from andon.errors import Gone, Invalid, Unavailable
 from andon.explain.conditions.rulebook import Rulebook
-from andon.fleet.rules.states import NodeRow, NodeState, free_of, list_from_json
+from andon.fleet.rules.states import NodeRow, NodeState, free_of, in_need, list_from_json
 from andon.host.state.user_folder import config_mentions
 from andon.node.remote import RemoteNode
 from andon.node.server import Server, connect
@@ -23,13 +23,12 @@ from andon.registry import CLUSTERS
 
 OWN_ANSWER = frozenset(("alerts rules", "alerts show", "doctor", "free", "runs"))
 """What a hub answers for all of its nodes at once."""
-NOT_LISTED = ("devices", "exclude", "shared", "labels", "prefer")
+NOT_LISTED = ("devices", "exclude", "shared", "label", "prefer")
 """Options of `andon free` that the list of nodes cannot answer."""
 OF_ANY_MACHINE = frozenset(("alerts", "jobs"))
 """What a hub's own machine has also without a GPU."""
 AT_ONCE, SECONDS = 16, 60.0
 ONE_NODE = "one node of the hub: --node NAME"
-_ORDER = (NodeState.SICK, NodeState.SILENT, NodeState.NEW, NodeState.HEALTHY)
 _NO_NODE = re.compile(r"[0-9a-f]{1,8}|cuda", re.IGNORECASE)
 """What a device's own name begins with: `6:0`, `3b:00.0`, `cuda:0`."""
 
@@ -104,7 +103,7 @@ def _group(choices: Choices, server: Server, rows: Mapping[str, NodeRow]) -> Nod
         node = ListedNode(server.of_node(name), book, rows[name])
         return node, Choices(**{**shared, "node_name": name, "node": node})
 
-    names = sorted(rows, key=lambda name: (_ORDER.index(rows[name].state), name))
+    names = [row.name for row in in_need(rows.values())]
     return NodeGroup("node", names, HubLimits(choices.timeout or SECONDS), ONE_NODE, opened)
 
 

@@ -8,13 +8,12 @@ from importlib.util import find_spec
 import click
 from msgspec.structs import replace
 
-from andon.cli.hub_nodes import nodes_of
 from andon.cli.options import chosen, duration, elsewhere, shared, with_devices
 from andon.cli.screen import in_color
 from andon.cli.sources import node_of, settings_of
 from andon.cli.terminal import Choices
 from andon.errors import Invalid, Unavailable
-from andon.fleet.rules.states import NodeList
+from andon.fleet.rules.states import NodeList, list_from_json
 from andon.node.server import connect
 from andon.tui.opening import run
 from andon.tui.remembered import remembered
@@ -111,7 +110,8 @@ def _hub(choices: Choices) -> Callable[[], NodeList] | None:
     if choices.url is None or "://" not in choices.url or choices.node_name is not None:
         return None
     server = connect(choices.url, choices.token_file, lambda _: None)
-    return partial(nodes_of, server) if nodes_of(server).hub else None
+    listed = partial(server.get_as, "/api/nodes", list_from_json)
+    return listed if listed().hub else None
 
 
 def _is_ascii() -> bool:
