@@ -108,6 +108,25 @@ def test_a_gpu_of_a_node_is_explained_by_its_name(fleet: Fleet) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_what_happens_on_a_silent_node_is_not_known(fleet: Fleet) -> None:
+    alerts, why = fleet.andon("alerts", "--node", "n18"), fleet.andon("why", "n18:2")
+    assert "n18 is silent" in alerts.stdout
+    assert "its alerts are not known" in alerts.stdout
+    assert "No active alerts" not in alerts.stdout
+    assert "n18 is silent" in why.stdout
+    assert "No GPU" not in why.stdout
+    assert (alerts.returncode, why.returncode) == (3, 3)
+
+
+def test_the_hubs_own_alerts_are_among_those_of_its_nodes(fleet: Fleet) -> None:
+    found = json.loads(fleet.andon("alerts", "--json").stdout)["nodes"]
+    assert {one["node"] for one in found} == {"n17", "n18", "hub"}
+
+
+def test_free_says_what_to_type_on_the_node(fleet: Fleet) -> None:
+    assert "on n17: andon run --gpus 1 -- COMMAND" in fleet.andon("free", "--gpus", "1").stdout
+
+
 def test_a_request_that_no_node_can_ever_meet_is_unavailable(fleet: Fleet) -> None:
     assert fleet.andon("free", "--gpus", "99").returncode == 3
 

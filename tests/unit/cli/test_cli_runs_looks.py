@@ -43,6 +43,13 @@ def test_the_list_looks_as_drawn(width: int) -> None:
     assert_golden(f"runs-{width}.txt", painted(render_runs(rows, BEGAN + 3700, width)))
 
 
+def test_of_many_machines_the_node_comes_first() -> None:
+    row = row_of(FULL, folded(FULL, *HAPPENINGS), "/r.jsonl", alive=True)
+    (head, line) = painted(render_runs([row], BEGAN + 60, 60, of_nodes=True)).splitlines()
+    assert head.split()[:2] == ["NODE", "RUN"]
+    assert line.split()[:2] == [row.node, row.id]
+
+
 def test_a_run_looks_as_drawn() -> None:
     last = end(
         state=RunState.FAILED, exit_code=1, message="it broke", dropped=3, last_values={"loss": 0.5}

@@ -111,7 +111,9 @@ def _show(rows: list[RunRow], total: int, form: str | None) -> None:
     elif not rows:
         terminal.say(say("no runs", "dim") if total == 0 else say(""))
     else:
-        for line in render_runs(rows, time.time(), terminal.width):
+        url, node = chosen().url or "ssh:", chosen().node_name
+        of_nodes = node is None and not url.startswith("ssh:")  # a hub has those of all its nodes
+        for line in render_runs(rows, time.time(), terminal.width, of_nodes):
             terminal.say(line)
         if total > len(rows) and not terminal.quiet:
             terminal.say(say(f"the newest {len(rows)} of {total}; all of them: -n 0", "dim"))

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from andon.cli.show.csv_rows import csv_line
 from andon.cli.show.runs.cells import joules, length, moment, percent, size, unknown
 from andon.cli.show.table import TableColumn, TableRow, draw
@@ -39,11 +41,15 @@ _PLAIN = tuple(name for name in RunRow.__struct_fields__ if name not in _APART)
 CSV_COLUMNS = (*_PLAIN, "began_iso", "gpus", "models", "tags", "last_values")
 
 
-def render_runs(rows: Sequence[RunRow], now: float, width: int) -> list[Text]:
-    """One line per run."""
+def render_runs(
+    rows: Sequence[RunRow], now: float, width: int, of_nodes: bool = False
+) -> list[Text]:
+    """One line per run; `of_nodes`: whose node is as important as its name."""
     least = 20 if any(row.simulated for row in rows) else 8  # the mark must not be cut
     swept = (min(MOST_NAME, len(_name(row).plain)) for row in rows if row.group and row.params)
     columns = list(_columns(now, max([least, *swept])))
+    if of_nodes:
+        columns.insert(0, replace(columns.pop(), rank=0))
     if any(row.progress for row in rows):
         columns.insert(3, TableColumn("PROGRESS", lambda row: _progress(row, now), elastic=8))
     return draw(columns, [TableRow(row) for row in rows], width)
