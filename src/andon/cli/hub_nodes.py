@@ -21,7 +21,7 @@ from andon.node.server import Server, connect
 from andon.node.ssh.calls import SshLimits
 from andon.registry import CLUSTERS
 
-OWN_ANSWER = frozenset(("alerts rules", "alerts show", "doctor", "free", "runs"))
+OWN_ANSWER = frozenset(("alerts rules", "alerts show", "runs"))
 """What a hub answers for all of its nodes at once."""
 NOT_LISTED = ("devices", "exclude", "shared", "label", "prefer")
 """Options of `andon free` that the list of nodes cannot answer."""
@@ -62,10 +62,9 @@ def over_hub(
 ) -> Any:
     """Calls a command for each node of a hub; once, where one node or another server is meant.
     `words` are the names of devices."""
-    context = click.get_current_context()
-    path, names = context.command_path.partition(" ")[2], (choices.node_name or "").split(",")
-    lists = path in READING - OWN_ANSWER and not (path == "why" and more["job"])
-    lists = lists or (path == "free" and any(more[name] for name in NOT_LISTED))
+    context, names = click.get_current_context(), (choices.node_name or "").split(",")
+    path = context.command_path.partition(" ")[2]
+    lists = _is_list(path, more)
     asks = len(names) > 1 or (not names[0] and (lists or any(":" in one for one in words)))
     if context.invoked_subcommand is not None or not asks:
         return call(**more)
@@ -75,16 +74,13 @@ def over_hub(
     known = {row.name: row for row in listed.nodes}
     node = _node_in(words, known) if listed.hub else None
     is_job = path == "why" and (node in CLUSTERS or config_mentions(b"clusters"))
-    if node in known or (node is not None and not is_job):
-        choices.node_name, names = node, [node or ""]
-        more = {**more, "devices": [one.removeprefix(f"{node}:") for one in words]}
-    for name in filter(None, names if listed.hub else ()):
-        if name not in known:
-            raise Gone(f"this hub has no node {name[:60]!r}", hint="list them: andon nodes")
-    if node is not None or not listed.hub or not (lists or names[0]):
+    if node is not None and (node in known or not is_job):
+        choices.node_name = _among(known, [node])[0]
+        return call(**{**more, "devices": [one.removeprefix(f"{node}:") for one in words]})
+    if not listed.hub or node is not None or not (lists or names[0]):
         return call(**more)
     if names[0]:
-        known = {name: known[name] for name in names}
+        known = {name: known[name] for name in _among(known, names)}
     elif listed.own is not None and path in OF_ANY_MACHINE:
         known.setdefault(listed.own, NodeRow(listed.own, NodeState.HEALTHY, version=listed.version))
     if not known:
@@ -92,6 +88,20 @@ def over_hub(
     for text in notices:
         notice(text, choices)
     return over_nodes(choices, _group(choices, server, known), path, call, more)
+
+
+def _is_list(path: str, more: Mapping[str, Any]) -> bool:
+    """Whether each node must be asked."""
+    if path == "free":
+        return any(more[name] for name in NOT_LISTED)
+    return path in READING - OWN_ANSWER and not (path == "why" and more["job"])
+
+
+def _among(known: Container[str], names: Sequence[str]) -> Sequence[str]:
+    for name in names:
+        if name not in known:
+            raise Gone(f"this hub has no node {name[:60]!r}", hint="list them: andon nodes")
+    return names
 
 
 def _group(choices: Choices, server: Server, rows: Mapping[str, NodeRow]) -> NodeGroup:

@@ -200,7 +200,8 @@ def offer_line(found: wire.Json) -> str:
     if found["available"]:
         sizes = list(dict.fromkeys(human_bytes(row["free_bytes"] or 0) for row in free))
         size = f"{sizes[0]} each" if len(sizes) == 1 and len(free) > 1 else " and ".join(sizes[:3])
-        return free_words([row["label"] for row in free], f"{size}{models}")
+        mark = ", SIMULATED" * bool(found.get("simulated"))
+        return free_words([row["label"] for row in free], f"{size}{models}{mark}")
     words = [f"{len(free)} free" + (f" (GPU {labels}{models})" if free else "")]
     counts = {"held": "held", "in_use": "in use without a lease", "withheld": "not available"}
     parts = [(sum(row["kind"] == kind for row in rows), text) for kind, text in counts.items()]

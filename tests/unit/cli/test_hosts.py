@@ -273,6 +273,7 @@ def test_the_models_of_what_is_free_are_named() -> None:
     ):
         row["name"] = name
     assert offer_line(found).endswith("2 free, 80.0 GiB and 79.0 GiB, H100 and L4")
+    assert offer_line({**found, "simulated": True}).endswith("H100 and L4, SIMULATED")
     found["available"] = False
     assert "2 free (GPU 0, 1, H100 and L4); 1 held" in offer_line(found)
 

@@ -11,7 +11,7 @@ BUDGET = {
     "api": 3598,
     "app": 3301,
     "callbacks": 1471,
-    "cli": 20802,
+    "cli": 20813,
     "clusters": 4408,
     "doctor": 3247,
     "drivers": 7665,
