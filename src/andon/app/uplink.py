@@ -3,12 +3,16 @@
 import logging
 import os
 import re
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
+from andon.access.gate import is_loopback
 from andon.alerts.rules.past import Query
 from andon.alerts.watcher import Watcher
 from andon.errors import AndonError, Invalid, Unavailable
@@ -26,6 +30,7 @@ from andon.node.watched.leases import RECENT_SECONDS
 from andon.node.watched.node import WatchedNode
 from andon.sampling.sampler import Sampler
 from andon.settings.resolution import Settings
+from andon.web.listening import Listening, ServeOptions, url_of
 
 if TYPE_CHECKING:
     from andon.leases.network import NetworkLeases
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("andon.uplink")
 
 DRAINED = "drained by the hub"
+ANSWER_SECONDS = 1.0
 MOST_RUNS = 200
 """Looked at for the hub; they are sent while they go on and when they have ended."""
 TOKEN_FILE = "hub-token"  # noqa: S105 - its name
@@ -91,7 +97,7 @@ def report_sources(
     book = partial(leases.listed, RECENT_SECONDS) if leases.kept else lambda: None
     return ReportSources(
         book, alerts.current, alerts.silences, alerts.firing, jobs,
-        watcher.hand_over, watcher.handed_over,
+        hand_over=watcher.hand_over, handed_over=watcher.handed_over,
     )  # fmt: skip
 
 
@@ -120,16 +126,33 @@ def uplink(
     past: PastSender,
     network_leases: "NetworkLeases | None",
     on_sent: Callable[[Digest], None] = lambda _: None,
+    listening: Listening | None = None,
 ) -> Uplink:
     """Reports what the sampler reads, and what the store has packed. While the hub marks this
     node as drained, its devices are cordoned, if this user may."""
     session = sampler.subscribe(settings.interval_seconds, size=16)
     trouble = partial(note_trouble, open_node_folder(), link.url)
     trouble(None)  # of an earlier process
+    sources = replace(
+        report_sources(node, watcher, unfinished), metrics=partial(metrics_url, settings, listening)
+    )
     return Uplink(
-        session, link, report_sources(node, watcher, unfinished), node_key(), on_sent,
+        session, link, sources, node_key(), on_sent,
         partial(mark_drained, network_leases), partial(past, link), on_trouble=trouble,
     )  # fmt: skip
+
+
+def metrics_url(settings: Settings, listening: Listening | None) -> str | None:
+    """Returns where others can read this machine's metrics: its server, or `andon exporter` at the
+    address of the settings while something answers there."""
+    if listening is not None and not listening.loopback:
+        return listening.url
+    host, port = settings.exporter_host, settings.exporter_port
+    if is_loopback(host):
+        return None
+    with suppress(OSError), socket.create_connection((host, port), ANSWER_SECONDS):
+        return url_of(ServeOptions(host, port), host, port)
+    return None
 
 
 def mark_drained(leases: "NetworkLeases | None", drained: bool) -> None:

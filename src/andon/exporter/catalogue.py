@@ -7,13 +7,17 @@ first four names are stable ones, percent included; all others use base units.
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.exporter import spreads
 from andon.exporter.spreads import ExportedDevice, SelfReadings
 from andon.model.device import Snapshot
+
+if TYPE_CHECKING:
+    from andon.fleet.rules.states import NodeRow
 
 
 class MetricKind(StrEnum):
@@ -24,7 +28,7 @@ class MetricKind(StrEnum):
 
 
 class ExportWhen(StrEnum):
-    """When a device's metric is exported."""
+    """When the metric of a device, or of a node of a hub, is exported."""
 
     ALWAYS = "always"
     ANSWERED = "answered"  # only with a current sample: stale values are not exported
@@ -67,6 +71,10 @@ def _scale_of(name: str, source: str) -> Scale | None:
 def _gauge(name: str, source: str, help: str) -> Metric:  # noqa: A002 - the format's word
     scale = _scale_of(name, source)
     return Metric(name, MetricKind.GAUGE, help, source, attrgetter(source), scale=scale)
+
+
+def _always(name: str, source: str, help: str) -> Metric:  # noqa: A002 - the format's word
+    return replace(_gauge(name, source, help), when=ExportWhen.ALWAYS)
 
 
 def _counter(name: str, source: str, help: str) -> Metric:  # noqa: A002 - the format's word
@@ -264,6 +272,8 @@ SERVER: tuple[Metric, ...] = (
     _gauge("leases", "counts.leases", "Leases in force."),
     _several("hub_refused_total", "counts.refused", spreads.refused, ("kind",),
              "Reports of nodes that a hub refused.", kind=MetricKind.COUNTER),
+    _several("hub_left_out", "counts.fleet.left_out", spreads.left_out, ("kind",),
+             "Nodes and GPUs of a hub that are not exported: too many, or not read in time."),
     _export("export_sent_total", "sent", "Requests of an export that were accepted."),
     _export("export_refused_total", "refused",
             "Requests of an export that were refused for good, as invalid or too old."),
@@ -276,4 +286,41 @@ SERVER: tuple[Metric, ...] = (
 )  # fmt: skip
 """Rows of andon itself: read from `spreads.SelfReadings`, if its parts are known."""
 
-ALL = (*DEVICE, *NODE, *ITSELF, *COSTS, *SERVICE, *SERVER)
+
+def _free(row: "NodeRow") -> float | None:
+    found = 0 if row.drained else sum(len(group.labels) for group in row.free)
+    return None if not found and row.allocated is None else found
+
+
+HUB_NODE: tuple[Metric, ...] = (
+    _several("hub_node_state", "state", spreads.hub_states, ("state",),
+             "1 for the current state of the node, 0 for the others.", ExportWhen.ALWAYS),
+    _always("hub_node_age_seconds", "age_seconds", "Time since its last report came."),
+    _always("hub_node_drained", "drained", "1 if the node is drained, else 0."),
+    _gauge("hub_node_simulated", "simulated", "1 if its devices are simulated: no value is real."),
+    _gauge("hub_node_gpus", "gpus", "GPUs of the node."),
+    _gauge("hub_node_gpus_allocated", "allocated", "GPUs that leases hold."),
+    _gauge("hub_node_gpus_in_use", "in_use", "GPUs on which processes run without a lease."),
+    Metric("hub_node_gpus_free", MetricKind.GAUGE,
+           "Devices that a request would get now; none while the node is drained.", "free", _free),
+    _gauge("hub_node_utilization_ratio", "utilization_percent",
+           "Mean utilization of the GPUs that answer."),
+    _gauge("hub_node_memory_ratio", "memory_percent", "GPU memory in use, of all GPUs."),
+    _gauge("hub_node_temperature_celsius", "temperature_celsius", "Of the hottest GPU."),
+    _several("hub_node_alerts", "alerts", spreads.node_alerts, ("level",), "Alerts that fire."),
+)  # fmt: skip
+"""Rows of a node of a hub: each is read from its `NodeRow`."""
+
+HUB_GPU: tuple[Metric, ...] = (
+    _several("hub_gpu_state", "state", spreads.hub_states, ("state",),
+             "1 for the current state of the device, 0 for the others.", ExportWhen.ALWAYS),
+    _gauge("hub_gpu_utilization_ratio", "sample.utilization_percent",
+           "Fraction of time that at least one kernel was running."),
+    _gauge("hub_gpu_memory_used_bytes", "sample.memory_used_bytes",
+           "Memory in use, excluding what the driver reserves."),
+    _gauge("hub_gpu_temperature_celsius", "sample.temperature_celsius", "GPU core temperature."),
+    _gauge("hub_gpu_power_watts", "sample.power_watts", "Power draw of the board."),
+)  # fmt: skip
+"""Rows of a device of a node of a hub: each is read from its `DeviceStatus`."""
+
+ALL = (*DEVICE, *NODE, *ITSELF, *COSTS, *SERVICE, *SERVER, *HUB_NODE, *HUB_GPU)

@@ -55,6 +55,8 @@ class ReportSources(Struct, frozen=True):
     firing: Callable[[], Mapping[str, int]] = dict
     jobs: Callable[[], Sequence[JobView]] = tuple
     """Those that wait or run."""
+    metrics: Callable[[], str | None] = lambda: None
+    """Where this node's own metrics are, without the path."""
     hand_over: Callable[[], "Sequence[HandedNotice]"] = tuple
     """Called when a heartbeat begins: the notices for it."""
     handed_over: Callable[[Sequence[HandedNotice], bool | None], None] = lambda by_hub, told: None
@@ -178,6 +180,7 @@ class Uplink:
             by_lease,
             self._machine,
             __version__,
+            sources.metrics(),
         )
         document: dict[str, Any] = {
             "snapshot": bare_snapshot(snapshot),

@@ -200,7 +200,7 @@ def test_every_setting_can_be_given_by_a_variable() -> None:
         "ANDON_JOBS_ON": "lab",
         "ANDON_SERVER_ALLOW_ORIGINS": "http://localhost:3000", "ANDON_SERVER_SIGN_IN": "no",
         "ANDON_SERVER_PROXY": "10.0.0.7", "ANDON_SERVER_PROXY_ROLES": "ops:operate",
-        "ANDON_HUB_UNENCRYPTED": "yes",
+        "ANDON_HUB_UNENCRYPTED": "yes", "ANDON_HUB_METRICS": "devices",
         "ANDON_SSH_ANDON": "~/x/andon",
         "ANDON_EXPORTER_PREFIX": "lab", "ANDON_EXPORTER_HOST": "::1",
         "ANDON_EXPORTER_PORT": "9700",

@@ -12,6 +12,7 @@ from andon.app.alerts import open_fleet_watcher
 from andon.app.history import maintainer_of, store_kind, store_url
 from andon.app.uplink import mark_drained, report_sources
 from andon.errors import Conflict, Denied, Unavailable
+from andon.exporter.spreads import FleetReadings
 from andon.fleet.uplink import Uplink
 from andon.host.machine_id import node_key, node_name
 from andon.leases.network import NetworkLeases
@@ -23,6 +24,7 @@ from andon.sampling.sampler import Sampler
 from andon.settings.resolution import Settings
 from andon.web.fleet.hub import Hub
 from andon.web.fleet.keeper import Keeper
+from andon.web.fleet.metrics import FleetMetrics
 from andon.web.fleet.nodes import Fleet
 from andon.web.fleet.own import OwnLink
 from andon.web.fleet.telling import FleetAlerts
@@ -57,6 +59,11 @@ def alerts(fleet_alerts: FleetAlerts) -> Iterator[AlertJudge]:
 
 def keeper(settings: Settings, fleet: Fleet, fleet_alerts: FleetAlerts) -> Keeper:
     return Keeper(fleet, fleet_alerts, partial(maintainer_of, settings))
+
+
+def fleet_metrics(settings: Settings, fleet: Fleet) -> Iterator[Callable[[], FleetReadings | None]]:
+    """What the metrics say about the nodes."""
+    yield FleetMetrics(fleet.hub, settings.hub_metrics)
 
 
 def own_reports(

@@ -27,7 +27,7 @@ def hub() -> Parts:
     shown = parts.instead(WATCHING, hub.alerts)
     return (
         *DOOR, *DEVICES, node.distinct_names, hub.fleet, *shown, hub.fleet_alerts, hub.keeper,
-        hub.everywhere, *WEB, *ACCOUNTS, web.unfinished, hub.own_reports,
+        hub.everywhere, hub.fleet_metrics, *WEB, *ACCOUNTS, web.unfinished, hub.own_reports,
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from andon.app.runs import open_run_finder
 from andon.app.servers.node import listed
 from andon.exporter.exposition import Exposition
 from andon.exporter.scrape import scraped
-from andon.exporter.spreads import ServerCounts
+from andon.exporter.spreads import FleetReadings, ServerCounts
 from andon.jobs.dispatcher_guard import CHECK_SECONDS, DispatcherGuard
 from andon.jobs.folder import JobsFolder, jobs_path
 from andon.jobs.queue import Queue
@@ -156,14 +156,18 @@ def dispatcher_guard(sampler: Sampler, jobs: SeenJobs | None) -> DispatcherGuard
 
 
 def counts(
-    history: ServerHistory, node: WatchedNode, fleet: Fleet | None = None
+    history: ServerHistory,
+    node: WatchedNode,
+    fleet: Fleet | None = None,
+    fleet_metrics: Callable[[], FleetReadings | None] = lambda: None,
 ) -> Iterator[Callable[[], ServerCounts]]:
-    """Counts from memory: a scrape reads neither the store nor the lease book."""
+    """Counts from memory: a scrape reads neither the store nor the lease book, only reports of a
+    hub's nodes where their GPUs are exported."""
 
     def count() -> ServerCounts:
         refused = None if fleet is None else dict(fleet.hub.refused)
         size, held = history.vitals().size_bytes, node.leases.held()
-        return ServerCounts(size, node.alerts.firing(), held, refused)
+        return ServerCounts(size, node.alerts.firing(), held, refused, fleet=fleet_metrics())
 
     yield count
 
@@ -185,7 +189,7 @@ def metrics(
     counts: Callable[[], ServerCounts],
     exports: "Exports | None" = None,
 ) -> Iterator[Callable[[], str]]:
-    """Makes the text of a scrape; the event loop that asks must not wait."""
+    """Makes the text of a scrape."""
     exposition = Exposition(settings.exporter_prefix)
 
     def expose() -> str:

@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
-from andon.fleet.rules.digest import Digest, FreeDevices, Models, NodeTask
+from andon.fleet.rules.digest import Digest, FreeDevices, MetricsUrl, Models, NodeTask
 from andon.fleet.rules.nodes import FleetNode
 from andon.model.codec import Amount, Count, Name, Names, Number, Text, Time, Whole, read_schema
 from andon.model.naming import range_of
@@ -69,6 +69,8 @@ class NodeRow(Struct, frozen=True):
     allocated_reason: Text | None = None
     temperature_celsius: Number | None = None
     """Of the hottest GPU."""
+    metrics: MetricsUrl | None = None
+    """Where Prometheus can read the node's own metrics, without the path."""
 
     @property
     def heard(self) -> bool:
@@ -154,7 +156,7 @@ def row_of(
     row = NodeRow(node.name, NodeState.NEW, age, reason=NEVER, drained=node.drained)
     if digest is None or age is None:
         return row
-    known = {name: getattr(digest, name) for name in ("gpus", "models", "simulated", "version")}
+    known = {name: getattr(digest, name) for name in _LASTING}
     if age >= SILENT_SECONDS:
         known["reason"] = f"silent {human_seconds(age)}"
         return replace(row, state=NodeState.SILENT, **known)
@@ -165,6 +167,7 @@ def row_of(
     return replace(row, state=state, reason=reason, doubt=other, **known)
 
 
+_LASTING = ("gpus", "models", "simulated", "version", "metrics")
 _LIVE = (
     "allocated", "in_use", "utilization_percent", "memory_percent", "tasks", "holders", "users",
     "idle", "free", "alerts", "cpu_percent", "host_memory_percent",
@@ -185,6 +188,15 @@ def version_trouble(version: str | None, hubs: str | None) -> str | None:
     if version is None or hubs is None or version == hubs:
         return None
     return f"andon {version}, the hub {hubs}"
+
+
+def scrape_targets(rows: Iterable[NodeRow]) -> list[Json]:
+    """Returns where nodes have metrics of their own, as Prometheus' http_sd_configs read it."""
+    found = [(row.name, *row.metrics.split("://")) for row in rows if row.metrics is not None]
+    return [
+        {"targets": [place], "labels": {"node": name, "__scheme__": scheme}}
+        for name, scheme, place in found
+    ]
 
 
 def without_names(row: NodeRow) -> NodeRow:

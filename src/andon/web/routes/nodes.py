@@ -12,7 +12,14 @@ from andon.alerts.rules.listing import entries, firing_by_level
 from andon.errors import Gone
 from andon.fleet.rules.digest import digest_of
 from andon.fleet.rules.nodes import FleetNode
-from andon.fleet.rules.states import NodeList, NodeRow, list_to_text, row_of, without_names
+from andon.fleet.rules.states import (
+    NodeList,
+    NodeRow,
+    list_to_text,
+    row_of,
+    scrape_targets,
+    without_names,
+)
 from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp
 from andon.model.lease_list import LeaseList
@@ -21,7 +28,7 @@ from andon.version import __version__
 from andon.web.fleet.hub import Hub
 from andon.web.route_parts import RouteParts
 from andon.web.routes.picked import Picked
-from andon.web.routes.responses import sent_json
+from andon.web.routes.responses import dumped, sent, sent_json
 from andon.web.transport.auth import add_notes
 
 NodeName = Annotated[str, Path(max_length=63)]
@@ -52,6 +59,11 @@ def node_routes(router: APIRouter, parts: RouteParts) -> None:
         return Response(
             list_to_text(listed).encode("utf-8", "replace"), media_type="application/json"
         )
+
+    @router.get("/api/nodes/targets", tags=["fleet"])
+    def targets() -> Response:
+        """Where the nodes' own metrics are, as Prometheus' http_sd_configs reads it."""
+        return sent(dumped(scrape_targets(_hub(parts).rows())))
 
     @router.post("/api/nodes", tags=["fleet"])
     def add_node(request: Request, given: NodeRequest) -> Response:
