@@ -70,8 +70,8 @@ Only in the `/metrics` and exports of a [hub](fleet.md#prometheus), with the lab
 `hub.metrics` is `off`. A silent node has its state, its age and whether it is drained, and no
 readings. While the hub cannot store reports, nodes that seem silent have no series."""
 OF_NODE = """\
-Only where `hub.metrics` is `devices`, with the labels `node`, `device` and `uuid`, of nodes that are
-not silent."""
+Only where `hub.metrics` is `devices`: of nodes that are not silent, with the labels `node`,
+`device` and `uuid`."""
 
 
 def page() -> str:

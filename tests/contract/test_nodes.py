@@ -11,10 +11,13 @@ import pytest
 from msgspec.structs import asdict, replace
 
 from andon.access.roles import Identity, Role
+from andon.alerts.watcher import Watcher
 from andon.app.node import NodeChoice, find_node
+from andon.app.sampler import open_sampler
 from andon.app.settings import load_settings
 from andon.drivers.sim.rules.lab import ME
 from andon.errors import Gone
+from andon.explain.conditions.rulebook import Rulebook
 from andon.model.job.desk import LogPart
 from andon.model.job.facts import JobState, JobView, view_to_json
 from andon.model.lease import LeaseState
@@ -22,18 +25,22 @@ from andon.model.lease_list import LeaseRow
 from andon.model.run.record import RunKind, RunRow, RunState
 from andon.node.port import Node
 from andon.node.seen.node import SeenNode
+from andon.node.watched.node import WatchedNode
 from andon.node.watched.runs import FoundRuns
 from andon.node.watched.users import read_user
 from andon.runs.rules.matching import RunQuery
+from andon.sampling.snapshot_feed import SnapshotFeed
+from andon.stores.memory import MemoryAlertStore
 from andon.web.lab.filling import new_lab
 from andon.web.lab.jobs import LabUsers
+from andon.web.server_history import NoHistory
 from tests.support.fake_node import FakeNode
 from tests.support.node_contract import NodeContract
 from tests.support.notices import HOT
 from tests.support.recordings import recording_of
 from tests.support.reported_nodes import ReportingNode
 from tests.support.run_records import BEGAN
-from tests.support.served_runs import index_of
+from tests.support.served_runs import index_of, runs_of
 from tests.support.snapshots import farm
 from tests.support.user_parts import Told, jobs_told
 from tests.support.web_parts import Parts
@@ -133,6 +140,34 @@ class TestWatched(NodeContract):
         for name, value in parts.env.items():
             monkeypatch.setenv(name, value)
         return parts.node
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedNode]:
+    path = str(recording_of(tmp_path_factory.mktemp("played") / "recording.jsonl"))
+    settings = load_settings({"replay": path}).settings
+    with open_sampler(settings) as sampler:
+        feed = SnapshotFeed(sampler.subscribe(1.0), settings, sampler.costs, past_snapshots=9)
+        watcher = Watcher(sampler.subscribe(1.0), Rulebook(), MemoryAlertStore)
+        watcher._writer.opened(10)
+        assert feed.wait_for_first(10)
+        none = NoHistory("history is disabled", "start without --no-history")
+        yield WatchedNode(feed, none.store, watcher, runs_of([]))
+        watcher.close()
+        feed.close()
+
+
+@pytest.mark.slow
+@pytest.mark.process
+class TestPlayed(NodeContract):
+    """A recording that a server plays: it has neither leases nor jobs."""
+
+    without = frozenset({"leases", "jobs"})
+
+    @pytest.fixture(params=["watched", "seen"])
+    def node(self, request: pytest.FixtureRequest, played: WatchedNode) -> Node:
+        assert played.recording
+        return played if request.param == "watched" else SeenNode(played, Identity(Role.OWNER))
 
 
 @pytest.mark.slow

@@ -4,12 +4,22 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from andon.access.roles import BLIND, Identity, Role, Sight
-from andon.node.seen.jobs import SeenJobs
+from andon.model.lease_list import LeaseList
 from andon.node.seen.node import SeenNode
-from andon.node.seen.runs import SeenRuns
+from andon.node.served import JobsToShow, RunsToShow
+from andon.node.watched.leases import ServedLeases
+from tests.support.snapshots import farm
 
 
-def seen_node(sight: Sight, runs: SeenRuns | None = None, jobs: SeenJobs | None = None) -> SeenNode:
-    role = Role.OWNER if sight.everything else Role.ANONYMOUS if sight == BLIND else Role.USER
-    node = SimpleNamespace(of_this_machine=True, runs=runs, jobs=jobs)
-    return SeenNode(cast("Any", node), Identity(role, sight.uid, sight.user))
+def seen_node(
+    who: Sight | Identity,
+    runs: RunsToShow | None = None,
+    jobs: JobsToShow | None = None,
+    book: LeaseList | None = None,
+) -> SeenNode:
+    if isinstance(who, Sight):
+        role = Role.OWNER if who.everything else Role.ANONYMOUS if who == BLIND else Role.USER
+        who = Identity(role, who.uid, who.user)
+    leases = ServedLeases(None if book is None else lambda _: book, farm)
+    node = SimpleNamespace(of_this_machine=True, leases=leases, runs=runs, jobs=jobs)
+    return SeenNode(cast("Any", node), who)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from andon.model.run.record import RunRow
-from andon.node.watched.runs import FoundRuns, ServerRuns
+from andon.node.watched.runs import FoundRuns, ServedRuns
 from andon.runs.files import read_ends
 from andon.runs.rules.fold import row_of
 from andon.stores.memory import MemoryRunIndex
@@ -26,6 +26,6 @@ def index_of(rows: Iterable[RunRow]) -> MemoryRunIndex:
     return index
 
 
-def runs_of(rows: Iterable[RunRow], monotonic: Callable[[], float] = lambda: 0.0) -> ServerRuns:
+def runs_of(rows: Iterable[RunRow], monotonic: Callable[[], float] = lambda: 0.0) -> ServedRuns:
     found = FoundRuns(index_of(rows))
-    return ServerRuns(lambda: found, WHOSE, clock=lambda: NOW, monotonic=monotonic)
+    return ServedRuns(lambda: found, WHOSE, clock=lambda: NOW, monotonic=monotonic)

@@ -23,10 +23,9 @@ from andon.leases.network import NetworkLeases
 from andon.leases.tracker import LeaseTracker
 from andon.model.device import Snapshot
 from andon.model.request import Ring, RunAccount
-from andon.node.seen.jobs import SeenJobs
-from andon.node.seen.runs import SeenRuns
+from andon.node.watched.jobs import ServedJobs
 from andon.node.watched.node import WatchedNode
-from andon.node.watched.runs import ServerRuns
+from andon.node.watched.runs import ServedRuns
 from andon.sampling.bus import Bus, Subscription
 from andon.sampling.sampler import Costs, Sampler
 from andon.sampling.snapshot_feed import PAST_SNAPSHOTS, PlacedFeed, SnapshotFeed
@@ -112,8 +111,8 @@ class Parts:
         longest_wait_seconds: float = 30.0,
         audit: Audit | None = None,
         broken: Callable[[], Mapping[str, str]] = dict,
-        runs: ServerRuns | None = None,
-        jobs: SeenJobs | None = None,
+        runs: ServedRuns | None = None,
+        jobs: ServedJobs | None = None,
     ) -> None:
         self.sampler = Hand(*snapshots)
         self.station = SnapshotFeed(
@@ -141,7 +140,7 @@ class Parts:
             self.station,
             kept.store,
             self.watcher,
-            SeenRuns(runs or runs_of([])),
+            runs or runs_of([]),
             self.lender,
             self.ledger,
             PlacedFeed(self.sampler, self.station).latest,

@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from andon.access.gate import is_loopback
 from andon.alerts.rules.past import Query
 from andon.alerts.watcher import Watcher
@@ -28,6 +26,7 @@ from andon.model.alert import Alert
 from andon.model.job.facts import JobView
 from andon.node.watched.leases import RECENT_SECONDS
 from andon.node.watched.node import WatchedNode
+from andon.runs.rules.matching import RunQuery
 from andon.sampling.sampler import Sampler
 from andon.settings.resolution import Settings
 from andon.web.listening import Listening, ServeOptions, url_of
@@ -90,22 +89,27 @@ def _pin(folder: Path, new_token: bool) -> str | None:
 
 
 def report_sources(
-    node: WatchedNode, watcher: Watcher, jobs: Callable[[], Sequence[JobView]]
+    node: WatchedNode, watcher: Watcher, metrics: Callable[[], str | None] = lambda: None
 ) -> ReportSources:
     """What a node reports of itself; `watcher` has the notices for people."""
     alerts, leases = node.alerts, node.leases
     book = partial(leases.listed, RECENT_SECONDS) if leases.kept else lambda: None
     return ReportSources(
-        book, alerts.current, alerts.silences, alerts.firing, jobs,
-        hand_over=watcher.hand_over, handed_over=watcher.handed_over,
+        book, alerts.current, alerts.silences, alerts.firing, partial(_unfinished, node),
+        watcher.hand_over, watcher.handed_over, metrics,
     )  # fmt: skip
+
+
+def _unfinished(node: WatchedNode) -> Sequence[JobView]:
+    """The jobs that wait or run here."""
+    views = node.jobs.listing().views if node.has_jobs else ()
+    return [one for one in views if one.ended is None and one.engine is None]
 
 
 def past(folder: Path, node: WatchedNode) -> Iterator[PastSender]:
     """Sends what the hub missed."""
-    yield PastSender(
-        folder, node.past.store, partial(_alerts_of, node), runs=lambda: node.runs.own(MOST_RUNS)
-    )
+    runs = partial(node.runs.find, RunQuery(limit=MOST_RUNS))
+    yield PastSender(folder, node.past.store, partial(_alerts_of, node), runs=runs)
 
 
 def _alerts_of(node: WatchedNode, wanted: Query) -> Sequence[Alert]:
@@ -122,7 +126,6 @@ def uplink(
     link: HubLink,
     node: WatchedNode,
     watcher: Watcher,
-    unfinished: Callable[[], Sequence[JobView]],
     past: PastSender,
     network_leases: "NetworkLeases | None",
     on_sent: Callable[[Digest], None] = lambda _: None,
@@ -133,9 +136,7 @@ def uplink(
     session = sampler.subscribe(settings.interval_seconds, size=16)
     trouble = partial(note_trouble, open_node_folder(), link.url)
     trouble(None)  # of an earlier process
-    sources = replace(
-        report_sources(node, watcher, unfinished), metrics=partial(metrics_url, settings, listening)
-    )
+    sources = report_sources(node, watcher, partial(metrics_url, settings, listening))
     return Uplink(
         session, link, sources, node_key(), on_sent,
         partial(mark_drained, network_leases), partial(past, link), on_trouble=trouble,

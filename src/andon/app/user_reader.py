@@ -13,6 +13,7 @@ import select
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec.structs import asdict
@@ -28,15 +29,16 @@ from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.rules import naming as naming  # the same
 from andon.model.job.desk import JobAct
 from andon.model.job.facts import view_to_json
+from andon.model.run.record import RunRow
 from andon.model.run.wire import row_to_json
 from andon.model.shapes import to_json
 from andon.model.wire import dumps
-from andon.node.seen.job_schemas import JobDone
-from andon.node.seen.runs import SeenRuns
-from andon.node.watched.runs import FoundRuns, ServerRuns
+from andon.node.job_schemas import JobDone
+from andon.node.watched.runs import FoundRuns, ServedRuns
 from andon.node.watched.users import MOST_ROWS, PIECE_BYTES
 from andon.runs.growing import opened
 from andon.runs.index import RunFinder
+from andon.runs.rules.matching import RunQuery
 from andon.web.users.processes import IDLE_SECONDS, MOST_ANSWER_BYTES
 
 load_run_index()  # the same: later it may not be able to read andon's own files
@@ -52,15 +54,16 @@ class UserAnswers:
         self._user = user
         self._desk = QueueDesk(user=user)
         self._finder: RunFinder | None = None
-        self._records = ServerRuns(self._look, "")
-        self._seen = SeenRuns(self._records)
+        self._runs = ServedRuns(self._look, "")
         self._told: dict[str, tuple[object, int]] = {}
 
     def answer(self, question: dict[str, Any]) -> Answer:
         """Answers one question; an error is an answer too."""
         known: dict[str, Callable[..., Answer]] = {
             "jobs": self.jobs, "job": self.job, "log": self.log, "act": self.act,
-            "runs": self.runs, "run": self.run, "marks": self.marks, "news": self.news,
+            "runs": self.runs, "run": partial(self.of_run, self._runs.details),
+            "marks": partial(self.of_run, self._runs.marks),
+            "news": partial(self.of_run, self._runs.update),
             "record": self.record, "piece": self.piece,
         }  # fmt: skip
         try:
@@ -94,30 +97,22 @@ class UserAnswers:
         return asdict(JobDone(done.label, done.words, done.note))
 
     def runs(self, seen: str) -> Answer:
-        rows = self._records.rows(MOST_ROWS)
+        rows = self._runs.find(RunQuery(limit=MOST_ROWS))
         return self._if_changed(
             "runs", rows, seen, lambda: {"rows": [row_to_json(row) for row in rows]}
         )
 
-    def run(self, run: str) -> Answer:
-        found: Answer = to_json(self._seen.details(run))
-        return found
-
-    def marks(self, run: str) -> Answer:
-        found: Answer = to_json(self._seen.marks(run))
-        return found
-
-    def news(self, run: str) -> Answer:
-        found: Answer = to_json(self._seen.update(run))
+    def of_run(self, read: Callable[[RunRow], object], run: str) -> Answer:
+        found: Answer = to_json(read(self._runs.resolve(run)))
         return found
 
     def record(self, run: str) -> Answer:
-        found = self._seen.download(run)
+        found = self._runs.download(self._runs.resolve(run))
         found.file.close()
         return {"size": found.size, "name": found.name}
 
     def piece(self, run: str, start: int, size: int) -> Answer:
-        row, _ = self._seen.one(run)
+        row = self._runs.resolve(run)
         with opened(row.path, row.id) as file:
             file.seek(start)
             return {"piece": base64.b64encode(file.read(min(size, PIECE_BYTES))).decode()}

@@ -55,13 +55,13 @@ class ReportSources(Struct, frozen=True):
     firing: Callable[[], Mapping[str, int]] = dict
     jobs: Callable[[], Sequence[JobView]] = tuple
     """Those that wait or run."""
-    metrics: Callable[[], str | None] = lambda: None
-    """Where this node's own metrics are, without the path."""
     hand_over: Callable[[], "Sequence[HandedNotice]"] = tuple
     """Called when a heartbeat begins: the notices for it."""
     handed_over: Callable[[Sequence[HandedNotice], bool | None], None] = lambda by_hub, told: None
     """Called when it ends: with what the hub took, and whether it notifies people; None if it did
     not answer."""
+    metrics: Callable[[], str | None] = lambda: None
+    """Where this node's own metrics are, without the path."""
 
 
 class ReportLink(Protocol):

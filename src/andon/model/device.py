@@ -364,7 +364,8 @@ class DeviceStatus(Struct, frozen=True):
         State,
         Doc(
             "`ok`: it answered. `stale`: it was asked and has not answered. `lost`: the driver "
-            "reports it as lost. `asleep`: it is suspended and was not touched"
+            "reports it as lost. `asleep`: it is suspended and was not touched. "
+            "`unknown`: its node does not report to the hub that was asked"
         ),
     ]
     since: Annotated[Time, Doc("since when it has been in that state")]

@@ -20,11 +20,16 @@ from andon.model.job.desk import (
 from andon.model.job.facts import JobView
 
 
-class ExactDesk(JobDesk, Protocol):
+class OwnDesk(JobDesk, Protocol):
+    """The jobs of one user of this machine."""
+
+    user: str
+
+
+class ExactDesk(OwnDesk, Protocol):
     """The jobs of one user, or as one caller sees them. A word is a number or NAME:ID."""
 
     name, able, poll_seconds = "server", frozenset({Able.QUEUED}), FRESH_SECONDS
-    user: str
 
     def submit(self, jobs: Sequence[Submission], dry: bool = False) -> Sequence[Accepted]:
         raise Denied("a server takes jobs as a job file", hint="POST /api/jobs")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from andon.alerts.rules.overview import AlertOverview
+from andon.errors import Conflict, Gone
 from andon.explain.conditions.rulebook import Rulebook
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.series import Bucket
@@ -211,9 +212,14 @@ class NodeRuns(Protocol):
 
     def listed(self, query: RunQuery) -> RunListing: ...
 
-    def find(self, query: RunQuery) -> Sequence[RunRow]: ...
+    def find(self, query: RunQuery) -> Sequence[RunRow]:
+        return self.listed(query).rows
 
-    def is_id(self, word: str) -> bool: ...
+    def is_id(self, word: str) -> bool:
+        try:
+            return self.resolve(word).id == word
+        except (Gone, Conflict):
+            return False
 
     def resolve(self, word: str) -> RunRow:
         """Returns the run that an argument names."""

@@ -6,19 +6,23 @@ Its parts are the ports and what a server needs beside them. `andon.node.seen` i
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from andon.access.roles import Sight
 from andon.alerts.rules.overview import AlertOverview
 from andon.alerts.rules.past import Query
 from andon.explain.conditions.rulebook import Rulebook
+from andon.jobs.rules.views import JobListing
 from andon.leases.rules.occupants import Holder
 from andon.model.alert import Alert, Silence
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList
+from andon.node.exact_desk import OwnDesk
 from andon.node.port import LiveReadings, NodeAlerts, NodeLeases, NodePast
-from andon.node.seen.jobs import SeenJobs
-from andon.node.seen.runs import SeenRuns
+from andon.node.watched.run_courses import CourseReader
+from andon.node.watched.runs import FoundRuns
+from andon.node.watched.users import RunsOfUser, SharedUsers
+from andon.ports import RunIndex
 from andon.sampling.sampler import Costs
 
 if TYPE_CHECKING:  # locks are not on every system
@@ -77,6 +81,37 @@ class LeasesToShow(NodeLeases, Protocol):
     def holders(self, snapshot: Snapshot) -> tuple[dict[str, list[Holder]], str | None]: ...
 
 
+class RunsToShow(RunsOfUser, Protocol):
+    """Those of the server's own user."""
+
+    whose: str
+    users: SharedUsers | None
+    """Set if root runs the server."""
+    everywhere: Callable[[], RunIndex] | None
+    """Opens the index of the runs of all nodes of a hub."""
+    courses: CourseReader
+
+    def clock(self) -> float: ...
+
+    def look(self, afresh: bool = False) -> FoundRuns: ...
+
+
+class JobsToShow(OwnDesk, Protocol):
+    """Everyone's; a number is a job of the server's own user."""
+
+    own: OwnDesk
+    users: SharedUsers | None
+    """Set if root runs the server."""
+
+    def on_clusters(self) -> JobListing: ...
+
+    def why_not(self) -> str | None:
+        """Returns why none may be submitted over the network, or None."""
+
+    def submit_document(self, document: dict[str, Any], /) -> Sequence[int]:
+        """Queues the jobs in a job file's document; returns their numbers."""
+
+
 class ServedNode(Protocol):
     user: str | None
     simulated: bool
@@ -98,7 +133,7 @@ class ServedNode(Protocol):
     def past(self) -> NodePast: ...
 
     @property
-    def runs(self) -> SeenRuns: ...
+    def runs(self) -> RunsToShow: ...
 
     @property
-    def jobs(self) -> SeenJobs: ...
+    def jobs(self) -> JobsToShow: ...

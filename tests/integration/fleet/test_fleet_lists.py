@@ -58,7 +58,8 @@ class Fleet(Struct, frozen=True):
         }
         digest = Digest(
             name, name, "1.0", gpus=8, models={"H200": 8}, simulated=True, allocated=0,
-            alerts={"critical": 1}, free=(FreeDevices("H200", ("1",), (140_000,)),), temperature_celsius=91.0,
+            alerts={"critical": 1}, free=(FreeDevices("H200", ("1",), (140_000,)),),
+            temperature_celsius=91.0,
         )  # fmt: skip
         header = HeartbeatHeader("s", sequence, time.time())
         body = heartbeat_body(header, encoded(digest), deflated(parts), b"")

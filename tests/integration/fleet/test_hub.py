@@ -133,7 +133,16 @@ def test_the_agent_says_what_it_sent(fleet: FleetUnderTest) -> None:
 def test_the_list_and_one_node(fleet: FleetUnderTest) -> None:
     def is_healthy() -> bool:
         lines = fleet.says("nodes").splitlines()
-        assert lines[0].split() == ["NODE", "GPUS", "ALLOCATED", "UTIL", "MEM", "STATE", "AGE"]
+        assert lines[0].split() == [
+            "NODE",
+            "GPUS",
+            "ALLOCATED",
+            "UTIL",
+            "MEM",
+            "TEMP",
+            "STATE",
+            "AGE",
+        ]
         return any(line.startswith("n17") and "healthy ✓" in line for line in lines)
 
     wait_for(is_healthy, 60)  # on a busy machine a report may be late
@@ -179,7 +188,8 @@ def test_what_acts_on_a_node_names_the_command_to_type_there(fleet: FleetUnderTe
 
 
 def test_free_over_the_fleet(fleet: FleetUnderTest) -> None:
-    assert fleet.says("free", "--gpus", "1") == "n17: GPU 1\n"
+    shown = fleet.says("free", "--gpus", "1")
+    assert shown == "n17: GPU 1  T4, 14.6 GiB free, SIMULATED\n"
     none = fleet.andon("free", "--gpus", "5")
     assert (none.returncode, none.stdout) == (
         1, "no: 5 GPUs requested, one node has 1 free at most\n",

@@ -50,7 +50,7 @@ IDS = {
     "node/local/leases.py": {"held[0].id"}, "runs/rules/usage_words.py": {"begin.id", "identity"},
     "web/fleet/hub.py": {"name"}, "web/fleet/keeper.py": {"row.name"},
     "web/fleet/tokens.py": {"name"}, "runs/growing.py": {"run"},
-    "node/seen/run_details.py": {"row.id"}, "node/seen/runs.py": {"row.id"},
+    "node/watched/run_details.py": {"row.id"}, "node/watched/runs.py": {"row.id"},
     "work/lease_watch.py": {"name"}, "work/session.py": {"placement.lease_id"},
 }  # fmt: skip
 """Ids and names that were checked by their alphabet when they were read."""

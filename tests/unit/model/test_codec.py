@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import pytest
 from msgspec import Meta, Struct, field
 
-from andon.access.roles import ALL_SEEING
 from andon.errors import Invalid
 from andon.model import wire, wire_in
 from andon.model.alert import AlertId
@@ -35,8 +34,8 @@ from andon.model.lease_list import list_from_json
 from andon.model.run.record import RunBegin
 from andon.model.shapes import Doc, to_json
 from andon.node.remote.alerts import page_from_json
-from andon.node.seen.run_details import details_of
-from andon.node.seen.run_schemas import RecordExtent, RunDetails
+from andon.node.run_schemas import RecordExtent, RunDetails
+from andon.node.watched.run_details import details_of
 from andon.runs.rules.fold import RunFold, row_of
 from tests.support.rows import rows
 from tests.support.run_records import BEGAN, begin, end, sample
@@ -233,7 +232,7 @@ def test_a_whole_answer_about_a_run_is_read_again() -> None:
     fold = RunFold()
     fold.add_all((begin(), sample(1), sample(2), end()))
     row = row_of(begin(), fold, "/x.jsonl", alive=False)
-    said = details_of(ALL_SEEING, row, fold, None, RecordExtent(1, 1, 0, None), BEGAN)
+    said = details_of(row, fold, None, RecordExtent(1, 1, 0, None), BEGAN)
     assert to_json(read(RunDetails, json.loads(json.dumps(to_json(said))))) == to_json(said)
 
 

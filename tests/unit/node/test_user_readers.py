@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from andon.access.roles import ALL_SEEING, BLIND, Identity, Role, Sight, sight_of
+from andon.access.roles import ALL_SEEING, BLIND, Identity, Role, Sight
 from andon.errors import AndonError, Denied, Gone, Unavailable
 from andon.host.accounts import UserAccount, become
 from andon.jobs.queue_desk import QueueDesk
@@ -20,10 +20,10 @@ from andon.jobs.rules.views import JobListing
 from andon.model.job.desk import JobAct, JobWord
 from andon.model.job.facts import JobState, JobView, view_to_json
 from andon.model.lease_list import LeaseList, WaitingRow
-from andon.node.seen.job_schemas import PageScope
-from andon.node.seen.jobs import SeenJobs
+from andon.node.job_schemas import PageScope
 from andon.node.seen.runs import SeenRuns
-from andon.node.watched.runs import FoundRuns, ServerRuns
+from andon.node.watched.jobs import ServedJobs
+from andon.node.watched.runs import FoundRuns, ServedRuns
 from andon.node.watched.users import read_user
 from andon.web.bindings.live_server import Prepared
 from andon.web.history_reader import HistoryReader
@@ -180,27 +180,25 @@ class OwnJobs(QueueDesk):
         return self.listing().views[0]
 
 
-def server_jobs(users: Users | None) -> SeenJobs:
-    waiting = (
-        WaitingRow(1, "alice", 2, None, BEGAN, 0, 3),
-        WaitingRow(2, "bob", 1, None, BEGAN, 0),
-    )
-    return SeenJobs(
-        OwnJobs(user="root"), lambda: LeaseList(BEGAN, waiting=waiting), lambda: "no",
-        lambda _document: [], users,
-    )  # fmt: skip
+def server_jobs(users: Users | None) -> ServedJobs:
+    return ServedJobs(OwnJobs(user="root"), lambda: "no", lambda _document: [], users)
 
 
 def test_a_users_jobs_are_theirs_whatever_their_files_say() -> None:
     """A reader is its user's: it can name no other."""
     jobs = server_jobs(Users(alice=(1234, Told(jobs=jobs_told(VIEW)))))
-    page = jobs.seen_by(SIGHT).page()
+    waiting = (
+        WaitingRow(1, "alice", 2, None, BEGAN, 0, 3),
+        WaitingRow(2, "bob", 1, None, BEGAN, 0),
+    )
+    book = LeaseList(BEGAN, waiting=waiting)
+    page, everyone, blind = (
+        seen_node(sight, jobs=jobs, book=book).jobs.page() for sight in (SIGHT, ALL_SEEING, BLIND)
+    )
     assert [(one.user, one.name) for one in page.jobs] == [("alice", "sweep")]
     assert (page.user, page.scope, page.whole) == ("alice", PageScope.OWN, True)
-    everyone = jobs.seen_by(ALL_SEEING).page()
     assert {one.user for one in everyone.jobs} == {"alice", "root"}
     assert everyone.scope is PageScope.EVERYONE
-    blind = jobs.seen_by(BLIND).page()
     assert [(one.user, one.name) for one in blind.jobs] == [("root", "hidden")]
     for one in (page, everyone, blind):
         assert [(place.user, place.gpus, place.jobs_behind) for place in one.queue] == [
@@ -210,7 +208,7 @@ def test_a_users_jobs_are_theirs_whatever_their_files_say() -> None:
 
 def test_a_user_without_files_here_and_a_server_of_another_user_show_the_servers_own() -> None:
     for users in (None, Users()):
-        page = server_jobs(users).seen_by(SIGHT).page()
+        page = seen_node(SIGHT, jobs=server_jobs(users)).jobs.page()
         assert [(one.user, one.name) for one in page.jobs] == [("root", "hidden")]
         assert page.scope is PageScope.SERVER
 
@@ -218,11 +216,11 @@ def test_a_user_without_files_here_and_a_server_of_another_user_show_the_servers
 def test_one_user_who_cannot_be_read_costs_root_only_that_user() -> None:
     hung = Told(jobs=Unavailable("the files of bob cannot be read: hung"))
     jobs = server_jobs(Users(alice=(1, Told(jobs=jobs_told(VIEW))), bob=(2, hung)))
-    page = jobs.seen_by(ALL_SEEING).page()
+    page = seen_node(ALL_SEEING, jobs=jobs).jobs.page()
     assert {one.user for one in page.jobs} == {"alice", "root"}
     assert page.note == "the files of bob cannot be read: hung"
     with pytest.raises(Unavailable):
-        jobs.seen_by(Sight(user="bob", uid=2)).page()
+        seen_node(Sight(user="bob", uid=2), jobs=jobs).jobs.page()
 
 
 @rows(
@@ -290,7 +288,7 @@ def test_a_server_changes_a_users_jobs_only_for_that_user(
 ) -> None:
     told = Told(act={"job": 1, "outcome": "cancelled", "note": None})
     jobs = server_jobs(Users(alice=(1234, told), bob=(1235, Told())))
-    desk = jobs.seen_by(sight_of(who), who, user)
+    desk = seen_node(who, jobs=jobs).jobs.of(user)
     if refused is None:
         (outcome,) = desk.act(JobAct.CANCEL, [1])
         assert (outcome.words, outcome.error) == ("cancelled", None)
@@ -307,7 +305,7 @@ def test_a_users_runs_come_from_their_reader_alone() -> None:
         "began": BEGAN, "path": "/home/alice/a.jsonl", "user": "root",
     }  # fmt: skip
     told = Told(runs={"seen": "1", "rows": [row]}, run=Gone("there is no run"))
-    runs = ServerRuns(lambda: FoundRuns(), "of root", users=Users(alice=(1234, told)))
+    runs = ServedRuns(lambda: FoundRuns(), "of root", users=Users(alice=(1234, told)))
     ((found, files),) = SeenRuns(runs, SIGHT).visible().others.values()
     assert found.user == "alice"
     assert files is not None

@@ -24,13 +24,13 @@ from andon.model.run.record import (
     RunState,
 )
 from andon.model.shapes import shape_of, to_json
-from andon.node.seen import run_schemas
-from andon.node.seen.run_details import columns_between, details_of, marks_of
-from andon.node.seen.run_list import entry_of
-from andon.node.seen.run_schemas import RecordExtent, RunDetails, RunPage
+from andon.node import run_schemas
+from andon.node.run_schemas import RecordExtent, RunDetails, RunEntry, RunPage
 from andon.node.seen.runs import SeenRuns
-from andon.node.seen.sights import not_seen
-from andon.node.watched.runs import FoundRuns, ServerRuns
+from andon.node.seen.sights import details_seen_by, entry_seen_by, marks_seen_by, not_seen
+from andon.node.watched import run_list
+from andon.node.watched.run_details import columns_between, details_of, marks_of
+from andon.node.watched.runs import FoundRuns, ServedRuns
 from andon.runs.growing import Happening
 from andon.runs.rules.fold import RunFold, row_of
 from andon.runs.rules.matching import RunQuery
@@ -60,20 +60,25 @@ def details(sight: Sight, *lines: Any, state: RunState | None = None, **begun: A
     tallied = None if fold.tallies is None else fold.tallies.series()
     series = fold.end.series if fold.end else tallied
     found = row_of(first, fold, f"/home/ada/{SECRET}", alive=state is RunState.RUNNING)
-    return details_of(sight, found, fold, series, RecordExtent(10, 10, 0, None), NOW)
+    read = RecordExtent(10, 10, 0, None)
+    return details_seen_by(sight, details_of(found, fold, series, read, NOW))
+
+
+def entry_of(sight: Sight, row: RunRow) -> RunEntry:
+    return entry_seen_by(sight, run_list.entry_of(row, NOW))
 
 
 def test_how_far_a_run_is_is_for_those_who_may_see_its_output() -> None:
     far = WorkProgress(450, 1000, SECRET)
     running = row(state=RunState.RUNNING, progress=far)
-    assert entry_of(ADA, running, NOW).progress == far
-    assert entry_of(BOB, running, NOW).progress is None
-    assert entry_of(BLIND, running, NOW).progress is None
+    assert entry_of(ADA, running).progress == far
+    assert entry_of(BOB, running).progress is None
+    assert entry_of(BLIND, running).progress is None
 
 
 def page_of(sight: Sight, rows: list[RunRow], query: RunQuery, search: str = "") -> RunPage:
     found = FoundRuns(index_of(rows))
-    runs = ServerRuns(lambda: found, "of ada", clock=lambda: NOW)
+    runs = ServedRuns(lambda: found, "of ada", clock=lambda: NOW)
     return SeenRuns(runs, sight).page(query, search)
 
 
@@ -88,7 +93,7 @@ def listed(sight: Sight, rows: list[RunRow], search: str = "", **query: Any) -> 
 def test_a_stranger_sees_neither_command_nor_folders_nor_parameters(
     sight: Sight, shown: bool
 ) -> None:
-    entry = entry_of(sight, row(note=f"the {SECRET} one"), NOW)
+    entry = entry_of(sight, row(note=f"the {SECRET} one"))
     assert (entry.note is not None) is shown
     facts = RunFacts(BEGAN, GitState(SECRET), versions_reason=f"{SECRET} has none of torch")
     items: list[Happening] = [
@@ -100,7 +105,7 @@ def test_a_stranger_sees_neither_command_nor_folders_nor_parameters(
     for shows in (entry, one):
         assert (bool(shows.message), bool(shows.last_values)) == (shown, shown)
     said = json.dumps(
-        [to_json(v) for v in (entry, one, *marks_of(begin(), sight.shows("ada"), items))]
+        [to_json(v) for v in (entry, one, *marks_seen_by(sight, "ada", marks_of(begin(), items)))]
     )
     assert (SECRET in said) is shown
     assert (entry.hidden is None) is shown
@@ -123,7 +128,7 @@ def test_what_a_jobs_run_is_called_is_hidden_as_in_the_list_of_jobs(sight: Sight
     assert listed(sight, [job], SECRET) == listed(sight, [job], tag=SECRET) == []
     assert listed(sight, [job], group=SECRET) == []
     assert listed(ADA, [job], SECRET) == listed(ADA, [job], tag=SECRET) == [job.id]
-    assert entry_of(ADA, job, NOW).name == SECRET
+    assert entry_of(ADA, job).name == SECRET
 
 
 def test_tags_are_for_those_who_see_the_command() -> None:
@@ -171,7 +176,7 @@ def test_the_list_is_filtered_counted_and_cut_the_latest_first() -> None:
 def test_the_gpu_column_says_what_there_was_and_why_there_is_no_telemetry(
     changed: dict[str, Any], gpus: str | None, telemetry: bool, reason: str | None
 ) -> None:
-    entry = entry_of(ADA, row(**changed), NOW)
+    entry = entry_of(ADA, row(**changed))
     assert (entry.gpus, entry.telemetry) == (gpus, telemetry)
     assert (entry.telemetry_reason is None) is (reason is None)
     assert (reason or "") in (entry.telemetry_reason or "")
@@ -179,13 +184,13 @@ def test_the_gpu_column_says_what_there_was_and_why_there_is_no_telemetry(
 
 def test_what_goes_on_lasts_until_now_and_what_is_unknown_stays_unknown() -> None:
     going = row(state=RunState.RUNNING, duration_seconds=None, ended=None)
-    assert entry_of(ADA, going, NOW).duration_seconds == 60.0
+    assert entry_of(ADA, going).duration_seconds == 60.0
     lost = row(state=RunState.LOST, duration_seconds=None)
-    assert entry_of(ADA, lost, NOW).duration_seconds is None
+    assert entry_of(ADA, lost).duration_seconds is None
 
 
 def test_parameters_are_plain_values() -> None:
-    entry = entry_of(ADA, row(params={"lr": 0.1, "on": True, "b": [8, 16], "none": None}), NOW)
+    entry = entry_of(ADA, row(params={"lr": 0.1, "on": True, "b": [8, 16], "none": None}))
     assert entry.params == {"lr": 0.1, "on": True, "b": "[8,16]", "none": None}
 
 
@@ -279,7 +284,7 @@ def test_what_happened_is_in_order_and_a_failure_is_one() -> None:
         RunAlert(BEGAN + 4, "thermal", "critical", "firing", "GPU 0 is hot"),
         RunEvent(BEGAN - 1, "epoch"),
     ]
-    marks = marks_of(begin(), True, lines)
+    marks = marks_of(begin(), lines)
     assert [(m.at, m.kind, m.title) for m in marks] == [
         (0.0, "event", "epoch"), (4.0, "alert", "GPU 0 is hot"), (5.0, "item", "item 3 failed"),
     ]  # fmt: skip

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from andon.access.roles import ALL_SEEING
-from andon.node.seen.run_schemas import RunColumns
+from andon.node.run_schemas import RunColumns
 from andon.node.seen.runs import SeenRuns
 from andon.node.watched.run_courses import BUDGET_SECONDS, CourseReader, course_of
 from tests.support.run_records import write_record

@@ -11,7 +11,7 @@ from andon.access.roles import ALL_SEEING, BLIND, Sight
 from andon.errors import AndonError, Conflict, Denied, Gone
 from andon.model.run.record import RunAlert, RunEnd, RunEvent, RunLogged, RunSeries, RunState
 from andon.node.seen.runs import SeenRuns, news
-from andon.node.watched.runs import FoundRuns, ServerRuns
+from andon.node.watched.runs import FoundRuns, ServedRuns
 from andon.runs.files import tail_of
 from andon.runs.growing import MOST_NEWS, RunRecord, happenings, opened
 from andon.runs.rules.matching import RunQuery
@@ -239,17 +239,17 @@ def test_news_come_as_each_may_see_them_and_each_once(tmp_path: Path) -> None:
     runs = runs_of([row_at(path)])
     at = SeenRuns(runs, ADA).details(RUN).read.bytes
     first = news(RUN, [SeenRuns(runs, ADA), SeenRuns(runs, BLIND)])[0]
-    assert first.updates[ADA].since_bytes == at
-    assert first.updates[ADA].series.at == []
+    assert first[ADA].since_bytes == at
+    assert first[ADA].series.at == []
     append(path, sample(2, 80), RunEvent(BEGAN + 2, "epoch", {"n": 1}))
-    second = news(RUN, [SeenRuns(runs, ADA), SeenRuns(runs, BLIND)])[0].updates
+    second = news(RUN, [SeenRuns(runs, ADA), SeenRuns(runs, BLIND)])[0]
     assert second[ADA].series.at == second[BLIND].series.at == [2.0]
     assert (second[ADA].marks[0].detail, second[BLIND].marks[0].detail) == ('{"n":1}', None)
     assert second[ADA].uses[0].readings["utilization_percent"].max == 80
     assert second[ADA].duration_seconds == NOW - BEGAN
     append(path, end(state=RunState.FAILED))
     third = news(RUN, [SeenRuns(runs, ADA)])[0]
-    assert (third.state, third.updates[ADA].since_bytes) == (
+    assert (third[ADA].state, third[ADA].since_bytes) == (
         RunState.FAILED, second[ADA].read.bytes,
     )  # fmt: skip
 
@@ -262,7 +262,7 @@ def test_requests_within_a_second_share_one_look_at_the_index(tmp_path: Path) ->
         looks[0] += 1
         return FoundRuns(index_of([row]), left=3)
 
-    runs = ServerRuns(look, "of ada", clock=lambda: NOW, monotonic=lambda: now[0])
+    runs = ServedRuns(look, "of ada", clock=lambda: NOW, monotonic=lambda: now[0])
     for now[0] in (10.0, 10.5, 10.9, 11.5):
         page = SeenRuns(runs, ADA).page(RunQuery(), "")
         assert page.note == "3 records have not been read yet"

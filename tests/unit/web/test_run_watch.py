@@ -10,8 +10,7 @@ import pytest
 
 from andon.access.roles import BLIND, Sight
 from andon.model.run.record import RunRow, RunState
-from andon.node.seen.runs import SeenRuns
-from andon.node.watched.runs import FoundRuns, ServerRuns
+from andon.node.watched.runs import FoundRuns, ServedRuns
 from andon.web.bindings.live_server import Prepared
 from andon.web.history_reader import HistoryReader
 from andon.web.live.run_watch import LIST_SECONDS, MOST_RUNS, RunWatch, is_too_many, run_in
@@ -30,9 +29,9 @@ class Heard:
         self.rows, self.looks = list(rows), 0
         self.now = 0.0
         self.events: list[tuple[str, Any, str, Sight]] = []
-        runs = ServerRuns(self._look, "of ada", lambda: NOW, monotonic=self._tick)
+        runs = ServedRuns(self._look, "of ada", lambda: NOW, monotonic=self._tick)
         self.watch = RunWatch(HistoryReader(), clock=lambda: self.now)
-        self.seen = {sight: seen_node(sight, SeenRuns(runs)) for sight in (ADA, BLIND)}
+        self.seen = {sight: seen_node(sight, runs) for sight in (ADA, BLIND)}
 
     def _look(self) -> FoundRuns:
         self.looks += 1

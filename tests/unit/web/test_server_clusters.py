@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from andon.access.roles import ALL_SEEING, BLIND, Identity, Role, Sight
+from andon.access.roles import ALL_SEEING, ANONYMOUS, Identity, Role, Sight
 from andon.errors import Denied, Gone, Invalid, Unavailable
 from andon.jobs.clusters.desk import ClusterDesk
 from andon.jobs.clusters.poller import ClusterPoller
@@ -19,8 +19,9 @@ from andon.jobs.queue_desk import QueueDesk
 from andon.model.job.desk import JobAct, JobOutcome, Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import JobSpec
-from andon.node.seen.job_schemas import JobCounts
+from andon.node.job_schemas import JobCounts
 from andon.node.seen.jobs import LOG_BYTES, SeenJobs
+from andon.node.watched.jobs import ServedJobs
 from andon.settings.clusters import ClusterSettings
 from andon.testing.fake_cluster import FakeCluster, PlayedNode
 from andon.web.bindings.live_server import Prepared
@@ -48,14 +49,13 @@ class Served:
         self.poller.poll()
         folder = JobsFolder(path)
         folder.submit([JobSpec(0, "here", ("true",), "/", DeviceRequest(), 1.0, user="ada")])
-        jobs = SeenJobs(
+        self.all = ServedJobs(
             QueueDesk(lambda: Queue(folder), "ada", lambda _: None),
-            lambda: None,
             lambda: None,
             lambda document: [],
             clusters=[self.poller],
         )
-        self.jobs = jobs.seen_by(ALL_SEEING, OWNER)
+        self.jobs, self.blind = (seen_node(who, jobs=self.all).jobs for who in (OWNER, ANONYMOUS))
 
 
 def raised(outcome: JobOutcome) -> None:
@@ -91,14 +91,14 @@ def test_a_cluster_that_is_away_is_said_and_its_jobs_stay(served: Served) -> Non
 
 
 def test_one_who_may_not_see_commands_sees_that_a_job_exists(served: Served) -> None:
-    page = served.jobs.seen_by(BLIND).page()
+    page = served.blind.page()
     there = page.jobs[0]
     assert (there.label, there.state, there.where) == ("lab:4711", "running", "n1 GPU 0")
     assert (there.name, there.command, there.folder, there.reason) == ("hidden", "hidden", "", None)
     assert page.clusters == ()
-    assert served.jobs.seen_by(BLIND).view("lab:4711").command == "hidden"
+    assert served.blind.view("lab:4711").command == "hidden"
     with pytest.raises(Denied, match="for ada alone"):
-        served.jobs.seen_by(BLIND).log("lab:4711", None, LOG_BYTES)
+        served.blind.log("lab:4711", None, LOG_BYTES)
 
 
 def test_the_output_is_read_from_a_position_for_the_servers_user(served: Served) -> None:
@@ -116,7 +116,7 @@ def test_it_is_cancelled_by_its_user(served: Served) -> None:
 
 def test_live_events_tell_what_changes_there_and_what_is_gone(served: Served) -> None:
     watch, heard = JobWatch(HistoryReader()), list[dict[str, Any]]()
-    nodes = [seen_node(ALL_SEEING, jobs=served.jobs)]
+    nodes = [seen_node(ALL_SEEING, jobs=served.all)]
 
     async def emit(event: str, text: Prepared, what: str, sight: Sight) -> None:
         assert (event, what, sight) == ("job", "jobs", ALL_SEEING)
@@ -164,4 +164,4 @@ def test_an_unknown_one_is_gone(served: Served, label: str) -> None:
     with pytest.raises(Gone):
         served.jobs.view(label)
     with pytest.raises(Gone):
-        served.jobs.seen_by(Sight(user="eve", uid=7)).view("lab:4712")
+        seen_node(Sight(user="eve", uid=7), jobs=served.all).jobs.view("lab:4712")

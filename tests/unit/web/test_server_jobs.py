@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from andon.access.roles import ALL_SEEING, Identity, Role, sight_of
+from andon.access.roles import Identity, Role
 from andon.errors import Denied, Invalid
 from andon.jobs.folder import CLAIM, JobsFolder
 from andon.jobs.outputs import read_output
@@ -17,8 +17,10 @@ from andon.model.job.desk import JobAct
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import AttemptClaim
 from andon.model.job.spec import JobSpec
-from andon.node.seen.jobs import LOG_BYTES, SeenJobs, tail_after
+from andon.node.seen.jobs import LOG_BYTES, tail_after
+from andon.node.watched.jobs import ServedJobs
 from tests.support.claims import claim_to_json
+from tests.support.seen_nodes import seen_node
 
 SPEC = JobSpec(0, "x", ("true",), "/", DeviceRequest(), 1_790_000_000.0)
 
@@ -29,8 +31,8 @@ class Served:
     def __init__(self, path: Path) -> None:
         self.folder = JobsFolder(path)
         own = QueueDesk(lambda: Queue(self.folder), "", lambda _: None)
-        jobs = SeenJobs(own, lambda: None, lambda: None, self.submit)
-        self.jobs = jobs.seen_by(ALL_SEEING, Identity(Role.OWNER))
+        self.all = ServedJobs(own, lambda: None, self.submit)
+        self.jobs = seen_node(Identity(Role.OWNER), jobs=self.all).jobs
 
     def submit(self, document: dict[str, Any]) -> Sequence[int]:
         self.jobs.listed()  # another request, meanwhile
@@ -44,17 +46,17 @@ def served(tmp_path: Path) -> Served:
 
 def test_a_job_is_listed_as_soon_as_it_is_submitted(served: Served) -> None:
     numbers = served.jobs.submit_document({})
-    assert [view.number for view in served.jobs.listed().views] == list(numbers) == [1]
+    assert [view.number for view in served.jobs.listed()[0].views] == list(numbers) == [1]
 
 
 def test_the_right_to_submit_and_to_remove_is_not_left_to_those_who_ask(served: Served) -> None:
     user = Identity(Role.USER, 1, "ada")
     with pytest.raises(Denied):
-        served.jobs.seen_by(sight_of(user), user).submit_document({})
+        seen_node(user, jobs=served.all).jobs.submit_document({})
     served.folder.submit([SPEC])
     (outcome,) = served.jobs.act(JobAct.REMOVE, [1])
     assert isinstance(outcome.error, Invalid)
-    assert [view.number for view in served.jobs.listed().views] == [1]
+    assert [view.number for view in served.jobs.listed()[0].views] == [1]
 
 
 def begun(served: Served) -> Path:

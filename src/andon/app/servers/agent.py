@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -18,10 +18,9 @@ from andon.fleet.uplink import Uplink
 from andon.host.pod_resources import PodDevices, can_ask_kubelet
 from andon.host.state.node_folder import open_node_folder
 from andon.host.users import user_name
-from andon.jobs.queue import Queue
-from andon.model.job.facts import JobView
-from andon.node.seen.runs import SeenRuns
-from andon.node.watched.runs import ServerRuns
+from andon.jobs.queue_desk import QueueDesk
+from andon.node.watched.jobs import ServedJobs
+from andon.node.watched.runs import ServedRuns
 from andon.sampling.sampler import Sampler
 from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.settings.resolution import Settings
@@ -48,30 +47,18 @@ def until_over(uplink: Uplink, over: threading.Event) -> None:
     over.wait()
 
 
-class UnfinishedJobs:
-    """This user's jobs that wait or run; only what changed is read again."""
-
-    def __init__(self) -> None:
-        self._queue: Queue | None = None
-
-    def __call__(self) -> Sequence[JobView]:
-        if self._queue is None:
-            self._queue = Queue()
-        else:
-            self._queue.refresh()
-        return [one for one in self._queue.views() if one.ended is None]
-
-
-def runs(settings: Settings) -> Iterator[SeenRuns]:
+def runs(settings: Settings) -> Iterator[ServedRuns]:
     """This user's runs; their index is opened when they are first asked for."""
     user = user_name(os.getuid())
     look = OpenRuns(user, partial(open_run_finder, settings=settings))
-    yield SeenRuns(ServerRuns(look, f"The runs of {user}"))
+    yield ServedRuns(look, f"The runs of {user}")
     look.close()
 
 
-def unfinished() -> Iterator[Callable[[], Sequence[JobView]]]:
-    yield UnfinishedJobs()
+def jobs() -> ServedJobs:
+    """This user's."""
+    queue = QueueDesk(user=user_name(os.getuid()))
+    return ServedJobs(queue, lambda: "an agent takes no jobs", lambda _: ())
 
 
 def pod_devices(
@@ -91,4 +78,4 @@ def pod_devices(
     runs.close()
 
 
-AGENT = (sole_server, *DEVICES, *WATCHING, runs, unfinished, past, pod_devices, uplink)
+AGENT = (sole_server, *DEVICES, *WATCHING, runs, jobs, past, pod_devices, uplink)

@@ -1,6 +1,6 @@
 """The parts that only a hub has: its nodes, their alerts, and what keeps them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -16,7 +16,6 @@ from andon.exporter.spreads import FleetReadings
 from andon.fleet.uplink import Uplink
 from andon.host.machine_id import node_key, node_name
 from andon.leases.network import NetworkLeases
-from andon.model.job.facts import JobView
 from andon.node.watched.alerts import AlertJudge
 from andon.node.watched.node import WatchedNode
 from andon.ports import RunIndex
@@ -70,13 +69,12 @@ def own_reports(
     sampler: Sampler,
     node: WatchedNode,
     watcher: Watcher,
-    unfinished: Callable[[], Sequence[JobView]],
     network_leases: NetworkLeases | None,
     settings: Settings,
     fleet: Fleet,
 ) -> Uplink:
     """Reports this machine to the other hubs of the database. It notifies people by itself."""
-    sources = report_sources(node, watcher, unfinished)
+    sources = report_sources(node, watcher)
     return Uplink(
         sampler.subscribe(settings.interval_seconds, size=16), OwnLink(fleet.hub),
         replace(sources, hand_over=tuple, handed_over=lambda *_: None), node_key(),

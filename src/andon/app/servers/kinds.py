@@ -27,7 +27,7 @@ def hub() -> Parts:
     shown = parts.instead(WATCHING, hub.alerts)
     return (
         *DOOR, *DEVICES, node.distinct_names, hub.fleet, *shown, hub.fleet_alerts, hub.keeper,
-        hub.everywhere, hub.fleet_metrics, *WEB, *ACCOUNTS, web.unfinished, hub.own_reports,
+        hub.everywhere, hub.fleet_metrics, *WEB, *ACCOUNTS, hub.own_reports,
     )  # fmt: skip
 
 
@@ -35,8 +35,7 @@ def with_hub(server: Parts) -> Parts:
     """A server, or a hub, that reports to another one: --hub."""
     from andon.app import uplink
 
-    unfinished = () if web.unfinished in server else (web.unfinished,)
-    return (*server, *unfinished, uplink.past, uplink.uplink)
+    return (*server, uplink.past, uplink.uplink)
 
 
 def demo() -> Parts:

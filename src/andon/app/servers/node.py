@@ -1,7 +1,6 @@
 """The parts that watch this machine: in every server, and in an agent."""
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -20,12 +19,10 @@ from andon.leases.book.lease_book import Book
 from andon.leases.network import NetworkLeases
 from andon.leases.tracker import LeaseTracker
 from andon.model.device import Snapshot
-from andon.model.lease_list import LeaseList
-from andon.node.seen.jobs import SeenJobs
-from andon.node.seen.runs import SeenRuns
 from andon.node.watched.alerts import AlertJudge
-from andon.node.watched.leases import RECENT_SECONDS
+from andon.node.watched.jobs import ServedJobs
 from andon.node.watched.node import WatchedNode
+from andon.node.watched.runs import ServedRuns
 from andon.sampling.sampler import Sampler
 from andon.sampling.snapshot_feed import PlacedFeed, SnapshotFeed
 from andon.settings.resolution import Settings
@@ -132,17 +129,6 @@ def network_leases(
     return made
 
 
-def recent_book(
-    network_leases: NetworkLeases | None,
-) -> Iterator[Callable[[], LeaseList | None]]:
-    """The list of leases, if need be of a moment ago."""
-    yield partial(listed, network_leases, RECENT_SECONDS)
-
-
-def listed(leases: NetworkLeases | None, within_seconds: float = 0.0) -> LeaseList | None:
-    return None if leases is None else leases.listed(within_seconds)
-
-
 def node(
     sampler: Sampler,
     feed: SnapshotFeed,
@@ -150,15 +136,15 @@ def node(
     alerts: AlertJudge,
     network_leases: NetworkLeases | None,
     lease_tracker: LeaseTracker | None,
-    runs: SeenRuns,
+    runs: ServedRuns,
     keys: Keys | None = None,
-    jobs: SeenJobs | None = None,
+    jobs: ServedJobs | None = None,
 ) -> Iterator[WatchedNode]:
-    """This machine as a node. An agent has no jobs to show."""
+    """This machine as a node."""
     user, placed = None if keys is None else keys.owner.user, PlacedFeed(sampler, feed).latest
     yield WatchedNode(
         feed, history.store, alerts, runs, network_leases, lease_tracker, placed, user, jobs
     )
 
 
-WATCHING = (history, lease_tracker, watcher, alerts, network_leases, recent_book, node)
+WATCHING = (history, lease_tracker, watcher, alerts, network_leases, node)

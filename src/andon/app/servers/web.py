@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,6 @@ from andon.alerts.watcher import Watcher
 from andon.app.clusters import open_pollers
 from andon.app.leases import labels_of
 from andon.app.runs import open_run_finder
-from andon.app.servers.node import listed
 from andon.exporter.exposition import Exposition
 from andon.exporter.scrape import scraped
 from andon.exporter.spreads import FleetReadings, ServerCounts
@@ -25,12 +24,11 @@ from andon.jobs.starting import start_dispatcher
 from andon.leases.network import NetworkLeases
 from andon.leases.tracker import LeaseTracker
 from andon.leases.usage_meter import COUNT_SECONDS, UsageMeter
-from andon.model.job.facts import JobView
-from andon.model.lease_list import LeaseList
-from andon.node.seen.jobs import OwnDesk, SeenJobs
-from andon.node.seen.runs import SeenRuns
+from andon.node.exact_desk import OwnDesk
+from andon.node.watched.jobs import ServedJobs
+from andon.node.watched.leases import RECENT_SECONDS
 from andon.node.watched.node import WatchedNode
-from andon.node.watched.runs import ServerRuns
+from andon.node.watched.runs import ServedRuns
 from andon.node.watched.users import SharedUsers
 from andon.ports import RunIndex
 from andon.runs.index import RunFinder
@@ -76,9 +74,11 @@ def rest_socket(
 # Jobs and runs.
 
 
-def users(keys: Keys, recent_book: Callable[[], LeaseList | None]) -> UsersFiles | None:
+def users(keys: Keys, network_leases: NetworkLeases | None) -> UsersFiles | None:
     """The jobs and runs of other users, in a server of root."""
-    return open_shared_files(keys.signed_in, recent_book)
+    leases = network_leases
+    book = (lambda: None) if leases is None else partial(leases.listed, RECENT_SECONDS)
+    return open_shared_files(keys.signed_in, book)
 
 
 def runs(
@@ -88,7 +88,7 @@ def runs(
     keeps_history: bool,
     open_finder: Callable[[], RunFinder] | None = None,
     everywhere: Callable[[], RunIndex] | None = None,
-) -> Iterator[SeenRuns]:
+) -> Iterator[ServedRuns]:
     """The runs of the user who runs this server, or of all nodes of a hub."""
     user = keys.owner.user or "this user"
     own = partial(open_run_finder, settings=settings if keeps_history else None)
@@ -100,7 +100,7 @@ def runs(
     )
     if everywhere is not None:
         whose = "The runs of all nodes that report here"
-    yield SeenRuns(ServerRuns(look, whose, users=users, everywhere=everywhere))
+    yield ServedRuns(look, whose, users=users, everywhere=everywhere)
     look.close()
 
 
@@ -110,15 +110,13 @@ def jobs(
     listening: Listening,
     keys: Keys,
     feed: SnapshotFeed,
-    network_leases: NetworkLeases | None,
     users: SharedUsers | None,
     desk: OwnDesk | None = None,
-) -> Iterator[SeenJobs | None]:
+) -> ServedJobs | None:
     """None if there is no queue, as in a recording or on a system without locks. `desk` has the
     server user's own jobs, if they are not in the usual folder."""
     if settings.replay or sys.platform == "win32":
-        yield None
-        return
+        return None
     encrypted = listening.loopback or place.certificate is not None
     queue = QueueDesk(
         user=keys.owner.user or "this user",
@@ -126,25 +124,16 @@ def jobs(
         sample=feed.latest,
         labels=partial(labels_of, settings),
     )
-    clusters = open_pollers(settings, everyone=users is not None)
-    yield SeenJobs(
+    return ServedJobs(
         desk or queue,
-        partial(listed, network_leases),
         lambda: why_not_submit(settings.jobs_submit_over_http, os.getuid(), encrypted),
         partial(submit_document, queue),
         users,
-        clusters,
+        open_pollers(settings, everyone=users is not None),
     )
-    for one in clusters:
-        one.close()
 
 
-def unfinished(jobs: SeenJobs | None) -> Iterator[Callable[[], Sequence[JobView]]]:
-    """The jobs that wait or run here, for a hub."""
-    yield (lambda: ()) if jobs is None else jobs.unfinished
-
-
-def dispatcher_guard(sampler: Sampler, jobs: SeenJobs | None) -> DispatcherGuard | None:
+def dispatcher_guard(sampler: Sampler, jobs: ServedJobs | None) -> DispatcherGuard | None:
     """Keeps a dispatcher running for the jobs of the server's user, from when it is started."""
     if jobs is None:
         return None

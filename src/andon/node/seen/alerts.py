@@ -21,6 +21,8 @@ class SeenAlerts:
 
     def __init__(self, alerts: AlertsToShow, who: Identity, sight: Sight) -> None:
         self._alerts, self._who, self._sight = alerts, who, sight
+        self.silences, self.check_server = alerts.silences, alerts.check_server
+        self.rules, self.rule = alerts.rules, alerts.rule
 
     @property
     def notifies(self) -> bool:
@@ -41,23 +43,11 @@ class SeenAlerts:
         found = self._alerts.page(since, devices, wanted)
         return replace(found, alerts=tuple(self.seen(alert) for alert in found.alerts))
 
-    def silences(self) -> tuple[Silence, ...]:
-        return self._alerts.silences()
-
     def pages(self, devices: Sequence[str] = ()) -> Iterator[AlertOverview]:
         return followed(self, devices)
 
-    def check_server(self) -> None:
-        self._alerts.check_server()
-
     def alert(self, number: str) -> Alert:
         return self.seen(self._alerts.alert(number))
-
-    def rules(self) -> dict[str, Any]:
-        return self._alerts.rules()
-
-    def rule(self, name: str) -> dict[str, Any]:
-        return self._alerts.rule(name)
 
     def acknowledge(self, number: str, by: str, note: str) -> Alert:
         self._refuse(Action.ACKNOWLEDGE)

@@ -14,12 +14,9 @@ from andon.access.roles import (
     signature,
 )
 from andon.errors import Denied
-from andon.leases.rules.occupants import Holder
-from andon.leases.rules.offer import Offer
 from andon.model.device import Snapshot
 from andon.model.job.device_request import DeviceRequest
 from andon.model.lease_list import LeaseList, LeaseRow
-from andon.model.verdict import DeviceVerdict
 from andon.node.seen.sights import leases_seen_by, seen_by
 from andon.node.served import LeasesToShow
 
@@ -36,6 +33,7 @@ class SeenLeases:
     ) -> None:
         self._leases, self._who, self._sight = leases, who, sight
         self._server_user = server_user
+        self.verdicts, self.holders, self.offer = leases.verdicts, leases.holders, leases.offer
 
     @property
     def kept(self) -> bool:
@@ -55,16 +53,6 @@ class SeenLeases:
         if mine:
             shown = shown.of(self._who.uid, self._who.user)
         return snapshot or seen_by(self._sight, read), shown, remarks
-
-    def verdicts(self, snapshot: Snapshot) -> tuple[DeviceVerdict, ...]:
-        return self._leases.verdicts(snapshot)
-
-    def holders(self, snapshot: Snapshot) -> tuple[dict[str, list[Holder]], str | None]:
-        """Returns who holds each device, or why that is unknown."""
-        return self._leases.holders(snapshot)
-
-    def offer(self, request: DeviceRequest) -> Offer:
-        return self._leases.offer(request)
 
     def lend(
         self,

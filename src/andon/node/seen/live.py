@@ -18,10 +18,7 @@ class SeenLive:
 
     def __init__(self, live: LiveToShow, alerts: SeenAlerts, sight: Sight) -> None:
         self._live, self._alerts, self._sight = live, alerts, sight
-
-    @property
-    def interval_seconds(self) -> float:
-        return self._live.interval_seconds
+        self.interval_seconds = live.interval_seconds
 
     def latest(
         self,

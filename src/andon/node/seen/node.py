@@ -53,11 +53,11 @@ class SeenNode(NodeOfServer):
 
     @property
     def runs(self) -> SeenRuns:
-        return self._node.runs.seen_by(self.sight)
+        return SeenRuns(self._node.runs, self.sight)
 
     @property
     def jobs(self) -> SeenJobs:
-        return self._node.jobs.seen_by(self.sight, self.who)
+        return SeenJobs(self._node.jobs, self._node.leases, self.who, self.sight)
 
     @property
     def features(self) -> dict[str, bool]:

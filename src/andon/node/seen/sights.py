@@ -1,6 +1,7 @@
-"""Hides what callers may not see: the command lines of others, and the fences of their leases."""
+"""Hides what callers may not see: command lines and runs of others, and fences of their leases."""
 
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -10,6 +11,11 @@ from andon.history.rules.intervals import UsageInterval
 from andon.model.alert import Alert
 from andon.model.device import COMMANDS_MISSING, DeviceStatus, Process, Snapshot
 from andon.model.lease_list import LeaseList, LeaseRow
+from andon.model.run.record import RunKind
+from andon.node.run_schemas import RunDetails, RunEntry, RunMark, RunUpdate
+from andon.runs.rules.matching import HIDDEN_NAME
+
+E = TypeVar("E", bound=RunEntry)
 
 HIDDEN = "shown to callers with the token"
 HIDDEN_OTHERS = "those of others are shown to root and to the user who runs the server"
@@ -76,6 +82,43 @@ def alert_seen_by(sight: Sight, alert: Alert) -> Alert:
         return alert
     shown = (p if sight.shows(p.user) else replace(p, command=None) for p in alert.affected)
     return replace(alert, affected=tuple(shown))
+
+
+def entry_seen_by(sight: Sight, entry: E) -> E:
+    """Hides of another user's run what `ps` would not show of a process."""
+    if sight.shows(entry.user):
+        return entry
+    of_job = entry.kind is RunKind.JOB
+    return replace(
+        entry, name=HIDDEN_NAME if of_job else entry.name, group=None if of_job else entry.group,
+        command=None, note=None, tags=[], message=None, params=None, last_values={},
+        progress=None, hidden=why_hidden(sight),
+    )  # fmt: skip
+
+
+def details_seen_by(sight: Sight, found: RunDetails) -> RunDetails:
+    if sight.shows(found.user):
+        return found
+    return replace(
+        entry_seen_by(sight, found), working_directory=None, path=None, downloadable=False,
+        git=None, git_reason=None, versions_reason=None,
+    )  # fmt: skip
+
+
+def update_seen_by(sight: Sight, user: str | None, update: RunUpdate) -> RunUpdate:
+    """Hides what the program of this user's run says."""
+    if sight.shows(user):
+        return update
+    return replace(update, marks=marks_seen_by(sight, user, update.marks), progress=None)
+
+
+def marks_seen_by(sight: Sight, user: str | None, marks: list[RunMark]) -> list[RunMark]:
+    """Hides the texts that come from the program itself."""
+    if sight.shows(user):
+        return marks
+    hidden: dict[str, dict[str, str | None]]
+    hidden = {"event": {"title": "event", "detail": None}, "item": {"detail": None}}
+    return [replace(one, **hidden.get(one.kind, {})) for one in marks]
 
 
 def leases_seen_by(who: Identity, found: LeaseList, server_user: str | None = None) -> LeaseList:

@@ -1,7 +1,6 @@
 """Readings that a server has: those of a sampler that it follows, or of a node's reports."""
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Protocol
 
 from andon.access.roles import Sight
 from andon.alerts.rules.lamps import lamps_of
@@ -23,7 +22,7 @@ class ServedLive:
         latest: Callable[[], Snapshot],
         minutes: Callable[[], Sequence[Snapshot]],
         interval_seconds: float,
-        alerts: "CurrentAlerts",
+        alerts: Callable[[], Sequence[Alert]],
         placed: Callable[[], Snapshot] | None = None,
         read_now: Callable[[], Snapshot] | None = None,
         minutes_key: Callable[[], Hashable | None] = lambda: None,
@@ -68,10 +67,4 @@ class ServedLive:
         return snapshot
 
     def lamps(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...]:
-        return lamps_of(snapshot, list(self._alerts.current()))
-
-
-class CurrentAlerts(Protocol):
-    """What lamps are lit by."""
-
-    def current(self) -> Sequence[Alert]: ...
+        return lamps_of(snapshot, list(self._alerts()))

@@ -3,16 +3,15 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from andon.access.roles import ALL_SEEING
 from andon.errors import Unavailable
 from andon.model.device import Snapshot
 from andon.node.of_server import NodeOfServer
-from andon.node.seen.jobs import SeenJobs
-from andon.node.seen.runs import SeenRuns
 from andon.node.watched.alerts import AlertJudge, ServedAlerts
+from andon.node.watched.jobs import ServedJobs
 from andon.node.watched.leases import ServedLeases
 from andon.node.watched.live import ServedLive
 from andon.node.watched.past import ServedPast
+from andon.node.watched.runs import ServedRuns
 from andon.ports import Store
 from andon.sampling.snapshot_feed import SnapshotFeed
 
@@ -31,12 +30,12 @@ class WatchedNode(NodeOfServer):
         feed: SnapshotFeed,
         store: Callable[[], Store],
         judge: AlertJudge,
-        runs: SeenRuns,
+        runs: ServedRuns,
         book: "NetworkLeases | None" = None,
         tracker: "LeaseTracker | None" = None,
         placed: Callable[[], Snapshot] | None = None,
         user: str | None = None,
-        jobs: SeenJobs | None = None,
+        jobs: ServedJobs | None = None,
     ) -> None:
         """`store` raises why there is no history; `placed` asks for the places of devices; `user`
         runs the server, and ends leases without its help."""
@@ -44,18 +43,17 @@ class WatchedNode(NodeOfServer):
         self.simulated, self.recording = bool(settings.simulate), bool(settings.replay)
         self.alerts = ServedAlerts(judge, feed.latest, settings.exporter_prefix, judge)
         self.live = ServedLive(
-            feed.latest, feed.past, settings.interval_seconds, self.alerts, placed,
+            feed.latest, feed.past, settings.interval_seconds, self.alerts.current, placed,
             newest=feed.newest, costs=feed.costs, listen=feed.listen,
             mark_watched=feed.mark_watched,
         )  # fmt: skip
         listed = None if book is None else book.listed
         self.leases = ServedLeases(listed, feed.latest, book, tracker)
         self.past = ServedPast(store)
-        self.runs, self.has_jobs = runs, jobs is not None
-        self._jobs = None if jobs is None else jobs.seen_by(ALL_SEEING)
+        self.runs, self.has_jobs, self._jobs = runs, jobs is not None, jobs
 
     @property
-    def jobs(self) -> SeenJobs:
+    def jobs(self) -> ServedJobs:
         if self._jobs is None:
             hint = "andon jobs lists those of this machine"
             raise Unavailable("this server has no jobs", hint=hint)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from andon.access.roles import Sight
 from andon.errors import AndonError
 from andon.model.run.record import RunState
-from andon.node.seen.run_schemas import RunColumns, RunCourses, RunDetails
+from andon.node.run_schemas import RunColumns, RunCourses, RunDetails
 
 POINTS = 48
 MOST_RUNS = 100

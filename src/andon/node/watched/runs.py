@@ -3,21 +3,36 @@
 Where root runs the server, the runs of each user come from that user's reader.
 """
 
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.model.run.record import RunRow
+from andon.errors import Gone, Unavailable
+from andon.model.run.record import RunRow, RunSample, RunState
+from andon.node.run_schemas import RecordExtent, RunDetails, RunMarks, RunUpdate
 from andon.node.watched.run_courses import CourseReader
-from andon.node.watched.users import SharedUsers
+from andon.node.watched.run_details import (
+    MOST_MARKS,
+    columns_between,
+    details_of,
+    details_without_record,
+    marks_of,
+    uses_of,
+    where_recorded,
+)
+from andon.node.watched.users import Download, RunsOfUser, SharedUsers, only
 from andon.ports import RunIndex
-from andon.runs.growing import RunRecords
-from andon.runs.rules.matching import RunCounts, RunQuery
+from andon.runs.growing import Happening, RunRecord, RunRecords, happenings, opened
+from andon.runs.rules.fold import row_of
+from andon.runs.rules.matching import RunCounts, RunListing, RunQuery
 
 MOST_NAMED = 10_000
+NOT_ALL = "the record is too long: only what happened in its first part is shown"
 FRESH_SECONDS = 1.0
 """Requests within this time look for new records once."""
 
@@ -54,6 +69,13 @@ class FoundRuns(Struct, frozen=True):
         others = self.find(RunQuery(not_user=user))
         return replace(self, without=frozenset(row.id for row in others))
 
+    @property
+    def note(self) -> str | None:
+        """What is missing."""
+        return self.problem or (
+            f"{self.left} records have not been read yet" if self.left else None
+        )
+
     def states(self) -> dict[str, str]:
         found = self.index.states() if self.index else {}
         return {run: state for run, state in found.items() if run not in self.without}
@@ -62,8 +84,9 @@ class FoundRuns(Struct, frozen=True):
         return replace(query, without=self.without)
 
 
-class ServerRuns:
-    """What every caller's view of them is made of: see SeenRuns."""
+class ServedRuns(RunsOfUser):
+    """Fills NodeRuns with those of the index; those of other users are in `users`. Every call reads
+    files, so none is made from the event loop."""
 
     def __init__(
         self,
@@ -76,16 +99,12 @@ class ServerRuns:
     ) -> None:
         """`look` brings the index up to date, once for all requests within a second. `everywhere`
         opens one that finds the runs of all nodes of a hub."""
-        self._look, self._monotonic = look, monotonic
+        self._look, self._monotonic, self._records = look, monotonic, RunRecords()
         self.whose, self.users, self.everywhere, self.clock = whose, users, everywhere, clock
-        self.records, self.courses = RunRecords(), CourseReader()
+        self.courses = CourseReader()
         self._lock = threading.Lock()
         self._found = FoundRuns()
         self._looked = float("-inf")
-
-    def rows(self, limit: int) -> Sequence[RunRow]:
-        """The latest runs of the index."""
-        return self.look().find(RunQuery(limit=limit))
 
     def look(self, afresh: bool = False) -> FoundRuns:
         """Returns the index, brought up to date if that was not done within a second."""
@@ -94,3 +113,83 @@ class ServerRuns:
             if afresh or now - self._looked >= FRESH_SECONDS:
                 self._found, self._looked = self._look(), now
             return self._found
+
+    def listed(self, query: RunQuery) -> RunListing:
+        found = self.look()
+        return RunListing(list(found.find(query)), found.count(query), found.note)
+
+    def resolve(self, word: str) -> RunRow:
+        row = only(self.look().named(word), word) or only(self.look(True).named(word), word)
+        if row is None:
+            raise Gone(f"there is no run {word!r}", hint="to list them: andon runs")
+        return row
+
+    def record(self, row: RunRow) -> Path:
+        self.download(row).file.close()
+        return Path(row.path)
+
+    def details(self, row: RunRow) -> RunDetails:
+        if not row.path:
+            return details_without_record(row, self.clock())
+        record = self._records.of(row.id, row.path)
+        with record.lock:
+            record.refresh()
+            read, now = read_of(record), self.clock()
+            return details_of(current(row, record), record.fold, record.series, read, now)
+
+    def marks(self, row: RunRow) -> RunMarks:
+        if not row.path:
+            return RunMarks(row.id, [], 0, where_recorded(row))
+        record = self._records.of(row.id, row.path)
+        with record.lock:
+            record.refresh(0.0)
+            begin = record.begin
+        lines, whole = happenings(row.path, row.id)
+        found = marks_of(begin, lines)
+        omitted = max(0, len(found) - MOST_MARKS)
+        return RunMarks(row.id, found[omitted:], omitted, None if whole else NOT_ALL)
+
+    def download(self, row: RunRow) -> Download:
+        """Raises Unavailable for a record that is on another node."""
+        if not row.path:
+            hint = f"on {row.node}: andon runs show {row.id}"
+            raise Unavailable(f"the record of {row.id} is on {row.node}", hint=hint)
+        file = opened(row.path, row.id)
+        return Download(file, os.fstat(file.fileno()).st_size, Path(row.path).name)
+
+    def update(self, row: RunRow) -> RunUpdate:
+        record = self._records.of(row.id, row.path)
+        with record.lock:
+            record.refresh(keeping=True)
+            before, lines = record.take_news()
+            row, begin, now = current(row, record), record.begin, self.clock()
+            going = row.state is RunState.RUNNING
+            marks = marks_of(begin, [line for line in lines if isinstance(line, Happening)])
+            return RunUpdate(
+                id=row.id,
+                state=row.state,
+                since_bytes=before,
+                read=read_of(record),
+                duration_seconds=max(0.0, now - row.began) if going else row.duration_seconds,
+                samples=record.fold.samples if row.samples is None else row.samples,
+                series=columns_between(begin, [o for o in lines if isinstance(o, RunSample)]),
+                uses=uses_of(begin, record.fold.summary()),
+                marks=marks[-MOST_MARKS:],
+                progress=row.progress,
+            )
+
+
+def current(row: RunRow, record: RunRecord) -> RunRow:
+    """Returns the row as the record has it now: the index may not know of the end yet."""
+    fold = record.fold
+    if fold.end is None:
+        whole = record.read_bytes == record.of_bytes
+        return replace(row, samples=fold.samples) if whole else row
+    if row.state is not RunState.RUNNING:
+        return row
+    known = row_of(record.begin, fold, row.path, alive=False)
+    return replace(known, user=row.user, tags=row.tags, note=row.note)
+
+
+def read_of(record: RunRecord) -> RecordExtent:
+    return RecordExtent(record.read_bytes, record.of_bytes, record.unreadable, record.problem)

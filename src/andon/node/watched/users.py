@@ -3,7 +3,7 @@
 import base64
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, Protocol, TypeVar
 
@@ -18,10 +18,10 @@ from andon.model.job.facts import JobView
 from andon.model.run.record import RunRow
 from andon.model.run.wire import row_from_json
 from andon.node.exact_desk import ExactDesk
+from andon.node.job_schemas import JobDone
 from andon.node.of_server import NodeOfServer
 from andon.node.port import LiveReadings, NodeAlerts, NodeLeases, NodePast, NodeRuns
-from andon.node.seen.job_schemas import JobDone
-from andon.node.seen.run_schemas import RunDetails, RunMarks, RunUpdate
+from andon.node.run_schemas import RunDetails, RunMarks, RunUpdate
 from andon.runs.rules.matching import RunListing, RunQuery, counted, select
 from andon.units import sh
 
@@ -75,14 +75,14 @@ class Download(Struct, frozen=True):
 class RunsOfUser(NodeRuns, Protocol):
     """The runs of one user, with all that is shown of each."""
 
-    def details(self, run: str) -> RunDetails: ...
+    def details(self, row: RunRow) -> RunDetails: ...
 
-    def marks(self, run: str) -> RunMarks: ...
+    def marks(self, row: RunRow) -> RunMarks: ...
 
-    def update(self, run: str) -> RunUpdate:
+    def update(self, row: RunRow) -> RunUpdate:
         """Returns what is new in a record since the last call."""
 
-    def download(self, run: str) -> Download: ...
+    def download(self, row: RunRow) -> Download: ...
 
 
 class UserNode(NodeOfServer):
@@ -188,7 +188,7 @@ class UserJobs(_Read[JobListing], ExactDesk):
         return replace(read(JobView, value), user=self.user)
 
 
-class UserRuns(_Read[Sequence[RunRow]]):
+class UserRuns(_Read[Sequence[RunRow]], RunsOfUser):
     """Their runs, the latest of them."""
 
     def __init__(self, user: str, ask: Ask, monotonic: Callable[[], float]) -> None:
@@ -198,19 +198,12 @@ class UserRuns(_Read[Sequence[RunRow]]):
         rows = self._fresh("runs", self._found)
         return RunListing(select(rows, query), counted(rows, query).runs)
 
-    def find(self, query: RunQuery) -> Sequence[RunRow]:
-        return self.listed(query).rows
-
-    def is_id(self, word: str) -> bool:
-        return any(row.id == word for row in self.find(RunQuery()))
-
     def resolve(self, word: str) -> RunRow:
-        found = [row for row in self.find(RunQuery()) if word and row.id.startswith(word)]
-        if not found:
+        rows = self.find(RunQuery())
+        row = only({row.id: row for row in rows if word and row.id.startswith(word)}, word)
+        if row is None:
             raise Gone(f"{self.user} has no run {word[:64]!r} here", hint="andon runs")
-        if len(found) > 1 and all(row.id != word for row in found):
-            raise Conflict(f"{len(found)} runs begin with {word!r}", hint="give more of the id")
-        return min(found, key=lambda row: len(row.id))
+        return row
 
     def record(self, row: RunRow) -> Path:
         raise Denied(
@@ -218,23 +211,23 @@ class UserRuns(_Read[Sequence[RunRow]]):
             hint=f"in a terminal of {self.user}: andon runs show {sh(row.id)}",
         )
 
-    def details(self, run: str) -> RunDetails:
-        answer = self._ask("run", run=run)
+    def details(self, row: RunRow) -> RunDetails:
+        answer = self._ask("run", run=row.id)
         return replace(self._valid(lambda: read(RunDetails, answer)), user=self.user)
 
-    def marks(self, run: str) -> RunMarks:
-        answer = self._ask("marks", run=run)
+    def marks(self, row: RunRow) -> RunMarks:
+        answer = self._ask("marks", run=row.id)
         return self._valid(lambda: read(RunMarks, answer))
 
-    def update(self, run: str) -> RunUpdate:
-        answer = self._ask("news", run=run)
+    def update(self, row: RunRow) -> RunUpdate:
+        answer = self._ask("news", run=row.id)
         return self._valid(lambda: read(RunUpdate, answer))
 
-    def download(self, run: str) -> Download:
-        answer = self._ask("record", run=run)
+    def download(self, row: RunRow) -> Download:
+        answer = self._ask("record", run=row.id)
         size, name = self._valid(lambda: (read(int, answer.get("size")), answer.get("name")))
         shown = str(name)[:255].replace("/", "_")
-        return Download(UserRecord(self._ask, run), max(0, size), shown)
+        return Download(UserRecord(self._ask, row.id), max(0, size), shown)
 
     def _found(self, answer: dict[str, Any]) -> Sequence[RunRow]:
         return [replace(row_from_json(one), user=self.user) for one in _listed(answer, "rows")]
@@ -245,12 +238,32 @@ class SharedUsers(Protocol):
 
     def of(self, uid: int) -> UserNode | None:
         """Returns an account's; None if there is none, and for the server's own user."""
+        return None
 
     def known(self) -> Sequence[UserNode]:
         """Returns those of everyone who signed in here, holds GPUs or waits for them."""
+        return ()
 
     def named(self, user: str) -> UserNode | None:
         """Returns a known user's by name."""
+
+
+def everyones_jobs(users: SharedUsers | None) -> tuple[list[JobView], list[str]]:
+    """Returns the jobs of all known users, and why those of some cannot be read."""
+    views, notes = list[JobView](), list[str]()
+    for one in () if users is None else users.known():
+        try:
+            views += one.jobs.listing().views
+        except AndonError as error:
+            notes.append(error.reason)
+    return views, notes
+
+
+def only(found: Mapping[str, T], run: str) -> T | None:
+    """Returns the run with this id, else the only one of those whose ids begin with it."""
+    if len(found) > 1 and run not in found:
+        raise Conflict(f"{len(found)} runs begin with {run!r}", hint="give more of the id")
+    return found.get(run) or next(iter(found.values()), None)
 
 
 def _listed(said: dict[str, Any], name: str) -> list[Any]:

@@ -32,7 +32,7 @@ from andon.model.wire import (
     SHARES,
     STATUS_ORDER,
 )
-from andon.node.seen import job_schemas, run_schemas
+from andon.node import job_schemas, run_schemas
 from andon.web.answers import schemas
 from andon.web.answers.alert_payloads import BOARD_SCHEMA
 from andon.web.answers.estimates import EstimateAnswer, EstimateNames

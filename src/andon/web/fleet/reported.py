@@ -8,7 +8,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from andon.access.roles import ALL_SEEING
 from andon.alerts.rules.listing import entries, firing_by_level
 from andon.alerts.rules.past import Query
 from andon.errors import Gone, Invalid, Unavailable
@@ -25,15 +24,14 @@ from andon.model.device import Snapshot, State
 from andon.model.job.desk import JobAct, JobOutcome, JobWord, LogPart
 from andon.model.job.facts import JobState, JobView
 from andon.model.lease_list import LeaseList
-from andon.node.exact_desk import ExactDesk
+from andon.node.exact_desk import ExactDesk, OwnDesk
 from andon.node.of_server import NodeOfServer
-from andon.node.seen.jobs import SeenJobs
-from andon.node.seen.runs import SeenRuns
 from andon.node.watched.alerts import ServedAlerts
 from andon.node.watched.leases import ServedLeases
 from andon.node.watched.live import ServedLive
 from andon.node.watched.past import ServedPast
-from andon.node.watched.runs import FoundRuns, ServerRuns
+from andon.node.watched.runs import FoundRuns, ServedRuns
+from andon.node.watched.users import SharedUsers
 from andon.ports import NodePasts, Store
 from andon.sampling.snapshot_feed import PAST_SECONDS
 from andon.units import counted, human_seconds
@@ -63,23 +61,20 @@ class ReportedNode(NodeOfServer):
         there = Unavailable(f"alerts of {name} are changed there", hint=hint)
         self.alerts = ServedAlerts(ReportedAlerts(self, pasts), self.latest, prefix, there)
         self.live = ServedLive(
-            self.latest, self.minutes, EVERY_SECONDS, self.alerts,
+            self.latest, self.minutes, EVERY_SECONDS, self.alerts.current,
             read_now=self.newest, minutes_key=lambda: (name, self.report.beat.at, self.row.heard),
         )  # fmt: skip
         self.leases = ServedLeases(lambda _: self.leases_reported(), self.latest, elsewhere=name)
         self.past = ServedPast(self.store)
 
     @cached_property
-    def runs(self) -> SeenRuns:
+    def runs(self) -> ServedRuns:
         index = self._pasts.runs(self.name)
-        return SeenRuns(ServerRuns(lambda: FoundRuns(index), f"The runs of {self.name}"))
+        return ServedRuns(lambda: FoundRuns(index), f"The runs of {self.name}")
 
-    @cached_property
-    def jobs(self) -> SeenJobs:
-        why_not, refuse = f"jobs are submitted on {self.name}", ReportedDesk.refuse
-        desk = ReportedDesk(self)
-        jobs = SeenJobs(desk, self.leases_reported, lambda: why_not, refuse)
-        return jobs.seen_by(ALL_SEEING)
+    @property
+    def jobs(self) -> "ReportedJobs":
+        return ReportedJobs(self)
 
     def refresh(self) -> None:
         """Reads the last heartbeat; raises Gone or Unavailable if there is none."""
@@ -165,11 +160,20 @@ class ReportedNode(NodeOfServer):
             store.write(ticks, (), facts_of(self.report.snapshot))
 
 
-class ReportedDesk(ExactDesk):
+class ReportedJobs(ExactDesk):
     """The jobs that the node reported."""
+
+    users: SharedUsers | None = None
 
     def __init__(self, node: ReportedNode) -> None:
         self._node, self.user = node, node.name
+        self.own: OwnDesk = self
+
+    def on_clusters(self) -> JobListing:
+        return JobListing(())
+
+    def why_not(self) -> str:
+        return f"jobs are submitted on {self.user}"
 
     def listing(self, everyone: bool = False) -> JobListing:
         return JobListing.of(self._node.jobs_reported())
@@ -190,8 +194,7 @@ class ReportedDesk(ExactDesk):
     def acted(self, act: JobAct, job: JobWord) -> Sequence[JobOutcome]:
         raise Unavailable("jobs are changed on their node", hint=self._on_node("cancel ID"))
 
-    @staticmethod
-    def refuse(document: dict[str, Any]) -> Sequence[int]:
+    def submit_document(self, document: dict[str, Any]) -> Sequence[int]:
         raise Unavailable("a hub runs nothing on its nodes", hint="submit there: andon submit")
 
     def _on_node(self, command: str) -> str:

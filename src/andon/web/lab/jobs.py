@@ -14,9 +14,8 @@ from andon.model.job.desk import JobAct, JobOutcome, JobWord, LogPart
 from andon.model.job.facts import WAITS, JobState, JobView
 from andon.model.job.progress import WorkProgress
 from andon.node.exact_desk import ExactDesk
-from andon.node.seen.runs import SeenRuns
-from andon.node.watched.runs import FoundRuns, ServerRuns
-from andon.node.watched.users import UserNode
+from andon.node.watched.runs import FoundRuns, ServedRuns
+from andon.node.watched.users import SharedUsers, UserNode
 from andon.web.lab.book import lease_id, tickets
 
 STEP_SECONDS = 9.0
@@ -114,8 +113,9 @@ class LabJobs(ExactDesk):
         return self._in_line(self.listing().views)
 
 
-class LabUsers:
-    """The people of the lab, as users whose part the server may show."""
+class LabUsers(SharedUsers):
+    """The people of the lab, as users whose part the server may show. None has an account, and
+    everyone's jobs are the server's own."""
 
     def __init__(self, lab: Lab, look: Callable[[], FoundRuns]) -> None:
         """`look` finds the runs of everyone."""
@@ -124,18 +124,12 @@ class LabUsers:
             for name in {work.user for work in lab.works} - {ME}
         }
 
-    def of(self, uid: int) -> UserNode | None:
-        return None
-
-    def known(self) -> Sequence[UserNode]:
-        return ()  # everyone's jobs are the server's own here
-
     def named(self, user: str) -> UserNode | None:
         return self._nodes.get(user)
 
 
-def _runs_of(user: str, look: Callable[[], FoundRuns]) -> SeenRuns:
-    return SeenRuns(ServerRuns(lambda: look().of(user), f"The runs of {user}"))
+def _runs_of(user: str, look: Callable[[], FoundRuns]) -> ServedRuns:
+    return ServedRuns(lambda: look().of(user), f"The runs of {user}")
 
 
 def view_of(lab: Lab, work: LabWork, now: float) -> JobView:

@@ -4,10 +4,11 @@ from collections.abc import Awaitable, Callable, Collection
 
 from andon.access.roles import Sight
 from andon.errors import AndonError
+from andon.jobs.rules.views import JobListing
 from andon.model.job.facts import JobView
 from andon.model.shapes import to_json
 from andon.model.wire import dumps
-from andon.node.seen.jobs import ListedJobs, SeenJobs, counts_of
+from andon.node.seen.jobs import SeenJobs, counts_of
 from andon.node.seen.node import SeenNode
 from andon.node.seen.texts import sendable
 from andon.web.bindings.live_server import Prepared
@@ -41,7 +42,7 @@ class JobWatch:
         for node in nodes:
             jobs = node.jobs
             try:
-                found = await self._reader.do(jobs.listed)
+                found, _ = await self._reader.do(jobs.listed)
             except AndonError as error:
                 failed = error if node.sight.uid is None else failed  # a user's own page says why
             else:
@@ -49,7 +50,7 @@ class JobWatch:
         if failed is not None:
             raise failed
 
-    async def _publish(self, sight: Sight, jobs: SeenJobs, found: ListedJobs, emit: Emit) -> None:
+    async def _publish(self, sight: Sight, jobs: SeenJobs, found: JobListing, emit: Emit) -> None:
         now = {(view.user, view.label): view for view in found.views}
         before, self._told[sight] = self._told.get(sight), now
         if before is None:

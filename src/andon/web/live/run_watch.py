@@ -57,8 +57,8 @@ class RunWatch:
     async def _publish_run(self, run: str, nodes: Collection[SeenNode], emit: Emit) -> None:
         told, runs = self._told.setdefault(run, {}), [node.runs for node in nodes]
         for found in await self._reader.do(lambda: news(run, runs)):
-            now = (found.state, found.read_bytes)
-            for sight, update in found.updates.items():
+            for sight, update in found.items():
+                now = (update.state, update.read.bytes)
                 if told.get(sight) != now:
                     told[sight] = now
                     text = Prepared(sendable(dumps(to_json(update))))

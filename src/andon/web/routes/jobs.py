@@ -1,6 +1,5 @@
 """Routes for jobs: the list, one job, its output, what can be done to it, and submit."""
 
-from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Annotated, Any
 
@@ -8,7 +7,7 @@ from fastapi import APIRouter, Body, Path, Query, Request, Response
 
 from andon.model.job.desk import MOST_LOG_BYTES, JobAct
 from andon.model.job.facts import JobState
-from andon.node.seen.job_schemas import JobDone, JobLog, JobsQueued
+from andon.node.job_schemas import JobDone, JobLog, JobsQueued
 from andon.node.seen.jobs import LOG_BYTES, MOST_LISTED, SeenJobs, tail_after
 from andon.node.seen.node import SeenNode
 from andon.web.blocking_pool import BlockingPool
@@ -29,9 +28,13 @@ _STATES = "|".join(("active", *JobState))
 _User = Annotated[
     str, Query(max_length=64, description="whose jobs; for root, where root runs the server")
 ]
-
-
-_Changed = Callable[[Request, SeenNode, str, str, str], Awaitable[Response]]
+_ACTS = {
+    "hold": "Keep a waiting job from starting until it is resumed; needs a key.",
+    "resume": "Let a held job wait for its turn again; needs a key.",
+    "cancel": "Cancel a job: it never starts, or its command is asked to end; needs a key.",
+    "retry": "Queue a job that has ended again; needs a key.",
+    "requeue": "Stop a running job and queue it again; needs a key.",
+}
 
 
 def job_routes(router: APIRouter, reader: HistoryReader) -> None:
@@ -90,22 +93,15 @@ def _changing(router: APIRouter) -> None:
         add_notes(request.scope, job=name, outcome=outcome.words)
         return sent(shaped(JobDone(name, outcome.words, outcome.note)))
 
-    _holding(router, done)
+    def add(act: str, description: str) -> None:
+        path, name = f"/api/jobs/{{job:path}}/{act}", f"{act}_job"
 
-    @router.post("/api/jobs/{job:path}/cancel", tags=["share"])
-    async def cancel_job(request: Request, node: Picked, job: _Job, user: _User = "") -> Response:
-        """Cancel a job: it never starts, or its command is asked to end; needs a key."""
-        return await done(request, node, job, "cancel", user)
+        @router.post(path, name=name, description=description, tags=["share"])
+        async def change(request: Request, node: Picked, job: _Job, user: _User = "") -> Response:
+            return await done(request, node, job, act, user)
 
-    @router.post("/api/jobs/{job:path}/retry", tags=["share"])
-    async def retry_job(request: Request, node: Picked, job: _Job, user: _User = "") -> Response:
-        """Queue a job that has ended again; needs a key."""
-        return await done(request, node, job, "retry", user)
-
-    @router.post("/api/jobs/{job:path}/requeue", tags=["share"])
-    async def requeue_job(request: Request, node: Picked, job: _Job, user: _User = "") -> Response:
-        """Stop a running job and queue it again; needs a key."""
-        return await done(request, node, job, "requeue", user)
+    for act, description in _ACTS.items():
+        add(act, description)
 
     @router.post("/api/jobs/{job:path}/move", tags=["share"])
     async def move_job(
@@ -130,18 +126,6 @@ def _changing(router: APIRouter) -> None:
         numbers = await pool.do(request, lambda _: jobs.submit_document(given))
         add_notes(request.scope, jobs=list(numbers))
         return sent(shaped(JobsQueued(tuple(numbers))), 201)
-
-
-def _holding(router: APIRouter, done: _Changed) -> None:
-    @router.post("/api/jobs/{job:path}/hold", tags=["share"])
-    async def hold_job(request: Request, node: Picked, job: _Job, user: _User = "") -> Response:
-        """Keep a waiting job from starting until it is resumed; needs a key."""
-        return await done(request, node, job, "hold", user)
-
-    @router.post("/api/jobs/{job:path}/resume", tags=["share"])
-    async def resume_job(request: Request, node: Picked, job: _Job, user: _User = "") -> Response:
-        """Let a held job wait for its turn again; needs a key."""
-        return await done(request, node, job, "resume", user)
 
 
 def _named(job: str) -> int | str:

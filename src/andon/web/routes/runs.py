@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from andon.model.run.record import RunState
-from andon.node.seen.run_list import MOST_LISTED, MOST_OFFSET
+from andon.node.watched.run_list import MOST_LISTED, MOST_OFFSET
 from andon.node.watched.users import Download
 from andon.runs.rules.matching import RunQuery
 from andon.web.history_reader import HistoryReader

@@ -1,8 +1,7 @@
 """What `andon jobs --all` adds: the queue of the machine, and for root everyone's jobs."""
 
-import os
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from typing import Any
 
 from msgspec import Struct
@@ -16,6 +15,7 @@ from andon.leases.rules.queue_reasons import queue_reasons
 from andon.model.job.facts import JobView
 from andon.model.lease_list import LeaseList, WaitingRow
 from andon.model.shapes import to_json
+from andon.node.watched.users import everyones_jobs
 from andon.units import counted, human_seconds
 from andon.web.users.opening import open_shared_files
 
@@ -38,24 +38,9 @@ def machine_queue(choices: Choices) -> tuple[LeaseList, str | None]:
 def others_jobs(book: LeaseList) -> tuple[list[JobView], list[str]]:
     """Returns the jobs of everyone who holds or waits for GPUs, each read as that user, and what
     could not be read. Empty unless the caller is root."""
-    if os.name == "nt" or os.getuid() != 0:
-        return [], []
-
-    users = open_shared_files(_signed_in, lambda: book)
-    views, notes = list["JobView"](), list[str]()
-    if users is not None:
-        with closing(users):
-            for one in users.known():
-                try:
-                    views += one.jobs.listing().views
-                except AndonError as error:
-                    notes.append(error.reason)
-    return views, notes
-
-
-def _signed_in() -> Sequence[int]:
-    """Returns no users: only a server knows who is signed in."""
-    return ()
+    users = open_shared_files(tuple, lambda: book)  # only a server knows who is signed in
+    with nullcontext() if users is None else closing(users):
+        return everyones_jobs(users)
 
 
 def queue_lines(book: LeaseList, width: int) -> list[Text]:

@@ -1,11 +1,10 @@
-"""One run for the board: what it was, what it used and when, as each caller may see it."""
+"""One run for the board: what it was, what it used and when."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
-from andon.access.roles import Sight
 from andon.model.device import State
 from andon.model.naming import models_in_words
 from andon.model.run.record import (
@@ -20,8 +19,7 @@ from andon.model.run.record import (
     RunSeries,
 )
 from andon.model.wire import dumps
-from andon.node.seen.run_list import entry_of
-from andon.node.seen.run_schemas import (
+from andon.node.run_schemas import (
     ChosenDevice,
     CountedMonitoredSpread,
     GpuMonitoring,
@@ -37,6 +35,7 @@ from andon.node.seen.run_schemas import (
     RunMetrics,
     RunUse,
 )
+from andon.node.watched.run_list import entry_of
 from andon.runs.rules.fold import RunFold
 from andon.units import MIB, measured_seconds
 
@@ -51,28 +50,23 @@ Summary = Mapping[str, Mapping[str, Any]]
 
 
 def details_of(
-    sight: Sight,
-    row: RunRow,
-    fold: RunFold,
-    series: RunSeries | None,
-    read: RecordExtent,
-    now: float,
+    row: RunRow, fold: RunFold, series: RunSeries | None, read: RecordExtent, now: float
 ) -> RunDetails:
     """Returns the details of a run. `fold` has at least the begin, and the end if there is one."""
-    begin, end, facts, shown = fold.begin, fold.end, fold.facts, sight.shows(row.user)
+    begin, end, facts = fold.begin, fold.end, fold.facts
     assert begin is not None
-    entry = entry_of(sight, row, now)
+    entry = entry_of(row, now)
     summary = fold.summary()
     return RunDetails(
         **{name: getattr(entry, name) for name in _ENTRY},
         lease=begin.lease,
-        working_directory=begin.working_directory if shown else None,
-        path=row.path if shown else None,
-        downloadable=shown,
-        git=None if facts is None or not shown else facts.git,
-        git_reason=None if facts is None or not shown else facts.git_reason,
+        working_directory=begin.working_directory,
+        path=row.path,
+        downloadable=True,
+        git=None if facts is None else facts.git,
+        git_reason=None if facts is None else facts.git_reason,
         versions={} if facts is None else facts.versions,
-        versions_reason=None if facts is None or not shown else facts.versions_reason,
+        versions_reason=None if facts is None else facts.versions_reason,
         gpu_info=gpu_info(begin),
         metrics=RunMetrics(gpu_monitoring(begin, summary, row, entry.duration_seconds or 0.0)),
         uses=uses_of(begin, summary),
@@ -84,7 +78,7 @@ def details_of(
     )
 
 
-def details_without_record(sight: Sight, row: RunRow, now: float) -> RunDetails:
+def details_without_record(row: RunRow, now: float) -> RunDetails:
     """Returns the details of a run whose record is on another node, as far as an index has them."""
     begin = RunBegin(
         row.began, row.id, row.name, row.kind, row.node, row.user, 0, None, None, row.devices,
@@ -92,7 +86,7 @@ def details_without_record(sight: Sight, row: RunRow, now: float) -> RunDetails:
     )  # fmt: skip
     fold = RunFold()
     fold.add(begin)
-    found = details_of(sight, row, fold, None, RecordExtent(0, 0, 0, None), now)
+    found = details_of(row, fold, None, RecordExtent(0, 0, 0, None), now)
     return replace(
         found, path=None, downloadable=False, telemetry=False, telemetry_reason=where_recorded(row)
     )
@@ -228,31 +222,28 @@ def _number(value: object) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def marks_of(
-    begin: RunBegin, shown: bool, lines: Iterable[RunEvent | RunItem | RunAlert]
-) -> list[RunMark]:
-    """Returns events, items and alerts; the program's own texts only if its command may be seen."""
-    found = [_mark(begin, line, shown) for line in lines]
-    return sorted(found, key=lambda mark: mark.at)
+def marks_of(begin: RunBegin, lines: Iterable[RunEvent | RunItem | RunAlert]) -> list[RunMark]:
+    """Returns events, items and alerts."""
+    return sorted((_mark(begin, line) for line in lines), key=lambda mark: mark.at)
 
 
-def _mark(begin: RunBegin, line: RunEvent | RunItem | RunAlert, shown: bool) -> RunMark:
+def _mark(begin: RunBegin, line: RunEvent | RunItem | RunAlert) -> RunMark:
     at = round(max(0.0, line.at - begin.at), 3)
     match line:
         case RunAlert():
             return RunMark(at, "alert", line.message, line.state, line.level, False)
         case RunItem():
             title = f"item {line.index} {line.state}"
-            detail = f"{line.item}{_seconds(line.runtime_seconds)}" if shown else None
+            detail = f"{line.item}{_seconds(line.runtime_seconds)}"
             return RunMark(at, "item", title, _cut(detail), None, line.state is ItemState.FAILED)
         case RunEvent():
-            detail = dumps(dict(line.data)) if shown and line.data else None
-            return RunMark(at, "event", line.name if shown else "event", _cut(detail), None, False)
+            data = _cut(dumps(dict(line.data))) if line.data else None
+            return RunMark(at, "event", line.name, data, None, False)
 
 
 def _seconds(seconds: float | None) -> str:
     return "" if seconds is None else f" ({measured_seconds(seconds)})"
 
 
-def _cut(text: str | None) -> str | None:
-    return text if text is None or len(text) <= _LONGEST_DETAIL else f"{text[:_LONGEST_DETAIL]}…"
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_DETAIL else f"{text[:_LONGEST_DETAIL]}…"

@@ -8,7 +8,7 @@ from msgspec import Struct
 from andon.model.job.progress import WorkProgress
 from andon.model.run.record import GitState, OutOfMemory, RunDevice, RunKind, RunState
 from andon.model.shapes import Doc
-from andon.node.seen.job_schemas import PageScope
+from andon.node.job_schemas import PageScope
 
 EnergySource = Annotated[
     str | None, Doc('"counter" of the devices, or "power": an estimate from power and time')

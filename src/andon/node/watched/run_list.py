@@ -1,18 +1,16 @@
-"""The list of runs as each caller may see it, page by page."""
+"""Runs as entries of a list, and what they can be filtered by."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from andon.access.roles import Sight
 from andon.model.naming import models_in_words, short_model
 from andon.model.run.record import RunRow, RunState
 from andon.model.shapes import plain
 from andon.model.wire import dumps
-from andon.node.seen.run_schemas import Plain, RunChoice, RunChoices, RunEntry, RunPage
-from andon.node.seen.sights import why_hidden
-from andon.runs.rules.matching import RunCounts, RunQuery, seen_by
+from andon.node.run_schemas import Plain, RunChoice, RunChoices, RunEntry
+from andon.runs.rules.matching import RunCounts
 
 NO_DEVICES = "it used no GPU of this node"
 NOT_SAMPLED = "the run ended before its devices were read"
@@ -25,29 +23,6 @@ _AS_RECORDED = (
     "peak_memory_bytes", "energy_joules", "energy_source", "idle_share", "message", "note",
     "last_values", "command", "progress",
 )  # fmt: skip
-
-
-def page_of(
-    sight: Sight,
-    rows: Sequence[RunRow],
-    total: int,
-    every: RunCounts,
-    query: RunQuery,
-    now: float,
-    whose: str,
-    note: str | None = None,
-) -> RunPage:
-    """A page: its rows, how many match the query, and what there is without it."""
-    return RunPage(
-        items=[entry_of(sight, row, now) for row in rows],
-        total=total,
-        all=every.runs,
-        offset=query.offset,
-        limit=query.limit or MOST_LISTED,
-        choices=choices_of(every),
-        whose=whose,
-        note=note,
-    )
 
 
 def choices_of(every: RunCounts) -> RunChoices:
@@ -72,9 +47,7 @@ def _brief(name: str) -> str:
     return short_model(name, brief=True)
 
 
-def entry_of(sight: Sight, row: RunRow, now: float) -> RunEntry:
-    """A run as this caller sees it: without what `ps` would not show of another user's process."""
-    shown, row = sight.shows(row.user), seen_by(sight, row)
+def entry_of(row: RunRow, now: float) -> RunEntry:
     sampled = bool(row.samples) or (row.samples is None and row.state is RunState.RUNNING)
     telemetry = sampled and bool(row.devices)
     return RunEntry(
@@ -86,8 +59,8 @@ def entry_of(sight: Sight, row: RunRow, now: float) -> RunEntry:
         telemetry=telemetry,
         telemetry_reason=None if telemetry else why_unsampled(row),
         tags=list(row.tags),
-        params=_plainly(row.params) if shown else None,
-        hidden=None if shown else why_hidden(sight),
+        params=_plainly(row.params),
+        hidden=None,
     )
 
 
