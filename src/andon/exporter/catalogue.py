@@ -7,7 +7,7 @@ first four names are stable ones, percent included; all others use base units.
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,9 +15,6 @@ from msgspec.structs import replace
 from andon.exporter import spreads
 from andon.exporter.spreads import ExportedDevice, SelfReadings
 from andon.model.device import Snapshot
-
-if TYPE_CHECKING:
-    from andon.fleet.rules.states import NodeRow
 
 
 class MetricKind(StrEnum):
@@ -267,12 +264,12 @@ SERVICE: tuple[Metric, ...] = (
 )  # fmt: skip
 SERVER: tuple[Metric, ...] = (
     _gauge("store_bytes", "counts.store_bytes", "Size of the history, measured once a minute."),
-    _several("alerts", "counts.alerts", spreads.alerts, ("level",),
+    _several("alerts", "counts.alerts", spreads.counted("level", "alerts"), ("level",),
              "Alerts that fire, as andon alerts counts them."),
     _gauge("leases", "counts.leases", "Leases in force."),
-    _several("hub_refused_total", "counts.refused", spreads.refused, ("kind",),
+    _several("hub_refused_total", "counts.refused", spreads.counted("kind", "refused"), ("kind",),
              "Reports of nodes that a hub refused.", kind=MetricKind.COUNTER),
-    _several("hub_left_out", "counts.fleet.left_out", spreads.left_out, ("kind",),
+    _several("hub_left_out", "counts.left_out", spreads.counted("kind", "left_out"), ("kind",),
              "Nodes and GPUs of a hub that are not exported: too many, or not read in time."),
     _export("export_sent_total", "sent", "Requests of an export that were accepted."),
     _export("export_refused_total", "refused",
@@ -287,11 +284,6 @@ SERVER: tuple[Metric, ...] = (
 """Rows of andon itself: read from `spreads.SelfReadings`, if its parts are known."""
 
 
-def _free(row: "NodeRow") -> float | None:
-    found = 0 if row.drained else sum(len(group.labels) for group in row.free)
-    return None if not found and row.allocated is None else found
-
-
 HUB_NODE: tuple[Metric, ...] = (
     _several("hub_node_state", "state", spreads.hub_states, ("state",),
              "1 for the current state of the node, 0 for the others.", ExportWhen.ALWAYS),
@@ -301,8 +293,7 @@ HUB_NODE: tuple[Metric, ...] = (
     _gauge("hub_node_gpus", "gpus", "GPUs of the node."),
     _gauge("hub_node_gpus_allocated", "allocated", "GPUs that leases hold."),
     _gauge("hub_node_gpus_in_use", "in_use", "GPUs on which processes run without a lease."),
-    Metric("hub_node_gpus_free", MetricKind.GAUGE,
-           "Devices that a request would get now; none while the node is drained.", "free", _free),
+    _gauge("hub_node_gpus_free", "offered", "Devices that a request would get now."),
     _gauge("hub_node_utilization_ratio", "utilization_percent",
            "Mean utilization of the GPUs that answer."),
     _gauge("hub_node_memory_ratio", "memory_percent", "GPU memory in use, of all GPUs."),

@@ -110,6 +110,10 @@ class ServerCounts(Struct, frozen=True):
     exports: tuple[ExportCounts, ...] = ()
     fleet: FleetReadings | None = None
 
+    @property
+    def left_out(self) -> Mapping[str, int] | None:
+        return None if self.fleet is None else self.fleet.left_out
+
 
 class SelfReadings(Struct, frozen=True):
     """Readings about andon itself; costs, service and counts if known."""
@@ -149,11 +153,6 @@ def hub_states(seen: "NodeRow | DeviceStatus") -> Points:
 
 def node_alerts(row: "NodeRow") -> Points:
     return [(label("level", one), row.alerts[one]) for one in Level if one in row.alerts]
-
-
-def left_out(own: SelfReadings) -> Points:
-    found = own.counts.fleet.left_out if own.counts and own.counts.fleet else {}
-    return [(label("kind", kind), count) for kind, count in found.items()]
 
 
 def throttles(seen: ExportedDevice) -> Points:
@@ -200,14 +199,11 @@ def faults(snapshot: Snapshot) -> Points:
     return [(text, int(text in failed)) for text in sorted(failed | known)][:MOST_PARTS]
 
 
-def alerts(own: SelfReadings) -> Points:
-    found = own.counts.alerts if own.counts else None
-    return [(label("level", level), count) for level, count in (found or {}).items()]
-
-
-def refused(own: SelfReadings) -> Points:
-    found = own.counts.refused if own.counts else None
-    return [(label("kind", kind), count) for kind, count in sorted((found or {}).items())]
+def counted(by: str, name: str) -> Callable[[SelfReadings], Points]:
+    """Returns the spread of a server's count by level or kind."""
+    return lambda own: [
+        (label(by, kind), count) for kind, count in (getattr(own.counts, name) or {}).items()
+    ]
 
 
 def exported(name: str) -> Callable[[SelfReadings], Points]:

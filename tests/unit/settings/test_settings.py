@@ -98,6 +98,7 @@ EXPECTED = Settings(
     server_proxy="10.0.0.7",
     server_proxy_roles=("ops:operate",),
     hub_unencrypted=True,
+    hub_metrics="devices",
     ssh_andon="~/x/andon",
     exporter_prefix="lab",
     exporter_host="::1",
@@ -166,6 +167,7 @@ def test_every_setting_can_be_given_in_the_file() -> None:
     proxy_roles = ["ops:operate"]
     [hub]
     unencrypted = true
+    metrics = "devices"
     [ssh]
     andon = "~/x/andon"
     [exporter]

@@ -77,6 +77,12 @@ class NodeRow(Struct, frozen=True):
         return self.state in (NodeState.HEALTHY, NodeState.SICK)
 
     @property
+    def offered(self) -> int | None:
+        """How many devices a request would get; None if that is not known."""
+        found = 0 if self.drained else sum(len(group.labels) for group in self.free)
+        return None if not found and self.allocated is None else found
+
+    @property
     def silent_seconds(self) -> float:
         """How long a node that was heard has not been."""
         return self.age_seconds or 0.0 if self.state is NodeState.SILENT else 0.0

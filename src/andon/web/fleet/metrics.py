@@ -1,9 +1,8 @@
-"""What the metrics of a hub say about its nodes and, where that is set, about their devices."""
+"""What the metrics of a hub say about its nodes and, where that is set, about their GPUs."""
 
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -21,6 +20,7 @@ MOST_NODES, MOST_GPUS, MOST_OF_NODE = 5000, 10_000, 128
 READ_SECONDS = 2.0
 """How long reports are read for one scrape; those that wait longest come first."""
 ByLabels = Mapping[str, DeviceStatus]
+UNREAD: tuple[float, ByLabels] = (0.0, {})
 
 
 class FleetMetrics:
@@ -31,7 +31,7 @@ class FleetMetrics:
         self._hub, self._shown = hub, shown
         self._lock, self._failures = threading.Lock(), NodeFailures()
         self._read: dict[str, tuple[float, ByLabels]] = {}
-        """The devices of a node, and when the report came that has them."""
+        """When the last report came of which the devices were read, and these."""
 
     def __call__(self) -> FleetReadings | None:
         if self._shown == "off":
@@ -39,40 +39,43 @@ class FleetMetrics:
         found = sorted(self._hub.known(), key=lambda one: one[0].name)[:MOST_NODES]
         left_out, devices = {"nodes": self._hub.count() - len(found)}, dict[str, DeviceStatus]()
         if self._shown == "devices":
-            heard = {node: row.gpus for node, row in found if row.heard}
             with self._lock:
-                self._read = {node.name: self._recent(node) for node in heard}
-                with suppress(AndonError):  # the database is away
-                    self._read_again([*heard])
-                known = {node: self._read[node.name][1] for node in heard}
-            for some in known.values():
+                read = self._devices([node for node, row in found if row.heard])
+            for some in read:
                 devices |= some if len(devices) + len(some) <= MOST_GPUS else {}
-            left_out["gpus"] = max(0, sum(heard.values()) - len(devices))
+            known = sum(row.gpus for _, row in found if row.heard)
+            left_out["gpus"] = max(0, known - len(devices))
         return FleetReadings([row for _, row in found], devices, left_out)
 
-    def _recent(self, node: FleetNode) -> tuple[float, ByLabels]:
-        """Returns what was last read of a node, unless that is too old."""
-        at, found = self._read.get(node.name, (0.0, {}))
-        return (at, found) if (node.heard or 0.0) - at < SILENT_SECONDS else (0.0, {})
+    def _devices(self, nodes: Sequence[FleetNode]) -> Sequence[ByLabels]:
+        """Returns the devices of each node; those that could not be read for long are left out."""
+        until, before = time.monotonic() + READ_SECONDS, self._read
+        self._read = {}
+        for node in sorted(nodes, key=lambda one: before.get(one.name, UNREAD)[0]):
+            known, heard = before.get(node.name, UNREAD), node.heard or 0.0
+            if known[0] < heard and time.monotonic() < until:
+                try:
+                    known = self._reported(node.name)
+                except AndonError:  # the database is away
+                    until = 0.0
+            if heard - known[0] < SILENT_SECONDS:
+                self._read[node.name] = known
+        return [self._read.get(node.name, UNREAD)[1] for node in nodes]
 
-    def _read_again(self, nodes: Sequence[FleetNode]) -> None:
-        until = time.monotonic() + READ_SECONDS
-        for node in sorted(nodes, key=lambda one: self._read[one.name][0]):
-            if time.monotonic() > until:
-                break
-            is_new = self._read[node.name][0] < (node.heard or 0.0)
-            if is_new and (beats := self._hub.store.beats(node.name)):
-                self._read[node.name] = beats[-1].at, {}
-                with self._failures.of(node.name, "its GPUs are not in the metrics"):
-                    self._read[node.name] = beats[-1].at, _devices_in(beats[-1])
+    def _reported(self, name: str) -> tuple[float, ByLabels]:
+        found: dict[str, DeviceStatus] = {}
+        for beat in self._hub.store.beats(name):
+            with self._failures.of(name, "its GPUs are not in the metrics"):
+                found = _devices_in(beat)
+            return beat.at, found
+        return UNREAD
 
 
-def _devices_in(beat: Heartbeat) -> ByLabels:
-    found = Report(beat).snapshot.devices
-    names = device_labels(found)
+def _devices_in(beat: Heartbeat) -> dict[str, DeviceStatus]:
+    devices = Report(beat).snapshot.devices[:MOST_OF_NODE]
+    names = device_labels(devices)
     return {
-        labels(node=beat.node, device=names[one.device.uuid], uuid=one.device.uuid): replace(
-            one, processes=()
-        )
-        for one in found[:MOST_OF_NODE]
+        labels(node=beat.node, device=names[uuid], uuid=uuid): replace(one, processes=())
+        for one in devices
+        for uuid in (one.device.uuid,)
     }
