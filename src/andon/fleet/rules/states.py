@@ -80,7 +80,7 @@ class NodeRow(Struct, frozen=True):
     def offered(self) -> int | None:
         """How many devices a request would get; None if that is not known."""
         found = 0 if self.drained else sum(len(group.labels) for group in self.free)
-        return None if not found and self.allocated is None else found
+        return found if found or self.drained or self.allocated is not None else None
 
     @property
     def silent_seconds(self) -> float:

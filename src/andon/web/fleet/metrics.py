@@ -43,8 +43,8 @@ class FleetMetrics:
                 read = self._devices([node for node, row in found if row.heard])
             for some in read:
                 devices |= some if len(devices) + len(some) <= MOST_GPUS else {}
-            known = sum(row.gpus for _, row in found if row.heard)
-            left_out["gpus"] = max(0, known - len(devices))
+            gpus = sum(one.device.parent is None for one in devices.values())
+            left_out["gpus"] = max(0, sum(row.gpus for _, row in found if row.heard) - gpus)
         return FleetReadings([row for _, row in found], devices, left_out)
 
     def _devices(self, nodes: Sequence[FleetNode]) -> Sequence[ByLabels]:
