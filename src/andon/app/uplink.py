@@ -21,6 +21,7 @@ from andon.fleet.uplink import ReportSources, Uplink, is_refused
 from andon.host.files import read_regular, replace_file
 from andon.host.machine_id import node_key
 from andon.host.state.node_folder import open_node_folder
+from andon.host.state.server_file import EVERYWHERE
 from andon.host.state.user_folder import read_token
 from andon.model.alert import Alert
 from andon.model.job.facts import JobView
@@ -151,7 +152,8 @@ def metrics_url(settings: Settings, listening: Listening | None) -> str | None:
     host, port = settings.exporter_host, settings.exporter_port
     if is_loopback(host):
         return None
-    with suppress(OSError), socket.create_connection((host, port), ANSWER_SECONDS):
+    here = EVERYWHERE.get(host, host), port
+    with suppress(OSError), socket.create_connection(here, ANSWER_SECONDS):
         return url_of(ServeOptions(host, port), host, port)
     return None
 
