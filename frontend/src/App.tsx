@@ -60,6 +60,7 @@ export function App({ trouble }: { trouble: Problem | null }) {
     if (icon) icon.href = `/static/icon${judged.colour === "green" ? "" : `-${judged.colour}`}.svg`;
   }, [judged.colour]);
   useFirstFleet();
+  const unknown = useUnknownNode();
   const has = useLive((now) => now.snapshot !== null);
   useEffect(() => void (has && Promise.all([loadLater(), loadPalette(), loadWall()]).catch(() => undefined)), [has]);
   const palette = finding !== null && (
@@ -81,16 +82,16 @@ export function App({ trouble }: { trouble: Problem | null }) {
       <a className="skip" href="#main" onClick={(event) => skip(event)}>skip to content</a>
       {NODE !== null && <BelowHub name={NODE} />}
       <Bar route={route} search={search} field={field} onHelp={open} onFind={find} simulated={simulated} />
-      {!refused && <Connection />}
+      {!refused && !unknown && <Connection />}
       <main id="main" tabIndex={-1}>
         {trouble && trouble !== closed && (
           <Trouble problem={trouble} what="This sign-in link no longer works" onClose={() => setClosed(trouble)} />
         )}
-        {refused ? <SignInPage refused /> : <Boundary place={`${route.page}/${route.name ?? ""}`}>
+        {refused ? <SignInPage refused /> : unknown ? <Notice title={`This hub has no node ${NODE}`} whole><p>Those that it has: <a href={FLEET}>the fleet</a></p></Notice> : <Boundary place={`${route.page}/${route.name ?? ""}`}>
           <Page route={route} search={search} judged={judged} />
         </Boundary>}
       </main>
-      <Foot here={refused || route.page === "sign-in"} />
+      <Foot here={refused || route.page === "sign-in"} live={!unknown} />
       <Tour />
       <Help open={help} onClose={shut} />
       {palette}
@@ -163,9 +164,15 @@ const Bar = memo(function Bar({ route, search, field, onHelp, onFind, simulated 
   );
 });
 
+/** Whether the page is about a node that this hub does not have. */
+function useUnknownNode(): boolean {
+  const rows = useNodes(NODE !== null).data?.nodes;
+  return NODE !== null && rows !== undefined && !rows.some((one) => one.name === NODE);
+}
+
 /** On every page of a node: which it is, and the way back. */
 function BelowHub({ name }: { name: string }) {
-  const row = useNodes(10_000).data?.nodes.find((one) => one.name === name);
+  const row = useNodes(true).data?.nodes.find((one) => one.name === name);
   return (
     <nav className="below-hub" aria-label="hub">
       <a href={FLEET}>← Fleet</a> <b>{name}</b>
@@ -240,7 +247,7 @@ function Page({ route, search, judged }: { route: Route; search: string; judged:
 }
 
 /** The only place with the command to sign in; `here` is the page that explains it. */
-const Foot = memo(function Foot({ here }: { here: boolean }) {
+const Foot = memo(function Foot({ here, live }: { here: boolean; live: boolean }) {
   const trusted = useTrusted();
   const session = useSession();
   const demo = useFeatures()["demo"] === true;
@@ -250,7 +257,7 @@ const Foot = memo(function Foot({ here }: { here: boolean }) {
   return (
     <footer>
       <span className="state">
-        {session?.reads !== false && <span className={`link ${state}`}>{state}</span>}
+        {live && session?.reads !== false && <span className={`link ${state}`}>{state}</span>}
         <a href="#/health">Health</a>
       </span>
       <span>

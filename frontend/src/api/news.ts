@@ -1,7 +1,7 @@
 /** What live events change in the answers that pages show. */
 import { jobName, jobPath, withJobs } from "../lib/jobs";
 import { about, client, keyOf, refresh, throttledRefresh } from "./asking";
-import type { Alert, Alerts, Job, JobNews, JobPage } from "./types";
+import type { Alert, Alerts, Job, JobNews, JobPage, NodeList, NodeNews } from "./types";
 
 export const LATEST_ALERTS = "/api/alerts?limit=200";
 
@@ -38,5 +38,13 @@ function onJobs(news: JobNews): void {
   if (!news.whole) void refresh("list of jobs");
 }
 
+function onNodes({ nodes, gone, whole }: NodeNews): void {
+  client.setQueryData<NodeList>(keyOf({ path: "/api/nodes" }, null), (before) => {
+    const left = new Set([...gone, ...nodes.map((one) => one.name)]);
+    return before && { ...before, nodes: [...(whole ? [] : before.nodes.filter((one) => !left.has(one.name))), ...nodes] };
+  });
+}
+
+export const NODE_NEWS = { topic: "nodes", heard: onNodes };
 export const JOB_NEWS = { topic: "jobs", heard: onJobs };
 export const RUN_NEWS = { topic: "runs", heard: () => void refresh("list of runs") };

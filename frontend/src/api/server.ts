@@ -3,6 +3,7 @@ import { useSyncExternalStore } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { NODE } from "../lib/node";
 import { type Found, useAsked, useFeatures } from "./asking";
+import { NODE_NEWS } from "./news";
 import { accessChanges, get, onAccess, Problem } from "./client";
 import type { EstimateNames, Health, NodeList, Session } from "./types";
 
@@ -32,7 +33,9 @@ export function useEstimateNames(): EstimateNames | undefined {
 }
 
 /** The nodes of a hub; not asked for anywhere else. */
-export function useNodes(every: number | false): Found<NodeList> {
+/** `follows`: with every change; on a page of a node nothing is pushed. */
+export function useNodes(follows: boolean): Found<NodeList> {
   const when = useFeatures(null)["nodes"] ?? (NODE !== null || location.hash.startsWith("#/fleet")); // at once where it is asked for
-  return useAsked<NodeList>({ path: "/api/nodes", every, when, shared: false }, null); // every age is new each time
+  const pushed = follows && NODE === null ? { news: NODE_NEWS } : { every: follows && 10_000 };
+  return useAsked<NodeList>({ path: "/api/nodes", when, shared: false, ...pushed }, null); // every age is new each time
 }

@@ -60,6 +60,12 @@ export type RunMarks = Schemas["RunMarks"];
 export type RunMark = Schemas["RunMark"];
 export type RunUse = Schemas["RunUse"];
 export type RunState = Schemas["RunState"];
+/** The live event `nodes`: those that changed, or every one. */
+export interface NodeNews {
+  nodes: NodeRow[];
+  gone: string[];
+  whole: boolean;
+}
 /** The live event `run`. */
 export type RunUpdate = Pick<RunDetails, "id" | "state" | "read" | "duration_seconds" | "series" | "uses" | "progress"> & {
   samples: number;

@@ -93,6 +93,7 @@ const KEYS: Record<string, (row: NodeRow) => string | number | null> = {
   free: freeOf,
   idle: (row) => row.idle,
   util: (row) => row.utilization_percent,
+  hottest: (row) => row.temperature_celsius ?? null,
   memory: (row) => row.memory_percent,
   state: (row) => URGENCY[row.state],
   age: (row) => row.age_seconds,

@@ -81,6 +81,7 @@ export function connect(live: LiveStore, onAlert: (alert: Alert) => void, onLeas
   socket.on("leases", onLeases);
   socket.on("job", (news: unknown) => heard("jobs", news));
   socket.on("run", (news: { id: string }) => heard(`run ${news.id}`, news));
+  socket.on("nodes", (news: unknown) => heard("nodes", news));
   socket.on("runs", (news: unknown) => heard("runs", news));
   onAccess(() => {
     socket.io.opts.extraHeaders = carried();

@@ -1,12 +1,13 @@
 /** The nodes of a hub: what needs someone, what is free, then every node, of which those in sight are drawn. */
-import { type ReactNode, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { type ReactNode, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { useFeatures } from "../api/asking";
 import { useNodes } from "../api/server";
 import type { NodeRow } from "../api/types";
-import { choices, chosen, colourOf, type Field, FIELDS, freeOf, inSight, isHeard, modelsOf, ordered, type Show, SHOWS, totals, type Totals } from "../lib/fleet";
+import { choices, chosen, colourOf, type Field, FIELDS, freeOf, inSight, isHeard, modelsOf, ordered, type Show, SHOWS, taskWords, totals, type Totals } from "../lib/fleet";
 import { count, DASH, duration, percent } from "../lib/format";
 import { nodeLink } from "../lib/node";
 import { keep, orderIn, withQuery } from "../lib/router";
+import { useLive } from "../live/store";
 import { Command } from "../parts/Command";
 import { Lamp } from "../parts/Lamp";
 import { Loading } from "../parts/Loading";
@@ -14,10 +15,9 @@ import { Notice, Trouble } from "../parts/Notice";
 import { type Column, nextOrder, type Order } from "../parts/Table";
 import "../styles/fleet.css";
 
-const EVERY_MS = 5_000;
-
 export function FleetPage({ query }: { query: URLSearchParams }) {
-  const found = useNodes(EVERY_MS);
+  const found = useNodes(true);
+  const old = useLive((now) => now.link.state === "away" || now.staleSeconds !== null);
   const rows = found.data?.nodes;
   const sum = useMemo(() => totals(rows ?? []), [rows]);
   const { order, onOrder } = orderIn(query);
@@ -28,12 +28,11 @@ export function FleetPage({ query }: { query: URLSearchParams }) {
   }
   if (!rows) return found.error ? <Trouble problem={found.error} what="The nodes cannot be read" whole /> : <Loading what="the nodes" />;
   return (
-    <section className={found.error ? "fleet old" : "fleet"}>
+    <section className={old ? "fleet old" : "fleet"}>
       <div className="page-head">
         <h1>{headline(sum)}</h1>
         <Command text="andon nodes" />
       </div>
-      {found.error && <Away since={found.dataUpdatedAt} reason={found.error.reason} />}
       <Sums sum={sum} query={query} />
       <Narrow rows={rows} query={query} found={shown.length} />
       {shown.length > 0 && <Nodes rows={shown} order={order} onOrder={onOrder} />}
@@ -51,16 +50,6 @@ function headline({ nodes, gpus, utilization, shows }: Totals): string {
   const busy = utilization === null ? "" : `, ${percent(utilization)} busy`;
   const sick = shows.sick.nodes + shows.silent.nodes;
   return `${count(nodes, "node")}, ${count(gpus, "GPU")}${busy}${sick ? "" : ": all well"}`;
-}
-
-/** A hub that is away: what is shown was true then. */
-function Away({ since, reason }: { since: number; reason: string }) {
-  const [now, setNow] = useState(Date.now());
-  useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), 1000);
-    return () => clearInterval(timer);
-  }, []);
-  return <p className="away wrong" role="status">As of {duration(Math.max(0, Math.floor((now - since) / 1000)))} ago: {reason}</p>;
 }
 
 const TITLES: Record<Show, [title: string, of: (nodes: number) => string]> = {
@@ -121,17 +110,18 @@ const COLUMNS: Column<NodeRow>[] = [
   { name: "state", cell: (row) => <State row={row} />, rest: true },
   { name: "GPUs", cell: (row) => <span title={Object.keys(row.models).join(", ")}>{modelsOf(row)}</span>, wide: true },
   { name: "free", cell: (row) => (isHeard(row) ? freeOf(row) || DASH : DASH), number: true },
-  { name: "allocated", cell: (row) => (row.allocated === null ? DASH : `${row.allocated}${row.in_use ? ` · ${row.in_use} in use` : ""}`), number: true, wide: true },
+  { name: "allocated", cell: (row) => <span title={row.holders.map(taskWords).join(", ") || row.allocated_reason || undefined}>{row.allocated ?? DASH}{row.in_use ? ` · ${row.in_use} in use` : ""}</span>, number: true, wide: true },
   { name: "idle", cell: (row) => row.idle || DASH, number: true, wide: true },
   { name: "util", cell: (row) => percent(row.utilization_percent), number: true },
+  { name: "hottest", cell: (row) => (row.temperature_celsius == null ? DASH : `${Math.round(row.temperature_celsius)} °C`), number: true, wide: true },
   { name: "memory", cell: (row) => percent(row.memory_percent), number: true, wide: true },
   { name: "users", cell: (row) => <span className="users" title={row.users.join(", ")}>{row.users.join(", ") || DASH}</span>, wide: true },
-  { name: "age", cell: (row) => (row.age_seconds === null ? DASH : duration(Math.round(row.age_seconds))), number: true, wide: true },
+  { name: "age", cell: (row) => (row.age_seconds === null ? DASH : isHeard(row) ? "now" : duration(Math.round(row.age_seconds))), number: true, wide: true },
 ];
 
 function State({ row }: { row: NodeRow }): ReactNode {
-  const said = [row.state, row.drained && "drained"].filter(Boolean).join(", ");
-  return <span title={row.reason ?? undefined}><Lamp colour={colourOf(row)} /> {said}{row.reason && <span className="dim">: {row.reason}</span>}</span>;
+  const said = [row.state === "silent" ? row.reason : row.state, row.drained && "drained", row.simulated && "simulated"].filter(Boolean).join(", ");
+  return <span title={row.reason ?? undefined}><Lamp colour={colourOf(row)} /> {said}{row.reason && row.state !== "silent" && <span className="dim">: {row.reason}</span>}</span>;
 }
 
 /** A table as long as the list, of which only what is in sight is in the page. */

@@ -35,7 +35,9 @@ def find_node(
 ) -> "Node":
     """Returns the named server, else this machine with the devices that the settings name."""
     if choice.node is not None and (choice.url is None or choice.url.startswith("ssh:")):
-        raise Invalid("--node needs the URL of a hub", hint="--url https://HUB:26366")
+        raise Invalid(
+            "--node needs the URL of a hub", hint="--url https://HUB:26366, or set ANDON_URL"
+        )
     if choice.url is None:
         return LocalNode(
             Here(

@@ -26,16 +26,19 @@ _WORD = re.compile(r" ((?:'[^']*'|[^\s'\x1b,;:)])+?)(?=[.:]?(?:[\s,;)\x1b]|$))")
 _CERTAIN = re.compile(r"[^a-z]")
 """What is in an argument, and in no word of the sentence that goes on: the options come after; so
 they do after a single last word."""
+_ABOUT_HUB = re.compile(r" (?:nodes|token)\b")
 _MACHINES = ("--url", "--node", "--ssh", "--simulate", "--replay")
 
 
 def with_machine(text: str, given: Machine) -> str:
-    """Returns a text for people in which each command that takes these options has them."""
+    """Returns a text for people in which each command that asks a machine has these options; one
+    about a hub does not have that of its node."""
     done, begin = list[str](), 0
     for found in _BEGINNING.finditer(text):
         place = found.end(1)
         if place >= begin and (at := _place(text, found.start(1), place, frozenset(given))):
-            options = shell_line(*(word for pair in given.values() for word in pair))
+            named = {**given, "node_name": ()} if _ABOUT_HUB.match(text, place) else given
+            options = shell_line(*(word for pair in named.values() for word in pair))
             done += [text[begin:at], f" {options}"]
             begin = at
     return "".join((*done, text[begin:]))

@@ -104,6 +104,8 @@ def will_sample(args: "Sequence[str]", env: "Mapping[str, str]") -> bool:
     if any(word.partition("=")[0] in _ELSEWHERE for word in own) or env.get(COMPLETE):
         return False
     first = next((word for word in own if not word.startswith("-")), "0")
+    if env.get("ANDON_URL") and first not in TAKING_COMMANDS:
+        return False
     bare = first.isdecimal()  # `andon -d 0`
     if first == "why" and any(":" in word and word[:1].isalpha() for word in own):
         return False  # a job of a cluster

@@ -16,12 +16,15 @@ from andon.errors import AndonError
 from andon.model import wire
 from andon.model.device import SNAPSHOT
 from andon.model.naming import range_of, short_model
+from andon.node.rest import UNREACHED
 from andon.units import counted, human_bytes
 
 SNAPSHOTS, ANSWERS = "andon.snapshots/1", "andon.answers/1"
 MOST_NAME, LEAST_TEXT = 32, 40
 SMI_MARK = "by nvidia-smi: leases unknown"
 NO_ANSWER = "no answer"
+NO_CONNECTION = ("ssh", UNREACHED)
+"""Causes of errors before anyone could answer."""
 _UNITS = frozenset(("GiB", "MHz", "PCIe", "kWh"))  # of headings
 _SGR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -36,16 +39,18 @@ class NodeAnswer(Struct, frozen=True):
     seconds: float = 0.0
     by: str | None = None
     free: int | None = None  # GPUs, where that is known
+    heard: bool = True  # whether this is how it is now
+    remark: str | None = None  # in a line after its answer
 
     @property
     def answered(self) -> bool:
-        """Whether the node answered, if only that it cannot do what was asked for."""
-        return self.error is None or (self.by is not None and self.error.cause != "ssh")
+        """Whether someone answered for it, if only that it cannot do what was asked for."""
+        return self.error is None or (self.by is not None and self.error.cause not in NO_CONNECTION)
 
     @property
     def reason(self) -> str | None:
         if self.error is None:
-            return None
+            return None if self.heard else self.remark
         return self.error.reason + (f"; {self.error.hint}" if self.error.hint else "")
 
 
@@ -121,6 +126,8 @@ class NodeTable:
                 lines.append(self._prefixed(answer.name, without_commands(line)))
         if answer.by == "nvidia-smi" and len(lines) > 1:
             lines.append(self._named(answer.name, say(SMI_MARK, "dim")))
+        if answer.remark is not None:
+            lines.append(self._named(answer.name, say(answer.remark, "yellow")))
         return lines
 
     def _named(self, name: str, text: Text) -> str:
@@ -136,8 +143,10 @@ class NodeTable:
             write(sys.stderr, f"andon: {harmless(f'{answer.name}: {answer.reason}')}\n")
             return []
         head, *rows = answer.text.splitlines()
-        first, self._heading = [] if self._heading else [csv_with_name(self._noun, head)], head
-        return first + [csv_with_name(answer.name, row) for row in rows]
+        first = [] if self._heading else [(self._noun, head)]
+        lines = [*first, *((answer.name, row) for row in rows)]
+        self._heading, named = head, self._noun not in head.split(",")  # else each row has it
+        return [csv_with_name(name, line) if named else line for name, line in lines]
 
 
 def csv_with_name(name: str, line: str) -> str:
@@ -163,7 +172,7 @@ def answers_to_json(answers: Sequence[NodeAnswer], noun: str) -> wire.Json:
         f"{noun}s": [
             {
                 noun: one.name,
-                "answered": one.answered,
+                "answered": one.answered and one.heard,
                 "reason": one.reason,
                 "seconds": round(one.seconds, 3),
                 "by": one.by,
@@ -176,7 +185,7 @@ def answers_to_json(answers: Sequence[NodeAnswer], noun: str) -> wire.Json:
 
 def summary(answers: Sequence[NodeAnswer], noun: str) -> str:
     """`4 of 5 hosts answered, 11 GPUs free`."""
-    good = sum(one.answered for one in answers)
+    good = sum(one.answered and one.heard for one in answers)
     text = f"{good} of {counted(len(answers), noun)} answered"
     known = [one.free for one in answers if one.answered and one.free is not None]
     return f"{text}, {counted(sum(known), 'GPU')} free" if known else text
@@ -192,12 +201,17 @@ def offer_line(found: wire.Json) -> str:
     if found["available"]:
         sizes = list(dict.fromkeys(human_bytes(row["free_bytes"] or 0) for row in free))
         size = f"{sizes[0]} each" if len(sizes) == 1 and len(free) > 1 else " and ".join(sizes[:3])
-        return f"{f'GPU {labels}':<14}  {len(free)} free, {size}{models}"
+        return free_words([row["label"] for row in free], f"{size}{models}")
     words = [f"{len(free)} free" + (f" (GPU {labels}{models})" if free else "")]
     counts = {"held": "held", "in_use": "in use without a lease", "withheld": "not available"}
     parts = [(sum(row["kind"] == kind for row in rows), text) for kind, text in counts.items()]
     words += [", ".join(f"{count} {text}" for count, text in parts if count)]
     return f"{'–':<14}  " + "; ".join(filter(None, words))
+
+
+def free_words(labels: Sequence[str], what: str) -> str:
+    """Returns `GPU 1, 6        2 free, 80.0 GiB each, H100`."""
+    return f"{f'GPU {range_of(labels)}':<14}  {len(labels)} free, {what}"
 
 
 def ranked(answers: Sequence[NodeAnswer]) -> list[NodeAnswer]:

@@ -15,6 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 MOST = 1_000_000
 MOST_SIMULATED = 512  # the limit in the settings, which --help must not import
 LONGEST_NAME = 63  # of a node or a token at a hub
+URL_VARIABLE = "ANDON_URL"
 DEVICE_OPTION = ("--device", "--devices", "-d")
 JOB_FILES = (".toml", ".json", ".jsonc", ".yaml", ".yml")
 DEVICE_FORMS = "index, 3:0, UUID or its prefix"
@@ -30,6 +31,11 @@ def whole(given: str | int, most: int = MOST) -> int:
 
 def simulated(text: str) -> int:
     return whole(text, MOST_SIMULATED)
+
+
+def names_in_fleet(text: str) -> str:
+    """Names of nodes, separated by commas."""
+    return ",".join(name_in_fleet(name.strip()) for name in text.split(","))
 
 
 def name_in_fleet(text: str) -> str:
@@ -111,10 +117,16 @@ def _remember(context: click.Context, parameter: click.Parameter, value: object)
     if parameter.name == "config":
         if value is not None:
             use_config(str(value))
+    elif parameter.name == "url" and _is_from_variable(context, "url"):
+        choices.url = choices.url or (str(value) if choices.names_nothing_else else None)
     elif value not in (None, ()) and parameter.name is not None:  # () of an option given earlier
         setattr(choices, parameter.name, value)
     if choices.simulate is not None and choices.replay is not None:
         raise click.UsageError("--simulate and --replay cannot be combined", context)
+
+
+def _is_from_variable(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is click.core.ParameterSource.ENVIRONMENT
 
 
 def shared(command: F) -> F:
@@ -134,14 +146,21 @@ def _complete_host(context: click.Context, parameter: click.Parameter, typed: st
 
 
 _ELSEWHERE: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
-    (("--url",), {"metavar": "URL", "help": "Ask an andon server instead of this node."}),
+    (
+        ("--url",),
+        {
+            "metavar": "URL",
+            "envvar": URL_VARIABLE,
+            "help": "Ask an andon server instead of this node; or set ANDON_URL.",
+        },
+    ),
     (("--token-file",), {"metavar": "FILE", "help": "File with the token; or set ANDON_TOKEN."}),
     (
         ("--node", "node_name"),
         {
-            "type": name_in_fleet,
-            "metavar": "NAME",
-            "help": "With the --url of a hub: this node.",
+            "type": lambda text: names_in_fleet(text),
+            "metavar": "NAME,…",
+            "help": "With the --url of a hub: this node, or these.",
         },
     ),
 )
@@ -161,7 +180,7 @@ _SSH: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
         {
             "metavar": "SECONDS",
             "type": lambda text: above_zero(text),
-            "help": "For all hosts together [default: 10].",
+            "help": "For all together [default: 10; a hub's nodes: 60].",
         },
     ),
 )
@@ -181,15 +200,21 @@ def elsewhere(command: F) -> F:
 
 
 def over_ssh(command: F) -> F:
-    """Adds --ssh, --hosts-file and --timeout: over several hosts it is called once for each."""
+    """Adds --ssh, --hosts-file and --timeout: over several hosts it is called once for each, and so
+    it is over the nodes of a hub."""
 
     @wraps(command)
     def called(*args: Any, **more: Any) -> Any:
-        if not chosen().ssh and chosen().hosts_file is None:
-            return command(*args, **more)
-        from andon.cli.ssh.hosts import over_hosts
+        choices = chosen()
+        if choices.ssh or choices.hosts_file is not None:
+            from andon.cli.ssh.hosts import over_hosts
 
-        return over_hosts(chosen(), command, args, more)
+            return over_hosts(choices, command, args, more)
+        if choices.url is None or choices.url.startswith("ssh:") or choices.node is not None:
+            return command(*args, **more)
+        from andon.cli.hub_nodes import over_hub
+
+        return over_hub(choices, command, args, more)
 
     for names, settings in reversed(_SSH):
         called = click.option(*names, expose_value=False, callback=_remember, **settings)(called)

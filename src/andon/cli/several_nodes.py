@@ -17,7 +17,7 @@ from andon.errors import Unavailable
 from andon.node.ssh.failures import UNEXPECTED, unexpected
 
 LOOK_SECONDS, PATIENT_SECONDS = 0.05, 1.0
-END_SECONDS = 2.0  # for threads whose questions were ended
+END_SECONDS = 2.0  # for all threads, whose questions were ended
 
 
 class AskedNode(Protocol):
@@ -26,6 +26,14 @@ class AskedNode(Protocol):
     @property
     def by(self) -> str | None:
         """Who has answered; None until someone has."""
+
+    @property
+    def heard(self) -> bool:
+        """Whether it is known how it is now; else it is shown as it was."""
+
+    @property
+    def remark(self) -> str | None:
+        """What is to be said about it besides its answer."""
 
     def free(self) -> int | None:
         """Returns how many devices were free at the last reading; None if that is not known."""
@@ -82,8 +90,9 @@ class SeveralNodes:
                     add(place, answer)
         except BaseException:
             limits.end()
+            until = time.monotonic() + END_SECONDS
             for thread in self._threads.values():
-                thread.join(END_SECONDS)
+                thread.join(max(0.0, until - time.monotonic()))
             raise
         return [found[place] for place in range(len(found))]
 
@@ -123,12 +132,15 @@ def _answer(
             code = int(call() or 0)
     except UNEXPECTED as exc:
         error = unexpected(exc)
+        url = choices.node.url if choices.node is not None else None
+        error.reason = error.reason.removeprefix(f"{url}: ")  # the row has its name
         error.hint = to_type(error.hint, choices)
         code = error.exit_code
     finally:
         node.close()
     took = time.monotonic() - began
-    return NodeAnswer(name, error, text.getvalue(), code, took, node.by, node.free())
+    known = (node.by, node.free(), node.heard, node.remark)
+    return NodeAnswer(name, error, text.getvalue(), code, took, *known)
 
 
 def _twin(context: click.Context, choices: Choices) -> click.Context:

@@ -44,6 +44,12 @@ class Choices:
         self.overrides: dict[str, object] = {}  # settings set by a command's own options
         vars(self).update(given)
 
+    @property
+    def names_nothing_else(self) -> bool:
+        """Whether no option names devices or a machine: the server of the variable is meant."""
+        own = (self.replay, self.hosts_file, self.node, *self.ssh, *self.overrides)
+        return self.simulate is None and not self.fresh and not any(own)
+
     def flags(self) -> dict[str, object]:
         """The settings that these options override."""
         names = ("simulate", "replay", "interval_seconds")

@@ -14,13 +14,14 @@ from andon.explain.conditions.state.phrases import (
     healthy,
     nothing_found,
     of_fault,
+    unreported,
     vanished,
 )
 from andon.explain.evidence.departures import NOTHING_KNOWN, EndedProcesses
 from andon.explain.evidence.phrasing import CERTAIN, Clause, conclude
 from andon.explain.evidence.reasons import Reason
 from andon.explain.evidence.view import View
-from andon.model.device import Fault, Snapshot
+from andon.model.device import Fault, Snapshot, State
 from andon.model.lamp import NOT_URGENT, DeviceLamp
 
 __all__ = ["explain", "explain_absence", "explain_node", "worst_first"]
@@ -43,6 +44,8 @@ def explain(
     view = View.of(past, uuid, figures, departures) if past else None
     if view is None:
         return _of_the_unlisted(past, uuid)
+    if view.status.state is State.UNKNOWN:
+        return (unreported(view),)
     found = [reason for one in EXPLANATIONS if (reason := one.explain(view)) is not None]
     found += _of_lamp(lamp, found)
     fine = healthy(view)

@@ -9,6 +9,7 @@ from andon.version import __version__
 
 HEALTH, MINUTES = "/api/health", "/api/snapshots"
 MINUTES_BOUNDS = wire.TextBounds(64 << 20, 4_000_000)  # two minutes of 256 GPUs
+UNREACHED = "unreached"  # the cause of an error before a server could answer
 LONGEST_REASON, MOST_DETAILS = 2000, 100  # of a refusal
 Notify = Callable[[str], None]
 _STATUSES: dict[int, type[AndonError]] = {

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from andon.access.roles import Sight
 from andon.alerts.rules.overview import AlertOverview
 from andon.alerts.rules.past import Query
 from andon.explain.conditions.rulebook import Rulebook
@@ -19,6 +18,7 @@ from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList
 from andon.node.exact_desk import OwnDesk
 from andon.node.port import LiveReadings, NodeAlerts, NodeLeases, NodePast
+from andon.node.seen.texts import SnapshotTexts
 from andon.node.watched.run_courses import CourseReader
 from andon.node.watched.runs import FoundRuns
 from andon.node.watched.users import RunsOfUser, SharedUsers
@@ -32,10 +32,9 @@ if TYPE_CHECKING:  # locks are not on every system
 class LiveToShow(LiveReadings, Protocol):
     """Readings in memory: `latest` waits for no device."""
 
-    @property
-    def interval_seconds(self) -> float: ...
-
-    def text(self, sight: Sight, snapshot: Snapshot | None = None) -> str: ...
+    interval_seconds: float
+    texts: SnapshotTexts
+    """As JSON for each sight: kept, and made again only where something has changed."""
 
     def minutes_key(self) -> Hashable | None:
         """Says which snapshots `minutes` returns, where that reads more than memory."""

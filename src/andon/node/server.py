@@ -23,7 +23,15 @@ from andon.node.calls import (
     call,
 )
 from andon.node.connection import FAILURES, NO_TLS, NOT_PINNED, RemoteDisconnected, plain_words
-from andon.node.rest import HEALTH, MINUTES, Notify, of_another_version, parsed, refusal
+from andon.node.rest import (
+    HEALTH,
+    MINUTES,
+    UNREACHED,
+    Notify,
+    of_another_version,
+    parsed,
+    refusal,
+)
 from andon.settings.table import USUAL_PORT
 
 if TYPE_CHECKING:  # most servers need no sign-in
@@ -119,6 +127,7 @@ class Server:
             raise Unavailable(
                 f"{self.url} cannot be reached: {plain_words(exc)}",
                 hint=reach_hint(exc),
+                cause=UNREACHED,
             ) from exc
         if not 200 <= answer.status < 300:  # an andon server never redirects
             raise self._refused(answer)

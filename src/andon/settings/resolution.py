@@ -39,6 +39,7 @@ OTHERS = frozenset(
         "ANDON_RECORD",
         "ANDON_RUN",
         "ANDON_TOKEN",
+        "ANDON_URL",
         "ANDON_WORK",
     }
 )

@@ -1,15 +1,21 @@
 """`andon top`: the devices and who uses them, live and interactive."""
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 
 import click
 from msgspec.structs import replace
 
+from andon.cli.hub_nodes import nodes_of
 from andon.cli.options import chosen, duration, elsewhere, shared, with_devices
 from andon.cli.screen import in_color
 from andon.cli.sources import node_of, settings_of
+from andon.cli.terminal import Choices
 from andon.errors import Invalid, Unavailable
+from andon.fleet.rules.states import NodeList
+from andon.node.server import connect
 from andon.tui.opening import run
 from andon.tui.remembered import remembered
 from andon.tui.scene import SORT_NAMES
@@ -49,27 +55,41 @@ def top(
 ) -> int:
     """Show devices, graphs and processes, live; h lists the keys, q quits.
 
+    With --url of a hub every node has a line; enter opens one, and q comes back.
+
     Devices come from the andon server of this machine if one runs, so that many viewers cost one
     sampler; else this node is sampled directly. The sort order, columns, graphs and interval are
     remembered. --replay plays a recording: space pauses, comma and full stop step.
     """
     choices = chosen()
     _refuse_what_cannot_work(interval)
-    settings, node = settings_of(choices), node_of(choices)
+    color, ascii_only = in_color(choices.color or "auto", sys.stdout), ascii_only or _is_ascii()
 
-    kept = state = remembered(TopState(interval_seconds=settings.interval_seconds))
-    processes = replace(state.processes, user=user)
-    if sort is not None:
-        processes = replace(processes, sort=sort, reverse=False)
-    state = replace(
-        state,
-        processes=processes,
-        interval_seconds=interval or choices.interval_seconds or state.interval_seconds,
-        can_end=not readonly and node.url is None and not node.recording,
-        replayed=node.recording,
-    )
-    color = in_color(choices.color or "auto", sys.stdout)
-    return run(choices, state, kept, devices, color, ascii_only or _is_ascii())
+    def one_node() -> int:
+        settings, node = settings_of(choices), node_of(choices)
+        kept = state = remembered(TopState(interval_seconds=settings.interval_seconds))
+        processes = replace(state.processes, user=user)
+        if sort is not None:
+            processes = replace(processes, sort=sort, reverse=False)
+        state = replace(
+            state,
+            processes=processes,
+            interval_seconds=interval or choices.interval_seconds or state.interval_seconds,
+            can_end=not readonly and node.url is None and not node.recording,
+            replayed=node.recording,
+        )
+        return run(choices, state, kept, devices, color, ascii_only)
+
+    hub = _hub(choices)
+    if hub is None:
+        return one_node()
+    from andon.tui.fleet import over_fleet
+
+    def opened(name: str) -> int:
+        choices.node_name, choices.node = name, None
+        return one_node()
+
+    return over_fleet(hub, opened, color, ascii_only)
 
 
 def _refuse_what_cannot_work(interval: float | None) -> None:
@@ -84,6 +104,14 @@ def _refuse_what_cannot_work(interval: float | None) -> None:
             "andon top needs the package textual, which is not installed",
             hint="pip install 'andon[top]'; until then: andon watch",
         )
+
+
+def _hub(choices: Choices) -> Callable[[], NodeList] | None:
+    """Returns what asks the hub for its nodes; None where one node, or no hub, is meant."""
+    if choices.url is None or "://" not in choices.url or choices.node_name is not None:
+        return None
+    server = connect(choices.url, choices.token_file, lambda _: None)
+    return partial(nodes_of, server) if nodes_of(server).hub else None
 
 
 def _is_ascii() -> bool:

@@ -32,10 +32,14 @@ _JSON = "application/json"
 
 def build(parts: RouteParts, rules: Rules, audit: Audit) -> App:
     """The whole server as one ASGI application."""
-    from andon.web.live.events import Live
-    from andon.web.live.job_watch import JobWatch
+    from andon.web.live.events import Live, Watch
+    from andon.web.live.job_watch import JOBS, JobWatch
+    from andon.web.live.node_watch import NODES, NodeWatch
     from andon.web.live.run_watch import RunWatch
 
+    watches: dict[str, Watch] = {JOBS: JobWatch(parts.queue)} if parts.node.has_jobs else {}
+    if parts.fleet is not None:
+        watches[NODES] = NodeWatch(parts.minutes, parts.fleet.hub)
     lockout = Lockout()
     live = Live(
         parts.node,
@@ -43,7 +47,7 @@ def build(parts: RouteParts, rules: Rules, audit: Audit) -> App:
         lockout,
         parts.settings,
         RunWatch(parts.records),
-        JobWatch(parts.queue),
+        watches,
     )
     parts.parts["live"] = live
     api = NodePaths(live.over(_api(parts, live.run)))

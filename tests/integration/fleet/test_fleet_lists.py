@@ -128,7 +128,6 @@ def test_the_list_of_nodes_has_their_temperature(fleet: Fleet) -> None:
     assert _row(fleet, "n17").get("temperature_celsius") is not None
 
 
-@waits_for(HUB)
 def test_live_events_of_nodes_can_be_subscribed_to(fleet: Fleet) -> None:
     client = socketio.Client(reconnection=False)
     client.connect(fleet.hub.url, auth={"token": fleet.hub.token})

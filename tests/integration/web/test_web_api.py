@@ -20,7 +20,7 @@ from andon.node.seen.sights import seen_by
 from andon.settings.resolution import Settings
 from andon.web.answers import payloads
 from andon.web.answers.health import health
-from andon.web.routes.nodes import own_row
+from andon.web.fleet.listing import own_row
 from andon.web.server_history import NoHistory
 from tests.conftest import REPOSITORY
 from tests.support import snapshots as drawn

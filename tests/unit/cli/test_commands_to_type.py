@@ -20,6 +20,7 @@ OF_HUB = {"url": URL, "node_name": "n17"}
     (HOST, "andon why 2", "andon why 2 --ssh n17"),
     (SERVER, "GPU 2: hot · andon why 2", f"GPU 2: hot · andon why 2 --url {URL}"),
     (OF_HUB, "see andon ps", f"see andon ps --url {URL} --node n17"),
+    (OF_HUB, "see: andon nodes show n18", f"see: andon nodes show n18 --url {URL}"),
     ({"url": URL, "token_file": "a b"}, "andon ps", f"andon ps --url {URL} --token-file 'a b'"),
     ({"url": "ssh://ada@n17:22"}, "andon ps", "andon ps --ssh ssh://ada@n17:22"),
     (HOST, "  (andon free says why)", "  (andon free --ssh n17 says why)"),

@@ -36,7 +36,8 @@ GONE = {
         "cli/drawn_table.py", "cli/ssh/table.py", "web/app_state.py", "web/fleet/node_state.py",
         "web/served/", "AppState", "ServingNode", "_Jobs", "_Watcher",
         "drawn_table", "latest_snapshot", "run_without_options", "run_without_parser",
-        "SharedFiles", "UserFileReader", "UserFiles", "UsersDesk",
+        "ListedJobs", "ReportedDesk", "RunNews", "ServerRuns", "SharedFiles", "UnfinishedJobs",
+        "UserFileReader", "UserFiles", "UsersDesk",
     ),
 }  # fmt: skip
 """By the order that takes them away. A path ends in .py or /; anything else is a name that no
@@ -76,3 +77,12 @@ def test_no_part_of_a_server_is_taken_for_another() -> None:
 def test_a_server_does_not_know_whether_it_is_a_demo() -> None:
     servers = "".join(text for path, text in sources().items() if path.startswith(("web/", "app/")))
     assert not re.findall(r"\bdemo is (?:not )?None", servers)
+
+
+def test_a_node_of_a_server_knows_nothing_of_who_asks() -> None:
+    """Rights are in node/seen, in front of it."""
+    nodes = ("node/served.py", "node/watched/", "web/fleet/reported.py", "web/lab/")
+    known = re.compile(r"from andon\.node\.seen\.(?!texts )|\bIdentity\b|\brefusal_for\b")
+    found = {path for path, text in sources().items() if known.search(text)}
+    assert "web/live/events.py" in found
+    assert {path for path in found if path.startswith(nodes)} == set()

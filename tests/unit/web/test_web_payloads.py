@@ -13,7 +13,7 @@ from andon.node.seen.sights import seen_by
 from andon.settings.resolution import Settings
 from andon.units import GIB
 from andon.web.answers import health, payloads
-from andon.web.routes.nodes import own_row
+from andon.web.fleet.listing import own_row
 from tests.support import snapshots as drawn
 
 ROW = LeaseRow(

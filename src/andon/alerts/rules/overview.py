@@ -7,6 +7,8 @@ from andon.alerts.rules.listing import Entry
 from andon.model.alert import Alert, Level, Phase, Silence
 from andon.model.codec import Name, Text
 
+NOT_KNOWN = "its alerts are not known"
+
 
 class Outcome(Struct, frozen=True):
     """The result of one test message."""
@@ -46,8 +48,15 @@ class AlertOverview(Struct, frozen=True):
         return listing.entries(self.alerts, self.everything)
 
     @property
+    def is_known(self) -> bool:
+        """Whether these are all; a hub does not know what a silent node judges."""
+        return not (self.note or "").endswith(NOT_KNOWN)
+
+    @property
     def nothing_readable(self) -> bool:
-        """Whether an alert says that no device at all can be read."""
+        """Whether no device at all can be read, by an alert or for a hub."""
+        if not self.is_known:
+            return True
         firing = (alert for alert in self.alerts if alert.state is Phase.FIRING)
         return any(alert.evidence.get("devices_readable") == 0 for alert in firing)
 

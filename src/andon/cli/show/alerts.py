@@ -64,7 +64,7 @@ def summary(page: AlertOverview) -> list[Text]:
     words = listing.level_words(counts)
     styles = [LAMPS[Lamp.RED if "critical" in word else Lamp.AMBER][1] for word in words]
     parts = [say(word, style) for word, style in zip(words, styles, strict=True)]
-    parts = parts or [say(FINE, "green")]
+    parts = parts or ([say(FINE, "green")] if page.is_known else [])
     return parts + [say(word, "dim") for word in listing.other_words(counts)]
 
 

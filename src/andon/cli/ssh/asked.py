@@ -22,6 +22,7 @@ MOST_BYTES = 1 << 20
 
 def answer(run_command: Callable[[list[str]], int]) -> int:
     """Answers all questions; their failures are part of the answers."""
+    os.environ.pop("ANDON_URL", None)  # this machine is asked
     try:
         asked = wire.loads(os.environ.pop(QUESTION, ""), wire.NOTE)
         follows = "follow" in asked

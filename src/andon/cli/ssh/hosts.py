@@ -1,6 +1,6 @@
-"""`--ssh`: which hosts are meant, what may be asked of them, and with which exit code."""
+"""`--ssh`: which hosts are meant, how one is opened, and what to type where they are not asked."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -11,11 +11,11 @@ import click
 
 from andon.app.thresholds import rulebook
 from andon.cli.commands.suggestions import MACHINE_OPTIONS
-from andon.cli.node_answers import NodeAnswer, NodeTable
-from andon.cli.several_nodes import AskedNode, SeveralNodes
+from andon.cli.over_nodes import READING, over_nodes
+from andon.cli.several_nodes import AskedNode
 from andon.cli.sources import resolved_of, settings_of
 from andon.cli.ssh.watch import watch_hosts
-from andon.cli.terminal import Choices, Terminal
+from andon.cli.terminal import Choices
 from andon.errors import AndonError, Invalid
 from andon.node.ssh import SshNode
 from andon.node.ssh.calls import SshLimits
@@ -24,15 +24,24 @@ from andon.node.ssh.names import checked_host, configured_hosts, hosts_of, liste
 from andon.units import sh, shell_line
 
 MOST_FILE_BYTES = 4 << 20
-READING = frozenset(
-    ("status", "ps", "devices", "history", "why", "alerts", "alerts show", "alerts rules", "free",
-     "leases", "who", "jobs", "runs", "estimate", "doctor")
-)  # fmt: skip
-"""Commands that can be asked of hosts."""
 NAMING = ("--ssh", "--node", "--host", "-H")
 LIVE = frozenset(("watch", "top"))
 """Those that keep a connection."""
-NONE_ANSWERED, SOME_ANSWERED, NOT_AVAILABLE = 3, 1, 1
+
+
+class SshHosts:
+    """The hosts that a command line names."""
+
+    noun, follow_hint = "host", "live over SSH: andon watch, andon top"
+
+    def __init__(self, choices: Choices, names: Sequence[str]) -> None:
+        settings = resolved_of(choices).settings
+        self.names, self.limits = names, SshLimits(choices.timeout or TIMEOUT_SECONDS)
+        self._andon, self._rulebook = settings.ssh_andon, cache(lambda: rulebook(settings))
+
+    def opened(self, name: str, shared: Mapping[str, Any]) -> tuple[AskedNode, Choices]:
+        node = SshNode(SshHost(name, self._andon, limits=self.limits), self._rulebook)
+        return node, Choices(**{**shared, "url": url_of(name), "node": node})
 
 
 def over_hosts(
@@ -43,56 +52,14 @@ def over_hosts(
     path = context.command_path.partition(" ")[2]
     if path == "alerts" and context.invoked_subcommand in ("show", "rules"):
         return 0  # its command has the same options
-    _check(context, path, choices, more)
+    _check(context, path, choices)
     hosts = named_hosts(choices)
     if path in LIVE:
         return _live(path, choices, hosts, lambda: command(*args, **more), more)
-    if path == "free" and not more["as_json"]:
-        more, form = {**more, "as_json": True}, "free"
-    else:
-        form = form_of(more)
-    table = NodeTable(hosts, form, Terminal.of(choices))
-    table.begin()
-    asked = hosts_to_ask(choices, hosts, table.width)
-    answers = asked.ask(lambda: command(*args, **more), table.add)
-    table.end()
-    return _code_of_free(answers) if path == "free" else _code(answers)
+    return over_nodes(choices, SshHosts(choices, hosts), path, command, args, more)
 
 
-def hosts_to_ask(choices: Choices, hosts: Sequence[str], width: int) -> SeveralNodes:
-    """Returns the nodes behind these names; each is asked with choices of its own."""
-    resolved = resolved_of(choices)  # a mistake in them is reported once
-    limits = SshLimits(choices.timeout or TIMEOUT_SECONDS)
-    book = cache(lambda: rulebook(resolved.settings))
-    shared = vars(choices) | {
-        "ssh": (), "hosts_file": None, "quiet": True, "width": width, "warned": True,
-        "color": "always" if Terminal.of(choices).color else "never", "resolved": resolved,
-    }  # fmt: skip
-
-    def opened(host: str) -> tuple[AskedNode, Choices]:
-        node = SshNode(SshHost(host, resolved.settings.ssh_andon, limits=limits), book)
-        return node, Choices(**shared | {"url": url_of(host), "node": node})
-
-    return SeveralNodes(hosts, limits, opened)
-
-
-def _code(answers: Sequence[NodeAnswer]) -> int:
-    """Returns what the command returns on the host that can do most, if all have answered."""
-    codes = [one.code for one in answers if one.answered]
-    if len(codes) == len(answers):
-        return min(codes)
-    return SOME_ANSWERED if codes else NONE_ANSWERED
-
-
-def _code_of_free(answers: Sequence[NodeAnswer]) -> int:
-    """Returns what `andon free` returns on the host that can do most: at once, later or never."""
-    codes = {one.code for one in answers if one.answered}
-    if known := codes & {0, NOT_AVAILABLE}:
-        return min(known)
-    return codes.pop() if len(codes) == 1 else NONE_ANSWERED
-
-
-def _check(context: click.Context, path: str, choices: Choices, more: dict[str, Any]) -> None:
+def _check(context: click.Context, path: str, choices: Choices) -> None:
     """Raises why this command line is not for hosts."""
     if path not in READING | LIVE or context.invoked_subcommand is not None:
         raise there(choices.words)
@@ -101,8 +68,6 @@ def _check(context: click.Context, path: str, choices: Choices, more: dict[str, 
              "--node": choices.node_name, "--fresh": choices.fresh, "--threshold": own}  # fmt: skip
     if wrong := [name for name, value in given.items() if value]:
         raise Invalid(f"--ssh and {wrong[0]} cannot be combined")
-    if more.get("follow"):
-        raise Invalid("--follow is for one machine", hint="live over SSH: andon watch, andon top")
 
 
 def _live(
@@ -120,18 +85,6 @@ def _live(
         raise Invalid("andon top shows one host", hint="several: andon watch --ssh HOST,HOST")
 
     return watch_hosts(choices, hosts, more)
-
-
-def form_of(more: dict[str, Any]) -> str:
-    """Returns json, csv or text."""
-    form = more.get("form")
-    if more.get("as_json") or form == "json":
-        return "json"
-    if more.get("as_csv") or form == "csv":
-        return "csv"
-    if form not in (None, "text"):
-        raise Invalid(f"--ssh prints text, JSON or CSV, not {form}")
-    return "text"
 
 
 def there(words: Sequence[str]) -> AndonError:

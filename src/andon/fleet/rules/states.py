@@ -11,9 +11,8 @@ from msgspec.structs import replace
 from andon.fleet.rules.digest import Digest, FreeDevices, MetricsUrl, Models, NodeTask
 from andon.fleet.rules.nodes import FleetNode
 from andon.model.codec import Amount, Count, Name, Names, Number, Text, Time, Whole, read_schema
-from andon.model.naming import range_of
 from andon.model.wire import Json, struct_text
-from andon.units import human_bytes, human_seconds
+from andon.units import human_seconds
 
 SCHEMA = "andon.nodes/1"
 SILENT_SECONDS = 15.0
@@ -95,6 +94,14 @@ def having(rows: Iterable[NodeRow], words: str) -> tuple[NodeRow, ...]:
     return tuple(one for one in rows if all(word in _said(one) for word in wanted))
 
 
+_ORDER = (NodeState.SICK, NodeState.SILENT, NodeState.NEW, NodeState.HEALTHY)
+
+
+def in_need(rows: Iterable[NodeRow]) -> list[NodeRow]:
+    """Returns the nodes, first those that need someone."""
+    return sorted(rows, key=lambda row: (_ORDER.index(row.state), row.name))
+
+
 def _said(row: NodeRow) -> str:
     levels = (level for level, count in row.alerts.items() if count)
     said = (
@@ -114,6 +121,8 @@ class NodeList(Struct, frozen=True):
     nodes: tuple[NodeRow, ...]
     version: Name | None = None
     """Of the server."""
+    own: Name | None = None
+    """The server's own machine, which is among the nodes if it has GPUs."""
 
 
 class TokenRow(Struct, frozen=True):
@@ -228,14 +237,6 @@ class FleetOffer(Struct, frozen=True):
     """Of the one with the least."""
     simulated: bool = False
 
-    @property
-    def words(self) -> str:
-        """`n17: GPU 1, 6  H200, 80.0 GiB free`."""
-        least = " at least" if len(self.labels) > 1 else ""
-        size = f"{human_bytes(self.free_bytes)} free{least}"
-        mark = ", SIMULATED" if self.simulated else ""
-        return f"{self.node}: GPU {range_of(self.labels)}  {self.model}, {size}{mark}"
-
 
 def offers(
     rows: Sequence[NodeRow], least: int, models: Sequence[str], memory_bytes: int | None
@@ -273,3 +274,10 @@ def most_devices(rows: Sequence[NodeRow], models: Sequence[str]) -> int:
         return sum(named) if wanted else row.gpus
 
     return max((count(row) for row in rows if row.heard), default=0)
+
+
+def free_of(row: NodeRow) -> int | None:
+    """Returns how many devices of a node are free for new work; None if that is not known."""
+    if row.allocated is None or row.drained:
+        return None
+    return sum(len(group.labels) for group in row.free)

@@ -21,6 +21,10 @@ class RemoteNode:
     and its history say so."""
 
     simulated = recording = False
+    heard: bool = True
+    """Whether it is known how the machine is now."""
+    remark: str | None = None
+    """What a list of several nodes says about it besides its answer."""
 
     def __init__(
         self,

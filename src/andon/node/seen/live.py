@@ -35,7 +35,7 @@ class SeenLive:
     def text(self, snapshot: Snapshot | None = None) -> str:
         """Returns a snapshot, the latest unless one is given, as JSON. For the event loop: it is
         kept for all who see the same."""
-        return self._live.text(self._sight, snapshot)
+        return self._live.texts.of(snapshot or self._live.latest(), self._sight)
 
     def placed(self) -> Snapshot:
         return seen_by(self._sight, self._live.placed())

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from andon.alerts.rules.messages import NO_NOTIFIER
-from andon.alerts.rules.overview import AlertOverview
+from andon.alerts.rules.overview import NOT_KNOWN, AlertOverview
 from andon.alerts.rules.past import Query, matches
 from andon.alerts.rules.rule_page import RuleContext, rule_to_json, rules_to_json
 from andon.errors import AndonError, Gone, Invalid
@@ -16,7 +16,7 @@ from andon.explain.conditions.catalogue import condition_named
 from andon.explain.conditions.condition import Precondition
 from andon.explain.conditions.rulebook import Rulebook
 from andon.model.alert import Alert, Phase, Silence
-from andon.model.device import Snapshot
+from andon.model.device import Snapshot, State
 from andon.model.naming import device_named
 from andon.node.following import followed
 
@@ -108,6 +108,8 @@ class ServedAlerts:
         for one in each or [wanted]:
             alerts, note = _found(self._known, one)
             found |= {alert.id: alert for alert in alerts}
+        if silent := next((s for s in snapshot.devices if s.state is State.UNKNOWN), None):
+            note = f"{silent.reason}; {NOT_KNOWN}"
         return AlertOverview(
             snapshot.node, time.time(), tuple(found.values()), self.silences(), snapshot.simulated,
             note,

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Hashable, Sequence
 
-from andon.access.roles import Sight
 from andon.alerts.rules.lamps import lamps_of
 from andon.model.alert import Alert
 from andon.model.device import Snapshot
@@ -37,7 +36,7 @@ class ServedLive:
         costs. `listen` has a function called with every new snapshot, from any thread, until what
         it returns is called."""
         self._latest, self._read_now = latest, read_now or latest
-        self._alerts, self._texts = alerts, SnapshotTexts()
+        self._alerts, self.texts = alerts, SnapshotTexts()
         self.minutes, self.minutes_key = minutes, minutes_key
         self.interval_seconds, self.placed = interval_seconds, placed or latest
         self.newest, self.costs = newest or latest, costs
@@ -54,11 +53,6 @@ class ServedLive:
 
     def read(self, expensive_fields: bool = False) -> Snapshot:
         return self._read_now()
-
-    def text(self, sight: Sight, snapshot: Snapshot | None = None) -> str:
-        """Returns a snapshot, the latest unless one is given, as JSON for those with this sight.
-        For the event loop: it is kept, and made again only where something has changed."""
-        return self._texts.of(snapshot or self._latest(), sight)
 
     def subscribe(self, interval_seconds: float, watching: bool = False) -> PolledSession:
         return PolledSession(self._read_now, self._read_now, interval_seconds)

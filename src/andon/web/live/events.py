@@ -3,8 +3,9 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
+from typing import Protocol
 from weakref import WeakValueDictionary
 
 from msgspec import Struct, field
@@ -26,7 +27,7 @@ from andon.settings.resolution import Settings
 from andon.web.answers import lease_payloads, payloads
 from andon.web.bindings.live_server import LiveServer, Prepared
 from andon.web.live.frames import EVENTS, LiveTally
-from andon.web.live.job_watch import JOBS, JobWatch
+from andon.web.live.job_watch import Emit
 from andon.web.live.requests import VISITOR
 from andon.web.live.run_watch import MOST_RUNS, RUNS, RunWatch, is_too_many, run_in
 from andon.web.live.transport import Transport
@@ -39,6 +40,17 @@ MOST_ALERTS = 512  # waiting to be sent; /api/alerts has them all
 SLOW_END = "disconnecting a slow client"
 EVERYONE = "everyone"
 SNAPSHOT = "snapshot"
+
+
+class Watch(Protocol):
+    """Publishes what changed, while a client is subscribed to it."""
+
+    async def first(self, node: SeenNode) -> tuple[str, Prepared] | None:
+        """Returns the event for who has just subscribed."""
+
+    async def publish(self, nodes: Collection[SeenNode], emit: Emit) -> None: ...
+
+    def forget(self) -> None: ...
 
 
 class LiveClient(Struct):
@@ -60,12 +72,12 @@ class Live:
         lockout: Lockout,
         settings: Settings,
         runs: RunWatch,
-        jobs: JobWatch,
+        watches: Mapping[str, Watch],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._node, self._keys, self._lockout, self._clock = node, keys, lockout, clock
-        self._settings, self._runs, self._jobs = settings, runs, jobs
-        self._queueing: asyncio.Task[None] | None = None
+        self._settings, self._runs, self._watches = settings, runs, watches
+        self._rounds: dict[str, asyncio.Task[None]] = {}
         self._following: asyncio.Task[None] | None = None
         self._leases: LeaseList | None = None
         self._alerts: deque[Alert] = deque(maxlen=MOST_ALERTS)
@@ -136,7 +148,7 @@ class Live:
         finally:
             for leave in leaving:
                 leave()
-            for task in (pump, self._following, self._queueing):
+            for task in (pump, self._following, *self._rounds.values()):
                 if task is not None:
                     task.cancel()
                     with suppress(asyncio.CancelledError):
@@ -215,19 +227,21 @@ class Live:
         for client in self._clients.values():
             for what in client.wants - {SNAPSHOT}:
                 wants.setdefault(what, set()).add(client.node)
-        self._follow_jobs(wants.pop(JOBS, None))
+        for what in self._watches:
+            self._watch(what, wants.pop(what, None))
         if wants and (self._following is None or self._following.done()):
             work = self._runs.publish(wants, self._emit_seen)
             self._following = asyncio.ensure_future(self._tried("runs", work))
 
-    def _follow_jobs(self, nodes: set[SeenNode] | None) -> None:
-        if self._queueing is not None and not self._queueing.done():
+    def _watch(self, what: str, nodes: set[SeenNode] | None) -> None:
+        going = self._rounds.get(what)
+        if going is not None and not going.done():
             return
         if nodes is None:
-            self._jobs.forget()
+            self._watches[what].forget()
             return
-        work = self._jobs.publish(nodes, self._emit_seen)
-        self._queueing = asyncio.ensure_future(self._tried("jobs", work))
+        work = self._watches[what].publish(nodes, self._emit_seen)
+        self._rounds[what] = asyncio.ensure_future(self._tried(what, work))
 
     async def _emit_seen(self, event: str, text: Prepared, what: str, sight: Sight) -> None:
         await self._emit(event, text, _room(what, sight))
@@ -345,6 +359,10 @@ class Live:
         if what == SNAPSHOT and wanted and not client.greeted:
             client.greeted = True
             await self._greet(sid, client.node)
+        if wanted and what in self._watches:
+            with suppress(AndonError):  # its next round has it
+                if (first := await self._watches[what].first(client.node)) is not None:
+                    await self._emit(*first, sid)
         return {"subscribed": sorted(client.wants)}
 
     async def _greet(self, sid: str, node: SeenNode) -> None:
@@ -353,13 +371,10 @@ class Live:
             await self._emit("snapshot", Prepared(node.live.text()), sid)
 
     def _is_event(self, what: str) -> bool:
-        if what == JOBS:
-            return self._node.has_jobs
-        return what in (SNAPSHOT, RUNS) or run_in(what) is not None
+        return what in (SNAPSHOT, RUNS, *self._watches) or run_in(what) is not None
 
     def _events(self) -> str:
-        jobs = f", {JOBS}" if self._node.has_jobs else ""
-        return f"{SNAPSHOT}{jobs}, {RUNS}, run and its id"
+        return f"{', '.join((SNAPSHOT, *self._watches, RUNS))}, run and its id"
 
 
 def _room(what: str, sight: Sight) -> str:

@@ -29,6 +29,9 @@ class JobWatch:
         self._reader = reader
         self._told: dict[Sight, dict[tuple[str, str], JobView]] = {}
 
+    async def first(self, node: SeenNode) -> None:
+        """A page that subscribes reads the list itself."""
+
     def forget(self) -> None:
         """Forgets the jobs, because no client is subscribed any more."""
         self._told = {}

@@ -1,31 +1,16 @@
 """REST for the nodes of a hub: their list, who may report, and which are drained."""
 
 import time
-from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
-from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 
-from andon.alerts.rules.listing import entries, firing_by_level
 from andon.errors import Gone
-from andon.fleet.rules.digest import digest_of
-from andon.fleet.rules.nodes import FleetNode
-from andon.fleet.rules.states import (
-    NodeList,
-    NodeRow,
-    list_to_text,
-    row_of,
-    scrape_targets,
-    without_names,
-)
-from andon.model.device import Snapshot
-from andon.model.lamp import DeviceLamp
-from andon.model.lease_list import LeaseList
-from andon.node.seen.node import SeenNode
+from andon.fleet.rules.states import NodeList, list_to_text, scrape_targets
 from andon.version import __version__
 from andon.web.fleet.hub import Hub
+from andon.web.fleet.listing import rows_for
 from andon.web.route_parts import RouteParts
 from andon.web.routes.picked import Picked
 from andon.web.routes.responses import dumped, sent, sent_json
@@ -50,12 +35,9 @@ def node_routes(router: APIRouter, parts: RouteParts) -> None:
     @router.get("/api/nodes", tags=["fleet"])
     def nodes(node: Picked) -> Response:
         """andon.nodes/1: every node with its devices, what is allocated and how busy it is."""
-        own = _own(node)
-        rows = [] if parts.fleet is None else parts.fleet.hub.rows()
-        rows = rows if node.sight.everything else [without_names(row) for row in rows]
-        if parts.fleet is None or (own.gpus and own.name not in {row.name for row in rows}):
-            rows = [own, *rows]
-        listed = NodeList(time.time(), parts.fleet is not None, tuple(rows), __version__)
+        hub, own = None if parts.fleet is None else parts.fleet.hub, node.live.latest().node
+        rows = tuple(rows_for(node, hub))
+        listed = NodeList(time.time(), hub is not None, rows, __version__, own)
         return Response(
             list_to_text(listed).encode("utf-8", "replace"), media_type="application/json"
         )
@@ -93,27 +75,6 @@ def node_routes(router: APIRouter, parts: RouteParts) -> None:
             raise NO_HUB
         parts.fleet.remove(name, history)
         return sent_json({"name": name, "removed": True, "history": history})
-
-
-def _own(node: SeenNode) -> NodeRow:
-    """Returns the row of this server's own node."""
-    snapshot = node.live.latest()
-    leases = node.leases.listed() if node.leases.kept else None
-    lamps = node.live.lamps(snapshot)
-    firing = firing_by_level(entries(node.alerts.current()))
-    return own_row(snapshot, leases, lamps, firing, time.time())
-
-
-def own_row(
-    snapshot: Snapshot,
-    leases: LeaseList | None,
-    lamps: Sequence[DeviceLamp],
-    firing: Mapping[str, int],
-    now: float,
-) -> NodeRow:
-    digest = digest_of(snapshot, leases, lamps, firing, {}, "here", __version__)
-    row = row_of(FleetNode(snapshot.node, "", 0.0), digest, 0.0)
-    return replace(row, age_seconds=round(max(0.0, now - snapshot.at), 1))
 
 
 def _hub(parts: RouteParts) -> Hub:

@@ -1,33 +1,39 @@
-"""`andon free --url HUB`: which nodes of a hub have free devices for a request."""
+"""`andon free --url HUB`: which nodes of a hub have free devices for a request, by its list."""
 
+from collections.abc import Mapping
+from typing import Any
+
+from andon.cli.commands.share.free import refuse_nothing
+from andon.cli.device_request import request_from
 from andon.cli.json_text import as_json_text
+from andon.cli.node_answers import NodeAnswer, NodeTable, free_words, summary
 from andon.cli.show.text import say
 from andon.cli.terminal import Choices, Terminal
-from andon.errors import Invalid, Unavailable
-from andon.fleet.rules.states import fitting, list_from_json, most_devices, offers
+from andon.errors import Unavailable
+from andon.fleet.rules.states import (
+    FleetOffer,
+    NodeList,
+    fitting,
+    free_of,
+    most_devices,
+    offers,
+)
 from andon.leases.rules.offer import requested_words
 from andon.model.job.device_request import DeviceRequest
 from andon.model.shapes import to_json
-from andon.node.server import connect
+from andon.units import human_bytes, shell_line
 
 SCHEMA = "andon.free_nodes/1"
 NOT_AVAILABLE = 1
 
 
-def free_in_fleet(choices: Choices, request: DeviceRequest, as_json: bool) -> int | None:
-    """Prints the answer of a hub's nodes; returns the exit code, or None if it is not a hub."""
-    if choices.url is None or choices.node_name is not None or "://" not in choices.url:
-        return None
-    server = connect(choices.url, choices.token_file, lambda _: None)
-    try:
-        listed = list_from_json(server.get("/api/nodes"))
-    except Invalid as exc:
-        raise server.of_another_version(exc.reason) from exc
-    if not listed.hub:
-        return None
+def free_in_fleet(choices: Choices, listed: NodeList, given: Mapping[str, Any]) -> int | None:
+    """Prints which nodes can meet a request; returns the exit code, or None if each of them must be
+    asked."""
+    request = request_from(dict(given))
+    refuse_nothing(request)
     if request.devices or request.exclude or request.shared or request.labels or request.prefer:
-        hint = "name the node as well: --node NAME"
-        raise Invalid("a hub answers --gpus, --memory and --model", hint=hint)
+        return None
     if not any(row.heard and row.gpus for row in listed.nodes):
         raise Unavailable("no node of this hub reports a GPU now", hint="see why: andon nodes")
     found = offers(listed.nodes, request.least, request.models, request.memory_bytes)
@@ -35,7 +41,7 @@ def free_in_fleet(choices: Choices, request: DeviceRequest, as_json: bool) -> in
     if (most := most_devices(listed.nodes, request.models)) < request.least:
         why = f"{words} requested, one node has {most} at most"
         raise Unavailable(why, hint="which nodes have which GPUs: andon nodes")
-    if as_json:
+    if given["as_json"]:
         value = {
             "schema": SCHEMA,
             "at": listed.at,
@@ -44,12 +50,33 @@ def free_in_fleet(choices: Choices, request: DeviceRequest, as_json: bool) -> in
             "nodes": to_json(found),
         }
         terminal.show(as_json_text(value, terminal.live))
-    elif found:
-        terminal.say(say(" · ".join(one.words for one in found)))
+        return 0 if found else NOT_AVAILABLE
+    table = NodeTable([one.node for one in found], "text", terminal, "node")
+    for place, one in enumerate(found):
+        table.add(place, NodeAnswer(one.node, text=_words(one)))
+    if found:
+        terminal.say(say(f"on {found[0].node}: {_taking(request)}"))
     else:
         some = fitting(listed.nodes, request.models, request.memory_bytes)
         most = max((len(one.labels) for one in some), default=0)
         terminal.say(
             say("no: ", "bold yellow") + say(f"{words} requested, one node has {most} free at most")
         )
+    rows = [NodeAnswer(row.name, free=free_of(row), heard=row.heard) for row in listed.nodes]
+    terminal.say(say(summary(rows, "node"), "dim"))
     return 0 if found else NOT_AVAILABLE
+
+
+def _words(offer: FleetOffer) -> str:
+    least = " at least" if len(offer.labels) > 1 else ""
+    mark = ", SIMULATED" if offer.simulated else ""
+    return free_words(offer.labels, f"{human_bytes(offer.free_bytes)}{least}, {offer.model}{mark}")
+
+
+def _taking(request: DeviceRequest) -> str:
+    """Returns the command that takes such devices."""
+    words = ["andon", "run", "--gpus", str(request.least)]
+    words += [word for model in request.models for word in ("--model", model)]
+    if request.memory_bytes is not None:
+        words += ["--memory", f"{-(-request.memory_bytes >> 20)}MiB"]
+    return f"{shell_line(*words)} -- COMMAND"

@@ -7,6 +7,7 @@ import click
 
 from andon.cli.commands.command_group import SuggestingGroup
 from andon.cli.commands.fleet.cluster_nodes import show_cluster
+from andon.cli.hub_nodes import nodes_of
 from andon.cli.json_text import as_json_text
 from andon.cli.options import at_server, chosen, name_in_fleet, shared
 from andon.cli.show.table import TableColumn, TableRow, draw
@@ -19,7 +20,6 @@ from andon.fleet.rules.states import (
     NodeRow,
     NodeState,
     having,
-    list_from_json,
     tasks_in_words,
     version_trouble,
 )
@@ -162,11 +162,7 @@ def hub_of(choices: Choices) -> Server:
 
 
 def _listed(choices: Choices) -> NodeList:
-    server = hub_of(choices)
-    try:
-        return list_from_json(server.get("/api/nodes"))
-    except Invalid as exc:
-        raise server.of_another_version(exc.reason) from exc
+    return nodes_of(hub_of(choices))
 
 
 def render_nodes(found: Sequence[NodeRow], width: int, version: str | None = None) -> list[Text]:

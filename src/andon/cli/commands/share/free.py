@@ -48,12 +48,7 @@ def free(as_json: bool, **asked: Any) -> int:
     if the request can be met, 1 if not now, and 3 if this machine never can or no GPU can be read.
     """
     choices, request = chosen(), request_from(asked)
-    _refuse_nothing(request)
-    if choices.url is not None:
-        from andon.cli.commands.fleet.fleet_free import free_in_fleet
-
-        if (code := free_in_fleet(choices, request, as_json)) is not None:
-            return code
+    refuse_nothing(request)
     found = node_of(choices).leases.offer(request)
     terminal = Terminal.of(choices)
     if as_json:
@@ -87,7 +82,7 @@ def wait(**asked: Any) -> int:
     lacked = False
     with sampling_ahead(choices) as sampler:
         availability = availability_of(choices, sampler)
-        _refuse_nothing(request)
+        refuse_nothing(request)
         try:
             while True:
                 now = TurnTimes(time.monotonic(), turns) if seconds > 0 else None
@@ -129,7 +124,7 @@ def env(lease_id: str | None, **asked: Any) -> int:
             found = on_lease(name, availability_of(choices, sampler).view(), request)
         variables = found.environment
     else:
-        _refuse_nothing(request)
+        refuse_nothing(request)
 
         with sampling_ahead(choices) as sampler:
             candidates = availability_of(choices, sampler).offer(Book(make=False), request)
@@ -143,6 +138,6 @@ def env(lease_id: str | None, **asked: Any) -> int:
     return 0
 
 
-def _refuse_nothing(request: DeviceRequest) -> None:
+def refuse_nothing(request: DeviceRequest) -> None:
     if request.most == 0:
         raise Invalid("0 GPUs are always available", hint="to hide all GPUs: andon run --gpus 0")

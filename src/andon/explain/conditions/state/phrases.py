@@ -19,6 +19,7 @@ NO_DRIVER = ReasonKind("no_driver", "its driver is not installed or not loaded",
 NO_DEVICE = ReasonKind("no_device", "the node has none", 20)
 FAULT_KINDS = (VERSION_MISMATCH, NO_PERMISSION, NO_DRIVER, NO_DEVICE)
 HEALTHY = ReasonKind("healthy", "nothing is wrong", 10)
+UNREPORTED = ReasonKind("unreported", "its node does not report to the hub", 60)
 ALERT = ReasonKind("alert", "an alert that the last readings do not explain", 30)
 
 
@@ -39,6 +40,12 @@ def nothing_found() -> Reason:
     """Returns why a node shows no device if no backend reported anything."""
     advice = "Check whether there is one: lspci | grep -i -e vga -e 3d -e display"
     return conclude(NO_DEVICE, LIKELY, say("No GPU found on this node"), advice=advice)
+
+
+def unreported(view: View) -> Reason:
+    """Explains a device of which its hub knows only what it was."""
+    advice = "Look at that machine: does it run, and reach the hub? There: andon doctor"
+    return conclude(UNREPORTED, CERTAIN, Clause(view.status.reason or "unknown"), advice=advice)
 
 
 def vanished(uuid: str, seen_at: float, at: float) -> Reason:
