@@ -2,7 +2,8 @@
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -31,7 +32,7 @@ class FleetMetrics:
         self._hub, self._shown = hub, shown
         self._lock, self._failures = threading.Lock(), NodeFailures()
         self._read: dict[str, tuple[float, ByLabels]] = {}
-        """When the last report came of which the devices were read, and these."""
+        """The devices of each node, and when the report came that has them."""
 
     def __call__(self) -> FleetReadings | None:
         if self._shown == "off":
@@ -40,42 +41,40 @@ class FleetMetrics:
         left_out, devices = {"nodes": self._hub.count() - len(found)}, dict[str, DeviceStatus]()
         if self._shown == "devices":
             with self._lock:
-                read = self._devices([node for node, row in found if row.heard])
-            for some in read:
-                devices |= some if len(devices) + len(some) <= MOST_GPUS else {}
+                self._read_new(node for node, row in found if row.heard)
+                every = (item for _, some in self._read.values() for item in some.items())
+                devices = dict(islice(every, MOST_GPUS))
             gpus = sum(one.device.parent is None for one in devices.values())
             left_out["gpus"] = max(0, sum(row.gpus for _, row in found if row.heard) - gpus)
         return FleetReadings([row for _, row in found], devices, left_out)
 
-    def _devices(self, nodes: Sequence[FleetNode]) -> Sequence[ByLabels]:
-        """Returns the devices of each node; those that could not be read for long are left out."""
-        until, before = time.monotonic() + READ_SECONDS, self._read
-        self._read = {}
-        for node in sorted(nodes, key=lambda one: before.get(one.name, UNREAD)[0]):
-            known, heard = before.get(node.name, UNREAD), node.heard or 0.0
+    def _read_new(self, nodes: Iterable[FleetNode]) -> None:
+        """Reads reports that came since; what could not be read for long is left out."""
+        until, now = time.monotonic() + READ_SECONDS, dict[str, tuple[float, ByLabels]]()
+        for node in sorted(nodes, key=lambda one: self._read.get(one.name, UNREAD)[0]):
+            known, heard = self._read.get(node.name, UNREAD), node.heard or 0.0
             if known[0] < heard and time.monotonic() < until:
                 try:
                     known = self._reported(node.name)
                 except AndonError:  # the database is away
                     until = 0.0
             if heard - known[0] < SILENT_SECONDS:
-                self._read[node.name] = known
-        return [self._read.get(node.name, UNREAD)[1] for node in nodes]
+                now[node.name] = known
+        self._read = dict(sorted(now.items()))
 
     def _reported(self, name: str) -> tuple[float, ByLabels]:
-        found: dict[str, DeviceStatus] = {}
         for beat in self._hub.store.beats(name):
+            found: ByLabels = {}
             with self._failures.of(name, "its GPUs are not in the metrics"):
                 found = _devices_in(beat)
             return beat.at, found
         return UNREAD
 
 
-def _devices_in(beat: Heartbeat) -> dict[str, DeviceStatus]:
+def _devices_in(beat: Heartbeat) -> ByLabels:
     devices = Report(beat).snapshot.devices[:MOST_OF_NODE]
     names = device_labels(devices)
     return {
         labels(node=beat.node, device=names[uuid], uuid=uuid): replace(one, processes=())
-        for one in devices
-        for uuid in (one.device.uuid,)
+        for uuid, one in ((one.device.uuid, one) for one in devices)
     }
