@@ -71,16 +71,16 @@ test("the pages of a node ask about that node, and stay with it", () => {
   assert.equal(nodeOf("#/node/n17/charts?t=1h"), nodeLink("n17", "#/charts?t=1h"));
   assert.equal(nodeOf("#/node/n17"), "/?node=n17#/");
   assert.equal(nodeOf("#/nodes"), null);
-  const titles = (features: Record<string, boolean>, name: string | null) => menu({ jobs: true, ...features }, name).map((one) => one.title);
-  assert.deepEqual(titles({ nodes: true }, null).slice(0, 2), ["Fleet", "Board"]);
-  assert.ok(!titles({}, null).includes("Fleet"));
-  assert.ok(!titles({}, "n17").includes("Estimate"));
+  const titles = (features: Record<string, boolean>) => menu({ jobs: true, ...features }).map((one) => one.title);
+  assert.deepEqual(titles({ nodes: true }).slice(0, 2), ["Fleet", "Board"]);
+  assert.deepEqual([titles({})[0], titles({}).at(-1)], ["Board", "Estimate"], "also of a node of a hub");
 });
 
 test("what acts on a node is typed there", () => {
   const hub = "https://hub:26366";
   assert.deepEqual(located("andon why 3", hub, "n17", "n17"), { text: `andon why 3 --node n17 --url ${hub}`, place: null });
   assert.deepEqual(located("andon jobs", hub, "n17", "n17"), { text: `andon jobs --node n17 --url ${hub}`, place: null });
+  assert.equal(located("andon estimate llama-3-8b", hub, "n17", "n17").text, `andon estimate llama-3-8b --node n17 --url ${hub}`);
   for (const act of ["andon release k7qm2", "andon cancel 12", "andon jobs hold 12", "andon alerts ack 'x'", "andon lease extend k7qm2 --for 2h"]) {
     assert.deepEqual(located(act, hub, "n17", "n17"), { text: act, place: "on n17:" });
   }

@@ -3,10 +3,10 @@
 from typing import Any
 
 from andon.model.job.facts import AttemptClaim
-from andon.model.job.spec import plain_fields
+from andon.model.shapes import to_json
 
 
 def claim_to_json(claim: AttemptClaim) -> dict[str, Any]:
-    out = plain_fields(claim)
+    out: dict[str, Any] = to_json(claim)
     out["start_ticks"] = out.pop("started_ticks")
     return out

@@ -103,13 +103,14 @@ export function get<T>(path: string, node: string | null, signal?: AbortSignal):
   return ask<T>(below(path, node), { signal: signal ?? null });
 }
 
-export function send<T>(method: "POST" | "DELETE", path: string, body?: unknown): Promise<T> {
+/** Changes something on the server itself; with a node, computes with what is known of it. */
+export function send<T>(method: "POST" | "DELETE", path: string, body?: unknown, node: string | null = null): Promise<T> {
   const init: RequestInit = { method };
   if (body !== undefined) {
     init.body = JSON.stringify(body);
     init.headers = { "Content-Type": "application/json" };
   }
-  return ask<T>(path, init);
+  return ask<T>(below(path, node), init);
 }
 
 async function ask<T>(path: string, init: RequestInit): Promise<T> {

@@ -4,7 +4,7 @@ import { NODE } from "./node";
 /** Commands that can ask this server from anywhere. */
 const ANYWHERE = /^andon (?:status|watch|ps|who|free|devices|history|why|alerts|leases|release|open|lease extend|nodes)\b/;
 /** Those that a hub answers for one of its nodes. */
-const READS = /^andon (?:(?:status|watch|ps|free|history|why|leases)\b|(?:alerts|jobs)(?:$| show| rules| --))/;
+const READS = /^andon (?:(?:status|watch|ps|who|free|history|why|leases|estimate)\b|(?:alerts|jobs)(?:$| show| rules| --))/;
 const USUAL = /^http:\/\/(?:127\.0\.0\.1|localhost|\[::1\]):26366$/;
 
 export interface Located {

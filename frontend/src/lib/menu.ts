@@ -1,5 +1,4 @@
 /** The pages of the menu, in groups; index.html has the same, for the first paint. */
-import { NODE } from "./node";
 
 export interface Item {
   page: string;
@@ -21,10 +20,9 @@ const ITEMS: Item[] = [
 const OPTIONAL = new Set(["runs", "jobs", "leases"]);
 
 /** All of them until the server has said what it lacks: nothing jumps where it lacks nothing. */
-export function menu(features: Record<string, boolean>, node: string | null = NODE): Item[] {
+export function menu(features: Record<string, boolean>): Item[] {
   const known = Object.keys(features).length > 0;
   const items = ITEMS.filter(({ page }) => !known || !OPTIONAL.has(page) || features[page]);
-  if (node !== null) return items.filter(({ page }) => page !== "estimate"); // the hub knows no other machine's models
   return features["nodes"] ? [{ page: "fleet", title: "Fleet" }, ...items] : items;
 }
 

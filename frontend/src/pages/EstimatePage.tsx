@@ -6,6 +6,7 @@ import type { Estimate, EstimateFit, EstimateNames } from "../api/types";
 import { type Alike, alike, optionsOf, parameterText, partsOf, requestOf, suggested } from "../lib/estimating";
 import { count, gib, inGib, unbroken } from "../lib/format";
 import type { Colour } from "../lib/lamps";
+import { NODE } from "../lib/node";
 import { keep, useRoute } from "../lib/router";
 import { live } from "../live/store";
 import { Command } from "../parts/Command";
@@ -67,7 +68,7 @@ function useAnswer(fields: Fields): { found: Estimate | null; problem: Problem |
     const timer = setTimeout(async () => {
       const trimmed = Object.fromEntries(Object.entries(JSON.parse(asked) as Fields).map(([name, value]) => [name, value.trim()]));
       try {
-        const found = await send<Estimate>("POST", "/api/estimate", requestOf(model, optionsOf(trimmed), trimmed["gpus"]));
+        const found = await send<Estimate>("POST", "/api/estimate", requestOf(model, optionsOf(trimmed), trimmed["gpus"]), NODE);
         if (!over) setAnswer({ found, problem: null, to: asked });
       } catch (error) {
         const problem = error instanceof Problem ? error : new Problem(0, "this is not JSON", "paste a whole config.json, or type a name");

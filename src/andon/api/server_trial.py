@@ -25,11 +25,11 @@ from andon.leases.own import own_leases
 from andon.model.codec import prepared
 from andon.model.device import Device, Snapshot
 from andon.model.execution import UNLEASED, ContainerOptions
+from andon.model.shapes import to_json
 from andon.node.calls import CallLimits, SentRequest, Target, call
 from andon.node.connection import FAILURES, plain_words
 from andon.runs.rules.sampled import run_devices
 from andon.units import human_seconds
-from andon.work.containers.rules.options import options_to_json
 from andon.work.containers.task import clean_command, task_command
 from andon.work.preparing import free_port
 from andon.work.probe.trial_readings import MemoryReturn
@@ -107,7 +107,7 @@ def contained_command(
 ) -> list[str]:
     """Returns the command of a server in a container, on this machine's network: its port is the
     one that was chosen, and the variable PORT."""
-    options = options_to_json(ContainerOptions(image, options=("--network=host",)))
+    options = to_json(ContainerOptions(image, options=("--network=host",)))
     return task_command(options, label, devices, {"PORT": str(port)}, words)
 
 

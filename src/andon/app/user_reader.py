@@ -30,7 +30,6 @@ from andon.jobs.rules import naming as naming  # the same
 from andon.model.job.desk import JobAct
 from andon.model.job.facts import view_to_json
 from andon.model.run.record import RunRow
-from andon.model.run.wire import row_to_json
 from andon.model.shapes import to_json
 from andon.model.wire import dumps
 from andon.node.job_schemas import JobDone
@@ -99,7 +98,7 @@ class UserAnswers:
     def runs(self, seen: str) -> Answer:
         rows = self._runs.find(RunQuery(limit=MOST_ROWS))
         return self._if_changed(
-            "runs", rows, seen, lambda: {"rows": [row_to_json(row) for row in rows]}
+            "runs", rows, seen, lambda: {"rows": [to_json(row) for row in rows]}
         )
 
     def of_run(self, read: Callable[[RunRow], object], run: str) -> Answer:

@@ -26,9 +26,9 @@ from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms
 from andon.leases.placement import Placement
 from andon.model.redaction import redact
+from andon.model.shapes import to_json
 from andon.runs.record import RunRecorder
 from andon.sampling.sampler import Sampler
-from andon.work.containers.rules.options import options_to_json
 from andon.work.map.blocks import SharedPlan, block_size
 from andon.work.map.commands import MapCommand
 from andon.work.map.places import CpuPlaces, LeasedPlaces, MapPlace, WorkPlaces
@@ -161,7 +161,7 @@ class ClusterPools(Struct, frozen=True):
         if shared is not None:
             spec = partial(spec, environment=module_environment())
         else:
-            container = {} if asked.image is None else options_to_json(asked.image)
+            container = {} if asked.image is None else to_json(asked.image)
             spec = partial(spec, for_seconds=asked.item_timeout, container=container)
         jobs = MapJobs(self.desk, spec, self.options)
         indices = () if shared is None else (0,)

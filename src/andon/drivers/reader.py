@@ -39,8 +39,9 @@ from andon.model.device import (
     Reading,
 )
 from andon.model.event import Event
-from andon.model.place import NO_PLACE, DevicePlace, place_to_json
+from andon.model.place import NO_PLACE, DevicePlace
 from andon.model.request import UNDECIDED, ReaderRequest, RunAccount
+from andon.model.shapes import to_json
 from andon.registry import BACKENDS, load
 
 if TYPE_CHECKING:
@@ -226,7 +227,7 @@ class CardWorker:
 def _with_place(device: Device) -> wire.Json:
     if device.place is NO_PLACE:
         return wire.device_to_json(device)
-    return {**wire.device_to_json(device), "place": place_to_json(device.place)}
+    return {**wire.device_to_json(device), "place": to_json(device.place)}
 
 
 class Reader:

@@ -19,8 +19,9 @@ from andon.jobs.record import FactsFinder, begin_record, finish
 from andon.jobs.rules.retention import settled_at
 from andon.jobs.rules.states import is_running
 from andon.leases.placement import Grant
+from andon.model.codec import to_json
 from andon.model.job.facts import AttemptFacts, AttemptVerdict, JobFacts, dumps
-from andon.model.job.spec import JobSpec, plain_fields
+from andon.model.job.spec import JobSpec
 from andon.model.lease import Owner
 from andon.model.run.record import RunEvent
 from andon.runs.opening import RunRecording
@@ -135,7 +136,7 @@ class AttemptRecorder:
             self._ports.pop(place, None)
         folder = self._folder.attempt(number, attempt.number)
         try:
-            text = dumps(plain_fields(verdict))
+            text = dumps(to_json(verdict))
             # Not synced: after a crash of the machine the next dispatcher judges again.
             write_whole(folder, VERDICT, text, sync=False)
             self._unwritten.pop(place, None)

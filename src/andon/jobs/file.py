@@ -25,8 +25,8 @@ from andon.jobs.submitting import here_spec, new_submission
 from andon.model.execution import ContainerOptions
 from andon.model.job.desk import Submission
 from andon.model.job.spec import JobSpec, without_own_secrets
+from andon.model.shapes import to_json
 from andon.settings.moments import parse_moment
-from andon.work.containers.rules.options import options_to_json
 
 # Reads a job file: TOML or JSON, and YAML where its parser is installed.
 
@@ -139,7 +139,7 @@ def specs_of(job: FileJob, base: Path, simulate: int | None = None) -> list[JobS
         folder=str(place.resolve()),
         environment={**without_own_secrets(os.environ), **job.environment},
         begin_at=begin_moment(job.begin),
-        container=options_to_json(ContainerOptions(job.image)) if job.image else {},
+        container=to_json(ContainerOptions(job.image)) if job.image else {},
         **fields,
     )
     if job.each:

@@ -19,14 +19,13 @@ from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
 from andon.host.files import make_private, open_regular, read_regular
 from andon.host.machine_id import node_key
 from andon.host.state.user_folder import NODES, is_own, refuse_foreign, state_folder
-from andon.model.codec import Json, Wrong, read
+from andon.model.codec import Json, Wrong, read, to_json
 from andon.model.job.spec import (
     LARGEST_JOB_BYTES,
     MOST_JOBS,
     JobSpec,
     dumps,
     loads,
-    plain_fields,
     spec_from_json,
     spec_to_json,
 )
@@ -304,7 +303,7 @@ class JobsFolder:
 
     def note(self, number: int, name: str, note: "JobNote", settle: bool = True) -> None:
         """Writes `cancelled`, `again` or `expired`; without `settle`, the caller settles later."""
-        self.small(number, name, dumps(plain_fields(note)), settle)
+        self.small(number, name, dumps(to_json(note)), settle)
 
     def settle(self, numbers: Iterable[int]) -> None:
         """Makes the names of files in these jobs survive a power failure. Many jobs at once take
@@ -394,7 +393,7 @@ class JobsFolder:
             return {}
 
     def write_holdups(self, holdups: "dict[int, Holdup]", at: float) -> None:
-        jobs = {str(number): plain_fields(one) for number, one in holdups.items()}
+        jobs = to_json({str(number): one for number, one in holdups.items()})
         with suppress(OSError):
             write_whole(self.path, HOLDUPS, dumps({"at": at, "jobs": jobs}), sync=False)
 

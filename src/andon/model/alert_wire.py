@@ -5,10 +5,9 @@ from typing import Annotated, Any
 
 from msgspec import Struct
 
-from andon.model.alert import Acknowledgement, Alert, Level, Notice, Silence
+from andon.model.alert import Alert, Level, Notice, Silence
 from andon.model.codec import read_schema, read_valid
-from andon.model.event import Party
-from andon.model.shapes import Doc, names_of, plain
+from andon.model.shapes import Doc, names_of, plain, to_json
 
 ALERTS = "andon.alerts/1"
 
@@ -19,7 +18,6 @@ ALERT_ORDER = names_of(
 )
 SILENCE_ORDER = names_of(Silence, "id", "rule", "subject")
 NOTICE_ORDER = names_of(Notice, "id", "kind", "at", "node", "simulated")
-_PARTY, _ACKNOWLEDGEMENT = names_of(Party), names_of(Acknowledgement)
 
 
 class AlertList(Struct, frozen=True):
@@ -57,13 +55,8 @@ def alerts_to_json(
 
 
 def alert_to_json(alert: Alert) -> Json:
-    seen = alert.acknowledged
-    return {
-        **plain(alert, ALERT_ORDER),
-        "affected": [plain(party, _PARTY) for party in alert.affected],
-        "acknowledged": None if seen is None else plain(seen, _ACKNOWLEDGEMENT),
-        "evidence": dict(alert.evidence),
-    }
+    found: Json = to_json(plain(alert, ALERT_ORDER))
+    return found
 
 
 def silence_to_json(silence: Silence) -> Json:

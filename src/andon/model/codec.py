@@ -1,4 +1,4 @@
-"""Reads JSON of another program into structs: types and bounds are those that the struct declares.
+"""Structs as JSON; that of other programs is read by the types and bounds that they declare.
 
 A recorded file or a server is as untrusted as the network, and an invalid number would spread.
 Unknown fields are ignored, so that a newer writer can be read; the first field of a wrong type,
@@ -140,6 +140,18 @@ def read_valid(kind: type[T], value: object, name: str) -> T:
         return read(kind, value)
     except Wrong as wrong:
         raise Invalid(f"not a valid {name}: {wrong}") from wrong
+
+
+def to_json(value: Any) -> Any:
+    """Returns values as objects, in any depth; everything else as it is."""
+    if isinstance(value, Struct):
+        return {name: to_json(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, Mapping):
+        return {name: to_json(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        plainly = not value or isinstance(value[0], str | float | int)
+        return list(value) if plainly else [to_json(one) for one in value]
+    return value
 
 
 def rounded(kind: Any, value: object) -> object:

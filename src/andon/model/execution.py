@@ -1,8 +1,9 @@
 """A command to execute, the options of its container, and how it ended."""
 
 from collections.abc import Mapping
+from typing import Annotated, NamedTuple
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from andon.errors import Invalid
 from andon.model.device import Device
@@ -14,18 +15,18 @@ UNLEASED = "free-"  # how the label of work without a lease begins
 MASKS = frozenset(name for vendor in MASKED for name in vendor.environment)
 
 
-class ContainerMount(Struct, frozen=True):
+class ContainerMount(NamedTuple):
     """A folder or file of this machine that the container sees."""
 
     source: str
     target: str
-    readonly: bool = False
+    readonly: bool
 
 
 class ContainerOptions(Struct, frozen=True):
     """The options of a container, as typed."""
 
-    image: str
+    image: Annotated[str, Meta(min_length=1)]
     mounts: tuple[ContainerMount, ...] = ()
     options: tuple[str, ...] = ()  # passed on to the engine as they are
     user: str | None = None

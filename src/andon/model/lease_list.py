@@ -113,11 +113,6 @@ def list_to_json(found: LeaseList, timestamp: str) -> Json:
     return {"schema": LEASES, "timestamp": timestamp, **to_json(found)}
 
 
-def row_to_json(row: LeaseRow) -> Json:
-    found: Json = to_json(row)
-    return found
-
-
 def list_from_json(value: Json) -> LeaseList:
     """Read a server's answer; raises Invalid for anything else."""
     return read_schema(LeaseList, value, LEASES)

@@ -9,15 +9,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.errors import Invalid
-from andon.model.codec import NAME, Name, Text, Wrong, read, read_schema
+from andon.model.codec import NAME, Name, Text, Wrong, read, read_schema, to_json
 from andon.model.lease import (
     FURTHEST,
     LONGEST_NAME,
     Cordon,
     Lease,
-    Need,
-    Owner,
-    Share,
     ShortName,
     Ticket,
     Work,
@@ -35,29 +32,20 @@ _NAME: Any = ShortName
 
 
 def lease_to_json(lease: Lease) -> Json:
-    """Returns the lease as JSON; called while others wait for the book, so without `asdict`,
-    which copies every value."""
-    return {
-        "schema": LEASE,
-        **_plain(lease),
-        "shares": [_plain(share) for share in lease.shares],
-        "owner": _plain(lease.owner),
-        "work": None if lease.work is None else _plain(lease.work),
-        "containers": list(lease.containers),
-    }
+    return {"schema": LEASE, **to_json(lease)}
 
 
 def ticket_to_json(ticket: Ticket) -> Json:
-    need = {**_plain(ticket.need), "eligible": sorted(ticket.need.eligible)}
-    return {"schema": TICKET, **_plain(ticket), "owner": _plain(ticket.owner), "need": need}
+    need = {**to_json(ticket.need), "eligible": sorted(ticket.need.eligible)}
+    return {"schema": TICKET, **to_json(ticket), "need": need}
 
 
 def cordon_to_json(cordon: Cordon) -> Json:
-    return {"schema": CORDON, **_plain(cordon)}
+    return {"schema": CORDON, **to_json(cordon)}
 
 
 def work_to_json(work: Work) -> Json:
-    return {"work": _plain(work)}
+    return {"work": to_json(work)}
 
 
 def container_to_json(container: str) -> Json:
@@ -111,11 +99,6 @@ def with_work(lease: Lease, value: Json) -> Lease:
 def _without_first_group(work: Work | None) -> Work | None:
     """Drops group 1: to `kill` it means every process."""
     return replace(work, group=None) if work is not None and work.group == 1 else work
-
-
-def _plain(value: Lease | Ticket | Need | Owner | Share | Work | Cordon) -> Json:
-    """The fields of one value, without nested ones."""
-    return {name: getattr(value, name) for name in value.__struct_fields__}
 
 
 def _shown(text: str) -> str:

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from andon.model.codec import Json, Name, read
 from andon.model.device import Device, Snapshot
 from andon.model.naming import device_labels
-from andon.model.place import SWITCH, DevicePlace, place_to_json
+from andon.model.place import SWITCH, DevicePlace
+from andon.model.shapes import to_json
 
 # How two devices are linked, from what is known of the place of each.
 
@@ -195,7 +196,7 @@ def topology_to_json(snapshot: Snapshot) -> dict[str, Any]:
                 "uuid": device.uuid,
                 "label": labels[device.uuid],
                 "pci": device.pci,
-                **place_to_json(device.place),
+                **to_json(device.place),
             }
             for device in devices
         ],

@@ -8,7 +8,6 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from andon.model.codec import MOST_ITEMS, Name, Text, Texts
-from andon.model.shapes import to_json
 
 SWITCH = "switch"
 """The other end of an NVLink that goes to an NVSwitch, which connects all devices on it."""
@@ -40,11 +39,6 @@ class DevicePlace(Struct, frozen=True):
 
 
 NO_PLACE = DevicePlace(missing={"place": NOT_ASKED})
-
-
-def place_to_json(place: DevicePlace) -> dict[str, object]:
-    found: dict[str, object] = to_json(place)
-    return found
 
 
 def parse_cpus(text: str) -> frozenset[int]:

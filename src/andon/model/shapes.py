@@ -12,6 +12,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from msgspec import Struct
 from msgspec.structs import fields
 
+from andon.model.codec import to_json as to_json
+
 Json = dict[str, Any]
 REF = "#/components/schemas/"
 _PLAIN = {bool: "boolean", int: "integer", float: "number", str: "string", NoneType: "null"}
@@ -51,18 +53,6 @@ def names_of(kind: type[Struct], *first: str, without: Collection[str] = ()) -> 
 def plain(value: object, names: Iterable[str]) -> Json:
     """Returns these attributes of a value, unchanged."""
     return {name: getattr(value, name) for name in names}
-
-
-def to_json(value: Any) -> Any:
-    """Returns values as objects, in any depth; everything else as it is."""
-    if isinstance(value, Struct):
-        return {name: to_json(getattr(value, name)) for name in value.__struct_fields__}
-    if isinstance(value, Mapping):
-        return {name: to_json(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        plainly = not value or isinstance(value[0], str | float | int)
-        return list(value) if plainly else [to_json(one) for one in value]
-    return value
 
 
 def types_of(kind: type[Struct]) -> dict[str, Any]:

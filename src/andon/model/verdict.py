@@ -1,11 +1,10 @@
-"""Whether a device is available: the verdict that every view shows, and its JSON."""
+"""Whether a device is available: the verdict that every view shows."""
 
 from enum import StrEnum
 
 from msgspec import Struct
-from msgspec.structs import asdict
 
-from andon.model.codec import Index, Json, Name, Text, Time
+from andon.model.codec import Index, Name, Text, Time
 
 
 class VerdictKind(StrEnum):
@@ -29,7 +28,3 @@ class DeviceVerdict(Struct, frozen=True):
     until: Time | None = None
     code: Name | None = None  # the obstacle in one word
     reason: Text | None = None  # the obstacle in a sentence
-
-
-def verdict_to_json(verdict: DeviceVerdict) -> Json:
-    return {**asdict(verdict), "kind": str(verdict.kind)}

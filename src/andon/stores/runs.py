@@ -11,8 +11,9 @@ from andon.access.roles import BLIND
 from andon.errors import Gone, Unavailable
 from andon.model.codec import Wrong
 from andon.model.run.record import RunRow
-from andon.model.run.wire import row_from_json, row_to_json
-from andon.runs.rules.baselines import RunBaseline, baseline_from_json, baseline_to_json
+from andon.model.run.wire import row_from_json
+from andon.model.shapes import to_json
+from andon.runs.rules.baselines import RunBaseline, baseline_from_json
 from andon.runs.rules.matching import (
     RunCounts,
     RunQuery,
@@ -94,7 +95,7 @@ class RunTables:
         return [_read(baseline_from_json, body) for (body,) in self._found("baselines", ())]
 
     def put_baseline(self, baseline: RunBaseline) -> None:
-        body = json.dumps(baseline_to_json(baseline))
+        body = json.dumps(to_json(baseline))
         with self._database.transaction() as session:
             session.put("put_baseline", (session.node, baseline.name, baseline.at, body))
 
@@ -153,7 +154,7 @@ def _write_row(session: TableSession, row: RunRow) -> None:
             "models": models_of(row),
             "words": words_of(row),
             "open_words": words_of(others),
-            "body": json.dumps(row_to_json(row), separators=(",", ":")),
+            "body": json.dumps(to_json(row), separators=(",", ":")),
         },
     )
     session.put("drop_tags", (session.node, row.id))

@@ -181,6 +181,22 @@ def test_routes_below_a_node_are_those_of_a_server(fleet: FleetUnderTest) -> Non
         assert fleet.get(f"/api/nodes/n17/{path}").status == 404, path
 
 
+def test_processes_have_their_charts_from_the_first_report_on(fleet: FleetUnderTest) -> None:
+    """The page of a process asks for its uses, the last snapshots and the charts of its devices."""
+    uuid, pid = next(
+        (one["uuid"], one["processes"][0]["pid"])
+        for one in fleet.get("/api/nodes/n17/snapshot").json()["devices"] if one["processes"]
+    )  # fmt: skip
+    known = {use["pid"] for use in fleet.get("/api/nodes/n17/usage").json()["items"]}
+    assert pid in known
+    shown = [one for snapshot in fleet.get("/api/nodes/n17/snapshots").json()["items"]
+             for one in snapshot["devices"] if one["uuid"] == uuid]  # fmt: skip
+    assert any(process["pid"] == pid for one in shown for process in one["processes"])
+    chart = fleet.get(f"/api/nodes/n17/devices/{uuid}/charts?points=20").json()
+    assert any(one is not None for one in chart["series"]["memory_used_bytes"]["mean"])
+    assert fleet.get("/api/nodes/n17/users").json()["items"]
+
+
 def test_what_acts_on_a_node_names_the_command_to_type_there(fleet: FleetUnderTest) -> None:
     answer = fleet.hub.ask("/api/nodes/n17/leases/abc", "DELETE", **fleet.hub.bearer)
     assert answer.status == 409

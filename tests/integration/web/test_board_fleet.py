@@ -174,6 +174,15 @@ def test_a_node_leads_to_its_board_and_back(window: Window, hub: Served) -> None
     assert violations(page.get_by_role("main")) == []
     page.goto(f"{hub.url}/#/node/x17/processes")
     expect(page).to_have_url(f"{hub.url}/?node=x17#/processes")
+    page.locator("a[href^='#/process/']").first.click()
+    expect(page.get_by_role("heading", name="Its own memory and use, last minutes")).to_be_visible()
+    life = page.locator("section", has=page.get_by_role("heading", name="since it started"))
+    expect(life).to_contain_text(re.compile("nobody else used it meanwhile|shared meanwhile with"))
+    expect(life.locator(".chart canvas, .chart svg").first).to_be_visible()
+    page.get_by_role("link", name="Estimate").click()
+    page.get_by_label("model", exact=True).fill("llama-3-8b")
+    expect(page.locator(".estimated")).to_contain_text("GPU 7")
+    assert any(one.endswith("/api/nodes/x17/estimate") for one in window.requests)
     page.get_by_role("link", name="← Fleet").click()
     expect(page.locator("tr.node").first).to_be_visible()
 

@@ -20,6 +20,7 @@ from andon.errors import Denied, Gone, Invalid, Unavailable
 from andon.model.device import Device
 from andon.model.execution import ContainerMount, ContainerOptions, Submitter, WorkEnd, WorkOrder
 from andon.model.job.pull_policy import PullPolicy
+from andon.model.shapes import to_json
 from andon.work.containers.rules.arguments import (
     DOCKER,
     PODMAN,
@@ -29,7 +30,6 @@ from andon.work.containers.rules.arguments import (
 )
 from andon.work.containers.rules.options import (
     options_from_json,
-    options_to_json,
     parse_mount,
     refuse_options,
 )
@@ -133,20 +133,20 @@ def test_the_folder_home_and_shared_memory_are_given() -> None:
 
 
 def test_one_target_is_mounted_once_the_last_word_counts() -> None:
-    options = ContainerOptions("img", (ContainerMount("/other", "/home/alice/a, b"),))
+    options = ContainerOptions("img", (ContainerMount("/other", "/home/alice/a, b", False),))
     mounts = [word for word in arguments(order(), ENGINE, options) if "--mount" in word]
     assert mounts == ['--mount=type=bind,source=/other,"target=/home/alice/a, b"']
 
 
 def test_mounts_as_typed() -> None:
     rows = [
-        ("/data", ContainerMount("/data", "/data")),
-        ("/data:/d", ContainerMount("/data", "/d")),
+        ("/data", ContainerMount("/data", "/data", False)),
+        ("/data:/d", ContainerMount("/data", "/d", False)),
         ("/data:/d:ro", ContainerMount("/data", "/d", True)),
-        ("/data:/d:rw", ContainerMount("/data", "/d")),
+        ("/data:/d:rw", ContainerMount("/data", "/d", False)),
         ("/data:ro", ContainerMount("/data", "/data", True)),
-        ("sub/../x", ContainerMount("/here/x", "/here/x")),
-        ("./x:/y", ContainerMount("/here/x", "/y")),
+        ("sub/../x", ContainerMount("/here/x", "/here/x", False)),
+        ("./x:/y", ContainerMount("/here/x", "/y", False)),
     ]
     found = [(text, parse_mount(text, "/here")) for text, _ in rows]
     assert found == rows
@@ -270,7 +270,7 @@ def test_options_of_a_container_survive_json() -> None:
     mounts = (ContainerMount("/a", "/b", readonly=True),)
     whole = ContainerOptions("img", mounts, ("--init",), "bob", PullPolicy.MISSING)
     for options in (whole, ContainerOptions("img")):
-        assert options_from_json(json.loads(json.dumps(options_to_json(options)))) == options
+        assert options_from_json(json.loads(json.dumps(to_json(options)))) == options
     for wrong in (
         {}, {"image": ""}, {"image": 5}, {"image": "i", "pull": "always"},
         {"image": "i", "mounts": "x"}, {"image": "i", "mounts": [["a", "b"]]},
@@ -286,4 +286,4 @@ def test_an_image_is_never_an_option(image: str) -> None:
     with pytest.raises(Invalid, match="is not the name of an image"):
         ContainerOptions(image)
     with pytest.raises(Invalid, match="is not the name of an image"):
-        options_from_json({**options_to_json(ContainerOptions("x")), "image": image})
+        options_from_json({**to_json(ContainerOptions("x")), "image": image})

@@ -29,7 +29,7 @@ from andon.history.rules.tiers import Extent, Retention, StoredBlock, Tier
 from andon.history.writer import Maintainer
 from andon.model.device import Device
 from andon.model.run.record import RunKind, RunRow, RunState
-from andon.model.run.wire import row_to_json
+from andon.model.shapes import to_json
 from andon.model.wire import dumps
 from andon.settings.store_url import parse_store_url
 from andon.stores.sqlite_kind import SqliteKind
@@ -210,7 +210,7 @@ def test_a_run_that_is_too_large_for_a_list_is_there_without_what_is_large() -> 
     worst = replace(
         large, command="\x01" * 16_000, message="\x01" * 16_000, tags=("t" * 500,) * 900
     )
-    assert len(dumps(row_to_json(of_hub(worst, "n")))) < MOST_ROW_BYTES
+    assert len(dumps(to_json(of_hub(worst, "n")))) < MOST_ROW_BYTES
 
 
 def test_a_part_of_many_values_or_levels_is_refused() -> None:

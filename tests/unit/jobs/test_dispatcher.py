@@ -27,7 +27,8 @@ from andon.jobs.taking import MOST_TICKETS, BlockReason, DeviceTaker, DispatchRo
 from andon.model.device import Snapshot
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import AttemptClaim, AttemptEnd, EndReason, JobFacts, JobState, dumps
-from andon.model.job.spec import JobSpec, NotifyWhen, plain_fields
+from andon.model.job.spec import JobSpec, NotifyWhen
+from andon.model.shapes import to_json
 from tests.support.claims import claim_to_json
 from tests.support.counting import python_calls
 from tests.support.noticed import noticed
@@ -53,7 +54,7 @@ def ended_job(folder: JobsFolder, at: float = AT, **more: Any) -> int:
     claim = AttemptClaim(5, 6, "boot", 7, 8, at)
     end = AttemptEnd(EndReason.EXITED, at, at + 9, 9.0, 3)
     (attempt / CLAIM).write_text(dumps(claim_to_json(claim)))
-    (attempt / END).write_text(dumps(plain_fields(end)))
+    (attempt / END).write_text(dumps(to_json(end)))
     return spec.number
 
 

@@ -40,10 +40,10 @@ from andon.model.job.spec import (
     Checkpoint,
     JobSpec,
     NotifyWhen,
-    plain_fields,
     spec_from_json,
     spec_to_json,
 )
+from andon.model.shapes import to_json
 from tests.support.claims import claim_to_json
 from tests.support.counting import python_calls
 from tests.support.noticed import before, noticed
@@ -305,7 +305,7 @@ def test_who_takes_over_an_attempt_is_its_supervisor_until_it_has_ended(folder: 
         assert scanner.again(1) == JobFacts(plain(1), attempts=(AttemptFacts(1, claim),))
     assert list(scanner.unread) == [str(adopted)]
     end = AttemptEnd(EndReason.EXITED, AT, AT + 1, 1.0, 0)
-    (attempt / "end.json").write_text(dumps(plain_fields(end)))
+    (attempt / "end.json").write_text(dumps(to_json(end)))
     assert scanner.again(1) == JobFacts(plain(1), attempts=(AttemptFacts(1, CLAIM, end=end),))
 
 

@@ -24,11 +24,11 @@ from andon.leases.granter import Granter, LeaseTerms
 from andon.leases.rules.choice import available, obstacle
 from andon.leases.rules.eligibility import Obstacle, ObstacleKind
 from andon.leases.rules.verdict import need_of_any, verdict, verdicts
-from andon.model.codec import read
+from andon.model.codec import read, to_json
 from andon.model.device import DeviceStatus, Process, Snapshot, State
 from andon.model.lease import Cordon, LeaseState, Work
 from andon.model.lease_list import list_from_json
-from andon.model.verdict import DeviceVerdict, VerdictKind, verdict_to_json
+from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.node.broken_devices import BrokenDevicesQuery
 from andon.settings.resolution import Settings
 from andon.units import GIB
@@ -208,7 +208,7 @@ def test_rest_and_the_board_give_the_same_answer(book: Book, tmp_path: Path) -> 
     assert {one.uuid: (str(one.kind), one.code, one.by) for one in listed} == KINDS
     shown = [one["verdict"] for one in board]
     assert {one["uuid"]: (one["kind"], one["code"], one["by"]) for one in shown} == KINDS
-    assert [verdict_to_json(one) for one in listed] == shown
+    assert [to_json(one) for one in listed] == shown
 
 
 def test_a_grant_gives_the_same_answer(book: Book) -> None:
@@ -320,13 +320,13 @@ def test_our_own_lease_counts_as_available(show: Show, book: Book) -> None:
 def test_each_obstacle_has_its_kind(kind: ObstacleKind, expected: VerdictKind) -> None:
     found = verdict(gpu(0).device, "0", Obstacle(kind, "why"))
     assert (found.kind, found.code, found.reason) == (expected, str(kind), "why")
-    assert read(DeviceVerdict, verdict_to_json(found)) == found
+    assert read(DeviceVerdict, to_json(found)) == found
 
 
 def test_what_a_file_says_cannot_break_an_answer() -> None:
     odd = Obstacle(ObstacleKind.UNREADABLE, "eve\udc80 holds \x1b[2J" + "x" * 9999, by="eve\udc80")
     said = verdict(gpu(0).device, "0", odd)
-    assert json.dumps(verdict_to_json(said), ensure_ascii=False).encode()
+    assert json.dumps(to_json(said), ensure_ascii=False).encode()
     assert (said.by, (said.reason or "")[:16]) == ("eve?", "eve? holds ?[2Jx")
     assert len(said.reason or "") == 400
 

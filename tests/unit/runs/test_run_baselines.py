@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from andon.errors import Conflict
 from andon.model.run.record import RunDevice, RunState
+from andon.model.shapes import to_json
 from andon.runs.rules.baselines import (
     DriftLine,
     baseline_from_json,
     baseline_of,
-    baseline_to_json,
     drift,
     drift_to_json,
     other_devices,
@@ -111,7 +111,7 @@ def test_other_devices_are_said() -> None:
 
 def test_it_is_the_same_after_a_restart() -> None:
     baseline = baseline_of("good", AT, runs(1, 2, 3))
-    assert baseline_from_json(baseline_to_json(baseline)) == baseline
+    assert baseline_from_json(to_json(baseline)) == baseline
 
 
 def test_the_answer_for_programs_says_whether_it_drifted() -> None:

@@ -24,7 +24,8 @@ from andon.model.links import (
     topology_to_json,
     with_places,
 )
-from andon.model.place import SWITCH, DevicePlace, cpu_words, parse_cpus, place_to_json
+from andon.model.place import SWITCH, DevicePlace, cpu_words, parse_cpus
+from andon.model.shapes import to_json
 from andon.model.wire import ANSWER, dumps, loads
 from andon.work.rules.binding import binding
 from tests.support.replaced import fails
@@ -226,7 +227,7 @@ def test_a_command_is_bound_to_the_cpus_next_to_its_devices_that_it_may_use() ->
 
 def test_a_place_survives_the_pipe_of_the_reader() -> None:
     place = replace(box()[0].place, ancestors={pci(3): 10}, source="nvml", missing={"x": "y"})
-    assert read(DevicePlace, loads(dumps(place_to_json(place)), ANSWER)) == place
+    assert read(DevicePlace, loads(dumps(to_json(place)), ANSWER)) == place
 
 
 def kernel(root: Path, address: str, *bridges: str, node: str = "0", cpus: str = "0-31") -> None:

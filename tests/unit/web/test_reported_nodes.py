@@ -1,5 +1,6 @@
 """What a hub shows of a node because it is a node like the server's own, as each may see it."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,21 @@ def test_what_changes_a_node_is_refused_by_right_and_then_by_place(
         owner.leases.release("nothing", "")
     with pytest.raises(Denied):
         reader.leases.release("nothing", "")
+
+
+def test_who_uses_the_devices_is_known_before_the_node_sends_its_past(
+    reporting: ReportingNode,
+) -> None:
+    """The pages of a process and of a user have nothing else for a minute after a start."""
+    past = SeenNode(reporting.node, OWNER).past
+    first = past.usage(uuid(0), 0.0, time.time() + 1)
+    assert {(use.user, use.pid) for use in first} == {("alice", 4101), ("bob", 4207)}
+    assert {use.last - use.first for use in first} == {0.0}
+    reporting.report()
+    reporting.node._folded = float("-inf")
+    again = past.usage(uuid(0), 0.0, time.time() + 1)
+    assert [use.first for use in again] == [use.first for use in first]
+    assert all(use.last > use.first for use in again)
 
 
 def test_devices_of_a_silent_node_are_unknown(reporting: ReportingNode) -> None:

@@ -1,18 +1,22 @@
 """The state of alerting: every episode, and what the next step needs."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from andon.explain.conditions.judgement import Judgement, Rungs
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.conditions.track import Track
 from andon.model.alert import Alert, Notice, Silence
+from andon.model.codec import Name, Number
 from andon.model.device import Snapshot
 
 NEVER = float("inf")
-Times = tuple[float | None, ...]
+Steady = Annotated[float, Meta(ge=-1e12, le=1e12)]
+"""No clock gets further."""
+Few = Annotated[int, Meta(ge=0, le=1 << 16)]
+Times = tuple[Steady | None, ...]
 """One steady time per rung; None if it is not running."""
 
 
@@ -26,33 +30,33 @@ class Episode(Struct, frozen=True):
     alert: Alert  # as of the last change
     held: Times  # since when each rung's condition has been true
     calm: Times  # since when each active rung has been calm
-    up: int = 0  # the active rungs (held long enough, not cleared), as bits
+    up: Few = 0  # the active rungs (held long enough, not cleared), as bits
     rungs: Rungs = ()  # what the last sample with data said; not kept over a restart
-    worst: float | None = None  # the highest value while it held, where that is a number to show
+    worst: Number | None = None  # the highest value while it held, where that is a number to show
     due: float = NEVER  # when time alone changes it
-    dark: float | None = None  # the last sample with data, while there is none
-    fired: float | None = None
-    factor: int = 1  # of the clear times; doubles if the alert recurs within an hour
+    dark: Steady | None = None  # the last sample with data, while there is none
+    fired: Steady | None = None
+    factor: Few = 1  # of the clear times; doubles if the alert recurs within an hour
     restarted: bool = False  # its counter was reset: a short calm is enough
     notifiable: bool = False  # a rung that notifies people has held
-    notified_rank: int | None = None  # the rank of the highest level notified
-    covered: int | None = None  # the rank that an acknowledgement covers
-    notified_at: float | None = None
-    reminders: int = 0  # since the last notice that was not a reminder
+    notified_rank: Few | None = None  # the rank of the highest level notified
+    covered: Few | None = None  # the rank that an acknowledgement covers
+    notified_at: Steady | None = None
+    reminders: Few = 0  # since the last notice that was not a reminder
 
 
 class Location(NamedTuple):
     """Where a device with an alert belongs, kept while it is not listed."""
 
-    vendor: str
-    parent: str | None
+    vendor: Name
+    parent: Name | None
 
 
 class LastEnd(NamedTuple):
     """When the last episode of a rule and subject ended, and its clear-time factor."""
 
-    at: float
-    factor: int
+    at: Steady
+    factor: Few
 
 
 class AlertState(Struct, frozen=True):

@@ -7,8 +7,9 @@ from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say, with_mark
 from andon.leases.refusal import clock
 from andon.leases.rules.offer import Offer, OfferRow
+from andon.model.codec import to_json
 from andon.model.naming import range_of, short_model
-from andon.model.verdict import DeviceVerdict, VerdictKind, verdict_to_json
+from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.model.wire import Json
 
 SCHEMA = "andon.free/1"
@@ -88,7 +89,7 @@ def offer_to_json(found: Offer) -> Json:
         "reason": found.reason,
         "devices": [
             {
-                **verdict_to_json(row.verdict),
+                **to_json(row.verdict),
                 "name": row.model,
                 "free_bytes": row.free_bytes,
                 "utilization_percent": row.utilization_percent,

@@ -17,7 +17,6 @@ from andon.model.alert_wire import alert_to_json
 from andon.model.codec import Name, Whole, Wrong, read
 from andon.model.device import Device
 from andon.model.run.record import RunRow
-from andon.model.run.wire import row_to_json
 from andon.model.shapes import to_json
 from andon.model.wire import Json, TextBounds, device_to_json, dumps, loads
 
@@ -76,7 +75,7 @@ def packed_past(part: PastPart) -> bytes:
         ],
         "uses": to_json(list(part.uses)),
         "alerts": [alert_to_json(one) for one in part.alerts],
-        "runs": [_known(row_to_json(one)) for one in part.runs],
+        "runs": [_known(to_json(one)) for one in part.runs],
     }
     head = dumps(header).encode()
     bodies = b"".join(body for *_, body in part.blocks)
@@ -127,7 +126,7 @@ def of_hub(row: RunRow, node: str) -> RunRow:
     of its record, which is a file of another machine. One that is too large for a list says so."""
     row = replace(row, node=node, path="")
     for fields in _LEFT_OUT:
-        if len(dumps(row_to_json(row)).encode("utf-8", "replace")) > MOST_ROW_BYTES:
+        if len(dumps(to_json(row)).encode("utf-8", "replace")) > MOST_ROW_BYTES:
             row = replace(row, note=f"too large for a hub: andon runs show {row.id}", **fields)
     return row
 

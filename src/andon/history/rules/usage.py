@@ -107,6 +107,12 @@ class UsePeriod(Struct, frozen=True):
         begin = width * math.floor(since / width)
         return cls(begin, width, max(1, math.ceil((until - begin) / width)))
 
+    def beginning_with(self, uses: Iterable["UsageInterval | Reservation"]) -> "UsePeriod":
+        """Returns the part of it from the first use on: what is before has only empty buckets."""
+        until = self.since + self.width * self.count
+        first = min((one.first for one in uses), default=until)
+        return UsePeriod.of(min(until, first), until) if first > self.since else self
+
     def read(self, past: BucketSource, device: str) -> DeviceReadings:
         def series(metric: str, more: int = 0) -> Sequence[Bucket]:
             points = self.count + more

@@ -7,9 +7,10 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import urlsplit
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
 from andon.errors import Conflict, Denied
@@ -17,6 +18,7 @@ from andon.host.files import open_regular, replace_file
 from andon.host.machine_id import node_name
 from andon.host.processes.kin import here, started_ticks
 from andon.host.state.user_folder import SERVER_FILE, is_own
+from andon.model.codec import Name, Whole, Wrong, read
 from andon.model.lease import PidScope
 
 NAME = SERVER_FILE
@@ -29,12 +31,12 @@ EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 (reported, not 
 class Announced(Struct, frozen=True):
     """The contents of a server's file: a pid is only valid in its boot and namespace."""
 
-    url: str
-    pid: int
-    started_ticks: int | None = None
-    boot: str | None = None
-    pid_namespace: str | None = None
-    node: str | None = None
+    url: Name
+    pid: Annotated[int, Meta(ge=1, le=MOST_PIDS)]
+    started_ticks: Whole | None = None
+    boot: Name | None = None
+    pid_namespace: Name | None = None
+    node: Name | None = None
 
 
 def announce(folder: Path, url: str, address: str) -> None:
@@ -75,19 +77,11 @@ def announced(folder: Path) -> Announced | None:
 
 def parse(said: object) -> Announced | None:
     """Accepts only complete, valid content; one wrong field invalidates the file."""
-    if not isinstance(said, dict):
+    try:
+        found = read(Announced, said)
+    except Wrong:
         return None
-    url, pid, ticks = said.get("url"), said.get("pid"), said.get("started_ticks")
-    texts = [said.get(name) for name in ("boot", "pid_namespace", "node")]
-    if not isinstance(url, str) or not _is_url(url):
-        return None
-    if type(pid) is not int or not 0 < pid <= MOST_PIDS:
-        return None
-    if ticks is not None and (type(ticks) is not int or ticks < 0):
-        return None
-    if not all(text is None or isinstance(text, str) for text in texts):
-        return None
-    return Announced(url, pid, ticks, *texts)
+    return found if _is_url(found.url) else None
 
 
 def find(folder: Path) -> str | None:

@@ -22,7 +22,7 @@ from andon.jobs.folder import (
     unwritable,
     write_whole,
 )
-from andon.model.codec import Wrong, read, shown
+from andon.model.codec import Wrong, read, shown, to_json
 from andon.model.job.cluster import ClusterJob, NotSent, SubmissionNote
 from andon.model.job.desk import Submission
 from andon.model.job.facts import JobState
@@ -30,10 +30,8 @@ from andon.model.job.spec import (
     LARGEST_JOB_BYTES,
     dumps,
     loads,
-    plain_fields,
     spec_to_json,
 )
-from andon.model.shapes import to_json
 from andon.ports import Cluster
 
 NOTE, ID, ENDS = ".json", ".id", ".ends"
@@ -165,7 +163,7 @@ def _names(folder: Path) -> Iterator[tuple[str, float]]:
 
 def _text(name: str, identity: str, submission: Submission) -> str:
     job = spec_to_json(replace(submission.job, number=1, environment={}))  # none, but one is needed
-    told = {**plain_fields(submission), "job": job}
+    told = {**to_json(submission), "job": job}
     note = {"cluster": name, "identity": identity, "at": time.time(), "submission": told}
     return dumps({"schema": SCHEMA, **note})
 

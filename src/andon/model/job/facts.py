@@ -19,10 +19,11 @@ from andon.model.codec import (
     Texts,
     Time,
     Whole,
+    to_json,
 )
 from andon.model.job.device_request import MOST_GPUS
 from andon.model.job.progress import WorkProgress
-from andon.model.job.spec import JobNumbers, JobSpec, Seconds, SomeJob, plain_fields
+from andon.model.job.spec import JobNumbers, JobSpec, Seconds, SomeJob
 from andon.model.job.spec import dumps as dumps
 from andon.model.job.spec import loads as loads
 
@@ -233,8 +234,8 @@ def adopted(claim: AttemptClaim, by: AdoptedClaim | None) -> AttemptClaim:
 
 
 def view_to_json(view: JobView) -> dict[str, Any]:
-    progress = None if view.progress is None else plain_fields(view.progress)
-    return {**plain_fields(view), "progress": progress}
+    found: dict[str, Any] = to_json(view)
+    return found
 
 
 def views_to_json(views: Sequence[JobView], paused: bool = False) -> dict[str, Any]:

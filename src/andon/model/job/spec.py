@@ -7,7 +7,18 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
 
-from andon.model.codec import Json, Name, Number, Texts, Time, Wrong, is_shallow, read, shown
+from andon.model.codec import (
+    Json,
+    Name,
+    Number,
+    Texts,
+    Time,
+    Wrong,
+    is_shallow,
+    read,
+    shown,
+    to_json,
+)
 from andon.model.job.device_request import MOST_GPUS, DeviceRequest
 
 JOB_SCHEMA = "andon.job/1"
@@ -143,13 +154,9 @@ def without_own_secrets(variables: Mapping[str, str]) -> dict[str, str]:
 
 def spec_to_json(spec: JobSpec) -> dict[str, Any]:
     """Returns the job as JSON; the environment comes last: it is by far the largest."""
-    out = {"schema": JOB_SCHEMA, **plain_fields(spec)}
-    out["request"] = plain_fields(spec.request)
-    out["array"] = None if spec.array is None else plain_fields(spec.array)
-    out["checkpoint"] = None if spec.checkpoint is None else plain_fields(spec.checkpoint)
-    out["container"] = dict(spec.container)
-    del out["environment"]
-    return {**out, "environment": dict(spec.environment)}
+    out = {"schema": JOB_SCHEMA, **to_json(spec)}
+    out["environment"] = out.pop("environment")
+    return out
 
 
 def spec_from_json(value: Json, environment: bool = True) -> JobSpec:
@@ -160,21 +167,3 @@ def spec_from_json(value: Json, environment: bool = True) -> JobSpec:
     if found.request.least > found.request.most:
         raise Wrong("request.least", f"is {found.request.least}, more than {found.request.most}")
     return found
-
-
-# Fields.
-
-
-def plain_fields(value: Any) -> dict[str, Any]:
-    """The fields of one value, without nested ones."""
-    out: dict[str, Any] = {}
-    for name in value.__struct_fields__:
-        found = getattr(value, name)
-        if isinstance(found, tuple):
-            found = list(found)
-        elif isinstance(found, StrEnum):
-            found = found.value
-        elif isinstance(found, Mapping):
-            found = dict(found)
-        out[name] = found
-    return out

@@ -106,12 +106,7 @@ def _whole_end(end: RunEnd) -> RunEnd:
 
 def rows_to_json(rows: Sequence[RunRow], total: int) -> Json:
     """A list of runs; `total` of them match, of which these are shown."""
-    return {"schema": RUNS_SCHEMA, "total": total, "runs": [row_to_json(row) for row in rows]}
-
-
-def row_to_json(row: RunRow) -> Json:
-    found: Json = to_json(row)
-    return found
+    return {"schema": RUNS_SCHEMA, "total": total, "runs": [to_json(row) for row in rows]}
 
 
 def row_from_json(value: Json) -> RunRow:

@@ -159,12 +159,7 @@ def _is_outside(new: SpreadOfRuns, old: SpreadOfRuns) -> bool:
 
 
 def baselines_to_json(baselines: Sequence[RunBaseline]) -> Json:
-    return {"schema": BASELINES_SCHEMA, "baselines": [baseline_to_json(one) for one in baselines]}
-
-
-def baseline_to_json(baseline: RunBaseline) -> Json:
-    found: Json = to_json(baseline)
-    return found
+    return {"schema": BASELINES_SCHEMA, "baselines": [to_json(one) for one in baselines]}
 
 
 def baseline_from_json(value: Json) -> RunBaseline:

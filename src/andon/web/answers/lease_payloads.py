@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from andon.model.lease_list import LeaseList, LeaseRow, list_to_json, row_to_json
+from andon.model.lease_list import LeaseList, LeaseRow, list_to_json
+from andon.model.shapes import to_json
 from andon.model.wire import Json, dumps
 from andon.node.seen.texts import sendable
 from andon.web.answers.payloads import iso
@@ -15,7 +16,7 @@ def leases(found: LeaseList) -> Json:
 
 def grant(row: LeaseRow, environment: Mapping[str, str]) -> Json:
     """A lease as returned to its requester."""
-    return {**row_to_json(row), "environment": dict(environment)}
+    return {**to_json(row), "environment": dict(environment)}
 
 
 def text(found: LeaseList) -> str:

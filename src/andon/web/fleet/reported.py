@@ -16,7 +16,8 @@ from andon.explain.conditions.rulebook import Rulebook
 from andon.fleet.rules.heartbeat import unpacked_ticks
 from andon.fleet.rules.states import NodeRow, clock_trouble
 from andon.fleet.uplink import EVERY_SECONDS
-from andon.history.rules.series import facts_of
+from andon.history.rules.intervals import Identity, OpenIntervals, UsageInterval
+from andon.history.rules.series import NodeReadings, facts_of
 from andon.history.rules.tiers import Tier
 from andon.jobs.rules.views import JobListing
 from andon.model.alert import Alert, Silence
@@ -56,7 +57,7 @@ class ReportedNode(NodeOfServer):
         self._minutes: dict[tuple[str, int], Snapshot] = {}
         self._store: Store | None = None
         self._folded = float("-inf")
-        self._folded_until = 0.0
+        self._folded_until, self._uses = 0.0, OpenIntervals()
         hint = f"on {name}: andon alerts"
         there = Unavailable(f"alerts of {name} are changed there", hint=hint)
         self.alerts = ServedAlerts(ReportedAlerts(self, pasts), self.latest, prefix, there)
@@ -144,20 +145,26 @@ class ReportedNode(NodeOfServer):
             return self._store
 
     def fold(self, store: Store) -> None:
-        """Writes ticks of heartbeats to the history, where no block of the node has them."""
+        """Writes ticks of heartbeats to the history, where no block of the node has them, and who
+        used its devices in the last minutes: the node sends that once a minute."""
         extent = store.contents().extents.get(Tier.RAW)
         until = 0.0 if extent is None else extent.until_ms / 1000
-        ticks = list[Any]()
+        recent = self.report.beat.at - PAST_SECONDS
+        ticks, uses = list[NodeReadings](), dict[tuple[Identity, float], UsageInterval]()
         for beat in self._hub.store.beats(self.name, self._folded_until):
             wrong = clock_trouble(beat.at, beat.sent) is not None
             try:
                 found = list(unpacked_ticks(beat.ticks, beat.at - beat.sent if wrong else 0.0))
+                snapshot = Report(beat).snapshot if beat.at > recent else None
             except Invalid:
                 continue
             ticks += [tick for tick in found if tick.at >= until]
+            if snapshot is not None:
+                self._uses, changed = self._uses.step(snapshot)
+                uses |= {(use.identity, use.first): use for use in changed}
             self._folded_until = beat.at
-        if ticks:
-            store.write(ticks, (), facts_of(self.report.snapshot))
+        if ticks or uses:
+            store.write(ticks, tuple(uses.values()), facts_of(self.report.snapshot))
 
 
 class ReportedJobs(ExactDesk):

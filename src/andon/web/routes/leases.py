@@ -5,9 +5,9 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from andon.leases.rules.requests import options_from_rest
-from andon.model.lease_list import row_to_json
 from andon.model.lease_wire import MOST_NOTE
 from andon.model.naming import FORMS, device_named
+from andon.model.shapes import to_json
 from andon.node.seen.node import SeenNode
 from andon.web.answers import lease_payloads
 from andon.web.answers.requests import (
@@ -68,7 +68,7 @@ def _keeping(router: APIRouter, pool: BlockingPool) -> None:
         leases = node.leases
         row = await pool.do(request, lambda _: leases.renew(lease, given.seconds, given.fence))
         add_notes(request.scope, lease=row.id, seconds=given.seconds)
-        return sent_json(row_to_json(row))
+        return sent_json(to_json(row))
 
     @router.delete("/api/leases/{lease}", tags=["share"])
     async def release(

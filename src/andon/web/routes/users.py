@@ -48,6 +48,7 @@ def shares(past: NodePast, since: float, until: float, settings: Settings) -> Us
     """Returns the shares of all users, from the intervals of use and the readings of devices."""
     period = UsePeriod.of(since, until)
     uses = past.usage(None, period.since, until)
+    period = period.beginning_with(uses)
     read = {uuid: period.read(past, uuid) for uuid in {use.device for use in uses}}
     days = by_day(uses, read, _day_of)
     price = settings.runs_price_per_kwh

@@ -15,10 +15,10 @@ from andon.host.interpreter import module_environment
 from andon.leases.book.rejoin import shorten
 from andon.leases.placement import Placement
 from andon.model.execution import UNLEASED, ContainerOptions
+from andon.model.shapes import to_json
 from andon.ports import ContainerEngine
 from andon.runs.record import RunRecorder
 from andon.runs.rules.ranks import run_variables
-from andon.work.containers.rules.options import options_to_json
 from andon.work.containers.task import task_command
 from andon.work.map.calls import CallEnd, Caller, CommandCaller, ItemLimits
 from andon.work.map.worker_calls import WorkerCaller
@@ -82,7 +82,7 @@ class MapCommand(Struct, frozen=True):
         assert self.inside is not None
         engine, options = self.inside
         return task_command(
-            options_to_json(options), label, place.devices, told, words, engine.name,
+            to_json(options), label, place.devices, told, words, engine.name,
             stdin=self.worker, sweep=False,
         )  # fmt: skip
 

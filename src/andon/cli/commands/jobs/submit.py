@@ -30,6 +30,7 @@ from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.rules.able import refuse
 from andon.jobs.rules.job_options import JOB_OPTIONS
 from andon.jobs.submitting import here_spec, new_submission
+from andon.model.codec import to_json
 from andon.model.job import HERE
 from andon.model.job.desk import Accepted, Submission
 from andon.model.job.spec import CHECKPOINT_SECONDS, Checkpoint, JobSpec, NotifyWhen
@@ -250,11 +251,8 @@ def _figures(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _container(image: "ContainerOptions | None") -> dict[str, object]:
-    if image is None:
-        return {}
-    from andon.work.containers.rules.options import options_to_json
-
-    return options_to_json(image)
+    found: dict[str, object] = {} if image is None else to_json(image)
+    return found
 
 
 def _array(given: str | None) -> tuple[tuple[int, ...], int | None]:

@@ -12,7 +12,6 @@ from andon.cli.show.text import say
 from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal
 from andon.model.run.record import RunState
-from andon.model.run.wire import row_to_json
 from andon.model.shapes import to_json
 from andon.model.wire import Json
 from andon.runs.files import read_ends
@@ -57,7 +56,7 @@ def read_run(word: str) -> RunShown:
 def run_to_json(shown: RunShown) -> Json:
     return {
         "schema": SCHEMA,
-        "run": row_to_json(shown.row),
+        "run": to_json(shown.row),
         "begin": to_json(shown.begin),
         "facts": to_json(shown.fold.facts),
         "end": to_json(shown.fold.end),

@@ -12,6 +12,7 @@ from andon.cli.show.text import UNKNOWN, say
 from andon.cli.terminal import Terminal
 from andon.errors import Gone
 from andon.host.state.node_folder import node_folder
+from andon.model.shapes import to_json
 from andon.node.audit_file import audit_lines
 
 SCHEMA = "andon.audit/1"
@@ -39,17 +40,13 @@ def audit(since: float, as_json: bool) -> int:
         )
     rows = audit_rows(lines, since)
     if as_json:
-        terminal.show(as_json_text({"schema": SCHEMA, "items": list(map(_as_json, rows))}, False))
+        terminal.show(as_json_text({"schema": SCHEMA, "items": to_json(rows)}, False))
     elif not rows:
         terminal.say(say("nothing was changed through the server in this time", "dim"))
     else:
         for text in draw(COLUMNS, [TableRow(row) for row in rows], terminal.width):
             terminal.say(text)
     return 0
-
-
-def _as_json(row: AuditRow) -> dict[str, object]:
-    return {name: getattr(row, name) for name in AuditRow.__struct_fields__}
 
 
 def _result(row: AuditRow) -> str:

@@ -44,6 +44,7 @@ from andon.leases.rules.larger import larger_request
 from andon.model.execution import UNLEASED
 from andon.model.job.device_request import DeviceRequest
 from andon.model.run.record import RunBegin, RunState
+from andon.model.shapes import to_json
 from andon.runs.rules.oom import Verdict
 from andon.units import command_name
 from andon.work.launcher import Launcher
@@ -147,7 +148,6 @@ def _run_on(
     """Runs the command on a cluster, with its output and exit code here."""
     from andon.cli.commands.jobs.following import run_at_terminal
     from andon.jobs.submitting import here_spec, new_submission
-    from andon.work.containers.rules.options import options_to_json
 
     if asked["lease_id"]:
         raise Invalid("a lease is on this machine", hint="leave out --lease or --on")
@@ -160,7 +160,7 @@ def _run_on(
         name=(asked["name"] or "")[:200],
         for_seconds=asked["length"],
         bind=asked["bind"],
-        container={} if image is None else options_to_json(image),
+        container={} if image is None else to_json(image),
     )
     options, each = tuple(asked["engine_options"]), asked["processes"] or 0
     return run_at_terminal(choices, cluster, new_submission(spec, options=options, per_gpu=each))

@@ -76,6 +76,7 @@ def _days(
     uses = [use for use in past.usage(None, period.since, now) if use.device in kind]
     held = [one for one in _holdings(runs, now) if one.device in kind]
     used = {use.device for use in uses} | {one.device for one in held}
+    period = period.beginning_with([*uses, *held])
     read = {uuid: period.read(past, uuid) for uuid in used}
     return by_day(uses, read, day_of, held)
 

@@ -92,9 +92,9 @@ def _user_arguments(
 def _folder_arguments(order: WorkOrder, options: ContainerOptions) -> Iterable[str]:
     """Yields the arguments for the working folder at the same path, so that paths on the command
     line stay valid."""
-    mounts = [ContainerMount(order.folder, order.folder), *options.mounts]
+    mounts = [ContainerMount(order.folder, order.folder, False), *options.mounts]
     if order.home is not None:
-        mounts.append(ContainerMount(order.home, HOME))
+        mounts.append(ContainerMount(order.home, HOME, False))
         yield f"--env=HOME={HOME}"
     for mount in {mount.target: mount for mount in mounts}.values():
         yield f"--mount={_csv(mount)}"
