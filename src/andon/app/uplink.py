@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("andon.uplink")
 
 DRAINED = "drained by the hub"
-ANSWER_SECONDS = 1.0
 MOST_RUNS = 200
 """Looked at for the hub; they are sent while they go on and when they have ended."""
 TOKEN_FILE = "hub-token"  # noqa: S105 - its name
@@ -152,8 +151,7 @@ def metrics_url(settings: Settings, listening: Listening | None) -> str | None:
     host, port = settings.exporter_host, settings.exporter_port
     if is_loopback(host):
         return None
-    here = EVERYWHERE.get(host, host), port
-    with suppress(OSError), socket.create_connection(here, ANSWER_SECONDS):
+    with suppress(OSError), socket.create_connection((EVERYWHERE.get(host, host), port), 1.0):
         return url_of(ServeOptions(host, port), host, port)
     return None
 

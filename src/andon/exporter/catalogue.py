@@ -283,7 +283,6 @@ SERVER: tuple[Metric, ...] = (
 )  # fmt: skip
 """Rows of andon itself: read from `spreads.SelfReadings`, if its parts are known."""
 
-
 HUB_NODE: tuple[Metric, ...] = (
     _several("hub_node_state", "state", spreads.hub_states, ("state",),
              "1 for the current state of the node, 0 for the others.", ExportWhen.ALWAYS),

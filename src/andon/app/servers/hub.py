@@ -12,7 +12,6 @@ from andon.app.alerts import open_fleet_watcher
 from andon.app.history import maintainer_of, store_kind, store_url
 from andon.app.uplink import mark_drained, report_sources
 from andon.errors import Conflict, Denied, Unavailable
-from andon.exporter.spreads import FleetReadings
 from andon.fleet.uplink import Uplink
 from andon.host.machine_id import node_key, node_name
 from andon.leases.network import NetworkLeases
@@ -37,7 +36,8 @@ def fleet(settings: Settings, place: ServeOptions, keys: Keys) -> Fleet:
     kind: Any = store_kind(url)
     own, notifies = settings.node or node_name(), bool(settings.alerts_notifiers)
     hub = Hub(partial(kind.open_nodes, url), notifies, pin_of(place), own)
-    made = Fleet(hub, partial(kind.open_pasts, url), settings.exporter_prefix)
+    metrics = FleetMetrics(hub, settings.hub_metrics)
+    made = Fleet(hub, partial(kind.open_pasts, url), settings.exporter_prefix, metrics)
     with suppress(Unavailable, Conflict, Denied):  # it may be back later
         hub.nodes()
         made.tokens.refresh()
@@ -58,11 +58,6 @@ def alerts(fleet_alerts: FleetAlerts) -> Iterator[AlertJudge]:
 
 def keeper(settings: Settings, fleet: Fleet, fleet_alerts: FleetAlerts) -> Keeper:
     return Keeper(fleet, fleet_alerts, partial(maintainer_of, settings))
-
-
-def fleet_metrics(settings: Settings, fleet: Fleet) -> Iterator[Callable[[], FleetReadings | None]]:
-    """What the metrics say about the nodes."""
-    yield FleetMetrics(fleet.hub, settings.hub_metrics)
 
 
 def own_reports(

@@ -15,7 +15,7 @@ from andon.app.leases import labels_of
 from andon.app.runs import open_run_finder
 from andon.exporter.exposition import Exposition
 from andon.exporter.scrape import scraped
-from andon.exporter.spreads import FleetReadings, ServerCounts
+from andon.exporter.spreads import ServerCounts
 from andon.jobs.dispatcher_guard import CHECK_SECONDS, DispatcherGuard
 from andon.jobs.folder import JobsFolder, jobs_path
 from andon.jobs.queue import Queue
@@ -145,10 +145,7 @@ def dispatcher_guard(sampler: Sampler, jobs: ServedJobs | None) -> DispatcherGua
 
 
 def counts(
-    history: ServerHistory,
-    node: WatchedNode,
-    fleet: Fleet | None = None,
-    fleet_metrics: Callable[[], FleetReadings | None] = lambda: None,
+    history: ServerHistory, node: WatchedNode, fleet: Fleet | None = None
 ) -> Iterator[Callable[[], ServerCounts]]:
     """Counts from memory: a scrape reads neither the store nor the lease book, only reports of a
     hub's nodes where their GPUs are exported."""
@@ -156,7 +153,8 @@ def counts(
     def count() -> ServerCounts:
         refused = None if fleet is None else dict(fleet.hub.refused)
         size, held = history.vitals().size_bytes, node.leases.held()
-        return ServerCounts(size, node.alerts.firing(), held, refused, fleet=fleet_metrics())
+        nodes = None if fleet is None else fleet.metrics()
+        return ServerCounts(size, node.alerts.firing(), held, refused, fleet=nodes)
 
     yield count
 

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 
 from andon.errors import Gone, Invalid, Unavailable
+from andon.exporter.spreads import FleetReadings
 from andon.fleet.rules.nodes import FleetNode
 from andon.fleet.rules.past import of_hub, unpacked_past
 from andon.model.device import MOST_DEVICES
@@ -23,9 +24,15 @@ MOST_RUNS = 5000
 class Fleet:
     """Each as a node, and all that is kept of them."""
 
-    def __init__(self, hub: Hub, open_pasts: Callable[[], NodePasts], prefix: str) -> None:
-        """`prefix` is that of the hub's metrics."""
-        self.hub, self._open, self._prefix = hub, open_pasts, prefix
+    def __init__(
+        self,
+        hub: Hub,
+        open_pasts: Callable[[], NodePasts],
+        prefix: str,
+        metrics: Callable[[], FleetReadings | None] = lambda: None,
+    ) -> None:
+        """`prefix` is that of the hub's metrics, `metrics` what they have of the nodes."""
+        self.hub, self._open, self._prefix, self.metrics = hub, open_pasts, prefix, metrics
         self._pasts: NodePasts | None = None
         self._opening = threading.Lock()
         self._lock = threading.Lock()
