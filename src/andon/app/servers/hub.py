@@ -36,8 +36,8 @@ def fleet(settings: Settings, place: ServeOptions, keys: Keys) -> Fleet:
     kind: Any = store_kind(url)
     own, notifies = settings.node or node_name(), bool(settings.alerts_notifiers)
     hub = Hub(partial(kind.open_nodes, url), notifies, pin_of(place), own)
-    metrics = FleetMetrics(hub, settings.hub_metrics)
-    made = Fleet(hub, partial(kind.open_pasts, url), settings.exporter_prefix, metrics)
+    made = Fleet(hub, partial(kind.open_pasts, url), settings.exporter_prefix)
+    made.metrics = FleetMetrics(hub, settings.hub_metrics)
     with suppress(Unavailable, Conflict, Denied):  # it may be back later
         hub.nodes()
         made.tokens.refresh()

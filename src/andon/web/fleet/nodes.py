@@ -24,15 +24,11 @@ MOST_RUNS = 5000
 class Fleet:
     """Each as a node, and all that is kept of them."""
 
-    def __init__(
-        self,
-        hub: Hub,
-        open_pasts: Callable[[], NodePasts],
-        prefix: str,
-        metrics: Callable[[], FleetReadings | None] = lambda: None,
-    ) -> None:
-        """`prefix` is that of the hub's metrics, `metrics` what they have of the nodes."""
-        self.hub, self._open, self._prefix, self.metrics = hub, open_pasts, prefix, metrics
+    def __init__(self, hub: Hub, open_pasts: Callable[[], NodePasts], prefix: str) -> None:
+        """`prefix` is that of the hub's metrics."""
+        self.hub, self._open, self._prefix = hub, open_pasts, prefix
+        self.metrics: Callable[[], FleetReadings | None] = lambda: None
+        """What the hub's metrics have of the nodes."""
         self._pasts: NodePasts | None = None
         self._opening = threading.Lock()
         self._lock = threading.Lock()
