@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from andon.exporter.catalogue import (
     COSTS,
     DEVICE,
+    HUB_GPU,
+    HUB_NODE,
     ITSELF,
     NODE,
     SERVER,
@@ -63,6 +65,15 @@ their queries on a real Prometheus.
 """
 
 
+OF_HUB = """\
+Only in the `/metrics` and exports of a [hub](fleet.md#prometheus), with the label `node`, unless
+`hub.metrics` is `off`. A silent node has its state, its age and whether it is drained, and no
+readings. While the hub cannot store reports, nodes that seem silent have no series."""
+OF_NODE = """\
+Only where `hub.metrics` is `devices`: of nodes that are not silent, with the labels `node`,
+`device` and `uuid`."""
+
+
 def page() -> str:
     """The whole page."""
     return "\n".join(
@@ -76,20 +87,24 @@ def page() -> str:
             *_section("The node", "", NODE),
             *_section("andon itself", "", (*ITSELF, *COSTS, *SERVICE)),
             *_section("The server", "Only in the `/metrics` of `andon serve`.", SERVER),
+            *_section("A node of a hub", OF_HUB, HUB_NODE, "a silent node"),
+            *_section("A GPU of a node of a hub", OF_NODE, HUB_GPU),
         ]
     )
 
 
-def _section(title: str, words: str, rows: Iterable[Metric]) -> list[str]:
+def _section(
+    title: str, words: str, rows: Iterable[Metric], silent: str = "a device that does not answer"
+) -> list[str]:
     head = [f"## {title}", "", *([words, ""] if words else [])]
     table = ["| name | kind | unit | labels | what it says | where it comes from |",
              "|---|---|---|---|---|---|"]  # fmt: skip
-    return [*head, *table, *map(_line, rows), ""]
+    return [*head, *table, *(_line(row, silent) for row in rows), ""]
 
 
-def _line(row: Metric) -> str:
+def _line(row: Metric, silent: str) -> str:
     labels = ", ".join(f"`{name}`" for name in row.labels)
-    always = " Also of a device that does not answer." if row.when is ExportWhen.ALWAYS else ""
+    always = f" Also of {silent}." if row.when is ExportWhen.ALWAYS else ""
     unit = UNITS.get(row.name.removesuffix("_total").rpartition("_")[2], "")
     cells = (f"`{row.name}`", row.kind, unit, labels, row.help + always, f"`{row.source}`")
     return "| " + " | ".join(cells) + " |"

@@ -53,7 +53,8 @@ def recordings(prefix: str = "andon") -> tuple[Recording, ...]:
 
 
 def of_andon(prefix: str = "andon") -> tuple[Alert, ...]:
-    """What only Prometheus can see: that andon cannot read devices, or does not run."""
+    """What only Prometheus can see: that andon cannot read devices, or does not run; and what a hub
+    says of its nodes."""
 
     def m(name: str) -> str:
         return metric(name, prefix)
@@ -65,6 +66,12 @@ def of_andon(prefix: str = "andon") -> tuple[Alert, ...]:
         Alert("AndonSnapshotOld", f"{m('snapshot_age_seconds')} > 60", "1m", "critical",
               "andon on {{ $labels.instance }} has read nothing for a minute",
               "Run andon doctor, then restart the exporter."),
+        Alert("AndonNodeSilent",
+              f'{m("hub_node_state")}{{state="silent"}} == 1'
+              f" unless on (instance, job, node) {m('hub_node_drained')} == 1",
+              "1m", "warning",
+              "{{ $labels.node }} does not report to its hub {{ $labels.instance }}",
+              "Check that the machine runs, and andon agent on it."),
     )  # fmt: skip
 
 

@@ -55,8 +55,9 @@ class Prometheus(Struct, frozen=True):
 
 
 @contextmanager
-def prometheus(folder: Path, target: int) -> Iterator[Prometheus]:
-    """Scrapes one port twice a second, and evaluates the committed rules as often.
+def prometheus(folder: Path, target: int, *jobs: Mapping[str, Any]) -> Iterator[Prometheus]:
+    """Scrapes one port twice a second, and what these jobs say, and evaluates the committed rules
+    as often.
 
     Here they fire after a second; that they wait as long as they should, promtool tells.
     """
@@ -67,7 +68,7 @@ def prometheus(folder: Path, target: int) -> Iterator[Prometheus]:
                    "evaluation_interval": "500ms"},
         "rule_files": [str(rules)],
         "scrape_configs": [
-            {"job_name": "andon", "static_configs": [{"targets": [f"127.0.0.1:{target}"]}]}
+            {"job_name": "andon", "static_configs": [{"targets": [f"127.0.0.1:{target}"]}]}, *jobs
         ],
     }  # fmt: skip
     (folder / "prometheus.yml").write_text(json.dumps(config))  # YAML holds all of JSON

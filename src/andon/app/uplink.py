@@ -3,12 +3,14 @@
 import logging
 import os
 import re
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from andon.access.gate import is_loopback
 from andon.alerts.rules.past import Query
 from andon.alerts.watcher import Watcher
 from andon.errors import AndonError, Invalid, Unavailable
@@ -19,6 +21,7 @@ from andon.fleet.uplink import ReportSources, Uplink, is_refused
 from andon.host.files import read_regular, replace_file
 from andon.host.machine_id import node_key
 from andon.host.state.node_folder import open_node_folder
+from andon.host.state.server_file import EVERYWHERE
 from andon.host.state.user_folder import read_token
 from andon.model.alert import Alert
 from andon.model.job.facts import JobView
@@ -27,6 +30,7 @@ from andon.node.watched.node import WatchedNode
 from andon.runs.rules.matching import RunQuery
 from andon.sampling.sampler import Sampler
 from andon.settings.resolution import Settings
+from andon.web.listening import Listening, ServeOptions, url_of
 
 if TYPE_CHECKING:
     from andon.leases.network import NetworkLeases
@@ -84,13 +88,15 @@ def _pin(folder: Path, new_token: bool) -> str | None:
     return given or None
 
 
-def report_sources(node: WatchedNode, watcher: Watcher) -> ReportSources:
+def report_sources(
+    node: WatchedNode, watcher: Watcher, metrics: Callable[[], str | None] = lambda: None
+) -> ReportSources:
     """What a node reports of itself; `watcher` has the notices for people."""
     alerts, leases = node.alerts, node.leases
     book = partial(leases.listed, RECENT_SECONDS) if leases.kept else lambda: None
     return ReportSources(
         book, alerts.current, alerts.silences, alerts.firing, partial(_unfinished, node),
-        watcher.hand_over, watcher.handed_over,
+        watcher.hand_over, watcher.handed_over, metrics,
     )  # fmt: skip
 
 
@@ -123,16 +129,31 @@ def uplink(
     past: PastSender,
     network_leases: "NetworkLeases | None",
     on_sent: Callable[[Digest], None] = lambda _: None,
+    listening: Listening | None = None,
 ) -> Uplink:
     """Reports what the sampler reads, and what the store has packed. While the hub marks this
     node as drained, its devices are cordoned, if this user may."""
     session = sampler.subscribe(settings.interval_seconds, size=16)
     trouble = partial(note_trouble, open_node_folder(), link.url)
     trouble(None)  # of an earlier process
+    sources = report_sources(node, watcher, partial(metrics_url, settings, listening))
     return Uplink(
-        session, link, report_sources(node, watcher), node_key(), on_sent,
+        session, link, sources, node_key(), on_sent,
         partial(mark_drained, network_leases), partial(past, link), on_trouble=trouble,
     )  # fmt: skip
+
+
+def metrics_url(settings: Settings, listening: Listening | None) -> str | None:
+    """Returns where others can read this machine's metrics: its server, or `andon exporter` at the
+    address of the settings while something answers there."""
+    if listening is not None and not listening.loopback:
+        return listening.url
+    host, port = settings.exporter_host, settings.exporter_port
+    if is_loopback(host):
+        return None
+    with suppress(OSError), socket.create_connection((EVERYWHERE.get(host, host), port), 1.0):
+        return url_of(ServeOptions(host, port), host, port)
+    return None
 
 
 def mark_drained(leases: "NetworkLeases | None", drained: bool) -> None:

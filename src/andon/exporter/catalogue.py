@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.exporter import spreads
 from andon.exporter.spreads import ExportedDevice, SelfReadings
@@ -24,7 +25,7 @@ class MetricKind(StrEnum):
 
 
 class ExportWhen(StrEnum):
-    """When a device's metric is exported."""
+    """When the metric of a device, or of a node of a hub, is exported."""
 
     ALWAYS = "always"
     ANSWERED = "answered"  # only with a current sample: stale values are not exported
@@ -67,6 +68,10 @@ def _scale_of(name: str, source: str) -> Scale | None:
 def _gauge(name: str, source: str, help: str) -> Metric:  # noqa: A002 - the format's word
     scale = _scale_of(name, source)
     return Metric(name, MetricKind.GAUGE, help, source, attrgetter(source), scale=scale)
+
+
+def _always(name: str, source: str, help: str) -> Metric:  # noqa: A002 - the format's word
+    return replace(_gauge(name, source, help), when=ExportWhen.ALWAYS)
 
 
 def _counter(name: str, source: str, help: str) -> Metric:  # noqa: A002 - the format's word
@@ -259,11 +264,13 @@ SERVICE: tuple[Metric, ...] = (
 )  # fmt: skip
 SERVER: tuple[Metric, ...] = (
     _gauge("store_bytes", "counts.store_bytes", "Size of the history, measured once a minute."),
-    _several("alerts", "counts.alerts", spreads.alerts, ("level",),
+    _several("alerts", "counts.alerts", spreads.counted("level", "alerts"), ("level",),
              "Alerts that fire, as andon alerts counts them."),
     _gauge("leases", "counts.leases", "Leases in force."),
-    _several("hub_refused_total", "counts.refused", spreads.refused, ("kind",),
+    _several("hub_refused_total", "counts.refused", spreads.counted("kind", "refused"), ("kind",),
              "Reports of nodes that a hub refused.", kind=MetricKind.COUNTER),
+    _several("hub_left_out", "counts.left_out", spreads.counted("kind", "left_out"), ("kind",),
+             "Nodes and GPUs of a hub that are not exported: too many, or not read in time."),
     _export("export_sent_total", "sent", "Requests of an export that were accepted."),
     _export("export_refused_total", "refused",
             "Requests of an export that were refused for good, as invalid or too old."),
@@ -276,4 +283,34 @@ SERVER: tuple[Metric, ...] = (
 )  # fmt: skip
 """Rows of andon itself: read from `spreads.SelfReadings`, if its parts are known."""
 
-ALL = (*DEVICE, *NODE, *ITSELF, *COSTS, *SERVICE, *SERVER)
+HUB_NODE: tuple[Metric, ...] = (
+    _several("hub_node_state", "state", spreads.hub_states, ("state",),
+             "1 for the current state of the node, 0 for the others.", ExportWhen.ALWAYS),
+    _always("hub_node_age_seconds", "age_seconds", "Time since its last report came."),
+    _always("hub_node_drained", "drained", "1 if the node is drained, else 0."),
+    _gauge("hub_node_simulated", "simulated", "1 if its devices are simulated: no value is real."),
+    _gauge("hub_node_gpus", "gpus", "GPUs of the node."),
+    _gauge("hub_node_gpus_allocated", "allocated", "GPUs that leases hold."),
+    _gauge("hub_node_gpus_in_use", "in_use", "GPUs on which processes run without a lease."),
+    _gauge("hub_node_gpus_free", "offered", "Devices that a request would get now."),
+    _gauge("hub_node_utilization_ratio", "utilization_percent",
+           "Mean utilization of the GPUs that answer."),
+    _gauge("hub_node_memory_ratio", "memory_percent", "GPU memory in use, of all GPUs."),
+    _gauge("hub_node_temperature_celsius", "temperature_celsius", "Of the hottest GPU."),
+    _several("hub_node_alerts", "alerts", spreads.node_alerts, ("level",), "Alerts that fire."),
+)  # fmt: skip
+"""Rows of a node of a hub: each is read from its `NodeRow`."""
+
+HUB_GPU: tuple[Metric, ...] = (
+    _several("hub_gpu_state", "state", spreads.hub_states, ("state",),
+             "1 for the current state of the device, 0 for the others.", ExportWhen.ALWAYS),
+    _gauge("hub_gpu_utilization_ratio", "sample.utilization_percent",
+           "Fraction of time that at least one kernel was running."),
+    _gauge("hub_gpu_memory_used_bytes", "sample.memory_used_bytes",
+           "Memory in use, excluding what the driver reserves."),
+    _gauge("hub_gpu_temperature_celsius", "sample.temperature_celsius", "GPU core temperature."),
+    _gauge("hub_gpu_power_watts", "sample.power_watts", "Power draw of the board."),
+)  # fmt: skip
+"""Rows of a device of a node of a hub: each is read from its `DeviceStatus`."""
+
+ALL = (*DEVICE, *NODE, *ITSELF, *COSTS, *SERVICE, *SERVER, *HUB_NODE, *HUB_GPU)

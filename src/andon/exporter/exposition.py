@@ -8,6 +8,8 @@ from msgspec import Struct
 from andon.exporter.catalogue import (
     COSTS,
     DEVICE,
+    HUB_GPU,
+    HUB_NODE,
     ITSELF,
     NODE,
     SERVER,
@@ -37,9 +39,9 @@ Headed = tuple[Metric, str, str]
 
 
 class _Place(Struct, frozen=True):
-    """A device of this scrape, with the starts of its lines."""
+    """A device or a node of this scrape, with the starts of its lines."""
 
-    seen: ExportedDevice
+    seen: object
     answered: bool
     starts: Starts
 
@@ -53,7 +55,8 @@ class Exposition:
         self._itself = self._headed(ITSELF)
         self._costs, self._service = self._headed(COSTS), self._headed(SERVICE)
         self._server = self._headed(SERVER)
-        self._prepared: dict[tuple[str, str], Starts] = {}
+        self._nodes, self._gpus = self._headed(HUB_NODE), self._headed(HUB_GPU)
+        self._prepared: dict[str, Starts] = {}
         self._latest: tuple[Snapshot | None, str] = (None, "")
 
     def render(
@@ -71,6 +74,12 @@ class Exposition:
         _plain(self._costs if costs else (), own, out)
         _plain(self._service if service else (), own, out)
         _plain(self._server if counts else (), own, out)
+        if counts and (fleet := counts.fleet):
+            nodes = ((labels(node=row.name), row, row.heard) for row in fleet.rows)
+            gpus = ((text, one, one.answered) for text, one in fleet.devices.items())
+            for rows, found in ((self._nodes, nodes), (self._gpus, gpus)):
+                places = [_Place(seen, heard, _starts(rows, text)) for text, seen, heard in found]
+                _placed(rows, places, out)
         return "".join(out)
 
     def _about(self, snapshot: Snapshot) -> str:
@@ -78,11 +87,7 @@ class Exposition:
         known, text = self._latest
         if known is not snapshot:
             out: list[str] = []
-            places = self._places(snapshot)
-            answered = [place for place in places if place.answered]
-            for at, (row, _, head) in enumerate(self._device):
-                shown = places if row.when is ExportWhen.ALWAYS else answered
-                _under(head, _device_lines(row, at, shown), out)
+            _placed(self._device, self._places(snapshot), out)
             _plain(self._node, snapshot, out)
             text = "".join(out)
             self._latest = snapshot, text
@@ -97,20 +102,25 @@ class Exposition:
 
     def _places(self, snapshot: Snapshot) -> list[_Place]:
         """Every device once, by its label and uuid; removed devices are forgotten."""
-        kept: dict[tuple[str, str], Starts] = {}
+        kept: dict[str, Starts] = {}
         places: dict[str, _Place] = {}
         for status, name, seen in _named(snapshot):
-            key = (name, status.device.uuid)
-            starts = kept[key] = self._prepared.get(key) or self._prepare(*key)
-            places.setdefault(starts[0], _Place(seen, status.answered, starts))
+            text = labels(device=name, uuid=status.device.uuid)
+            starts = kept[text] = self._prepared.get(text) or _starts(self._device, text)
+            places.setdefault(text, _Place(seen, status.answered, starts))
         self._prepared = kept
         return list(places.values())
 
-    def _prepare(self, name: str, uuid: str) -> Starts:
-        text = labels(device=name, uuid=uuid)
-        return tuple(
-            f"{metric}{{{text}{',' if row.spread else '} '}" for row, metric, _ in self._device
-        )
+
+def _starts(rows: Iterable[Headed], text: str) -> Starts:
+    return tuple(f"{metric}{{{text}{',' if row.spread else '} '}" for row, metric, _ in rows)
+
+
+def _placed(rows: Iterable[Headed], places: Sequence[_Place], out: list[str]) -> None:
+    answered = [place for place in places if place.answered]
+    for at, (row, _, head) in enumerate(rows):
+        shown = places if row.when is ExportWhen.ALWAYS else answered
+        _under(head, _device_lines(row, at, shown), out)
 
 
 def _under(head: str, lines: list[str], out: list[str]) -> None:

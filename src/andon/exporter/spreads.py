@@ -1,13 +1,14 @@
 """Metrics with several series: how one part of a snapshot becomes labelled values."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from andon.errors import Invalid
+from andon.model.alert import Level
 from andon.model.device import Device, DeviceStatus, Process, ProcessKind, Sample, Snapshot, State
 from andon.model.throttling import NVIDIA_REASONS
 from andon.model.vendors import vendor_of
@@ -15,6 +16,7 @@ from andon.settings.kinds import WORD
 from andon.version import __version__
 
 if TYPE_CHECKING:  # what is exported does no I/O
+    from andon.fleet.rules.states import NodeRow, NodeState
     from andon.sampling.sampler import Costs
 
 # Labels and numbers in the exposition format.
@@ -88,6 +90,14 @@ class ExportCounts(Struct, frozen=True):
     waiting: int = 0
 
 
+class FleetReadings(Struct, frozen=True):
+    """The nodes of a hub, their devices by their labels, and how many of each were left out."""
+
+    rows: "Sequence[NodeRow]"
+    devices: Mapping[str, DeviceStatus]
+    left_out: Mapping[str, int]
+
+
 class ServerCounts(Struct, frozen=True):
     """Counts of a server's history, alerts, leases and exports; None if not known."""
 
@@ -98,6 +108,11 @@ class ServerCounts(Struct, frozen=True):
     refused: Mapping[str, int] | None = None
     """Reports of nodes that a hub refused, by kind."""
     exports: tuple[ExportCounts, ...] = ()
+    fleet: FleetReadings | None = None
+
+    @property
+    def left_out(self) -> Mapping[str, int] | None:
+        return None if self.fleet is None else self.fleet.left_out
 
 
 class SelfReadings(Struct, frozen=True):
@@ -130,6 +145,14 @@ def info(seen: ExportedDevice) -> Points:
 
 def states(seen: ExportedDevice) -> Points:
     return _one_of(seen.status.state)
+
+
+def hub_states(seen: "NodeRow | DeviceStatus") -> Points:
+    return _one_of(seen.state)
+
+
+def node_alerts(row: "NodeRow") -> Points:
+    return [(label("level", one), row.alerts[one]) for one in Level if one in row.alerts]
 
 
 def throttles(seen: ExportedDevice) -> Points:
@@ -176,14 +199,11 @@ def faults(snapshot: Snapshot) -> Points:
     return [(text, int(text in failed)) for text in sorted(failed | known)][:MOST_PARTS]
 
 
-def alerts(own: SelfReadings) -> Points:
-    found = own.counts.alerts if own.counts else None
-    return [(label("level", level), count) for level, count in (found or {}).items()]
-
-
-def refused(own: SelfReadings) -> Points:
-    found = own.counts.refused if own.counts else None
-    return [(label("kind", kind), count) for kind, count in sorted((found or {}).items())]
+def counted(by: str, name: str) -> Callable[[SelfReadings], Points]:
+    """Returns the spread of a server's count by level or kind."""
+    return lambda own: [
+        (label(by, kind), count) for kind, count in (getattr(own.counts, name) or {}).items()
+    ]
 
 
 def exported(name: str) -> Callable[[SelfReadings], Points]:
@@ -227,9 +247,10 @@ def _info(device: Device, driver: str | None) -> tuple[tuple[str, int], ...]:
     return ((text, 1),)
 
 
-@lru_cache(maxsize=8)
-def _one_of(state: State) -> tuple[tuple[str, int], ...]:
-    states = [one for one in State if one is not State.UNKNOWN or one is state]  # only a hub's
+@lru_cache(maxsize=16)
+def _one_of(state: "State | NodeState") -> tuple[tuple[str, int], ...]:
+    every: Iterable[State | NodeState] = type(state)
+    states = [one for one in every if one is not State.UNKNOWN or one is state]  # only a hub's
     return tuple((label("state", other.value), int(other is state)) for other in states)
 
 

@@ -60,6 +60,8 @@ class ReportSources(Struct, frozen=True):
     handed_over: Callable[[Sequence[HandedNotice], bool | None], None] = lambda by_hub, told: None
     """Called when it ends: with what the hub took, and whether it notifies people; None if it did
     not answer."""
+    metrics: Callable[[], str | None] = lambda: None
+    """Where this node's own metrics are, without the path."""
 
 
 class ReportLink(Protocol):
@@ -178,6 +180,7 @@ class Uplink:
             by_lease,
             self._machine,
             __version__,
+            sources.metrics(),
         )
         document: dict[str, Any] = {
             "snapshot": bare_snapshot(snapshot),

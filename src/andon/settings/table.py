@@ -74,6 +74,7 @@ class Settings(Struct, frozen=True):
     server_proxy: str = ""
     server_proxy_roles: tuple[str, ...] = ()
     hub_unencrypted: bool = False
+    hub_metrics: str = "nodes"
     exporter_prefix: str = "andon"
     exporter_host: str = "127.0.0.1"
     exporter_port: int = 26367
@@ -298,6 +299,11 @@ FIELDS = (
     Field(
         "hub_unencrypted", "hub.unencrypted", "ANDON_HUB_UNENCRYPTED", YES_OR_NO,
         "send this node's token to a hub with http://, where nobody else can read on the network",
+    ),
+    Field(
+        "hub_metrics", "hub.metrics", "ANDON_HUB_METRICS", TEXT,
+        "what a hub's /metrics and exports have of its nodes: devices are nodes and each GPU",
+        choices=("off", "nodes", "devices"),
     ),
     Field(
         "exporter_prefix", "exporter.prefix", "ANDON_EXPORTER_PREFIX", WORD,

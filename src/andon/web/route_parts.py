@@ -31,6 +31,8 @@ class RouteParts(Struct, frozen=True):
     """For requests that read the store."""
     minutes: HistoryReader = field(default_factory=HistoryReader)
     """For requests that read all of the last two minutes."""
+    scrapes: HistoryReader = field(default_factory=lambda: HistoryReader(what="metrics"))
+    """For the metrics: a hub has many nodes."""
     records: HistoryReader = field(default_factory=lambda: HistoryReader(FILES_THREADS, what="run"))
     """For requests that read the records of runs."""
     queue: HistoryReader = field(default_factory=lambda: HistoryReader(FILES_THREADS, what="job"))

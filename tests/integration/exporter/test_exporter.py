@@ -14,7 +14,7 @@ from dev.metrics.rules import recordings
 
 import andon
 from andon.api import watch as library
-from andon.exporter.catalogue import ALL, SERVER
+from andon.exporter.catalogue import ALL, HUB_GPU, HUB_NODE, SERVER
 from andon.testing.mock import MockGpuBackend
 from tests.conftest import REPOSITORY, need
 from tests.integration.conftest import andon as run_andon
@@ -24,7 +24,7 @@ from tests.support.exposition import parse
 from tests.support.surroundings import fresh_library
 
 UNWATCHED = {"gpu_sm_active_ratio", "gpu_tensor_active_ratio"}
-SERVED = {row.name for row in SERVER}  # by a server, which has them
+SERVED = {row.name for row in (*SERVER, *HUB_NODE, *HUB_GPU)}  # by a server, which has them
 UNKNOWN_HERE = {
     "node_disk_used_bytes", "node_disk_total_bytes",
     # What a card's own settings are, and its slot: a simulated one has none.

@@ -25,6 +25,15 @@ OWN: dict[str, tuple[dict[str, str], set[str]]] = {
     "healthy": ({}, set()),
     "a driver that is gone": ({'source_failed{source="nvidia"}': "1+0x60"}, {"AndonSourceFailed"}),
     "values that grow old": ({"snapshot_age_seconds": "0.5+60x60"}, {"AndonSnapshotOld"}),
+    "a node that is silent, and one that is drained": (
+        {
+            'hub_node_state{node="n17",state="silent"}': "0+0x5 1+0x60",
+            'hub_node_state{node="n18",state="silent"}': "1+0x60",
+            'hub_node_drained{node="n17"}': "0+0x60",
+            'hub_node_drained{node="n18"}': "1+0x60",
+        },
+        {"AndonNodeSilent"},
+    ),
     "memory errors": ({"gpu_ecc_uncorrected_errors_total": "4+0x20 5+0x40"}, {"AndonEcc"}),
     "memory errors of before": ({"gpu_ecc_uncorrected_errors_total": "4+0x60"}, set()),
 }

@@ -180,7 +180,6 @@ def test_an_agent_goes_on_to_the_next_hub(fleet: Fleet) -> None:
         agent.communicate(timeout=30)
 
 
-@waits_for(HUB)
 def test_the_metrics_of_a_hub_name_its_nodes(fleet: Fleet) -> None:
     assert 'node="n17"' in fleet.hub.ask("/metrics", **fleet.hub.bearer).body
 

@@ -20,10 +20,11 @@ from andon.exporter.spreads import ExportCounts, ServerCounts
 from andon.settings.exports import OTLP, REMOTE_WRITE, ExportSettings
 from tests.conftest import REPOSITORY
 from tests.support.exposition import parse
+from tests.support.fleet_readings import FLEET
 from tests.support.full_snapshot import FULL
 from tests.support.snapshots import AT, farm
 
-COUNTS = ServerCounts(1, {"info": 2}, 3, exports=(ExportCounts("lab", 5, 1, 2, 0, 9),))
+COUNTS = ServerCounts(1, {"info": 2}, 3, exports=(ExportCounts("lab", 5, 1, 2, 0, 9),), fleet=FLEET)
 Series = dict[frozenset[tuple[str, str]], float]
 
 

@@ -12,6 +12,7 @@ from andon.sampling.sampler import Costs
 from andon.testing.mock import MockGpuBackend
 from andon.version import __version__
 from tests.support.exposition import Family, parse
+from tests.support.fleet_readings import FLEET
 from tests.support.snapshots import (
     AT,
     assert_golden,
@@ -26,7 +27,7 @@ from tests.support.snapshots import (
 
 COSTS = Costs(100, 2, 0.1, 0.125, 0.5, 0.75, 0.006)
 SERVICE = Service(1, 20, 3, 0.04)
-COUNTS = ServerCounts(123_456, {"critical": 1, "warning": 0, "info": 2}, 3)
+COUNTS = ServerCounts(123_456, {"critical": 1, "warning": 0, "info": 2}, 3, fleet=FLEET)
 
 
 def scrape(snapshot: Snapshot, prefix: str = "andon") -> dict[str, Family]:

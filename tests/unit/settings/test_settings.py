@@ -98,6 +98,7 @@ EXPECTED = Settings(
     server_proxy="10.0.0.7",
     server_proxy_roles=("ops:operate",),
     hub_unencrypted=True,
+    hub_metrics="devices",
     ssh_andon="~/x/andon",
     exporter_prefix="lab",
     exporter_host="::1",
@@ -166,6 +167,7 @@ def test_every_setting_can_be_given_in_the_file() -> None:
     proxy_roles = ["ops:operate"]
     [hub]
     unencrypted = true
+    metrics = "devices"
     [ssh]
     andon = "~/x/andon"
     [exporter]
@@ -200,7 +202,7 @@ def test_every_setting_can_be_given_by_a_variable() -> None:
         "ANDON_JOBS_ON": "lab",
         "ANDON_SERVER_ALLOW_ORIGINS": "http://localhost:3000", "ANDON_SERVER_SIGN_IN": "no",
         "ANDON_SERVER_PROXY": "10.0.0.7", "ANDON_SERVER_PROXY_ROLES": "ops:operate",
-        "ANDON_HUB_UNENCRYPTED": "yes",
+        "ANDON_HUB_UNENCRYPTED": "yes", "ANDON_HUB_METRICS": "devices",
         "ANDON_SSH_ANDON": "~/x/andon",
         "ANDON_EXPORTER_PREFIX": "lab", "ANDON_EXPORTER_HOST": "::1",
         "ANDON_EXPORTER_PORT": "9700",

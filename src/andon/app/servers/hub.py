@@ -22,6 +22,7 @@ from andon.sampling.sampler import Sampler
 from andon.settings.resolution import Settings
 from andon.web.fleet.hub import Hub
 from andon.web.fleet.keeper import Keeper
+from andon.web.fleet.metrics import FleetMetrics
 from andon.web.fleet.nodes import Fleet
 from andon.web.fleet.own import OwnLink
 from andon.web.fleet.telling import FleetAlerts
@@ -36,6 +37,7 @@ def fleet(settings: Settings, place: ServeOptions, keys: Keys) -> Fleet:
     own, notifies = settings.node or node_name(), bool(settings.alerts_notifiers)
     hub = Hub(partial(kind.open_nodes, url), notifies, pin_of(place), own)
     made = Fleet(hub, partial(kind.open_pasts, url), settings.exporter_prefix)
+    made.metrics = FleetMetrics(hub, settings.hub_metrics)
     with suppress(Unavailable, Conflict, Denied):  # it may be back later
         hub.nodes()
         made.tokens.refresh()

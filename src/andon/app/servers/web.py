@@ -147,12 +147,14 @@ def dispatcher_guard(sampler: Sampler, jobs: ServedJobs | None) -> DispatcherGua
 def counts(
     history: ServerHistory, node: WatchedNode, fleet: Fleet | None = None
 ) -> Iterator[Callable[[], ServerCounts]]:
-    """Counts from memory: a scrape reads neither the store nor the lease book."""
+    """Counts from memory: a scrape reads neither the store nor the lease book, only reports of a
+    hub's nodes where their GPUs are exported."""
 
     def count() -> ServerCounts:
         refused = None if fleet is None else dict(fleet.hub.refused)
         size, held = history.vitals().size_bytes, node.leases.held()
-        return ServerCounts(size, node.alerts.firing(), held, refused)
+        nodes = None if fleet is None else fleet.metrics()
+        return ServerCounts(size, node.alerts.firing(), held, refused, fleet=nodes)
 
     yield count
 
@@ -174,7 +176,7 @@ def metrics(
     counts: Callable[[], ServerCounts],
     exports: "Exports | None" = None,
 ) -> Iterator[Callable[[], str]]:
-    """Makes the text of a scrape; the event loop that asks must not wait."""
+    """Makes the text of a scrape."""
     exposition = Exposition(settings.exporter_prefix)
 
     def expose() -> str:

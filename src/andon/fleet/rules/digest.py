@@ -1,5 +1,6 @@
 """The digest of a node: the few values by which a hub lists it, made and checked field by field."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Annotated
@@ -24,6 +25,8 @@ IN_USE = VerdictKind.IN_USE
 IDLE_RULES = frozenset({"idle", "idle_lease"})
 MOST_HOLDERS, MOST_MODELS = 24, 8
 MIB = 1 << 20
+METRICS_URL = r"\Ahttps?://([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[0-9]{1,5}\Z"
+MetricsUrl = Annotated[str, Meta(pattern=METRICS_URL)]
 Models = Annotated[Mapping[Name, Count], Meta(max_length=MOST_MODELS)]
 
 
@@ -85,6 +88,8 @@ class Digest(Struct, frozen=True):
     """GPUs on which processes run without a lease."""
     temperature_celsius: Number | None = None
     """Of the hottest GPU."""
+    metrics: MetricsUrl | None = None
+    """Where Prometheus can read this node's own metrics, without the path."""
 
 
 def digest_of(
@@ -95,6 +100,7 @@ def digest_of(
     jobs: Mapping[str, JobView],
     machine: str,
     version: str,
+    metrics: str | None = None,
 ) -> Digest:
     """Returns the digest of a snapshot; `jobs` has the job of each lease that is one's. Means are
     over the devices that answered."""
@@ -135,6 +141,7 @@ def digest_of(
         free=_free(snapshot, leases),
         alerts=dict(firing),
         temperature_celsius=max((one for one in heat if one is not None), default=None),
+        metrics=metrics if metrics and re.match(METRICS_URL, metrics) else None,
     )
 
 

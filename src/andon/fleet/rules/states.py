@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
-from andon.fleet.rules.digest import Digest, FreeDevices, Models, NodeTask
+from andon.fleet.rules.digest import Digest, FreeDevices, MetricsUrl, Models, NodeTask
 from andon.fleet.rules.nodes import FleetNode
 from andon.model.codec import Amount, Count, Name, Names, Number, Text, Time, Whole, read_schema
 from andon.model.wire import Json, struct_text
@@ -68,10 +68,18 @@ class NodeRow(Struct, frozen=True):
     allocated_reason: Text | None = None
     temperature_celsius: Number | None = None
     """Of the hottest GPU."""
+    metrics: MetricsUrl | None = None
+    """Where Prometheus can read the node's own metrics, without the path."""
 
     @property
     def heard(self) -> bool:
         return self.state in (NodeState.HEALTHY, NodeState.SICK)
+
+    @property
+    def offered(self) -> int | None:
+        """How many devices a request would get; None if that is not known."""
+        found = 0 if self.drained else sum(len(group.labels) for group in self.free)
+        return found if found or self.drained or self.allocated is not None else None
 
     @property
     def silent_seconds(self) -> float:
@@ -163,7 +171,7 @@ def row_of(
     row = NodeRow(node.name, NodeState.NEW, age, reason=NEVER, drained=node.drained)
     if digest is None or age is None:
         return row
-    known = {name: getattr(digest, name) for name in ("gpus", "models", "simulated", "version")}
+    known = {name: getattr(digest, name) for name in _LASTING}
     if age >= SILENT_SECONDS:
         known["reason"] = f"silent {human_seconds(age)}"
         return replace(row, state=NodeState.SILENT, **known)
@@ -174,6 +182,7 @@ def row_of(
     return replace(row, state=state, reason=reason, doubt=other, **known)
 
 
+_LASTING = ("gpus", "models", "simulated", "version", "metrics")
 _LIVE = (
     "allocated", "in_use", "utilization_percent", "memory_percent", "tasks", "holders", "users",
     "idle", "free", "alerts", "cpu_percent", "host_memory_percent",
@@ -194,6 +203,15 @@ def version_trouble(version: str | None, hubs: str | None) -> str | None:
     if version is None or hubs is None or version == hubs:
         return None
     return f"andon {version}, the hub {hubs}"
+
+
+def scrape_targets(rows: Iterable[NodeRow]) -> list[Json]:
+    """Returns where nodes have metrics of their own, as Prometheus' http_sd_configs read it."""
+    found = [(row.name, *row.metrics.split("://")) for row in rows if row.metrics is not None]
+    return [
+        {"targets": [place], "labels": {"node": name, "__scheme__": scheme}}
+        for name, scheme, place in found
+    ]
 
 
 def without_names(row: NodeRow) -> NodeRow:

@@ -25,7 +25,7 @@ NAME = SERVER_FILE
 LOCK = "server.lock"
 LONGEST_BYTES = 4096
 MOST_PIDS = 1 << 22
-_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 (reported, not bound)
+EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 (reported, not bound)
 
 
 class Announced(Struct, frozen=True):
@@ -50,7 +50,7 @@ def local_url(url: str, address: str) -> str:
     """Returns the address of the server on its own machine."""
     scheme, _, place = url.partition("://")
     port = place.rpartition(":")[2]
-    host = _EVERYWHERE.get(address, address)
+    host = EVERYWHERE.get(address, address)
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 

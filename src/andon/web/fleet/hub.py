@@ -99,6 +99,13 @@ class Hub:
     def rows(self) -> list[NodeRow]:
         return [self._row(node) for node in self.nodes().values()]
 
+    def known(self) -> list[tuple[FleetNode, NodeRow]]:
+        """Returns the nodes as they were last read: never blocks. While reports cannot be stored it
+        is not known which are silent: those that seem so are left out."""
+        now, found = time.monotonic(), [(one, self._row(one)) for one in list(self._nodes.values())]
+        blind = now - self.failed_at < ALERT_SECONDS or now - self.read_at > ALERT_SECONDS
+        return [one for one in found if not (blind and one[1].silent_seconds)]
+
     def row(self, name: str) -> NodeRow:
         """Returns a node's row by what was last read: never blocks."""
         found = self._nodes.get(name)

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 
 from andon.errors import Gone, Invalid, Unavailable
+from andon.exporter.spreads import FleetReadings
 from andon.fleet.rules.nodes import FleetNode
 from andon.fleet.rules.past import of_hub, unpacked_past
 from andon.model.device import MOST_DEVICES
@@ -26,6 +27,8 @@ class Fleet:
     def __init__(self, hub: Hub, open_pasts: Callable[[], NodePasts], prefix: str) -> None:
         """`prefix` is that of the hub's metrics."""
         self.hub, self._open, self._prefix = hub, open_pasts, prefix
+        self.metrics: Callable[[], FleetReadings | None] = lambda: None
+        """What the hub's metrics have of the nodes."""
         self._pasts: NodePasts | None = None
         self._opening = threading.Lock()
         self._lock = threading.Lock()

@@ -226,11 +226,13 @@ def _machines(router: APIRouter, parts: RouteParts) -> None:
         return Response("ok\n", media_type="text/plain")
 
     @router.get("/metrics", tags=["machines"])
-    async def metrics() -> Response:
+    async def metrics(request: Request) -> Response:
         """Prometheus text."""
-        if parts.expose is None:
+        expose = parts.expose
+        if expose is None:
             raise Gone("this server has no exporter", hint="/api/gpu/metrics has the same readings")
-        return Response(parts.expose(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        found = await parts.scrapes.read(request, "metrics", lambda: expose().encode())
+        return Response(found, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 def _span(start: float | None, end: float | None) -> tuple[float, float]:

@@ -7,13 +7,13 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from andon.errors import Gone
-from andon.fleet.rules.states import NodeList, list_to_text
+from andon.fleet.rules.states import NodeList, list_to_text, scrape_targets
 from andon.version import __version__
 from andon.web.fleet.hub import Hub
 from andon.web.fleet.listing import rows_for
 from andon.web.route_parts import RouteParts
 from andon.web.routes.picked import Picked
-from andon.web.routes.responses import sent_json
+from andon.web.routes.responses import dumped, sent, sent_json
 from andon.web.transport.auth import add_notes
 
 NodeName = Annotated[str, Path(max_length=63)]
@@ -41,6 +41,11 @@ def node_routes(router: APIRouter, parts: RouteParts) -> None:
         return Response(
             list_to_text(listed).encode("utf-8", "replace"), media_type="application/json"
         )
+
+    @router.get("/api/nodes/targets", tags=["fleet"])
+    def targets() -> Response:
+        """Where the nodes' own metrics are, as Prometheus' http_sd_configs reads it."""
+        return sent(dumped(scrape_targets(_hub(parts).rows())))
 
     @router.post("/api/nodes", tags=["fleet"])
     def add_node(request: Request, given: NodeRequest) -> Response:

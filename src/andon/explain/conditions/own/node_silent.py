@@ -15,5 +15,5 @@ CONDITION = Condition(
     sentence=reported("{it} does not report"),
     advise=hinted,
     weight=8,
-    promql="andon reports its own problems",
+    promql="AndonNodeSilent has it from the metrics of a hub",
 )
