@@ -23,7 +23,6 @@ from tests.integration.fleet.reporting import added
 from tests.integration.serving import Served, serving
 from tests.support.homes import own_folders
 from tests.support.notices import HOT
-from tests.support.orders import waits_for
 from tests.support.postgres import server
 from tests.support.snapshots import farm, uuid
 from tests.support.waiting import wait_for
