@@ -19,7 +19,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.fleet.rules.digest import Digest, encoded
+from andon.fleet.rules.digest import Digest, NodeTask, encoded
 from andon.fleet.rules.heartbeat import HeartbeatHeader, deflated, heartbeat_body
 from andon.fleet.rules.past import PastPart, packed_past
 from andon.history.rules.intervals import UsageInterval
@@ -318,7 +318,8 @@ def _report(served: Served, token: str, begun: threading.Event, over: threading.
             "alerts": [alert_to_json(hot)],
             "jobs": [view_to_json(job)],
         }
-        digest = encoded(Digest(NODE, "m", "1.0", gpus=8, simulated=True))
+        task = NodeTask("alice", SECRET, number)
+        digest = encoded(Digest(NODE, "m", "1.0", gpus=8, simulated=True, holders=(task,)))
         header = HeartbeatHeader(session, number, now)
         _send(served, token, "/api/heartbeat", heartbeat_body(header, digest, deflated(parts), b""))
         begun.set()

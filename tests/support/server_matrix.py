@@ -44,6 +44,7 @@ LIVE: Mapping[str, Mapping[str, str]] = {
         "gpu_status_update": ". . . . . . .",
         "alert": ". . . . . . .",
         "leases": ". . . . . . .",
+        "nodes": ". . . . . A A",
         "job": "- - - - - - -",
         "run": "- - - - - - -",
     },
@@ -196,7 +197,7 @@ def _listening(server: RoleServer, role: str, seen: dict[str, str]) -> Iterator[
         client.on(event, partial(_keep, seen, event))
     key = server.keys[role]
     client.connect(server.served.url, auth={} if key is None else {"token": key})
-    for what in ("snapshot", "jobs", "runs", f"run {server.names['run']}"):
+    for what in ("snapshot", "jobs", "nodes", "runs", f"run {server.names['run']}"):
         client.call("subscribe", what, timeout=60)
     try:
         yield client
