@@ -70,6 +70,12 @@ def program(one: Process | Party) -> str:
     return program_of(one.command, one.name) or f"process {one.pid}"
 
 
+def name_for_all(one: Process | Party) -> str:
+    """Returns the name that `ps` shows everyone, for alerts' texts, which everyone sees: that of
+    a script is in the command line."""
+    return one.name or f"process {one.pid}"
+
+
 def slurm_job(one: Process | Party) -> str | None:
     """Returns the number of the Slurm job that a process is in; None if it is in none."""
     kind, _, step = (one.job or "").partition(":")
