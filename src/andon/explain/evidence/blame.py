@@ -70,12 +70,6 @@ def program(one: Process | Party) -> str:
     return program_of(one.command, one.name) or f"process {one.pid}"
 
 
-def name_for_all(one: Process | Party) -> str:
-    """Returns the name that `ps` shows everyone, for alerts' texts, which everyone sees: that of
-    a script is in the command line."""
-    return one.name or f"process {one.pid}"
-
-
 def slurm_job(one: Process | Party) -> str | None:
     """Returns the number of the Slurm job that a process is in; None if it is in none."""
     kind, _, step = (one.job or "").partition(":")
@@ -86,6 +80,13 @@ def in_job(one: Process | Party) -> str | None:
     """Returns `Slurm job 42`; None if it is in none."""
     number = slurm_job(one)
     return None if number is None else f"Slurm job {number}"
+
+
+def pid_with(one: Process | Party, user: str | None = None) -> str:
+    """Returns `pid 4711 (bob, python, Slurm job 42)` for the texts of alerts, which everyone sees:
+    the name of a script is in the command line, which not everyone may see."""
+    known = ", ".join(filter(None, (user, one.name, in_job(one))))
+    return f"pid {one.pid} ({known})" if known else f"pid {one.pid}"
 
 
 def listed_users(users: Sequence[str], more: bool = False) -> str:
