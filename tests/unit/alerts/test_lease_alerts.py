@@ -10,6 +10,8 @@ from andon.alerts.rules.routes import Route, concerns
 from andon.alerts.rules.rule_page import rules_to_json
 from andon.alerts.rules.state import EMPTY, AlertState
 from andon.alerts.rules.state_machine import step
+from andon.explain.conditions.condition import AlertFacts
+from andon.explain.conditions.judgement import Judgement
 from andon.explain.conditions.observation import (
     HeldDevices,
     Moment,
@@ -18,6 +20,7 @@ from andon.explain.conditions.observation import (
     Sharing,
 )
 from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.conditions.use.stalled import Stalled, sentence
 from andon.leases.rules.occupants import BookView
 from andon.model.alert import Alert, Notice, NoticeKind
 from andon.model.device import DeviceStatus, Process, Snapshot
@@ -62,7 +65,7 @@ def test_a_squatter_is_named_beside_the_lease_with_the_time() -> None:
     state = after(120, there, gpu(1), sharing=Sharing({"GPU-0": frozenset({4711})}))
     alert = one(state, "squatter")
     assert alert.message == (
-        "GPU 0: used outside lease k3f9 (alice) by pid 4711 (bob, train.py) for 2 min"
+        "GPU 0: used outside lease k3f9 (alice) by pid 4711 (bob, python) for 2 min"
     )
     assert alert.advice == "Ask bob to lease a device: andon run -- COMMAND"
     assert [(party.pid, party.user) for party in alert.affected] == [(4711, "bob"), (100, "alice")]
@@ -75,11 +78,11 @@ def test_a_squatter_is_named_beside_the_lease_with_the_time() -> None:
 def test_a_process_of_a_slurm_job_is_named_with_its_number() -> None:
     there = gpu(0, used_gib=22, processes=[replace(BOB, job="slurm:42.0")])
     state = after(120, there, gpu(1), sharing=Sharing({"GPU-0": frozenset({4711})}))
-    assert "by pid 4711 (bob, train.py, Slurm job 42)" in one(state, "squatter").message
+    assert "by pid 4711 (bob, python, Slurm job 42)" in one(state, "squatter").message
     left = Party(4711, "alice", "python", "python train.py", job="slurm:42.batch")
     orphan = HeldDevices("lease:k3f9", ("GPU-0",), AT, "alice", orphaned=True, who=(left,))
     told = one(after(120, leases=(orphan,)), "orphan").message
-    assert "pid 4711 (train.py, Slurm job 42) is still running" in told
+    assert "pid 4711 (python, Slurm job 42) is still running" in told
 
 
 def test_several_squatters_and_several_leases_are_counted() -> None:
@@ -90,7 +93,7 @@ def test_several_squatters_and_several_leases_are_counted() -> None:
     told = one(after(0, there, gpu(1), leases=leases, sharing=sharing), "squatter").message
     assert told == (
         "GPU 0: used outside lease k3f9 (alice) and lease p3xw (dave) "
-        "by pid 4711 (bob, train.py) and 2 more"
+        "by pid 4711 (bob, python) and 2 more"
     )
 
 
@@ -112,7 +115,7 @@ def test_an_orphan_names_what_is_left_and_how_to_end_it() -> None:
                   who=(left, Party(4712, "alice")), remedy="kill 4711 4712")  # fmt: skip
     alert = one(after(120, leases=(orphan,)), "orphan")
     assert alert.message == (
-        "Lease k3f9 (alice) is orphaned: its holder exited but pid 4711 (train.py) and 1 more "
+        "Lease k3f9 (alice) is orphaned: its holder exited but pid 4711 (python) and 1 more "
         "are still running, GPU 0 withheld for 2 min"
     )
     assert alert.advice == "Stop what is still running to free the devices: kill 4711 4712"
@@ -170,3 +173,11 @@ def test_a_route_by_owner_takes_the_holder_of_an_idle_device() -> None:
     idle = next(a for a in current(after(400)) if a.rule == "idle")
     assert concerns(Route("x", owners=("alice",)), idle)
     assert not concerns(Route("x", owners=("bob",)), idle)
+
+
+def test_a_stalled_run_is_named_as_ps_names_it_to_everyone() -> None:
+    about = Stalled(HELD, BOB)
+    said = sentence(AlertFacts("GPU 0", Judgement((), about=about), lasted_seconds=1200.0))
+    assert "alice's python worked, and does nothing" in said
+    nameless = Stalled(HELD, replace(BOB, name=None))
+    assert "train" not in sentence(AlertFacts("GPU 0", Judgement((), about=nameless)))

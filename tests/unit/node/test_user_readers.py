@@ -299,6 +299,19 @@ def test_a_server_changes_a_users_jobs_only_for_that_user(
         assert told.asked == []
 
 
+def test_root_opens_no_file_that_a_users_reader_names() -> None:
+    row = {
+        "id": "kqzvmtra", "name": "train", "kind": "command", "state": "succeeded", "node": "n",
+        "began": BEGAN, "path": "/etc/shadow", "user": "alice",
+    }  # fmt: skip
+    told = Told(runs={"seen": "1", "rows": [row]}, record={"size": 1, "name": "a.jsonl"})
+    runs = ServedRuns(FoundRuns, "", users=Users(alice=(1234, told)))
+    for sight in (SIGHT, ALL_SEEING):
+        seen = SeenRuns(runs, sight)
+        with pytest.raises(Denied, match="is a file of alice"):
+            seen.record(seen.resolve("kqzvmtra"))
+
+
 def test_a_users_runs_come_from_their_reader_alone() -> None:
     row = {
         "id": "kqzvmtra", "name": "train", "kind": "command", "state": "succeeded", "node": "n",

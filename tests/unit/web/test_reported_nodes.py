@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from andon.access.roles import BLIND, Identity, Role
-from andon.errors import Denied, Gone, Unavailable
+from andon.errors import Conflict, Denied, Gone, Unavailable
 from andon.host.processes.facts import exited
 from andon.model.device import State
 from andon.model.job.desk import JobAct
@@ -99,6 +99,24 @@ def test_a_node_that_another_hub_added_again_shows_nothing_of_the_earlier_machin
     reporting.add_again()
     with pytest.raises(Unavailable, match=f"{NAME} has not reported lately"):
         reporting.node.latest()
+
+
+def test_a_number_that_two_users_of_a_node_have_means_no_job(reporting: ReportingNode) -> None:
+    node = reporting.node
+    (job,) = node.report.jobs
+    node.report.__dict__["jobs"] = (job, replace(job, user="bob"))
+    seen = SeenNode(node, OWNER).jobs
+    assert {view.user for view in seen.listing().views} == {"ada", "bob"}
+    with pytest.raises(Conflict, match=f"{NAME} reported a job 7 of ada and one of bob"):
+        seen.view(7)
+
+
+def test_a_run_of_a_node_is_not_followed_and_nothing_is_said_to_be_removed(
+    reporting: ReportingNode,
+) -> None:
+    node = reporting.node
+    with pytest.raises(Unavailable, match=f"the record of {RUN} is on {NAME}"):
+        node.runs.update(node.runs.resolve(RUN))
 
 
 def test_leases_of_a_caller_are_those_of_their_account(reporting: ReportingNode) -> None:

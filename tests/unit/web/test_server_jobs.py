@@ -19,6 +19,7 @@ from andon.model.job.facts import AttemptClaim
 from andon.model.job.spec import JobSpec
 from andon.node.seen.jobs import LOG_BYTES, tail_after
 from andon.node.watched.jobs import ServedJobs
+from andon.runs.rules.matching import HIDDEN_NAME
 from tests.support.claims import claim_to_json
 from tests.support.seen_nodes import seen_node
 
@@ -89,3 +90,10 @@ def test_half_a_character_of_an_output_comes_with_the_next_part(tmp_path: Path) 
         assert part.start == start
         text, start = text + part.text, part.end
     assert (text, start) == ("grüße €\n", len(whole))
+
+
+def test_what_is_listed_for_live_events_is_what_the_caller_may_see(served: Served) -> None:
+    served.folder.submit([SPEC])
+    for who, shown in ((Identity(Role.OWNER), "true"), (Identity(), HIDDEN_NAME)):
+        (view,) = seen_node(who, jobs=served.all).jobs.listed()[0].views
+        assert view.command == shown

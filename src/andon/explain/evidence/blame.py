@@ -82,6 +82,13 @@ def in_job(one: Process | Party) -> str | None:
     return None if number is None else f"Slurm job {number}"
 
 
+def pid_with(one: Process | Party, user: str | None = None) -> str:
+    """Returns `pid 4711 (bob, python, Slurm job 42)` for the texts of alerts, which everyone sees:
+    the name of a script is in the command line, which not everyone may see."""
+    known = ", ".join(filter(None, (user, one.name, in_job(one))))
+    return f"pid {one.pid} ({known})" if known else f"pid {one.pid}"
+
+
 def listed_users(users: Sequence[str], more: bool = False) -> str:
     """`dora, caroline and bob`; `more` says that there are others."""
     shown, left = list(users[:MOST_USERS]), len(users) - MOST_USERS

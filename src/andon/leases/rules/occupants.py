@@ -218,7 +218,7 @@ def _held(
 ) -> HeldDevices:
     name, orphaned = lease_name(lease), claim.state is LeaseState.ORPHANED
     command = plain(lease.command, LONGEST_COMMAND) or None
-    who: tuple[Party, ...] = (Party(lease.owner.pid, claim.user, _program(command), command),)
+    who: tuple[Party, ...] = (Party(lease.owner.pid, claim.user, command=command),)
     remedy = ""
     if orphaned:
         left = {p.pid: p for s in statuses for p in s.processes
@@ -227,7 +227,7 @@ def _held(
         who = tuple(party(p) for p in left.values())
         remedy = _remedy((*left, *(pid for pid in claim.left if pid not in left)))
         if not who:
-            who = tuple(Party(pid, claim.user, _program(command), command) for pid in claim.left)
+            who = tuple(Party(pid, claim.user, command=command) for pid in claim.left)
     return HeldDevices(
         id=f"lease:{name}",
         devices=tuple(share.uuid for share in lease.shares),
@@ -239,12 +239,6 @@ def _held(
         who=who[:MOST_LEFT],
         remedy=remedy,
     )
-
-
-def _program(command: str | None) -> str | None:
-    """The program of a command: its first word, without the path."""
-    words = (command or "").split()
-    return words[0].rpartition("/")[2] or None if words else None
 
 
 def _remedy(pids: tuple[int, ...]) -> str:

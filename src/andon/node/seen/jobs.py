@@ -47,7 +47,11 @@ class SeenJobs(ExactDesk):
 
     def listed(self) -> tuple[JobListing, PageScope]:
         """A user's own jobs, everyone's for an owner, and the server user's for anyone else, the
-        oldest first."""
+        oldest first, each as this caller sees it."""
+        found, scope = self._found()
+        return replace(found, views=tuple(map(self._seen, found.views))), scope
+
+    def _found(self) -> tuple[JobListing, PageScope]:
         user, jobs = self._user(), self._jobs
         if user is None and self._sight.everything and jobs.users is not None and not self._named:
             found = jobs.listing()
@@ -61,7 +65,7 @@ class SeenJobs(ExactDesk):
 
     def page(self, state: str = "", limit: int = 100) -> JobPage:
         """Returns the newest jobs, in a state if one is named, and the queue of the machine."""
-        sight, (found, scope) = self._sight, self.listed()
+        sight, (found, scope) = self._sight, self._found()
         wanted = [one for one in reversed(found.views) if _is_wanted(one, state)]
         notes = list(found.notes)
         if len(wanted) > limit:
@@ -77,7 +81,7 @@ class SeenJobs(ExactDesk):
             paused=found.paused,
             may_submit=self._jobs.why_not() is None,
             counts=counts_of(found.views),
-            jobs=tuple(self.seen(one) for one in wanted[:limit]),
+            jobs=tuple(map(self._seen, wanted[:limit])),
             queue=self._queue(),
             clusters=found.clusters if whole else (),
             note="; ".join(notes) or None,
@@ -87,7 +91,7 @@ class SeenJobs(ExactDesk):
         page = self.page(limit=MOST_LISTED)
         return listing_of_page(page.jobs, page.paused, page.clusters, page.note)
 
-    def seen(self, view: JobView) -> JobView:
+    def _seen(self, view: JobView) -> JobView:
         """Returns the job without details if the caller may not see its user's commands: only that
         it exists, and its state."""
         if self._sight.shows(view.user):
@@ -103,11 +107,11 @@ class SeenJobs(ExactDesk):
         whose = self._whose
         try:
             if isinstance(job, int):
-                return self.seen(whose.view(job))
+                return self._seen(whose.view(job))
             found = self._jobs.view(job)
             if found.user != whose.user and not self._sight.everything:
                 raise Gone(f"there is no job {job[:80]}", hint="to list them: andon jobs --all")
-            return self.seen(found)
+            return self._seen(found)
         except Gone as exc:
             if self._named:
                 raise

@@ -48,8 +48,8 @@ class SeenLive:
         return all_seen_by(sight, past)
 
     def samples(self) -> Sequence[Snapshot]:
-        """Returns the same for everyone, without any command line: for what shows only readings
-        of devices."""
+        """Returns the same for everyone, with every command line: only for what shows readings of
+        devices and nothing of processes."""
         return self._minutes[1]
 
     @property

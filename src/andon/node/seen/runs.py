@@ -47,8 +47,8 @@ class SeenRuns(NodeRuns):
         return seen_by(self.sight, self.one(word)[0])
 
     def record(self, row: RunRow) -> Path:
-        self.download(row.id).file.close()
-        return Path(row.path)
+        found, runs = self._readable(row.id)
+        return runs.record(found)
 
     def page(self, query: RunQuery, search: str) -> RunPage:
         runs, sight, seen = self._runs, self.sight, self.visible()
@@ -101,12 +101,17 @@ class SeenRuns(NodeRuns):
             )
 
     def download(self, run: str) -> Download:
-        """The record, which has command, folders and output: only for callers who may see them."""
+        """The record, which has command, folders and output."""
+        row, runs = self._readable(run)
+        return runs.download(row)
+
+    def _readable(self, run: str) -> tuple[RunRow, RunsOfUser]:
+        """Finds a run; raises Denied for callers who may not see what its record has."""
         row, runs = self.one(run)
         if row.path and not self.sight.shows(row.user):
             whose = row.user or "an unknown user"
             raise Denied(f"the record of {row.id} is for {whose}", hint="sign in: andon open")
-        return runs.download(row)
+        return row, runs
 
     def one(self, run: str) -> tuple[RunRow, RunsOfUser]:
         """Finds a run by its id or a prefix, and in whose files it is."""

@@ -150,14 +150,12 @@ class ServedRuns(RunsOfUser):
         return RunMarks(row.id, found[omitted:], omitted, None if whole else NOT_ALL)
 
     def download(self, row: RunRow) -> Download:
-        """Raises Unavailable for a record that is on another node."""
-        if not row.path:
-            hint = f"on {row.node}: andon runs show {row.id}"
-            raise Unavailable(f"the record of {row.id} is on {row.node}", hint=hint)
+        _check_is_here(row)
         file = opened(row.path, row.id)
         return Download(file, os.fstat(file.fileno()).st_size, Path(row.path).name)
 
     def update(self, row: RunRow) -> RunUpdate:
+        _check_is_here(row)
         record = self._records.of(row.id, row.path)
         with record.lock:
             record.refresh(keeping=True)
@@ -177,6 +175,13 @@ class ServedRuns(RunsOfUser):
                 marks=marks[-MOST_MARKS:],
                 progress=row.progress,
             )
+
+
+def _check_is_here(row: RunRow) -> None:
+    """Raises Unavailable for a run whose record is on another node."""
+    if not row.path:
+        hint = f"on {row.node}: andon runs show {row.id}"
+        raise Unavailable(f"the record of {row.id} is on {row.node}", hint=hint)
 
 
 def current(row: RunRow, record: RunRecord) -> RunRow:

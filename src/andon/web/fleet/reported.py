@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from andon.alerts.rules.listing import entries, firing_by_level
 from andon.alerts.rules.past import Query
-from andon.errors import Gone, Invalid, Unavailable
+from andon.errors import Conflict, Gone, Invalid, Unavailable
 from andon.explain.conditions.condition import SERVED, Precondition
 from andon.explain.conditions.rulebook import Rulebook
 from andon.fleet.rules.heartbeat import unpacked_ticks
@@ -186,10 +186,13 @@ class ReportedJobs(ExactDesk):
         return JobListing.of(self._node.jobs_reported())
 
     def view(self, job: JobWord) -> JobView:
-        for one in self._node.jobs_reported():
-            if one.number == job:
-                return one
-        raise Gone(f"{self.user} reported no job {job}", hint=self._on_node("jobs"))
+        found = [one for one in self._node.jobs_reported() if one.number == job]
+        if len(found) > 1:  # a server of root reports the jobs of all its users
+            whose = " and one of ".join(one.user for one in found)
+            raise Conflict(f"{self.user} reported a job {job} of {whose}", self._on_node("jobs"))
+        if not found:
+            raise Gone(f"{self.user} reported no job {job}", hint=self._on_node("jobs"))
+        return found[0]
 
     def log(
         self, job: JobWord, start: int | None, most: int, attempt: int | None = None

@@ -8,7 +8,7 @@ from andon.jobs.rules.views import JobListing
 from andon.model.job.facts import JobView
 from andon.model.shapes import to_json
 from andon.model.wire import dumps
-from andon.node.seen.jobs import SeenJobs, counts_of
+from andon.node.seen.jobs import counts_of
 from andon.node.seen.node import SeenNode
 from andon.node.seen.texts import sendable
 from andon.web.bindings.live_server import Prepared
@@ -43,17 +43,16 @@ class JobWatch:
         self._told = {sight: told for sight, told in self._told.items() if sight in sights}
         failed: AndonError | None = None
         for node in nodes:
-            jobs = node.jobs
             try:
-                found, _ = await self._reader.do(jobs.listed)
+                found, _ = await self._reader.do(node.jobs.listed)
             except AndonError as error:
                 failed = error if node.sight.uid is None else failed  # a user's own page says why
             else:
-                await self._publish(node.sight, jobs, found, emit)
+                await self._publish(node.sight, found, emit)
         if failed is not None:
             raise failed
 
-    async def _publish(self, sight: Sight, jobs: SeenJobs, found: JobListing, emit: Emit) -> None:
+    async def _publish(self, sight: Sight, found: JobListing, emit: Emit) -> None:
         now = {(view.user, view.label): view for view in found.views}
         before, self._told[sight] = self._told.get(sight), now
         if before is None:
@@ -63,7 +62,7 @@ class JobWatch:
         if not changed and not gone:
             return
         value = {
-            "jobs": [to_json(jobs.seen(view)) for view in changed[:MOST_EVENTS]],
+            "jobs": to_json(changed[:MOST_EVENTS]),
             "gone": [{"user": user, "label": label} for user, label in gone[:MOST_EVENTS]],
             "whole": len(changed) <= MOST_EVENTS,
             "paused": found.paused,

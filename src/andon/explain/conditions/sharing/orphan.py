@@ -20,7 +20,7 @@ from andon.explain.conditions.sharing.phrases import (
     lasting,
     named,
 )
-from andon.explain.evidence.blame import in_job, program
+from andon.explain.evidence.blame import pid_with
 from andon.model.thresholds import Figure, Thresholds
 
 SECONDS = Figure(
@@ -43,8 +43,7 @@ def sentence(facts: AlertFacts) -> str:
     if not isinstance(about, Holders):
         return lasting(f"{capital(facts.it)} is orphaned", facts)
     left = about.holders[0].who
-    who = ", ".join(filter(None, (program(left[0]), in_job(left[0])))) if left else ""
-    first = f"pid {left[0].pid} ({who})" if left else "its work"
+    first = pid_with(left[0]) if left else "its work"
     running = f"{first} and {len(left) - 1} more are" if len(left) > 1 else f"{first} is"
     why = f"its holder exited but {running} still running"
     withheld = f", {facts.gpus} withheld" if facts.gpus else ""

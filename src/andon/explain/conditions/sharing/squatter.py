@@ -17,7 +17,7 @@ from andon.explain.conditions.sharing.phrases import (
     lasting,
     named,
 )
-from andon.explain.evidence.blame import in_job, program
+from andon.explain.evidence.blame import pid_with
 from andon.model.device import State
 from andon.model.thresholds import Figure
 
@@ -53,9 +53,8 @@ def sentence(facts: AlertFacts) -> str:
     if not isinstance(about, Holders):
         return lasting(f"{facts.it} is used outside its lease", facts)
     first, others = about.strangers[0], len(about.strangers) - 1
-    who = ", ".join(filter(None, (first.user, program(first), in_job(first))))
     more = f" and {others} more" if others else ""
-    by = f"by pid {first.pid} ({who}){more}"
+    by = f"by {pid_with(first, first.user)}{more}"
     return lasting(f"{facts.it}: used outside {named(about.holders)} {by}", facts)
 
 

@@ -18,7 +18,6 @@ from andon.explain.conditions.observation import HeldDevices
 from andon.explain.conditions.promql import LEASES_ARE_NO_METRIC
 from andon.explain.conditions.sharing.phrases import lasting, lease_evidence
 from andon.model.device import Process
-from andon.model.programs import program_of
 from andon.model.thresholds import Figure
 from andon.model.utilisation import ZERO_READING
 
@@ -56,8 +55,8 @@ def sentence(facts: AlertFacts) -> str:
     about = facts.finding.about
     if not isinstance(about, Stalled):
         return lasting(f"{facts.it} is stalled: its run does nothing", facts)
-    user, process = about.held.user, about.process
-    program = program_of(process.command, process.name) or "its run"
+    user = about.held.user
+    program = about.process.name or "its run"  # for everyone: no script of a command line
     whose = f"{user}'s {program}" if user else program
     return lasting(f"{facts.it} is stalled: {whose} worked, and does nothing", facts)
 
