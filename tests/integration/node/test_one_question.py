@@ -1,5 +1,5 @@
-"""One question has one answer: commands, REST, the board's data, Python and metrics agree at one
-moment, and again after a restart of the server."""
+"""One question has one answer: commands, REST, the board's data, Python, metrics and a hub that the
+server reports to agree at one moment, and again after a restart of the server."""
 
 import json
 import os
@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -16,10 +17,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.integration.fleet.reporting import added
 from tests.integration.parts import wait_until
 from tests.integration.serving import Served, serving
 from tests.standin import StandIn, StandInProcess, lost
 from tests.support.homes import own_folders
+from tests.support.postgres import url_of
 
 pytestmark = [
     pytest.mark.process,
@@ -28,7 +31,7 @@ pytestmark = [
 
 GIB = 1 << 30
 ANDON = (sys.executable, "-m", "andon.cli")
-LOST = 2
+LOST, NODE = 2, "n17"
 Answers = dict[str, Any]
 """What one surface says, by question."""
 MOMENTS = ("before", "after a restart")
@@ -60,7 +63,7 @@ QUESTIONS = {
     "runs that go on": 0.0,
     "mean utilisation of the run": 0.1,
     "GPU hours, counted back from now": 10.0,  # seconds: what is used is written every five
-    "energy per GPU second": 1.0,
+    "energy": 31_000.0,  # joules: 500 W, and the counter is read once a minute
     "mean utilisation of GPU 1 over the last hour": 0.1,
     "version of the driver": 0.0,
     "simulated": 0.0,
@@ -131,6 +134,20 @@ class Machine:
         return {**os.environ, **self._surroundings}
 
 
+class OnHub(Machine):
+    """The same machine, as a hub shows it to those who ask from elsewhere."""
+
+    def __init__(self, folder: Path, hub: Served) -> None:
+        super().__init__({**own_folders(folder), "ANDON_TOKEN": hub.token}, hub)
+
+    def cli(self, *words: str) -> Any:
+        where = ("--json", "--url", self._served.url, "--node", NODE)
+        return json.loads(self.printed(*ANDON, *words, *where))
+
+    def rest(self, path: str) -> Any:
+        return super().rest(f"/api/nodes/{NODE}{path.removeprefix('/api')}")
+
+
 def of_snapshot(found: Any) -> Answers:
     """The answers that a snapshot in JSON gives."""
     held, busy, broken = found["devices"]
@@ -181,7 +198,7 @@ def of_usage(users: Any) -> Answers:
     (mine,) = users
     return {
         "GPU hours, counted back from now": time.time() - mine["device_seconds"],
-        "energy per GPU second": mine["energy_joules"] / mine["device_seconds"],
+        "energy": mine["energy_joules"],
     }
 
 
@@ -225,6 +242,19 @@ def of_rest(on: Machine) -> Answers:
             on.rest(f"{path}&since={now - 3600}")
         ),
     }
+
+
+def of_hub(on: Machine) -> Answers:
+    """By REST and by commands; a run's figures come when it has ended."""
+    alerts, leases, jobs = on.rest("/api/alerts"), on.rest("/api/leases"), on.rest("/api/jobs")
+    runs, why = on.rest("/api/runs")["items"], on.rest("/api/devices/2/why")
+    by_rest = of_lists(alerts, leases, jobs, runs, why) | of_snapshot(on.rest("/api/snapshot"))
+    alerts, leases, jobs = on.cli("alerts"), on.cli("leases"), on.cli("jobs")
+    runs, why = on.cli("runs")["runs"], on.cli("why", "2")
+    by_command = of_lists(alerts, leases, jobs, runs, why) | of_snapshot(on.cli("status"))
+    assert by_rest == by_command
+    del by_rest["mean utilisation of the run"]
+    return by_rest
 
 
 def of_board(on: Machine) -> Answers:
@@ -330,15 +360,31 @@ def asked(
     """Asks every surface of a server, and those of the next one."""
     found: dict[str, Mapping[str, Answers]] = {}
     with ExitStack() as going_on:
+        store = ("--store", url_of(state.parent))
+        hub = going_on.enter_context(serving(state.parent / "hub", *store, simulate=None))
+        surroundings = {**surroundings, "ANDON_HUB_TOKEN": added(hub, NODE)}
+        on_hub = OnHub(state.parent / "elsewhere", hub)
         for moment in MOMENTS:
-            with serving(state, simulate=None, **surroundings) as served:
+            with serving(state, "--hub", hub.url, simulate=None, **surroundings) as served:
                 machine = Machine(surroundings, served)
                 if not found:
                     going_on.enter_context(occupied(machine))
                     standin.set_faults(lost(LOST))
                 wait_until(machine.has_fired, "the alert to fire: then nothing changes any more")
-                found[moment] = {name: ask(machine) for name, ask in SURFACES.items()}
+                given = {name: ask(machine) for name, ask in SURFACES.items()}
+                wait_until(partial(has_all, on_hub, machine), "the hub to have this moment")
+                found[moment] = {**given, "a hub": of_hub(on_hub)}
     return found
+
+
+def has_all(on_hub: Machine, machine: Machine) -> bool:
+    """Whether the hub has a report of now, and the run."""
+    try:
+        since = machine.rest("/api/snapshot")["devices"][LOST]["since"]
+        is_new = on_hub.rest("/api/snapshot")["devices"][LOST]["since"] == since
+        return is_new and on_hub.has_fired() and on_hub.rest("/api/runs")["items"] != []
+    except (AssertionError, KeyError, IndexError):  # it has not reported yet
+        return False
 
 
 @contextmanager
