@@ -28,7 +28,7 @@ BUDGET = {
     "kill": 538,
     "leases": 7256,
     "model": 5302,
-    "node": 7637,
+    "node": 7651,
     "notifiers": 491,
     "runs": 5165,
     "sampling": 2885,
