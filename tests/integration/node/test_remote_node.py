@@ -135,8 +135,8 @@ class TestNodeOfHub(OfHub):
         (row,) = node.runs.find(RunQuery(limit=5))
         assert (row.id, row.user, row.command) == (RUN, "alice", SECRET)
         now = node.live.latest().at
-        (use,) = node.past.usage(None, now - 3600, now)
-        assert (use.user, use.name) == ("alice", SECRET)
+        uses = node.past.usage(None, now - 3600, now)  # and those of the processes in its reports
+        assert [use.user for use in uses if use.name == SECRET] == ["alice"]
         (view,) = node.jobs.listing().views
         assert (view.user, view.command) == ("alice", SECRET)
 
@@ -182,9 +182,6 @@ class TestDemo(NodeContract):
 
 @pytest.mark.parametrize("role", ["alice", "token"])
 def test_the_server_of_root_is_a_node_for_each_user(role: str) -> None:
-    """But for leases, which wait for one node: who signs in by the kernel is shown no fence of
-    their own lease, and cannot end it without."""
     script = f'{USERS}\n"$PYTHON" -P -m tests.support.user_nodes {role}\n'
     found = told(on_a_machine(script, network=True))["failures"]
-    assert found.keys() == {"test_a_lease_is_extended_and_released"}
-    assert "requires its fence" in found["test_a_lease_is_extended_and_released"]
+    assert found == {}

@@ -75,6 +75,6 @@ class RemoteNode:
         return self
 
     def close(self) -> None:
-        for name in ("runs", "jobs"):
+        for name in ("leases", "runs", "jobs"):
             if (part := self.__dict__.pop(name, None)) is not None:
                 part.close()

@@ -1,6 +1,7 @@
 """The leases of a server: listed, released and extended there."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from urllib.parse import quote, urlencode
 
 from andon.errors import Gone, Invalid
@@ -13,6 +14,7 @@ from andon.model.lease_list import LeaseList, LeaseRow, RenewedLease, list_from_
 from andon.model.naming import may_mean_lease
 from andon.model.verdict import DeviceVerdict
 from andon.node.remote.live import RemoteLive
+from andon.node.rest import RestServer
 
 
 class RemoteLeases:
@@ -36,26 +38,38 @@ class RemoteLeases:
         return offer_by(snapshot, {one.uuid: one for one in self._listed().devices}, request)
 
     def release(self, name: str, note: str) -> str:
-        row = row_of(self._listed(), name)
+        row = self._own_row(name)
         given = {"fence": row.fence, "note": note or None}
         asked = urlencode({key: value for key, value in given.items() if value is not None})
         place = _place(row)
-        self._server.delete(f"{place}?{asked}" if asked else place)
+        self._as_user.delete(f"{place}?{asked}" if asked else place)
         return row.id or ""
 
     def extend(self, name: str, seconds: float) -> tuple[str, float]:
-        row = row_of(self._listed(), name)
+        row = self._own_row(name)
         body = {"seconds": seconds, "fence": row.fence}
-        payload = self._server.post(f"{_place(row)}/renew", body)
+        payload = self._as_user.post(f"{_place(row)}/renew", body)
         try:
             found = read(RenewedLease, payload)
             return found.id, min(found.until, FURTHEST)
         except Wrong as wrong:
             raise self._server.of_another_version(str(wrong)) from wrong
 
-    def _listed(self) -> LeaseList:
+    def close(self) -> None:
+        if "_as_user" in self.__dict__:
+            self._as_user.close()
+
+    @cached_property
+    def _as_user(self) -> RestServer:
+        return self._server.as_user()
+
+    def _own_row(self, name: str) -> LeaseRow:
+        """Returns a lease as its holder sees it: with the fence, which changing it needs."""
+        return row_of(self._listed(self._as_user), name)
+
+    def _listed(self, server: RestServer | None = None) -> LeaseList:
         try:
-            return list_from_json(self._server.get("/api/leases"))
+            return list_from_json((server or self._server).get("/api/leases"))
         except Invalid as exc:
             raise self._server.of_another_version(exc.reason) from exc
 
