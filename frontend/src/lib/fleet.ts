@@ -86,6 +86,9 @@ export function chosen(rows: NodeRow[], query: URLSearchParams): NodeRow[] {
 }
 
 const URGENCY: Record<NodeRow["state"], number> = { sick: 0, silent: 1, new: 2, healthy: 3 };
+/** Those that need someone first. */
+export const needy = (a: NodeRow, b: NodeRow): number => URGENCY[a.state] - URGENCY[b.state] || byName(a.name, b.name);
+
 const KEYS: Record<string, (row: NodeRow) => string | number | null> = {
   node: (row) => row.name,
   GPUs: (row) => row.gpus,

@@ -12,6 +12,7 @@ import { AlertRow, Silences } from "../parts/AlertRow";
 import { Command } from "../parts/Command";
 import { Loading } from "../parts/Loading";
 import { Notice, Trouble } from "../parts/Notice";
+import { OnNodes } from "../parts/OnNodes";
 import { type Column, Table } from "../parts/Table";
 
 const OPEN = 4; // so many are shown in full at once
@@ -37,6 +38,7 @@ export function AlertsPage({ name, search }: { name: string | null; search: stri
         <p className="dim">{summary(counts)}</p>
         <Command text="andon alerts" />
       </div>
+      <OnNodes page="alerts" />
       {name !== null && !all.some((one) => covers(one, name)) && <Elsewhere name={name} at={at} />}
       {shown.active.length === 0 && (
         <Notice title={search.trim() ? "No active alert matches" : "No active alerts"}>

@@ -11,6 +11,7 @@ import { Lamp } from "../parts/Lamp";
 import { LeaseRow } from "../parts/LeaseRow";
 import { Loading } from "../parts/Loading";
 import { Notice, Trouble } from "../parts/Notice";
+import { OnNodes } from "../parts/OnNodes";
 import { SignInLink } from "../parts/SignIn";
 import { Take } from "../parts/Take";
 import { LaterPage } from "./LaterPage";
@@ -33,6 +34,7 @@ export function LeasesPage({ name, search }: { name: string | null; search: stri
         <p className="dim">{summary(list)}</p>
         <Command text="andon leases" />
       </div>
+      <OnNodes page="leases" />
       {found.error && <Trouble problem={found.error} what="This list is out of date: leases cannot be read now" />}
       {!trusted && <p className="dim read-only"><SignInLink to="to take, extend or give back a lease." /></p>}
       {list.devices.length > 0 && <FreeNow list={list} />}

@@ -9,6 +9,7 @@ import { live, useLive } from "../live/store";
 import { Command } from "../parts/Command";
 import { Loading } from "../parts/Loading";
 import { Notice } from "../parts/Notice";
+import { OnNodes } from "../parts/OnNodes";
 import { SignInLink } from "../parts/SignIn";
 import { nobody } from "../parts/Users";
 import { type Column, type Order, Table } from "../parts/Table";
@@ -77,6 +78,7 @@ export function ProcessesPage({ search, query }: { search: string; query: URLSea
         </span>
         <Command text="andon ps --tree" />
       </div>
+      <OnNodes page="processes" />
       {rows.length > 0 ? (
         <Table
           caption="processes" columns={columns} rows={rows} rowKey={(r) => `${r.device.uuid}-${r.process.pid}-${r.process.started}-${r.process.kind}`}

@@ -47,7 +47,7 @@ def digest(number: int) -> Digest:
     )  # fmt: skip
 
 
-def report(url: str) -> None:
+def report(url: str, sequence: int = 1) -> None:
     """Puts the reports of 500 nodes into the database; one in 100 has been silent for long."""
     store = PostgresKind.open_nodes(parse_store_url(url))
     now = time.time()
@@ -56,15 +56,19 @@ def report(url: str) -> None:
         made = digest(number)
         store.put(FleetNode(made.node, f"{number}", now, drained=number == 20))
         at = now - 120 if number % 100 == 99 else now + LATER
-        beats.append(Heartbeat(made.node, "s", 1, at, at, encoded(made), deflated({})))
+        beats.append(Heartbeat(made.node, "s", sequence, at, at, encoded(made), deflated({})))
     store.take(beats)
     store.close()
 
 
 @pytest.fixture(scope="module")
-def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def url() -> str:
+    return server().schema("fleet_board")
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory, url: str) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("fleet-board")
-    url = server().schema("fleet_board")
     book = own_folders(folder / "hub")["ANDON_LEASE_DIR"]
     with serving(
         folder / "hub", "--store", url, simulate=None, ANDON_LEASE_DIR=book, ANDON_NODE="hub"
@@ -211,6 +215,29 @@ def test_what_changes_is_shown_without_asking_again(window: Window, hub: Served)
     hub.ask("/api/nodes/n020/resume", "POST", **hub.bearer)
     expect(page.locator("tr.node")).not_to_contain_text("drained")
     assert sum(one.endswith("/api/nodes") for one in window.requests) == before
+
+
+@pytest.fixture(scope="module")
+def heard_again(hub: Served, url: str) -> None:
+    """Those that reported at the start are silent after 15 s."""
+    report(url, 2)
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [("alerts", "GPU 3: fell off the bus"), ("processes", "alice"), ("leases", "6 GPUs: job 7 of"),
+     ("jobs", "job 7 of alice")],
+)  # fmt: skip
+def test_a_page_of_the_hub_names_the_nodes_that_have_more(
+    window: Window, hub: Served, heard_again: None, where: str, said: str
+) -> None:
+    page = window.page
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.goto(f"{hub.url}/#/{where}")
+    row = page.locator(".on-nodes tr").filter(has=page.get_by_role("link", name="n007"))
+    expect(row).to_contain_text(said)
+    expect(row.get_by_role("link")).to_have_attribute("href", f"/?node=n007#/{where}")
+    assert violations(page.get_by_role("main")) == []
 
 
 def test_nothing_went_wrong_in_the_browser(window: Window, hub: Served) -> None:

@@ -13,6 +13,7 @@ import { Notice, Trouble } from "../../parts/Notice";
 import { SignInLink, Unseen } from "../../parts/SignIn";
 import { type Column, Table } from "../../parts/Table";
 import { Timeline } from "../../parts/Timeline";
+import { OnNodes } from "../../parts/OnNodes";
 import { Acts } from "./Acts";
 import { progressText } from "../../lib/progress";
 import { jobId, moreWaiting, QUEUE, RANGES, rowsOf, spansOf, windowOf } from "./timeline";
@@ -39,6 +40,7 @@ export function JobList({ search, query }: { search: string; query: URLSearchPar
         </label>
         <Command text="andon jobs" />
       </div>
+      <OnNodes page="jobs" />
       {found.error && <Trouble problem={found.error} what="Jobs cannot be read" />}
       {found.isPending && <Loading what="jobs" />}
       {page?.paused && <Notice title="The queue is paused"><p>Nothing starts until <Command text="andon jobs start" /></p></Notice>}
