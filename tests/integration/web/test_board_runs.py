@@ -178,8 +178,8 @@ def test_a_run_has_its_box_its_table_and_four_charts_with_events(
 
 
 @pytest.mark.long
-def test_a_chart_is_read_and_zoomed_and_back_undoes_it(reader: Window, home: Served) -> None:
-    page = reader.page
+def test_a_chart_is_read_and_zoomed_and_back_undoes_it(owner: Window, home: Served) -> None:
+    page = owner.page
     page.goto(f"{home.url}/#/runs/aaaaaaaa")
     surface = page.get_by_role("slider", name=re.compile("^Utilisation"))
     box = surface.bounding_box()
@@ -244,11 +244,11 @@ def test_the_record_is_downloaded_after_signing_in(
 
 
 def test_a_run_that_goes_on_is_drawn_as_it_goes_and_ends(
-    reader: Window, home: Served, folder: Path
+    owner: Window, home: Served, folder: Path
 ) -> None:
     run = WrittenRun(folder, "ffffffff", "live.py", gpus=1, ago=30)
     run.sample(1, 2)
-    page = reader.page
+    page = owner.page
     page.goto(f"{home.url}/#/runs/ffffffff")
     samples = page.locator(".run-box div", has_text="samples").locator("dd")
     expect(samples).to_have_text("2")
@@ -259,7 +259,7 @@ def test_a_run_that_goes_on_is_drawn_as_it_goes_and_ends(
     run.end(30)
     expect(page.get_by_text("succeeded")).to_be_visible()
     expect(page.locator(".run-box")).to_contain_text("30 s")
-    assert reader.complaints == []
+    assert owner.complaints == []
 
 
 def test_a_run_that_goes_on_has_its_numbers_beside_others_too(

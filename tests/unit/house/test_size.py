@@ -18,7 +18,7 @@ BUDGET = {
     "engines": 452,
     "estimate": 4099,
     "events": 500,
-    "explain": 7787,
+    "explain": 7788,
     "exporter": 1931,
     "failures": 312,
     "fleet": 1633,

@@ -45,7 +45,8 @@ def nothing_found() -> Reason:
 def unreported(view: View) -> Reason:
     """Explains a device of which its hub knows only what it was."""
     advice = "Look at that machine: does it run, and reach the hub? There: andon doctor"
-    return conclude(UNREPORTED, CERTAIN, Clause(view.status.reason or "unknown"), advice=advice)
+    known = [state_evidence(view), *last_readings(view)]
+    return conclude(UNREPORTED, CERTAIN, say("Unknown") + because(view), known, advice=advice)
 
 
 def vanished(uuid: str, seen_at: float, at: float) -> Reason:
