@@ -278,7 +278,7 @@ def _busy(snapshot: Snapshot) -> Snapshot:
 class _Taking:
     """A link that keeps what a node would send."""
 
-    url = "http://hub"
+    url = hubs = "http://hub"
 
     def __init__(self) -> None:
         self.bodies: list[bytes] = []

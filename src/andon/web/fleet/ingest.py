@@ -35,6 +35,8 @@ LOOK_SECONDS = 2.0
 """How often an unknown token makes the hub look for new nodes."""
 PATHS = frozenset({HEARTBEAT, PAST})
 AGAIN = (b"retry-after", b"5")
+MOST_NEXT = 8 * MOST_PASTS
+"""So many of those that were asked to come again may come, in whichever order their reports do."""
 TURN_SECONDS = 30.0
 """For so long a node that was asked to come again goes before those that were not."""
 Pending = tuple[Heartbeat, "asyncio.Future[bool]"]
@@ -143,7 +145,7 @@ class Ingest:
         self._stored.wait(PATIENT_SECONDS)
         began = time.monotonic()
         self._take_past(node, body)
-        time.sleep(min(1.0, time.monotonic() - began))
+        time.sleep(min(1.0, 0.1 * (time.monotonic() - began)))
 
     def _is_next(self, name: str) -> bool:
         """Whether a node may send a part of its past now: one at a time, and those that were asked
@@ -152,8 +154,9 @@ class Ingest:
         self._next = {one: at for one, at in self._next.items() if now - at < TURN_SECONDS}
         if name in self._pasts:
             return False
-        before = [*self._next].index(name) if name in self._next else len(self._next)
-        if len(self._pasts) + before >= MOST_PASTS:
+        waits = [*self._next].index(name) if name in self._next else None
+        taken = len(self._pasts) + (len(self._next) if waits is None else 0)
+        if taken >= MOST_PASTS or (waits or 0) >= MOST_NEXT:
             self._next[name] = now  # keeps its place
             return False
         self._next.pop(name, None)
