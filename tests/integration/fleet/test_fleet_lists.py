@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -205,8 +206,16 @@ def test_hubs_of_one_database_list_the_same_machines(fleet: Fleet) -> None:
 
         wait_for(lambda: "hub2" in named(fleet.hub), 20)  # with its first report
         assert named(fleet.hub) == named(second)
+        assert second.ask("/api/nodes/hub2/drain", "POST", **second.bearer).status == 200
+        for hub in (fleet.hub, second):
+            wait_for(partial(is_drained, hub, "hub2"), 20)
         there = fleet.hub.ask("/api/nodes/hub2/snapshot", **fleet.hub.bearer).json()
         assert there["node"] == "hub2"
+
+
+def is_drained(hub: Served, name: str) -> bool:
+    listed = hub.ask("/api/nodes", **hub.bearer).json()["nodes"]
+    return any(one["name"] == name and one["drained"] for one in listed)
 
 
 def _row(fleet: Fleet, name: str) -> dict[str, object]:

@@ -63,7 +63,7 @@ QUESTIONS = {
     "runs that go on": 0.0,
     "mean utilisation of the run": 0.1,
     "GPU hours, counted back from now": 10.0,  # seconds: what is used is written every five
-    "energy": 31_000.0,  # joules: 500 W, and the counter is read once a minute
+    "energy per GPU second": 1.0,
     "mean utilisation of GPU 1 over the last hour": 0.1,
     "version of the driver": 0.0,
     "simulated": 0.0,
@@ -198,7 +198,7 @@ def of_usage(users: Any) -> Answers:
     (mine,) = users
     return {
         "GPU hours, counted back from now": time.time() - mine["device_seconds"],
-        "energy": mine["energy_joules"],
+        "energy per GPU second": mine["energy_joules"] / mine["device_seconds"],
     }
 
 
@@ -372,9 +372,21 @@ def asked(
                     standin.set_faults(lost(LOST))
                 wait_until(machine.has_fired, "the alert to fire: then nothing changes any more")
                 given = {name: ask(machine) for name, ask in SURFACES.items()}
+                wait_until(partial(agree_on_use, machine, given), "both to have counted the same")
                 wait_until(partial(has_all, on_hub, machine), "the hub to have this moment")
                 found[moment] = {**given, "a hub": of_hub(on_hub)}
     return found
+
+
+def agree_on_use(machine: Machine, given: dict[str, Answers]) -> bool:
+    """Asks again what was used, by commands and by REST at once: its time is written every five
+    seconds and its energy once a minute, so answers of two moments differ."""
+    question = "energy per GPU second"
+    given["commands"] |= of_usage(machine.cli("who", "--since", "1h")["users"])
+    used = machine.rest(f"/api/users?since={time.time() - 3600}")["items"]
+    given["REST"] |= of_usage(used)
+    apart: float = given["commands"][question] - given["REST"][question]
+    return abs(apart) <= QUESTIONS[question]
 
 
 def has_all(on_hub: Machine, machine: Machine) -> bool:

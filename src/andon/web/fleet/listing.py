@@ -22,9 +22,12 @@ def rows_for(node: SeenNode, hub: Hub | None) -> list[NodeRow]:
     own = _own(node)
     if hub is None:
         return [own]
-    rows = [row for row in hub.rows() if row.name != hub.own or not own.gpus]
-    shown = rows if node.sight.everything else [without_names(row) for row in rows]
-    return [own, *shown] if own.gpus else shown
+    known = {row.name: row for row in hub.rows()}
+    if own.gpus:  # as it is now, with its mark
+        marked = known.get(own.name)
+        known[own.name] = replace(own, drained=marked is not None and marked.drained)
+    rows = [*known.values()]
+    return rows if node.sight.everything else [without_names(row) for row in rows]
 
 
 def _own(node: SeenNode) -> NodeRow:
