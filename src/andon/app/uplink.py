@@ -57,7 +57,7 @@ def hub_link(settings: Settings, url: str, waits: bool = False) -> HubLink:
     pin = _pin(folder, new_token=bool(given))
     token = given or _renewed(file)
     if not (token or waits):
-        raise no_token(url)
+        raise no_token(url.split(",")[0])
     link = HubLink(url, token or "", pin=pin, unencrypted=settings.hub_unencrypted,
                    renew=partial(_renewed, file))  # fmt: skip
     if given and not is_refused(link):
