@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -144,18 +145,21 @@ def test_a_group_that_anybody_could_name_withholds_nothing_and_is_never_advised(
     assert page_of([entry], NODE, {}, here(), BLANK, 1.0).leases == ()
 
 
+@pytest.mark.process
 def test_a_group_of_another_users_withholds_nothing(book: Book, put: Callable[..., Path]) -> None:
     if os.getuid() != 0:
         pytest.skip("a file of another user needs root")
-    mine = os.getpgid(0)
-    pid = os.getpid()  # which may lead its group
-    work = {"work__group": mine, "work__pid": pid, "work__started_ticks": started_ticks(pid)}
-    evil = put("leases", "evil-0.lease", lease_text(**work))
-    assert [bool(entry.left) for entry in book.entries()] == [True], "our own it would be"
-    os.chown(evil, 65534, 65534)
-    [entry] = book.entries()
-    assert (entry.user, entry.left) == ("nobody", ())
-    assert standing(book) == []
+    # A group of its own: in that of this run another test may have a process of nobody.
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as ours:
+        pid = ours.pid
+        work = {"work__group": pid, "work__pid": pid, "work__started_ticks": started_ticks(pid)}
+        evil = put("leases", "evil-0.lease", lease_text(**work))
+        assert [entry.left for entry in book.entries()] == [(pid,)], "our own it would be"
+        os.chown(evil, 65534, 65534)
+        [entry] = book.entries()
+        assert (entry.user, entry.left) == ("nobody", ())
+        assert standing(book) == []
+        ours.kill()
 
 
 def test_a_lease_of_a_containers_first_process_is_read(book: Book) -> None:
