@@ -217,7 +217,7 @@ def test_what_changes_is_shown_without_asking_again(window: Window, hub: Served)
     assert sum(one.endswith("/api/nodes") for one in window.requests) == before
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def heard_again(hub: Served, url: str) -> None:
     """Those that reported at the start are silent after 15 s."""
     report(url, 2)
