@@ -1,8 +1,8 @@
 """The device is so cold that water may condense on it."""
 
 from andon.explain.conditions.condition import WARNING, AlertFacts, Condition, Rung
-from andon.explain.conditions.device_view import DeviceView
-from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
+from andon.explain.evidence.view import View
+from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms
 from andon.explain.evidence.phrasing import CERTAIN, conclude, say
@@ -16,13 +16,13 @@ COLD = ReasonKind("cold", "so cold that water may condense on it", 50)
 ADVICE = "Let it warm up before it is opened or moved, and check the room's air."
 
 
-def judge(seen: DeviceView) -> Judgement | None:
+def judge(seen: View) -> Finding | None:
     now, most = seen.sample.temperature_celsius, seen.figures.cold_celsius
     if not now:
         return UNKNOWN  # 0 is what a broken sensor reads
     if now >= most + CLEAR_CELSIUS:
         return None
-    return Judgement(ONE, now, most) if now <= most else NEITHER
+    return Finding(ONE, now, most) if now <= most else NEITHER
 
 
 def sentence(facts: AlertFacts) -> str:

@@ -34,7 +34,7 @@ from andon.alerts.waits import USUAL, AlertWaits
 from andon.alerts.writer import AlertWriter
 from andon.errors import AndonError, Gone
 from andon.explain.conditions.condition import READINGS, SERVED, Precondition
-from andon.explain.conditions.observation import Moment, Observation, OwnTrouble
+from andon.explain.evidence.observation import Moment, Observation, OwnTrouble
 from andon.explain.conditions.rulebook import Rulebook
 from andon.failures.listeners import Listeners
 from andon.failures.log import FailureLog

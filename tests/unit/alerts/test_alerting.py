@@ -16,9 +16,9 @@ from andon.alerts.rules.state_machine import step
 from andon.errors import Conflict, Gone, Invalid
 from andon.explain.conditions.catalogue import BY_NAME, RULES
 from andon.explain.conditions.condition import SERVED, AlertFacts, inactive_reason, severity
-from andon.explain.conditions.judgement import HOLDS, Judgement
+from andon.explain.conditions.finding import HOLDS, Finding
 from andon.explain.conditions.memory.memory_leak import Filling
-from andon.explain.conditions.observation import (
+from andon.explain.evidence.observation import (
     HeldDevices,
     Moment,
     Observation,
@@ -306,7 +306,7 @@ def test_an_alert_of_another_versions_rule_ends_and_the_others_go_on(
 
 @rows("rule", RULES, ids=lambda rule: rule.name)
 def test_every_rule_has_a_sentence_and_advice_even_for_an_empty_finding(rule: Any) -> None:
-    for finding in (Judgement((HOLDS,)), Judgement((HOLDS,), 9.0, 8.0, 7.0)):
+    for finding in (Finding((HOLDS,)), Finding((HOLDS,), 9.0, 8.0, 7.0)):
         told = AlertFacts("GPU 3", finding, "3")
         assert rule.sentence(told)
         assert (rule.advise(told) if rule.advise else None) or rule.advice
@@ -316,7 +316,7 @@ def test_a_forecast_names_its_bounds() -> None:
     about = Filling(Trend(2**20, 2**19, 2**21, 2**33, 900), Arrival(2400, 2100, 2820))
     sentence = BY_NAME["memory_leak"].sentence
     assert sentence is not None
-    assert sentence(AlertFacts("GPU 3", Judgement((HOLDS,), about=about))) == (
+    assert sentence(AlertFacts("GPU 3", Finding((HOLDS,), about=about))) == (
         "GPU 3: memory grows by 60.0 MiB a minute and will be full in about 40 min "
         "(35 min to 47 min)"
     )

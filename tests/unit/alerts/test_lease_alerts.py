@@ -11,8 +11,8 @@ from andon.alerts.rules.rule_page import rules_to_json
 from andon.alerts.rules.state import EMPTY, AlertState
 from andon.alerts.rules.state_machine import step
 from andon.explain.conditions.condition import AlertFacts
-from andon.explain.conditions.judgement import Judgement
-from andon.explain.conditions.observation import (
+from andon.explain.conditions.finding import Finding
+from andon.explain.evidence.observation import (
     HeldDevices,
     Moment,
     Observation,
@@ -177,7 +177,7 @@ def test_a_route_by_owner_takes_the_holder_of_an_idle_device() -> None:
 
 def test_a_stalled_run_is_named_as_ps_names_it_to_everyone() -> None:
     about = Stalled(HELD, BOB)
-    said = sentence(AlertFacts("GPU 0", Judgement((), about=about), lasted_seconds=1200.0))
+    said = sentence(AlertFacts("GPU 0", Finding((), about=about), lasted_seconds=1200.0))
     assert "alice's python worked, and does nothing" in said
     nameless = Stalled(HELD, replace(BOB, name=None))
-    assert "train" not in sentence(AlertFacts("GPU 0", Judgement((), about=nameless)))
+    assert "train" not in sentence(AlertFacts("GPU 0", Finding((), about=nameless)))

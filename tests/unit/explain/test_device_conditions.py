@@ -7,7 +7,7 @@ from andon.alerts.rules.commands import current
 from andon.alerts.rules.state import EMPTY, AlertState
 from andon.alerts.rules.state_machine import step
 from andon.explain.conditions.clocks.narrow_link import Link
-from andon.explain.conditions.observation import Moment, Observation
+from andon.explain.evidence.observation import Moment, Observation
 from andon.explain.conditions.open_files import openers_of
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.evidence.reasons import Reason

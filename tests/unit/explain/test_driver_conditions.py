@@ -13,7 +13,7 @@ from andon.cli.show.render import no_device
 from andon.explain.conditions.node.container_without_gpu import remedy
 from andon.explain.conditions.node.driver_versions_differ import difference
 from andon.explain.conditions.node.drivers import cannot_be_read, has_none
-from andon.explain.conditions.observation import Moment, Observation
+from andon.explain.evidence.observation import Moment, Observation
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.why import explain, explain_absence, explain_node
 from andon.model.alert import Alert, Phase

@@ -9,8 +9,8 @@ from andon.alerts.rules.state_machine import step
 from andon.explain.conditions.condition import AlertFacts
 from andon.explain.conditions.heat.phrases import lower_limit
 from andon.explain.conditions.heat.thermal import STEADY, sentence
-from andon.explain.conditions.judgement import HOLDS, Judgement
-from andon.explain.conditions.observation import Moment, Observation
+from andon.explain.conditions.finding import HOLDS, Finding
+from andon.explain.evidence.observation import Moment, Observation
 from andon.explain.conditions.rulebook import Rulebook
 from andon.model.alert import Alert, Level, Phase
 from andon.model.device import Device, Limits, Sample, Snapshot
@@ -32,7 +32,7 @@ def test_the_limit_that_is_reached_is_named(
     celsius: float, limit: float | None, words: str
 ) -> None:
     """ "82 °C (slowdown threshold 97 °C)" named a limit that is 15 degrees away."""
-    found = Judgement((HOLDS,), celsius, 80.0, limit, STEADY)
+    found = Finding((HOLDS,), celsius, 80.0, limit, STEADY)
     assert sentence(AlertFacts("GPU 2", found)) == f"GPU 2 is too hot: {words}"
 
 

@@ -7,9 +7,9 @@ from andon.alerts.rules.commands import current
 from andon.alerts.rules.state import EMPTY
 from andon.alerts.rules.state_machine import step
 from andon.explain.conditions.catalogue import DEFAULTS
-from andon.explain.conditions.judgement import NEITHER, UNKNOWN
+from andon.explain.conditions.finding import NEITHER, UNKNOWN
 from andon.explain.conditions.node.host_memory_starves import judge
-from andon.explain.conditions.observation import Moment, Observation
+from andon.explain.evidence.observation import Moment, Observation
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.why import explain
 from andon.model.device import (

@@ -7,7 +7,7 @@ from andon.cli.show.probe import RESULTS
 from andon.cli.show.runs.listing import STATE_WORDS
 from andon.explain.conditions.condition import AlertFacts
 from andon.explain.conditions.heat.thermal import SLOWED, STEADY, sentence
-from andon.explain.conditions.judgement import HOLDS, Judgement
+from andon.explain.conditions.finding import HOLDS, Finding
 from andon.model.alert import Acknowledgement
 from andon.model.probe import TrialState
 from andon.model.run.record import RunState
@@ -20,7 +20,7 @@ FINDING = "one finding"
 @waits_for(FINDING)
 def test_one_alert_has_one_name() -> None:
     said = {
-        sentence(AlertFacts("GPU 2", Judgement((HOLDS,), 91, 80.0, 89, about))).partition(":")[0]
+        sentence(AlertFacts("GPU 2", Finding((HOLDS,), 91, 80.0, 89, about))).partition(":")[0]
         for about in (STEADY, SLOWED)
     }
     assert said == {"GPU 2 is too hot"}

@@ -15,7 +15,7 @@ from andon.cli.show.entries import entries, lit_entries
 from andon.cli.show.text import say
 from andon.explain.conditions.catalogue import DEFAULTS
 from andon.explain.conditions.heat.limits import HeatThrottling, heat_limits, heat_throttling
-from andon.explain.conditions.observation import Moment, Observation
+from andon.explain.evidence.observation import Moment, Observation
 from andon.explain.conditions.rulebook import Rulebook, thresholds
 from andon.explain.evidence.blame import unattributed_bytes
 from andon.explain.why import explain

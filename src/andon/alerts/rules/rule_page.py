@@ -12,7 +12,6 @@ from andon.explain.conditions.catalogue import (
     GROUP_OF,
     RULES,
     RULES_OF,
-    kinds_of,
 )
 from andon.explain.conditions.condition import (
     READINGS,
@@ -193,7 +192,7 @@ def rule_page(condition: Condition, here: RuleContext) -> RulePage:
         figures=[_figure(one, figures) for one in (*rule.figures, *_borrowed(condition))],
         devices=on_devices(rule, devices, here.rulebook),
         overrides=[row for one in devices for row in _overrides(rule, one, here.rulebook)],
-        reasons=[_reason(kind) for kind in kinds_of(rule)],
+        reasons=[_reason(kind) for kind in rule.kinds],
         queries=[
             QueryRow(one.alert, one.rung.level, one.query)
             for one in rung_queries(rule, figures, here.prefix)

@@ -3,10 +3,13 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from andon.explain.conditions.condition import AlertFacts, Recovery, Sentence
-from andon.explain.conditions.track import Track
+from andon.explain.conditions.condition import Recovery
+from andon.explain.conditions.description import Describe, Description, Facts
 from andon.explain.evidence.blame import ranked_processes
 from andon.explain.evidence.forecast import Arrival
+from andon.explain.evidence.phrasing import Clause, format_evidence, say
+from andon.explain.evidence.reasons import Evidence
+from andon.explain.evidence.view import View
 from andon.model.device import DeviceStatus, Process, Snapshot, party
 from andon.model.event import Party
 from andon.model.thresholds import Thresholds
@@ -22,51 +25,29 @@ class Reported(NamedTuple):
     hint: str | None = None
 
 
-def lately(about: object, reasons: Iterable[str]) -> str:
+def lately(view: View | None, reasons: Iterable[str]) -> Clause:
     """`, 40 % of the last hour` one of the reasons was active; empty if that is unknown."""
-    share = about.held_back_percent(reasons) if isinstance(about, Track) else None
-    if not isinstance(about, Track) or share is None:
-        return ""
-    known = about.readings[-1][0] - about.readings[0][0]
-    if known < 1:
-        return ""
-    span = "hour" if known > 3500 else human_seconds(known)
-    return f", {share:.0f} % of the last {span}"
+    share = None if view is None else view.track.held_back_percent(reasons)
+    if view is None or share is None:
+        return Clause()
+    readings, part = view.track.readings, view.derived("last_hour_percent", share)
+    known = readings[-1][0] - readings[0][0]
+    if known > 3500:
+        return say(", {part} of the last hour", part=part)
+    span = view.derived("readings_seconds", known) if known >= 1 else None
+    return say(", {part} of the last {span}", part=part, span=span)
 
 
-def last_hour(about: object, reasons: Iterable[str]) -> dict[str, float | str]:
-    """Returns the last hour as evidence."""
-    share = about.held_back_percent(reasons) if isinstance(about, Track) else None
-    return {} if share is None else {"last_hour_percent": share}
+def reported(start: str) -> Describe:
+    """A description that continues with what was reported."""
 
-
-def valued(template: str) -> Sentence:
-    """A sentence with the subject, its value and the threshold, both in percent."""
-
-    def sentence(facts: AlertFacts) -> str:
-        found = facts.finding
-        return template.format(
-            it=facts.it, now=percent(found.value), least=percent(found.threshold)
-        )
-
-    return sentence
-
-
-def reported(start: str) -> Sentence:
-    """A sentence that continues with what was reported."""
-
-    def sentence(facts: AlertFacts) -> str:
+    def describe(facts: Facts) -> Description:
         about = facts.finding.about
-        reason = about.reason if isinstance(about, Reported) else None
-        return start.format(it=facts.it) + (f": {reason}" if reason else "")
+        reason, hint = about if isinstance(about, Reported) else (None, None)
+        why = say(": {reason}", reason=Evidence("reason", reason) if reason else None)
+        return Description(say(start, facts.it) + why, advice=hint or "")
 
-    return sentence
-
-
-def hinted(facts: AlertFacts) -> str | None:
-    """The hint that came with what was reported."""
-    about = facts.finding.about
-    return about.hint or None if isinstance(about, Reported) else None
+    return describe
 
 
 def reading(name: str) -> Callable[[DeviceStatus | None, Snapshot], float | None]:
@@ -105,23 +86,15 @@ def clears(recovery: Recovery) -> str:
     return f"clears after {human_seconds(recovery.clear_seconds)}"
 
 
-def span_of(when: Arrival) -> str:
+def span_of(name: str, when: Arrival) -> Clause:
     """`about 40 min (35 min to 47 min)`: the best estimate, the earliest and the latest."""
-    early, late = human_seconds(when.earliest_seconds), human_seconds(when.latest_seconds)
-    guess = f"about {human_seconds(when.seconds)}"
-    return guess if early == late else f"{guess} ({early} to {late})"
-
-
-def bounds_of(name: str, when: Arrival) -> dict[str, float | str]:
-    return {
-        f"{name}_seconds": round(when.seconds),
-        f"{name}_earliest_seconds": round(when.earliest_seconds),
-        f"{name}_latest_seconds": round(when.latest_seconds),
-    }
-
-
-def percent(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.0f} %"
+    best, early, late = (
+        Evidence(f"{name}{which}_seconds", round(seconds), "s")
+        for which, seconds in zip(("", "_earliest", "_latest"), when, strict=True)
+    )
+    if format_evidence(early) == format_evidence(late):
+        return say("about {best}", best=best) + Clause("", (early, late))
+    return say("about {best} ({early} to {late})", best=best, early=early, late=late)
 
 
 def parties(processes: Iterable[Process]) -> tuple[Party, ...]:

@@ -12,7 +12,7 @@ from andon.alerts.rules.past import Query
 from andon.alerts.watcher import Listener, Watcher
 from andon.errors import AndonError, Gone, Unavailable
 from andon.explain.conditions.condition import Precondition
-from andon.explain.conditions.observation import OwnTrouble
+from andon.explain.evidence.observation import OwnTrouble
 from andon.explain.conditions.rulebook import Rulebook
 from andon.failures.listeners import Listeners
 from andon.failures.log import FailureLog

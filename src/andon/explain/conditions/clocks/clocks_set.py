@@ -17,8 +17,8 @@ from andon.explain.conditions.condition import (
     Condition,
     Rung,
 )
-from andon.explain.conditions.device_view import DeviceView
-from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
+from andon.explain.evidence.view import View
+from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
 from andon.explain.conditions.wording import clears_below, last_hour, lately, percent, was
@@ -60,7 +60,7 @@ UNDO = ("-rac", "-rgc")
 """Application clocks and locked ones: the driver does not say which of them it is."""
 
 
-def judge(seen: DeviceView) -> Judgement | None:
+def judge(seen: View) -> Finding | None:
     """Judges a setting that costs a busy device more than 20 % of its clock."""
     reasons, sample, highest = seen.reasons, seen.sample, seen.device.limits.sm_clock_mhz
     if reasons is None or not highest:
@@ -78,7 +78,7 @@ def judge(seen: DeviceView) -> Judgement | None:
     loss = 100.0 * (1 - sample.sm_clock_mhz / highest)
     if loss <= most - CLEAR_PERCENT:
         return None
-    return Judgement(ONE, loss, most, about=seen.track) if loss > most else NEITHER
+    return Finding(ONE, loss, most, about=seen.track) if loss > most else NEITHER
 
 
 def sentence(facts: AlertFacts) -> str:
@@ -92,7 +92,7 @@ def advise(facts: AlertFacts) -> str | None:
     return None if facts.device is None else undo(facts.device, *UNDO)
 
 
-def evidence(found: Judgement) -> Mapping[str, float | str]:
+def evidence(found: Finding) -> Mapping[str, float | str]:
     return last_hour(found.about, BY_SETTING)
 
 

@@ -5,8 +5,8 @@ A locked clock carries no flag, and no call reports it, so this is shown and nev
 
 from andon.explain.conditions.clocks.phrases import clocks, loses, loss_now, undo
 from andon.explain.conditions.condition import INFO, AlertFacts, Condition, Rung
-from andon.explain.conditions.device_view import DeviceView
-from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
+from andon.explain.evidence.view import View
+from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
 from andon.explain.conditions.wording import clears_below, percent, was
@@ -32,7 +32,7 @@ LOW_CLOCKS = ReasonKind("low_clocks", "under load, without a reason", 52)
 ADVICE = "Check for a power-saving mode and for locked clocks."
 
 
-def judge(seen: DeviceView) -> Judgement | None:
+def judge(seen: View) -> Finding | None:
     """Judges a fully busy device far below its maximum clock without a reported reason."""
     reasons, sample, highest = seen.reasons, seen.sample, seen.device.limits.sm_clock_mhz
     if reasons is None or not highest:
@@ -45,7 +45,7 @@ def judge(seen: DeviceView) -> Judgement | None:
     loss, most = 100.0 * (1 - clock / highest), seen.figures.low_clocks_percent
     if loss <= most - CLEAR_PERCENT or busy < FULL_PERCENT or state > FASTEST_STATES:
         return None
-    return Judgement(ONE, loss, most) if loss > most else NEITHER
+    return Finding(ONE, loss, most) if loss > most else NEITHER
 
 
 def sentence(facts: AlertFacts) -> str:

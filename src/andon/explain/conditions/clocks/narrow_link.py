@@ -15,8 +15,8 @@ from andon.explain.conditions.condition import (
     Condition,
     Rung,
 )
-from andon.explain.conditions.device_view import DeviceView
-from andon.explain.conditions.judgement import CALM, HOLDS, UNKNOWN, Judgement, Rungs
+from andon.explain.evidence.view import View
+from andon.explain.conditions.finding import CALM, HOLDS, UNKNOWN, Finding, Rungs
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms
 from andon.explain.conditions.wording import percent, was
@@ -63,7 +63,7 @@ class Link(NamedTuple):
         return 100.0 * (1 - share)
 
 
-def judge(seen: DeviceView) -> Judgement | None:
+def judge(seen: View) -> Finding | None:
     """The link of a busy device is below what card and slot allow; idle, it cannot be judged."""
     sample, limits = seen.sample, seen.device.limits
     width, generation = sample.pcie_width, sample.pcie_generation
@@ -75,7 +75,7 @@ def judge(seen: DeviceView) -> Judgement | None:
     return _judged(sample, limits)
 
 
-def _judged(sample: Sample, limits: Limits) -> Judgement | None:
+def _judged(sample: Sample, limits: Limits) -> Finding | None:
     """Judges a link below what the card supports: so is the slot, or something is wrong."""
     link = _link(sample, limits)
     if link is None:
@@ -87,7 +87,7 @@ def _judged(sample: Sample, limits: Limits) -> Judgement | None:
     if busy is None or busy < LINKED_PERCENT or _is_old(sample):
         return UNKNOWN
     rungs = (_BOTH if slow else _NARROW) if narrow else _SLOW
-    return Judgement(rungs, link.lost_percent, about=link)
+    return Finding(rungs, link.lost_percent, about=link)
 
 
 def _link(sample: Sample, limits: Limits) -> Link | None:
@@ -123,7 +123,7 @@ def _lost_now(status: DeviceStatus | None, snapshot: Snapshot) -> float | None:
     return None if link is None else link.lost_percent
 
 
-def evidence(found: Judgement) -> Mapping[str, float | str]:
+def evidence(found: Finding) -> Mapping[str, float | str]:
     link = found.about
     return link._asdict() if isinstance(link, Link) else {}
 

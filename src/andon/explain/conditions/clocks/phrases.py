@@ -15,6 +15,7 @@ from andon.model.vendors import NVIDIA
 
 PLAUSIBLE_PERCENT = 120.0  # no card draws more than this of its limit: the reading is wrong
 LOWERED_PERCENT = 98.0  # of the card's default power limit
+LEAST_LOSS_PERCENT = 1.0  # a smaller loss of the clock is not worth mentioning
 LITTLE_PERCENT = 5.0  # a smaller loss of the clock is no problem
 
 
@@ -73,8 +74,11 @@ def power_of_limit(view: View) -> Clause:
     return part_of_whole(view, "power_watts", view.read("power_limit_watts"))
 
 
-def slower(view: View) -> Clause:
-    return say("; clock {loss} below maximum", loss=measured(view, clock_loss_percent))
+def slower(view: View | None) -> Clause:
+    """`, clock 12 % below maximum`, if that is worth mentioning."""
+    if view is None or (clock_loss_percent(view) or 0) < LEAST_LOSS_PERCENT:
+        return Clause()
+    return say(", clock {loss} below maximum", loss=measured(view, clock_loss_percent))
 
 
 def clocks(view: View) -> list[Evidence | None]:

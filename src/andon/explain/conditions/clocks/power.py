@@ -8,9 +8,9 @@ from andon.explain.conditions.clocks.phrases import (
     power_of_limit,
 )
 from andon.explain.conditions.condition import INFO, Condition, Rung
-from andon.explain.conditions.device_view import DeviceView
+from andon.explain.evidence.view import View
 from andon.explain.conditions.heat.phrases import throttling
-from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
+from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import TENTH, OnReading
 from andon.explain.conditions.promql import PromTerms, above
 from andon.explain.conditions.wording import clears_below, reading, valued, was
@@ -36,7 +36,7 @@ POWER_BOUND = ReasonKind("power_bound", "at the power limit as designed: normal"
 ADVICE = "Nothing to do: this is normal under full load."
 
 
-def judge(seen: DeviceView) -> Judgement | None:
+def judge(seen: View) -> Finding | None:
     """Judges a device at its power limit, which is by design: informational."""
     watts, limit = seen.sample.power_watts, seen.sample.power_limit_watts
     if watts is None or not limit:
@@ -44,7 +44,7 @@ def judge(seen: DeviceView) -> Judgement | None:
     share, least = 100.0 * watts / limit + TENTH, seen.figures.power_percent
     if share < least - CLEAR_PERCENT + 2 * TENTH:
         return None
-    return Judgement(ONE, share, least, limit) if share >= least else NEITHER
+    return Finding(ONE, share, least, limit) if share >= least else NEITHER
 
 
 def explain(view: View) -> Reason | None:

@@ -11,10 +11,10 @@ from andon.explain.conditions.condition import (
     Condition,
     Rung,
 )
-from andon.explain.conditions.device_view import DeviceView
+from andon.explain.evidence.view import View
 from andon.explain.conditions.heat.limits import heat_throttling
 from andon.explain.conditions.heat.phrases import slowed_query, throttling
-from andon.explain.conditions.judgement import CALM, HOLDS, UNKNOWN, Judgement, Rungs
+from andon.explain.conditions.finding import CALM, HOLDS, UNKNOWN, Finding, Rungs
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
 from andon.explain.conditions.wording import last_hour, lately
@@ -34,19 +34,19 @@ _UNEXPLAINED: Final[Rungs] = (HOLDS, CALM)
 _BRAKED: Final[Rungs] = (CALM, HOLDS)
 
 
-def judge(seen: DeviceView) -> Judgement | None:
+def judge(seen: View) -> Finding | None:
     """The hardware throttles it: the power supply, or a cause that it does not report."""
     reasons = seen.reasons
     if not reasons:
         return None if reasons is not None else UNKNOWN
     if BRAKE in reasons:
-        return Judgement(_BRAKED, about=seen.track)
+        return Finding(_BRAKED, about=seen.track)
     if SLOWDOWN not in reasons:
         return None
     now, limit = seen.sample.temperature_celsius, seen.device.limits.slowdown_celsius
     if heat_throttling(reasons, now, limit, seen.figures):
         return None
-    return Judgement(_UNEXPLAINED, about=seen.track)
+    return Finding(_UNEXPLAINED, about=seen.track)
 
 
 def sentence(facts: AlertFacts) -> str:
@@ -56,11 +56,11 @@ def sentence(facts: AlertFacts) -> str:
     return f"The hardware throttles {facts.it} without giving a reason{past}"
 
 
-def evidence(found: Judgement) -> Mapping[str, float | str]:
+def evidence(found: Finding) -> Mapping[str, float | str]:
     return last_hour(found.about, _reasons(found))
 
 
-def _reasons(found: Judgement) -> tuple[str, ...]:
+def _reasons(found: Finding) -> tuple[str, ...]:
     return (BRAKE,) if found.rungs == _BRAKED else (SLOWDOWN,)
 
 

@@ -16,8 +16,8 @@ from andon.explain.conditions.condition import (
     Condition,
     Rung,
 )
-from andon.explain.conditions.device_view import DeviceView
-from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
+from andon.explain.evidence.view import View
+from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
 from andon.explain.conditions.wording import last_hour, lately, percent, was
@@ -46,7 +46,7 @@ NEEDS_MORE = "The work needs more power than the limit allows; only a higher lim
 CAPPED = (CAP,)
 
 
-def judge(seen: DeviceView) -> Judgement | None:
+def judge(seen: View) -> Finding | None:
     """The power cap costs a busy device much of its clock; at its default limit more is normal."""
     reasons, sample, highest = seen.reasons, seen.sample, seen.device.limits.sm_clock_mhz
     if reasons is None or not highest:
@@ -64,10 +64,10 @@ def judge(seen: DeviceView) -> Judgement | None:
         return None
     if loss <= most:
         return NEITHER
-    return Judgement(ONE, loss, most, sample.power_limit_watts, seen.track)
+    return Finding(ONE, loss, most, sample.power_limit_watts, seen.track)
 
 
-def _most(seen: DeviceView) -> float:
+def _most(seen: View) -> float:
     """Returns how much of the clock the power limit may cost."""
     limit, default = seen.sample.power_limit_watts, seen.device.limits.power_default_watts
     if limit is not None and default is not None and limit < DESIGNED_SHARE * default:
@@ -82,7 +82,7 @@ def sentence(facts: AlertFacts) -> str:
     return f"{loss} because of its power limit ({normal}){lately(found.about, CAPPED)}"
 
 
-def evidence(found: Judgement) -> Mapping[str, float | str]:
+def evidence(found: Finding) -> Mapping[str, float | str]:
     return last_hour(found.about, CAPPED)
 
 

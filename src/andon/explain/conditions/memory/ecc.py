@@ -11,7 +11,7 @@ from andon.explain.conditions.condition import (
     Condition,
     Rung,
 )
-from andon.explain.conditions.judgement import CALM, EVENT, Judgement
+from andon.explain.conditions.finding import CALM, EVENT, Finding
 from andon.explain.conditions.judging import OnEvents
 from andon.explain.conditions.promql import PromTerms
 from andon.explain.evidence.measures import ecc_rise
@@ -35,7 +35,7 @@ class Errors(NamedTuple):
 class Counted(NamedTuple):
     """What an error count means."""
 
-    finding: Judgement | None
+    finding: Finding | None
     was_reset: bool = False
 
 
@@ -45,20 +45,20 @@ def judge_ecc_count(before: int | None, count: int) -> Counted:
     if not count:
         return Counted(None, was_reset=before is not None)
     if before is None:
-        return Counted(Judgement(KNOWN_BEFORE, count, about=Errors()))
+        return Counted(Finding(KNOWN_BEFORE, count, about=Errors()))
     new = f"{count - before} new" if count > before else None
-    return Counted(Judgement(ROSE, count, about=Errors(new)))
+    return Counted(Finding(ROSE, count, about=Errors(new)))
 
 
-def judge_ecc_event(detail: str | None) -> Judgement:
+def judge_ecc_event(detail: str | None) -> Finding:
     """Judges an error that the driver reports on its own, without a count."""
-    return Judgement(ROSE, about=Errors(detail))
+    return Finding(ROSE, about=Errors(detail))
 
 
-def present(status: DeviceStatus) -> Judgement | None:
+def present(status: DeviceStatus) -> Finding | None:
     """Judges the errors since the driver was loaded: the device is withheld until it is reset."""
     count = status.sample.ecc_uncorrected if status.answered and status.sample else None
-    return Judgement(KNOWN_BEFORE, count, about=Errors()) if count else None
+    return Finding(KNOWN_BEFORE, count, about=Errors()) if count else None
 
 
 def sentence(facts: AlertFacts) -> str:

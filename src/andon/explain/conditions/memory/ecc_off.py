@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from andon.explain.conditions.condition import INFO, AlertFacts, Condition, Rung
-from andon.explain.conditions.device_view import DeviceView
-from andon.explain.conditions.judgement import ONE, UNKNOWN, Judgement
+from andon.explain.evidence.view import View
+from andon.explain.conditions.finding import ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.evidence.phrasing import CERTAIN, Clause, conclude
 from andon.explain.evidence.reasons import Reason, ReasonKind
@@ -37,14 +37,14 @@ class EccMode(NamedTuple):
     pending: bool | None
 
 
-def judge(seen: DeviceView) -> Judgement | None:
+def judge(seen: View) -> Finding | None:
     """Judges ECC that is off where it could be on; a device without ECC does not report it."""
     setup = seen.device.setup
     if setup.ecc:
         return None
     if setup.ecc is None:
         return UNKNOWN
-    return Judgement(ONE, about=EccMode(setup.ecc_pending))
+    return Finding(ONE, about=EccMode(setup.ecc_pending))
 
 
 def sentence(facts: AlertFacts) -> str:
@@ -55,12 +55,12 @@ def advise(facts: AlertFacts) -> str | None:
     return _advice(facts.device, _pending(facts.finding))
 
 
-def evidence(found: Judgement) -> Mapping[str, float | str]:
+def evidence(found: Finding) -> Mapping[str, float | str]:
     pending = _pending(found)
     return {} if pending is None else {"after_reboot": "on" if pending else "off"}
 
 
-def _pending(found: Judgement) -> bool | None:
+def _pending(found: Finding) -> bool | None:
     return found.about.pending if isinstance(found.about, EccMode) else None
 
 

@@ -1,8 +1,8 @@
 """The memory is nearly full: worth knowing, not a problem."""
 
 from andon.explain.conditions.condition import INFO, Condition, Rung
-from andon.explain.conditions.device_view import DeviceView
-from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
+from andon.explain.evidence.view import View
+from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import TENTH, OnReading
 from andon.explain.conditions.memory.phrases import hoarder, is_full
 from andon.explain.conditions.promql import PromTerms, above
@@ -29,7 +29,7 @@ MEMORY_FULL = ReasonKind("memory_full", "nearly full, held by busy processes", 1
 """Milder: there is room for another allocation."""
 
 
-def judge(seen: DeviceView) -> Judgement | None:
+def judge(seen: View) -> Finding | None:
     """Judges full memory: by design, so informational."""
     used, total = seen.sample.memory_used_bytes, seen.device.memory_total_bytes
     if used is None or not total:
@@ -37,7 +37,7 @@ def judge(seen: DeviceView) -> Judgement | None:
     share, least = 100.0 * used / total + TENTH, seen.figures.memory_percent
     if share < least - CLEAR_PERCENT + 2 * TENTH:
         return None
-    return Judgement(ONE, share, least, total) if share >= least else NEITHER
+    return Finding(ONE, share, least, total) if share >= least else NEITHER
 
 
 def explain(view: View) -> Reason | None:

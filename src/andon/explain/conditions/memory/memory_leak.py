@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from andon.explain.conditions import triggers
 from andon.explain.conditions.condition import WARNING, AlertFacts, Condition, Rung
-from andon.explain.conditions.device_view import DeviceView
-from andon.explain.conditions.judgement import UNKNOWN, Judgement, rung
+from andon.explain.evidence.view import View
+from andon.explain.conditions.finding import UNKNOWN, Finding, rung
 from andon.explain.conditions.judging import TENTH, OnReading
-from andon.explain.conditions.track import Track
+from andon.explain.evidence.track import Track
 from andon.explain.conditions.wording import bounds_of, span_of
 from andon.explain.evidence.forecast import Arrival, Trend, arrival
 from andon.explain.evidence.growth import Growth, growth
@@ -44,7 +44,7 @@ class Filling(NamedTuple):
     full: Arrival
 
 
-def judge(seen: DeviceView) -> Judgement | None:
+def judge(seen: View) -> Finding | None:
     """Memory rises steadily and will be full within the configured time."""
     used, total = seen.sample.memory_used_bytes, seen.device.memory_total_bytes
     if used is None or not total:
@@ -61,10 +61,10 @@ def judge(seen: DeviceView) -> Judgement | None:
         return None
     soon = full.seconds <= figures.leak_seconds and share >= figures.leak_percent
     rungs, about = (rung(soon, calm=False),), Filling(found, full)
-    return Judgement(rungs, full.seconds, figures.leak_seconds, total, about)
+    return Finding(rungs, full.seconds, figures.leak_seconds, total, about)
 
 
-def _without_trend(track: Track) -> Judgement | None:
+def _without_trend(track: Track) -> Finding | None:
     """Judges without a trend: if earlier readings are missing, it is calm only if there are many
     since."""
     points = track.memory
@@ -81,7 +81,7 @@ def sentence(facts: AlertFacts) -> str:
     return f"{text} and will be full in {span_of(about.full)}"
 
 
-def evidence(found: Judgement) -> Mapping[str, float | str]:
+def evidence(found: Finding) -> Mapping[str, float | str]:
     about = found.about
     if not isinstance(about, Filling):
         return {}

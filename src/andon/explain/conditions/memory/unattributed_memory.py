@@ -11,8 +11,8 @@ from andon.explain.conditions.condition import (
     Recovery,
     Rung,
 )
-from andon.explain.conditions.device_view import DeviceView
-from andon.explain.conditions.judgement import BETWEEN, CALM, HOLDS, NO_DATA, UNKNOWN, Judgement
+from andon.explain.evidence.view import View
+from andon.explain.conditions.finding import BETWEEN, CALM, HOLDS, NO_DATA, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.memory.phrases import find_who
 from andon.explain.conditions.open_files import FIND_WHO, advise_who
@@ -47,7 +47,7 @@ CLEAR_SHARE = 0.5
 UNATTRIBUTED = ReasonKind("unattributed_memory", "memory held by no visible process", 48)
 
 
-def judge(seen: DeviceView) -> Judgement | None:
+def judge(seen: View) -> Finding | None:
     """Memory in use by no visible process; people are notified if the device is idle."""
     total, used, figures = (
         seen.device.memory_total_bytes,
@@ -69,16 +69,16 @@ def judge(seen: DeviceView) -> Judgement | None:
     return _judged(spare, total, seen.sample.utilization_percent, figures)
 
 
-def _judged(spare: int, total: int, busy: int | None, figures: Thresholds) -> Judgement:
+def _judged(spare: int, total: int, busy: int | None, figures: Thresholds) -> Finding:
     """Judges memory that is too much to be calm; a device in use calms the second rung, an
     unknown one does not."""
     in_use = NO_DATA if busy is None else CALM
     share = round(100.0 * spare / total, 1)
     if share < figures.unattributed_percent or spare < figures.unattributed_bytes:
-        return Judgement((BETWEEN, BETWEEN if busy == ZERO_READING else in_use))
+        return Finding((BETWEEN, BETWEEN if busy == ZERO_READING else in_use))
     least = max(figures.unattributed_bytes, figures.unattributed_percent / 100 * total)
     rungs = (HOLDS, HOLDS if busy == ZERO_READING else in_use)
-    return Judgement(rungs, spare, least, total)
+    return Finding(rungs, spare, least, total)
 
 
 def sentence(facts: AlertFacts) -> str:

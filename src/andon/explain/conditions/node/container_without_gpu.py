@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from andon.explain.conditions.condition import WARNING, AlertFacts, Condition, Rung, Subject
-from andon.explain.conditions.judgement import ONE, Judgement
+from andon.explain.conditions.finding import ONE, Finding
 from andon.explain.conditions.judging import OnFault
 from andon.explain.conditions.node.drivers import (
     cannot_be_read,
@@ -38,11 +38,11 @@ class ContainerWithoutGpu(NamedTuple):
     others: int  # devices of other vendors that can be read
 
 
-def judge(fault: Fault, snapshot: Snapshot) -> Judgement | None:
+def judge(fault: Fault, snapshot: Snapshot) -> Finding | None:
     """Judges a container without device files although the host's cards are listed."""
     if not lacks_device_files(fault) or not cannot_be_read(fault, snapshot):
         return None
-    return Judgement(ONE, about=ContainerWithoutGpu(fault, readable(snapshot)))
+    return Finding(ONE, about=ContainerWithoutGpu(fault, readable(snapshot)))
 
 
 def remedy(fault: Fault) -> str:
@@ -72,7 +72,7 @@ def advise(facts: AlertFacts) -> str | None:
     return remedy(about.fault) if isinstance(about, ContainerWithoutGpu) else None
 
 
-def evidence(finding: Judgement) -> Mapping[str, float | str]:
+def evidence(finding: Finding) -> Mapping[str, float | str]:
     about = finding.about
     if not isinstance(about, ContainerWithoutGpu):
         return {}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from andon.explain.conditions.condition import CRITICAL, AlertFacts, Condition, Rung, Subject
-from andon.explain.conditions.judgement import ONE, Judgement
+from andon.explain.conditions.finding import ONE, Finding
 from andon.explain.conditions.judging import OnFault
 from andon.explain.conditions.node.drivers import (
     cannot_be_read,
@@ -38,11 +38,11 @@ class UnreadableDriver(NamedTuple):
     others: int  # devices of other vendors that can
 
 
-def judge(fault: Fault, snapshot: Snapshot) -> Judgement | None:
+def judge(fault: Fault, snapshot: Snapshot) -> Finding | None:
     """Judges a driver with cards which no other backend reads."""
     if not cannot_be_read(fault, snapshot) or lacks_device_files(fault):
         return None
-    return Judgement(ONE, about=UnreadableDriver(fault, readable(snapshot)))
+    return Finding(ONE, about=UnreadableDriver(fault, readable(snapshot)))
 
 
 def sentence(facts: AlertFacts) -> str:
@@ -59,7 +59,7 @@ def advise(facts: AlertFacts) -> str | None:
     return f"{as_sentence(hint)} {MORE}" if hint else None
 
 
-def evidence(finding: Judgement) -> Mapping[str, float | str]:
+def evidence(finding: Finding) -> Mapping[str, float | str]:
     about = finding.about
     if not isinstance(about, UnreadableDriver):
         return {}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from andon.explain.conditions.condition import WARNING, AlertFacts, Condition, Rung, Subject
-from andon.explain.conditions.judgement import ONE, UNKNOWN, Judgement
+from andon.explain.conditions.finding import ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnNode
 from andon.explain.evidence.phrasing import CERTAIN, conclude, say
 from andon.explain.evidence.reasons import Evidence, Reason, ReasonKind
@@ -29,7 +29,7 @@ class DifferentVersions(NamedTuple):
     other: str
 
 
-def judge(snapshot: Snapshot, figures: Thresholds) -> Judgement | None:
+def judge(snapshot: Snapshot, figures: Thresholds) -> Finding | None:
     """Judges differing versions, unless the driver cannot be read because of them: that has its
     own alert."""
     drivers = snapshot.host.drivers
@@ -39,7 +39,7 @@ def judge(snapshot: Snapshot, figures: Thresholds) -> Judgement | None:
         found = difference(driver)
         if found is not None:
             return (
-                UNKNOWN if _is_mismatched(found.vendor, snapshot) else Judgement(ONE, about=found)
+                UNKNOWN if _is_mismatched(found.vendor, snapshot) else Finding(ONE, about=found)
             )
     return None
 
@@ -76,7 +76,7 @@ def sentence(facts: AlertFacts) -> str:
     )
 
 
-def evidence(finding: Judgement) -> Mapping[str, float | str]:
+def evidence(finding: Finding) -> Mapping[str, float | str]:
     about = finding.about
     return about._asdict() if isinstance(about, DifferentVersions) else {}
 

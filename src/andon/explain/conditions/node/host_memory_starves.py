@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from andon.explain.conditions.condition import WARNING, AlertFacts, Condition, Rung, Subject
-from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
+from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import TENTH, OnNode
 from andon.explain.conditions.promql import HALF, PromTerms
 from andon.explain.evidence.phrasing import LIKELY, conclude, say
@@ -39,7 +39,7 @@ class StarvedHost(NamedTuple):
     processes: tuple[Process, ...]  # those on the devices that wait
 
 
-def judge(snapshot: Snapshot, figures: Thresholds) -> Judgement | None:
+def judge(snapshot: Snapshot, figures: Thresholds) -> Finding | None:
     """Judges the host first: if it has memory, no device is examined."""
     host, least = snapshot.host, figures.host_memory_pressure_percent
     pressure, full = host.memory_pressure_percent, full_percent(host)
@@ -52,7 +52,7 @@ def judge(snapshot: Snapshot, figures: Thresholds) -> Judgement | None:
         return UNKNOWN if _is_unsure(snapshot, about) else None
     if (pressure or 0.0) < least - TENTH and (full or 0.0) < FULL_PERCENT - TENTH:
         return NEITHER
-    return Judgement(ONE, pressure, least, about=about)
+    return Finding(ONE, pressure, least, about=about)
 
 
 def full_percent(host: Host) -> float | None:
@@ -105,7 +105,7 @@ def _state(about: StarvedHost) -> str:
     return " and ".join(part for part in (full, slow) if part)
 
 
-def evidence(finding: Judgement) -> Mapping[str, float | str]:
+def evidence(finding: Finding) -> Mapping[str, float | str]:
     about = finding.about
     if not isinstance(about, StarvedHost):
         return {}

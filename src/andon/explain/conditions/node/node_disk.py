@@ -11,7 +11,7 @@ from andon.explain.conditions.condition import (
     Rung,
     Subject,
 )
-from andon.explain.conditions.judgement import BETWEEN, HOLDS, UNKNOWN, Judgement, rung
+from andon.explain.conditions.finding import BETWEEN, HOLDS, UNKNOWN, Finding, rung
 from andon.explain.conditions.judging import OnNode
 from andon.explain.conditions.promql import DEVICE, HALF, PromTerms, Query
 from andon.explain.conditions.wording import percent, was
@@ -35,7 +35,7 @@ class FullDisk(NamedTuple):
     disk: Disk
 
 
-def judge(snapshot: Snapshot, figures: Thresholds) -> Judgement | None:
+def judge(snapshot: Snapshot, figures: Thresholds) -> Finding | None:
     """Judges by share and by free space: a tenth of a large disk is plenty. Small disks do not
     count."""
     disks, least = snapshot.host.disk, figures.node_disk_percent
@@ -54,7 +54,7 @@ def judge(snapshot: Snapshot, figures: Thresholds) -> Judgement | None:
             not any(_is_full(disk, *near) for disk in full),
         ),
     )
-    return Judgement(rungs, _percent(worst), least, worst.total_bytes, FullDisk(worst))
+    return Finding(rungs, _percent(worst), least, worst.total_bytes, FullDisk(worst))
 
 
 def _is_full(disk: Disk, least: float, free_gib: float) -> bool:

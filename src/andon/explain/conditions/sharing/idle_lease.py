@@ -8,9 +8,9 @@ from andon.explain.conditions.condition import (
     Rung,
     Subject,
 )
-from andon.explain.conditions.judgement import ENDED, ONE, UNKNOWN, Judgement
+from andon.explain.conditions.finding import ENDED, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnLease, Statuses
-from andon.explain.conditions.observation import HeldDevices
+from andon.explain.evidence.observation import HeldDevices
 from andon.explain.conditions.promql import LEASES_ARE_NO_METRIC
 from andon.explain.conditions.sharing.phrases import (
     Holders,
@@ -34,7 +34,7 @@ SECONDS = Figure(
 )
 
 
-def judge(held: HeldDevices, statuses: Statuses, figures: Thresholds) -> Judgement | None:
+def judge(held: HeldDevices, statuses: Statuses, figures: Thresholds) -> Finding | None:
     """Judges a lease with only idle devices; one in use ends it, one without data is unknown."""
     if held.orphaned:
         return ENDED
@@ -43,7 +43,7 @@ def judge(held: HeldDevices, statuses: Statuses, figures: Thresholds) -> Judgeme
         return None
     if None in busy or not busy:
         return UNKNOWN
-    return Judgement(ONE, 0.0, figures.idle_lease_seconds, None, Holders((held,)))
+    return Finding(ONE, 0.0, figures.idle_lease_seconds, None, Holders((held,)))
 
 
 def _busy(status: DeviceStatus | None) -> int | None:

@@ -12,9 +12,9 @@ from andon.explain.conditions.condition import (
     Recovery,
     Rung,
 )
-from andon.explain.conditions.judgement import ENDED, ONE, UNKNOWN, Judgement
+from andon.explain.conditions.finding import ENDED, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnSharing, SharedDevice
-from andon.explain.conditions.observation import PreviousLease
+from andon.explain.evidence.observation import PreviousLease
 from andon.explain.conditions.open_files import FIND_WHO, advise_who
 from andon.explain.conditions.sharing.phrases import lease_name
 from andon.explain.conditions.wording import clears
@@ -43,7 +43,7 @@ class FormerLease(NamedTuple):
     former: PreviousLease | None
 
 
-def judge(shared: SharedDevice) -> Judgement | None:
+def judge(shared: SharedDevice) -> Finding | None:
     """Memory left behind by the previous lease; a new holder ends the alert."""
     status, device = shared.status, shared.status.device
     if shared.holders:
@@ -56,7 +56,7 @@ def judge(shared: SharedDevice) -> Judgement | None:
     if not spare:
         return None
     least = least_unattributed_bytes(device.memory_total_bytes, len(status.processes))
-    return Judgement(ONE, spare, least, device.memory_total_bytes, FormerLease(shared.former))
+    return Finding(ONE, spare, least, device.memory_total_bytes, FormerLease(shared.former))
 
 
 def sentence(facts: AlertFacts) -> str:
@@ -70,7 +70,7 @@ def recovered(recovery: Recovery) -> str:
     return f"{recovery.it} had {size} in use after a lease ended; {clears(recovery)}"
 
 
-def evidence(found: Judgement) -> Mapping[str, float | str]:
+def evidence(found: Finding) -> Mapping[str, float | str]:
     about = found.about
     if not isinstance(about, FormerLease) or about.former is None:
         return NOTHING
@@ -78,7 +78,7 @@ def evidence(found: Judgement) -> Mapping[str, float | str]:
     return {name: text for name, text in known.items() if text}
 
 
-def _former(found: Judgement) -> PreviousLease | None:
+def _former(found: Finding) -> PreviousLease | None:
     """The lease, if its name is known."""
     former = found.about.former if isinstance(found.about, FormerLease) else None
     return former if former is not None and former.id else None

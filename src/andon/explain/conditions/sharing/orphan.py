@@ -8,9 +8,9 @@ from andon.explain.conditions.condition import (
     Rung,
     Subject,
 )
-from andon.explain.conditions.judgement import ONE, Judgement
+from andon.explain.conditions.finding import ONE, Finding
 from andon.explain.conditions.judging import OnLease, Statuses
-from andon.explain.conditions.observation import HeldDevices
+from andon.explain.evidence.observation import HeldDevices
 from andon.explain.conditions.promql import LEASES_ARE_NO_METRIC
 from andon.explain.conditions.sharing.phrases import (
     LEASE,
@@ -33,9 +33,9 @@ SECONDS = Figure(
 )
 
 
-def judge(held: HeldDevices, statuses: Statuses, figures: Thresholds) -> Judgement | None:
+def judge(held: HeldDevices, statuses: Statuses, figures: Thresholds) -> Finding | None:
     """Judges by the lease book."""
-    return Judgement(ONE, about=Holders((held,))) if held.orphaned else None
+    return Finding(ONE, about=Holders((held,))) if held.orphaned else None
 
 
 def sentence(facts: AlertFacts) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from andon.explain.conditions.condition import NOTHING, AlertFacts
-from andon.explain.conditions.judgement import Judgement
-from andon.explain.conditions.observation import HeldDevices
+from andon.explain.conditions.finding import Finding
+from andon.explain.evidence.observation import HeldDevices
 from andon.model.device import Process
 from andon.units import human_seconds
 
@@ -40,7 +40,7 @@ def lease_evidence(held: HeldDevices, pids: Iterable[int] = ()) -> Mapping[str, 
     return {**out, "pids": ", ".join(map(str, named))} if named else out
 
 
-def holder_evidence(found: Judgement) -> Mapping[str, float | str]:
+def holder_evidence(found: Finding) -> Mapping[str, float | str]:
     about = found.about
     if not isinstance(about, Holders):
         return NOTHING

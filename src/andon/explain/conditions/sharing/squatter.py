@@ -7,7 +7,7 @@ from andon.explain.conditions.condition import (
     Precondition,
     Rung,
 )
-from andon.explain.conditions.judgement import ENDED, ONE, UNKNOWN, Judgement
+from andon.explain.conditions.finding import ENDED, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnSharing, SharedDevice
 from andon.explain.conditions.promql import LEASES_ARE_NO_METRIC
 from andon.explain.conditions.sharing.phrases import (
@@ -31,7 +31,7 @@ SECONDS = Figure(
 )
 
 
-def judge(shared: SharedDevice) -> Judgement | None:
+def judge(shared: SharedDevice) -> Finding | None:
     """Judges processes on the device outside its leases; the value is the memory they use."""
     status, uuid = shared.status, shared.status.device.uuid
     if not shared.holders:
@@ -45,7 +45,7 @@ def judge(shared: SharedDevice) -> Judgement | None:
     sizes = [process.memory_bytes for process in found]
     used = None if None in sizes else sum(size for size in sizes if size is not None)
     about = Holders(shared.holders, found)
-    return Judgement(ONE, used, None, status.device.memory_total_bytes, about)
+    return Finding(ONE, used, None, status.device.memory_total_bytes, about)
 
 
 def sentence(facts: AlertFacts) -> str:

@@ -1,7 +1,7 @@
 """The driver reports a device as lost."""
 
 from andon.explain.conditions.condition import CRITICAL, Condition, Rung
-from andon.explain.conditions.judgement import ONE, UNKNOWN, Judgement
+from andon.explain.conditions.finding import ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnState
 from andon.explain.conditions.node.drivers import fault_behind
 from andon.explain.conditions.promql import PromTerms
@@ -24,10 +24,10 @@ from andon.explain.evidence.view import Explanation, View
 from andon.model.device import DeviceStatus, State
 
 
-def judge(status: DeviceStatus) -> Judgement | None:
+def judge(status: DeviceStatus) -> Finding | None:
     """Judges a lost device; one that does not respond may be lost as well."""
     if status.state is State.LOST:
-        return Judgement(ONE, about=Reported(status.reason, status.hint))
+        return Finding(ONE, about=Reported(status.reason, status.hint))
     return UNKNOWN if status.state is State.STALE else None
 
 

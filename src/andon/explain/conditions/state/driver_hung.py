@@ -1,7 +1,7 @@
 """The driver does not answer for a device, or for all devices of a vendor."""
 
 from andon.explain.conditions.condition import CRITICAL, WARNING, Condition, Rung
-from andon.explain.conditions.judgement import HOLDS, UNKNOWN, Judgement
+from andon.explain.conditions.finding import HOLDS, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnState
 from andon.explain.conditions.promql import PromTerms
 from andon.explain.conditions.state.phrases import (
@@ -22,12 +22,12 @@ from andon.model.device import DeviceStatus, State
 HUNG = ReasonKind("hung", "no response", 96)
 
 
-def hung(reason: str | None = None, hint: str | None = None) -> Judgement:
+def hung(reason: str | None = None, hint: str | None = None) -> Finding:
     """The finding about a device that does not respond, or a driver that answers for none."""
-    return Judgement((HOLDS, HOLDS), about=Reported(reason, hint))
+    return Finding((HOLDS, HOLDS), about=Reported(reason, hint))
 
 
-def judge(status: DeviceStatus) -> Judgement | None:
+def judge(status: DeviceStatus) -> Finding | None:
     """Judges a device that does not respond; of a lost one that is unknown."""
     if status.state is State.STALE:
         return hung(status.reason, status.hint)

@@ -4,8 +4,8 @@ While andon serves, it keeps the driver running itself; the alert says what happ
 """
 
 from andon.explain.conditions.condition import INFO, AlertFacts, Condition, Recovery, Rung
-from andon.explain.conditions.device_view import DeviceView
-from andon.explain.conditions.judgement import ONE, UNKNOWN, Judgement
+from andon.explain.evidence.view import View
+from andon.explain.conditions.finding import ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms
 from andon.explain.conditions.wording import clears
@@ -33,7 +33,7 @@ ADVICE = (
 )
 
 
-def judge(seen: DeviceView) -> Judgement | None:
+def judge(seen: View) -> Finding | None:
     """Judges persistence mode that is off, if a start of the driver was seen to be slow."""
     setup = seen.device.setup
     if setup.persistence:
@@ -41,7 +41,7 @@ def judge(seen: DeviceView) -> Judgement | None:
     took, most = setup.start_seconds, seen.figures.slow_start_seconds
     if setup.persistence is None or took is None:
         return UNKNOWN
-    return Judgement(ONE, took, most) if took >= most else None
+    return Finding(ONE, took, most) if took >= most else None
 
 
 def sentence(facts: AlertFacts) -> str:

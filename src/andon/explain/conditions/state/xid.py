@@ -13,7 +13,7 @@ from andon.explain.conditions.condition import (
     Condition,
     Rung,
 )
-from andon.explain.conditions.judgement import CALM, EVENT, Judgement, Rungs
+from andon.explain.conditions.finding import CALM, EVENT, Finding, Rungs
 from andon.explain.conditions.judging import OnEvents
 from andon.model.alert import Level
 from andon.model.event import Event, EventKind
@@ -36,12 +36,12 @@ class DriverError(NamedTuple):
     event: Event
 
 
-def judge_event(event: Event) -> Judgement:
+def judge_event(event: Event) -> Finding:
     """The finding of a single event."""
-    return Judgement(_rungs(explain_event(event).level), event.code, about=DriverError(event))
+    return Finding(_rungs(explain_event(event).level), event.code, about=DriverError(event))
 
 
-def with_event(found: Judgement | None, event: Event) -> Judgement:
+def with_event(found: Finding | None, event: Event) -> Finding:
     """The finding with this event added; its text comes from the latest of the worst events."""
     new = judge_event(event)
     if found is None:

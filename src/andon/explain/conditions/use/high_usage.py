@@ -1,8 +1,8 @@
 """The device is in use: worth knowing before you start."""
 
 from andon.explain.conditions.condition import INFO, Condition, Rung
-from andon.explain.conditions.device_view import DeviceView
-from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
+from andon.explain.evidence.view import View
+from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms, above
 from andon.explain.conditions.wording import clears_below, reading, valued, was
@@ -19,14 +19,14 @@ PERCENT = Figure(
 CLEAR_PERCENT = 10
 
 
-def judge(seen: DeviceView) -> Judgement | None:
+def judge(seen: View) -> Finding | None:
     """The device is in use."""
     now, most = seen.sample.utilization_percent, seen.figures.high_usage_percent
     if now is None:
         return UNKNOWN
     if now <= most - CLEAR_PERCENT:
         return None
-    return Judgement(ONE, now, most) if now > most else NEITHER
+    return Finding(ONE, now, most) if now > most else NEITHER
 
 
 def _busy(t: PromTerms) -> str:

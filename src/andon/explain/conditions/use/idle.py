@@ -9,8 +9,8 @@ from andon.explain.conditions.condition import (
     Precondition,
     Rung,
 )
-from andon.explain.conditions.device_view import DeviceView
-from andon.explain.conditions.judgement import CALM, ENDED, ONE, UNKNOWN, Judgement
+from andon.explain.evidence.view import View
+from andon.explain.conditions.finding import CALM, ENDED, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnHeld
 from andon.explain.conditions.memory.phrases import hoarder, idle_confidence
 from andon.explain.conditions.promql import LEASES_ARE_NO_METRIC
@@ -32,11 +32,11 @@ from andon.model.utilisation import BARELY_BUSY_PERCENT, ZERO_READING
 SECONDS = Figure(
     "idle_seconds", 300.0, "how long a device may be occupied but idle", 1, 31_536_000, switch=True
 )
-IN_USE: Final = Judgement((CALM,))
+IN_USE: Final = Finding((CALM,))
 IDLE_HELD = ReasonKind("idle_held", "held but idle", 33)
 
 
-def judge(seen: DeviceView) -> Judgement:
+def judge(seen: View) -> Finding:
     """Judges a device that is held by a lease and on which nothing runs."""
     held, now = seen.held, seen.sample.utilization_percent
     if held is None:
@@ -45,7 +45,7 @@ def judge(seen: DeviceView) -> Judgement:
         return UNKNOWN
     if now > ZERO_READING:
         return IN_USE
-    return Judgement(ONE, now, seen.figures.idle_seconds, about=Holders((held,)))
+    return Finding(ONE, now, seen.figures.idle_seconds, about=Holders((held,)))
 
 
 def sentence(facts: AlertFacts) -> str:

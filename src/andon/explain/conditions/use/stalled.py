@@ -11,10 +11,10 @@ from andon.explain.conditions.condition import (
     Precondition,
     Rung,
 )
-from andon.explain.conditions.device_view import DeviceView
-from andon.explain.conditions.judgement import CALM, ENDED, ONE, UNKNOWN, Judgement
+from andon.explain.evidence.view import View
+from andon.explain.conditions.finding import CALM, ENDED, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnHeld
-from andon.explain.conditions.observation import HeldDevices
+from andon.explain.evidence.observation import HeldDevices
 from andon.explain.conditions.promql import LEASES_ARE_NO_METRIC
 from andon.explain.conditions.sharing.phrases import lasting, lease_evidence
 from andon.model.device import Process
@@ -25,7 +25,7 @@ SECONDS = Figure(
     "stalled_seconds", 900.0, "how long a run or job that worked may do nothing", 1, 31_536_000,
     switch=True,
 )  # fmt: skip
-AT_WORK: Final = Judgement((CALM,))
+AT_WORK: Final = Finding((CALM,))
 
 
 class Stalled(NamedTuple):
@@ -35,7 +35,7 @@ class Stalled(NamedTuple):
     process: Process
 
 
-def judge(seen: DeviceView) -> Judgement:
+def judge(seen: View) -> Finding:
     """Judges a device on which nothing runs although a process that did still exists. A process
     that never worked loads or waits, and one that has ended is not stalled."""
     held, now, worked = seen.held, seen.sample.utilization_percent, seen.track.worked
@@ -48,7 +48,7 @@ def judge(seen: DeviceView) -> Judgement:
     left = next((p for p in seen.status.processes if (p.pid, p.started) in worked), None)
     if left is None:
         return UNKNOWN if "processes" in seen.status.missing else ENDED
-    return Judgement(ONE, now, seen.figures.stalled_seconds, about=Stalled(held, left))
+    return Finding(ONE, now, seen.figures.stalled_seconds, about=Stalled(held, left))
 
 
 def sentence(facts: AlertFacts) -> str:
@@ -72,7 +72,7 @@ def advise(facts: AlertFacts) -> str | None:
     )
 
 
-def evidence(found: Judgement) -> Mapping[str, float | str]:
+def evidence(found: Finding) -> Mapping[str, float | str]:
     about = found.about
     return (
         lease_evidence(about.held, (about.process.pid,)) if isinstance(about, Stalled) else NOTHING

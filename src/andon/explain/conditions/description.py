@@ -1,0 +1,99 @@
+"""What andon says of a finding: one text for the alert, the lamp, the board and `why`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from andon.explain.conditions.finding import Finding
+from andon.explain.evidence.blame import Blame
+from andon.explain.evidence.phrasing import CERTAIN, Clause, say
+from andon.explain.evidence.reasons import Evidence, Reason, ReasonKind
+from andon.explain.evidence.view import View
+from andon.model.device import Process
+from andon.units import human_seconds, symbol_of
+
+
+class Facts(NamedTuple):
+    """What a description may use."""
+
+    it: str  # the subject's name for people: "GPU 3", "node vm", "lease k3x"
+    finding: Finding
+    view: View | None = None  # of a device that is listed
+    number: str = ""  # the label of its device: "3", "6:0"
+    gpus: str = ""  # the devices of its lease: "GPU 0, 1"
+    lasted_seconds: float = 0.0
+
+    def value(self, name: str) -> Evidence | None:
+        """The value that was judged, under the name of the reading it is."""
+        return self._judged(name, self.finding.value)
+
+    def threshold(self, unit: str) -> Evidence | None:
+        """The threshold that the value was compared with."""
+        return self._judged("threshold", self.finding.threshold, unit)
+
+    def limit(self, name: str) -> Evidence | None:
+        """The limit that the device itself states."""
+        return self._judged(f"limits.{name}", self.finding.limit)
+
+    def _judged(self, name: str, value: float | None, unit: str = "") -> Evidence | None:
+        at = None if self.view is None else self.view.at
+        return None if value is None else Evidence(name, value, unit or symbol_of(name), at)
+
+    def lasting(self, text: Clause) -> Clause:
+        """The text with its duration at the end."""
+        lasted = self.lasted_seconds
+        return text + Clause(f" for {human_seconds(lasted)}") if lasted >= 1 else text
+
+
+class Description(Struct, frozen=True):
+    """A finding for people, with the evidence for every number in it."""
+
+    text: Clause  # one sentence, without a full stop
+    more: Sequence[Evidence | None] = ()  # what else is worth knowing
+    blame: Process | Blame | None = None  # who causes it
+    advice: str = ""  # for this finding; otherwise that of its condition
+    confidence: float = CERTAIN
+    kind: ReasonKind | None = None  # otherwise the first of its condition
+    mild: bool = False
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """Each piece once."""
+        more = (one for one in self.more if one is not None)
+        return tuple(dict.fromkeys((*self.text.evidence, *more)))
+
+
+Describe = Callable[[Facts], Description | None]
+"""None: the finding says nothing about this device."""
+
+
+def compared(template: str, name: str) -> Describe:
+    """A text with the subject, the value that was judged and its threshold."""
+
+    def describe(facts: Facts) -> Description:
+        least = facts.threshold(symbol_of(name))
+        text = say(template, facts.it, now=facts.value(name), least=least)
+        return Description(text)
+
+    return describe
+
+
+def evidence_of(values: Mapping[str, float | str], at: float | None = None) -> list[Evidence]:
+    """The values as evidence, under their own names."""
+    return [Evidence(name, value, symbol_of(name), at) for name, value in values.items()]
+
+
+def conclude(kind: ReasonKind, said: Description, advice: str = "") -> Reason:
+    """The description as a reason that `why` gives."""
+    blame = Blame((said.blame,)) if isinstance(said.blame, Process) else said.blame
+    return Reason(
+        code=kind.code,
+        weight=kind.mild if said.mild and kind.mild is not None else kind.weight,
+        confidence=said.confidence,
+        sentence=f"{said.text.text.rstrip('.')}.",
+        evidence=said.evidence,
+        process=None if blame is None else blame.one,
+        blamed="" if blame is None or blame.one is not None else blame.words,
+        advice=advice or said.advice,
+    )
