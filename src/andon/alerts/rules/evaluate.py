@@ -153,9 +153,7 @@ class Evaluation:
         figures, divided = self.rulebook.for_device(status.device), uuid in self._divided
         return View(self.snapshot, status, figures, track, reasons, divided, held)
 
-    def _holding(
-        self, seen: View, on: Mapping[str, Episode], found: dict[str, Finding]
-    ) -> None:
+    def _holding(self, seen: View, on: Mapping[str, Episode], found: dict[str, Finding]) -> None:
         unwatched = self.observation.leases is None
         for name, judge in HELD_JUDGES:
             finding = UNKNOWN if unwatched else judge(seen)
@@ -212,18 +210,16 @@ class Evaluation:
     def _readers(self) -> None:
         """Judges the readers: if no device of a vendor responds, its driver hangs rather than a
         device."""
-        states: dict[str, set[DeviceState]] = {}
-        boards: dict[str, int] = {}
+        states: dict[str, list[DeviceState]] = {}
         for status in self.snapshot.devices:
             if status.device.parent is None and status.state in ASKED:
-                vendor = status.device.vendor
-                states.setdefault(vendor, set()).add(status.state)
-                boards[vendor] = boards.get(vendor, 0) + 1
+                states.setdefault(status.device.vendor, []).append(status.state)
+        many = {vendor: set(seen) for vendor, seen in states.items() if len(seen) >= LEAST_READERS}
         for name, judged in STATE_JUDGES:
-            for vendor, seen in states.items():
-                if judged.all_silent is not None and boards[vendor] >= LEAST_READERS:
-                    if seen == {judged.of_all}:
-                        self.add(f"{READERS}{vendor}", name, judged.all_silent)
+            finding = judged.all_silent
+            for vendor, seen in many.items():
+                if finding is not None and seen == {judged.of_all}:
+                    self.add(f"{READERS}{vendor}", name, finding)
 
     def _faults(self) -> None:
         """Judges drivers that cannot be read at all; unknown if sampling failed."""

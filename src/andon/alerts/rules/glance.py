@@ -47,7 +47,10 @@ def _finding(
     from andon.explain.evidence.track import updated_track
     from andon.explain.evidence.view import View, is_divided
 
-    track, divided = updated_track(None, status, 0.0, None), is_divided(snapshot, status.device.uuid)
+    track, divided = (
+        updated_track(None, status, 0.0, None),
+        is_divided(snapshot, status.device.uuid),
+    )
     view = View(snapshot, status, figures, track, track.throttle, divided)
     return found_on(BY_NAME[name].judged, view)
 

@@ -108,9 +108,7 @@ class _Light(Struct, frozen=True):
     handled: bool = False
 
 
-def _lit(
-    snapshot: Snapshot, status: DeviceStatus, alerts: list[Alert], number: str
-) -> DeviceLamp:
+def _lit(snapshot: Snapshot, status: DeviceStatus, alerts: list[Alert], number: str) -> DeviceLamp:
     """The lamp for the state of a device, unless something else about it is as bad or worse."""
     device, found = status.device, _worst(snapshot, status, alerts, number)
     lamp = _STATES.get(status.state, Lamp.GREEN)

@@ -9,9 +9,9 @@ from andon.explain.conditions.condition import Recovery, described
 from andon.explain.conditions.description import Description, Facts
 from andon.explain.conditions.finding import Finding
 from andon.explain.conditions.judging import OnReading
-from andon.explain.evidence.observation import HeldDevices
 from andon.explain.conditions.rulebook import BY_NAME, Rulebook
 from andon.explain.conditions.wording import MOST_PARTIES, clears, parties
+from andon.explain.evidence.observation import HeldDevices
 from andon.explain.evidence.phrasing import Clause
 from andon.explain.evidence.track import Track
 from andon.explain.evidence.view import View, is_divided

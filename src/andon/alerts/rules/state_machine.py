@@ -34,8 +34,8 @@ from andon.alerts.rules.state import (
 )
 from andon.explain.conditions.catalogue import BY_NAME, RULES
 from andon.explain.conditions.finding import ENDED, Finding
-from andon.explain.evidence.observation import Moment, Observation
 from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.evidence.observation import Moment, Observation
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase
 from andon.model.thresholds import Thresholds
 

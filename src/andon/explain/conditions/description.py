@@ -38,7 +38,9 @@ class Facts(NamedTuple):
 
     def _judged(self, name: str, value: float | None, unit: str = "") -> Evidence | None:
         at = None if self.view is None else self.view.at
-        return None if value is None else Evidence(name, value, unit or symbol_of(name), at)
+        return (
+            None if value is None else Evidence(name, round(value, 1), unit or symbol_of(name), at)
+        )
 
     def lasting(self, text: Clause) -> Clause:
         """The text with its duration at the end."""

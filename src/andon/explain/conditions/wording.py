@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from andon.explain.conditions.condition import Recovery
-from andon.explain.conditions.description import Describe, Description, Facts
+from andon.explain.conditions.description import Description, Facts
 from andon.explain.evidence.blame import ranked_processes
 from andon.explain.evidence.forecast import Arrival
 from andon.explain.evidence.phrasing import Clause, format_evidence, say
@@ -38,7 +38,7 @@ def lately(view: View | None, reasons: Iterable[str]) -> Clause:
     return say(", {part} of the last {span}", part=part, span=span)
 
 
-def reported(start: str) -> Describe:
+def reported(start: str) -> Callable[[Facts], Description]:
     """A description that continues with what was reported."""
 
     def describe(facts: Facts) -> Description:

@@ -3,19 +3,17 @@
 A locked clock carries no flag, and no call reports it, so this is shown and never sent.
 """
 
-from andon.explain.conditions.clocks.phrases import clocks, loses, loss_now, undo
-from andon.explain.conditions.condition import INFO, AlertFacts, Condition, Rung
-from andon.explain.evidence.view import View
+from andon.explain.conditions.clocks.phrases import clocks, loss_now, undo
+from andon.explain.conditions.condition import INFO, Condition, Rung
+from andon.explain.conditions.description import Description, Facts
 from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
-from andon.explain.conditions.wording import clears_below, percent, was
-from andon.explain.evidence.measures import clock_loss_percent, measured
-from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, conclude, say
-from andon.explain.evidence.reasons import Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View
+from andon.explain.conditions.wording import clears_below, was
+from andon.explain.evidence.phrasing import LIKELY, Clause, say
+from andon.explain.evidence.reasons import ReasonKind
+from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure
-from andon.model.throttling import IDLE
 
 PERCENT = Figure(
     "low_clocks_percent",
@@ -48,30 +46,17 @@ def judge(seen: View) -> Finding | None:
     return Finding(ONE, loss, most) if loss > most else NEITHER
 
 
-def sentence(facts: AlertFacts) -> str:
-    loss = f"{facts.it} runs {percent(facts.finding.value)} below its maximum clock"
-    return f"{loss} and gives no reason: its clocks may be locked"
-
-
-def advise(facts: AlertFacts) -> str | None:
-    return None if facts.device is None else f"{ADVICE} {undo(facts.device, '-rgc')}"
-
-
-def explain(view: View) -> Reason | None:
-    """Low clocks under load, without a reason."""
-    reasons = [name for name in view.sample.throttle or () if name != IDLE.name]
-    if reasons or not view.busy or not loses(view, view.figures.low_clocks_percent):
-        return None
-    text = say(
-        "Clock {loss} below maximum although the GPU is {u} busy; the driver gives no reason",
-        loss=measured(view, clock_loss_percent),
-        u=view.read("utilization_percent"),
-    )
+def describe(facts: Facts) -> Description:
+    """How far the clock is below the maximum, and that no reason is given."""
+    loss, view = facts.value("clock_loss_percent"), facts.view
+    text = say("{it} runs {loss} below its maximum clock", facts.it, loss=loss)
+    text += Clause(" and gives no reason: its clocks may be locked")
+    if view is None:
+        return Description(text)
     worker = view.worker()
-    more = [view.read("throttle"), *clocks(view), view.read("performance_state")]
-    confidence = LIKELY if view.sample.throttle is not None else POSSIBLE
-    advice = f"{ADVICE} {undo(view.status.device, '-rgc')}"
-    return conclude(LOW_CLOCKS, confidence, text, [*more, *view.who(worker)], worker, advice)
+    more = [view.read("utilization_percent"), view.read("throttle"), *clocks(view)]
+    more += [view.read("performance_state"), *view.who(worker)]
+    return Description(text, more, worker, f"{ADVICE} {undo(view.device, '-rgc')}", LIKELY)
 
 
 def _low(t: PromTerms, fires: str) -> str:
@@ -99,14 +84,13 @@ CONDITION = Condition(
             300, "{clear} %, or not in use", 120, notify=False,
         ),
     ),
-    sentence=sentence,
+    describe=describe,
     recovered=was("slow without a reason", "% below its maximum clock"),
     measure=loss_now,
-    advise=advise,
     figures=(PERCENT,),
     numbers=clears_below("low_clocks_percent", CLEAR_PERCENT),
     unit="percent",
     weight=7,
-    reasons=(Explanation(explain, (LOW_CLOCKS,)),),
+    kinds=(LOW_CLOCKS,),
     promql=(_low,),
 )  # fmt: skip

@@ -4,25 +4,23 @@ An idle card slows its link, so it is judged under load only. It is read every f
 at every sample, so a reading may be from just before the load: five minutes of load outlast that.
 """
 
-from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from andon.explain.conditions import triggers
 from andon.explain.conditions.condition import (
     INFO,
     WARNING,
-    AlertFacts,
     Condition,
     Rung,
 )
-from andon.explain.evidence.view import View
+from andon.explain.conditions.description import Description, Facts
 from andon.explain.conditions.finding import CALM, HOLDS, UNKNOWN, Finding, Rungs
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms
-from andon.explain.conditions.wording import percent, was
-from andon.explain.evidence.phrasing import CERTAIN, Clause, conclude, listed, say
-from andon.explain.evidence.reasons import Evidence, Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View
+from andon.explain.conditions.wording import was
+from andon.explain.evidence.phrasing import Clause, listed, say
+from andon.explain.evidence.reasons import Evidence, ReasonKind
+from andon.explain.evidence.view import View
 from andon.model.device import DeviceStatus, Limits, Sample, Snapshot
 from andon.model.thresholds import Figure
 
@@ -39,9 +37,7 @@ OLD_SECONDS = 60.0  # an older reading of the link says nothing about the load o
 NARROW_LINK = ReasonKind(
     "narrow_link", "PCIe narrower or slower than card and slot allow, while busy", 36
 )
-NARROW_SLOT = ReasonKind("narrow_slot", "the slot offers a slower link than the card supports", 5)
 ADVICE = "Reseat the card; check the riser and the slot's lanes in the firmware settings."
-SLOT_ADVICE = "Nothing to do, unless a faster slot is free."
 _SLOW: Final[Rungs] = (HOLDS, CALM)
 _NARROW: Final[Rungs] = (CALM, HOLDS)
 _BOTH: Final[Rungs] = (HOLDS, HOLDS)
@@ -104,15 +100,28 @@ def _is_old(sample: Sample) -> bool:
     return sample.at - oldest > OLD_SECONDS
 
 
-def sentence(facts: AlertFacts) -> str:
-    link = facts.finding.about
+def describe(facts: Facts) -> Description:
+    """What the link has of what card and slot allow, and what that costs."""
+    link, view = facts.finding.about, facts.view
     if not isinstance(link, Link):
-        return f"The PCIe link of {facts.it} is slow under load"
-    parts = [f"has {link.width} of {link.widest} lanes"] if link.width < link.widest else []
+        return Description(say("The PCIe link of {it} is slow under load", facts.it))
+    text, lanes, speed = Clause(), Clause(), Clause()
+    if link.width < link.widest:
+        lanes = say("has {w} of {most} lanes", w=Evidence("pcie_width", link.width),
+                    most=_allowed(view, "width", link.widest))  # fmt: skip
     if link.generation < link.fastest:
-        parts.append(f"runs at generation {link.generation} of {link.fastest}")
-    lost = percent(facts.finding.value)
-    return f"The PCIe link of {facts.it} {' and '.join(parts)} under load: {lost} of its speed lost"
+        speed = say("runs at generation {g} of {most}",
+                    g=Evidence("pcie_generation", link.generation),
+                    most=_allowed(view, "generation", link.fastest))  # fmt: skip
+    text = say("The PCIe link of {it} ", facts.it) + listed([lanes, speed])
+    text += say(" under load: {lost} of its speed lost", lost=facts.value("speed_lost_percent"))
+    return Description(text, [] if view is None else [view.read("utilization_percent")])
+
+
+def _allowed(view: View | None, name: str, most: int) -> Evidence:
+    """What card and slot allow, as the one states it that allows less."""
+    own = None if view is None else getattr(view.device.limits, f"pcie_{name}")
+    return Evidence(f"limits.pcie_{name}" if own == most else f"limits.pcie_slot_{name}", most)
 
 
 def _lost_now(status: DeviceStatus | None, snapshot: Snapshot) -> float | None:
@@ -121,68 +130,6 @@ def _lost_now(status: DeviceStatus | None, snapshot: Snapshot) -> float | None:
         return None
     link = _link(sample, status.device.limits)
     return None if link is None else link.lost_percent
-
-
-def evidence(found: Finding) -> Mapping[str, float | str]:
-    link = found.about
-    return link._asdict() if isinstance(link, Link) else {}
-
-
-def explain(view: View) -> Reason | None:
-    """The link is narrower or slower than card and slot allow, while busy."""
-    width, generation = _short(view, "width"), _short(view, "generation")
-    if not (width or generation):
-        return None
-    text = say("PCIe link")
-    if width:
-        text = text + say(" has {w} of {most} lanes", w=width[0], most=width[1])
-    if generation:
-        text = text + (Clause(" and") if width else Clause())
-        text = text + say(" runs at generation {g} of {m}", g=generation[0], m=generation[1])
-    text = text + say(" while {u} busy", u=view.read("utilization_percent"))
-    return conclude(NARROW_LINK, CERTAIN, text, advice=ADVICE)
-
-
-def _short(view: View, name: str) -> tuple[Evidence, Evidence] | None:
-    """The link and what is allowed, if it is below that and was read while the device was busy."""
-    now, limits = view.read(f"pcie_{name}"), view.status.device.limits
-    value, most = getattr(view.sample, f"pcie_{name}"), getattr(limits, f"link_{name}")
-    if now is None or most is None or value >= most:
-        return None
-    by_slot = most < getattr(limits, f"pcie_{name}")
-    stated = view.limit(f"pcie_slot_{name}" if by_slot else f"pcie_{name}")
-    return (now, stated) if stated is not None and _worked_at(view, now.at) else None
-
-
-def _worked_at(view: View, at: float | None) -> bool:
-    """Whether the device is busy now and was at the reading: an idle card slows its link."""
-    before = [s.sample for s in view.past if s.sample is not None and s.sample.at <= (at or 0.0)]
-    then = before[-1].utilization_percent if before else None
-    now_works = view.at_least("utilization_percent", LINKED_PERCENT)
-    return now_works and then is not None and then >= LINKED_PERCENT
-
-
-def explain_slot(view: View) -> Reason | None:
-    """The slot allows less than the card: no fault, but worth knowing."""
-    width, generation = _slotted(view, "width"), _slotted(view, "generation")
-    lanes = say("{s} of its {c} lanes", s=width[0], c=width[1]) if width else Clause()
-    speed = Clause()
-    if generation:
-        speed = say("PCIe generation {s} of {c}", s=generation[0], c=generation[1])
-    if not lanes and not speed:
-        return None
-    text = Clause("Its slot offers ") + listed([lanes, speed])
-    return conclude(NARROW_SLOT, CERTAIN, text, advice=SLOT_ADVICE)
-
-
-def _slotted(view: View, name: str) -> tuple[Evidence, Evidence] | None:
-    """What slot and card support, if the slot supports less; a virtual slot may state anything."""
-    limits, now = view.status.device.limits, getattr(view.sample, f"pcie_{name}")
-    slot, own = getattr(limits, f"pcie_slot_{name}"), getattr(limits, f"pcie_{name}")
-    if now is None or slot is None or own is None or slot >= own or now > slot:
-        return None
-    offered, supported = view.limit(f"pcie_slot_{name}"), view.limit(f"pcie_{name}")
-    return None if offered is None or supported is None else (offered, supported)
 
 
 def _below(name: str, t: PromTerms) -> str:
@@ -215,13 +162,12 @@ CONDITION = Condition(
     ),
     label="slow link",
     headline="has a narrow PCIe link",
-    sentence=sentence,
+    describe=describe,
     recovered=was("on a slow PCIe link", "% of its speed lost"),
     measure=_lost_now,
-    evidence=evidence,
     figures=(SECONDS,),
     unit="percent",
     weight=7,
-    reasons=(Explanation(explain, (NARROW_LINK,)), Explanation(explain_slot, (NARROW_SLOT,))),
+    kinds=(NARROW_LINK,),
     promql=(lambda t, fires: _below("generation", t), lambda t, fires: _below("width", t)),
 )  # fmt: skip

@@ -1,25 +1,21 @@
 """The device is at its power limit: normal under full load."""
 
 from andon.explain.conditions.clocks.phrases import (
-    cap_is_costly,
     clocks,
     loses,
-    lowered,
-    power_of_limit,
 )
 from andon.explain.conditions.condition import INFO, Condition, Rung
-from andon.explain.evidence.view import View
-from andon.explain.conditions.heat.phrases import throttling
-from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
+from andon.explain.conditions.description import Description, Facts
+from andon.explain.conditions.finding import BETWEEN, CALM, NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import TENTH, OnReading
 from andon.explain.conditions.promql import PromTerms, above
-from andon.explain.conditions.wording import clears_below, reading, valued, was
-from andon.explain.evidence.measures import clock_loss_percent, measured, power_percent
-from andon.explain.evidence.phrasing import CERTAIN, conclude, say
-from andon.explain.evidence.reasons import Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View, after_colon
+from andon.explain.conditions.wording import clears_below, reading, was
+from andon.explain.evidence.measures import clock_loss_percent, measured
+from andon.explain.evidence.phrasing import say
+from andon.explain.evidence.reasons import ReasonKind
+from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure
-from andon.model.throttling import HW_SLOWDOWN, POWER_BRAKE, POWER_CAP
+from andon.model.throttling import POWER_CAP
 
 PERCENT = Figure(
     "power_percent",
@@ -41,25 +37,26 @@ def judge(seen: View) -> Finding | None:
     watts, limit = seen.sample.power_watts, seen.sample.power_limit_watts
     if watts is None or not limit:
         return UNKNOWN
-    share, least = 100.0 * watts / limit + TENTH, seen.figures.power_percent
-    if share < least - CLEAR_PERCENT + 2 * TENTH:
-        return None
-    return Finding(ONE, share, least, limit) if share >= least else NEITHER
+    share, least = 100.0 * watts / limit, seen.figures.power_percent
+    if share + TENTH >= least:
+        return Finding(ONE, share, least, limit)
+    near = share - TENTH >= least - CLEAR_PERCENT
+    if POWER_CAP.name in (seen.reasons or ()):  # the driver calls it the limit already
+        return Finding((BETWEEN,) if near else (CALM,), share, least, limit, mild=True)
+    return NEITHER if near else None
 
 
-def explain(view: View) -> Reason | None:
-    """Explains a device at its power limit: normal under full load."""
-    share = power_percent(view)
-    at_limit = share is not None and share >= view.figures.power_percent and view.works
-    if not (view.held_back_by(POWER_CAP.name) or at_limit) or cap_is_costly(view):
-        return None
-    hardware = view.held_back_by(HW_SLOWDOWN.name, POWER_BRAKE.name)
-    if hardware or throttling(view) or lowered(view):
-        return None
-    text = say("At its power limit, as designed") + after_colon(power_of_limit(view))
-    more = [view.read("throttle"), measured(view, clock_loss_percent), *clocks(view)]
-    mild = not loses(view, NOTABLE_PERCENT)
-    return conclude(POWER_BOUND, CERTAIN, text, more, advice=ADVICE, mild=mild)
+def describe(facts: Facts) -> Description:
+    """How close it is to its limit."""
+    now, least, view = facts.value("power_percent"), facts.threshold("%"), facts.view
+    text = say(
+        "{it} is at its power limit: {now} (threshold {least})", facts.it, now=now, least=least
+    )
+    if view is None:
+        return Description(text)
+    power = [view.read("power_watts"), view.read("power_limit_watts"), view.read("throttle")]
+    more = [*power, measured(view, clock_loss_percent), *clocks(view)]
+    return Description(text, more, mild=not loses(view, NOTABLE_PERCENT))
 
 
 def _share(t: PromTerms) -> str:
@@ -79,13 +76,14 @@ CONDITION = Condition(
             60, "{clear} %", 120, notify=False,
         ),
     ),
-    sentence=valued("{it} is at its power limit: {now} (threshold {least})"),
+    describe=describe,
     recovered=was("at its power limit", "%"),
     measure=reading("power_percent"),
     figures=(PERCENT,),
     numbers=clears_below("power_percent", CLEAR_PERCENT),
     unit="percent",
     weight=4,
-    reasons=(Explanation(explain, (POWER_BOUND,)),),
+    behind=("throttle_power", "throttle_thermal", "throttle_hardware", "power_limit_lowered"),
+    kinds=(POWER_BOUND,),
     promql=(above(_share, lambda t: t.figures.power_percent, CLEAR_PERCENT),),
 )  # fmt: skip

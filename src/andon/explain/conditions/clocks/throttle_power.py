@@ -4,27 +4,23 @@ from collections.abc import Mapping
 
 from andon.explain.conditions import triggers
 from andon.explain.conditions.clocks.phrases import (
-    cap_is_costly,
     clocks,
     loss_now,
     lowered,
-    power_of_limit,
 )
 from andon.explain.conditions.condition import (
     WARNING,
-    AlertFacts,
     Condition,
     Rung,
 )
-from andon.explain.evidence.view import View
+from andon.explain.conditions.description import Description, Facts
 from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
-from andon.explain.conditions.wording import last_hour, lately, percent, was
-from andon.explain.evidence.measures import clock_loss_percent, measured
-from andon.explain.evidence.phrasing import CERTAIN, conclude, say
-from andon.explain.evidence.reasons import Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View, after_colon
+from andon.explain.conditions.wording import lately, was
+from andon.explain.evidence.phrasing import say
+from andon.explain.evidence.reasons import ReasonKind
+from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure, Thresholds
 from andon.model.throttling import POWER_CAP as POWER_CAP_REASON
 
@@ -75,30 +71,18 @@ def _most(seen: View) -> float:
     return seen.figures.clock_loss_default_limit_percent
 
 
-def sentence(facts: AlertFacts) -> str:
-    found = facts.finding
-    loss = f"{facts.it} runs {percent(found.value)} below its maximum clock"
-    normal = f"up to {percent(found.threshold)} is normal"
-    return f"{loss} because of its power limit ({normal}){lately(found.about, CAPPED)}"
-
-
-def evidence(found: Finding) -> Mapping[str, float | str]:
-    return last_hour(found.about, CAPPED)
-
-
-def explain(view: View) -> Reason | None:
-    """The power cap costs more of the clock than full load normally does."""
-    if not cap_is_costly(view):
-        return None
-    text = say(
-        "Clock {loss} below maximum because of the power limit",
-        loss=measured(view, clock_loss_percent),
-    )
-    text = text + after_colon(power_of_limit(view))
-    worker = view.worker()
-    more = [view.read("throttle"), *clocks(view), *view.who(worker)]
-    advice = RAISE if lowered(view) else NEEDS_MORE
-    return conclude(POWER_CAP, CERTAIN, text, more, worker, advice)
+def describe(facts: Facts) -> Description:
+    """What it costs, what is normal, and what would help."""
+    loss, normal = facts.value("clock_loss_percent"), facts.threshold("%")
+    text = say("{it} runs {loss} below its maximum clock", facts.it, loss=loss)
+    text += say(" because of its power limit (up to {normal} is normal)", normal=normal)
+    view = facts.view
+    if view is None:
+        return Description(text)
+    text += lately(view, CAPPED)
+    worker, power = view.worker(), [view.read("power_watts"), view.read("power_limit_watts")]
+    more = [view.read("throttle"), *power, *clocks(view), *view.who(worker)]
+    return Description(text, more, worker, RAISE if lowered(view) else NEEDS_MORE)
 
 
 def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
@@ -138,14 +122,13 @@ CONDITION = Condition(
     ),
     label="power limited",
     headline="is slowed by its power limit",
-    sentence=sentence,
+    describe=describe,
     recovered=was("slowed by its power limit", "% below its maximum clock"),
     measure=loss_now,
-    evidence=evidence,
     figures=(LOSS_PERCENT, LOSS_DEFAULT_LIMIT_PERCENT),
     numbers=_numbers,
     unit="percent",
     weight=8,
-    reasons=(Explanation(explain, (POWER_CAP,)),),
+    kinds=(POWER_CAP,),
     promql=(_slowed,),
 )  # fmt: skip

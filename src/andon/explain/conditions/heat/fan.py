@@ -3,19 +3,18 @@
 from andon.explain.conditions import triggers
 from andon.explain.conditions.condition import (
     WARNING,
-    AlertFacts,
     Condition,
     Rung,
 )
-from andon.explain.evidence.view import View
-from andon.explain.conditions.heat.phrases import limits_of
+from andon.explain.conditions.description import Description, Facts
 from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
+from andon.explain.conditions.heat.limits import hot_from
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms
 from andon.explain.conditions.wording import clears_below, reading, was
-from andon.explain.evidence.phrasing import CERTAIN, LIKELY, conclude, say
-from andon.explain.evidence.reasons import Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View
+from andon.explain.evidence.phrasing import CERTAIN, LIKELY, say
+from andon.explain.evidence.reasons import ReasonKind
+from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure
 
 CELSIUS = Figure(

@@ -1,21 +1,22 @@
 """The device is too hot: shown early, notified near its slowdown temperature."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from andon.explain.conditions import triggers
+from andon.explain.conditions.clocks.phrases import slower
 from andon.explain.conditions.condition import (
     CRITICAL,
     WARNING,
-    AlertFacts,
     Condition,
     Rung,
 )
-from andon.explain.evidence.view import View
+from andon.explain.conditions.description import Description, Facts
+from andon.explain.conditions.finding import BETWEEN, CALM, HOLDS, UNKNOWN, Finding
 from andon.explain.conditions.heat.limits import (
     BY_HARDWARE,
     CELSIUS,
     CRITICAL_CELSIUS,
+    HEAT,
     HEAT_REASONS,
     MARGIN_CELSIUS,
     NOT_THROTTLED,
@@ -27,24 +28,19 @@ from andon.explain.conditions.heat.limits import (
     notify_from,
 )
 from andon.explain.conditions.heat.phrases import (
-    COOLING_IN_ALERTS,
-    advise_cooling,
+    COOLING_ADVICE,
     cooling,
     cooling_advice,
     hot_query,
-    limits_of,
     slowed_query,
-    temperature,
-    throttling,
 )
-from andon.explain.conditions.finding import BETWEEN, CALM, HOLDS, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
-from andon.explain.conditions.wording import bounds_of, reading, span_of, was
+from andon.explain.conditions.wording import reading, span_of, was
 from andon.explain.evidence.forecast import Arrival, Trend, arrival
-from andon.explain.evidence.phrasing import CERTAIN, conclude, say
-from andon.explain.evidence.reasons import Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View, after_colon
+from andon.explain.evidence.phrasing import Clause, say
+from andon.explain.evidence.reasons import ReasonKind
+from andon.explain.evidence.view import View
 from andon.model.thresholds import Thresholds
 from andon.model.throttling import HW_THERMAL
 
@@ -100,8 +96,10 @@ def describe(facts: Facts) -> Description:
         text += Clause(", reached in ") + span_of("slowdown_in", when) + Clause(" at this rate")
     worker = None if view is None else view.worker()
     more = [] if view is None else [*cooling(view), view.read("power_watts"), *view.who(worker)]
-    warm = view is not None and now is not None and (found.value or 0) < notify_from(
-        view.device.limits.slowdown_celsius, view.figures
+    warm = (
+        view is not None
+        and now is not None
+        and (found.value or 0) < notify_from(view.device.limits.slowdown_celsius, view.figures)
     )
     kind = HOT if slowed is NOT_THROTTLED else HEAT
     mild = warm if kind is HOT else slowed is not BY_HARDWARE

@@ -1,19 +1,19 @@
 """Heat limits the clocks of the device."""
 
-from collections.abc import Mapping
 from typing import Final
 
-from andon.explain.conditions.clocks.phrases import clocks
+from andon.explain.conditions.clocks.phrases import clocks, slower
 from andon.explain.conditions.condition import (
     CRITICAL,
     WARNING,
-    AlertFacts,
     Condition,
     Rung,
 )
-from andon.explain.evidence.view import View
+from andon.explain.conditions.description import Description, Facts
+from andon.explain.conditions.finding import CALM, HOLDS, UNKNOWN, Finding, Rungs
 from andon.explain.conditions.heat.limits import (
     BY_HARDWARE,
+    HEAT,
     HEAT_REASONS,
     NOT_THROTTLED,
     PERHAPS_HEAT,
@@ -21,8 +21,7 @@ from andon.explain.conditions.heat.limits import (
 )
 from andon.explain.conditions.heat.memory_heat import memory_is_the_cause
 from andon.explain.conditions.heat.phrases import (
-    COOLING_IN_ALERTS,
-    advise_cooling,
+    COOLING_ADVICE,
     cooling,
     cooling_advice,
     slowed_by_hardware_query,
@@ -30,14 +29,11 @@ from andon.explain.conditions.heat.phrases import (
     temperature,
     throttling,
 )
-from andon.explain.conditions.finding import CALM, HOLDS, UNKNOWN, Finding, Rungs
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms
-from andon.explain.conditions.wording import last_hour, lately
-from andon.explain.evidence.measures import clock_loss_percent, measured
-from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, conclude, say
-from andon.explain.evidence.reasons import Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View, after_colon
+from andon.explain.conditions.wording import lately
+from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, say
+from andon.explain.evidence.view import View, after_colon
 
 _DRIVER_ONLY: Final[Rungs] = (HOLDS, CALM)
 _BOTH: Final[Rungs] = (HOLDS, HOLDS)

@@ -6,24 +6,21 @@ from andon.explain.conditions import triggers
 from andon.explain.conditions.condition import (
     INFO,
     WARNING,
-    AlertFacts,
     Condition,
     Recovery,
     Rung,
 )
-from andon.explain.evidence.view import View
+from andon.explain.conditions.description import Description, Facts
 from andon.explain.conditions.finding import BETWEEN, CALM, HOLDS, NO_DATA, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
-from andon.explain.conditions.memory.phrases import find_who
-from andon.explain.conditions.open_files import FIND_WHO, advise_who
+from andon.explain.conditions.open_files import FIND_WHO, find_who
 from andon.explain.conditions.promql import DEVICE, HALF, PromTerms
 from andon.explain.conditions.wording import clears, reading
 from andon.explain.evidence.blame import CONTEXT_BYTES, owns_memory, unattributed_bytes
 from andon.explain.evidence.departures import EndedProcess
-from andon.explain.evidence.measures import measured, memory_unattributed_bytes
-from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, conclude, say
-from andon.explain.evidence.reasons import Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View
+from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, say
+from andon.explain.evidence.reasons import ReasonKind
+from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure, Thresholds
 from andon.model.utilisation import ZERO_READING
 from andon.units import GIB, human_bytes
@@ -81,9 +78,20 @@ def _judged(spare: int, total: int, busy: int | None, figures: Thresholds) -> Fi
     return Finding(rungs, spare, least, total)
 
 
-def sentence(facts: AlertFacts) -> str:
-    size = human_bytes(facts.finding.value or 0)
-    return f"{facts.it}: no visible process accounts for {size} of its memory"
+def describe(facts: Facts) -> Description:
+    """How much memory it is, and which process may have left it."""
+    spare, view = facts.value("memory_unattributed_bytes"), facts.view
+    text = say("{it}: no visible process accounts for {spare} of its memory", facts.it, spare=spare)
+    if view is None:
+        return Description(text)
+    left = _left(view, int(facts.finding.value or 0))
+    dead = None if left is None else left.process
+    if left is not None:
+        text += Clause("; ") + view.naming(left.process) + _held(view, left)
+    about = [one for one in view.who(dead) if one and one.name != "process.running_seconds"]
+    more = [view.read("memory_used_bytes"), view.derived("processes", len(view.processes)), *about]
+    advice = f"Perhaps one that crashed, is in another container, or is hidden. {find_who(view)}"
+    return Description(text, more, dead, advice, CERTAIN if dead else LIKELY)
 
 
 def recovered(recovery: Recovery) -> str:
@@ -91,27 +99,6 @@ def recovered(recovery: Recovery) -> str:
     now = "" if recovery.value is None else f"now {human_bytes(recovery.value)}, "
     text = f"{recovery.it}: no visible process accounted for {worst} of its memory"
     return f"{text}; {now}{clears(recovery)}"
-
-
-def explain(view: View) -> Reason | None:
-    """Memory in use by no visible process."""
-    spare = unattributed_bytes(view.status, bool(view.instances))
-    if not spare:
-        return None
-    text = say(
-        "{spare} of the {used} in use is not accounted for by any visible process",
-        spare=measured(view, memory_unattributed_bytes),
-        used=view.read("memory_used_bytes"),
-    )
-    left = _left(view, spare)
-    if left is not None:
-        text = text + Clause("; ") + view.naming(left.process) + _held(view, left)
-    dead = None if left is None else left.process
-    about = [one for one in view.who(dead) if one and one.name != "process.running_seconds"]
-    more = [view.derived("processes", len(view.processes)), *about]
-    advice = "Perhaps one that crashed, is in another container, or is hidden from you. "
-    advice = f"{advice}{find_who(view)}"
-    return conclude(UNATTRIBUTED, CERTAIN if dead else LIKELY, text, more, dead, advice)
 
 
 def _held(view: View, left: EndedProcess) -> Clause:
@@ -171,15 +158,14 @@ CONDITION = Condition(
     ),
     label="memory held",
     headline="has memory held by no visible process",
-    sentence=sentence,
+    describe=describe,
     recovered=recovered,
     measure=reading("memory_unattributed_bytes"),
-    advise=advise_who,
     figures=(PERCENT, BYTES),
     numbers=_numbers,
     unit="bytes",
     weight=5,
     behind=("leftover_memory",),
-    reasons=(Explanation(explain, (UNATTRIBUTED,)),),
+    kinds=(UNATTRIBUTED,),
     promql=(_shown, _notified),
 )  # fmt: skip

@@ -6,15 +6,16 @@ from typing import NamedTuple
 from andon.explain.conditions.condition import (
     CRITICAL,
     WARNING,
-    AlertFacts,
     Condition,
     Rung,
     Subject,
 )
+from andon.explain.conditions.description import Description, Facts
 from andon.explain.conditions.finding import BETWEEN, HOLDS, UNKNOWN, Finding, rung
 from andon.explain.conditions.judging import OnNode
 from andon.explain.conditions.promql import DEVICE, HALF, PromTerms, Query
-from andon.explain.conditions.wording import percent, was
+from andon.explain.conditions.wording import was
+from andon.explain.evidence.phrasing import Clause, say
 from andon.model.device import Disk, Snapshot
 from andon.model.thresholds import Figure, Thresholds
 from andon.units import GIB
@@ -66,10 +67,11 @@ def _percent(disk: Disk) -> float:
     return round(100.0 * disk.used_bytes / disk.total_bytes, 1)
 
 
-def sentence(facts: AlertFacts) -> str:
+def describe(facts: Facts) -> Description:
+    """Which disk it is, and how full."""
     about = facts.finding.about
     disk = f"Disk {about.disk.mount}" if isinstance(about, FullDisk) else "A disk"
-    return f"{disk} is {percent(facts.finding.value)} full"
+    return Description(Clause(disk) + say(" is {now} full", now=facts.value("disk_percent")))
 
 
 def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
@@ -124,7 +126,7 @@ CONDITION = Condition(
             300,
         ),
     ),
-    sentence=sentence,
+    describe=describe,
     recovered=was("nearly full", "%", "A disk of {it}"),
     figures=(PERCENT,),
     numbers=_numbers,

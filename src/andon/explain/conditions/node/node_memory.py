@@ -9,10 +9,11 @@ from andon.explain.conditions.condition import (
     Rung,
     Subject,
 )
+from andon.explain.conditions.description import compared
 from andon.explain.conditions.finding import BETWEEN, HOLDS, UNKNOWN, Finding, rung
 from andon.explain.conditions.judging import OnNode
 from andon.explain.conditions.promql import PromTerms, above
-from andon.explain.conditions.wording import valued, was
+from andon.explain.conditions.wording import was
 from andon.model.device import Snapshot
 from andon.model.thresholds import Figure, Thresholds
 
@@ -63,7 +64,9 @@ CONDITION = Condition(
         Rung(WARNING, "{node_memory_percent} % in use", 120, "{clear} %", 120),
         Rung(CRITICAL, "{critical} % in use", 60, "{critical_clear} %", 120),
     ),
-    sentence=valued("The memory of {it} is {now} full (threshold {least})"),
+    describe=compared(
+        "The memory of {it} is {now} full (threshold {least})", "host.memory_percent"
+    ),
     recovered=was("nearly full", "%", "The memory of {it}"),
     figures=(PERCENT,),
     numbers=_numbers,

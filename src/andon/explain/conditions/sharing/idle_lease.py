@@ -2,24 +2,24 @@
 
 from andon.explain.conditions.condition import (
     WARNING,
-    AlertFacts,
     Condition,
     Precondition,
     Rung,
     Subject,
 )
+from andon.explain.conditions.description import Description, Facts
 from andon.explain.conditions.finding import ENDED, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnLease, Statuses
-from andon.explain.evidence.observation import HeldDevices
 from andon.explain.conditions.promql import LEASES_ARE_NO_METRIC
 from andon.explain.conditions.sharing.phrases import (
     Holders,
     capital,
-    holder_evidence,
-    lasting,
+    lease_evidence,
     named,
     release_advice,
 )
+from andon.explain.evidence.observation import HeldDevices
+from andon.explain.evidence.phrasing import Clause
 from andon.model.device import DeviceStatus
 from andon.model.thresholds import Figure, Thresholds
 from andon.model.utilisation import ZERO_READING
@@ -52,12 +52,16 @@ def _busy(status: DeviceStatus | None) -> int | None:
     return status.sample.utilization_percent
 
 
-def sentence(facts: AlertFacts) -> str:
+def describe(facts: Facts) -> Description:
+    """Whose lease it is, and which devices it leaves idle."""
     about = facts.finding.about
     if not isinstance(about, Holders):
-        return lasting(f"{capital(facts.it)} is idle", facts)
-    left = f"has left {facts.gpus or 'its devices'} idle"
-    return lasting(f"{capital(named(about.holders))} {left}", facts)
+        return Description(facts.lasting(Clause(f"{capital(facts.it)} is idle")))
+    left = f"{capital(named(about.holders))} has left {facts.gpus or 'its devices'} idle"
+    held = about.holders[0]
+    return Description(
+        facts.lasting(Clause(left)), lease_evidence(held), advice=release_advice(held)
+    )
 
 
 CONDITION = Condition(
@@ -74,9 +78,7 @@ CONDITION = Condition(
             1800, "one in use for 60 s, or released", 60, for_figure=SECONDS.name,
         ),
     ),
-    sentence=sentence,
-    advise=release_advice,
-    evidence=holder_evidence,
+    describe=describe,
     figures=(SECONDS,),
     unit="seconds",
     needs=Precondition.LEASES,

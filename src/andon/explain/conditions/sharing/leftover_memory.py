@@ -1,21 +1,18 @@
 """Memory stays in use after the lease that held the device ended."""
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from andon.explain.conditions.condition import (
-    NOTHING,
     WARNING,
-    AlertFacts,
     Condition,
     Precondition,
     Recovery,
     Rung,
 )
+from andon.explain.conditions.description import Description, Facts, evidence_of
 from andon.explain.conditions.finding import ENDED, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnSharing, SharedDevice
-from andon.explain.evidence.observation import PreviousLease
-from andon.explain.conditions.open_files import FIND_WHO, advise_who
+from andon.explain.conditions.open_files import FIND_WHO, find_who
 from andon.explain.conditions.sharing.phrases import lease_name
 from andon.explain.conditions.wording import clears
 from andon.explain.evidence.blame import (
@@ -23,6 +20,8 @@ from andon.explain.evidence.blame import (
     owns_memory,
     unattributed_bytes,
 )
+from andon.explain.evidence.observation import PreviousLease
+from andon.explain.evidence.phrasing import Clause, say
 from andon.model.device import State
 from andon.model.thresholds import Figure
 from andon.units import human_bytes
@@ -59,29 +58,25 @@ def judge(shared: SharedDevice) -> Finding | None:
     return Finding(ONE, spare, least, device.memory_total_bytes, FormerLease(shared.former))
 
 
-def sentence(facts: AlertFacts) -> str:
-    former, size = _former(facts.finding), human_bytes(facts.finding.value or 0)
-    whose = "a lease" if former is None else lease_name(former.id, former.user)
-    return f"{facts.it}: {size} still in use after {whose} ended"
+def describe(facts: Facts) -> Description:
+    """How much memory is left, and whose lease left it."""
+    about = facts.finding.about
+    former = about.former if isinstance(about, FormerLease) else None
+    known = former is not None and bool(former.id)
+    whose = lease_name(former.id, former.user) if former is not None and known else "a lease"
+    text = say("{it}: {size} still in use", facts.it, size=facts.value("left_bytes"))
+    more = evidence_of(_named(former)) if former is not None else []
+    return Description(text + Clause(f" after {whose} ended"), more, advice=find_who(facts.view))
+
+
+def _named(former: PreviousLease) -> dict[str, str]:
+    known = {"lease": former.id.rpartition(":")[2], "user": former.user}
+    return {name: text for name, text in known.items() if text}
 
 
 def recovered(recovery: Recovery) -> str:
     size = "memory" if recovery.worst is None else human_bytes(recovery.worst)
     return f"{recovery.it} had {size} in use after a lease ended; {clears(recovery)}"
-
-
-def evidence(found: Finding) -> Mapping[str, float | str]:
-    about = found.about
-    if not isinstance(about, FormerLease) or about.former is None:
-        return NOTHING
-    known = {"lease": about.former.id.rpartition(":")[2], "user": about.former.user}
-    return {name: text for name, text in known.items() if text}
-
-
-def _former(found: Finding) -> PreviousLease | None:
-    """The lease, if its name is known."""
-    former = found.about.former if isinstance(found.about, FormerLease) else None
-    return former if former is not None and former.id else None
 
 
 CONDITION = Condition(
@@ -99,10 +94,8 @@ CONDITION = Condition(
     ),
     label="memory held",
     headline="has memory left by an ended lease",
-    sentence=sentence,
+    describe=describe,
     recovered=recovered,
-    advise=advise_who,
-    evidence=evidence,
     figures=(SECONDS,),
     unit="bytes",
     needs=Precondition.LEASES,

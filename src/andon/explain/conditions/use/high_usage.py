@@ -1,11 +1,12 @@
 """The device is in use: worth knowing before you start."""
 
 from andon.explain.conditions.condition import INFO, Condition, Rung
-from andon.explain.evidence.view import View
+from andon.explain.conditions.description import compared
 from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms, above
-from andon.explain.conditions.wording import clears_below, reading, valued, was
+from andon.explain.conditions.wording import clears_below, reading, was
+from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure
 
 PERCENT = Figure(
@@ -43,7 +44,7 @@ CONDITION = Condition(
     rungs=(
         Rung(INFO, "utilisation above {high_usage_percent} %", 60, "{clear} %", 60, notify=False),
     ),
-    sentence=valued("{it} is in use: {now}"),
+    describe=compared("{it} is in use: {now}", "utilization_percent"),
     recovered=was("in use", "%"),
     measure=reading("utilization_percent"),
     figures=(PERCENT,),

@@ -1,22 +1,21 @@
 """A run or job worked on the device, still holds it, and does nothing."""
 
-from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from andon.explain.conditions.condition import (
-    NOTHING,
     WARNING,
-    AlertFacts,
     Condition,
     Precondition,
     Rung,
 )
-from andon.explain.evidence.view import View
+from andon.explain.conditions.description import Description, Facts
 from andon.explain.conditions.finding import CALM, ENDED, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnHeld
-from andon.explain.evidence.observation import HeldDevices
 from andon.explain.conditions.promql import LEASES_ARE_NO_METRIC
-from andon.explain.conditions.sharing.phrases import lasting, lease_evidence
+from andon.explain.conditions.sharing.phrases import lease_evidence
+from andon.explain.evidence.observation import HeldDevices
+from andon.explain.evidence.phrasing import Clause
+from andon.explain.evidence.view import View
 from andon.model.device import Process
 from andon.model.thresholds import Figure
 from andon.model.utilisation import ZERO_READING
@@ -51,32 +50,21 @@ def judge(seen: View) -> Finding:
     return Finding(ONE, now, seen.figures.stalled_seconds, about=Stalled(held, left))
 
 
-def sentence(facts: AlertFacts) -> str:
+def describe(facts: Facts) -> Description:
+    """Which process worked and does nothing, and where to look."""
     about = facts.finding.about
     if not isinstance(about, Stalled):
-        return lasting(f"{facts.it} is stalled: its run does nothing", facts)
-    user = about.held.user
+        text = Clause(f"{facts.it} is stalled: its run does nothing")
+        return Description(facts.lasting(text))
+    user, pid = about.held.user, about.process.pid
     program = about.process.name or "its run"  # for everyone: no script of a command line
     whose = f"{user}'s {program}" if user else program
-    return lasting(f"{facts.it} is stalled: {whose} worked, and does nothing", facts)
-
-
-def advise(facts: AlertFacts) -> str | None:
-    about = facts.finding.about
-    if not isinstance(about, Stalled):
-        return None
-    pid = about.process.pid
-    return (
+    text = Clause(f"{facts.it} is stalled: {whose} worked, and does nothing")
+    advice = (
         f"Look at its output and at what process {pid} waits for (py-spy dump --pid {pid}): a "
         "deadlock, a full disk or a lost connection looks like this; so does long work on the CPU."
     )
-
-
-def evidence(found: Finding) -> Mapping[str, float | str]:
-    about = found.about
-    return (
-        lease_evidence(about.held, (about.process.pid,)) if isinstance(about, Stalled) else NOTHING
-    )
+    return Description(facts.lasting(text), lease_evidence(about.held, (pid,)), advice=advice)
 
 
 CONDITION = Condition(
@@ -94,9 +82,7 @@ CONDITION = Condition(
     ),
     label="stalled",
     headline="is stalled",
-    sentence=sentence,
-    advise=advise,
-    evidence=evidence,
+    describe=describe,
     figures=(SECONDS,),
     unit="seconds",
     needs=Precondition.LEASES,
