@@ -10,7 +10,7 @@ from tests.situations.table import SITUATIONS
 from tests.timelines.grammar import timelines
 
 from andon.alerts.rules.rule_page import FigureRow, RuleContext, RulePage, rule_page
-from andon.explain.conditions.catalogue import BY_NAME, CONDITIONS, GROUPS, Group, kinds_of
+from andon.explain.conditions.catalogue import BY_NAME, CONDITIONS, GROUPS, Group
 from andon.explain.conditions.condition import Condition, Precondition
 from andon.explain.conditions.rulebook import Rulebook
 from andon.units import SYMBOLS, human_bytes, human_seconds
@@ -52,7 +52,7 @@ def conditions_page() -> str:
 
 
 def tables_of() -> dict[str, Tests]:
-    """The timelines in whose `expect` a condition occurs, and the situations that expect it."""
+    """The timelines in whose `expect` a condition occurs, and the situations that name it."""
     tables: dict[str, dict[str, list[str]]] = {one.name: {} for one in CONDITIONS}
     for timeline in timelines():
         named = {name for row in timeline.rows for name in re.findall(r"(\w+)@", row.expect)}
@@ -62,8 +62,8 @@ def tables_of() -> dict[str, Tests]:
 
 
 def _stories(condition: Condition) -> list[str]:
-    codes = {kind.code for kind in kinds_of(condition)}
-    return [situation.name for situation in SITUATIONS if situation.expect in codes]
+    codes = {kind.code for kind in condition.kinds}
+    return [one.name for one in SITUATIONS if codes & {one.expect, *one.also}]
 
 
 def _place(name: str) -> tuple[int, str]:

@@ -1,13 +1,12 @@
 """The device is so cold that water may condense on it."""
 
-from andon.explain.conditions.condition import WARNING, AlertFacts, Condition, Rung
-from andon.explain.evidence.view import View
+from andon.explain.conditions.condition import WARNING, Condition, Rung
+from andon.explain.conditions.description import compared
 from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms
-from andon.explain.evidence.phrasing import CERTAIN, conclude, say
-from andon.explain.evidence.reasons import Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View
+from andon.explain.evidence.reasons import ReasonKind
+from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure
 
 CLEAR_CELSIUS = 3  # above the threshold
@@ -25,18 +24,6 @@ def judge(seen: View) -> Finding | None:
     return Finding(ONE, now, most) if now <= most else NEITHER
 
 
-def sentence(facts: AlertFacts) -> str:
-    return f"{facts.it} is too cold: {facts.finding.value or 0:.0f} °C"
-
-
-def explain(view: View) -> Reason | None:
-    now = view.sample.temperature_celsius
-    if not now or now > view.figures.cold_celsius:
-        return None
-    text = say("Too cold: {t}", t=view.read("temperature_celsius"))
-    return conclude(COLD, CERTAIN, text, advice=ADVICE)
-
-
 def query(t: PromTerms, fires: str) -> str:
     now, most = t.m("gpu_temperature_celsius"), t.figures.cold_celsius
     return f"{now} <= {most:g} or ({now} < {most + CLEAR_CELSIUS:g} and {fires})"
@@ -51,10 +38,10 @@ CONDITION = Condition(
     rungs=(Rung(WARNING, "at {cold_celsius} °C or less", 5, "3 °C above that", 60),),
     label="too cold",
     headline="is too cold",
-    sentence=sentence,
+    describe=compared("{it} is too cold: {now}", "temperature_celsius"),
     figures=(Figure("cold_celsius", 5.0, HELP, 0, 100, switch=True),),
     unit="celsius",
     weight=11,
-    reasons=(Explanation(explain, (COLD,)),),
+    kinds=(COLD,),
     promql=(query,),
 )

@@ -2,10 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from msgspec.structs import replace
-
 from andon.explain.conditions.catalogue import CODES_OF, CONDITIONS, DEFAULTS
-from andon.explain.conditions.condition import Condition, described
+from andon.explain.conditions.condition import Condition, Subject, described
 from andon.explain.conditions.description import Description, Facts, conclude
 from andon.explain.conditions.judging import OnFault, OnRequest, found_on
 from andon.explain.conditions.rulebook import Rulebook
@@ -23,7 +21,7 @@ from andon.explain.evidence.reasons import Reason
 from andon.explain.evidence.view import View
 from andon.model.device import Fault, Snapshot, State
 from andon.model.lamp import NOT_URGENT, DeviceLamp
-from andon.model.naming import device_labels, title
+from andon.model.naming import device_labels, node_title, title
 
 __all__ = ["explain", "explain_absence", "explain_node", "worst_first"]
 
@@ -74,10 +72,11 @@ def _told(condition: Condition, view: View, label: str) -> Description | None:
     if isinstance(condition.judged, OnRequest):
         return condition.judged.explain(view)
     finding = found_on(condition.judged, view)
-    if finding is None or not (finding.holds or finding.mild):
+    if finding is None or not (finding.holds or finding.notable):
         return None
-    said = described(condition, Facts(title(label), finding, view, label))
-    return replace(said, mild=True) if said is not None and finding.mild else said
+    of_device = condition.subject_kind is Subject.DEVICE
+    it = title(label) if of_device else node_title(view.snapshot.node)
+    return described(condition, Facts(it, finding, view, label))
 
 
 def _reason(condition: Condition, said: Description) -> Reason:

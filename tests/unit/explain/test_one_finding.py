@@ -5,25 +5,25 @@ from msgspec.structs import replace
 from andon.alerts.rules.listing import counts, entries, worst
 from andon.cli.show.probe import RESULTS
 from andon.cli.show.runs.listing import STATE_WORDS
-from andon.explain.conditions.condition import AlertFacts
-from andon.explain.conditions.heat.thermal import SLOWED, STEADY, sentence
 from andon.explain.conditions.finding import HOLDS, Finding
+from andon.explain.conditions.heat.limits import HeatThrottling
+from andon.explain.conditions.heat.thermal import describe
 from andon.model.alert import Acknowledgement
 from andon.model.probe import TrialState
 from andon.model.run.record import RunState
 from tests.support.notices import AT, HOT
 from tests.support.orders import waits_for
+from tests.support.views import facts
 
 FINDING = "one finding"
 
 
-@waits_for(FINDING)
 def test_one_alert_has_one_name() -> None:
     said = {
-        sentence(AlertFacts("GPU 2", Finding((HOLDS,), 91, 80.0, 89, about))).partition(":")[0]
-        for about in (STEADY, SLOWED)
+        describe(facts(Finding((HOLDS, HOLDS), 91, 80.0, 89, slowed))).text.text.partition(":")[0]
+        for slowed in HeatThrottling
     }
-    assert said == {"GPU 2 is too hot"}
+    assert said == {"GPU 0 is too hot"}
 
 
 @waits_for(FINDING)

@@ -17,7 +17,7 @@ from andon.cli.show.entries import lit_entries
 from andon.cli.show.render import render_status
 from andon.cli.show.watch import Stream
 from andon.cli.show.why import answer, answer_to_json, render_why
-from andon.explain.conditions.catalogue import BY_NAME, DEFAULTS, PRESENT, RULES_OF
+from andon.explain.conditions.catalogue import BY_NAME, DEFAULTS, RULES_OF
 from andon.explain.conditions.condition import severity
 from andon.explain.conditions.rulebook import Rulebook
 from andon.leases.rules.capacity import Surroundings, capacities
@@ -99,7 +99,7 @@ def assert_listed(status: DeviceStatus, mine: Sequence[Alert], lit: LampBoard) -
         shown = {shown_level(e.alert) for e in entries(mine)} | {e.level for e in entries(mine)}
         assert level in shown
     if lamp.lamp in (Lamp.AMBER, Lamp.RED):
-        present = any(rule.present and rule.present(status) for rule in PRESENT)
+        present = bool(status.answered and status.sample and status.sample.ecc_uncorrected)
         assert loud or present or status.state is State.LOST, lamp
     assert (lamp.status in FINE) == (lamp.lamp is Lamp.GREEN), lamp
 

@@ -165,7 +165,8 @@ def _changed(
             return _resolved(episode, moment)
         up = holds  # a lower rung that has not held long enough yet: a drop sends no notice
     alert = episode.alert
-    if finding is not None and (finding.holds or finding.value is not None):
+    shown = finding is not None and finding.value is not None and not finding.notable
+    if finding is not None and (finding.holds or shown):
         alert = render(alert, finding)
     level = _level(rule, up or _prompt(rule, holds)) or episode.alert.level
     alert = replace(alert, level=level, severity=severity(level, rule), no_data_since=None)

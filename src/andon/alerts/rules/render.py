@@ -18,7 +18,7 @@ from andon.explain.evidence.view import View, is_divided
 from andon.model.alert import Alert, Phase
 from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.model.event import Event, Party
-from andon.model.naming import device_labels, title
+from andon.model.naming import device_labels, node_title, title
 from andon.model.vendors import vendor_of
 
 NO_TRACKS: Mapping[str, Track] = {}
@@ -164,7 +164,7 @@ class AlertRenderer:
         if kind == "reader":
             return f"The {vendor_of(name).title} driver"
         if kind == "node":
-            return f"node {self.snapshot.node}" if self.snapshot.node else "this node"
+            return node_title(self.snapshot.node)
         if kind == "lease":
             return f"lease {name}"
         if kind == "notifier":

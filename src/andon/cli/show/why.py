@@ -53,6 +53,8 @@ NAMES = {
     "power_limit_percent": "share of default limit",
     "ecc_uncorrected": "uncorrected errors",
     "idle_seconds": "idle for",
+    "state_seconds": "for at least",
+    "last.users": "last used by",
     "process.idle_seconds": "process idle for",
     "recent_seconds": "sampled for",
     "utilization_mean_percent": "mean",
@@ -95,8 +97,6 @@ TOLD = (
     "fault",
     "source",
     "state",
-    "state_seconds",
-    "last.users",
 )  # already in the sentence
 OLD_SECONDS = 10.0
 _ABOUT_WHO = ("process.", "processes.blamed", "users.")

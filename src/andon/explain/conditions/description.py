@@ -24,6 +24,13 @@ class Facts(NamedTuple):
     gpus: str = ""  # the devices of its lease: "GPU 0, 1"
     lasted_seconds: float = 0.0
 
+    @property
+    def device(self) -> View:
+        """The device, for conditions that are judged by its readings."""
+        if self.view is None:
+            raise LookupError(f"{self.it} is no listed device")
+        return self.view
+
     def value(self, name: str) -> Evidence | None:
         """The value that was judged, under the name of the reading it is."""
         return self._judged(name, self.finding.value)

@@ -31,7 +31,7 @@ class Finding(NamedTuple):
     threshold: float | None = None
     limit: float | None = None  # as stated by the device
     about: Any = None  # what the condition's own texts need; each condition names its fields
-    mild: bool = False  # no rung holds, but `why` mentions it: worth knowing, not a problem
+    notable: bool = False  # no rung holds, but `why` mentions it
 
     @property
     def holds(self) -> bool:

@@ -14,6 +14,6 @@ def openers_of(device: Device) -> str:
     return f"sudo fuser -v {vendor_of(device.vendor).device_files}"
 
 
-def find_who(view: View | None) -> str:
-    """How to find out who has a device open; empty if it is not listed."""
-    return "" if view is None else f"Find out who has it open: {openers_of(view.device)}"
+def find_who(view: View) -> str:
+    """How to find out who has a device open."""
+    return f"Find out who has it open: {openers_of(view.device)}"

@@ -25,10 +25,10 @@ class Reported(NamedTuple):
     hint: str | None = None
 
 
-def lately(view: View | None, reasons: Iterable[str]) -> Clause:
+def lately(view: View, reasons: Iterable[str]) -> Clause:
     """`, 40 % of the last hour` one of the reasons was active; empty if that is unknown."""
-    share = None if view is None else view.track.held_back_percent(reasons)
-    if view is None or share is None:
+    share = view.track.held_back_percent(reasons)
+    if share is None:
         return Clause()
     readings, part = view.track.readings, view.derived("last_hour_percent", share)
     known = readings[-1][0] - readings[0][0]
@@ -42,8 +42,7 @@ def reported(start: str) -> Callable[[Facts], Description]:
     """A description that continues with what was reported."""
 
     def describe(facts: Facts) -> Description:
-        about = facts.finding.about
-        reason, hint = about if isinstance(about, Reported) else (None, None)
+        reason, hint = facts.finding.about
         why = say(": {reason}", reason=Evidence("reason", reason) if reason else None)
         return Description(say(start, facts.it) + why, advice=hint or "")
 

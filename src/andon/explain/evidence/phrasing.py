@@ -7,6 +7,7 @@ from msgspec import Struct
 from andon.explain.evidence.reasons import Evidence
 from andon.units import fixed, human_bytes, human_seconds
 
+SHORT_SECONDS = 10.0  # shorter times are shown to a tenth
 CERTAIN, LIKELY, POSSIBLE = 0.95, 0.75, 0.5
 
 
@@ -23,7 +24,7 @@ class Clause(Struct, frozen=True):
         return bool(self.text)
 
 
-def say(template: str, it: str = "", **values: Evidence | None) -> Clause:
+def say(template: str, it: str = "", /, **values: Evidence | None) -> Clause:
     """The template filled in; empty if a value is unknown. `it` is what the sentence is about."""
     known = {name: evidence for name, evidence in values.items() if evidence is not None}
     if len(known) < len(values):
@@ -55,5 +56,6 @@ def format_evidence(evidence: Evidence) -> str:
     if unit == "bytes/s":
         return f"{human_bytes(value)}/s"
     if unit == "s":
-        return human_seconds(round(value))
+        is_short = value < SHORT_SECONDS and value != round(value)
+        return f"{fixed(value, 1)} s" if is_short else human_seconds(round(value))
     return f"{fixed(value)} {unit}".rstrip()

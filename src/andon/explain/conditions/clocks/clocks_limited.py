@@ -1,23 +1,27 @@
-"""A setting, sync boost or a display limits the clocks a little; only `why` mentions it."""
+"""A setting, sync boost or a display limits the clocks ; only `why` mentions it."""
 
-from andon.explain.conditions.clocks.phrases import LITTLE_PERCENT, clocks, slower, undo
+from andon.explain.conditions.clocks.phrases import (
+    CLOCKS_SET,
+    LITTLE_PERCENT,
+    clocks,
+    loses,
+    slower,
+    undo,
+)
 from andon.explain.conditions.condition import Condition
 from andon.explain.conditions.description import Description
 from andon.explain.conditions.judging import OnRequest
 from andon.explain.evidence.measures import clock_loss_percent, measured
 from andon.explain.evidence.phrasing import Clause
-from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
-from andon.model.throttling import CLOCKS_SET, DISPLAY_CLOCKS, SYNC_BOOST
+from andon.model.throttling import CLOCKS_SET as CLOCKS_SET_REASON
+from andon.model.throttling import DISPLAY_CLOCKS, SYNC_BOOST
 
 CAUSES = {
-    CLOCKS_SET.name: "they are set to a fixed value",
+    CLOCKS_SET_REASON.name: "they are set to a fixed value",
     SYNC_BOOST.name: "sync boost keeps them in step with other cards",
     DISPLAY_CLOCKS.name: "the display limits them",
 }
-LIMITED = ReasonKind(
-    "clocks_limited", "limited a little by application clocks, sync boost or a display", 4
-)
 
 
 def explain(view: View) -> Description | None:
@@ -27,7 +31,8 @@ def explain(view: View) -> Description | None:
         return None
     text = Clause("Clocks are limited: " + " and ".join(causes)) + slower(view)
     more = [view.read("throttle"), measured(view, clock_loss_percent), *clocks(view)]
-    return Description(text, more, advice=undo(view.device, "-rac", "-rgc"))
+    costs = view.busy and loses(view, view.figures.clocks_set_percent)
+    return Description(text, more, advice=undo(view.device, "-rac", "-rgc"), mild=not costs)
 
 
 CONDITION = Condition(
@@ -37,5 +42,5 @@ CONDITION = Condition(
     advice="Nothing to do if this is intended.",
     judged=OnRequest(explain),
     behind=("clocks_set",),
-    kinds=(LIMITED,),
+    kinds=(CLOCKS_SET,),
 )

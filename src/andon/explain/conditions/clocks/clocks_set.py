@@ -3,6 +3,7 @@
 from typing import Final
 
 from andon.explain.conditions.clocks.phrases import (
+    CLOCKS_SET,
     clocks,
     loss_now,
     undo,
@@ -18,7 +19,6 @@ from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
 from andon.explain.conditions.wording import clears_below, lately, was
 from andon.explain.evidence.phrasing import say
-from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure
 from andon.model.throttling import CLOCKS_SET as CLOCKS_SET_REASON
@@ -41,7 +41,6 @@ OTHER_CAUSES: Final = frozenset(
     if reason.kind in (ThrottleKind.POWER, ThrottleKind.THERMAL, ThrottleKind.HARDWARE)
 )
 """Where one of these is active too, the loss may be theirs; they have their own conditions."""
-CLOCKS_SET = ReasonKind("clocks_set", "someone set its clocks low", 45)
 UNDO = ("-rac", "-rgc")
 """Application clocks and locked ones: the driver does not say which of them it is."""
 
@@ -72,9 +71,7 @@ def describe(facts: Facts) -> Description:
     loss, limit = facts.value("clock_loss_percent"), facts.threshold("%")
     text = say("{it} runs {loss} below its maximum clock", facts.it, loss=loss)
     text += say(" because someone set its clocks (threshold {limit})", limit=limit)
-    view = facts.view
-    if view is None:
-        return Description(text)
+    view = facts.device
     more = [view.read("throttle"), *clocks(view)]
     return Description(text + lately(view, BY_SETTING), more, advice=undo(view.device, *UNDO))
 

@@ -6,11 +6,11 @@ A locked clock carries no flag, and no call reports it, so this is shown and nev
 from andon.explain.conditions.clocks.phrases import clocks, loss_now, undo
 from andon.explain.conditions.condition import INFO, Condition, Rung
 from andon.explain.conditions.description import Description, Facts
-from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
+from andon.explain.conditions.finding import CALM, NEITHER, NO_DATA, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
 from andon.explain.conditions.wording import clears_below, was
-from andon.explain.evidence.phrasing import LIKELY, Clause, say
+from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, Clause, say
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure
@@ -24,6 +24,7 @@ PERCENT = Figure(
     switch=True,
 )
 CLEAR_PERCENT = 5
+BUSY_PERCENT = 50
 FULL_PERCENT = 90  # with less to do, a driver may choose a lower clock by itself
 FASTEST_STATES = 2  # P0 to P2 are for full speed; in the others a low clock is by design
 LOW_CLOCKS = ReasonKind("low_clocks", "under load, without a reason", 52)
@@ -33,30 +34,31 @@ ADVICE = "Check for a power-saving mode and for locked clocks."
 def judge(seen: View) -> Finding | None:
     """Judges a fully busy device far below its maximum clock without a reported reason."""
     reasons, sample, highest = seen.reasons, seen.sample, seen.device.limits.sm_clock_mhz
-    if reasons is None or not highest:
-        return UNKNOWN
     if reasons:
         return None
-    busy, state, clock = sample.utilization_percent, sample.performance_state, sample.sm_clock_mhz
-    if busy is None or state is None or clock is None:
+    busy, clock = sample.utilization_percent, sample.sm_clock_mhz
+    if not highest or busy is None or clock is None:
         return UNKNOWN
-    loss, most = 100.0 * (1 - clock / highest), seen.figures.low_clocks_percent
-    if loss <= most - CLEAR_PERCENT or busy < FULL_PERCENT or state > FASTEST_STATES:
-        return None
-    return Finding(ONE, loss, most) if loss > most else NEITHER
+    state, loss = sample.performance_state, 100.0 * (1 - clock / highest)
+    most, is_known = seen.figures.low_clocks_percent, reasons is not None and state is not None
+    if loss <= most - CLEAR_PERCENT or busy < BUSY_PERCENT:
+        return None if is_known else UNKNOWN
+    if is_known and busy >= FULL_PERCENT and (state or 0) <= FASTEST_STATES:
+        return Finding(ONE, loss, most) if loss > most else NEITHER
+    rungs = (CALM if is_known else NO_DATA,)
+    return Finding(rungs, loss, most, notable=loss > most)
 
 
 def describe(facts: Facts) -> Description:
     """How far the clock is below the maximum, and that no reason is given."""
-    loss, view = facts.value("clock_loss_percent"), facts.view
+    loss, view = facts.value("clock_loss_percent"), facts.device
     text = say("{it} runs {loss} below its maximum clock", facts.it, loss=loss)
     text += Clause(" and gives no reason: its clocks may be locked")
-    if view is None:
-        return Description(text)
     worker = view.worker()
     more = [view.read("utilization_percent"), view.read("throttle"), *clocks(view)]
     more += [view.read("performance_state"), *view.who(worker)]
-    return Description(text, more, worker, f"{ADVICE} {undo(view.device, '-rgc')}", LIKELY)
+    confidence = POSSIBLE if view.sample.throttle is None else LIKELY
+    return Description(text, more, worker, f"{ADVICE} {undo(view.device, '-rgc')}", confidence)
 
 
 def _low(t: PromTerms, fires: str) -> str:

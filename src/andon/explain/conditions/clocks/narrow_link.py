@@ -18,7 +18,7 @@ from andon.explain.conditions.finding import CALM, HOLDS, UNKNOWN, Finding, Rung
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms
 from andon.explain.conditions.wording import was
-from andon.explain.evidence.phrasing import Clause, listed, say
+from andon.explain.evidence.phrasing import listed, say
 from andon.explain.evidence.reasons import Evidence, ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.device import DeviceStatus, Limits, Sample, Snapshot
@@ -68,7 +68,8 @@ def judge(seen: View) -> Finding | None:
         return UNKNOWN
     if width >= widest and generation >= fastest:
         return None
-    return _judged(sample, limits)
+    found = _judged(sample, limits)
+    return found if _worked_then(seen) else UNKNOWN
 
 
 def _judged(sample: Sample, limits: Limits) -> Finding | None:
@@ -80,7 +81,7 @@ def _judged(sample: Sample, limits: Limits) -> Finding | None:
     if not narrow and not slow:
         return None
     busy = sample.utilization_percent
-    if busy is None or busy < LINKED_PERCENT or _is_old(sample):
+    if busy is None or busy < LINKED_PERCENT or sample.at - _read_at(sample) > OLD_SECONDS:
         return UNKNOWN
     rungs = (_BOTH if slow else _NARROW) if narrow else _SLOW
     return Finding(rungs, link.lost_percent, about=link)
@@ -94,34 +95,39 @@ def _link(sample: Sample, limits: Limits) -> Link | None:
     return Link(width or 0, widest or 0, generation or 0, fastest or 0)
 
 
-def _is_old(sample: Sample) -> bool:
+def _read_at(sample: Sample) -> float:
+    """When the older one of the two readings was taken."""
     read_at = sample.read_at
-    oldest = min(read_at.get("pcie_width", sample.at), read_at.get("pcie_generation", sample.at))
-    return sample.at - oldest > OLD_SECONDS
+    return min(read_at.get("pcie_width", sample.at), read_at.get("pcie_generation", sample.at))
+
+
+def _worked_then(seen: View) -> bool:
+    """Whether it was busy when the link was read, as far as its past is known."""
+    at = _read_at(seen.sample)
+    then = [s.sample for s in seen.past if s.sample is not None and s.sample.at <= at]
+    return not seen.past or bool(then) and (then[-1].utilization_percent or 0) >= LINKED_PERCENT
 
 
 def describe(facts: Facts) -> Description:
     """What the link has of what card and slot allow, and what that costs."""
-    link, view = facts.finding.about, facts.view
-    if not isinstance(link, Link):
-        return Description(say("The PCIe link of {it} is slow under load", facts.it))
-    text, lanes, speed = Clause(), Clause(), Clause()
-    if link.width < link.widest:
-        lanes = say("has {w} of {most} lanes", w=Evidence("pcie_width", link.width),
-                    most=_allowed(view, "width", link.widest))  # fmt: skip
-    if link.generation < link.fastest:
-        speed = say("runs at generation {g} of {most}",
-                    g=Evidence("pcie_generation", link.generation),
-                    most=_allowed(view, "generation", link.fastest))  # fmt: skip
-    text = say("The PCIe link of {it} ", facts.it) + listed([lanes, speed])
+    link: Link = facts.finding.about
+    view = facts.device
+    width, generation = link.width < link.widest, link.generation < link.fastest
+    parts = (
+        say("has {now} of {most} lanes", **_part(view, "width", link.width, link.widest, width)),
+        say("runs at generation {now} of {most}",
+            **_part(view, "generation", link.generation, link.fastest, generation)),
+    )  # fmt: skip
+    text = say("The PCIe link of {it} ", facts.it) + listed(parts)
     text += say(" under load: {lost} of its speed lost", lost=facts.value("speed_lost_percent"))
-    return Description(text, [] if view is None else [view.read("utilization_percent")])
+    return Description(text, [view.read("utilization_percent")])
 
 
-def _allowed(view: View | None, name: str, most: int) -> Evidence:
-    """What card and slot allow, as the one states it that allows less."""
-    own = None if view is None else getattr(view.device.limits, f"pcie_{name}")
-    return Evidence(f"limits.pcie_{name}" if own == most else f"limits.pcie_slot_{name}", most)
+def _part(view: View, name: str, now: int, most: int, is_short: bool) -> dict[str, Evidence | None]:
+    """What the link has, and what card and slot allow, as the one states it that allows less."""
+    own = getattr(view.device.limits, f"pcie_{name}") == most
+    found = Evidence(f"pcie_{name}", now) if is_short else None
+    return {"now": found, "most": Evidence(f"limits.pcie_{'' if own else 'slot_'}{name}", most)}
 
 
 def _lost_now(status: DeviceStatus | None, snapshot: Snapshot) -> float | None:

@@ -6,13 +6,17 @@ from andon.explain.evidence.measures import (
     power_limit_percent,
 )
 from andon.explain.evidence.phrasing import Clause, say
-from andon.explain.evidence.reasons import Evidence
+from andon.explain.evidence.reasons import Evidence, ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.device import Device, DeviceStatus, Snapshot
 from andon.model.vendors import NVIDIA
 
 LOWERED_PERCENT = 98.0  # of the card's default power limit
 LEAST_LOSS_PERCENT = 1.0  # a smaller loss of the clock is not worth mentioning
+CLOCKS_SET = ReasonKind(
+    "clocks_set", "limited by application clocks, sync boost or a display", 45, mild=4
+)
+"""Milder: it costs little."""
 LITTLE_PERCENT = 5.0  # a smaller loss of the clock is no problem
 
 
@@ -48,9 +52,9 @@ def loss_now(status: DeviceStatus | None, snapshot: Snapshot) -> float | None:
     return None if clock is None or not highest else 100.0 * (1 - clock / highest)
 
 
-def slower(view: View | None) -> Clause:
+def slower(view: View) -> Clause:
     """`, clock 12 % below maximum`, if that is worth mentioning."""
-    if view is None or (clock_loss_percent(view) or 0) < LEAST_LOSS_PERCENT:
+    if (clock_loss_percent(view) or 0) < LEAST_LOSS_PERCENT:
         return Clause()
     return say(", clock {loss} below maximum", loss=measured(view, clock_loss_percent))
 

@@ -42,18 +42,16 @@ def judge(seen: View) -> Finding | None:
         return Finding(ONE, share, least, limit)
     near = share - TENTH >= least - CLEAR_PERCENT
     if POWER_CAP.name in (seen.reasons or ()):  # the driver calls it the limit already
-        return Finding((BETWEEN,) if near else (CALM,), share, least, limit, mild=True)
+        return Finding((BETWEEN,) if near else (CALM,), share, least, limit, notable=True)
     return NEITHER if near else None
 
 
 def describe(facts: Facts) -> Description:
     """How close it is to its limit."""
-    now, least, view = facts.value("power_percent"), facts.threshold("%"), facts.view
+    now, least, view = facts.value("power_percent"), facts.threshold("%"), facts.device
     text = say(
         "{it} is at its power limit: {now} (threshold {least})", facts.it, now=now, least=least
     )
-    if view is None:
-        return Description(text)
     power = [view.read("power_watts"), view.read("power_limit_watts"), view.read("throttle")]
     more = [*power, measured(view, clock_loss_percent), *clocks(view)]
     return Description(text, more, mild=not loses(view, NOTABLE_PERCENT))

@@ -60,9 +60,9 @@ def describe(facts: Facts) -> Description:
 def _described(
     text: Clause, facts: Facts, reason: str, reading: str, kind: ReasonKind, advice: str
 ) -> Description:
-    view = facts.view
+    view = facts.device
     text = text + slower(view) + lately(view, (reason,))
-    more = [] if view is None else [view.read("throttle"), *clocks(view), view.read(reading)]
+    more = [view.read("throttle"), *clocks(view), view.read(reading)]
     return Description(text, more, advice=advice, kind=kind)
 
 

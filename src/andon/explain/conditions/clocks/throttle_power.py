@@ -14,7 +14,7 @@ from andon.explain.conditions.condition import (
     Rung,
 )
 from andon.explain.conditions.description import Description, Facts
-from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
+from andon.explain.conditions.finding import BETWEEN, CALM, NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
 from andon.explain.conditions.wording import lately, was
@@ -33,6 +33,7 @@ LOSS_DEFAULT_LIMIT_PERCENT = Figure(
 )
 CLEAR_PERCENT = 5
 BUSY_PERCENT = 50
+PLAUSIBLE_PERCENT = 120.0  # no card draws more than this of its limit: the reading is wrong
 DESIGNED_SHARE = 0.98  # of its design power limit
 CAP = POWER_CAP_REASON.name
 POWER_CAP = ReasonKind("power_cap", "the cap costs more of the clock than full load does", 58)
@@ -54,13 +55,21 @@ def judge(seen: View) -> Finding | None:
         return None
     if sample.sm_clock_mhz is None:
         return UNKNOWN
-    most = _most(seen)
+    most, figures = _most(seen), seen.figures
     loss = 100.0 * (1 - sample.sm_clock_mhz / highest)
-    if loss <= most - CLEAR_PERCENT:
-        return None
-    if loss <= most:
-        return NEITHER
-    return Finding(ONE, loss, most, sample.power_limit_watts, seen.track)
+    if loss > most:
+        return Finding(ONE, loss, most, sample.power_limit_watts)
+    near = loss > most - CLEAR_PERCENT
+    if loss > figures.clock_loss_percent and not _draws_all(seen):
+        rungs = (BETWEEN if near else CALM,)  # something else holds it below its limit
+        return Finding(rungs, loss, figures.clock_loss_percent, notable=True)
+    return NEITHER if near else None
+
+
+def _draws_all(seen: View) -> bool:
+    """Whether it draws what its limit allows."""
+    share = seen.status.power_percent
+    return share is not None and seen.figures.power_percent <= share <= PLAUSIBLE_PERCENT
 
 
 def _most(seen: View) -> float:
@@ -76,9 +85,7 @@ def describe(facts: Facts) -> Description:
     loss, normal = facts.value("clock_loss_percent"), facts.threshold("%")
     text = say("{it} runs {loss} below its maximum clock", facts.it, loss=loss)
     text += say(" because of its power limit (up to {normal} is normal)", normal=normal)
-    view = facts.view
-    if view is None:
-        return Description(text)
+    view = facts.device
     text += lately(view, CAPPED)
     worker, power = view.worker(), [view.read("power_watts"), view.read("power_limit_watts")]
     more = [view.read("throttle"), *power, *clocks(view), *view.who(worker)]

@@ -45,9 +45,7 @@ def describe(facts: Facts) -> Description:
     """How hot it is without its fan."""
     text = say("The fan of {it} has stopped", facts.it)
     text += say(" at {now}", now=facts.value("temperature_celsius"))
-    view = facts.view
-    if view is None:
-        return Description(text)
+    view = facts.device
     hot = view.at_least("temperature_celsius", hot_from(facts.finding.limit, view.figures))
     more = [view.read("fan_percent"), view.limit("slowdown_celsius"), view.read("throttle")]
     return Description(text, more, confidence=CERTAIN if hot else LIKELY)

@@ -32,10 +32,8 @@ def lower_limit(device: Device, sample: Sample | None) -> str:
     return f"{LOWER_LIMIT}: sudo nvidia-smi -i {device.index} -pl {lower}"
 
 
-def cooling_advice(view: View | None) -> str:
+def cooling_advice(view: View) -> str:
     """The advice for this device, without a full stop after a command that is to be copied."""
-    if view is None:
-        return ""
     text = COOLING.format(limit=lower_limit(view.device, view.sample))
     return text.removesuffix(".") if "nvidia-smi" in text else text
 

@@ -38,7 +38,7 @@ from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
 from andon.explain.conditions.wording import reading, span_of, was
 from andon.explain.evidence.forecast import Arrival, Trend, arrival
-from andon.explain.evidence.phrasing import Clause, say
+from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, say
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.thresholds import Thresholds
@@ -80,7 +80,7 @@ def judge(seen: View) -> Finding | None:
 
 def describe(facts: Facts) -> Description:
     """How hot it is, what its limits are, and when it reaches the next one."""
-    found, view, slowed = facts.finding, facts.view, facts.finding.about or NOT_THROTTLED
+    found, view, slowed = facts.finding, facts.device, facts.finding.about or NOT_THROTTLED
     now, most = facts.value("temperature_celsius"), facts.limit("slowdown_celsius")
     text, least = say("{it} is too hot: {now}", facts.it, now=now), facts.threshold("°C")
     if most is None:
@@ -91,19 +91,19 @@ def describe(facts: Facts) -> Description:
         text += say(" (slows down at {most})", most=most)
     if slowed is not NOT_THROTTLED:
         text += Clause(", thermally throttled") + slower(view)
-    when = None if view is None else _slows_down(found, view.track.heat_trend)
+    when = _slows_down(found, view.track.heat_trend)
     if when is not None:
         text += Clause(", reached in ") + span_of("slowdown_in", when) + Clause(" at this rate")
-    worker = None if view is None else view.worker()
-    more = [] if view is None else [*cooling(view), view.read("power_watts"), *view.who(worker)]
-    warm = (
-        view is not None
-        and now is not None
-        and (found.value or 0) < notify_from(view.device.limits.slowdown_celsius, view.figures)
+    worker = view.worker()
+    more = [*cooling(view), view.read("power_watts"), *view.who(worker)]
+    if slowed is NOT_THROTTLED:
+        kind, mild = HOT, found.rungs[1] is not HOLDS
+    else:
+        kind, mild = HEAT, slowed is not BY_HARDWARE
+    certain = kind is HOT or not HEAT_REASONS.isdisjoint(view.reasons or ())
+    return Description(
+        text, more, worker, cooling_advice(view), CERTAIN if certain else LIKELY, kind, mild
     )
-    kind = HOT if slowed is NOT_THROTTLED else HEAT
-    mild = warm if kind is HOT else slowed is not BY_HARDWARE
-    return Description(text, more, worker, cooling_advice(view), kind=kind, mild=mild)
 
 
 def _slows_down(found: Finding, trend: Trend | None) -> Arrival | None:

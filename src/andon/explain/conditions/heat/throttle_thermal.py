@@ -19,7 +19,7 @@ from andon.explain.conditions.heat.limits import (
     PERHAPS_HEAT,
     heat_throttling,
 )
-from andon.explain.conditions.heat.memory_heat import memory_is_the_cause
+from andon.explain.conditions.heat.memory_heat import MEMORY_HEAT, memory_is_the_cause
 from andon.explain.conditions.heat.phrases import (
     COOLING_ADVICE,
     cooling,
@@ -53,11 +53,10 @@ def judge(seen: View) -> Finding | None:
 
 def describe(facts: Facts) -> Description:
     """What is hot, what it costs, and for how long: the chip, or its memory."""
-    view = facts.view
+    view = facts.device
     text = say("{it} is thermally throttled", facts.it)
-    if view is None:
-        return Description(text)
-    if memory_is_the_cause(view):
+    by_memory = memory_is_the_cause(view)
+    if by_memory:
         memory = view.read("memory_temperature_celsius")
         text += say(" by its memory: {m}", m=memory)
         text += say(", while the chip is at {t}", t=view.read("temperature_celsius"))
@@ -70,7 +69,8 @@ def describe(facts: Facts) -> Description:
     more = [view.read("throttle"), *clocks(view), *cooling(view), *view.who(worker)]
     return Description(
         text, more, worker, cooling_advice(view), CERTAIN if certain else LIKELY,
-        mild=throttling(view) is not BY_HARDWARE,
+        kind=MEMORY_HEAT if by_memory else HEAT,
+        mild=not by_memory and throttling(view) is not BY_HARDWARE,
     )  # fmt: skip
 
 
@@ -108,6 +108,6 @@ CONDITION = Condition(
     weight=16,
     behind=("thermal",),
     explains=("thermal",),
-    kinds=(HEAT,),
+    kinds=(HEAT, MEMORY_HEAT),
     promql=(_warned, _critical),
 )  # fmt: skip

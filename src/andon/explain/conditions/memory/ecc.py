@@ -1,7 +1,5 @@
 """The memory returned wrong data that could not be corrected."""
 
-from typing import NamedTuple
-
 from andon.explain.conditions import triggers
 from andon.explain.conditions.condition import (
     CRITICAL,
@@ -26,38 +24,31 @@ ECC = ReasonKind("ecc", "the memory returned wrong data that could not be correc
 CLEARS = "24 h without another, or 60 s after the counter was reset"
 
 
-class Errors(NamedTuple):
-    """The new errors besides their count: "2 new", or the driver's text."""
-
-    detail: str | None = None
-
-
 def judge_count(before: int | None, count: int) -> Counted:
     """Returns what an error count means after a different one; without an earlier one, andon
     sees the device for the first time."""
     if not count:
         return Counted(None, was_reset=before is not None)
     if before is None:
-        return Counted(Finding(KNOWN_BEFORE, count, about=Errors()))
+        return Counted(Finding(KNOWN_BEFORE, count))
     new = f"{count - before} new" if count > before else None
-    return Counted(Finding(ROSE, count, about=Errors(new)))
+    return Counted(Finding(ROSE, count, about=new))
 
 
 def judge(before: Finding | None, event: Event) -> Finding:
     """Judges an error that the driver reports on its own, without a count."""
-    return Finding(ROSE, about=Errors(event.detail))
+    return Finding(ROSE, about=event.detail)
 
 
 def present(view: View) -> Finding | None:
     """Judges the errors since the driver was loaded: the device is withheld until it is reset."""
     count = view.sample.ecc_uncorrected
-    return Finding(KNOWN_BEFORE, count, about=Errors()) if count else None
+    return Finding(KNOWN_BEFORE, count) if count else None
 
 
 def describe(facts: Facts) -> Description:
     """How many errors there are, and how many of them are new."""
-    value, about, view = facts.finding.value, facts.finding.about, facts.view
-    detail = about.detail if isinstance(about, Errors) else None
+    value, detail, view = facts.finding.value, facts.finding.about, facts.view
     text = say("{it} has ", facts.it) + say("{n} ", n=facts.value("ecc_uncorrected"))
     text += Clause(f"uncorrectable memory error{'' if value == 1 else 's'}")
     text += Clause(f" ({detail})" if detail else "")

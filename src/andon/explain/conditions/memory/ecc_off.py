@@ -1,6 +1,6 @@
 """The memory could correct errors (ECC), but does not."""
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from andon.explain.conditions.condition import INFO, Condition, Rung
 from andon.explain.conditions.description import Description, Facts
@@ -32,13 +32,7 @@ ADVICE = (
 WORDS = {True: "on", False: "off", None: None}
 
 
-class EccMode(NamedTuple):
-    """Whether ECC will be on from the next reboot; None if that is unknown."""
-
-    pending: bool | None
-
-
-OFF_AFTER_A_REBOOT: Final = Finding((CALM,), about=EccMode(False), mild=True)
+OFF_AFTER_A_REBOOT: Final = Finding((CALM,), notable=True)
 
 
 def judge(seen: View) -> Finding | None:
@@ -48,22 +42,20 @@ def judge(seen: View) -> Finding | None:
         return OFF_AFTER_A_REBOOT if setup.ecc_pending is False else None
     if setup.ecc is None:
         return UNKNOWN
-    return Finding(ONE, about=EccMode(setup.ecc_pending))
+    return Finding(ONE)
 
 
 def describe(facts: Facts) -> Description:
     """Whether it is off now, or will be."""
-    about, view = facts.finding.about, facts.view
-    pending = about.pending if isinstance(about, EccMode) else None
-    more = [] if view is None else _modes(view)
-    if facts.finding.mild:
+    view, pending = facts.device, facts.device.device.setup.ecc_pending
+    if facts.finding.notable:
         text = say("ECC is on for {it}, and will be off after a reboot", facts.it)
-        return Description(text, more)
+        return Description(text, _modes(view), mild=True)
     later = "; it will be on after a reboot" if pending else ""
     text = say("ECC is off on {it}: memory errors are not corrected", facts.it) + Clause(later)
-    own = view is not None and view.device.vendor == NVIDIA.name
-    advice = ADVICE.replace("-i N", f"-i {view.device.index}") if own and view else ""
-    return Description(text, more, advice=REBOOT if pending else advice)
+    own = view.device.vendor == NVIDIA.name
+    advice = ADVICE.replace("-i N", f"-i {view.device.index}") if own else ""
+    return Description(text, _modes(view), advice=REBOOT if pending else advice)
 
 
 def _modes(view: View) -> list[Evidence | None]:

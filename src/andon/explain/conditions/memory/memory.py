@@ -39,12 +39,10 @@ def judge(seen: View) -> Finding | None:
 
 def describe(facts: Facts) -> Description:
     """How full it is, and who holds most of it."""
-    now, least, view = facts.value("memory_percent"), facts.threshold("%"), facts.view
+    now, least, view = facts.value("memory_percent"), facts.threshold("%"), facts.device
     text = say(
         "The memory of {it} is {now} full (threshold {least})", facts.it, now=now, least=least
     )
-    if view is None:
-        return Description(text)
     holder, tight = view.holder(view.processes), _is_tight(view)
     more = [view.read("memory_used_bytes"), view.read("memory_free_bytes"), *view.who(holder)]
     advice = "The next allocation may fail; a smaller batch or cache leaves room." if tight else ""

@@ -3,15 +3,13 @@
 from andon.explain.conditions.condition import Condition
 from andon.explain.conditions.description import Description
 from andon.explain.conditions.judging import OnRequest
+from andon.explain.conditions.memory.memory_leak import LEAK
 from andon.explain.evidence.growth import growth
 from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, say
-from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
 
 SOON_SECONDS = 3600.0
 LONG_SECONDS = 300.0
-GROWTH = ReasonKind("memory_growth", "memory rises steadily", 64, mild=47)
-"""Milder: more than an hour until it is full."""
 
 
 def explain(view: View) -> Description | None:
@@ -43,5 +41,5 @@ CONDITION = Condition(
     judged=OnRequest(explain),
     behind=("memory_leak",),
     explains=("memory_leak",),
-    kinds=(GROWTH,),
+    kinds=(LEAK,),
 )

@@ -30,7 +30,8 @@ PERCENT = Figure("leak_percent", 50.0, "how full the memory must be for that ale
 CLEAR_SHARE = 0.9
 CLEAR_TIMES = 2.0
 SURELY_SECONDS = 600.0  # a shorter past cannot show a trend
-LEAK = ReasonKind("memory_leak", "memory rises steadily and will soon be full", 65)
+LEAK = ReasonKind("memory_leak", "memory rises steadily", 65, mild=47)
+"""Milder: more than an hour until it is full."""
 ADVICE = "Save the work before memory runs out, and check what is kept at each step."
 
 
@@ -71,16 +72,13 @@ def _without_trend(track: Track) -> Finding | None:
 
 def describe(facts: Facts) -> Description:
     """How fast it rises, and when it is full."""
-    about, view = facts.finding.about, facts.view
-    if not isinstance(about, Filling):
-        return Description(say("{it}: memory keeps growing", facts.it))
+    about: Filling = facts.finding.about
+    view = facts.device
     slope = about.trend.slope
     rate = Evidence("growth_bytes_per_minute", slope * 60, "bytes")
     text = say("{it}: memory grows by {rate} a minute", facts.it, rate=rate)
     text += Clause(" and will be full in ") + span_of("full_in", about.full)
     per_second = Evidence("growth_bytes_per_second", slope, "bytes/s")
-    if view is None:
-        return Description(text, [per_second])
     grown = growth(view)
     process = None if grown is None else grown.process
     more = [per_second, view.read("memory_used_bytes"), view.read("memory_free_bytes")]

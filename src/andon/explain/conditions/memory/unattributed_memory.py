@@ -16,7 +16,7 @@ from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.open_files import FIND_WHO, find_who
 from andon.explain.conditions.promql import DEVICE, HALF, PromTerms
 from andon.explain.conditions.wording import clears, reading
-from andon.explain.evidence.blame import CONTEXT_BYTES, owns_memory, unattributed_bytes
+from andon.explain.evidence.blame import CONTEXT_BYTES, LEAST_BYTES, owns_memory, unattributed_bytes
 from andon.explain.evidence.departures import EndedProcess
 from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, say
 from andon.explain.evidence.reasons import ReasonKind
@@ -46,44 +46,36 @@ UNATTRIBUTED = ReasonKind("unattributed_memory", "memory held by no visible proc
 
 def judge(seen: View) -> Finding | None:
     """Memory in use by no visible process; people are notified if the device is idle."""
-    total, used, figures = (
-        seen.device.memory_total_bytes,
-        seen.sample.memory_used_bytes,
-        seen.figures,
-    )
-    calm = CLEAR_SHARE * figures.unattributed_percent / 100 * (total or 0)
-    if used is not None and used <= calm:
+    total, used = seen.device.memory_total_bytes, seen.sample.memory_used_bytes
+    if used is not None and used <= LEAST_BYTES:
         return None  # even all of it would not be much
     if not owns_memory(seen.device, seen.divided):
         return None
-    if used is None or not total:
-        return UNKNOWN
     spare = seen.status.memory_unattributed_bytes
-    if spare is None:
+    if used is None or not total or spare is None:
         return UNKNOWN
-    if spare <= calm or not unattributed_bytes(seen.status, seen.divided):
+    if not unattributed_bytes(seen.status, seen.divided):
         return None
-    return _judged(spare, total, seen.sample.utilization_percent, figures)
+    return _judged(spare, total, seen.sample.utilization_percent, seen.figures)
 
 
 def _judged(spare: int, total: int, busy: int | None, figures: Thresholds) -> Finding:
-    """Judges memory that is too much to be calm; a device in use calms the second rung, an
-    unknown one does not."""
+    """Judges more than the driver's overhead; a device in use calms the second rung, an unknown
+    one does not."""
     in_use = NO_DATA if busy is None else CALM
     share = round(100.0 * spare / total, 1)
-    if share < figures.unattributed_percent or spare < figures.unattributed_bytes:
-        return Finding((BETWEEN, BETWEEN if busy == ZERO_READING else in_use))
+    large = share >= figures.unattributed_percent and spare >= figures.unattributed_bytes
+    calm = share <= CLEAR_SHARE * figures.unattributed_percent
+    state = HOLDS if large else CALM if calm else BETWEEN
     least = max(figures.unattributed_bytes, figures.unattributed_percent / 100 * total)
-    rungs = (HOLDS, HOLDS if busy == ZERO_READING else in_use)
-    return Finding(rungs, spare, least, total)
+    rungs = (state, state if busy == ZERO_READING else in_use)
+    return Finding(rungs, spare, least, total, notable=not large)
 
 
 def describe(facts: Facts) -> Description:
     """How much memory it is, and which process may have left it."""
-    spare, view = facts.value("memory_unattributed_bytes"), facts.view
+    spare, view = facts.value("memory_unattributed_bytes"), facts.device
     text = say("{it}: no visible process accounts for {spare} of its memory", facts.it, spare=spare)
-    if view is None:
-        return Description(text)
     left = _left(view, int(facts.finding.value or 0))
     dead = None if left is None else left.process
     if left is not None:

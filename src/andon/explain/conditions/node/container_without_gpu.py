@@ -59,9 +59,7 @@ def _files(vendor: VendorRow) -> str:
 
 def describe(facts: Facts) -> Description:
     """Which kind of container it is, and how it is given the cards."""
-    about = facts.finding.about
-    if not isinstance(about, ContainerWithoutGpu):
-        return Description(Clause("This container has no GPU, although its host has one"))
+    about: ContainerWithoutGpu = facts.finding.about
     fault = about.fault
     kind, cards = Evidence("container", fault.container or ""), Evidence("cards", fault.cards or 0)
     text = say("This container ({kind}) has no ", kind=kind)

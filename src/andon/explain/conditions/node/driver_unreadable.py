@@ -44,9 +44,7 @@ def judge(fault: Fault, snapshot: Snapshot) -> Finding | None:
 
 def describe(facts: Facts) -> Description:
     """Why it cannot be read, and what can."""
-    about = facts.finding.about
-    if not isinstance(about, UnreadableDriver):
-        return Description(Clause(f"{facts.it} cannot be read"))
+    about: UnreadableDriver = facts.finding.about
     fault, view = about.fault, facts.view
     vendor = f"{vendor_of_backend(fault.source).title} " if about.others else ""
     text = Clause(f"No {vendor}GPU can be read: {fault.reason}", tuple(of_driver(fault)))

@@ -64,9 +64,8 @@ def _is_mismatched(vendor: str, snapshot: Snapshot) -> bool:
 
 def describe(facts: Facts) -> Description | None:
     """Which versions differ; nothing about the devices of another vendor."""
-    about, view = facts.finding.about, facts.view
-    if not isinstance(about, DifferentVersions):
-        return Description(Clause(f"Two versions of a driver are in use on {facts.it}"))
+    about: DifferentVersions = facts.finding.about
+    view = facts.view
     if view is not None and view.device.vendor != about.vendor:
         return None
     loaded, part, other = (

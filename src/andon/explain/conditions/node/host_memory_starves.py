@@ -90,9 +90,8 @@ def _work(statuses: Iterable[DeviceStatus]) -> Iterable[Process]:
 
 def describe(facts: Facts) -> Description | None:
     """How short of memory the host is, and what waits; nothing about a device that does not."""
-    about, view = facts.finding.about, facts.view
-    if not isinstance(about, StarvedHost):
-        return Description(Clause(f"{facts.it} is short of memory while devices wait"))
+    about: StarvedHost = facts.finding.about
+    view = facts.view
     if view is not None and not (view.compute and is_waiting(view.status)):
         return None
     waiting = Evidence("devices_waiting", about.waiting)

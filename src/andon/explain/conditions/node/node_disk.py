@@ -1,7 +1,6 @@
 """A disk of the node is nearly full."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from andon.explain.conditions.condition import (
     CRITICAL,
@@ -30,12 +29,6 @@ CRITICAL_PERCENT = 7  # above the first threshold
 CRITICAL_FREE_GIB, CRITICAL_CLEAR_FREE_GIB = 20, 30
 
 
-class FullDisk(NamedTuple):
-    """The fullest disk."""
-
-    disk: Disk
-
-
 def judge(snapshot: Snapshot, figures: Thresholds) -> Finding | None:
     """Judges by share and by free space: a tenth of a large disk is plenty. Small disks do not
     count."""
@@ -55,7 +48,7 @@ def judge(snapshot: Snapshot, figures: Thresholds) -> Finding | None:
             not any(_is_full(disk, *near) for disk in full),
         ),
     )
-    return Finding(rungs, _percent(worst), least, worst.total_bytes, FullDisk(worst))
+    return Finding(rungs, _percent(worst), least, worst.total_bytes, worst)
 
 
 def _is_full(disk: Disk, least: float, free_gib: float) -> bool:
@@ -69,9 +62,10 @@ def _percent(disk: Disk) -> float:
 
 def describe(facts: Facts) -> Description:
     """Which disk it is, and how full."""
-    about = facts.finding.about
-    disk = f"Disk {about.disk.mount}" if isinstance(about, FullDisk) else "A disk"
-    return Description(Clause(disk) + say(" is {now} full", now=facts.value("disk_percent")))
+    disk: Disk = facts.finding.about
+    return Description(
+        Clause(f"Disk {disk.mount}") + say(" is {now} full", now=facts.value("disk_percent"))
+    )
 
 
 def _numbers(figures: Thresholds) -> Mapping[str, float | str]:

@@ -54,9 +54,7 @@ def _busy(status: DeviceStatus | None) -> int | None:
 
 def describe(facts: Facts) -> Description:
     """Whose lease it is, and which devices it leaves idle."""
-    about = facts.finding.about
-    if not isinstance(about, Holders):
-        return Description(facts.lasting(Clause(f"{capital(facts.it)} is idle")))
+    about: Holders = facts.finding.about
     left = f"{capital(named(about.holders))} has left {facts.gpus or 'its devices'} idle"
     held = about.holders[0]
     return Description(

@@ -1,7 +1,5 @@
 """Memory stays in use after the lease that held the device ended."""
 
-from typing import NamedTuple
-
 from andon.explain.conditions.condition import (
     WARNING,
     Condition,
@@ -36,12 +34,6 @@ SECONDS = Figure(
 )
 
 
-class FormerLease(NamedTuple):
-    """The lease that left the memory in use; its id is empty, or it is None, if unknown."""
-
-    former: PreviousLease | None
-
-
 def judge(shared: SharedDevice) -> Finding | None:
     """Memory left behind by the previous lease; a new holder ends the alert."""
     status, device = shared.status, shared.status.device
@@ -55,23 +47,19 @@ def judge(shared: SharedDevice) -> Finding | None:
     if not spare:
         return None
     least = least_unattributed_bytes(device.memory_total_bytes, len(status.processes))
-    return Finding(ONE, spare, least, device.memory_total_bytes, FormerLease(shared.former))
+    return Finding(ONE, spare, least, device.memory_total_bytes, shared.former)
 
 
 def describe(facts: Facts) -> Description:
     """How much memory is left, and whose lease left it."""
-    about = facts.finding.about
-    former = about.former if isinstance(about, FormerLease) else None
-    known = former is not None and bool(former.id)
-    whose = lease_name(former.id, former.user) if former is not None and known else "a lease"
+    former: PreviousLease | None = facts.finding.about
+    known, whose = {}, "a lease"
+    if former is not None:
+        known = {"lease": former.id.rpartition(":")[2], "user": former.user or ""}
+        whose = lease_name(former.id, former.user) if former.id else whose
     text = say("{it}: {size} still in use", facts.it, size=facts.value("left_bytes"))
-    more = evidence_of(_named(former)) if former is not None else []
-    return Description(text + Clause(f" after {whose} ended"), more, advice=find_who(facts.view))
-
-
-def _named(former: PreviousLease) -> dict[str, str]:
-    known = {"lease": former.id.rpartition(":")[2], "user": former.user}
-    return {name: text for name, text in known.items() if text}
+    more = evidence_of({name: text for name, text in known.items() if text})
+    return Description(text + Clause(f" after {whose} ended"), more, advice=find_who(facts.device))
 
 
 def recovered(recovery: Recovery) -> str:

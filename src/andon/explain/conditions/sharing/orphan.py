@@ -40,9 +40,7 @@ def judge(held: HeldDevices, statuses: Statuses, figures: Thresholds) -> Finding
 
 def describe(facts: Facts) -> Description:
     """What still runs, and how to stop it."""
-    about = facts.finding.about
-    if not isinstance(about, Holders):
-        return Description(facts.lasting(Clause(f"{capital(facts.it)} is orphaned")))
+    about: Holders = facts.finding.about
     held = about.holders[0]
     first = pid_with(held.who[0]) if held.who else "its work"
     more = len(held.who) - 1

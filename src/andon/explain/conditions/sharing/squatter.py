@@ -50,9 +50,7 @@ def judge(shared: SharedDevice) -> Finding | None:
 
 def describe(facts: Facts) -> Description:
     """Who computes there outside whose lease."""
-    about = facts.finding.about
-    if not isinstance(about, Holders) or not about.strangers:
-        return Description(facts.lasting(Clause(f"{facts.it} is used outside its lease")))
+    about: Holders = facts.finding.about
     first, others, held = about.strangers[0], len(about.strangers) - 1, about.holders[0]
     by = f"by {pid_with(first, first.user)}{f' and {others} more' if others else ''}"
     text = Clause(f"{facts.it}: used outside {named(about.holders)} {by}")

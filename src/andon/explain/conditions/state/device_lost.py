@@ -33,9 +33,7 @@ def judge(seen: View) -> Finding | None:
 
 def describe(facts: Facts) -> Description:
     """What was reported, and who was on it."""
-    found, view = reported("{it} is lost")(facts), facts.view
-    if view is None:
-        return found
+    found, view = reported("{it} is lost")(facts), facts.device
     more = [state_evidence(view), measured(view, state_seconds), *last_readings(view)]
     kind, hint = kind_of(view.status.reason or "", LOST), as_sentence(view.status.hint or "")
     return replace(found, more=[*more, last_users(view)], advice=hint, kind=kind)

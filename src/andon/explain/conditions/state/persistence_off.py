@@ -35,7 +35,7 @@ ADVICE = (
 )
 
 
-NOT_MEASURED: Final = Finding((NO_DATA,), mild=True)
+NOT_MEASURED: Final = Finding((NO_DATA,), notable=True)
 
 
 def judge(seen: View) -> Finding | None:
@@ -54,11 +54,11 @@ def judge(seen: View) -> Finding | None:
 def describe(facts: Facts) -> Description:
     """What it costs, as far as that was measured."""
     text = say("Persistence mode of {it} is off", facts.it)
-    if facts.finding.mild:
+    if facts.finding.notable:
         text += Clause(": the first program after a pause waits for the driver")
     text += say(", and its driver took {s} to start", s=_took(facts.finding.value))
-    more = [] if facts.view is None else [facts.view.derived("setup.persistence", "off")]
-    return Description(text, more, confidence=POSSIBLE if facts.finding.mild else CERTAIN)
+    more = [facts.device.derived("setup.persistence", "off")]
+    return Description(text, more, confidence=POSSIBLE if facts.finding.notable else CERTAIN)
 
 
 def _took(seconds: float | None) -> Evidence | None:

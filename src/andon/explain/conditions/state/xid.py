@@ -59,9 +59,7 @@ def _highest(rungs: Rungs) -> int:
 
 def describe(facts: Facts) -> Description:
     """What the number means, and what to do about it."""
-    about = facts.finding.about
-    if not isinstance(about, DriverError):
-        return Description(Clause(f"{facts.it} reports an error"))
+    about: DriverError = facts.finding.about
     event, known = about.event, explain_event(about.event)
     named = event.kind is EventKind.XID and event.code is not None
     number = f"Xid {event.code}" if named else "an error"

@@ -42,12 +42,9 @@ def judge(seen: View) -> Finding:
 
 def describe(facts: Facts) -> Description:
     """Who holds it."""
-    about = facts.finding.about
-    held = about.holders[0] if isinstance(about, Holders) else None
-    by = f" by {held.user}" if held is not None and held.user else ""
+    held = facts.finding.about.holders[0]
+    by = f" by {held.user}" if held.user else ""
     text = facts.lasting(Clause(f"{facts.it} is reserved{by} but idle"))
-    if held is None:
-        return Description(text)
     return Description(text, lease_evidence(held), advice=release_advice(held))
 
 

@@ -52,10 +52,7 @@ def judge(seen: View) -> Finding:
 
 def describe(facts: Facts) -> Description:
     """Which process worked and does nothing, and where to look."""
-    about = facts.finding.about
-    if not isinstance(about, Stalled):
-        text = Clause(f"{facts.it} is stalled: its run does nothing")
-        return Description(facts.lasting(text))
+    about: Stalled = facts.finding.about
     user, pid = about.held.user, about.process.pid
     program = about.process.name or "its run"  # for everyone: no script of a command line
     whose = f"{user}'s {program}" if user else program
