@@ -1,6 +1,6 @@
 """A device as conditions see it, and the facts of a finding about it."""
 
-from andon.explain.conditions.description import Facts
+from andon.explain.conditions.description import ConditionFacts
 from andon.explain.conditions.finding import Finding
 from andon.explain.conditions.rulebook import DEFAULTS
 from andon.explain.evidence.view import View
@@ -20,6 +20,6 @@ def view(status: DeviceStatus | None = None, *past: Snapshot) -> View:
 
 def facts(
     finding: Finding, status: DeviceStatus | None = None, lasted_seconds: float = 0.0
-) -> Facts:
+) -> ConditionFacts:
     """The facts of a finding about this device, or about a healthy card."""
-    return Facts("GPU 0", finding, view(status), "0", lasted_seconds=lasted_seconds)
+    return ConditionFacts("GPU 0", finding, view(status), "0", lasted_seconds=lasted_seconds)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from andon.explain.conditions.catalogue import CODES_OF, CONDITIONS, DEFAULTS
 from andon.explain.conditions.condition import Condition, Subject, described
-from andon.explain.conditions.description import Description, Facts, conclude
+from andon.explain.conditions.description import ConditionFacts, Description, conclude
 from andon.explain.conditions.judging import OnFault, OnRequest, found_on
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.conditions.state.phrases import (
@@ -76,7 +76,7 @@ def _told(condition: Condition, view: View, label: str) -> Description | None:
         return None
     of_device = condition.subject_kind is Subject.DEVICE
     it = title(label) if of_device else node_title(view.snapshot.node)
-    return described(condition, Facts(it, finding, view, label))
+    return described(condition, ConditionFacts(it, finding, view, label))
 
 
 def _reason(condition: Condition, said: Description) -> Reason:
@@ -142,7 +142,7 @@ def _of_fault(fault: Fault, snapshot: Snapshot) -> Reason:
     for one in OF_DRIVERS:
         finding = one.judged.judge(fault, snapshot) if isinstance(one.judged, OnFault) else None
         if finding is not None:
-            said = described(one, Facts("The driver", finding))
+            said = described(one, ConditionFacts("The driver", finding))
             return of_fault(fault, snapshot.at) if said is None else _reason(one, said)
     return of_fault(fault, snapshot.at)
 

@@ -165,12 +165,12 @@ def _present(snapshot: Snapshot, status: DeviceStatus, number: str) -> Iterable[
 
 def _light(rule: "Condition", finding: "Finding", view: "View", number: str) -> _Light:
     from andon.explain.conditions.condition import described, severity
-    from andon.explain.conditions.description import Facts
+    from andon.explain.conditions.description import ConditionFacts
     from andon.explain.conditions.finding import CALM
 
     pairs = zip(rule.rungs, finding.rungs, strict=True)
     rung = next(rung for rung, state in pairs if state is not CALM)
-    told = described(rule, Facts(title(number), finding, view, number))
+    told = described(rule, ConditionFacts(title(number), finding, view, number))
     text, advice = (rule.title, "") if told is None else (told.text.text, told.advice)
     lamp = Lamp.AMBER if rung.lamp is None else rung.lamp
     weight = severity(rung.level, rule)

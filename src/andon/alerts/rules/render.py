@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from andon.alerts.rules.state import Episode
 from andon.explain.conditions.condition import Recovery, described
-from andon.explain.conditions.description import Description, Facts
+from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.rulebook import BY_NAME, Rulebook
@@ -93,10 +93,12 @@ class AlertRenderer:
         facts = Recovery(it, episode.worst, now, clear, left)
         return replace(alert, value=now, message=condition.recovered(facts))
 
-    def _facts(self, alert: Alert, finding: Finding) -> Facts:
+    def _facts(self, alert: Alert, finding: Finding) -> ConditionFacts:
         subject, lasted = alert.subject, self.snapshot.at - alert.since
         view, gpus = self._view(subject), self._devices(finding)
-        return Facts(self._title(subject), finding, view, self._number(subject), gpus, lasted)
+        return ConditionFacts(
+            self._title(subject), finding, view, self._number(subject), gpus, lasted
+        )
 
     def _view(self, subject: str) -> View | None:
         """The device without command lines: everyone sees what is said of it."""

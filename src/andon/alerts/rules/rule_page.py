@@ -7,6 +7,7 @@ from typing import Annotated, NamedTuple
 from msgspec import Struct
 
 from andon.explain.conditions.catalogue import (
+    BY_NAME,
     CONDITIONS,
     FIGURES,
     GROUP_OF,
@@ -188,7 +189,7 @@ def rule_page(condition: Condition, here: RuleContext) -> RulePage:
         active=reason is None,
         inactive_reason=reason,
         levels=list(rule.rungs),
-        behind=list(rule.behind),
+        behind=[name for name in rule.behind if BY_NAME[name].rungs],
         figures=[_figure(one, figures) for one in (*rule.figures, *_borrowed(condition))],
         devices=on_devices(rule, devices, here.rulebook),
         overrides=[row for one in devices for row in _overrides(rule, one, here.rulebook)],

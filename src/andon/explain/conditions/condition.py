@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple
 
 from msgspec import Meta, Struct
 
-from andon.explain.conditions.description import Describe, Description, Facts
+from andon.explain.conditions.description import ConditionFacts, Describe, Description
 from andon.explain.conditions.judging import Judged
 from andon.explain.conditions.promql import Query
 from andon.explain.evidence.phrasing import Clause
@@ -137,7 +137,7 @@ class Condition(Struct, frozen=True):
         return self.rungs[0].clear_seconds
 
 
-def described(condition: Condition, facts: Facts) -> Description | None:
+def described(condition: Condition, facts: ConditionFacts) -> Description | None:
     """What andon says of a finding of a condition; None if it says nothing about this device."""
     if condition.describe is None:
         return Description(Clause(condition.title))

@@ -14,7 +14,7 @@ from andon.model.device import Process
 from andon.units import human_seconds, symbol_of
 
 
-class Facts(NamedTuple):
+class ConditionFacts(NamedTuple):
     """What a description may use."""
 
     it: str  # the subject's name for people: "GPU 3", "node vm", "lease k3x"
@@ -73,14 +73,14 @@ class Description(Struct, frozen=True):
         return tuple(dict.fromkeys((*self.text.evidence, *more)))
 
 
-Describe = Callable[[Facts], Description | None]
+Describe = Callable[[ConditionFacts], Description | None]
 """None: the finding says nothing about this device."""
 
 
 def compared(template: str, name: str) -> Describe:
     """A text with the subject, the value that was judged and its threshold."""
 
-    def describe(facts: Facts) -> Description:
+    def describe(facts: ConditionFacts) -> Description:
         least = facts.threshold(symbol_of(name))
         text = say(template, facts.it, now=facts.value(name), least=least)
         return Description(text)

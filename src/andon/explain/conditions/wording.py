@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from andon.explain.conditions.condition import Recovery
-from andon.explain.conditions.description import Description, Facts
+from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.evidence.blame import ranked_processes
 from andon.explain.evidence.forecast import Arrival
 from andon.explain.evidence.phrasing import Clause, format_evidence, say
@@ -38,10 +38,10 @@ def lately(view: View, reasons: Iterable[str]) -> Clause:
     return say(", {part} of the last {span}", part=part, span=span)
 
 
-def reported(start: str) -> Callable[[Facts], Description]:
+def reported(start: str) -> Callable[[ConditionFacts], Description]:
     """A description that continues with what was reported."""
 
-    def describe(facts: Facts) -> Description:
+    def describe(facts: ConditionFacts) -> Description:
         reason, hint = facts.finding.about
         why = say(": {reason}", reason=Evidence("reason", reason) if reason else None)
         return Description(say(start, facts.it) + why, advice=hint or "")

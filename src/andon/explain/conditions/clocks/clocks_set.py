@@ -13,7 +13,7 @@ from andon.explain.conditions.condition import (
     Condition,
     Rung,
 )
-from andon.explain.conditions.description import Description, Facts
+from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
@@ -66,7 +66,7 @@ def judge(seen: View) -> Finding | None:
     return Finding(ONE, loss, most) if loss > most else NEITHER
 
 
-def describe(facts: Facts) -> Description:
+def describe(facts: ConditionFacts) -> Description:
     """What the setting costs, and how to undo it."""
     loss, limit = facts.value("clock_loss_percent"), facts.threshold("%")
     text = say("{it} runs {loss} below its maximum clock", facts.it, loss=loss)

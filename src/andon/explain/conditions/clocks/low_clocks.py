@@ -5,7 +5,7 @@ A locked clock carries no flag, and no call reports it, so this is shown and nev
 
 from andon.explain.conditions.clocks.phrases import clocks, loss_now, undo
 from andon.explain.conditions.condition import INFO, Condition, Rung
-from andon.explain.conditions.description import Description, Facts
+from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import CALM, NEITHER, NO_DATA, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
@@ -49,7 +49,7 @@ def judge(seen: View) -> Finding | None:
     return Finding(rungs, loss, most, notable=loss > most)
 
 
-def describe(facts: Facts) -> Description:
+def describe(facts: ConditionFacts) -> Description:
     """How far the clock is below the maximum, and that no reason is given."""
     loss, view = facts.value("clock_loss_percent"), facts.device
     text = say("{it} runs {loss} below its maximum clock", facts.it, loss=loss)

@@ -13,7 +13,7 @@ from andon.explain.conditions.condition import (
     Condition,
     Rung,
 )
-from andon.explain.conditions.description import Description, Facts
+from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import CALM, HOLDS, UNKNOWN, Finding, Rungs
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms
@@ -105,10 +105,12 @@ def _worked_then(seen: View) -> bool:
     """Whether it was busy when the link was read, as far as its past is known."""
     at = _read_at(seen.sample)
     then = [s.sample for s in seen.past if s.sample is not None and s.sample.at <= at]
-    return not seen.past or bool(then) and (then[-1].utilization_percent or 0) >= LINKED_PERCENT
+    return not seen.past or any(
+        (one.utilization_percent or 0) >= LINKED_PERCENT for one in then[-1:]
+    )
 
 
-def describe(facts: Facts) -> Description:
+def describe(facts: ConditionFacts) -> Description:
     """What the link has of what card and slot allow, and what that costs."""
     link: Link = facts.finding.about
     view = facts.device

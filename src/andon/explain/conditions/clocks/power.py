@@ -1,12 +1,14 @@
 """The device is at its power limit: normal under full load."""
 
+from typing import Final
+
 from andon.explain.conditions.clocks.phrases import (
     clocks,
     loses,
 )
 from andon.explain.conditions.condition import INFO, Condition, Rung
-from andon.explain.conditions.description import Description, Facts
-from andon.explain.conditions.finding import BETWEEN, CALM, NEITHER, ONE, UNKNOWN, Finding
+from andon.explain.conditions.description import ConditionFacts, Description
+from andon.explain.conditions.finding import BETWEEN, CALM, NEITHER, NO_DATA, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import TENTH, OnReading
 from andon.explain.conditions.promql import PromTerms, above
 from andon.explain.conditions.wording import clears_below, reading, was
@@ -32,26 +34,29 @@ POWER_BOUND = ReasonKind("power_bound", "at the power limit as designed: normal"
 ADVICE = "Nothing to do: this is normal under full load."
 
 
+CAPPED: Final = Finding((NO_DATA,), notable=True)
+
+
 def judge(seen: View) -> Finding | None:
     """Judges a device at its power limit, which is by design: informational."""
     watts, limit = seen.sample.power_watts, seen.sample.power_limit_watts
+    capped = POWER_CAP.name in (seen.reasons or ())  # the driver calls it the limit already
     if watts is None or not limit:
-        return UNKNOWN
+        return CAPPED if capped else UNKNOWN
     share, least = 100.0 * watts / limit, seen.figures.power_percent
     if share + TENTH >= least:
         return Finding(ONE, share, least, limit)
     near = share - TENTH >= least - CLEAR_PERCENT
-    if POWER_CAP.name in (seen.reasons or ()):  # the driver calls it the limit already
+    if capped:
         return Finding((BETWEEN,) if near else (CALM,), share, least, limit, notable=True)
     return NEITHER if near else None
 
 
-def describe(facts: Facts) -> Description:
+def describe(facts: ConditionFacts) -> Description:
     """How close it is to its limit."""
     now, least, view = facts.value("power_percent"), facts.threshold("%"), facts.device
-    text = say(
-        "{it} is at its power limit: {now} (threshold {least})", facts.it, now=now, least=least
-    )
+    text = say("{it} is at its power limit", facts.it)
+    text += say(": {now} (threshold {least})", now=now, least=least)
     power = [view.read("power_watts"), view.read("power_limit_watts"), view.read("throttle")]
     more = [*power, measured(view, clock_loss_percent), *clocks(view)]
     return Description(text, more, mild=not loses(view, NOTABLE_PERCENT))

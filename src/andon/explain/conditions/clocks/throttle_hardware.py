@@ -9,7 +9,7 @@ from andon.explain.conditions.condition import (
     Condition,
     Rung,
 )
-from andon.explain.conditions.description import Description, Facts
+from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import CALM, HOLDS, UNKNOWN, Finding, Rungs
 from andon.explain.conditions.heat.limits import heat_throttling
 from andon.explain.conditions.heat.phrases import slowed_query
@@ -48,7 +48,7 @@ def judge(seen: View) -> Finding | None:
     return Finding(_UNEXPLAINED)
 
 
-def describe(facts: Facts) -> Description:
+def describe(facts: ConditionFacts) -> Description:
     """Whether the power supply or the hardware slows it down, and what that costs."""
     if facts.finding.rungs == _BRAKED:
         text = say("{it} is throttled: its power supply signals an emergency", facts.it)
@@ -58,7 +58,7 @@ def describe(facts: Facts) -> Description:
 
 
 def _described(
-    text: Clause, facts: Facts, reason: str, reading: str, kind: ReasonKind, advice: str
+    text: Clause, facts: ConditionFacts, reason: str, reading: str, kind: ReasonKind, advice: str
 ) -> Description:
     view = facts.device
     text = text + slower(view) + lately(view, (reason,))

@@ -13,7 +13,7 @@ from andon.explain.conditions.condition import (
     Condition,
     Rung,
 )
-from andon.explain.conditions.description import Description, Facts
+from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import BETWEEN, CALM, NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
@@ -80,7 +80,7 @@ def _most(seen: View) -> float:
     return seen.figures.clock_loss_default_limit_percent
 
 
-def describe(facts: Facts) -> Description:
+def describe(facts: ConditionFacts) -> Description:
     """What it costs, what is normal, and what would help."""
     loss, normal = facts.value("clock_loss_percent"), facts.threshold("%")
     text = say("{it} runs {loss} below its maximum clock", facts.it, loss=loss)

@@ -6,7 +6,7 @@ from andon.explain.conditions.condition import (
     Condition,
     Rung,
 )
-from andon.explain.conditions.description import Description, Facts
+from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.heat.limits import hot_from
 from andon.explain.conditions.judging import OnReading
@@ -41,7 +41,7 @@ def judge(seen: View) -> Finding | None:
     return Finding(ONE, now, least, limit) if now >= least else NEITHER
 
 
-def describe(facts: Facts) -> Description:
+def describe(facts: ConditionFacts) -> Description:
     """How hot it is without its fan."""
     text = say("The fan of {it} has stopped", facts.it)
     text += say(" at {now}", now=facts.value("temperature_celsius"))

@@ -5,7 +5,6 @@ from enum import IntEnum
 
 from msgspec import Struct
 
-from andon.explain.evidence.reasons import ReasonKind
 from andon.model.thresholds import Figure, Thresholds
 from andon.model.throttling import (
     HW_SLOWDOWN,
@@ -36,9 +35,6 @@ NOTIFY_CELSIUS = Figure(
 CRITICAL_CELSIUS = Figure(
     "thermal_critical_celsius", 95.0, "critical temperature for such a device", 0, 150
 )
-
-HEAT = ReasonKind("heat", "thermally throttled now", 92, mild=86)
-"""Milder: throttled by the driver, not by the hardware."""
 
 _SW, _HW, _SLOWDOWN = SW_THERMAL.name, HW_THERMAL.name, HW_SLOWDOWN.name
 _BRAKE, _LIMIT = POWER_BRAKE.name, TEMPERATURE_LIMIT.name

@@ -3,7 +3,7 @@
 from andon.explain.conditions.heat.limits import HEAT_REASONS, HeatThrottling, heat_throttling
 from andon.explain.conditions.promql import DEVICE, PromTerms
 from andon.explain.evidence.phrasing import Clause, say
-from andon.explain.evidence.reasons import Evidence
+from andon.explain.evidence.reasons import Evidence, ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.device import Device, Sample
 from andon.model.throttling import HW_SLOWDOWN, HW_THERMAL, POWER_BRAKE, TEMPERATURE_LIMIT
@@ -12,6 +12,8 @@ from andon.model.vendors import NVIDIA
 COOLING = (
     "Check the cooling: dust, blocked slots, a warm room, a neighbouring card. Until then, {limit}."
 )
+HEAT = ReasonKind("heat", "thermally throttled now", 92, mild=86)
+"""Milder: throttled by the driver, not by the hardware."""
 LOWER_LIMIT = "lower its power limit"
 COOLING_ADVICE = COOLING.format(limit=LOWER_LIMIT)
 LOWER_SHARE = 0.8  # of the limit in force: most cards lose a tenth of their speed at most

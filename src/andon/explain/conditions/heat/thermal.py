@@ -3,20 +3,19 @@
 from collections.abc import Mapping
 
 from andon.explain.conditions import triggers
-from andon.explain.conditions.clocks.phrases import slower
+from andon.explain.conditions.clocks.phrases import clocks, slower
 from andon.explain.conditions.condition import (
     CRITICAL,
     WARNING,
     Condition,
     Rung,
 )
-from andon.explain.conditions.description import Description, Facts
+from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import BETWEEN, CALM, HOLDS, UNKNOWN, Finding
 from andon.explain.conditions.heat.limits import (
     BY_HARDWARE,
     CELSIUS,
     CRITICAL_CELSIUS,
-    HEAT,
     HEAT_REASONS,
     MARGIN_CELSIUS,
     NOT_THROTTLED,
@@ -29,6 +28,7 @@ from andon.explain.conditions.heat.limits import (
 )
 from andon.explain.conditions.heat.phrases import (
     COOLING_ADVICE,
+    HEAT,
     cooling,
     cooling_advice,
     hot_query,
@@ -78,7 +78,7 @@ def judge(seen: View) -> Finding | None:
     return Finding(rungs, now, first, slowdown, slowed)
 
 
-def describe(facts: Facts) -> Description:
+def describe(facts: ConditionFacts) -> Description:
     """How hot it is, what its limits are, and when it reaches the next one."""
     found, view, slowed = facts.finding, facts.device, facts.finding.about or NOT_THROTTLED
     now, most = facts.value("temperature_celsius"), facts.limit("slowdown_celsius")
@@ -100,6 +100,7 @@ def describe(facts: Facts) -> Description:
         kind, mild = HOT, found.rungs[1] is not HOLDS
     else:
         kind, mild = HEAT, slowed is not BY_HARDWARE
+        more = [view.read("throttle"), *clocks(view), *more]
     certain = kind is HOT or not HEAT_REASONS.isdisjoint(view.reasons or ())
     return Description(
         text, more, worker, cooling_advice(view), CERTAIN if certain else LIKELY, kind, mild

@@ -9,11 +9,10 @@ from andon.explain.conditions.condition import (
     Condition,
     Rung,
 )
-from andon.explain.conditions.description import Description, Facts
+from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import CALM, HOLDS, UNKNOWN, Finding, Rungs
 from andon.explain.conditions.heat.limits import (
     BY_HARDWARE,
-    HEAT,
     HEAT_REASONS,
     NOT_THROTTLED,
     PERHAPS_HEAT,
@@ -22,6 +21,7 @@ from andon.explain.conditions.heat.limits import (
 from andon.explain.conditions.heat.memory_heat import MEMORY_HEAT, memory_is_the_cause
 from andon.explain.conditions.heat.phrases import (
     COOLING_ADVICE,
+    HEAT,
     cooling,
     cooling_advice,
     slowed_by_hardware_query,
@@ -51,7 +51,7 @@ def judge(seen: View) -> Finding | None:
     return Finding(_BOTH if slowed is BY_HARDWARE else _DRIVER_ONLY, now, None, limit)
 
 
-def describe(facts: Facts) -> Description:
+def describe(facts: ConditionFacts) -> Description:
     """What is hot, what it costs, and for how long: the chip, or its memory."""
     view = facts.device
     text = say("{it} is thermally throttled", facts.it)

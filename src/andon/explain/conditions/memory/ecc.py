@@ -8,7 +8,7 @@ from andon.explain.conditions.condition import (
     Condition,
     Rung,
 )
-from andon.explain.conditions.description import Description, Facts
+from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import CALM, EVENT, Finding
 from andon.explain.conditions.judging import Counted, OnEvents
 from andon.explain.conditions.promql import PromTerms
@@ -46,7 +46,7 @@ def present(view: View) -> Finding | None:
     return Finding(KNOWN_BEFORE, count) if count else None
 
 
-def describe(facts: Facts) -> Description:
+def describe(facts: ConditionFacts) -> Description:
     """How many errors there are, and how many of them are new."""
     value, detail, view = facts.finding.value, facts.finding.about, facts.view
     text = say("{it} has ", facts.it) + say("{n} ", n=facts.value("ecc_uncorrected"))

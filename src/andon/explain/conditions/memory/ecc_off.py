@@ -3,7 +3,7 @@
 from typing import Final
 
 from andon.explain.conditions.condition import INFO, Condition, Rung
-from andon.explain.conditions.description import Description, Facts
+from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import CALM, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.evidence.phrasing import Clause, say
@@ -45,7 +45,7 @@ def judge(seen: View) -> Finding | None:
     return Finding(ONE)
 
 
-def describe(facts: Facts) -> Description:
+def describe(facts: ConditionFacts) -> Description:
     """Whether it is off now, or will be."""
     view, pending = facts.device, facts.device.device.setup.ecc_pending
     if facts.finding.notable:

@@ -1,7 +1,7 @@
 """The memory is nearly full: worth knowing, not a problem."""
 
 from andon.explain.conditions.condition import INFO, Condition, Rung
-from andon.explain.conditions.description import Description, Facts
+from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import TENTH, OnReading
 from andon.explain.conditions.promql import PromTerms, above
@@ -37,7 +37,7 @@ def judge(seen: View) -> Finding | None:
     return Finding(ONE, share, least, total) if share + TENTH >= least else NEITHER
 
 
-def describe(facts: Facts) -> Description:
+def describe(facts: ConditionFacts) -> Description:
     """How full it is, and who holds most of it."""
     now, least, view = facts.value("memory_percent"), facts.threshold("%"), facts.device
     text = say(

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from andon.explain.conditions import triggers
 from andon.explain.conditions.condition import WARNING, Condition, Rung
-from andon.explain.conditions.description import Description, Facts
+from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import UNKNOWN, Finding, rung
 from andon.explain.conditions.judging import TENTH, OnReading
 from andon.explain.conditions.wording import span_of
@@ -70,7 +70,7 @@ def _without_trend(track: Track) -> Finding | None:
     return UNKNOWN if short else None
 
 
-def describe(facts: Facts) -> Description:
+def describe(facts: ConditionFacts) -> Description:
     """How fast it rises, and when it is full."""
     about: Filling = facts.finding.about
     view = facts.device

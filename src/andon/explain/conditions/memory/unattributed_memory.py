@@ -10,7 +10,7 @@ from andon.explain.conditions.condition import (
     Recovery,
     Rung,
 )
-from andon.explain.conditions.description import Description, Facts
+from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import BETWEEN, CALM, HOLDS, NO_DATA, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.open_files import FIND_WHO, find_who
@@ -72,7 +72,7 @@ def _judged(spare: int, total: int, busy: int | None, figures: Thresholds) -> Fi
     return Finding(rungs, spare, least, total, notable=not large)
 
 
-def describe(facts: Facts) -> Description:
+def describe(facts: ConditionFacts) -> Description:
     """How much memory it is, and which process may have left it."""
     spare, view = facts.value("memory_unattributed_bytes"), facts.device
     text = say("{it}: no visible process accounts for {spare} of its memory", facts.it, spare=spare)

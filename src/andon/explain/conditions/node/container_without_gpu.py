@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from andon.explain.conditions.condition import WARNING, Condition, Rung, Subject
-from andon.explain.conditions.description import Description, Facts
+from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import ONE, Finding
 from andon.explain.conditions.judging import OnFault
 from andon.explain.conditions.node.drivers import (
@@ -57,7 +57,7 @@ def _files(vendor: VendorRow) -> str:
     return " ".join(f"--device {folder}" for folder in folders)
 
 
-def describe(facts: Facts) -> Description:
+def describe(facts: ConditionFacts) -> Description:
     """Which kind of container it is, and how it is given the cards."""
     about: ContainerWithoutGpu = facts.finding.about
     fault = about.fault

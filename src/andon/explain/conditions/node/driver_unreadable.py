@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from andon.explain.conditions.condition import CRITICAL, Condition, Rung, Subject
-from andon.explain.conditions.description import Description, Facts
+from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import ONE, Finding
 from andon.explain.conditions.judging import OnFault
 from andon.explain.conditions.node.drivers import (
@@ -42,7 +42,7 @@ def judge(fault: Fault, snapshot: Snapshot) -> Finding | None:
     return Finding(ONE, about=UnreadableDriver(fault, readable(snapshot)))
 
 
-def describe(facts: Facts) -> Description:
+def describe(facts: ConditionFacts) -> Description:
     """Why it cannot be read, and what can."""
     about: UnreadableDriver = facts.finding.about
     fault, view = about.fault, facts.view

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from andon.explain.conditions.condition import WARNING, Condition, Rung, Subject
-from andon.explain.conditions.description import Description, Facts
+from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnNode
 from andon.explain.evidence.phrasing import Clause, say
@@ -62,7 +62,7 @@ def _is_mismatched(vendor: str, snapshot: Snapshot) -> bool:
     )
 
 
-def describe(facts: Facts) -> Description | None:
+def describe(facts: ConditionFacts) -> Description | None:
     """Which versions differ; nothing about the devices of another vendor."""
     about: DifferentVersions = facts.finding.about
     view = facts.view

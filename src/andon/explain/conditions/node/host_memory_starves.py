@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from andon.explain.conditions.condition import WARNING, Condition, Rung, Subject
-from andon.explain.conditions.description import Description, Facts
+from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import TENTH, OnNode
 from andon.explain.conditions.promql import HALF, PromTerms
@@ -88,7 +88,7 @@ def _work(statuses: Iterable[DeviceStatus]) -> Iterable[Process]:
     return (p for s in statuses for p in s.processes if p.kind is ProcessKind.COMPUTE)
 
 
-def describe(facts: Facts) -> Description | None:
+def describe(facts: ConditionFacts) -> Description | None:
     """How short of memory the host is, and what waits; nothing about a device that does not."""
     about: StarvedHost = facts.finding.about
     view = facts.view

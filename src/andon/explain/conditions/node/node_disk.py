@@ -9,7 +9,7 @@ from andon.explain.conditions.condition import (
     Rung,
     Subject,
 )
-from andon.explain.conditions.description import Description, Facts
+from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import BETWEEN, HOLDS, UNKNOWN, Finding, rung
 from andon.explain.conditions.judging import OnNode
 from andon.explain.conditions.promql import DEVICE, HALF, PromTerms, Query
@@ -60,7 +60,7 @@ def _percent(disk: Disk) -> float:
     return round(100.0 * disk.used_bytes / disk.total_bytes, 1)
 
 
-def describe(facts: Facts) -> Description:
+def describe(facts: ConditionFacts) -> Description:
     """Which disk it is, and how full."""
     disk: Disk = facts.finding.about
     return Description(

@@ -7,7 +7,7 @@ from andon.explain.conditions.condition import (
     Rung,
     Subject,
 )
-from andon.explain.conditions.description import Description, Facts
+from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import ENDED, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnLease, Statuses
 from andon.explain.conditions.promql import LEASES_ARE_NO_METRIC
@@ -52,7 +52,7 @@ def _busy(status: DeviceStatus | None) -> int | None:
     return status.sample.utilization_percent
 
 
-def describe(facts: Facts) -> Description:
+def describe(facts: ConditionFacts) -> Description:
     """Whose lease it is, and which devices it leaves idle."""
     about: Holders = facts.finding.about
     left = f"{capital(named(about.holders))} has left {facts.gpus or 'its devices'} idle"

@@ -7,7 +7,7 @@ from andon.explain.conditions.condition import (
     Recovery,
     Rung,
 )
-from andon.explain.conditions.description import Description, Facts, evidence_of
+from andon.explain.conditions.description import ConditionFacts, Description, evidence_of
 from andon.explain.conditions.finding import ENDED, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnSharing, SharedDevice
 from andon.explain.conditions.open_files import FIND_WHO, find_who
@@ -50,7 +50,7 @@ def judge(shared: SharedDevice) -> Finding | None:
     return Finding(ONE, spare, least, device.memory_total_bytes, shared.former)
 
 
-def describe(facts: Facts) -> Description:
+def describe(facts: ConditionFacts) -> Description:
     """How much memory is left, and whose lease left it."""
     former: PreviousLease | None = facts.finding.about
     known, whose = {}, "a lease"

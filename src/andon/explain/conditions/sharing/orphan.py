@@ -7,7 +7,7 @@ from andon.explain.conditions.condition import (
     Rung,
     Subject,
 )
-from andon.explain.conditions.description import Description, Facts
+from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import ONE, Finding
 from andon.explain.conditions.judging import OnLease, Statuses
 from andon.explain.conditions.promql import LEASES_ARE_NO_METRIC
@@ -38,7 +38,7 @@ def judge(held: HeldDevices, statuses: Statuses, figures: Thresholds) -> Finding
     return Finding(ONE, about=Holders((held,))) if held.orphaned else None
 
 
-def describe(facts: Facts) -> Description:
+def describe(facts: ConditionFacts) -> Description:
     """What still runs, and how to stop it."""
     about: Holders = facts.finding.about
     held = about.holders[0]

@@ -6,7 +6,7 @@ from andon.explain.conditions.condition import (
     Precondition,
     Rung,
 )
-from andon.explain.conditions.description import Description, Facts
+from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import ENDED, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnSharing, SharedDevice
 from andon.explain.conditions.promql import LEASES_ARE_NO_METRIC
@@ -48,7 +48,7 @@ def judge(shared: SharedDevice) -> Finding | None:
     return Finding(ONE, used, None, status.device.memory_total_bytes, about)
 
 
-def describe(facts: Facts) -> Description:
+def describe(facts: ConditionFacts) -> Description:
     """Who computes there outside whose lease."""
     about: Holders = facts.finding.about
     first, others, held = about.strangers[0], len(about.strangers) - 1, about.holders[0]

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from andon.explain.conditions.condition import CRITICAL, Condition, Rung
-from andon.explain.conditions.description import Description, Facts
+from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnState
 from andon.explain.conditions.promql import PromTerms
@@ -31,7 +31,7 @@ def judge(seen: View) -> Finding | None:
     return UNKNOWN if status.state is State.STALE else None
 
 
-def describe(facts: Facts) -> Description:
+def describe(facts: ConditionFacts) -> Description:
     """What was reported, and who was on it."""
     found, view = reported("{it} is lost")(facts), facts.device
     more = [state_evidence(view), measured(view, state_seconds), *last_readings(view)]

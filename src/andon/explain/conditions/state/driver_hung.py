@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from andon.explain.conditions.condition import CRITICAL, WARNING, Condition, Rung
-from andon.explain.conditions.description import Description, Facts
+from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import HOLDS, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnState
 from andon.explain.conditions.promql import PromTerms
@@ -30,7 +30,7 @@ def judge(seen: View) -> Finding | None:
     return UNKNOWN if status.state is State.LOST else None
 
 
-def describe(facts: Facts) -> Description:
+def describe(facts: ConditionFacts) -> Description:
     """What was reported, for how long, and who was on it."""
     found, view = reported("{it} is not responding")(facts), facts.view
     if view is None:

@@ -6,7 +6,7 @@ While andon serves, it keeps the driver running itself; the alert says what happ
 from typing import Final
 
 from andon.explain.conditions.condition import INFO, Condition, Recovery, Rung
-from andon.explain.conditions.description import Description, Facts
+from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import NO_DATA, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms
@@ -51,7 +51,7 @@ def judge(seen: View) -> Finding | None:
     return Finding(ONE, took, most) if took >= most else None
 
 
-def describe(facts: Facts) -> Description:
+def describe(facts: ConditionFacts) -> Description:
     """What it costs, as far as that was measured."""
     text = say("Persistence mode of {it} is off", facts.it)
     if facts.finding.notable:

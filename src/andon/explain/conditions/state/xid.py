@@ -12,7 +12,7 @@ from andon.explain.conditions.condition import (
     Condition,
     Rung,
 )
-from andon.explain.conditions.description import Description, Facts
+from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import CALM, EVENT, Finding, Rungs
 from andon.explain.conditions.judging import OnEvents
 from andon.explain.evidence.phrasing import Clause
@@ -57,7 +57,7 @@ def _highest(rungs: Rungs) -> int:
     return max(place for place, state in enumerate(rungs) if state is EVENT)
 
 
-def describe(facts: Facts) -> Description:
+def describe(facts: ConditionFacts) -> Description:
     """What the number means, and what to do about it."""
     about: DriverError = facts.finding.about
     event, known = about.event, explain_event(about.event)

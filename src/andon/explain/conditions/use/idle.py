@@ -8,7 +8,7 @@ from andon.explain.conditions.condition import (
     Precondition,
     Rung,
 )
-from andon.explain.conditions.description import Description, Facts
+from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import CALM, ENDED, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnHeld
 from andon.explain.conditions.promql import LEASES_ARE_NO_METRIC
@@ -40,7 +40,7 @@ def judge(seen: View) -> Finding:
     return Finding(ONE, now, seen.figures.idle_seconds, about=Holders((held,)))
 
 
-def describe(facts: Facts) -> Description:
+def describe(facts: ConditionFacts) -> Description:
     """Who holds it."""
     held = facts.finding.about.holders[0]
     by = f" by {held.user}" if held.user else ""

@@ -8,7 +8,7 @@ from andon.explain.conditions.condition import (
     Precondition,
     Rung,
 )
-from andon.explain.conditions.description import Description, Facts
+from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import CALM, ENDED, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnHeld
 from andon.explain.conditions.promql import LEASES_ARE_NO_METRIC
@@ -50,7 +50,7 @@ def judge(seen: View) -> Finding:
     return Finding(ONE, now, seen.figures.stalled_seconds, about=Stalled(held, left))
 
 
-def describe(facts: Facts) -> Description:
+def describe(facts: ConditionFacts) -> Description:
     """Which process worked and does nothing, and where to look."""
     about: Stalled = facts.finding.about
     user, pid = about.held.user, about.process.pid
