@@ -1,4 +1,4 @@
-"""What one vocabulary will say alike everywhere: these tests wait for the order that makes it."""
+"""One vocabulary says it alike everywhere."""
 
 from msgspec.structs import replace
 
@@ -12,10 +12,7 @@ from andon.model.alert import Acknowledgement
 from andon.model.probe import TrialState
 from andon.model.run.record import RunState
 from tests.support.notices import AT, HOT
-from tests.support.orders import waits_for
 from tests.support.views import facts
-
-FINDING = "one finding"
 
 
 def test_one_alert_has_one_name() -> None:
@@ -26,13 +23,11 @@ def test_one_alert_has_one_name() -> None:
     assert said == {"GPU 0 is too hot"}
 
 
-@waits_for(FINDING)
 def test_a_lack_of_gpu_memory_has_one_name() -> None:
     run = STATE_WORDS[RunState.DEVICE_OUT_OF_MEMORY]
     assert RESULTS[TrialState.DEVICE_OUT_OF_MEMORY][0] == run
 
 
-@waits_for(FINDING)
 def test_the_worst_level_is_one_that_is_counted() -> None:
     seen = replace(HOT, acknowledged=Acknowledgement(by="root", at=AT))
     critical = counts(entries([seen]))[0]
