@@ -89,7 +89,8 @@ class AlertRenderer:
             words = condition.label and f"{it} was {condition.label}; "
             clearing = Recovery(it, None, None, clear, left)
             return replace(alert, message=words + clears(clearing)) if words else alert
-        now = condition.measure(self._status(alert.subject), self.snapshot)
+        view = self._view(alert.subject)
+        now = None if view is None or not view.status.answered else condition.measure(view)
         facts = Recovery(it, episode.worst, now, clear, left)
         return replace(alert, value=now, message=condition.recovered(facts))
 

@@ -13,11 +13,12 @@ from msgspec import Meta, Struct
 from andon.explain.conditions.description import ConditionFacts, Describe, Description
 from andon.explain.conditions.judging import Judged
 from andon.explain.conditions.promql import Query
+from andon.explain.evidence.measures import Measure
 from andon.explain.evidence.phrasing import Clause
 from andon.explain.evidence.reasons import ReasonKind
 from andon.model.alert import Level
 from andon.model.codec import Text
-from andon.model.device import DeviceStatus, Snapshot
+from andon.model.device import DeviceStatus
 from andon.model.lamp import Lamp
 from andon.model.thresholds import Figure, Thresholds
 
@@ -95,7 +96,7 @@ class Condition(Struct, frozen=True):
     rising: str = ""  # the word under a lamp while its alert is pending: "getting too hot"
     describe: Describe | None = None  # otherwise its title
     recovered: Callable[[Recovery], str] | None = None  # "GPU 3 was too hot (99 °C); now 82 °C"
-    measure: Callable[[DeviceStatus | None, Snapshot], float | None] | None = None
+    measure: Measure | None = None
     """The value now, for `recovered`."""
     lit_if: Callable[[DeviceStatus, Thresholds], bool] | None = None
     """A test of `triggers` without which one look cannot show it: it is not loaded before that."""

@@ -10,7 +10,7 @@ from andon.explain.evidence.forecast import Arrival
 from andon.explain.evidence.phrasing import Clause, format_evidence, say
 from andon.explain.evidence.reasons import Evidence
 from andon.explain.evidence.view import View
-from andon.model.device import DeviceStatus, Process, Snapshot, party
+from andon.model.device import Process, party
 from andon.model.event import Party
 from andon.model.thresholds import Thresholds
 from andon.units import human_seconds
@@ -47,18 +47,6 @@ def reported(start: str) -> Callable[[ConditionFacts], Description]:
         return Description(say(start, facts.it) + why, advice=hint or "")
 
     return describe
-
-
-def reading(name: str) -> Callable[[DeviceStatus | None, Snapshot], float | None]:
-    """Returns a function for the current value of a reading, or one derived from readings."""
-
-    def measure(status: DeviceStatus | None, snapshot: Snapshot) -> float | None:
-        if status is None or not status.answered:
-            return None
-        value: float | None = getattr(status.sample, name, None)
-        return getattr(status, name, None) if value is None else value
-
-    return measure
 
 
 def was(what: str, unit: str, subject: str = "{it}") -> Callable[[Recovery], str]:

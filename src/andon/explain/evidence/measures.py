@@ -12,6 +12,14 @@ from andon.model.utilisation import BARELY_BUSY_PERCENT
 GAP_SECONDS = 90.0  # after a longer gap a state is not known to have lasted
 
 
+def temperature_celsius(view: View) -> int | None:
+    return view.sample.temperature_celsius
+
+
+def utilization_percent(view: View) -> int | None:
+    return view.sample.utilization_percent
+
+
 def clock_loss_percent(view: View) -> float | None:
     """How far the SM clock is below the device's maximum."""
     clock, highest = view.sample.sm_clock_mhz, view.status.device.limits.sm_clock_mhz

@@ -5,7 +5,6 @@ from typing import Final
 from andon.explain.conditions.clocks.phrases import (
     CLOCKS_SET,
     clocks,
-    loss_now,
     undo,
 )
 from andon.explain.conditions.condition import (
@@ -18,6 +17,7 @@ from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
 from andon.explain.conditions.wording import clears_below, lately, was
+from andon.explain.evidence.measures import clock_loss_percent
 from andon.explain.evidence.phrasing import say
 from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure
@@ -105,7 +105,7 @@ CONDITION = Condition(
     headline="is slowed by set clocks",
     describe=describe,
     recovered=was("slowed by set clocks", "% below its maximum clock"),
-    measure=loss_now,
+    measure=clock_loss_percent,
     figures=(PERCENT,),
     numbers=clears_below("clocks_set_percent", CLEAR_PERCENT),
     unit="percent",

@@ -3,13 +3,14 @@
 A locked clock carries no flag, and no call reports it, so this is shown and never sent.
 """
 
-from andon.explain.conditions.clocks.phrases import clocks, loss_now, undo
+from andon.explain.conditions.clocks.phrases import clocks, undo
 from andon.explain.conditions.condition import INFO, Condition, Rung
 from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import CALM, NEITHER, NO_DATA, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
 from andon.explain.conditions.wording import clears_below, was
+from andon.explain.evidence.measures import clock_loss_percent
 from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, Clause, say
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
@@ -88,7 +89,7 @@ CONDITION = Condition(
     ),
     describe=describe,
     recovered=was("slow without a reason", "% below its maximum clock"),
-    measure=loss_now,
+    measure=clock_loss_percent,
     figures=(PERCENT,),
     numbers=clears_below("low_clocks_percent", CLEAR_PERCENT),
     unit="percent",

@@ -21,7 +21,7 @@ from andon.explain.conditions.wording import was
 from andon.explain.evidence.phrasing import listed, say
 from andon.explain.evidence.reasons import Evidence, ReasonKind
 from andon.explain.evidence.view import View
-from andon.model.device import DeviceStatus, Limits, Sample, Snapshot
+from andon.model.device import Limits, Sample
 from andon.model.thresholds import Figure
 
 SECONDS = Figure(
@@ -132,11 +132,8 @@ def _part(view: View, name: str, now: int, most: int, is_short: bool) -> dict[st
     return {"now": found, "most": Evidence(f"limits.pcie_{'' if own else 'slot_'}{name}", most)}
 
 
-def _lost_now(status: DeviceStatus | None, snapshot: Snapshot) -> float | None:
-    sample = status.sample if status is not None and status.answered else None
-    if status is None or sample is None:
-        return None
-    link = _link(sample, status.device.limits)
+def _lost_now(view: View) -> float | None:
+    link = _link(view.sample, view.device.limits)
     return None if link is None else link.lost_percent
 
 

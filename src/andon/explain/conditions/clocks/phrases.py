@@ -8,7 +8,7 @@ from andon.explain.evidence.measures import (
 from andon.explain.evidence.phrasing import Clause, say
 from andon.explain.evidence.reasons import Evidence, ReasonKind
 from andon.explain.evidence.view import View
-from andon.model.device import Device, DeviceStatus, Snapshot
+from andon.model.device import Device
 from andon.model.vendors import NVIDIA
 
 LOWERED_PERCENT = 98.0  # of the card's default power limit
@@ -42,14 +42,6 @@ def undo(device: Device, *options: str) -> str:
         return "To restore it, use the vendor's tool."
     commands = (f"sudo nvidia-smi -i {device.index} {option}" for option in options)
     return f"To restore: {', or '.join(commands)}"
-
-
-def loss_now(status: DeviceStatus | None, snapshot: Snapshot) -> float | None:
-    """How far the SM clock is below the maximum now, in percent."""
-    sample = status.sample if status is not None and status.answered else None
-    clock = None if sample is None else sample.sm_clock_mhz
-    highest = None if status is None else status.device.limits.sm_clock_mhz
-    return None if clock is None or not highest else 100.0 * (1 - clock / highest)
 
 
 def slower(view: View) -> Clause:

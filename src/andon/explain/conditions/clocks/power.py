@@ -11,8 +11,8 @@ from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import BETWEEN, CALM, NEITHER, NO_DATA, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import TENTH, OnReading
 from andon.explain.conditions.promql import PromTerms, above
-from andon.explain.conditions.wording import clears_below, reading, was
-from andon.explain.evidence.measures import clock_loss_percent, measured
+from andon.explain.conditions.wording import clears_below, was
+from andon.explain.evidence.measures import clock_loss_percent, measured, power_percent
 from andon.explain.evidence.phrasing import say
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
@@ -81,7 +81,7 @@ CONDITION = Condition(
     ),
     describe=describe,
     recovered=was("at its power limit", "%"),
-    measure=reading("power_percent"),
+    measure=power_percent,
     figures=(PERCENT,),
     numbers=clears_below("power_percent", CLEAR_PERCENT),
     unit="percent",

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from andon.explain.conditions import triggers
 from andon.explain.conditions.clocks.phrases import (
     clocks,
-    loss_now,
     lowered,
 )
 from andon.explain.conditions.condition import (
@@ -18,6 +17,7 @@ from andon.explain.conditions.finding import BETWEEN, CALM, NEITHER, ONE, UNKNOW
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
 from andon.explain.conditions.wording import lately, was
+from andon.explain.evidence.measures import clock_loss_percent
 from andon.explain.evidence.phrasing import say
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
@@ -131,7 +131,7 @@ CONDITION = Condition(
     headline="is slowed by its power limit",
     describe=describe,
     recovered=was("slowed by its power limit", "% below its maximum clock"),
-    measure=loss_now,
+    measure=clock_loss_percent,
     figures=(LOSS_PERCENT, LOSS_DEFAULT_LIMIT_PERCENT),
     numbers=_numbers,
     unit="percent",

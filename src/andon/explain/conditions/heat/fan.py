@@ -11,7 +11,8 @@ from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.heat.limits import hot_from
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms
-from andon.explain.conditions.wording import clears_below, reading, was
+from andon.explain.conditions.wording import clears_below, was
+from andon.explain.evidence.measures import temperature_celsius
 from andon.explain.evidence.phrasing import CERTAIN, LIKELY, say
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
@@ -75,7 +76,7 @@ CONDITION = Condition(
     headline="has a stopped fan",
     describe=describe,
     recovered=was("hot with a stopped fan", "°C"),
-    measure=reading("temperature_celsius"),
+    measure=temperature_celsius,
     figures=(CELSIUS,),
     numbers=clears_below("fan_celsius", CLEAR_CELSIUS),
     unit="celsius",

@@ -36,8 +36,9 @@ from andon.explain.conditions.heat.phrases import (
 )
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
-from andon.explain.conditions.wording import reading, span_of, was
+from andon.explain.conditions.wording import span_of, was
 from andon.explain.evidence.forecast import Arrival, Trend, arrival
+from andon.explain.evidence.measures import temperature_celsius
 from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, say
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
@@ -179,7 +180,7 @@ CONDITION = Condition(
     rising="getting too hot",
     describe=describe,
     recovered=was("too hot", "°C"),
-    measure=reading("temperature_celsius"),
+    measure=temperature_celsius,
     figures=(CELSIUS, MARGIN_CELSIUS, NOTIFY_CELSIUS, CRITICAL_CELSIUS),
     numbers=_numbers,
     unit="celsius",

@@ -5,7 +5,8 @@ from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import TENTH, OnReading
 from andon.explain.conditions.promql import PromTerms, above
-from andon.explain.conditions.wording import clears_below, reading, was
+from andon.explain.conditions.wording import clears_below, was
+from andon.explain.evidence.measures import memory_percent
 from andon.explain.evidence.phrasing import say
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
@@ -72,7 +73,7 @@ CONDITION = Condition(
     ),
     describe=describe,
     recovered=was("nearly full", "%", "The memory of {it}"),
-    measure=reading("memory_percent"),
+    measure=memory_percent,
     figures=(PERCENT,),
     numbers=clears_below("memory_percent", CLEAR_PERCENT),
     unit="percent",

@@ -15,9 +15,10 @@ from andon.explain.conditions.finding import BETWEEN, CALM, HOLDS, NO_DATA, UNKN
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.open_files import FIND_WHO, find_who
 from andon.explain.conditions.promql import DEVICE, HALF, PromTerms
-from andon.explain.conditions.wording import clears, reading
+from andon.explain.conditions.wording import clears
 from andon.explain.evidence.blame import CONTEXT_BYTES, LEAST_BYTES, owns_memory, unattributed_bytes
 from andon.explain.evidence.departures import EndedProcess
+from andon.explain.evidence.measures import memory_unattributed_bytes
 from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, say
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
@@ -152,7 +153,7 @@ CONDITION = Condition(
     headline="has memory held by no visible process",
     describe=describe,
     recovered=recovered,
-    measure=reading("memory_unattributed_bytes"),
+    measure=memory_unattributed_bytes,
     figures=(PERCENT, BYTES),
     numbers=_numbers,
     unit="bytes",

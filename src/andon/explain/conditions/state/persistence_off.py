@@ -14,7 +14,6 @@ from andon.explain.conditions.wording import clears
 from andon.explain.evidence.phrasing import CERTAIN, POSSIBLE, Clause, say
 from andon.explain.evidence.reasons import Evidence, ReasonKind
 from andon.explain.evidence.view import View
-from andon.model.device import DeviceStatus, Snapshot
 from andon.model.thresholds import Figure
 
 SECONDS = Figure(
@@ -70,10 +69,6 @@ def recovered(recovery: Recovery) -> str:
     return f"Persistence mode of {recovery.it} was off{took}; {clears(recovery)}"
 
 
-def _start_seconds(status: DeviceStatus | None, snapshot: Snapshot) -> float | None:
-    return None if status is None else status.device.setup.start_seconds
-
-
 def _slow_start(t: PromTerms, fires: str) -> str:
     slow = f"{t.m('gpu_driver_start_seconds')} >= {t.figures.slow_start_seconds:g}"
     return f"{t.m('gpu_persistence_enabled')} == 0 and {slow}"
@@ -95,7 +90,7 @@ CONDITION = Condition(
     ),
     describe=describe,
     recovered=recovered,
-    measure=_start_seconds,
+    measure=lambda view: view.device.setup.start_seconds,
     figures=(SECONDS,),
     unit="seconds",
     weight=1,

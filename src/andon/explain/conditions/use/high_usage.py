@@ -5,7 +5,8 @@ from andon.explain.conditions.description import compared
 from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms, above
-from andon.explain.conditions.wording import clears_below, reading, was
+from andon.explain.conditions.wording import clears_below, was
+from andon.explain.evidence.measures import utilization_percent
 from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure
 
@@ -46,7 +47,7 @@ CONDITION = Condition(
     ),
     describe=compared("{it} is in use: {now}", "utilization_percent"),
     recovered=was("in use", "%"),
-    measure=reading("utilization_percent"),
+    measure=utilization_percent,
     figures=(PERCENT,),
     numbers=clears_below("high_usage_percent", CLEAR_PERCENT),
     unit="percent",
