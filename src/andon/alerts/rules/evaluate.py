@@ -8,6 +8,7 @@ from andon.alerts.rules.state import AlertState, Episode
 from andon.explain.conditions.catalogue import BY_NAME, RULES
 from andon.explain.conditions.finding import ENDED, HOLDS, NEITHER, UNKNOWN, Finding
 from andon.explain.conditions.judging import (
+    Counted,
     OnEvents,
     OnFault,
     OnHeld,
@@ -140,12 +141,14 @@ class Evaluation:
         for name, counter, judge_count in COUNTED:
             count = counter(sample)
             if count is not None and count != self.ecc.get(uuid):
-                counted = judge_count(self.ecc.get(uuid), count)
+                self._counted(uuid, name, judge_count(self.ecc.get(uuid), count))
                 self.ecc = {**self.ecc, uuid: count}
-                if counted.finding is not None:
-                    self.add(uuid, name, counted.finding)
-                if counted.was_reset:
-                    self.reset.add((name, uuid))
+
+    def _counted(self, uuid: str, name: str, counted: Counted) -> None:
+        if counted.finding is not None:
+            self.add(uuid, name, counted.finding)
+        if counted.was_reset:
+            self.reset.add((name, uuid))
 
     def _view(self, status: DeviceStatus, track: Track, reasons: Reasons | None) -> View:
         uuid = status.device.uuid

@@ -21,6 +21,7 @@ from andon.explain.evidence.measures import clock_loss_percent
 from andon.explain.evidence.phrasing import say
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
+from andon.model.device import Sample
 from andon.model.thresholds import Figure, Thresholds
 from andon.model.throttling import POWER_CAP as POWER_CAP_REASON
 
@@ -60,16 +61,17 @@ def judge(seen: View) -> Finding | None:
     if loss > most:
         return Finding(ONE, loss, most, sample.power_limit_watts)
     near = loss > most - CLEAR_PERCENT
-    if loss > figures.clock_loss_percent and not _draws_all(seen):
+    if loss > figures.clock_loss_percent and not _draws_all(sample, figures):
         rungs = (BETWEEN if near else CALM,)  # something else holds it below its limit
         return Finding(rungs, loss, figures.clock_loss_percent, notable=True)
     return NEITHER if near else None
 
 
-def _draws_all(seen: View) -> bool:
+def _draws_all(sample: Sample, figures: Thresholds) -> bool:
     """Whether it draws what its limit allows."""
-    share = seen.status.power_percent
-    return share is not None and seen.figures.power_percent <= share <= PLAUSIBLE_PERCENT
+    watts, limit = sample.power_watts, sample.power_limit_watts
+    share = 100.0 * watts / limit if watts is not None and limit else None
+    return share is not None and figures.power_percent <= share <= PLAUSIBLE_PERCENT
 
 
 def _most(seen: View) -> float:

@@ -16,7 +16,12 @@ from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.open_files import FIND_WHO, find_who
 from andon.explain.conditions.promql import DEVICE, HALF, PromTerms
 from andon.explain.conditions.wording import clears
-from andon.explain.evidence.blame import CONTEXT_BYTES, LEAST_BYTES, owns_memory, unattributed_bytes
+from andon.explain.evidence.blame import (
+    CONTEXT_BYTES,
+    LEAST_BYTES,
+    least_unattributed_bytes,
+    owns_memory,
+)
 from andon.explain.evidence.departures import EndedProcess
 from andon.explain.evidence.measures import memory_unattributed_bytes
 from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, say
@@ -55,7 +60,7 @@ def judge(seen: View) -> Finding | None:
     spare = seen.status.memory_unattributed_bytes
     if used is None or not total or spare is None:
         return UNKNOWN
-    if not unattributed_bytes(seen.status, seen.divided):
+    if spare <= least_unattributed_bytes(total, len(seen.status.processes)):
         return None
     return _judged(spare, total, seen.sample.utilization_percent, seen.figures)
 
