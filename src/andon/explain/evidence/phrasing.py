@@ -7,7 +7,7 @@ from msgspec import Struct
 from andon.explain.evidence.reasons import Evidence
 from andon.units import fixed, human_bytes, human_seconds
 
-SHORT_SECONDS = 10.0  # shorter times are shown to a tenth
+SHORT_SECONDS = 10.0  # a shorter time that was measured once is shown to a tenth
 CERTAIN, LIKELY, POSSIBLE = 0.95, 0.75, 0.5
 
 
@@ -56,6 +56,6 @@ def format_evidence(evidence: Evidence) -> str:
     if unit == "bytes/s":
         return f"{human_bytes(value)}/s"
     if unit == "s":
-        is_short = value < SHORT_SECONDS and value != round(value)
+        is_short = evidence.at is None and value < SHORT_SECONDS and value != round(value)
         return f"{fixed(value, 1)} s" if is_short else human_seconds(round(value))
     return f"{fixed(value)} {unit}".rstrip()
