@@ -7,7 +7,7 @@ from tests.support.rows import rows
 BUDGET = {
     "(modules)": 1235,
     "access": 1222,
-    "alerts": 4864,
+    "alerts": 4865,
     "api": 3598,
     "app": 3326,
     "callbacks": 1471,
@@ -18,7 +18,7 @@ BUDGET = {
     "engines": 452,
     "estimate": 4099,
     "events": 500,
-    "explain": 7542,
+    "explain": 7517,
     "exporter": 1931,
     "failures": 312,
     "fleet": 1633,

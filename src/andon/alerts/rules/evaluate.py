@@ -6,6 +6,7 @@ from functools import lru_cache
 from andon.alerts.rules.findings import judge_events, lease_findings
 from andon.alerts.rules.state import AlertState, Episode
 from andon.explain.conditions.catalogue import BY_NAME, RULES
+from andon.explain.conditions.description import Reported
 from andon.explain.conditions.finding import ENDED, HOLDS, NEITHER, UNKNOWN, Finding
 from andon.explain.conditions.judging import (
     Counted,
@@ -18,7 +19,6 @@ from andon.explain.conditions.judging import (
     OnState,
 )
 from andon.explain.conditions.rulebook import Rulebook
-from andon.explain.conditions.wording import Reported
 from andon.explain.evidence.observation import HeldDevices, Moment, Observation
 from andon.explain.evidence.track import Reasons, Track, updated_track
 from andon.explain.evidence.view import View

@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from andon.alerts.rules.state import Episode
-from andon.explain.conditions.condition import Recovery, described
+from andon.explain.conditions.condition import described
 from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import Finding
 from andon.explain.conditions.judging import OnReading
+from andon.explain.conditions.recovery import Recovery, clears
 from andon.explain.conditions.rulebook import BY_NAME, Rulebook
-from andon.explain.conditions.wording import MOST_PARTIES, clears, parties
+from andon.explain.evidence.blame import MOST_PARTIES, parties
 from andon.explain.evidence.observation import HeldDevices
 from andon.explain.evidence.phrasing import Clause
 from andon.explain.evidence.track import Track

@@ -6,13 +6,14 @@ A module in a folder beside this one that defines `CONDITION` is a condition. Th
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from andon.explain.conditions.description import ConditionFacts, Describe, Description
 from andon.explain.conditions.judging import Judged
 from andon.explain.conditions.promql import Query
+from andon.explain.conditions.recovery import Recovery
 from andon.explain.evidence.measures import Measure
 from andon.explain.evidence.phrasing import Clause
 from andon.explain.evidence.reasons import ReasonKind
@@ -65,16 +66,6 @@ class Rung(Struct, frozen=True):
     notify: bool = True
     for_figure: str | None = None  # the figure that sets `for_seconds`, if any
     lamp: Lamp | None = None  # where it is not that of the level
-
-
-class Recovery(NamedTuple):
-    """What a sentence about a recovered alert may use: it no longer holds, but is not clear yet."""
-
-    it: str
-    worst: float | None  # the highest value while it held
-    value: float | None  # now
-    clear_seconds: float  # how long it must be clear
-    clears_in_seconds: float | None = None  # how long it must still stay so, if it is clear
 
 
 class Condition(Struct, frozen=True):

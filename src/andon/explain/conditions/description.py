@@ -1,13 +1,14 @@
 """What andon says of a finding: one text for the alert, the lamp, the board and `why`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from andon.explain.conditions.finding import Finding
 from andon.explain.evidence.blame import Blame
-from andon.explain.evidence.phrasing import CERTAIN, Clause, say
+from andon.explain.evidence.forecast import Arrival
+from andon.explain.evidence.phrasing import CERTAIN, Clause, format_evidence, say
 from andon.explain.evidence.reasons import Evidence, Reason, ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.device import Process
@@ -106,3 +107,45 @@ def conclude(kind: ReasonKind, said: Description, advice: str = "") -> Reason:
         blamed="" if blame is None or blame.one is not None else blame.words,
         advice=advice or said.advice,
     )
+
+
+class Reported(NamedTuple):
+    """What was reported, as text, and what to do about it."""
+
+    reason: str | None
+    hint: str | None = None
+
+
+def reported(start: str) -> Callable[[ConditionFacts], Description]:
+    """A description that continues with what was reported."""
+
+    def describe(facts: ConditionFacts) -> Description:
+        reason, hint = facts.finding.about
+        why = say(": {reason}", reason=Evidence("reason", reason) if reason else None)
+        return Description(say(start, facts.it) + why, advice=hint or "")
+
+    return describe
+
+
+def lately(view: View, reasons: Iterable[str]) -> Clause:
+    """`, 40 % of the last hour` one of the reasons was active; empty if that is unknown."""
+    share = view.track.held_back_percent(reasons)
+    if share is None:
+        return Clause()
+    readings, part = view.track.readings, view.derived("last_hour_percent", share)
+    known = readings[-1][0] - readings[0][0]
+    if known > 3500:
+        return say(", {part} of the last hour", part=part)
+    span = view.derived("readings_seconds", known) if known >= 1 else None
+    return say(", {part} of the last {span}", part=part, span=span)
+
+
+def span_of(name: str, when: Arrival) -> Clause:
+    """`about 40 min (35 min to 47 min)`: the best estimate, the earliest and the latest."""
+    best, early, late = (
+        Evidence(f"{name}{which}_seconds", round(seconds), "s")
+        for which, seconds in zip(("", "_earliest", "_latest"), when, strict=True)
+    )
+    if format_evidence(early) == format_evidence(late):
+        return say("about {best}", best=best) + Clause("", (early, late))
+    return say("about {best} ({early} to {late})", best=best, early=early, late=late)

@@ -12,11 +12,11 @@ from andon.explain.conditions.condition import (
     Condition,
     Rung,
 )
-from andon.explain.conditions.description import ConditionFacts, Description
+from andon.explain.conditions.description import ConditionFacts, Description, lately
 from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
-from andon.explain.conditions.wording import clears_below, lately, was
+from andon.explain.conditions.recovery import clears_below, was
 from andon.explain.evidence.measures import clock_loss_percent
 from andon.explain.evidence.phrasing import say
 from andon.explain.evidence.view import View

@@ -9,7 +9,7 @@ from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import CALM, NEITHER, NO_DATA, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
-from andon.explain.conditions.wording import clears_below, was
+from andon.explain.conditions.recovery import clears_below, was
 from andon.explain.evidence.measures import clock_loss_percent
 from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, Clause, say
 from andon.explain.evidence.reasons import ReasonKind

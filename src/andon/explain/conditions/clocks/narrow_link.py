@@ -17,7 +17,7 @@ from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import CALM, HOLDS, UNKNOWN, Finding, Rungs
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms
-from andon.explain.conditions.wording import was
+from andon.explain.conditions.recovery import was
 from andon.explain.evidence.phrasing import listed, say
 from andon.explain.evidence.reasons import Evidence, ReasonKind
 from andon.explain.evidence.view import View

@@ -9,13 +9,12 @@ from andon.explain.conditions.condition import (
     Condition,
     Rung,
 )
-from andon.explain.conditions.description import ConditionFacts, Description
+from andon.explain.conditions.description import ConditionFacts, Description, lately
 from andon.explain.conditions.finding import CALM, HOLDS, UNKNOWN, Finding, Rungs
 from andon.explain.conditions.heat.limits import heat_throttling
 from andon.explain.conditions.heat.phrases import slowed_query
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
-from andon.explain.conditions.wording import lately
 from andon.explain.evidence.phrasing import Clause, say
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View

@@ -12,11 +12,11 @@ from andon.explain.conditions.condition import (
     Condition,
     Rung,
 )
-from andon.explain.conditions.description import ConditionFacts, Description
+from andon.explain.conditions.description import ConditionFacts, Description, lately
 from andon.explain.conditions.finding import BETWEEN, CALM, NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
-from andon.explain.conditions.wording import lately, was
+from andon.explain.conditions.recovery import was
 from andon.explain.evidence.measures import clock_loss_percent
 from andon.explain.evidence.phrasing import say
 from andon.explain.evidence.reasons import ReasonKind

@@ -11,7 +11,7 @@ from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.heat.limits import hot_from
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms
-from andon.explain.conditions.wording import clears_below, was
+from andon.explain.conditions.recovery import clears_below, was
 from andon.explain.evidence.measures import temperature_celsius
 from andon.explain.evidence.phrasing import CERTAIN, LIKELY, say
 from andon.explain.evidence.reasons import ReasonKind

@@ -10,7 +10,7 @@ from andon.explain.conditions.condition import (
     Condition,
     Rung,
 )
-from andon.explain.conditions.description import ConditionFacts, Description
+from andon.explain.conditions.description import ConditionFacts, Description, span_of
 from andon.explain.conditions.finding import BETWEEN, CALM, HOLDS, UNKNOWN, Finding
 from andon.explain.conditions.heat.limits import (
     BY_HARDWARE,
@@ -36,7 +36,7 @@ from andon.explain.conditions.heat.phrases import (
 )
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
-from andon.explain.conditions.wording import span_of, was
+from andon.explain.conditions.recovery import was
 from andon.explain.evidence.forecast import Arrival, Trend, arrival
 from andon.explain.evidence.measures import temperature_celsius
 from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, say

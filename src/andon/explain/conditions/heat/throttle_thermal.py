@@ -9,7 +9,7 @@ from andon.explain.conditions.condition import (
     Condition,
     Rung,
 )
-from andon.explain.conditions.description import ConditionFacts, Description
+from andon.explain.conditions.description import ConditionFacts, Description, lately
 from andon.explain.conditions.finding import CALM, HOLDS, UNKNOWN, Finding, Rungs
 from andon.explain.conditions.heat.limits import (
     BY_HARDWARE,
@@ -31,7 +31,6 @@ from andon.explain.conditions.heat.phrases import (
 )
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms
-from andon.explain.conditions.wording import lately
 from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, say
 from andon.explain.evidence.view import View, after_colon
 

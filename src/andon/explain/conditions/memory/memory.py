@@ -5,7 +5,7 @@ from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import TENTH, OnReading
 from andon.explain.conditions.promql import PromTerms, above
-from andon.explain.conditions.wording import clears_below, was
+from andon.explain.conditions.recovery import clears_below, was
 from andon.explain.evidence.measures import memory_percent
 from andon.explain.evidence.phrasing import say
 from andon.explain.evidence.reasons import ReasonKind

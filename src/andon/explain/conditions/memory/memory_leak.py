@@ -5,10 +5,9 @@ from typing import NamedTuple
 
 from andon.explain.conditions import triggers
 from andon.explain.conditions.condition import WARNING, Condition, Rung
-from andon.explain.conditions.description import ConditionFacts, Description
+from andon.explain.conditions.description import ConditionFacts, Description, span_of
 from andon.explain.conditions.finding import UNKNOWN, Finding, rung
 from andon.explain.conditions.judging import TENTH, OnReading
-from andon.explain.conditions.wording import span_of
 from andon.explain.evidence.forecast import Arrival, Trend, arrival
 from andon.explain.evidence.growth import growth
 from andon.explain.evidence.phrasing import Clause, say

@@ -3,19 +3,13 @@
 from collections.abc import Mapping
 
 from andon.explain.conditions import triggers
-from andon.explain.conditions.condition import (
-    INFO,
-    WARNING,
-    Condition,
-    Recovery,
-    Rung,
-)
+from andon.explain.conditions.condition import INFO, WARNING, Condition, Rung
 from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import BETWEEN, CALM, HOLDS, NO_DATA, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.open_files import FIND_WHO, find_who
 from andon.explain.conditions.promql import DEVICE, HALF, PromTerms
-from andon.explain.conditions.wording import clears
+from andon.explain.conditions.recovery import Recovery, clears
 from andon.explain.evidence.blame import (
     CONTEXT_BYTES,
     LEAST_BYTES,

@@ -13,7 +13,7 @@ from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import BETWEEN, HOLDS, UNKNOWN, Finding, rung
 from andon.explain.conditions.judging import OnNode
 from andon.explain.conditions.promql import DEVICE, HALF, PromTerms, Query
-from andon.explain.conditions.wording import was
+from andon.explain.conditions.recovery import was
 from andon.explain.evidence.phrasing import Clause, say
 from andon.model.device import Disk, Snapshot
 from andon.model.thresholds import Figure, Thresholds

@@ -13,7 +13,7 @@ from andon.explain.conditions.description import compared
 from andon.explain.conditions.finding import BETWEEN, HOLDS, UNKNOWN, Finding, rung
 from andon.explain.conditions.judging import OnNode
 from andon.explain.conditions.promql import PromTerms, above
-from andon.explain.conditions.wording import was
+from andon.explain.conditions.recovery import was
 from andon.model.device import Snapshot
 from andon.model.thresholds import Figure, Thresholds
 

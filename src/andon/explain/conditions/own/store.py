@@ -1,8 +1,8 @@
 """The history is not being written."""
 
 from andon.explain.conditions.condition import WARNING, Condition, Rung, Subject
+from andon.explain.conditions.description import reported
 from andon.explain.conditions.judging import OnReport
-from andon.explain.conditions.wording import reported
 
 CONDITION = Condition(
     name="store",

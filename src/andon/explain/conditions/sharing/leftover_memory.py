@@ -1,18 +1,12 @@
 """Memory stays in use after the lease that held the device ended."""
 
-from andon.explain.conditions.condition import (
-    WARNING,
-    Condition,
-    Precondition,
-    Recovery,
-    Rung,
-)
+from andon.explain.conditions.condition import WARNING, Condition, Precondition, Rung
 from andon.explain.conditions.description import ConditionFacts, Description, evidence_of
 from andon.explain.conditions.finding import ENDED, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnSharing, SharedDevice
 from andon.explain.conditions.open_files import FIND_WHO, find_who
+from andon.explain.conditions.recovery import Recovery, clears
 from andon.explain.conditions.sharing.phrases import lease_name
-from andon.explain.conditions.wording import clears
 from andon.explain.evidence.blame import (
     least_unattributed_bytes,
     owns_memory,

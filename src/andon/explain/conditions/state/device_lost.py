@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from andon.explain.conditions.condition import CRITICAL, Condition, Rung
-from andon.explain.conditions.description import ConditionFacts, Description
+from andon.explain.conditions.description import ConditionFacts, Description, Reported, reported
 from andon.explain.conditions.finding import ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnState
 from andon.explain.conditions.promql import PromTerms
@@ -17,7 +17,6 @@ from andon.explain.conditions.state.phrases import (
     last_users,
     state_evidence,
 )
-from andon.explain.conditions.wording import Reported, reported
 from andon.explain.evidence.measures import measured, state_seconds
 from andon.explain.evidence.view import View
 from andon.model.device import State

@@ -5,12 +5,12 @@ While andon serves, it keeps the driver running itself; the alert says what happ
 
 from typing import Final
 
-from andon.explain.conditions.condition import INFO, Condition, Recovery, Rung
+from andon.explain.conditions.condition import INFO, Condition, Rung
 from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import NO_DATA, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms
-from andon.explain.conditions.wording import clears
+from andon.explain.conditions.recovery import Recovery, clears
 from andon.explain.evidence.phrasing import CERTAIN, POSSIBLE, Clause, say
 from andon.explain.evidence.reasons import Evidence, ReasonKind
 from andon.explain.evidence.view import View

@@ -5,7 +5,7 @@ from andon.explain.conditions.description import compared
 from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms, above
-from andon.explain.conditions.wording import clears_below, was
+from andon.explain.conditions.recovery import clears_below, was
 from andon.explain.evidence.measures import utilization_percent
 from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure
