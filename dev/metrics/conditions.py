@@ -100,8 +100,10 @@ def _facts(page: RulePage) -> Iterator[str]:
     """What the surfaces say about it."""
     if page.label:
         yield f"On its lamp: {page.label}."
-    for name in page.behind:
-        yield f"Not sent while [{name}](#{name}) fires for it."
+    behind = [f"[{name}](#{name})" for name in BY_NAME[page.name].behind]
+    if behind:
+        sent = "Not sent, and left out of `andon why`," if page.level else "Left out of `andon why`"
+        yield f"{sent} while it is explained by {' or '.join(behind)}."
     said = [f"`{one.code}` ({one.means})" for one in page.reasons]
     if said:
         yield f"`andon why`: {', '.join(said)}."

@@ -12,7 +12,7 @@ def view(status: DeviceStatus | None = None, *past: Snapshot) -> View:
     """The view of a status, or of a healthy card."""
     status = h200(0, 0.0) if status is None else status
     seen = View.of(
-        [*past, Snapshot(AT, "n", devices=(status,))], status.device.uuid, lambda _: DEFAULTS
+        [*past, Snapshot("n", AT, devices=(status,))], status.device.uuid, lambda _: DEFAULTS
     )
     assert seen is not None
     return seen

@@ -71,6 +71,8 @@ def _told(condition: Condition, view: View, label: str) -> Description | None:
     """What the condition says of the device, if anything."""
     if isinstance(condition.judged, OnRequest):
         return condition.judged.explain(view)
+    if condition.name in view.figures.off:
+        return None
     finding = found_on(condition.judged, view)
     if finding is None or not (finding.holds or finding.notable):
         return None

@@ -114,7 +114,9 @@ def current(state: AlertState) -> tuple[Alert, ...]:
     """Every pending or firing alert, with the numbers of the last sample, worst first."""
     if state.snapshot is None:
         return tuple(sorted((e.alert for e in _all(state)), key=order))
-    renderer = AlertRenderer(state.snapshot, state.book or Rulebook(), tracks=state.tracks)
+    renderer = AlertRenderer(
+        state.snapshot, state.book or Rulebook(), tracks=state.tracks, steady=state.steady
+    )
     found = []
     for subject, on in state.episodes.items():
         seen, figures = state.findings.get(subject, {}), _figures(state, subject)

@@ -110,7 +110,7 @@ def advance(
     """The episode after one more sample: the same object if nothing changed, None if it was
     pending and is dropped. `last` is the previous sample; `factor` applies if it fires now."""
     now = moment.steady
-    if finding is UNKNOWN:
+    if finding is not None and (finding is UNKNOWN or finding.is_unknown):
         return _without_data(episode, moment, last)
     last = last if episode.dark is None else episode.dark
     if now - last > SEEN_SECONDS:

@@ -23,8 +23,8 @@ from andon.model.naming import device_labels, node_title, title
 from andon.model.vendors import vendor_of
 
 NO_TRACKS: Mapping[str, Track] = {}
-ABOUT_PROCESSES = ("process.", "processes.", "users.")
-"""Evidence about processes: an alert has `affected` instead."""
+SAID_ELSEWHERE = ("process.", "processes.", "users.", "threshold")
+"""Evidence for which an alert has fields: `affected`, `threshold`."""
 
 
 class AlertRenderer:
@@ -36,9 +36,10 @@ class AlertRenderer:
         rulebook: Rulebook,
         before: Snapshot | None = None,
         tracks: Mapping[str, Track] = NO_TRACKS,
+        steady: float | None = None,
     ) -> None:
         self.snapshot, self._rulebook = snapshot, rulebook
-        self._before, self._tracks = before, tracks
+        self._before, self._tracks, self._steady = before, tracks, steady
         self._labels: dict[str, str] | None = None
         self._statuses: dict[str, DeviceStatus] | None = None
 
@@ -67,7 +68,7 @@ class AlertRenderer:
             evidence={
                 one.name: one.value
                 for one in told.evidence
-                if one.value is not None and not one.name.startswith(ABOUT_PROCESSES)
+                if one.value is not None and not one.name.startswith(SAID_ELSEWHERE)
             },
         )
 
@@ -93,7 +94,7 @@ class AlertRenderer:
         view = self._view(alert.subject)
         now = None if view is None or not view.status.answered else condition.measure(view)
         facts = Recovery(it, episode.worst, now, clear, left)
-        return replace(alert, value=now, message=condition.recovered(facts))
+        return replace(alert, value=now, message=condition.recovered(facts), evidence={})
 
     def _facts(self, alert: Alert, finding: Finding) -> ConditionFacts:
         subject, lasted = alert.subject, self.snapshot.at - alert.since
@@ -110,8 +111,10 @@ class AlertRenderer:
         public = tuple(replace(process, command=None) for process in status.processes)
         figures = self._rulebook.for_device(status.device)
         track = self._tracks.get(subject) or Track(0.0)
+        steady = self._steady
+        reasons = track.throttle if steady is None else track.reasons(steady)
         return View(
-            self.snapshot, replace(status, processes=public), figures, track, track.throttle,
+            self.snapshot, replace(status, processes=public), figures, track, reasons,
             is_divided(self.snapshot, subject),
         )  # fmt: skip
 

@@ -65,7 +65,7 @@ class _Step:
         self.snapshot = observation.snapshot
         self.evaluation = Evaluation(state, observation, moment, rulebook)
         self.renderer = AlertRenderer(
-            self.snapshot, rulebook, state.snapshot, self.evaluation.tracks
+            self.snapshot, rulebook, state.snapshot, self.evaluation.tracks, moment.steady
         )
         self.last = moment.steady if state.steady is None else state.steady
         self.episodes: dict[str, Mapping[str, Episode]] = dict(state.episodes)

@@ -65,7 +65,7 @@ class Description(Struct, frozen=True):
     advice: str = ""  # for this finding; otherwise that of its condition
     confidence: float = CERTAIN
     kind: ReasonKind | None = None  # otherwise the first of its condition
-    mild: bool = False
+    mild: bool = False  # it weighs less: see the kind
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:

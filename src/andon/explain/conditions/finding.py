@@ -38,6 +38,11 @@ class Finding(NamedTuple):
         """Whether a rung holds now, or an event happened."""
         return HOLDS in self.rungs or EVENT in self.rungs
 
+    @property
+    def is_unknown(self) -> bool:
+        """Whether no rung can be judged: `why` may mention it, an alert has no data."""
+        return NO_DATA in self.rungs and len(set(self.rungs)) == 1
+
 
 def rung(holds: bool, calm: bool) -> RungState:
     """The state of a rung that can be judged."""

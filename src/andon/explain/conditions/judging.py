@@ -72,7 +72,8 @@ class OnEvents(Struct, frozen=True):
     """It gets what an earlier event of the same sample was judged to be."""
     once: bool = True  # the same event may arrive from two sources: it is judged once
     until_it_works: bool = False  # one from before a boot stays until the device works
-    count: Callable[[Sample], int | None] | None = None  # the device's own counter, if it has one
+    count: Callable[[Sample], int | None] | None = None
+    """The device's own counter of errors; one condition has one."""
     judge_count: Callable[[int | None, int], Counted] | None = None
     """It gets the count before, None at first sight, and the one that differs from it."""
     present: Callable[[View], Finding | None] | None = None
@@ -122,8 +123,8 @@ Judged = (
 
 
 def found_on(judged: Judged | None, view: View) -> Finding | None:
-    """What readings, state, node and driver say of a device; None where it takes a lease book or
-    events."""
+    """What readings, state, node and driver say of a device. A condition that needs a lease book or
+    events finds nothing here."""
     status = view.status
     if isinstance(judged, OnReading):
         return judged.judge(view) if status.answered else None

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from andon.model.thresholds import Thresholds
-from andon.units import human_seconds
+from andon.units import fixed, human_seconds
 
 
 class Recovery(NamedTuple):
@@ -21,11 +21,16 @@ def was(what: str, unit: str, subject: str = "{it}") -> Callable[[Recovery], str
     """A sentence about a recovery: `GPU 3 was too hot (99 °C); now 82 °C, clears in 80 s`."""
 
     def sentence(recovery: Recovery) -> str:
-        worst = "" if recovery.worst is None else f" ({recovery.worst:.0f} {unit})"
-        now = "; " if recovery.value is None else f"; now {recovery.value:.0f} {unit}, "
+        worst = "" if recovery.worst is None else f" ({_shown(recovery.worst)} {unit})"
+        now = "; " if recovery.value is None else f"; now {_shown(recovery.value)} {unit}, "
         return f"{subject.format(it=recovery.it)} was {what}{worst}{now}{clears(recovery)}"
 
     return sentence
+
+
+def _shown(value: float) -> str:
+    """The value as its evidence was shown while it held."""
+    return fixed(round(value, 1))
 
 
 def clears_below(figure: str, by: float) -> Callable[[Thresholds], Mapping[str, float | str]]:

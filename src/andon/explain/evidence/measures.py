@@ -107,9 +107,9 @@ def temperature_fall_celsius(view: View) -> int | None:
 
 
 def ecc_rise(view: View) -> int | None:
-    """How many errors occurred since the first sample."""
+    """How many errors occurred since the first sample; None if the counter was reset."""
     counts = [c for s in _samples(view) if (c := s.ecc_uncorrected) is not None]
-    return counts[-1] - counts[0] if len(counts) > 1 else None
+    return counts[-1] - counts[0] if len(counts) > 1 and counts[-1] >= counts[0] else None
 
 
 def peers(view: View) -> list[Sample]:

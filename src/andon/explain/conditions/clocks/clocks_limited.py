@@ -1,4 +1,4 @@
-"""A setting, sync boost or a display limits the clocks ; only `why` mentions it."""
+"""A setting, sync boost or a display limits the clocks; only `why` mentions it."""
 
 from andon.explain.conditions.clocks.phrases import (
     CLOCKS_SET,

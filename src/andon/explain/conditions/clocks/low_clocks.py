@@ -15,6 +15,7 @@ from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, Clause, say
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure
+from andon.model.throttling import IDLE
 
 PERCENT = Figure(
     "low_clocks_percent",
@@ -35,7 +36,7 @@ ADVICE = "Check for a power-saving mode and for locked clocks."
 def judge(seen: View) -> Finding | None:
     """Judges a fully busy device far below its maximum clock without a reported reason."""
     reasons, sample, highest = seen.reasons, seen.sample, seen.device.limits.sm_clock_mhz
-    if reasons:
+    if reasons and reasons != (IDLE.name,):  # a busy device is not idle, whatever the driver says
         return None
     busy, clock = sample.utilization_percent, sample.sm_clock_mhz
     if not highest or busy is None or clock is None:

@@ -14,7 +14,7 @@ from andon.explain.conditions.condition import (
     Rung,
 )
 from andon.explain.conditions.description import ConditionFacts, Description
-from andon.explain.conditions.finding import CALM, HOLDS, UNKNOWN, Finding, Rungs
+from andon.explain.conditions.finding import CALM, HOLDS, NO_DATA, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms
 from andon.explain.conditions.recovery import was
@@ -38,61 +38,53 @@ NARROW_LINK = ReasonKind(
     "narrow_link", "PCIe narrower or slower than card and slot allow, while busy", 36
 )
 ADVICE = "Reseat the card; check the riser and the slot's lanes in the firmware settings."
-_SLOW: Final[Rungs] = (HOLDS, CALM)
-_NARROW: Final[Rungs] = (CALM, HOLDS)
-_BOTH: Final[Rungs] = (HOLDS, HOLDS)
+_STATES: Final = {True: HOLDS, False: CALM, None: NO_DATA}
 
 
 class Link(NamedTuple):
-    """A link, and what card and slot allow."""
+    """A link, and what card and slot allow; what is unknown is None."""
 
-    width: int
-    widest: int
-    generation: int
-    fastest: int
+    width: int | None
+    widest: int | None
+    generation: int | None
+    fastest: int | None
+
+    @property
+    def is_narrow(self) -> bool | None:
+        return self.width < self.widest if self.width and self.widest else None
+
+    @property
+    def is_slow(self) -> bool | None:
+        return self.generation < self.fastest if self.generation and self.fastest else None
 
     @property
     def lost_percent(self) -> float:
         """How much of its speed is missing; each generation doubles that of the one before."""
-        share = min(1.0, self.width / self.widest)
-        share /= 2.0 ** max(0, self.fastest - self.generation)
+        share = (self.width or 1) / (self.widest or 1) if self.is_narrow else 1.0
+        if self.is_slow:
+            share /= 2.0 ** ((self.fastest or 0) - (self.generation or 0))
         return 100.0 * (1 - share)
 
 
 def judge(seen: View) -> Finding | None:
     """The link of a busy device is below what card and slot allow; idle, it cannot be judged."""
-    sample, limits = seen.sample, seen.device.limits
-    width, generation = sample.pcie_width, sample.pcie_generation
-    widest, fastest = limits.pcie_width, limits.pcie_generation
-    if not width or not generation or not widest or not fastest:
-        return UNKNOWN
-    if width >= widest and generation >= fastest:
-        return None
-    found = _judged(sample, limits)
-    return found if _worked_then(seen) else UNKNOWN
-
-
-def _judged(sample: Sample, limits: Limits) -> Finding | None:
-    """Judges a link below what the card supports: so is the slot, or something is wrong."""
-    link = _link(sample, limits)
-    if link is None:
-        return UNKNOWN
-    narrow, slow = link.width < link.widest, link.generation < link.fastest
+    sample = seen.sample
+    link = _link(sample, seen.device.limits)
+    narrow, slow = link.is_narrow, link.is_slow
     if not narrow and not slow:
-        return None
+        return UNKNOWN if None in (narrow, slow) else None
     busy = sample.utilization_percent
     if busy is None or busy < LINKED_PERCENT or sample.at - _read_at(sample) > OLD_SECONDS:
         return UNKNOWN
-    rungs = (_BOTH if slow else _NARROW) if narrow else _SLOW
-    return Finding(rungs, link.lost_percent, about=link)
+    if not _worked_then(seen):
+        return UNKNOWN
+    return Finding((_STATES[slow], _STATES[narrow]), link.lost_percent, about=link)
 
 
-def _link(sample: Sample, limits: Limits) -> Link | None:
-    found = sample.pcie_width, limits.link_width, sample.pcie_generation, limits.link_generation
-    if not all(found):
-        return None
-    width, widest, generation, fastest = found
-    return Link(width or 0, widest or 0, generation or 0, fastest or 0)
+def _link(sample: Sample, limits: Limits) -> Link:
+    return Link(
+        sample.pcie_width, limits.link_width, sample.pcie_generation, limits.link_generation
+    )
 
 
 def _read_at(sample: Sample) -> float:
@@ -114,27 +106,25 @@ def describe(facts: ConditionFacts) -> Description:
     """What the link has of what card and slot allow, and what that costs."""
     link: Link = facts.finding.about
     view = facts.device
-    width, generation = link.width < link.widest, link.generation < link.fastest
     parts = (
-        say("has {now} of {most} lanes", **_part(view, "width", link.width, link.widest, width)),
-        say("runs at generation {now} of {most}",
-            **_part(view, "generation", link.generation, link.fastest, generation)),
-    )  # fmt: skip
+        say("has {now} of {most} lanes", **_part(view, "width", link.is_narrow)),
+        say("runs at generation {now} of {most}", **_part(view, "generation", link.is_slow)),
+    )
     text = say("The PCIe link of {it} ", facts.it) + listed(parts)
     text += say(" under load: {lost} of its speed lost", lost=facts.value("speed_lost_percent"))
     return Description(text, [view.read("utilization_percent")])
 
 
-def _part(view: View, name: str, now: int, most: int, is_short: bool) -> dict[str, Evidence | None]:
+def _part(view: View, name: str, is_short: bool | None) -> dict[str, Evidence | None]:
     """What the link has, and what card and slot allow, as the one states it that allows less."""
-    own = getattr(view.device.limits, f"pcie_{name}") == most
-    found = Evidence(f"pcie_{name}", now) if is_short else None
-    return {"now": found, "most": Evidence(f"limits.pcie_{'' if own else 'slot_'}{name}", most)}
+    limits, field = view.device.limits, f"pcie_{name}"
+    own = getattr(limits, field) == getattr(limits, f"link_{name}")
+    allowed = view.limit(field if own else f"pcie_slot_{name}")
+    return {"now": view.read(field) if is_short else None, "most": allowed}
 
 
-def _lost_now(view: View) -> float | None:
-    link = _link(view.sample, view.device.limits)
-    return None if link is None else link.lost_percent
+def _lost_now(view: View) -> float:
+    return _link(view.sample, view.device.limits).lost_percent
 
 
 def _below(name: str, t: PromTerms) -> str:

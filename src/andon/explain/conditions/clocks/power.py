@@ -55,8 +55,13 @@ def judge(seen: View) -> Finding | None:
 def describe(facts: ConditionFacts) -> Description:
     """How close it is to its limit."""
     now, least, view = facts.value("power_percent"), facts.threshold("%"), facts.device
-    text = say("{it} is at its power limit", facts.it)
-    text += say(": {now} (threshold {least})", now=now, least=least)
+    watts, limit = view.read("power_watts"), view.read("power_limit_watts")
+    text = say(
+        "{it} is at its power limit: {now} (threshold {least})", facts.it, now=now, least=least
+    )
+    if facts.finding.notable:
+        text = say("The driver holds {it} at its power limit", facts.it)
+        text += say(": {watts} of {limit}", watts=watts, limit=limit)
     power = [view.read("power_watts"), view.read("power_limit_watts"), view.read("throttle")]
     more = [*power, measured(view, clock_loss_percent), *clocks(view)]
     return Description(text, more, mild=not loses(view, NOTABLE_PERCENT))

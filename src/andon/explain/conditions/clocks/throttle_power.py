@@ -17,8 +17,8 @@ from andon.explain.conditions.finding import BETWEEN, CALM, NEITHER, ONE, UNKNOW
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
 from andon.explain.conditions.recovery import was
-from andon.explain.evidence.measures import clock_loss_percent
-from andon.explain.evidence.phrasing import say
+from andon.explain.evidence.measures import clock_loss_percent, measured, power_percent
+from andon.explain.evidence.phrasing import Clause, say
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.device import Sample
@@ -86,7 +86,11 @@ def describe(facts: ConditionFacts) -> Description:
     """What it costs, what is normal, and what would help."""
     loss, normal = facts.value("clock_loss_percent"), facts.threshold("%")
     text = say("{it} runs {loss} below its maximum clock", facts.it, loss=loss)
-    text += say(" because of its power limit (up to {normal} is normal)", normal=normal)
+    text += Clause(" because of its power limit")
+    if facts.finding.notable:
+        text += say(", of which it draws {share}", share=measured(facts.device, power_percent))
+    else:
+        text += say(" (up to {normal} is normal)", normal=normal)
     view = facts.device
     text += lately(view, CAPPED)
     worker, power = view.worker(), [view.read("power_watts"), view.read("power_limit_watts")]

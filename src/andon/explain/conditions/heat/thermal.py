@@ -26,6 +26,8 @@ from andon.explain.conditions.heat.limits import (
     hot_from,
     notify_from,
 )
+from andon.explain.conditions.heat.memory_heat import ADVICE as MEMORY_ADVICE
+from andon.explain.conditions.heat.memory_heat import MEMORY_HEAT, memory_is_the_cause
 from andon.explain.conditions.heat.phrases import (
     COOLING_ADVICE,
     HEAT,
@@ -90,8 +92,10 @@ def describe(facts: ConditionFacts) -> Description:
         text += say(" (alert above {least}, slows down at {most})", least=least, most=most)
     else:
         text += say(" (slows down at {most})", most=most)
+    by_memory = slowed is not NOT_THROTTLED and memory_is_the_cause(view)
     if slowed is not NOT_THROTTLED:
-        text += Clause(", thermally throttled") + slower(view)
+        text += Clause(", thermally throttled") + (_by_memory(view) if by_memory else Clause())
+        text += slower(view)
     when = _slows_down(found, view.track.heat_trend)
     if when is not None:
         text += Clause(", reached in ") + span_of("slowdown_in", when) + Clause(" at this rate")
@@ -101,11 +105,16 @@ def describe(facts: ConditionFacts) -> Description:
         kind, mild = HOT, found.rungs[1] is not HOLDS
     else:
         kind, mild = HEAT, slowed is not BY_HARDWARE
+        if by_memory:
+            kind, mild = MEMORY_HEAT, False
         more = [view.read("throttle"), *clocks(view), *more]
-    certain = kind is HOT or not HEAT_REASONS.isdisjoint(view.reasons or ())
-    return Description(
-        text, more, worker, cooling_advice(view), CERTAIN if certain else LIKELY, kind, mild
-    )
+    certain = kind is HOT or (kind is HEAT and not HEAT_REASONS.isdisjoint(view.reasons or ()))
+    advice = MEMORY_ADVICE if by_memory else cooling_advice(view)
+    return Description(text, more, worker, advice, CERTAIN if certain else LIKELY, kind, mild)
+
+
+def _by_memory(view: View) -> Clause:
+    return say(" by its memory ({m})", m=view.read("memory_temperature_celsius"))
 
 
 def _slows_down(found: Finding, trend: Trend | None) -> Arrival | None:
@@ -185,6 +194,6 @@ CONDITION = Condition(
     numbers=_numbers,
     unit="celsius",
     weight=18,
-    kinds=(HOT, HEAT),
+    kinds=(HOT, HEAT, MEMORY_HEAT),
     promql=(_shown, _notified, _critical),
 )  # fmt: skip

@@ -18,6 +18,7 @@ from andon.explain.conditions.heat.limits import (
     PERHAPS_HEAT,
     heat_throttling,
 )
+from andon.explain.conditions.heat.memory_heat import ADVICE as MEMORY_ADVICE
 from andon.explain.conditions.heat.memory_heat import MEMORY_HEAT, memory_is_the_cause
 from andon.explain.conditions.heat.phrases import (
     COOLING_ADVICE,
@@ -27,7 +28,6 @@ from andon.explain.conditions.heat.phrases import (
     slowed_by_hardware_query,
     slowed_query,
     temperature,
-    throttling,
 )
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms
@@ -67,9 +67,10 @@ def describe(facts: ConditionFacts) -> Description:
     worker = view.worker()
     more = [view.read("throttle"), *clocks(view), *cooling(view), *view.who(worker)]
     return Description(
-        text, more, worker, cooling_advice(view), CERTAIN if certain else LIKELY,
+        text, more, worker, MEMORY_ADVICE if by_memory else cooling_advice(view),
+        CERTAIN if certain and not by_memory else LIKELY,
         kind=MEMORY_HEAT if by_memory else HEAT,
-        mild=not by_memory and throttling(view) is not BY_HARDWARE,
+        mild=not by_memory and facts.finding.rungs == _DRIVER_ONLY,
     )  # fmt: skip
 
 

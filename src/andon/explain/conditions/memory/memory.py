@@ -45,7 +45,8 @@ def describe(facts: ConditionFacts) -> Description:
         "The memory of {it} is {now} full (threshold {least})", facts.it, now=now, least=least
     )
     holder, tight = view.holder(view.processes), _is_tight(view)
-    more = [view.read("memory_used_bytes"), view.read("memory_free_bytes"), *view.who(holder)]
+    more = [view.read("memory_used_bytes"), view.total(), view.read("memory_free_bytes")]
+    more += view.who(holder)
     advice = "The next allocation may fail; a smaller batch or cache leaves room." if tight else ""
     return Description(text, more, holder, advice, mild=not tight)
 
@@ -78,7 +79,7 @@ CONDITION = Condition(
     numbers=clears_below("memory_percent", CLEAR_PERCENT),
     unit="percent",
     weight=6,
-    behind=("idle_memory", "unattributed_memory"),
+    behind=("idle_memory",),
     kinds=(MEMORY_FULL,),
     promql=(above(_share, lambda t: t.figures.memory_percent, CLEAR_PERCENT),),
 )

@@ -52,10 +52,12 @@ def judge(seen: View) -> Finding | None:
     if not owns_memory(seen.device, seen.divided):
         return None
     spare = seen.status.memory_unattributed_bytes
-    if used is None or not total or spare is None:
+    if used is None or spare is None:
         return UNKNOWN
     if spare <= least_unattributed_bytes(total, len(seen.status.processes)):
         return None
+    if not total:
+        return Finding((NO_DATA, NO_DATA), spare, notable=True)
     return _judged(spare, total, seen.sample.utilization_percent, seen.figures)
 
 
