@@ -14,7 +14,7 @@ from typing import Any
 from andon.alerts.rules.commands import current
 from andon.alerts.rules.state import EMPTY, AlertState
 from andon.alerts.rules.state_machine import step
-from andon.explain.conditions.observation import HeldDevices, Moment, Observation
+from andon.explain.evidence.observation import HeldDevices, Moment, Observation
 from andon.explain.conditions.rulebook import Rulebook
 from andon.model.device import (
     Device,

@@ -24,8 +24,8 @@ from andon.alerts.rules.standing import standing
 from andon.alerts.rules.state import EMPTY, StepResult
 from andon.alerts.rules.state_machine import step
 from andon.explain.conditions.catalogue import BY_NAME
-from andon.explain.conditions.observation import Moment, Observation
 from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.evidence.observation import Moment, Observation
 from andon.model import wire
 from andon.model.alert import Alert
 from andon.model.alert_wire import alert_to_json

@@ -8,7 +8,7 @@ from andon.explain.conditions.condition import Condition, Rung
 from andon.explain.conditions.prometheus import no_query_reason
 from andon.explain.conditions.rulebook import RENOTIFY_SECONDS
 from andon.explain.conditions.stated import stated
-from andon.explain.conditions.track import FLICKER_SECONDS
+from andon.explain.evidence.track import FLICKER_SECONDS
 from andon.units import human_seconds
 
 

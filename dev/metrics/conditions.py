@@ -10,7 +10,7 @@ from tests.situations.table import SITUATIONS
 from tests.timelines.grammar import timelines
 
 from andon.alerts.rules.rule_page import FigureRow, RuleContext, RulePage, rule_page
-from andon.explain.conditions.catalogue import BY_NAME, CONDITIONS, GROUPS, Group, kinds_of
+from andon.explain.conditions.catalogue import BY_NAME, CONDITIONS, GROUPS, Group
 from andon.explain.conditions.condition import Condition, Precondition
 from andon.explain.conditions.rulebook import Rulebook
 from andon.units import SYMBOLS, human_bytes, human_seconds
@@ -52,7 +52,7 @@ def conditions_page() -> str:
 
 
 def tables_of() -> dict[str, Tests]:
-    """The timelines in whose `expect` a condition occurs, and the situations that expect it."""
+    """The timelines in whose `expect` a condition occurs, and the situations that name it."""
     tables: dict[str, dict[str, list[str]]] = {one.name: {} for one in CONDITIONS}
     for timeline in timelines():
         named = {name for row in timeline.rows for name in re.findall(r"(\w+)@", row.expect)}
@@ -62,8 +62,8 @@ def tables_of() -> dict[str, Tests]:
 
 
 def _stories(condition: Condition) -> list[str]:
-    codes = {kind.code for kind in kinds_of(condition)}
-    return [situation.name for situation in SITUATIONS if situation.expect in codes]
+    codes = {kind.code for kind in condition.kinds}
+    return [one.name for one in SITUATIONS if codes & {one.expect, *one.also}]
 
 
 def _place(name: str) -> tuple[int, str]:
@@ -100,8 +100,10 @@ def _facts(page: RulePage) -> Iterator[str]:
     """What the surfaces say about it."""
     if page.label:
         yield f"On its lamp: {page.label}."
-    for name in page.behind:
-        yield f"Not sent while [{name}](#{name}) fires for it."
+    behind = [f"[{name}](#{name})" for name in BY_NAME[page.name].behind]
+    if behind:
+        sent = "Not sent, and left out of `andon why`," if page.level else "Left out of `andon why`"
+        yield f"{sent} while it is explained by {' or '.join(behind)}."
     said = [f"`{one.code}` ({one.means})" for one in page.reasons]
     if said:
         yield f"`andon why`: {', '.join(said)}."

@@ -9,7 +9,7 @@ from pathlib import Path
 from andon.explain.conditions import triggers
 from andon.explain.conditions.catalogue import CONDITIONS, DEFAULTS, GROUP_OF, RULES_OF
 from andon.explain.conditions.condition import Condition
-from andon.explain.conditions.judging import OnReading, OnState
+from andon.explain.conditions.judging import OnEvents, OnReading, OnState
 
 HEAD = '''"""What is known of each condition before it is loaded; written by `make golden`."""
 
@@ -34,7 +34,7 @@ def index() -> str:
         *_rows((one.name, _quoted(found)) for one in lit if (found := _reasons(one))),
         "}",
         '"""The throttle reasons of which one must be active, or unknown."""',
-        f"PRESENT = ({', '.join(_quoted(one.name) for one in lit if one.present)},)",
+        f"PRESENT = ({', '.join(_quoted(one.name) for one in lit if _is_present(one))},)",
         '"""What lights a lamp as long as a reading shows it."""',
         "FIGURES: Mapping[str, float] = {",
         *_rows((name, f"{value!r}") for name, value in DEFAULTS.as_dict().items()),
@@ -49,7 +49,11 @@ def index() -> str:
 
 
 def _is_seen_at_once(one: Condition) -> bool:
-    return one.present is not None or isinstance(one.judged, OnReading | OnState)
+    return _is_present(one) or isinstance(one.judged, OnReading | OnState)
+
+
+def _is_present(one: Condition) -> bool:
+    return isinstance(one.judged, OnEvents) and one.judged.present is not None
 
 
 def _trigger(one: Condition) -> str:

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import pairwise
 
 MIB = 1024**2
@@ -39,6 +40,7 @@ def unit_of(name: str) -> str:
     return max((unit for unit in SYMBOLS if name.endswith(f"_{unit}")), key=len, default="")
 
 
+@lru_cache(1024)
 def symbol_of(name: str) -> str:
     """The unit of a value as people write it: `W` of `power_watts`."""
     return SYMBOLS.get(unit_of(name), "")

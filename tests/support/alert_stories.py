@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from andon.alerts.rules.commands import acknowledge, current, silence
 from andon.alerts.rules.state import EMPTY, AlertState
 from andon.alerts.rules.state_machine import step
-from andon.explain.conditions.observation import HeldDevices, Moment, Observation
 from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.evidence.observation import HeldDevices, Moment, Observation
 from andon.model.alert import Alert, Silence
 from andon.model.device import DeviceStatus, Limits, Process, Snapshot, State
 from andon.units import GIB

@@ -12,8 +12,8 @@ from andon.alerts.rules.routes import Route
 from andon.alerts.waits import AlertWaits
 from andon.alerts.watcher import Watcher
 from andon.errors import Unavailable
-from andon.explain.conditions.observation import OwnTrouble
 from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.evidence.observation import OwnTrouble
 from andon.failures.rules.backoff import BackOff
 from andon.leases.rules.occupants import BookView
 from andon.model.alert import Alert, Notice, NoticeKind

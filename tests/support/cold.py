@@ -1,13 +1,12 @@
 """The device is so cold that water may condense on it."""
 
-from andon.explain.conditions.condition import WARNING, AlertFacts, Condition, Rung
-from andon.explain.conditions.device_view import DeviceView
-from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
+from andon.explain.conditions.condition import WARNING, Condition, Rung
+from andon.explain.conditions.description import compared
+from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms
-from andon.explain.evidence.phrasing import CERTAIN, conclude, say
-from andon.explain.evidence.reasons import Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View
+from andon.explain.evidence.reasons import ReasonKind
+from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure
 
 CLEAR_CELSIUS = 3  # above the threshold
@@ -16,25 +15,13 @@ COLD = ReasonKind("cold", "so cold that water may condense on it", 50)
 ADVICE = "Let it warm up before it is opened or moved, and check the room's air."
 
 
-def judge(seen: DeviceView) -> Judgement | None:
+def judge(seen: View) -> Finding | None:
     now, most = seen.sample.temperature_celsius, seen.figures.cold_celsius
     if not now:
         return UNKNOWN  # 0 is what a broken sensor reads
     if now >= most + CLEAR_CELSIUS:
         return None
-    return Judgement(ONE, now, most) if now <= most else NEITHER
-
-
-def sentence(facts: AlertFacts) -> str:
-    return f"{facts.it} is too cold: {facts.finding.value or 0:.0f} °C"
-
-
-def explain(view: View) -> Reason | None:
-    now = view.sample.temperature_celsius
-    if not now or now > view.figures.cold_celsius:
-        return None
-    text = say("Too cold: {t}", t=view.read("temperature_celsius"))
-    return conclude(COLD, CERTAIN, text, advice=ADVICE)
+    return Finding(ONE, now, most) if now <= most else NEITHER
 
 
 def query(t: PromTerms, fires: str) -> str:
@@ -51,10 +38,10 @@ CONDITION = Condition(
     rungs=(Rung(WARNING, "at {cold_celsius} °C or less", 5, "3 °C above that", 60),),
     label="too cold",
     headline="is too cold",
-    sentence=sentence,
+    describe=compared("{it} is too cold: {now}", "temperature_celsius"),
     figures=(Figure("cold_celsius", 5.0, HELP, 0, 100, switch=True),),
     unit="celsius",
     weight=11,
-    reasons=(Explanation(explain, (COLD,)),),
+    kinds=(COLD,),
     promql=(query,),
 )

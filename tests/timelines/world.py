@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from andon.explain.conditions.observation import (
+from andon.explain.evidence.observation import (
     HeldDevices,
     Moment,
     Observation,

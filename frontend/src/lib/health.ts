@@ -39,7 +39,7 @@ const SAY: Record<string, Record<string, Say>> = {
     since: (value) => `failing since ${dateOf(value)}`,
   },
   alerts: {
-    firing: (value) => (value ? `${count(value, "alert")} firing` : "no alert is firing"),
+    firing: (value) => (value ? `${count(value, "alert")} firing, informational ones included` : "no alert is firing"),
     waiting: (value) => (value ? `${count(value, "notification")} not sent yet` : "no notification waits to be sent"),
     dropped: (value) => (value ? `${count(value, "notification")} given up` : null),
   },

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 
 from andon.alerts.rules.self_checks import WINDOW_SECONDS, SelfStats, StoreStats, troubles
-from andon.explain.conditions.observation import OwnTrouble
+from andon.explain.evidence.observation import OwnTrouble
 from andon.sampling.sampler import Costs
 
 LEAST_SECONDS = 5.0  # called at every sample, measured less often

@@ -34,8 +34,8 @@ from andon.alerts.waits import USUAL, AlertWaits
 from andon.alerts.writer import AlertWriter
 from andon.errors import AndonError, Gone
 from andon.explain.conditions.condition import READINGS, SERVED, Precondition
-from andon.explain.conditions.observation import Moment, Observation, OwnTrouble
 from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.evidence.observation import Moment, Observation, OwnTrouble
 from andon.failures.listeners import Listeners
 from andon.failures.log import FailureLog
 from andon.host.clock import clocks

@@ -9,7 +9,7 @@ from andon.alerts.watcher import RoutedNotifier, Watcher
 from andon.app.history import store_kind, store_node, store_url
 from andon.app.thresholds import rulebook
 from andon.errors import AndonError, Invalid
-from andon.explain.conditions.observation import OwnTrouble
+from andon.explain.evidence.observation import OwnTrouble
 from andon.host.clock import offset
 from andon.host.machine_id import boot_id, node_name
 from andon.model.alert import Level

@@ -18,8 +18,8 @@ from andon.api import watch as library
 from andon.app.thresholds import rulebook, with_thresholds
 from andon.errors import Invalid
 from andon.explain.conditions.catalogue import BY_NAME
-from andon.explain.conditions.observation import Moment, Observation
 from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.evidence.observation import Moment, Observation
 from andon.failures.listeners import Listeners
 from andon.failures.log import FailureLog
 from andon.host.clock import clocks

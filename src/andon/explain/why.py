@@ -2,12 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from andon.explain.conditions.catalogue import (
-    CODES_OF,
-    DEFAULTS,
-    EXPLANATIONS,
-    FAULT_EXPLANATIONS,
-)
+from andon.explain.conditions.catalogue import CODES_OF, CONDITIONS, DEFAULTS
+from andon.explain.conditions.condition import Condition, Subject, described
+from andon.explain.conditions.description import ConditionFacts, Description, conclude
+from andon.explain.conditions.judging import OnFault, OnRequest, found_on
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.conditions.state.phrases import (
     ALERT,
@@ -18,13 +16,17 @@ from andon.explain.conditions.state.phrases import (
     vanished,
 )
 from andon.explain.evidence.departures import NOTHING_KNOWN, EndedProcesses
-from andon.explain.evidence.phrasing import CERTAIN, Clause, conclude
+from andon.explain.evidence.phrasing import Clause
 from andon.explain.evidence.reasons import Reason
 from andon.explain.evidence.view import View
 from andon.model.device import Fault, Snapshot, State
 from andon.model.lamp import NOT_URGENT, DeviceLamp
+from andon.model.naming import device_labels, node_title, title
 
 __all__ = ["explain", "explain_absence", "explain_node", "worst_first"]
+
+EXPLAINED = tuple(one for one in CONDITIONS if one.kinds)
+OF_DRIVERS = tuple(one for one in EXPLAINED if isinstance(one.judged, OnFault))
 
 
 def explain(
@@ -46,12 +48,42 @@ def explain(
         return _of_the_unlisted(past, uuid)
     if view.status.state is State.UNKNOWN:
         return (unreported(view),)
-    found = [reason for one in EXPLANATIONS if (reason := one.explain(view)) is not None]
+    found = _of_conditions(view)
     found += _of_lamp(lamp, found)
     fine = healthy(view)
     if fine is not None and not any(reason.is_trouble for reason in found):
         found.append(fine)
     return ranked(found) or absence(view.snapshot)
+
+
+def _of_conditions(view: View) -> list[Reason]:
+    """Returns a reason for each condition that finds something, unless another one explains it."""
+    label = device_labels(view.snapshot.devices)[view.device.uuid]
+    told = {one.name: (one, said) for one in EXPLAINED if (said := _told(one, view, label))}
+    return [
+        _reason(condition, said)
+        for condition, said in told.values()
+        if told.keys().isdisjoint(condition.behind)
+    ]
+
+
+def _told(condition: Condition, view: View, label: str) -> Description | None:
+    """What the condition says of the device, if anything."""
+    if isinstance(condition.judged, OnRequest):
+        return condition.judged.explain(view)
+    if condition.name in view.figures.off:
+        return None
+    finding = found_on(condition.judged, view)
+    if finding is None or not (finding.holds or finding.notable):
+        return None
+    of_device = condition.subject_kind is Subject.DEVICE
+    it = title(label) if of_device else node_title(view.snapshot.node)
+    return described(condition, ConditionFacts(it, finding, view, label))
+
+
+def _reason(condition: Condition, said: Description) -> Reason:
+    kind, advice = said.kind or condition.kinds[0], said.advice or condition.advice
+    return conclude(kind, said, advice)
 
 
 def _of_lamp(lamp: DeviceLamp | None, found: Sequence[Reason]) -> list[Reason]:
@@ -60,7 +92,7 @@ def _of_lamp(lamp: DeviceLamp | None, found: Sequence[Reason]) -> list[Reason]:
         return []
     if not CODES_OF[lamp.rule].isdisjoint(reason.code for reason in found):
         return []
-    return [conclude(ALERT, CERTAIN, Clause(lamp.reason), advice=lamp.advice)]
+    return [conclude(ALERT, Description(Clause(lamp.reason), advice=lamp.advice or ""))]
 
 
 def explain_node(
@@ -109,9 +141,12 @@ def absence(snapshot: Snapshot | None) -> tuple[Reason, ...]:
 
 
 def _of_fault(fault: Fault, snapshot: Snapshot) -> Reason:
-    found = (one.explain(fault, snapshot) for one in FAULT_EXPLANATIONS)
-    own = next((reason for reason in found if reason is not None), None)
-    return of_fault(fault, snapshot.at) if own is None else own
+    for one in OF_DRIVERS:
+        finding = one.judged.judge(fault, snapshot) if isinstance(one.judged, OnFault) else None
+        if finding is not None:
+            said = described(one, ConditionFacts("The driver", finding))
+            return of_fault(fault, snapshot.at) if said is None else _reason(one, said)
+    return of_fault(fault, snapshot.at)
 
 
 def _of_the_unlisted(past: Sequence[Snapshot], uuid: str) -> tuple[Reason, ...]:

@@ -265,7 +265,8 @@ SERVICE: tuple[Metric, ...] = (
 SERVER: tuple[Metric, ...] = (
     _gauge("store_bytes", "counts.store_bytes", "Size of the history, measured once a minute."),
     _several("alerts", "counts.alerts", spreads.counted("level", "alerts"), ("level",),
-             "Alerts that fire, as andon alerts counts them."),
+             "Alerts that fire: what another explains is counted with it, what is acknowledged or "
+             "silenced too."),
     _gauge("leases", "counts.leases", "Leases in force."),
     _several("hub_refused_total", "counts.refused", spreads.counted("kind", "refused"), ("kind",),
              "Reports of nodes that a hub refused.", kind=MetricKind.COUNTER),

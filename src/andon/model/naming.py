@@ -28,6 +28,11 @@ _LONGEST_INDEX = 3  # digits
 # What a device is called.
 
 
+def node_title(name: str) -> str:
+    """`node vm`; "this node" if it has no name."""
+    return f"node {name}" if name else "this node"
+
+
 def device_labels(statuses: Iterable[DeviceStatus]) -> dict[str, str]:
     """Returns the label of each device: its index, or `6:0` for a partition of board 6."""
     listed = tuple(statuses)

@@ -34,7 +34,7 @@ class RunAlerts:
         """Alerts that fire, become worse, or are resolved now."""
         from andon.alerts.rules.state import EMPTY
         from andon.alerts.rules.state_machine import step
-        from andon.explain.conditions.observation import Moment, Observation
+        from andon.explain.evidence.observation import Moment, Observation
 
         self._book = self._book or self._make_book()
         mine = tuple(s for s in snapshot.devices if s.device.uuid in self.uuids)

@@ -11,7 +11,7 @@ from andon.cli.commands.setup import selftest
 from andon.cli.commands.setup.doctor import title_of
 from andon.cli.main import run
 from andon.cli.show.findings import render_findings
-from andon.doctor.rules.findings import Finding, FindingName, Grade, in_order
+from andon.doctor.rules.findings import CheckResult, FindingName, Grade, in_order
 from andon.doctor.rules.selftest.plausibility import judge
 from andon.doctor.rules.selftest.trials import Sampling, SelftestTrial, histories_of
 from andon.model.device import MemoryKind, Process, Snapshot, State
@@ -56,11 +56,11 @@ def changed(
     ]
 
 
-def failed(findings: Sequence[Finding]) -> set[FindingName]:
+def failed(findings: Sequence[CheckResult]) -> set[FindingName]:
     return {f.check for f in findings if f.grade is Grade.FAILURE}
 
 
-def grades(findings: Sequence[Finding]) -> dict[str, Grade]:
+def grades(findings: Sequence[CheckResult]) -> dict[str, Grade]:
     return {str(finding.check): finding.grade for finding in findings}
 
 

@@ -121,7 +121,7 @@ def test_it_lights_the_lamp_of_status(copy: Path) -> None:
 
 def test_why_names_it(copy: Path) -> None:
     text = shown(copy, "why", "1", "--simulate", "3", "--seconds", "1", **{FIGURE: WARM})
-    assert "Too cold: " in text
+    assert "is too cold: " in text
     assert "Let it warm up" in text
 
 

@@ -59,7 +59,7 @@ X
     assert "sleep 60" in said, "the honest lease is listed"
 
 
-# Finding 2: anybody's /tmp/andon.
+# CheckResult 2: anybody's /tmp/andon.
 
 FORGE_BOOK = """
 import os
@@ -236,7 +236,7 @@ ls /tmp/precious/leases
     assert said.splitlines()[-1] == "thesis"
 
 
-# Finding 5 with real users, and finding 39 as root.
+# CheckResult 5 with real users, and finding 39 as root.
 
 FORGE_WORK = """
 import sys
@@ -280,7 +280,7 @@ test "$before" = "$after" && echo unchanged
     assert "unchanged" in said
 
 
-# Finding 12: a place in the queue that is never used.
+# CheckResult 12: a place in the queue that is never used.
 
 IDLE = """
 import json, sys, time

@@ -123,7 +123,7 @@ def test_a_lost_gpu_has_one_begin_which_is_where_its_chart_ends(demo: Demo) -> N
     assert round(found["sample"]["at"], 1) == round(begun, 1)
     for words in (["status"], ["why", "6"], ["alerts"]):
         said = andon(*words, "--url", demo.url).out
-        assert re.search(r"(?i)lost.* for (at least )?(25|26|27) min", said), said
+        assert re.search(r"(?is)lost.* for (at least )?(25|26|27) min", said), said
 
 
 def test_a_day_is_drawn_at_once(demo: Demo) -> None:

@@ -17,7 +17,7 @@ from andon.doctor.rules.facts import (
     SampleTrial,
     Security,
 )
-from andon.doctor.rules.findings import Check, Finding, FindingName, Grade
+from andon.doctor.rules.findings import Check, CheckResult, FindingName, Grade
 from andon.host.rules.nvml_library import Library
 from andon.model.device import Fault, Snapshot, State
 from andon.units import GIB
@@ -187,13 +187,13 @@ MACHINES = {
 }  # fmt: skip
 
 
-def wrong(findings: list[Finding]) -> set[tuple[FindingName, Grade]]:
+def wrong(findings: list[CheckResult]) -> set[tuple[FindingName, Grade]]:
     """What is not fine."""
     bad = (Grade.FAILURE, Grade.WARNING)
     return {(f.check, f.grade) for f in findings if f.grade in bad}
 
 
-def find(facts: MachineFacts, check: Check) -> Finding:
+def find(facts: MachineFacts, check: Check) -> CheckResult:
     """The one finding of this name."""
     (found,) = [finding for finding in judge(facts) if finding.check is check]
     return found

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andon.alerts.rules import listing
 from andon.errors import Invalid
@@ -52,6 +53,7 @@ FULL = Alert(
     last_notified=AT - 340,
     evidence={"slowdown_in_seconds": 720},
 )
+UNHANDLED = replace(FULL, acknowledged=None, silenced_until=None)
 PLAIN = Alert("store@store#1767614399", "store", "store", Level.INFO, Phase.PENDING, AT - 1)
 SILENCE = Silence("s1", AT + 7200, "thermal", "GPU-3", "bob", "maintenance", AT)
 NOTICE = Notice("thermal@GPU-3#1767614000/1-firing", NoticeKind.FIRING, FULL, AT, "node17", True)
@@ -119,9 +121,10 @@ def test_the_golden_notice(golden: Callable[[str, str], None]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("alerts", "worst"), [([], None), ([PLAIN], None), ([FULL, PLAIN], "warning")]
+    ("alerts", "worst"),
+    [([], None), ([PLAIN], None), ([FULL, PLAIN], None), ([UNHANDLED, PLAIN], "warning")],
 )
-def test_the_worst_level_is_of_what_fires(alerts: list[Alert], worst: str | None) -> None:
+def test_the_worst_level_is_of_what_is_counted(alerts: list[Alert], worst: str | None) -> None:
     assert listing.worst(alerts) == worst
 
 

@@ -15,10 +15,12 @@ from andon.alerts.rules.state import EMPTY, AlertState
 from andon.alerts.rules.state_machine import step
 from andon.errors import Conflict, Gone, Invalid
 from andon.explain.conditions.catalogue import BY_NAME, RULES
-from andon.explain.conditions.condition import SERVED, AlertFacts, inactive_reason, severity
-from andon.explain.conditions.judgement import HOLDS, Judgement
+from andon.explain.conditions.condition import SERVED, described, inactive_reason, severity
+from andon.explain.conditions.finding import HOLDS, Finding
 from andon.explain.conditions.memory.memory_leak import Filling
-from andon.explain.conditions.observation import (
+from andon.explain.conditions.rulebook import Override, Rulebook, thresholds
+from andon.explain.evidence.forecast import Arrival, Trend
+from andon.explain.evidence.observation import (
     HeldDevices,
     Moment,
     Observation,
@@ -26,8 +28,6 @@ from andon.explain.conditions.observation import (
     PreviousLease,
     Sharing,
 )
-from andon.explain.conditions.rulebook import Override, Rulebook, thresholds
-from andon.explain.evidence.forecast import Arrival, Trend
 from andon.model.alert import Level, NoticeKind, Phase, Silence
 from andon.model.device import (
     Device,
@@ -41,8 +41,8 @@ from andon.model.device import (
 from andon.model.device import State as DeviceState
 from andon.model.event import Event, EventKind
 from tests.support.invariants import check_alerts
-from tests.support.rows import rows
 from tests.support.snapshots import h200
+from tests.support.views import facts
 
 AT, STEADY, GIB = 1_767_614_400.0, 1000.0, 2**30
 H200 = Device("GPU-0", 0, "nvidia", "NVIDIA H200", memory_total_bytes=141 * GIB,
@@ -258,7 +258,9 @@ def test_a_throttle_says_for_how_much_of_the_last_hour() -> None:
         state = step(state, seen, Moment(AT + at, STEADY + at), book).state
     alert = current(state)[0]
     assert alert.rule == "throttle_thermal"
-    assert alert.message == "GPU 0 is thermally throttled, 25 % of the last 7 min"
+    assert alert.message == (
+        "GPU 0 is thermally throttled: 40 °C (slows down at 89 °C), 25 % of the last 7 min"
+    )
     assert alert.evidence["last_hour_percent"] == pytest.approx(25, abs=1)
 
 
@@ -304,20 +306,12 @@ def test_an_alert_of_another_versions_rule_ends_and_the_others_go_on(
 # The catalogue.
 
 
-@rows("rule", RULES, ids=lambda rule: rule.name)
-def test_every_rule_has_a_sentence_and_advice_even_for_an_empty_finding(rule: Any) -> None:
-    for finding in (Judgement((HOLDS,)), Judgement((HOLDS,), 9.0, 8.0, 7.0)):
-        told = AlertFacts("GPU 3", finding, "3")
-        assert rule.sentence(told)
-        assert (rule.advise(told) if rule.advise else None) or rule.advice
-
-
 def test_a_forecast_names_its_bounds() -> None:
     about = Filling(Trend(2**20, 2**19, 2**21, 2**33, 900), Arrival(2400, 2100, 2820))
-    sentence = BY_NAME["memory_leak"].sentence
-    assert sentence is not None
-    assert sentence(AlertFacts("GPU 3", Judgement((HOLDS,), about=about))) == (
-        "GPU 3: memory grows by 60.0 MiB a minute and will be full in about 40 min "
+    said = described(BY_NAME["memory_leak"], facts(Finding((HOLDS,), about=about)))
+    assert said is not None
+    assert said.text.text == (
+        "GPU 0: memory grows by 60.0 MiB a minute and will be full in about 40 min "
         "(35 min to 47 min)"
     )
 

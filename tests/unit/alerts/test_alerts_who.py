@@ -3,8 +3,8 @@
 from andon.alerts.rules.commands import current
 from andon.alerts.rules.state import EMPTY
 from andon.alerts.rules.state_machine import step
-from andon.explain.conditions.observation import Moment, Observation
 from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.evidence.observation import Moment, Observation
 from andon.model.event import Event, EventKind, Party
 from tests.support.snapshots import AT, farm, uuid
 

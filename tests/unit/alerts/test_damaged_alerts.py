@@ -21,8 +21,8 @@ from andon.alerts.rules.persistence import dump, restore
 from andon.alerts.rules.state import EMPTY, AlertState
 from andon.alerts.rules.state_machine import step
 from andon.errors import Invalid
-from andon.explain.conditions.observation import Moment, Observation
 from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.evidence.observation import Moment, Observation
 from andon.model.alert import Notice, NoticeKind
 from andon.model.device import Snapshot, State
 from andon.model.event import Party

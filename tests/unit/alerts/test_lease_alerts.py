@@ -10,17 +10,16 @@ from andon.alerts.rules.routes import Route, concerns
 from andon.alerts.rules.rule_page import rules_to_json
 from andon.alerts.rules.state import EMPTY, AlertState
 from andon.alerts.rules.state_machine import step
-from andon.explain.conditions.condition import AlertFacts
-from andon.explain.conditions.judgement import Judgement
-from andon.explain.conditions.observation import (
+from andon.explain.conditions.finding import Finding
+from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.conditions.use.stalled import Stalled, describe
+from andon.explain.evidence.observation import (
     HeldDevices,
     Moment,
     Observation,
     PreviousLease,
     Sharing,
 )
-from andon.explain.conditions.rulebook import Rulebook
-from andon.explain.conditions.use.stalled import Stalled, sentence
 from andon.leases.rules.occupants import BookView
 from andon.model.alert import Alert, Notice, NoticeKind
 from andon.model.device import DeviceStatus, Process, Snapshot
@@ -29,6 +28,7 @@ from andon.model.event import Party
 from andon.units import GIB
 from tests.support.alerting_parts import Heard, Playing
 from tests.support.sharing_parts import gpu
+from tests.support.views import facts
 from tests.support.waiting import wait_for
 
 AT = 1_767_614_400.0
@@ -127,7 +127,7 @@ def test_a_ghost_names_the_lease_that_left_it() -> None:
     alert = one(after(120, gpu(0, used_gib=40), leases=(), sharing=former), "leftover_memory")
     assert alert.message == "GPU 0: 40.0 GiB still in use after lease k3f9 (alice) ended"
     assert alert.advice == "Find out who has it open: sudo fuser -v /dev/nvidia*"
-    assert alert.evidence == {"lease": "k3f9", "user": "alice"}
+    assert alert.evidence == {"left_bytes": 40 * GIB, "lease": "k3f9", "user": "alice"}
     assert alert.value == 40 * GIB
 
 
@@ -177,7 +177,7 @@ def test_a_route_by_owner_takes_the_holder_of_an_idle_device() -> None:
 
 def test_a_stalled_run_is_named_as_ps_names_it_to_everyone() -> None:
     about = Stalled(HELD, BOB)
-    said = sentence(AlertFacts("GPU 0", Judgement((), about=about), lasted_seconds=1200.0))
+    said = describe(facts(Finding((), about=about), lasted_seconds=1200.0)).text.text
     assert "alice's python worked, and does nothing" in said
     nameless = Stalled(HELD, replace(BOB, name=None))
-    assert "train" not in sentence(AlertFacts("GPU 0", Judgement((), about=nameless)))
+    assert "train" not in describe(facts(Finding((), about=nameless))).text.text

@@ -17,7 +17,7 @@ from andon.alerts.rules.rule_page import rules_to_json
 from andon.app.history import separate_history
 from andon.app.settings import load_settings
 from andon.errors import Gone, Unavailable
-from andon.explain.conditions.observation import OwnTrouble
+from andon.explain.evidence.observation import OwnTrouble
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase, Silence
 from andon.model.device import State
 from andon.ports import AlertStore

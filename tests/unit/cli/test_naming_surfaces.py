@@ -131,7 +131,7 @@ def test_the_selftest_names_two_partitions_apart() -> None:
 
 def _alert(status: DeviceStatus) -> Alert:
     alert = Alert("x", "thermal", status.device.uuid, Level.CRITICAL, Phase.FIRING, 0.0)
-    return AlertRenderer(drawn.farm()).named(alert)
+    return AlertRenderer(drawn.farm(), Rulebook()).named(alert)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from andon.doctor.rules.facts import (
 )
 from andon.doctor.rules.findings import (
     Check,
-    Finding,
+    CheckResult,
     Grade,
     exit_code,
     failure,
@@ -179,7 +179,7 @@ def test_a_word_from_outside_cannot_move_the_cursor() -> None:
         ([failure(Check.NOUVEAU, "x", "y"), failure(Check.NO_DEVICE, "x", "y")], 3, Grade.FAILURE),
     ],
 )
-def test_the_worst_decides_the_exit_code(found: list[Finding], code: int, grade: Grade) -> None:
+def test_the_worst_decides_the_exit_code(found: list[CheckResult], code: int, grade: Grade) -> None:
     assert exit_code(found, Check.NO_DEVICE) == code
     assert worst(found) is grade
 

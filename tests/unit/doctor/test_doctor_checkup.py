@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from andon.cli.show.findings import broken_command
 from andon.doctor.rules.checkup import judge
 from andon.doctor.rules.facts import BookFolder, FileAccess, RunningServer, SampleTrial, StrayFiles
-from andon.doctor.rules.findings import Check, Finding, Grade
+from andon.doctor.rules.findings import Check, CheckResult, Grade
 from tests.support.doctor.case import FAIL, Case, case, own
 from tests.support.doctor.hardware import device_files, drivers, libraries, sleepers, versions
 from tests.support.doctor.machines import (
@@ -53,7 +53,7 @@ def test_exactly_what_is_wrong_is_found(made: Case) -> None:
         assert words in text
 
 
-def reads_well(finding: Finding) -> bool:
+def reads_well(finding: CheckResult) -> bool:
     """Whatever is wrong has one fix or one hint, and nothing else has any."""
     if finding.grade in (Grade.FAILURE, Grade.WARNING):
         is_helpful = bool(finding.fix) != bool(finding.hint)

@@ -7,7 +7,7 @@ import pytest
 
 from andon.cli.catalogue import COMMANDS
 from andon.doctor.rules.selftest.trials import SelftestTrial
-from andon.explain.conditions.catalogue import CONDITIONS, kinds_of
+from andon.explain.conditions.catalogue import CONDITIONS
 from tests.conftest import REPOSITORY
 from tests.support.doctor.table import CASES, produced
 from tests.support.rows import rows
@@ -43,7 +43,7 @@ def test_what_an_entry_names_exists_and_some_case_makes_it(title: str, mark: str
     if source == "doctor":
         assert name in {str(check) for check in produced()}
     elif source == "why":
-        assert name.lower() in {kind.code for one in CONDITIONS for kind in kinds_of(one)}
+        assert name.lower() in {kind.code for one in CONDITIONS for kind in one.kinds}
         assert name.lower() in named_by_tests(), "no test of `why` makes it"
     else:
         assert source == "selftest"

@@ -21,7 +21,7 @@ from andon.cli.commands.setup.selftest_load import (
     loaded,
     work,
 )
-from andon.doctor.rules.findings import Finding, Grade
+from andon.doctor.rules.findings import CheckResult, Grade
 from andon.doctor.rules.selftest.load import FREE_BYTES, Load, choose, judge_load
 from andon.doctor.rules.selftest.plausibility import judge
 from andon.doctor.rules.selftest.trials import Sampling, SelftestTrial
@@ -49,7 +49,7 @@ def looks(pid: int | None, **values: Any) -> list[Snapshot]:
     return [node(replace(status, sample=replace(status.sample, **values), processes=held))] * 3
 
 
-def judged(load: Load = BUSY, pid: int | None = 4711, **during: Any) -> dict[str, Finding]:
+def judged(load: Load = BUSY, pid: int | None = 4711, **during: Any) -> dict[str, CheckResult]:
     calm = looks(None, utilization_percent=0, power_watts=76.0, sm_active_percent=0.0)
     raised = {"utilization_percent": 100, "power_watts": 400.0, "sm_active_percent": 93.0}
     findings = judge_load(calm, looks(pid, **(raised | during)), load)

@@ -8,9 +8,9 @@ from andon.alerts.rules.commands import current
 from andon.alerts.rules.standing import board_now, standing
 from andon.alerts.rules.state import EMPTY
 from andon.alerts.rules.state_machine import step
-from andon.explain.conditions.observation import Moment, Observation
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.evidence.blame import blamed
+from andon.explain.evidence.observation import Moment, Observation
 from andon.explain.why import explain
 from andon.model.device import DeviceStatus, Process, ProcessKind, Snapshot, State
 from andon.units import GIB

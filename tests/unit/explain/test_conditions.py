@@ -20,9 +20,9 @@ from andon.explain.conditions.catalogue import (
     FIGURES,
     GROUPS,
     RULES,
-    kinds_of,
 )
 from andon.explain.conditions.condition import Condition, Rung, Subject
+from andon.explain.conditions.judging import OnRequest
 from andon.model.alert import Level
 from andon.model.lamp import Lamp
 from andon.model.thresholds import Thresholds
@@ -165,13 +165,15 @@ def test_every_condition_says_what_it_means_and_what_to_do() -> None:
         assert SENTENCE.fullmatch(one.why), one.name
         assert one.advice, one.name
         assert named_in(one.advice) == set(), one.name
-        assert one.rungs or kinds_of(one), f"{one.name} is mentioned nowhere"
+        assert one.rungs or one.kinds, f"{one.name} is mentioned nowhere"
 
 
-def test_every_rule_has_a_judge_and_a_sentence_and_nothing_else_has() -> None:
+def test_every_condition_is_judged_once_and_described_once() -> None:
     for one in CONDITIONS:
-        given = (one.judged is not None, one.sentence is not None)
-        assert given == (bool(one.rungs), bool(one.rungs)), one.name
+        on_request = isinstance(one.judged, OnRequest)
+        assert one.judged is not None, one.name
+        assert on_request == (not one.rungs), one.name
+        assert (one.describe is None) == on_request, one.name
         assert bool(one.promql) == bool(one.rungs), one.name
 
 
@@ -199,8 +201,8 @@ def test_levels_rise_and_a_weight_stays_within_its_level() -> None:
     assert [one.name for one in CONDITIONS if not one.rungs and one.weight] == []
 
 
-def test_what_stands_behind_another_names_a_rule() -> None:
-    names = {one.name for one in RULES}
+def test_what_stands_behind_another_names_a_condition() -> None:
+    names = {one.name for one in CONDITIONS}
     assert {one.name: one.behind for one in CONDITIONS if not set(one.behind) <= names} == {}
 
 
@@ -208,11 +210,11 @@ def test_what_stands_behind_another_names_a_rule() -> None:
 
 
 def test_every_reason_has_a_code_of_its_own_and_a_meaning() -> None:
-    found = {kind for one in CONDITIONS for kind in kinds_of(one)}  # conditions may share one
+    found = {kind for one in CONDITIONS for kind in one.kinds}  # conditions may share one
     codes = Counter(kind.code for kind in found)
     assert [code for code, count in codes.items() if count > 1] == []
     for one in CONDITIONS:
-        for kind in kinds_of(one):
+        for kind in one.kinds:
             assert re.fullmatch(r"[a-zA-Z].*[^.]", kind.means), kind.code
             assert 0 <= (kind.mild or 0) <= kind.weight <= 100, kind.code
 

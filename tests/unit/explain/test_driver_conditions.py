@@ -13,8 +13,8 @@ from andon.cli.show.render import no_device
 from andon.explain.conditions.node.container_without_gpu import remedy
 from andon.explain.conditions.node.driver_versions_differ import difference
 from andon.explain.conditions.node.drivers import cannot_be_read, has_none
-from andon.explain.conditions.observation import Moment, Observation
 from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.evidence.observation import Moment, Observation
 from andon.explain.why import explain, explain_absence, explain_node
 from andon.model.alert import Alert, Phase
 from andon.model.device import (
@@ -165,7 +165,7 @@ def test_why_goes_by_the_code_and_by_the_words_only_without_one(code: str, kind:
     assert [reason.code for reason in explain_absence([snapshot])] == [kind]
     lost = node(fault, devices=(device(0),))
     (reason,) = explain([lost], "nvidia-0")
-    assert (reason.code, reason.sentence) == (kind, f"Cannot be read: {MISMATCH.reason}.")
+    assert (reason.code, reason.sentence) == (kind, "No GPU can be read: a mismatch.")
 
 
 # Containers.

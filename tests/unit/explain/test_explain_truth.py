@@ -13,7 +13,8 @@ from andon.alerts.rules.standing import board_now
 from andon.cli.json_text import as_json_text
 from andon.cli.show.text import display_width
 from andon.cli.show.why import answer, answer_to_json, render_why
-from andon.explain.conditions.catalogue import DEFAULTS, EXPLANATIONS
+from andon.explain.conditions.catalogue import CONDITIONS, DEFAULTS
+from andon.explain.conditions.judging import found_on
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.evidence.blame import listed_users
 from andon.explain.evidence.growth import growth
@@ -83,7 +84,7 @@ def test_any_answer_can_be_shown_within_its_width_and_as_json(
 
 
 def assert_numbers_are_evidence(reason: Reason) -> None:
-    left = reason.sentence
+    left = re.sub(r"\bGPU \d+(:\d+)?", "", reason.sentence)  # which device it is
     for words in sorted(map(format_evidence, reason.evidence), key=len, reverse=True):
         left = left.replace(words, "")
     assert not re.search(r"\d", left), (reason.sentence, left)
@@ -141,11 +142,25 @@ def _truths(
     if head == "users" and tail:
         user, _, kind = tail.rpartition(".")
         return [sum(getattr(p, kind) or 0 for p in view.compute if p.user == user)]
+    if judged := _judged(evidence, reason, view):
+        return judged
     if evidence.name in MEASURES:
         return [MEASURES[evidence.name](view)]
     if evidence.name == "reason" and reason.code == "unreadable":
         return [view.status.reason, *view.status.missing.values()]
     return [_other(evidence.name, reason, view)]
+
+
+JUDGED = ("threshold", "speed_lost_percent", "disk_percent", "clock_loss_percent")
+
+
+def _judged(evidence: Evidence, reason: Reason, view: View) -> list[object]:
+    """What the condition of a reason found, where the evidence is that."""
+    if evidence.name not in JUDGED:
+        return []
+    mine = [one for one in CONDITIONS if reason.code in {kind.code for kind in one.kinds}]
+    found = [one for it in mine if (one := found_on(it.judged, view)) is not None]
+    return [round(n, 1) for one in found for n in (one.value, one.threshold) if n is not None]
 
 
 def _inside(view: View, head: str, tail: str) -> object:
@@ -198,11 +213,9 @@ def _other(name: str, reason: Reason, view: View) -> object:
     return rules[name]
 
 
-def test_every_code_belongs_to_one_condition_and_its_milder_form_weighs_less() -> None:
-    kinds = [kind for one in EXPLANATIONS for kind in one.kinds]
-    shared = {"no_driver", "version_mismatch", "no_permission", "no_device"}  # two conditions
-    codes = [kind.code for kind in kinds if kind.code not in shared]
-    assert len(codes) == len(set(codes))
+def test_every_code_has_one_meaning_and_its_milder_form_weighs_less() -> None:
+    kinds = {kind for one in CONDITIONS for kind in one.kinds}  # conditions may share one
+    assert len(kinds) == len({kind.code for kind in kinds})
     assert all(
         kind.weight >= (kind.weight if kind.mild is None else kind.mild) > 0 for kind in kinds
     )

@@ -39,9 +39,9 @@ def test_a_cap_that_costs_more_than_a_fifth_is_a_trouble_and_a_lowered_limit_its
     capped = {**TRAINING, "power_watts": 413.0, "power_limit_watts": 420.0, "sm_clock_mhz": 1335}
     reasons = why(card(capped, ALICE, throttle=("sw_power_cap",)))
     assert codes(reasons) == ["power_limit_lowered", "power_cap"]
-    assert "default of 700 W; clock 33 % below maximum" in reasons[0].sentence
+    assert "default of 700 W, clock 33 % below maximum" in reasons[0].sentence
     assert reasons[0].advice.endswith("sudo nvidia-smi -i 0 -pl 700")
-    assert "because of the power limit: 413 W of 420 W" in reasons[1].sentence
+    assert "because of its power limit (up to 20 % is normal)" in reasons[1].sentence
 
 
 def test_a_limit_that_costs_a_good_part_of_the_clock_as_designed_is_told_first() -> None:
@@ -142,7 +142,7 @@ def test_a_process_whose_share_is_unknown_is_not_called_idle() -> None:
 def test_memory_that_no_process_explains_is_a_ghost() -> None:
     (reason,) = why(card(IDLE, memory_used_bytes=38 * GIB))
     assert (reason.code, reason.process) == ("unattributed_memory", None)
-    assert "38.0 GiB of the 38.0 GiB" in reason.sentence
+    assert "no visible process accounts for 38.0 GiB" in reason.sentence
     assert "/dev/nvidia*" in reason.advice
 
 

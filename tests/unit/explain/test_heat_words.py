@@ -6,16 +6,17 @@ from andon.alerts.rules.commands import current
 from andon.alerts.rules.listing import is_clearing
 from andon.alerts.rules.state import EMPTY
 from andon.alerts.rules.state_machine import step
-from andon.explain.conditions.condition import AlertFacts
+from andon.explain.conditions.finding import CALM, HOLDS, Finding
+from andon.explain.conditions.heat.limits import NOT_THROTTLED
 from andon.explain.conditions.heat.phrases import lower_limit
-from andon.explain.conditions.heat.thermal import STEADY, sentence
-from andon.explain.conditions.judgement import HOLDS, Judgement
-from andon.explain.conditions.observation import Moment, Observation
+from andon.explain.conditions.heat.thermal import describe
 from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.evidence.observation import Moment, Observation
 from andon.model.alert import Alert, Level, Phase
 from andon.model.device import Device, Limits, Sample, Snapshot
 from tests.support.rows import rows
 from tests.support.snapshots import AT, h200
+from tests.support.views import facts
 
 
 @rows(
@@ -32,8 +33,8 @@ def test_the_limit_that_is_reached_is_named(
     celsius: float, limit: float | None, words: str
 ) -> None:
     """ "82 °C (slowdown threshold 97 °C)" named a limit that is 15 degrees away."""
-    found = Judgement((HOLDS,), celsius, 80.0, limit, STEADY)
-    assert sentence(AlertFacts("GPU 2", found)) == f"GPU 2 is too hot: {words}"
+    found = Finding((HOLDS, CALM), celsius, 80.0, limit, NOT_THROTTLED)
+    assert describe(facts(found)).text.text == f"GPU 0 is too hot: {words}"
 
 
 @rows(

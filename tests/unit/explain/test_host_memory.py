@@ -7,10 +7,10 @@ from andon.alerts.rules.commands import current
 from andon.alerts.rules.state import EMPTY
 from andon.alerts.rules.state_machine import step
 from andon.explain.conditions.catalogue import DEFAULTS
-from andon.explain.conditions.judgement import NEITHER, UNKNOWN
+from andon.explain.conditions.finding import NEITHER, UNKNOWN
 from andon.explain.conditions.node.host_memory_starves import judge
-from andon.explain.conditions.observation import Moment, Observation
 from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.evidence.observation import Moment, Observation
 from andon.explain.why import explain
 from andon.model.device import (
     Device,
@@ -81,8 +81,8 @@ def test_the_alert_says_how_short_and_names_who_waits() -> None:
     )
     assert [party.user for party in alert.affected] == ["alice"]
     assert alert.evidence == {
-        "memory_percent": 50.0,
-        "pressure_percent": 40.0,
+        "host.memory_percent": 50.0,
+        "host.memory_pressure_percent": 40.0,
         "devices_waiting": 1,
         "devices_with_work": 2,
     }

@@ -10,14 +10,14 @@ from msgspec.structs import replace
 from andon.alerts.rules.commands import current
 from andon.alerts.rules.glance import lamps_now
 from andon.alerts.rules.lamps import LampBoard, board
-from andon.alerts.rules.listing import entries, is_clearing, shown_level, worst
+from andon.alerts.rules.listing import entries, is_clearing, is_listed, shown_level
 from andon.alerts.rules.standing import standing
 from andon.cli.show import cells
 from andon.cli.show.entries import lit_entries
 from andon.cli.show.render import render_status
 from andon.cli.show.watch import Stream
 from andon.cli.show.why import answer, answer_to_json, render_why
-from andon.explain.conditions.catalogue import BY_NAME, DEFAULTS, PRESENT, RULES_OF
+from andon.explain.conditions.catalogue import BY_NAME, DEFAULTS, RULES_OF
 from andon.explain.conditions.condition import severity
 from andon.explain.conditions.rulebook import Rulebook
 from andon.leases.rules.capacity import Surroundings, capacities
@@ -92,14 +92,15 @@ def why_lamps(past: Seen, lit: LampBoard, book: Rulebook) -> dict[str, Lamp]:
 def assert_listed(status: DeviceStatus, mine: Sequence[Alert], lit: LampBoard) -> None:
     """The lamp is that of the worst alert, of the state, or of what a reading shows."""
     lamp = next(one for one in lit.devices if one.uuid == status.device.uuid)
-    level = worst(alert for alert in mine if not is_clearing(alert))
+    fires = [a for a in mine if a.state is Phase.FIRING and is_listed(a) and not is_clearing(a)]
+    level = max(map(shown_level, fires), key=lambda one: one.rank, default=None)
     loud = level is not None and level is not Level.INFO
     if loud:
         assert lamp.lamp.rank >= (Lamp.RED if level is Level.CRITICAL else Lamp.AMBER).rank
         shown = {shown_level(e.alert) for e in entries(mine)} | {e.level for e in entries(mine)}
         assert level in shown
     if lamp.lamp in (Lamp.AMBER, Lamp.RED):
-        present = any(rule.present and rule.present(status) for rule in PRESENT)
+        present = bool(status.answered and status.sample and status.sample.ecc_uncorrected)
         assert loud or present or status.state is State.LOST, lamp
     assert (lamp.status in FINE) == (lamp.lamp is Lamp.GREEN), lamp
 

@@ -15,9 +15,9 @@ from andon.cli.show.entries import entries, lit_entries
 from andon.cli.show.text import say
 from andon.explain.conditions.catalogue import DEFAULTS
 from andon.explain.conditions.heat.limits import HeatThrottling, heat_limits, heat_throttling
-from andon.explain.conditions.observation import Moment, Observation
 from andon.explain.conditions.rulebook import Rulebook, thresholds
 from andon.explain.evidence.blame import unattributed_bytes
+from andon.explain.evidence.observation import Moment, Observation
 from andon.explain.why import explain
 from andon.model.device import DeviceStatus, Limits, MemoryKind, Process, Snapshot
 from andon.model.thresholds import Thresholds
@@ -214,4 +214,4 @@ def test_why_says_hot_from_the_threshold_of_its_settings(
     for threshold, hot in (("75", True), ("80", False)):
         monkeypatch.setenv("ANDON_ALERTS_THERMAL_CELSIUS", threshold)
         run(["why", "--seconds", "0"], there)
-        assert ("Hot: 76 °C" in capsys.readouterr().out) == hot
+        assert ("GPU 0 is too hot: 76 °C" in capsys.readouterr().out) == hot

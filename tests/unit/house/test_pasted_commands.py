@@ -66,7 +66,6 @@ SYSTEM = {
     "explain/conditions/open_files.py": {
         "vendor.device_files", "vendor.title", "vendor_of(device.vendor).device_files",
     },
-    "explain/conditions/memory/phrases.py": {"openers_of(view.status.device)"},
     "leases/book/places.py": {"SYSTEM_BOOK"}, "registry.py": {"package", "packages[0]"},
 }  # fmt: skip
 """Names that only root chooses, or whoever installs packages here."""

@@ -229,7 +229,7 @@ def test_a_file_is_found_by_the_name_that_it_says(book: Book, put: Callable[...,
 
 
 def test_a_long_id_leaves_the_other_columns_their_room() -> None:
-    """Finding 32: a file cannot have one any more, and what a server says is cut."""
+    """CheckResult 32: a file cannot have one any more, and what a server says is cut."""
     row = lease_row(claim(lease(3, name="e" * 130)), 0, None, LeaseRequester(0))
     lines = [text.plain for text in draw(lease_columns(2000.0, {}), [TableRow(row)], 80)]
     assert "USER" in lines[0]

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from andon.explain.conditions.observation import PreviousLease
+from andon.explain.evidence.observation import PreviousLease
 from andon.leases.rules.occupants import (
     BLANK,
     SETTLING_SECONDS,

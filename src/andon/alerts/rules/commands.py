@@ -12,8 +12,9 @@ from andon.alerts.rules.state import NEVER, AlertState, Episode, StepResult
 from andon.errors import Conflict, Gone, Invalid
 from andon.explain.conditions.catalogue import BY_NAME, DEFAULTS
 from andon.explain.conditions.condition import Condition, severity
-from andon.explain.conditions.observation import Moment
+from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.conditions.stated import for_seconds
+from andon.explain.evidence.observation import Moment
 from andon.model.alert import Acknowledgement, Alert, Level, Phase, Silence
 from andon.model.thresholds import Thresholds
 
@@ -113,7 +114,9 @@ def current(state: AlertState) -> tuple[Alert, ...]:
     """Every pending or firing alert, with the numbers of the last sample, worst first."""
     if state.snapshot is None:
         return tuple(sorted((e.alert for e in _all(state)), key=order))
-    renderer = AlertRenderer(state.snapshot)
+    renderer = AlertRenderer(
+        state.snapshot, state.book or Rulebook(), tracks=state.tracks, steady=state.steady
+    )
     found = []
     for subject, on in state.episodes.items():
         seen, figures = state.findings.get(subject, {}), _figures(state, subject)

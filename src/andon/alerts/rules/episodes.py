@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from andon.alerts.rules.state import NEVER, Episode, Times
 from andon.explain.conditions.condition import Condition, Rung, severity
-from andon.explain.conditions.judgement import (
+from andon.explain.conditions.finding import (
     BETWEEN,
     CALM,
     ENDED,
@@ -20,12 +20,12 @@ from andon.explain.conditions.judgement import (
     NO_DATA,
     ONE,
     UNKNOWN,
-    Judgement,
+    Finding,
     Rungs,
     RungState,
 )
-from andon.explain.conditions.observation import Moment
 from andon.explain.conditions.stated import for_seconds
+from andon.explain.evidence.observation import Moment
 from andon.model.alert import Alert, Level, Phase
 from andon.model.thresholds import Thresholds
 
@@ -35,14 +35,14 @@ FLAP_SECONDS = 3600.0
 MOST_FACTOR = 16
 RESTART_CLEAR_SECONDS = 60.0
 
-Render = Callable[[Alert, Judgement], Alert]
+Render = Callable[[Alert, Finding], Alert]
 """Writes the numbers, the text and the people of a finding into an alert."""
 
 
 def begin(
     alert: Alert,
     rule: Condition,
-    finding: Judgement,
+    finding: Finding,
     moment: Moment,
     figures: Thresholds,
     render: Render,
@@ -70,7 +70,7 @@ def level_now(episode: Episode, rule: Condition) -> Level | None:
     return _level(rule, held or _holding(episode.rungs))
 
 
-def is_settled(episode: Episode, finding: Judgement | None, now: float) -> bool:
+def is_settled(episode: Episode, finding: Finding | None, now: float) -> bool:
     """Whether a sample soon after the last one changes nothing, as most do."""
     if now >= episode.due or episode.dark is not None:
         return False
@@ -89,7 +89,7 @@ def is_settled(episode: Episode, finding: Judgement | None, now: float) -> bool:
     return rungs is ONE or (EVENT not in rungs and NO_DATA not in rungs)
 
 
-def with_worst(episode: Episode, finding: Judgement | None) -> Episode:
+def with_worst(episode: Episode, finding: Finding | None) -> Episode:
     """The episode with the highest value while it held."""
     value, worst = None if finding is None else finding.value, episode.worst
     if finding is None or value is None or (worst is not None and value <= worst):
@@ -100,7 +100,7 @@ def with_worst(episode: Episode, finding: Judgement | None) -> Episode:
 def advance(
     episode: Episode,
     rule: Condition,
-    finding: Judgement | None,
+    finding: Finding | None,
     moment: Moment,
     last: float,
     figures: Thresholds,
@@ -110,7 +110,7 @@ def advance(
     """The episode after one more sample: the same object if nothing changed, None if it was
     pending and is dropped. `last` is the previous sample; `factor` applies if it fires now."""
     now = moment.steady
-    if finding is UNKNOWN:
+    if finding is not None and (finding is UNKNOWN or finding.is_unknown):
         return _without_data(episode, moment, last)
     last = last if episode.dark is None else episode.dark
     if now - last > SEEN_SECONDS:
@@ -125,7 +125,7 @@ def advance(
     return _advanced(episode, rule, finding, moment, figures, render, factor)
 
 
-def _may_go_on(finding: Judgement | None) -> bool:
+def _may_go_on(finding: Finding | None) -> bool:
     """Whether a pending alert stays: a rung holds, or cannot be judged."""
     return finding is not None and (finding.holds or NO_DATA in finding.rungs)
 
@@ -133,7 +133,7 @@ def _may_go_on(finding: Judgement | None) -> bool:
 def _advanced(
     episode: Episode,
     rule: Condition,
-    finding: Judgement | None,
+    finding: Finding | None,
     moment: Moment,
     figures: Thresholds,
     render: Render,
@@ -154,7 +154,7 @@ def _advanced(
 def _changed(
     episode: Episode,
     rule: Condition,
-    finding: Judgement | None,
+    finding: Finding | None,
     moment: Moment,
     render: Render,
     factor: int,
@@ -165,7 +165,8 @@ def _changed(
             return _resolved(episode, moment)
         up = holds  # a lower rung that has not held long enough yet: a drop sends no notice
     alert = episode.alert
-    if finding is not None and (finding.holds or finding.value is not None):
+    shown = finding is not None and finding.value is not None and not finding.notable
+    if finding is not None and (finding.holds or shown):
         alert = render(alert, finding)
     level = _level(rule, up or _prompt(rule, holds)) or episode.alert.level
     alert = replace(alert, level=level, severity=severity(level, rule), no_data_since=None)
@@ -199,7 +200,7 @@ def _due(
     return found
 
 
-def _rungs(finding: Judgement | None, count: int) -> Rungs:
+def _rungs(finding: Finding | None, count: int) -> Rungs:
     """Returns the state of each rung in a sample."""
     if finding is None:
         return _ALIKE[CALM][count]

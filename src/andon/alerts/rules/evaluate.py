@@ -6,34 +6,52 @@ from functools import lru_cache
 from andon.alerts.rules.findings import judge_events, lease_findings
 from andon.alerts.rules.state import AlertState, Episode
 from andon.explain.conditions.catalogue import BY_NAME, RULES
-from andon.explain.conditions.device_view import DeviceView
-from andon.explain.conditions.judgement import ENDED, HOLDS, NEITHER, UNKNOWN, Judgement
-from andon.explain.conditions.judging import OnFault, OnHeld, OnNode, OnReading, OnReport, OnState
-from andon.explain.conditions.memory.ecc import judge_ecc_count
-from andon.explain.conditions.observation import HeldDevices, Moment, Observation
+from andon.explain.conditions.description import Reported
+from andon.explain.conditions.finding import ENDED, HOLDS, NEITHER, UNKNOWN, Finding
+from andon.explain.conditions.judging import (
+    Counted,
+    OnEvents,
+    OnFault,
+    OnHeld,
+    OnNode,
+    OnReading,
+    OnReport,
+    OnState,
+)
 from andon.explain.conditions.rulebook import Rulebook
-from andon.explain.conditions.state.driver_hung import hung
-from andon.explain.conditions.track import Reasons, Track, updated_track
-from andon.explain.conditions.wording import Reported
+from andon.explain.evidence.observation import HeldDevices, Moment, Observation
+from andon.explain.evidence.track import Reasons, Track, updated_track
+from andon.explain.evidence.view import View
 from andon.model.device import SAMPLER, DeviceStatus, Sample
 from andon.model.device import State as DeviceState
 from andon.model.utilisation import ZERO_READING
 from andon.model.vendors import vendor_of_backend
 
 READERS = "reader:"
+ASKED = (DeviceState.OK, DeviceState.STALE)  # the rest was not asked, or is lost
 LEAST_READERS = 2  # one device that does not respond says nothing about its vendor
 DEVICE_JUDGES = {r.name: r.judged for r in RULES if isinstance(r.judged, OnReading)}
 HELD_JUDGES = tuple((r.name, r.judged.judge) for r in RULES if isinstance(r.judged, OnHeld))
-STATE_JUDGES = tuple((r.name, r.judged.judge) for r in RULES if isinstance(r.judged, OnState))
+STATE_JUDGES = tuple((r.name, r.judged) for r in RULES if isinstance(r.judged, OnState))
+COUNTED = tuple(
+    (r.name, r.judged.count, r.judged.judge_count)
+    for r in RULES
+    if isinstance(r.judged, OnEvents) and r.judged.count is not None and r.judged.judge_count
+)
+STAYING = frozenset(
+    r.name for r in RULES if isinstance(r.judged, OnEvents) and r.judged.until_it_works
+)
 NODE_JUDGES = tuple((r.name, r.judged.judge) for r in RULES if isinstance(r.judged, OnNode))
 FAULT_JUDGES = tuple((r.name, r.judged.judge) for r in RULES if isinstance(r.judged, OnFault))
 READING_RULES = frozenset(DEVICE_JUDGES)
 GATED = frozenset(name for name, judged in DEVICE_JUDGES.items() if judged.reasons is not None)
 HELD_RULES = frozenset(name for name, _ in HELD_JUDGES)
 FAULT_RULES = frozenset(name for name, _ in FAULT_JUDGES)
+LOST_WITH_DRIVER = frozenset(r.name for r in RULES if not FAULT_RULES.isdisjoint(r.behind))
+"""What is not said of single devices while their whole driver cannot be read."""
 
-Found = dict[str, dict[str, Judgement]]
-Judges = tuple[tuple[str, Callable[[DeviceView], Judgement | None]], ...]
+Found = dict[str, dict[str, Finding]]
+Judges = tuple[tuple[str, Callable[[View], Finding | None]], ...]
 
 
 @lru_cache(maxsize=256)
@@ -66,7 +84,7 @@ class Evaluation:
         self.tracks: dict[str, Track] = {}
         self.ecc: Mapping[str, int] = state.ecc
         self.xids = state.xids
-        self.reset: set[str] = set()  # devices whose error counter was reset
+        self.reset: set[tuple[str, str]] = set()  # rules and devices whose counter was reset
         self._divided = frozenset(
             parent for s in self.snapshot.devices if (parent := s.device.parent) is not None
         )
@@ -81,7 +99,7 @@ class Evaluation:
             self._faults()
         self._rest()
 
-    def add(self, subject: str, rule: str, finding: Judgement) -> None:
+    def add(self, subject: str, rule: str, finding: Finding) -> None:
         self.found.setdefault(subject, {})[rule] = finding
 
     def _on(self, subject: str) -> Mapping[str, Episode]:
@@ -99,17 +117,15 @@ class Evaluation:
         elif on:
             self._silent(status, on)
         if status.state is not DeviceState.OK:
-            self._states(status, on)
+            self._states(self._view(status, track, None), on)
 
     def _readings(
         self, status: DeviceStatus, sample: Sample, track: Track, on: Mapping[str, Episode]
     ) -> None:
         uuid = status.device.uuid
         reasons = track.throttle if not track.faded else track.reasons(self.moment.steady)
-        held = self._held.get(uuid) if self._held else None
-        figures = self.rulebook.for_device(status.device)
-        seen = DeviceView(status, sample, figures, track, reasons, uuid in self._divided, held)
-        found: dict[str, Judgement] = {}
+        seen = self._view(status, track, reasons)
+        found: dict[str, Finding] = {}
         # What has an alert is judged although its throttle reasons are gone.
         gated = not on or GATED.isdisjoint(on)
         for name, judge in judges_for(reasons) if gated else ALL_JUDGES:
@@ -117,18 +133,30 @@ class Evaluation:
             # One that cannot be judged has no rungs: the most frequent of those that are not calm.
             if finding is not None and (name in on or (finding.rungs and finding.holds)):
                 found[name] = finding
-        unused = held is not None and sample.utilization_percent == ZERO_READING
+        unused = seen.held is not None and sample.utilization_percent == ZERO_READING
         if unused or (on and not HELD_RULES.isdisjoint(on)):
             self._holding(seen, on, found)
         if found:
             self.found[uuid] = found
-        count = sample.ecc_uncorrected
-        if count is not None and count != self.ecc.get(uuid):
-            self._errors(uuid, count)
+        for name, counter, judge_count in COUNTED:
+            count = counter(sample)
+            if count is not None and count != self.ecc.get(uuid):
+                self._counted(uuid, name, judge_count(self.ecc.get(uuid), count))
+                self.ecc = {**self.ecc, uuid: count}
 
-    def _holding(
-        self, seen: DeviceView, on: Mapping[str, Episode], found: dict[str, Judgement]
-    ) -> None:
+    def _counted(self, uuid: str, name: str, counted: Counted) -> None:
+        if counted.finding is not None:
+            self.add(uuid, name, counted.finding)
+        if counted.was_reset:
+            self.reset.add((name, uuid))
+
+    def _view(self, status: DeviceStatus, track: Track, reasons: Reasons | None) -> View:
+        uuid = status.device.uuid
+        held = self._held.get(uuid) if self._held else None
+        figures, divided = self.rulebook.for_device(status.device), uuid in self._divided
+        return View(self.snapshot, status, figures, track, reasons, divided, held)
+
+    def _holding(self, seen: View, on: Mapping[str, Episode], found: dict[str, Finding]) -> None:
         unwatched = self.observation.leases is None
         for name, judge in HELD_JUDGES:
             finding = UNKNOWN if unwatched else judge(seen)
@@ -145,25 +173,16 @@ class Evaluation:
             elif name in READING_RULES and not asleep:
                 self.add(status.device.uuid, name, UNKNOWN)
 
-    def _states(self, status: DeviceStatus, on: Mapping[str, Episode]) -> None:
+    def _states(self, seen: View, on: Mapping[str, Episode]) -> None:
         """Judges the states lost and not responding: while a device is in one, nothing is known
         about the other."""
-        found = {name: judge(status) for name, judge in STATE_JUDGES}
+        status, found = seen.status, {name: judged.judge(seen) for name, judged in STATE_JUDGES}
         silent = any(finding is not None for finding in found.values())
         for name, finding in found.items():
             if finding is not None:
                 self.add(status.device.uuid, name, finding)
             elif silent and name in on:
                 self.add(status.device.uuid, name, UNKNOWN)
-
-    def _errors(self, uuid: str, count: int) -> None:
-        before = self.ecc.get(uuid)
-        self.ecc = {**self.ecc, uuid: count}
-        finding, was_reset = judge_ecc_count(before, count)
-        if finding is not None:
-            self.add(uuid, "ecc", finding)
-        if was_reset:
-            self.reset.add(uuid)
 
     def _leases(self) -> None:
         found = lease_findings(
@@ -194,13 +213,16 @@ class Evaluation:
     def _readers(self) -> None:
         """Judges the readers: if no device of a vendor responds, its driver hangs rather than a
         device."""
-        stale: dict[str, list[bool]] = {}
+        states: dict[str, list[DeviceState]] = {}
         for status in self.snapshot.devices:
-            if status.device.parent is None and status.state in (DeviceState.OK, DeviceState.STALE):
-                stale.setdefault(status.device.vendor, []).append(status.state is DeviceState.STALE)
-        for vendor, silent in stale.items():
-            if len(silent) >= LEAST_READERS and all(silent):
-                self.add(f"{READERS}{vendor}", "driver_hung", hung())
+            if status.device.parent is None and status.state in ASKED:
+                states.setdefault(status.device.vendor, []).append(status.state)
+        many = {vendor: set(seen) for vendor, seen in states.items() if len(seen) >= LEAST_READERS}
+        for name, judged in STATE_JUDGES:
+            finding = judged.all_silent
+            for vendor, seen in many.items():
+                if finding is not None and seen == {judged.of_all}:
+                    self.add(f"{READERS}{vendor}", name, finding)
 
     def _faults(self) -> None:
         """Judges drivers that cannot be read at all; unknown if sampling failed."""
@@ -218,10 +240,12 @@ class Evaluation:
         """Takes back that single devices are lost if their whole driver cannot be read: nothing
         is known of them."""
         for uuid, status in self.statuses.items():
-            if status.device.vendor == vendor and "device_lost" in self.found.get(uuid, ()):
-                self.found[uuid]["device_lost"] = UNKNOWN
-                if "device_lost" not in self._on(uuid):
-                    del self.found[uuid]["device_lost"]
+            found = self.found.get(uuid, {}) if status.device.vendor == vendor else {}
+            for name in LOST_WITH_DRIVER.intersection(found):
+                if name in self._on(uuid):
+                    found[name] = UNKNOWN
+                else:
+                    del found[name]
 
     def _unknown_drivers(self) -> None:
         for subject, on in self.state.episodes.items():
@@ -254,19 +278,16 @@ class Evaluation:
             rule = trouble.subject.partition(":")[0]
             if rule in BY_NAME and isinstance(BY_NAME[rule].judged, OnReport):
                 about = Reported(trouble.reason, trouble.hint)
-                self.add(trouble.subject, rule, Judgement((HOLDS,), about=about))
+                self.add(trouble.subject, rule, Finding((HOLDS,), about=about))
 
     def _after_a_boot(self, subject: str, on: Mapping[str, Episode]) -> None:
         """Keeps an error from before a reboot until the device works."""
-        episode, status = on.get("xid"), self.statuses.get(subject)
-        if (
-            episode is None
-            or not episode.restarted
-            or "xid" in self.found.get(subject, _NO_FINDING)
-        ):
+        status, found = self.statuses.get(subject), self.found.get(subject, _NO_FINDING)
+        if subject == "node" or (status is not None and status.state is DeviceState.OK):
             return
-        if subject != "node" and (status is None or status.state is not DeviceState.OK):
-            self.add(subject, "xid", NEITHER)
+        for name in STAYING.intersection(on).difference(found):
+            if on[name].restarted:
+                self.add(subject, name, NEITHER)
 
     def _turn_off(self) -> None:
         """Ends the alerts of conditions that are off: they find nothing."""
@@ -290,4 +311,4 @@ def _holders(leases: tuple[HeldDevices, ...] | None) -> dict[str, HeldDevices] |
 
 
 _NOTHING: Mapping[str, Episode] = {}
-_NO_FINDING: Mapping[str, Judgement] = {}
+_NO_FINDING: Mapping[str, Finding] = {}

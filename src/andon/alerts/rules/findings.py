@@ -4,22 +4,21 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 
 from andon.alerts.rules.state import Episode
 from andon.explain.conditions.catalogue import RULES
-from andon.explain.conditions.judgement import ENDED, UNKNOWN, Judgement
-from andon.explain.conditions.judging import OnLease, OnSharing, SharedDevice, Statuses
-from andon.explain.conditions.memory import ecc
-from andon.explain.conditions.observation import HeldDevices, Observation, PreviousLease, Sharing
-from andon.explain.conditions.state import xid
+from andon.explain.conditions.finding import ENDED, UNKNOWN, Finding
+from andon.explain.conditions.judging import OnEvents, OnLease, OnSharing, SharedDevice, Statuses
+from andon.explain.evidence.observation import HeldDevices, Observation, PreviousLease, Sharing
 from andon.model.alert import Alert
 from andon.model.device import DeviceStatus
-from andon.model.event import Event, EventKind
+from andon.model.event import Event
 from andon.model.thresholds import Thresholds
 
 # Takes in what devices report on their own: numbered errors, and error counters that rise.
 
+EVENT_RULES = tuple((r.name, r.judged) for r in RULES if isinstance(r.judged, OnEvents))
 SAME_SECONDS = 2.0  # the same event may arrive from two sources
 OLD_SECONDS = 86_400.0
 
-Taken = list[tuple[str, str, Judgement]]
+Taken = list[tuple[str, str, Finding]]
 
 
 def judge_events(
@@ -31,14 +30,13 @@ def judge_events(
     """Returns the findings of new events, and the newest event of each code; an event that names
     no known device belongs to the node."""
     newest = {subject: dict(codes) for subject, codes in before.items()}
-    found: dict[tuple[str, str], Judgement] = {}
+    found: dict[tuple[str, str], Finding] = {}
     for event in sorted(events, key=lambda event: event.at):
         subject = event.uuid if event.uuid is not None and event.uuid in known else "node"
-        if event.kind is EventKind.ECC:
-            found[subject, ecc.CONDITION.name] = ecc.judge_ecc_event(event.detail)
-        elif _is_new(event, newest.setdefault(subject, {}), wall):
-            key = (subject, xid.CONDITION.name)
-            found[key] = xid.with_event(found.get(key), event)
+        for name, judged in EVENT_RULES:
+            fits = event.kind in judged.takes
+            if fits and (not judged.once or _is_new(event, newest.setdefault(subject, {}), wall)):
+                found[subject, name] = judged.judge(found.get((subject, name)), event)
     taken = [(subject, rule, finding) for (subject, rule), finding in found.items()]
     return taken, newest
 
@@ -69,7 +67,7 @@ SHARING_JUDGES = tuple(
 NAMES = frozenset(r.name for r in RULES if isinstance(r.judged, OnLease | OnSharing))
 
 Episodes = Mapping[str, Mapping[str, Episode]]
-Judged = Iterator[tuple[str, str, Judgement]]
+Judged = Iterator[tuple[str, str, Finding]]
 """Subject, rule and finding, unless all is calm."""
 
 

@@ -15,7 +15,7 @@ from andon.model.thresholds import Thresholds
 
 if TYPE_CHECKING:
     from andon.explain.conditions.condition import Condition
-    from andon.explain.conditions.judgement import Judgement
+    from andon.explain.conditions.finding import Finding
 
 
 def lamps_now(snapshot: Snapshot, rulebook: Rulebook) -> tuple[DeviceLamp, ...]:
@@ -36,47 +36,42 @@ def _alerts(snapshot: Snapshot, rulebook: Rulebook) -> Iterator[Alert]:
         for name in may_light(status, figures):
             finding = None if name in figures.off else _finding(name, status, figures, snapshot)
             if finding is not None and finding.holds:
-                yield _alert(BY_NAME[name], status, finding, figures, snapshot)
+                yield _alert(BY_NAME[name], status, finding, rulebook, snapshot)
 
 
 def _finding(
     name: str, status: DeviceStatus, figures: Thresholds, snapshot: Snapshot
-) -> "Judgement | None":
+) -> "Finding | None":
     """Returns the finding of a condition from this device's status alone."""
-    from andon.explain.conditions.device_view import DeviceView
-    from andon.explain.conditions.judging import OnReading, OnState
-    from andon.explain.conditions.track import updated_track
+    from andon.explain.conditions.judging import found_on
+    from andon.explain.evidence.track import updated_track
+    from andon.explain.evidence.view import View, is_divided
 
-    rule = BY_NAME[name]
-    if rule.present is not None:
-        return rule.present(status)
-    if isinstance(rule.judged, OnState):
-        return rule.judged.judge(status)
-    if not isinstance(rule.judged, OnReading) or not status.answered or status.sample is None:
-        return None
-    track = updated_track(None, status, 0.0, None)
-    divided = any(one.device.parent == status.device.uuid for one in snapshot.devices)
-    seen = DeviceView(status, status.sample, figures, track, status.sample.throttle, divided)
-    return rule.judged.judge(seen)
+    track, divided = (
+        updated_track(None, status, 0.0, None),
+        is_divided(snapshot, status.device.uuid),
+    )
+    view = View(snapshot, status, figures, track, track.throttle, divided)
+    return found_on(BY_NAME[name].judged, view)
 
 
 def _alert(
     rule: "Condition",
     status: DeviceStatus,
-    finding: "Judgement",
-    figures: Thresholds,
+    finding: "Finding",
+    rulebook: Rulebook,
     snapshot: Snapshot,
 ) -> Alert:
     """The alert of a finding, as the first step of the state machine begins it."""
     from andon.alerts.rules.episodes import begin
     from andon.alerts.rules.render import AlertRenderer
-    from andon.explain.conditions.observation import Moment
+    from andon.explain.evidence.observation import Moment
 
     uuid, moment = status.device.uuid, Moment(snapshot.at, 0.0)
     new = Alert(
         f"{rule.name}@{uuid}", rule.name, uuid, Level.INFO, Phase.PENDING, snapshot.at,
         silenced_until=None,
     )  # fmt: skip
-    render = AlertRenderer(snapshot).rendered
+    render, figures = AlertRenderer(snapshot, rulebook).rendered, rulebook.for_device(status.device)
     episode = begin(new, rule, finding, moment, figures, render, factor=1)
     return as_firing(episode.alert, rule, finding.rungs, status.since)

@@ -17,7 +17,7 @@ from andon.alerts.rules.listing import (
     needs_attention,
     order,
 )
-from andon.explain.conditions.rulebook import BY_NAME, may_be_present
+from andon.explain.conditions.rulebook import BY_NAME, DEFAULTS, may_be_present
 from andon.explain.evidence.blame import Blame, blamed, listed_users, owned
 from andon.model.alert import Alert, Phase
 from andon.model.device import DeviceStatus, Snapshot, State
@@ -28,7 +28,8 @@ from andon.units import counted, human_seconds
 
 if TYPE_CHECKING:
     from andon.explain.conditions.condition import Condition
-    from andon.explain.conditions.judgement import Judgement, Rungs
+    from andon.explain.conditions.finding import Finding, Rungs
+    from andon.explain.evidence.view import View
 
 
 class LampBoard(Struct, frozen=True):
@@ -70,7 +71,9 @@ def _lamps(
     snapshot: Snapshot, mine: Mapping[str, list[Alert]], numbers: Mapping[str, str]
 ) -> tuple[DeviceLamp, ...]:
     uuids = [(status, status.device.uuid) for status in snapshot.devices]
-    return tuple(_lit(status, mine.get(uuid, []), numbers[uuid]) for status, uuid in uuids)
+    return tuple(
+        _lit(snapshot, status, mine.get(uuid, []), numbers[uuid]) for status, uuid in uuids
+    )
 
 
 def _by_subject(alerts: Iterable[Alert]) -> dict[str, list[Alert]]:
@@ -105,9 +108,9 @@ class _Light(Struct, frozen=True):
     handled: bool = False
 
 
-def _lit(status: DeviceStatus, alerts: list[Alert], number: str) -> DeviceLamp:
+def _lit(snapshot: Snapshot, status: DeviceStatus, alerts: list[Alert], number: str) -> DeviceLamp:
     """The lamp for the state of a device, unless something else about it is as bad or worse."""
-    device, found = status.device, _worst(status, alerts, number)
+    device, found = status.device, _worst(snapshot, status, alerts, number)
     lamp = _STATES.get(status.state, Lamp.GREEN)
     word = status.state.words if lamp is not Lamp.GREEN else _working(status)
     reason = status.reason if status.state is not State.OK else None
@@ -121,11 +124,13 @@ def _lit(status: DeviceStatus, alerts: list[Alert], number: str) -> DeviceLamp:
     )  # fmt: skip
 
 
-def _worst(status: DeviceStatus, alerts: list[Alert], number: str) -> _Light | None:
+def _worst(
+    snapshot: Snapshot, status: DeviceStatus, alerts: list[Alert], number: str
+) -> _Light | None:
     """Returns what lights a lamp: the worst that is not handled; if all are handled, the worst."""
     found = [_of_alert(alert) for alert in alerts if lights(alert)]
     lit = {one.rule.name for one in found}
-    found += [one for one in _present(status, number) if one.rule.name not in lit]
+    found += [one for one in _present(snapshot, status, number) if one.rule.name not in lit]
     return max(found, key=_urgency, default=None)
 
 
@@ -145,23 +150,31 @@ def _of_alert(alert: Alert) -> _Light:
     )  # fmt: skip
 
 
-def _present(status: DeviceStatus, number: str) -> Iterable[_Light]:
+def _present(snapshot: Snapshot, status: DeviceStatus, number: str) -> Iterable[_Light]:
     """Returns what the current reading shows, in any state of the alert about it."""
     for rule in may_be_present(status):
-        finding = None if rule.present is None else rule.present(status)
-        if finding is not None:
-            yield _light(rule, finding, title(number))
+        from andon.explain.conditions.judging import found_on
+        from andon.explain.evidence.track import Track
+        from andon.explain.evidence.view import View
+
+        view = View(snapshot, status, DEFAULTS, Track(0.0), None)
+        finding = found_on(rule.judged, view)
+        if finding is not None and finding.holds:
+            yield _light(rule, finding, view, number)
 
 
-def _light(rule: "Condition", finding: "Judgement", it: str) -> _Light:
-    from andon.explain.conditions.condition import AlertFacts, severity
-    from andon.explain.conditions.judgement import CALM
+def _light(rule: "Condition", finding: "Finding", view: "View", number: str) -> _Light:
+    from andon.explain.conditions.condition import described, severity
+    from andon.explain.conditions.description import ConditionFacts
+    from andon.explain.conditions.finding import CALM
 
     pairs = zip(rule.rungs, finding.rungs, strict=True)
     rung = next(rung for rung, state in pairs if state is not CALM)
-    said = rule.title if rule.sentence is None else rule.sentence(AlertFacts(it, finding))
+    told = described(rule, ConditionFacts(title(number), finding, view, number))
+    text, advice = (rule.title, "") if told is None else (told.text.text, told.advice)
     lamp = Lamp.AMBER if rung.lamp is None else rung.lamp
-    return _Light(lamp, rule, severity(rung.level, rule), said, rule.label, rule.advice)
+    weight = severity(rung.level, rule)
+    return _Light(lamp, rule, weight, text, rule.label, advice or rule.advice)
 
 
 def _working(status: DeviceStatus) -> str:
@@ -363,7 +376,7 @@ def _need(count: int) -> str:
 def as_firing(alert: Alert, rule: "Condition", rungs: "Rungs", begun: float | None) -> Alert:
     """An alert that holds now as if it had lasted; `begun` is since when its device is so."""
     from andon.explain.conditions.condition import severity
-    from andon.explain.conditions.judgement import HOLDS
+    from andon.explain.conditions.finding import HOLDS
     from andon.explain.conditions.judging import OnState
 
     wall = alert.since

@@ -196,9 +196,9 @@ def firing_by_level(found: Iterable[Entry]) -> dict[str, int]:
 
 
 def worst(alerts: Iterable[Alert]) -> Level | None:
-    """The highest level that fires, as people see it; None if nothing does."""
-    found = [shown_level(a) for a in alerts if a.state is Phase.FIRING and is_listed(a)]
-    return max(found, key=lambda level: level.rank, default=None)
+    """The highest level of what is counted by its level; None if nothing is."""
+    levels = [one.level for one in entries(alerts) if _counted_as(one) == str(one.level)]
+    return max(levels, key=lambda level: level.rank, default=None)
 
 
 def other_words(found: Counts) -> list[str]:

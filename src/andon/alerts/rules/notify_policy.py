@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from andon.alerts.rules.episodes import is_calm
 from andon.alerts.rules.state import NEVER, Episode, Location
 from andon.explain.conditions.catalogue import BY_NAME, RULES
-from andon.explain.conditions.observation import Moment
+from andon.explain.evidence.observation import Moment
 from andon.model.alert import Alert, Level, NoticeKind, Phase, Silence
 
 LONGEST_SECONDS = 86_400.0

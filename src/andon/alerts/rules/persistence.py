@@ -8,14 +8,13 @@ from msgspec.structs import replace
 
 from andon.alerts.rules.state import NEVER, AlertState, Episode, LastEnd, Location, Steady
 from andon.explain.conditions.catalogue import BY_NAME
-from andon.explain.conditions.observation import Moment
+from andon.explain.evidence.observation import Moment
 from andon.model.alert import Alert, Phase, Silence
 from andon.model.codec import Name, Whole, read_schema
 from andon.model.shapes import names_of, plain, to_json
 
 VERSION = "andon.alerting/1"
 LONGEST_AWAY_SECONDS = 86_400.0
-MOMENTARY = ("xid", "ecc")
 _EPISODE = names_of(Episode, without=("rungs", "due"))
 Code = Annotated[str, Meta(pattern=r"\A-?[0-9]{1,19}\Z")]
 _AS_IT_IS = ("silences", "ended", "seconds", "places", "ecc", "wall", "steady", "boot")
@@ -84,7 +83,7 @@ def _shifted(episode: Episode, shift: float) -> Episode:
     def moved(time: float | None) -> float | None:
         return None if time is None else time + shift
 
-    momentary = episode.alert.rule in MOMENTARY
+    momentary = BY_NAME[episode.alert.rule].momentary
     calm = tuple(None if momentary else moved(time) for time in episode.calm)
     return replace(
         episode,

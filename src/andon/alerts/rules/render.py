@@ -5,24 +5,41 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from andon.alerts.rules.state import Episode
-from andon.explain.conditions.condition import NOTHING, AlertFacts, Condition, Recovery
-from andon.explain.conditions.judgement import Judgement
+from andon.explain.conditions.condition import described
+from andon.explain.conditions.description import ConditionFacts, Description
+from andon.explain.conditions.finding import Finding
 from andon.explain.conditions.judging import OnReading
-from andon.explain.conditions.observation import HeldDevices
-from andon.explain.conditions.rulebook import BY_NAME
-from andon.explain.conditions.wording import MOST_PARTIES, clears, parties
+from andon.explain.conditions.recovery import Recovery, clears
+from andon.explain.conditions.rulebook import BY_NAME, Rulebook
+from andon.explain.evidence.blame import MOST_PARTIES, parties
+from andon.explain.evidence.observation import HeldDevices
+from andon.explain.evidence.phrasing import Clause
+from andon.explain.evidence.track import Track
+from andon.explain.evidence.view import View, is_divided
 from andon.model.alert import Alert, Phase
 from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.model.event import Event, Party
-from andon.model.naming import device_labels, title
+from andon.model.naming import device_labels, node_title, title
 from andon.model.vendors import vendor_of
+
+NO_TRACKS: Mapping[str, Track] = {}
+SAID_ELSEWHERE = ("process.", "processes.", "users.", "threshold")
+"""Evidence for which an alert has fields: `affected`, `threshold`."""
 
 
 class AlertRenderer:
     """Renders alerts against one snapshot; lookup tables are built on first use."""
 
-    def __init__(self, snapshot: Snapshot, before: Snapshot | None = None) -> None:
-        self.snapshot, self._before = snapshot, before
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        rulebook: Rulebook,
+        before: Snapshot | None = None,
+        tracks: Mapping[str, Track] = NO_TRACKS,
+        steady: float | None = None,
+    ) -> None:
+        self.snapshot, self._rulebook = snapshot, rulebook
+        self._before, self._tracks, self._steady = before, tracks, steady
         self._labels: dict[str, str] | None = None
         self._statuses: dict[str, DeviceStatus] | None = None
 
@@ -34,23 +51,28 @@ class AlertRenderer:
         where = title(self._number(alert.subject), status.device.name)
         return replace(alert, where=where, device=status.device.index)
 
-    def rendered(self, alert: Alert, finding: Judgement) -> Alert:
+    def rendered(self, alert: Alert, finding: Finding) -> Alert:
         """The alert with the numbers, the text and the people of a finding."""
         alert, condition = self.named(alert), BY_NAME[alert.rule]
-        facts = self._facts(alert, finding)
+        told = described(condition, self._facts(alert, finding))
+        told = Description(Clause(condition.title)) if told is None else told
         return replace(
             alert,
             value=finding.value,
             threshold=finding.threshold,
             limit=finding.limit,
             unit=condition.unit,
-            message=condition.title if condition.sentence is None else condition.sentence(facts),
-            advice=_advice(condition, facts),
+            message=told.text.text,
+            advice=told.advice or condition.advice,
             affected=self._affected(alert, finding) or self._remaining(alert),
-            evidence=_evidence(condition, finding),
+            evidence={
+                one.name: one.value
+                for one in told.evidence
+                if one.value is not None and not one.name.startswith(SAID_ELSEWHERE)
+            },
         )
 
-    def current(self, episode: Episode, finding: Judgement | None) -> Alert:
+    def current(self, episode: Episode, finding: Finding | None) -> Alert:
         """The alert of an episode as it is now, given what this sample says about it."""
         if finding is not None and finding.holds:
             return self.rendered(episode.alert, finding)
@@ -69,25 +91,38 @@ class AlertRenderer:
             words = condition.label and f"{it} was {condition.label}; "
             clearing = Recovery(it, None, None, clear, left)
             return replace(alert, message=words + clears(clearing)) if words else alert
-        now = condition.measure(self._status(alert.subject), self.snapshot)
+        view = self._view(alert.subject)
+        now = None if view is None or not view.status.answered else condition.measure(view)
         facts = Recovery(it, episode.worst, now, clear, left)
-        return replace(alert, value=now, message=condition.recovered(facts))
+        return replace(alert, value=now, message=condition.recovered(facts), evidence={})
 
-    def _facts(self, alert: Alert, finding: Judgement) -> AlertFacts:
-        subject = alert.subject
-        lasted = self.snapshot.at - alert.since
-        gpus, status = self._devices(finding), self._status(subject)
-        device = None if status is None else status.device
-        sample = None if status is None or not status.answered else status.sample
-        return AlertFacts(
-            self._title(subject), finding, self._number(subject), gpus, lasted, device, sample
+    def _facts(self, alert: Alert, finding: Finding) -> ConditionFacts:
+        subject, lasted = alert.subject, self.snapshot.at - alert.since
+        view, gpus = self._view(subject), self._devices(finding)
+        return ConditionFacts(
+            self._title(subject), finding, view, self._number(subject), gpus, lasted
         )
+
+    def _view(self, subject: str) -> View | None:
+        """The device without command lines: everyone sees what is said of it."""
+        status = self._status(subject)
+        if status is None:
+            return None
+        public = tuple(replace(process, command=None) for process in status.processes)
+        figures = self._rulebook.for_device(status.device)
+        track = self._tracks.get(subject) or Track(0.0)
+        steady = self._steady
+        reasons = track.throttle if steady is None else track.reasons(steady)
+        return View(
+            self.snapshot, replace(status, processes=public), figures, track, reasons,
+            is_divided(self.snapshot, subject),
+        )  # fmt: skip
 
     def _title(self, subject: str) -> str:
         known = self._status(subject) is not None
         return title(self._number(subject)) if known else self._subject_name(subject)
 
-    def _affected(self, alert: Alert, finding: Judgement) -> tuple[Party, ...]:
+    def _affected(self, alert: Alert, finding: Finding) -> tuple[Party, ...]:
         """Who is affected: the people of an event first, then holders and processes."""
         event = _event(finding)
         if event is not None and event.who:
@@ -115,7 +150,7 @@ class AlertRenderer:
         named = () if event is None else event.pids
         return tuple(p for p in found if p.pid in named) or found
 
-    def _devices(self, finding: Judgement) -> str:
+    def _devices(self, finding: Finding) -> str:
         """`GPU 0, 1`: the devices of the claim a finding is about."""
         held = _holders(finding)
         numbers = [self._number(uuid) for uuid in held[0].devices] if held else []
@@ -136,7 +171,7 @@ class AlertRenderer:
         if kind == "reader":
             return f"The {vendor_of(name).title} driver"
         if kind == "node":
-            return f"node {self.snapshot.node}" if self.snapshot.node else "this node"
+            return node_title(self.snapshot.node)
         if kind == "lease":
             return f"lease {name}"
         if kind == "notifier":
@@ -146,32 +181,23 @@ class AlertRenderer:
         return {"store": "the history", "sampler": "the sampler"}.get(subject, subject)
 
 
-def holder_in(finding: Judgement) -> str | None:
+def holder_in(finding: Finding) -> str | None:
     """The id of the claim a finding is about."""
     held = _holders(finding)
     return held[0].id if held else None
 
 
-def _advice(condition: Condition, facts: AlertFacts) -> str:
-    own = None if condition.advise is None else condition.advise(facts)
-    return condition.advice if own is None else own
-
-
-def _evidence(condition: Condition, finding: Judgement) -> Mapping[str, float | str]:
-    return NOTHING if condition.evidence is None else condition.evidence(finding)
-
-
-def _event(finding: Judgement) -> Event | None:
+def _event(finding: Finding) -> Event | None:
     event = getattr(finding.about, "event", None)
     return event if isinstance(event, Event) else None
 
 
-def _holders(finding: Judgement) -> tuple[HeldDevices, ...]:
+def _holders(finding: Finding) -> tuple[HeldDevices, ...]:
     found: tuple[HeldDevices, ...] = getattr(finding.about, "holders", ())
     return found
 
 
-def _concerned(finding: Judgement, there: tuple[Party, ...]) -> tuple[Party, ...]:
+def _concerned(finding: Finding, there: tuple[Party, ...]) -> tuple[Party, ...]:
     """Returns the people affected, including the holders: the owner of an idle lease is
     notified, and so is a user who shares a device without knowing it."""
     strangers = parties(getattr(finding.about, "strangers", ()))

@@ -7,12 +7,12 @@ from typing import Annotated, NamedTuple
 from msgspec import Struct
 
 from andon.explain.conditions.catalogue import (
+    BY_NAME,
     CONDITIONS,
     FIGURES,
     GROUP_OF,
     RULES,
     RULES_OF,
-    kinds_of,
 )
 from andon.explain.conditions.condition import (
     READINGS,
@@ -189,11 +189,11 @@ def rule_page(condition: Condition, here: RuleContext) -> RulePage:
         active=reason is None,
         inactive_reason=reason,
         levels=list(rule.rungs),
-        behind=list(rule.behind),
+        behind=[name for name in rule.behind if BY_NAME[name].rungs],
         figures=[_figure(one, figures) for one in (*rule.figures, *_borrowed(condition))],
         devices=on_devices(rule, devices, here.rulebook),
         overrides=[row for one in devices for row in _overrides(rule, one, here.rulebook)],
-        reasons=[_reason(kind) for kind in kinds_of(rule)],
+        reasons=[_reason(kind) for kind in rule.kinds],
         queries=[
             QueryRow(one.alert, one.rung.level, one.query)
             for one in rung_queries(rule, figures, here.prefix)

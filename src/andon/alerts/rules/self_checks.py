@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from andon.explain.conditions.observation import OwnTrouble
+from andon.explain.evidence.observation import OwnTrouble
 
 WINDOW_SECONDS = 300.0
 MOST_COST_PERCENT = 20.0  # of one core, our own code only

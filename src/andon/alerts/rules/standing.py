@@ -9,8 +9,8 @@ from andon.alerts.rules.commands import current
 from andon.alerts.rules.lamps import LampBoard, as_firing, board
 from andon.alerts.rules.state import EMPTY, AlertState
 from andon.alerts.rules.state_machine import step
-from andon.explain.conditions.observation import Moment, Observation
 from andon.explain.conditions.rulebook import BY_NAME, Rulebook
+from andon.explain.evidence.observation import Moment, Observation
 from andon.model.alert import Alert
 from andon.model.device import DeviceStatus, Snapshot, State
 

@@ -5,9 +5,9 @@ from typing import Annotated, NamedTuple
 
 from msgspec import Meta, Struct, field
 
-from andon.explain.conditions.judgement import Judgement, Rungs
+from andon.explain.conditions.finding import Finding, Rungs
 from andon.explain.conditions.rulebook import Rulebook
-from andon.explain.conditions.track import Track
+from andon.explain.evidence.track import Track
 from andon.model.alert import Alert, Notice, Silence
 from andon.model.codec import Name, Number
 from andon.model.device import Snapshot
@@ -71,7 +71,7 @@ class AlertState(Struct, frozen=True):
     ecc: Mapping[str, int] = field(default_factory=dict)  # uuid: the counter as last seen
     xids: Mapping[str, Mapping[int, float]] = field(default_factory=dict)  # subject, code: newest
     tracks: Mapping[str, Track] = field(default_factory=dict)  # uuid; not kept over a restart
-    findings: Mapping[str, Mapping[str, Judgement]] = field(default_factory=dict)  # of this step
+    findings: Mapping[str, Mapping[str, Finding]] = field(default_factory=dict)  # of this step
     snapshot: Snapshot | None = None
     book: Rulebook | None = None  # of this step
     remind_at: float = -NEVER  # no reminder is due before this

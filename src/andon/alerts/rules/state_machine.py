@@ -13,7 +13,7 @@ from andon.alerts.rules.episodes import (
     is_settled,
     with_worst,
 )
-from andon.alerts.rules.evaluate import Evaluation
+from andon.alerts.rules.evaluate import HELD_RULES, Evaluation
 from andon.alerts.rules.notify_policy import (
     due,
     inhibitor,
@@ -33,9 +33,9 @@ from andon.alerts.rules.state import (
     StepResult,
 )
 from andon.explain.conditions.catalogue import BY_NAME, RULES
-from andon.explain.conditions.judgement import ENDED, Judgement
-from andon.explain.conditions.observation import Moment, Observation
+from andon.explain.conditions.finding import ENDED, Finding
 from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.evidence.observation import Moment, Observation
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase
 from andon.model.thresholds import Thresholds
 
@@ -64,7 +64,9 @@ class _Step:
         self.state, self.moment, self.rulebook = state, moment, rulebook
         self.snapshot = observation.snapshot
         self.evaluation = Evaluation(state, observation, moment, rulebook)
-        self.renderer = AlertRenderer(self.snapshot, state.snapshot)
+        self.renderer = AlertRenderer(
+            self.snapshot, rulebook, state.snapshot, self.evaluation.tracks, moment.steady
+        )
         self.last = moment.steady if state.steady is None else state.steady
         self.episodes: dict[str, Mapping[str, Episode]] = dict(state.episodes)
         self.changed: dict[str, Alert] = {}
@@ -90,14 +92,14 @@ class _Step:
         self._notify_owed()
         return StepResult(self._state(), tuple(self.changed.values()), tuple(self.notices))
 
-    def _advance(self, subject: str, found: Mapping[str, Judgement]) -> None:
+    def _advance(self, subject: str, found: Mapping[str, Finding]) -> None:
         on = self.episodes.get(subject, _NOTHING_ON)
         fresh: dict[str, Episode] | None = None
         now = self.moment.steady
         close = self.same_book and now - self.last <= SEEN_SECONDS
         for rule, episode in on.items():
             finding = found.get(rule)
-            if rule == "idle":
+            if rule in HELD_RULES:
                 finding = self._handed_over(subject, rule, finding)
             if close and is_settled(episode, finding, now):
                 continue
@@ -125,9 +127,9 @@ class _Step:
             self.episodes.pop(subject, None)
 
     def _after(
-        self, subject: str, rule: str, episode: Episode, finding: Judgement | None
+        self, subject: str, rule: str, episode: Episode, finding: Finding | None
     ) -> Episode | None:
-        if rule == "ecc" and subject in self.evaluation.reset and not episode.restarted:
+        if (rule, subject) in self.evaluation.reset and not episode.restarted:
             episode = replace(episode, restarted=True, calm=(None,) * len(episode.calm))
         elif episode.restarted and finding is not None and finding.holds:
             episode = replace(episode, restarted=False)
@@ -138,7 +140,7 @@ class _Step:
             self.renderer.rendered, self._factor(rule, subject),
         )  # fmt: skip
 
-    def _begin(self, subject: str, rule: str, finding: Judgement) -> Episode:
+    def _begin(self, subject: str, rule: str, finding: Finding) -> Episode:
         key, wall = f"{rule}@{subject}", self.moment.wall
         second = max(int(wall), self.seconds.get(key, -1) + 1)
         self.seconds.pop(key, None)
@@ -254,7 +256,7 @@ class _Step:
             )
         )
 
-    def _handed_over(self, subject: str, rule: str, finding: Judgement | None) -> Judgement | None:
+    def _handed_over(self, subject: str, rule: str, finding: Finding | None) -> Finding | None:
         """Returns the finding; a new holder starts a new idle time."""
         before = self.state.findings.get(subject, _NOTHING_FOUND).get(rule)
         if finding is None or before is None:
@@ -313,4 +315,4 @@ class _Step:
 
 
 _NOTHING_ON: Mapping[str, Episode] = {}
-_NOTHING_FOUND: Mapping[str, Judgement] = {}
+_NOTHING_FOUND: Mapping[str, Finding] = {}

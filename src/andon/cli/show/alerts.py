@@ -2,7 +2,7 @@
 
 import textwrap
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -13,12 +13,14 @@ from andon.cli.show.render import flow, header, paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import ELLIPSIS, Text, say
 from andon.explain.conditions.catalogue import BY_NAME
+from andon.explain.evidence.labels import TOLD, named
+from andon.explain.evidence.reasons import Evidence
 from andon.model.alert import Alert, Level, Phase
 from andon.model.device import Snapshot
 from andon.model.event import Party
 from andon.model.lamp import Lamp
 from andon.model.naming import label_in, range_of
-from andon.units import SYMBOLS, and_more, human_bytes, human_seconds
+from andon.units import SYMBOLS, and_more, human_bytes, human_seconds, symbol_of
 
 LAMPS = {
     Lamp.RED: ("✕", "bold red"),
@@ -271,7 +273,7 @@ def render_alert(alert: Alert, width: int, color: bool, now: float) -> str:
         ("value", measured(alert.value, alert.unit)),
         ("threshold", measured(alert.threshold, alert.unit)),
         ("limit", measured(alert.limit, alert.unit)),
-        *(_evidence(name, value) for name, value in alert.evidence.items()),
+        ("evidence", " · ".join(_evidence(alert))),
         *(("affected", people([party])) for party in alert.affected),
         ("what to do", alert.advice),
     ]
@@ -302,11 +304,11 @@ def measured(value: float | None, unit: str) -> str:
     return f"{number} {SYMBOLS.get(unit, unit)}".rstrip()
 
 
-def _evidence(name: str, value: float | str) -> tuple[str, str]:
-    """Returns a label and a value: `slowdown_in_seconds` 1260 is "slowdown in 21 min"."""
-    text, _, unit = name.rpartition("_")
-    shown = value if isinstance(value, str) else measured(value, unit if text else "")
-    return "evidence", f"{(text or name).replace('_', ' ')} {shown}"
+def _evidence(alert: Alert) -> Iterator[str]:
+    """Yields what the message does not say already: `slowdown in 21 min`."""
+    for name, value in alert.evidence.items():
+        if name not in TOLD:
+            yield named(Evidence(name, value, symbol_of(name), alert.since))
 
 
 def render_change(alert: Alert, name: str, width: int, color: bool, at: float) -> str:

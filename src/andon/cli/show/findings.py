@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from andon.cli.show.text import Text, join, say
-from andon.doctor.rules.findings import Finding, Grade, worst
+from andon.doctor.rules.findings import CheckResult, Grade, worst
 from andon.model import wire
 
 LAMPS = {
@@ -29,7 +29,7 @@ _COUNTED = {
 
 
 def render_findings(
-    findings: Sequence[Finding], title: Text, width: int, color: bool, quiet: bool = False
+    findings: Sequence[CheckResult], title: Text, width: int, color: bool, quiet: bool = False
 ) -> str:
     """Renders findings, worst first, then the count; with `quiet` only failures and warnings."""
     shown = [f for f in findings if not quiet or f.grade in (Grade.FAILURE, Grade.WARNING)]
@@ -41,11 +41,11 @@ def render_findings(
     return "".join(line.paint(color) + "\n" for line in lines)
 
 
-def summary(findings: Sequence[Finding]) -> Text:
+def summary(findings: Sequence[CheckResult]) -> Text:
     return join(_counts(findings), " · ")
 
 
-def _counts(findings: Sequence[Finding]) -> list[Text]:
+def _counts(findings: Sequence[CheckResult]) -> list[Text]:
     counts = Counter(finding.grade for finding in findings)
     parts = [
         say(f"{counts[grade]} {one if counts[grade] == 1 else many}", LAMPS[grade][1])
@@ -55,7 +55,7 @@ def _counts(findings: Sequence[Finding]) -> list[Text]:
     return parts or [say("nothing was checked", "dim")]
 
 
-def _finding(finding: Finding, width: int) -> list[Text]:
+def _finding(finding: CheckResult, width: int) -> list[Text]:
     lamp, style = LAMPS[finding.grade]
     indent = 0 if width < _NARROW else _INDENT
     words_style = "dim" if finding.grade is Grade.UNKNOWN else ""
@@ -104,7 +104,7 @@ def _wrapped(words: str, room: int) -> list[str]:
 
 
 def findings_to_json(
-    schema: str, findings: Sequence[Finding], node: str, at: float, code: int
+    schema: str, findings: Sequence[CheckResult], node: str, at: float, code: int
 ) -> wire.Json:
     return {
         "schema": schema,
@@ -116,7 +116,7 @@ def findings_to_json(
     }
 
 
-def _to_json(finding: Finding) -> wire.Json:
+def _to_json(finding: CheckResult) -> wire.Json:
     return {
         "id": str(finding.check),
         "area": finding.check.area,

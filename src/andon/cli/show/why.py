@@ -15,64 +15,20 @@ from andon.cli.show.text import Text, display_width, join, say
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.conditions.state.phrases import HEALTHY
 from andon.explain.evidence.departures import NOTHING_KNOWN, EndedProcesses
-from andon.explain.evidence.phrasing import format_evidence
+from andon.explain.evidence.labels import TOLD, named
 from andon.explain.evidence.reasons import Evidence, Reason
 from andon.explain.why import explain_absence, explain_node, worst_first
 from andon.explain.wire import WHY, Explained, ExplainedDevice, explained_to_json
 from andon.model import wire
 from andon.model.device import DeviceStatus, Process, Snapshot, reading_label
 from andon.model.lamp import NOT_URGENT, DeviceLamp
-from andon.model.naming import title
-from andon.model.throttling import reason_of
-from andon.units import fixed, human_rate, human_seconds, unit_of
+from andon.model.naming import title as device_title
+from andon.units import fixed, human_bytes, human_rate, human_seconds, unit_of
 
 TRY = "try: andon why --simulate 4"
 UNBROKEN = "\u00a0"  # keeps a number with its unit; printed as a plain space
 MARGIN = 14  # indent of the lines below a sentence, and space for their labels
 NARROW = MARGIN + 20  # below it the text needs the space: there is no indent
-NAMES = {
-    "limits.slowdown_celsius": "slowdown temperature",
-    "limits.sm_clock_mhz": "max clock",
-    "limits.power_default_watts": "default power limit",
-    "limits.pcie_width": "max lanes",
-    "limits.pcie_generation": "max PCIe generation",
-    "limits.pcie_slot_width": "slot's lanes",
-    "limits.pcie_slot_generation": "slot's PCIe generation",
-    "setup.ecc": "ECC",
-    "setup.ecc_pending": "ECC after a reboot",
-    "setup.persistence": "persistence mode",
-    "setup.start_seconds": "start of the driver",
-    "pcie_width": "lanes",
-    "pcie_generation": "PCIe generation",
-    "memory_total_bytes": "total memory",
-    "memory_used_bytes": "memory used",
-    "memory_percent": "memory",
-    "memory_unattributed_bytes": "unaccounted",
-    "clock_loss_percent": "clock loss",
-    "power_percent": "share of power limit",
-    "power_limit_percent": "share of default limit",
-    "ecc_uncorrected": "uncorrected errors",
-    "idle_seconds": "idle for",
-    "process.idle_seconds": "process idle for",
-    "recent_seconds": "sampled for",
-    "utilization_mean_percent": "mean",
-    "utilization_min_percent": "min",
-    "utilization_max_percent": "max",
-    "peers_sm_clock_mhz": "peers' clock",
-    "peers_temperature_celsius": "peers' temperature",
-    "host.cpu_percent": "CPU",
-    "host.memory_percent": "host memory",
-    "host.memory_pressure_percent": "waiting for memory",
-    "driver.loaded": "loaded",
-    "driver.part": "differs:",
-    "driver.other": "version",
-    "memory_rise_bytes": "rise",
-    "memory_rise_seconds": "over",
-    "memory_growth_bytes_per_second": "rate",
-    "full_in_seconds": "full in",
-}
-"""The names of evidence, where they do not follow from the field's name."""
-
 WHOLES = {
     "sm_clock_mhz": "limits.sm_clock_mhz",
     "power_watts": "power_limit_watts",
@@ -90,14 +46,6 @@ SHOWN = (
 """The readings listed above the reasons."""
 
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|°C|W|MHz|[KMGT]?i?B|s|min|h|d)\b|%|°C)")
-TOLD = (
-    "reason",
-    "fault",
-    "source",
-    "state",
-    "state_seconds",
-    "last.users",
-)  # already in the sentence
 OLD_SECONDS = 10.0
 _ABOUT_WHO = ("process.", "processes.blamed", "users.")
 
@@ -159,7 +107,7 @@ def _nothing_found(found: WhyAnswer, width: int) -> list[Text]:
 
 
 def _in_full(entry: NamedDevice, found: WhyAnswer, width: int) -> list[Text]:
-    heading = say(title(_label(entry, found)), "bold") + say(f"  {entry.status.device.name}")
+    heading = say(device_title(_label(entry, found)), "bold") + say(f"  {entry.status.device.name}")
     lines = [cells.lamp(entry) + say(" ") + heading]
     lines += _labelled("readings", _readings(entry.status), width)
     for number, reason in enumerate(found.reasons[entry.status.device.uuid]):
@@ -218,7 +166,7 @@ def _shown(evidence: Sequence[Evidence], at: float) -> list[str]:
     by_name = {e.name: e for e in evidence if not e.name.startswith(_ABOUT_WHO)}
     wholes = {whole for part, whole in WHOLES.items() if part in by_name}
     return [
-        _named(one, by_name.get(WHOLES.get(name, ""))) + _age(one, at)
+        named(one, by_name.get(WHOLES.get(name, ""))) + _age(one, at)
         for name, one in by_name.items()
         if name not in wholes and name not in TOLD
     ]
@@ -228,19 +176,6 @@ def _age(evidence: Evidence, at: float) -> str:
     """The age of a reading that is not current."""
     old = 0.0 if evidence.at is None else at - evidence.at
     return f" ({human_seconds(old)} ago)" if old > OLD_SECONDS else ""
-
-
-def _named(evidence: Evidence, whole: Evidence | None) -> str:
-    name, value = evidence.name, format_evidence(evidence)
-    if name.startswith("missing."):
-        return f"{reading_label(name.removeprefix('missing.'))}: {value}"
-    if name.startswith("last."):
-        return f"last {reading_label(name.removeprefix('last.'))} {value}"
-    if name == "throttle":
-        value = ", ".join(reason_of(name).title for name in value.split(", "))
-    if whole is not None:
-        value = f"{value.removesuffix(evidence.unit).rstrip()} of {format_evidence(whole)}"
-    return f"{NAMES.get(name) or reading_label(name)} {value}"
 
 
 def _who(process: Process, at: float) -> list[str]:
@@ -253,6 +188,7 @@ def _who(process: Process, at: float) -> list[str]:
         process.container and f"container {process.container}",
         process.job,
         process.lease and f"lease {process.lease}",
+        process.memory_bytes and f"holds {human_bytes(process.memory_bytes)}",
         None if lasted is None else f"for {human_seconds(lasted)}",
     ]
     return [part for part in parts if part]
@@ -263,8 +199,19 @@ def _in_brief(entry: NamedDevice, found: WhyAnswer, width: int, widest: int) -> 
     title = cells.lamp(entry) + say(" ") + say(_label(entry, found), "bold").pad(widest)
     calm = entry.lamp is None or entry.lamp.urgency == NOT_URGENT
     model = say(model_name(entry, brief=True)).fit(9).pad(9)
-    line = [title, model, say(first.sentence.rstrip("."), "dim" if calm else "")]
+    text = _without_name(first.sentence, _label(entry, found))
+    line = [title, model, say(text, "dim" if calm else "")]
     return join(line, "  ").fit(width)
+
+
+def _without_name(sentence: str, label: str) -> str:
+    """The sentence in a row that begins with the device: `Too hot: 84 °C`."""
+    name, text = device_title(label), sentence.rstrip(".")
+    for start in (f"{name} is ", f"{name}: ", f"{name} "):
+        if text.startswith(start):
+            text = text.removeprefix(start)
+            return text[:1].upper() + text[1:]
+    return text
 
 
 def _widest(seen: Sequence[NamedDevice], found: WhyAnswer) -> int:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from andon.doctor.rules.facts import DeviceFile, MachineFacts
-from andon.doctor.rules.findings import Check, Finding, failure, ok, unknown, warning
+from andon.doctor.rules.findings import Check, CheckResult, failure, ok, unknown, warning
 from andon.units import and_more
 
 _NUMBERED = re.compile(r"/dev/nvidia\d+")
@@ -14,7 +14,7 @@ _TOOLKIT = "sudo apt install nvidia-container-toolkit && " + _WIRE
 _HOOKS = ("nvidia-container-runtime-hook", "nvidia-container-runtime")
 
 
-def judge(facts: MachineFacts) -> Iterator[Finding]:
+def judge(facts: MachineFacts) -> Iterator[CheckResult]:
     yield from _missing(facts)
     denied = [node for node in facts.nodes if not node.usable and _matters(node, facts)]
     usable = [node.path for node in facts.nodes if node.usable]
@@ -25,7 +25,7 @@ def judge(facts: MachineFacts) -> Iterator[Finding]:
         yield ok(Check.NODES_USABLE, words, nodes=len(usable))
 
 
-def _missing(facts: MachineFacts) -> Iterator[Finding]:
+def _missing(facts: MachineFacts) -> Iterator[CheckResult]:
     """Checks for missing device files: the driver's tools create them; a container gets its own."""
     if facts.kernel.nvidia_version is None or facts.containers.inside or facts.kernel.wsl:
         return
@@ -49,7 +49,7 @@ def _matters(node: DeviceFile, facts: MachineFacts) -> bool:
     return any(card.vendor != "nvidia" for card in facts.cards)
 
 
-def _denied(nodes: list[DeviceFile], facts: MachineFacts) -> Finding:
+def _denied(nodes: list[DeviceFile], facts: MachineFacts) -> CheckResult:
     user, group = facts.user, nodes[0].group
     paths = [node.path for node in nodes]
     modes = {"path": paths[0], "mode": f"{nodes[0].mode:04o}", "group": group}
@@ -82,7 +82,7 @@ def _is(things: list[str]) -> str:
 # Containers.
 
 
-def judge_containers(facts: MachineFacts) -> Iterator[Finding]:
+def judge_containers(facts: MachineFacts) -> Iterator[CheckResult]:
     if facts.containers.inside:
         yield from _inside(facts)
     else:
@@ -100,7 +100,7 @@ def judge_containers(facts: MachineFacts) -> Iterator[Finding]:
         yield warning(Check.NO_CGROUPS, words, fix)
 
 
-def _inside(facts: MachineFacts) -> Iterator[Finding]:
+def _inside(facts: MachineFacts) -> Iterator[CheckResult]:
     kind = facts.containers.inside
     yield ok(Check.IN_CONTAINER, f"this is a container ({kind})", kind=kind)
     if facts.containers.docker_installed and facts.answers("nvidia"):
@@ -119,7 +119,7 @@ def _inside(facts: MachineFacts) -> Iterator[Finding]:
     yield failure(Check.CONTAINER_NO_GPU, words, fix, kind=kind)
 
 
-def _host(facts: MachineFacts) -> Iterator[Finding]:
+def _host(facts: MachineFacts) -> Iterator[CheckResult]:
     """Checks what a container engine on this host needs to pass GPUs to containers."""
     box = facts.containers
     names = {path.rpartition("/")[2] for path in box.tools}
@@ -150,7 +150,7 @@ def _ways(facts: MachineFacts) -> str:
     return ", ".join(ways)
 
 
-def _specifications(facts: MachineFacts) -> Iterator[Finding]:
+def _specifications(facts: MachineFacts) -> Iterator[CheckResult]:
     running = facts.kernel.nvidia_version
     for spec in facts.containers.specifications:
         if spec.versions and running is not None and running not in spec.versions:
@@ -159,7 +159,7 @@ def _specifications(facts: MachineFacts) -> Iterator[Finding]:
             yield warning(Check.CDI_OUTDATED, words, fix, path=spec.path)
 
 
-def _docker(facts: MachineFacts) -> Iterator[Finding]:
+def _docker(facts: MachineFacts) -> Iterator[CheckResult]:
     socket = facts.containers.docker_socket
     if socket == "usable":
         yield ok(Check.DOCKER_READABLE, "Docker's socket is readable: containers are shown by name")

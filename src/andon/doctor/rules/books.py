@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from andon.doctor.rules.facts import BookFolder, MachineFacts, StrayFiles, StrayReason
-from andon.doctor.rules.findings import Check, Finding, Value, failure, ok, warning
+from andon.doctor.rules.findings import Check, CheckResult, Value, failure, ok, warning
 from andon.model.lease_wire import MOST_OF_ONE_USER
 from andon.units import and_more, sh
 
@@ -13,7 +13,7 @@ _SET_UP = "sudo andon setup"
 _SWEEP = f"{_SET_UP} # removes files that no process holds"
 
 
-def judge(facts: MachineFacts) -> Iterator[Finding]:
+def judge(facts: MachineFacts) -> Iterator[CheckResult]:
     own = facts.own
     if not any(book.path == own.book_place for book in own.books):
         words = f"no lease book yet; the first lease creates {own.book_place}, owned by its user"
@@ -29,7 +29,7 @@ def _decides(book: BookFolder, facts: MachineFacts) -> bool:
     return book.path == facts.own.book_place or book.uid in (0, facts.user.uid)
 
 
-def _owner(book: BookFolder, facts: MachineFacts) -> Finding:
+def _owner(book: BookFolder, facts: MachineFacts) -> CheckResult:
     place: dict[str, Value] = {
         "path": book.path,
         "owner": book.owner,
@@ -53,7 +53,7 @@ def _owner(book: BookFolder, facts: MachineFacts) -> Finding:
     return ok(Check.BOOK, words, **place)
 
 
-def _ignored(book: BookFolder, facts: MachineFacts, place: dict[str, Value]) -> Finding:
+def _ignored(book: BookFolder, facts: MachineFacts, place: dict[str, Value]) -> CheckResult:
     words = (
         f"{book.path} belongs to {book.owner} and is ignored: new leases go to "
         f"{facts.own.book_place}"
@@ -63,7 +63,7 @@ def _ignored(book: BookFolder, facts: MachineFacts, place: dict[str, Value]) -> 
     return warning(Check.BOOK_IGNORED, words, fix, **place)
 
 
-def _unsafe(book: BookFolder, facts: MachineFacts, place: dict[str, Value]) -> Finding | None:
+def _unsafe(book: BookFolder, facts: MachineFacts, place: dict[str, Value]) -> CheckResult | None:
     quoted = sh(book.path)
     again = f"ls -ld {quoted} && sudo rm -rI {quoted} && {_SET_UP}"
     if book.link or book.mode & 0o022:
@@ -82,7 +82,7 @@ def _unsafe(book: BookFolder, facts: MachineFacts, place: dict[str, Value]) -> F
 # Contents. File names are chosen by their owners, so none appears in a fix that root may run.
 
 
-def _contents(book: BookFolder, facts: MachineFacts) -> Iterator[Finding]:
+def _contents(book: BookFolder, facts: MachineFacts) -> Iterator[CheckResult]:
     strays = book.contents.strays
     bad = [stray for stray in strays if stray.odd is not StrayReason.UNLOCKED]
     left = [s for s in strays if s.odd is StrayReason.UNLOCKED and s.uid != facts.user.uid]
@@ -98,7 +98,7 @@ def _contents(book: BookFolder, facts: MachineFacts) -> Iterator[Finding]:
     yield from _crowds(book)
 
 
-def _crowds(book: BookFolder) -> Iterator[Finding]:
+def _crowds(book: BookFolder) -> Iterator[CheckResult]:
     for owner, uid, count in book.contents.counts:
         if count > MANY_FILES:
             words = f"{owner} has {count:,} files in {book.path}, which slows every lease"

@@ -12,7 +12,7 @@ from andon.doctor.rules import (
 )
 from andon.doctor.rules import system as system
 from andon.doctor.rules.facts import MachineFacts
-from andon.doctor.rules.findings import Finding, in_order
+from andon.doctor.rules.findings import CheckResult, in_order
 
 AREAS = (
     devices.judge,
@@ -29,6 +29,6 @@ AREAS = (
 )
 
 
-def judge(facts: MachineFacts) -> list[Finding]:
+def judge(facts: MachineFacts) -> list[CheckResult]:
     """All findings, the worst first."""
     return in_order(finding for area in AREAS for finding in area(facts))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from andon.doctor.rules.facts import MachineFacts
-from andon.doctor.rules.findings import Check, Finding, failure, hinted, ok, warning
+from andon.doctor.rules.findings import Check, CheckResult, failure, hinted, ok, warning
 from andon.model.device import DeviceStatus, Fault, State
 from andon.model.naming import titles
 from andon.model.vendors import VENDORS, VendorRow, vendor_of, vendor_of_backend
@@ -14,7 +14,7 @@ SLOW_SECONDS = 2.0
 _SIMULATE = "andon status --simulate 4 # to try andon without a GPU"
 
 
-def judge(facts: MachineFacts) -> Iterator[Finding]:
+def judge(facts: MachineFacts) -> Iterator[CheckResult]:
     snapshot = facts.trial.snapshot
     if snapshot is None:
         yield hinted(
@@ -32,7 +32,7 @@ def judge(facts: MachineFacts) -> Iterator[Finding]:
     yield from _mask(facts)
 
 
-def _summary(facts: MachineFacts) -> Iterator[Finding]:
+def _summary(facts: MachineFacts) -> Iterator[CheckResult]:
     answering = [d for d in facts.devices if d.state is State.OK]
     asleep = [d for d in facts.devices if d.state is State.ASLEEP]
     if answering:
@@ -50,7 +50,7 @@ def _summary(facts: MachineFacts) -> Iterator[Finding]:
         yield _slow(facts)
 
 
-def _answer(answering: list[DeviceStatus], facts: MachineFacts) -> Finding:
+def _answer(answering: list[DeviceStatus], facts: MachineFacts) -> CheckResult:
     seconds = round(facts.trial.seconds, 2)
     models = sorted({d.device.name for d in answering if d.device.parent is None})
     verb = "responds" if len(answering) == 1 else "respond"
@@ -62,7 +62,7 @@ def _answer(answering: list[DeviceStatus], facts: MachineFacts) -> Finding:
     return ok(Check.DEVICES_RESPOND, words, count=len(answering), first_answer_seconds=seconds)
 
 
-def _slow(facts: MachineFacts) -> Finding:
+def _slow(facts: MachineFacts) -> CheckResult:
     words = f"the first reading took {facts.trial.seconds:.1f} s: the driver is started each time"
     modes = [d.device.setup.persistence for d in facts.devices]
     persists = True in modes and False not in modes
@@ -71,7 +71,7 @@ def _slow(facts: MachineFacts) -> Finding:
     return warning(Check.SLOW_START, words, fix, first_answer_seconds=round(facts.trial.seconds, 2))
 
 
-def _fault(fault: Fault, facts: MachineFacts) -> Finding:
+def _fault(fault: Fault, facts: MachineFacts) -> CheckResult:
     """The finding about a fault; for an absent vendor only a warning if another one responds."""
     vendor = vendor_of_backend(fault.source).name
     absent = all(card.vendor != vendor for card in facts.cards)
@@ -81,7 +81,7 @@ def _fault(fault: Fault, facts: MachineFacts) -> Finding:
     return hinted(say(Check.READER_FAULT, words, "", source=fault.source), fault.hint)
 
 
-def _silent(status: DeviceStatus, name: str) -> Iterator[Finding]:
+def _silent(status: DeviceStatus, name: str) -> Iterator[CheckResult]:
     place = {"uuid": status.device.uuid, "pci": status.device.pci}
     if status.state is State.STALE:
         words = f"{name} is not responding: {status.reason or 'unknown reason'}"
@@ -92,7 +92,7 @@ def _silent(status: DeviceStatus, name: str) -> Iterator[Finding]:
         yield failure(Check.DEVICE_LOST, words, _dmesg(vendor_of(status.device.vendor)), **place)
 
 
-def _fewer(facts: MachineFacts) -> Iterator[Finding]:
+def _fewer(facts: MachineFacts) -> Iterator[CheckResult]:
     """Checks for cards that only the kernel lists; a container has fewer on purpose."""
     if facts.containers.inside or (facts.trial.snapshot and facts.trial.snapshot.simulated):
         return
@@ -107,7 +107,7 @@ def _fewer(facts: MachineFacts) -> Iterator[Finding]:
             yield warning(Check.DEVICES_MISSING, words, fix, listed=listed, shown=boards)
 
 
-def _mask(facts: MachineFacts) -> Iterator[Finding]:
+def _mask(facts: MachineFacts) -> Iterator[CheckResult]:
     """Checks which devices this environment makes visible to a process."""
     if not facts.devices:
         return

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from andon.doctor.rules.facts import MachineFacts, PciCard
-from andon.doctor.rules.findings import Check, Finding, failure, ok, unknown, warning
+from andon.doctor.rules.findings import Check, CheckResult, failure, ok, unknown, warning
 from andon.host.rules.nvml_library import Library, loaders_choice, version_of
 from andon.model.vendors import GIVEN_AWAY, NVIDIA, VENDORS, VendorRow, titles
 from andon.units import sh
@@ -14,7 +14,7 @@ WSL_FOLDER = "/usr/lib/wsl/lib"
 COUNTERS_FOR_ROOT = "profiling counters are for root only"
 
 
-def judge(facts: MachineFacts) -> Iterator[Finding]:
+def judge(facts: MachineFacts) -> Iterator[CheckResult]:
     for vendor in VENDORS:
         cards = [card for card in facts.cards if card.vendor == vendor.name]
         yield from _loaded(vendor, cards, facts)
@@ -35,7 +35,7 @@ def install_command(vendor: VendorRow, distribution: tuple[str, ...]) -> str:
     return next(known, vendor.install_any)
 
 
-def _loaded(vendor: VendorRow, cards: list[PciCard], facts: MachineFacts) -> Iterator[Finding]:
+def _loaded(vendor: VendorRow, cards: list[PciCard], facts: MachineFacts) -> Iterator[CheckResult]:
     for driver in vendor.driver_names:
         driven = [card for card in cards if card.driver == driver]
         if not driven and not (driver == "nvidia" and facts.kernel.nvidia_version):
@@ -52,14 +52,16 @@ def _driver_words(facts: MachineFacts) -> str:
     return f"nvidia {version}{flavour}" if version else "nvidia"
 
 
-def _given_away(cards: list[PciCard]) -> Iterator[Finding]:
+def _given_away(cards: list[PciCard]) -> Iterator[CheckResult]:
     given = [card for card in cards if card.driver in GIVEN_AWAY]
     if given:
         words = f"{_places(given)}: reserved for virtual machines ({given[0].driver})"
         yield ok(Check.PASSED_THROUGH, words, cards=len(given))
 
 
-def _undriven(vendor: VendorRow, cards: list[PciCard], facts: MachineFacts) -> Iterator[Finding]:
+def _undriven(
+    vendor: VendorRow, cards: list[PciCard], facts: MachineFacts
+) -> Iterator[CheckResult]:
     rivals = [card for card in cards if card.driver in vendor.rival_drivers]
     free = [card for card in cards if card.driver is None]
     if rivals:
@@ -79,7 +81,9 @@ def _undriven(vendor: VendorRow, cards: list[PciCard], facts: MachineFacts) -> I
         yield from _not_loaded(vendor, free, facts)
 
 
-def _not_loaded(vendor: VendorRow, free: list[PciCard], facts: MachineFacts) -> Iterator[Finding]:
+def _not_loaded(
+    vendor: VendorRow, free: list[PciCard], facts: MachineFacts
+) -> Iterator[CheckResult]:
     words, fix = f"no driver is loaded for {_places(free)}", f"sudo modprobe {vendor.drivers[0]}"
     if not vendor.install:
         yield warning(Check.DRIVER_NOT_LOADED, words, fix, cards=len(free))
@@ -96,7 +100,7 @@ def _not_loaded(vendor: VendorRow, free: list[PciCard], facts: MachineFacts) -> 
         )
 
 
-def _nothing(facts: MachineFacts) -> Iterator[Finding]:
+def _nothing(facts: MachineFacts) -> Iterator[CheckResult]:
     """Checks for no GPU at all; some are not on a PCI bus: in WSL, and in systems on a chip."""
     on_chip = any(name in facts.kernel.modules for v in VENDORS for name in v.chip_modules)
     seen = facts.cards or facts.kernel.wsl or on_chip
@@ -105,7 +109,7 @@ def _nothing(facts: MachineFacts) -> Iterator[Finding]:
         yield warning(Check.NO_CARD, words, _PCI, cards=0)
 
 
-def _sleep(facts: MachineFacts) -> Iterator[Finding]:
+def _sleep(facts: MachineFacts) -> Iterator[CheckResult]:
     asleep = [card for card in facts.cards if card.power_status == "suspended"]
     if asleep:
         words = f"{_places(asleep)}: suspended to save power; andon does not wake it"
@@ -124,7 +128,7 @@ def _sleep(facts: MachineFacts) -> Iterator[Finding]:
         )
 
 
-def _versions(facts: MachineFacts) -> Iterator[Finding]:
+def _versions(facts: MachineFacts) -> Iterator[CheckResult]:
     picked = loaders_choice(facts.libraries)
     library, kernel = version_of(picked) if picked else None, facts.kernel.nvidia_version
     if library is None or kernel is None:
@@ -141,7 +145,7 @@ def _versions(facts: MachineFacts) -> Iterator[Finding]:
     yield failure(Check.VERSION_MISMATCH, words, fix, **place)
 
 
-def _nvidia_modes(facts: MachineFacts) -> Iterator[Finding]:
+def _nvidia_modes(facts: MachineFacts) -> Iterator[CheckResult]:
     kernel = facts.kernel
     if kernel.persistenced:
         yield ok(Check.PERSISTENCE, "nvidia-persistenced keeps the driver loaded")
@@ -150,7 +154,7 @@ def _nvidia_modes(facts: MachineFacts) -> Iterator[Finding]:
     yield from _ecc(facts)
 
 
-def _counters(facts: MachineFacts) -> Finding:
+def _counters(facts: MachineFacts) -> CheckResult:
     """Says whether this user may profile with Nsight."""
     restricted = facts.kernel.counters_restricted
     if restricted is None:
@@ -164,7 +168,7 @@ def _counters(facts: MachineFacts) -> Finding:
     return ok(Check.COUNTERS_RESTRICTED, f"{COUNTERS_FOR_ROOT}: {words}", restricted=True)
 
 
-def _persistence(facts: MachineFacts) -> Iterator[Finding]:
+def _persistence(facts: MachineFacts) -> Iterator[CheckResult]:
     modes = [d.device.setup.persistence for d in facts.devices if d.device.parent is None]
     on, off = modes.count(True), modes.count(False)
     if off:
@@ -175,7 +179,7 @@ def _persistence(facts: MachineFacts) -> Iterator[Finding]:
         yield ok(Check.PERSISTENCE, "persistence mode keeps the driver loaded", off=0)
 
 
-def _ecc(facts: MachineFacts) -> Iterator[Finding]:
+def _ecc(facts: MachineFacts) -> Iterator[CheckResult]:
     """Checks ECC; devices without it do not count."""
     setups = [d.device.setup for d in facts.devices if d.device.setup.ecc is not None]
     off = [setup for setup in setups if not setup.ecc]
@@ -191,14 +195,14 @@ def _ecc(facts: MachineFacts) -> Iterator[Finding]:
 # The library.
 
 
-def judge_library(facts: MachineFacts) -> Iterator[Finding]:
+def judge_library(facts: MachineFacts) -> Iterator[CheckResult]:
     if not facts.expects_nvidia and not facts.kernel.wsl:
         return
     picked = loaders_choice(facts.libraries)
     yield _absent(facts) if picked is None else _picked(picked, facts)
 
 
-def _absent(facts: MachineFacts) -> Finding:
+def _absent(facts: MachineFacts) -> CheckResult:
     say = warning if facts.answers("nvidia") else failure
     off = [lib for lib in facts.libraries if not lib.source and lib.fits is not False]
     if off:
@@ -225,7 +229,7 @@ def _install(facts: MachineFacts) -> str:
     return install_command(NVIDIA, facts.kernel.distribution)
 
 
-def _picked(library: Library, facts: MachineFacts) -> Finding:
+def _picked(library: Library, facts: MachineFacts) -> CheckResult:
     path, folder = library.path, library.path.rpartition("/")[0]
     if library.size_bytes == 0:
         words = f"{path} is empty: the image was saved from a container that had a GPU"

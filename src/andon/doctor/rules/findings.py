@@ -146,7 +146,7 @@ class Check(FindingName):
     LINKS_UNPROTECTED = "links_unprotected", "security"
 
 
-class Finding(Struct, frozen=True):
+class CheckResult(Struct, frozen=True):
     """One result: what was found, and a command that fixes it or, without one, a hint."""
 
     check: FindingName
@@ -157,40 +157,40 @@ class Finding(Struct, frozen=True):
     hint: str = ""
 
 
-def ok(check: FindingName, words: str, **evidence: Value) -> Finding:
-    return Finding(check, Grade.OK, words, evidence=evidence)
+def ok(check: FindingName, words: str, **evidence: Value) -> CheckResult:
+    return CheckResult(check, Grade.OK, words, evidence=evidence)
 
 
-def unknown(check: FindingName, words: str, **evidence: Value) -> Finding:
-    return Finding(check, Grade.UNKNOWN, words, evidence=evidence)
+def unknown(check: FindingName, words: str, **evidence: Value) -> CheckResult:
+    return CheckResult(check, Grade.UNKNOWN, words, evidence=evidence)
 
 
-def warning(check: FindingName, words: str, fix: str, **evidence: Value) -> Finding:
-    return Finding(check, Grade.WARNING, words, fix, evidence)
+def warning(check: FindingName, words: str, fix: str, **evidence: Value) -> CheckResult:
+    return CheckResult(check, Grade.WARNING, words, fix, evidence)
 
 
-def failure(check: FindingName, words: str, fix: str, **evidence: Value) -> Finding:
-    return Finding(check, Grade.FAILURE, words, fix, evidence)
+def failure(check: FindingName, words: str, fix: str, **evidence: Value) -> CheckResult:
+    return CheckResult(check, Grade.FAILURE, words, fix, evidence)
 
 
-def hinted(finding: Finding, hint: str) -> Finding:
+def hinted(finding: CheckResult, hint: str) -> CheckResult:
     """The finding with advice that is not a command."""
     return replace(finding, hint=hint)
 
 
-def in_order(findings: Iterable[Finding]) -> list[Finding]:
+def in_order(findings: Iterable[CheckResult]) -> list[CheckResult]:
     """The worst first; unchanged within a grade."""
     order = list(Grade)
     return sorted(findings, key=lambda finding: order.index(finding.grade))
 
 
-def worst(findings: Iterable[Finding]) -> Grade:
+def worst(findings: Iterable[CheckResult]) -> Grade:
     """The overall grade; what could not be checked does not count."""
     grades = {finding.grade for finding in findings} - {Grade.UNKNOWN}
     return next((grade for grade in Grade if grade in grades), Grade.OK)
 
 
-def exit_code(findings: Iterable[Finding], no_device: FindingName) -> int:
+def exit_code(findings: Iterable[CheckResult], no_device: FindingName) -> int:
     """Returns 3 if no device can be read, 1 for any other failure; a warning is none."""
     failed = {f.check for f in findings if f.grade is Grade.FAILURE}
     if no_device in failed:

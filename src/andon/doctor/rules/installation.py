@@ -3,21 +3,21 @@
 from collections.abc import Iterator
 
 from andon.doctor.rules.facts import Folder, MachineFacts
-from andon.doctor.rules.findings import Check, Finding, Value, failure, ok, unknown, warning
+from andon.doctor.rules.findings import Check, CheckResult, Value, failure, ok, unknown, warning
 from andon.units import GIB, MIB, human_bytes, sh
 
 ROOMY_BYTES = 1 * GIB  # a month of history for eight devices needs a quarter of it
 TIGHT_BYTES = 50 * MIB
 
 
-def judge(facts: MachineFacts) -> Iterator[Finding]:
+def judge(facts: MachineFacts) -> Iterator[CheckResult]:
     yield from _settings(facts)
     yield _state(facts.own.state, bool(facts.slurm.job or facts.slurm.commands))
     yield from _packages(facts)
     yield _terminal(facts)
 
 
-def _settings(facts: MachineFacts) -> Iterator[Finding]:
+def _settings(facts: MachineFacts) -> Iterator[CheckResult]:
     own = facts.own
     for mistake in own.mistakes:
         yield failure(Check.SETTINGS_WRONG, mistake, "andon config check", path=own.config)
@@ -28,7 +28,7 @@ def _settings(facts: MachineFacts) -> Iterator[Finding]:
     yield ok(Check.SETTINGS, words, path=own.config, changed=own.changed)
 
 
-def _state(state: Folder, on_slurm: bool) -> Finding:
+def _state(state: Folder, on_slurm: bool) -> CheckResult:
     place: dict[str, Value] = {
         "path": state.path,
         "free_bytes": state.free_bytes,
@@ -55,7 +55,7 @@ def _state(state: Folder, on_slurm: bool) -> Finding:
     return _room(state)
 
 
-def _room(state: Folder) -> Finding:
+def _room(state: Folder) -> CheckResult:
     place: dict[str, Value] = {
         "path": state.path,
         "free_bytes": state.free_bytes,
@@ -72,7 +72,7 @@ def _room(state: Folder) -> Finding:
     return ok(Check.STATE, f"{state.path}: {free} free{made}", **place)
 
 
-def _packages(facts: MachineFacts) -> Iterator[Finding]:
+def _packages(facts: MachineFacts) -> Iterator[CheckResult]:
     own = facts.own
     missing = [name for name, version in own.packages.items() if version is None]
     listed = ", ".join(f"{name} {version}" for name, version in own.packages.items() if version)
@@ -90,7 +90,7 @@ def _packages(facts: MachineFacts) -> Iterator[Finding]:
         )
 
 
-def _terminal(facts: MachineFacts) -> Finding:
+def _terminal(facts: MachineFacts) -> CheckResult:
     own = facts.own
     place: dict[str, Value] = {"encoding": own.encoding, "columns": own.columns, "color": own.color}
     if own.encoding.lower().replace("-", "").replace("_", "") != "utf8":

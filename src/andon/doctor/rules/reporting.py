@@ -3,19 +3,19 @@
 from collections.abc import Iterator
 
 from andon.doctor.rules.facts import MachineFacts, OutgoingReports
-from andon.doctor.rules.findings import Check, Finding, Value, hinted, ok, warning
+from andon.doctor.rules.findings import Check, CheckResult, Value, hinted, ok, warning
 from andon.units import counted, human_bytes, human_seconds
 
 LATE_SECONDS = 180.0
 """A node notes once a minute what its hub has; a receiver may be restarted."""
 
 
-def judge(facts: MachineFacts) -> Iterator[Finding]:
+def judge(facts: MachineFacts) -> Iterator[CheckResult]:
     for link in facts.reporting.links:
         yield _judged(link, facts.reporting.sends, facts.clock.at)
 
 
-def _judged(link: OutgoingReports, sends: bool, now: float) -> Finding:
+def _judged(link: OutgoingReports, sends: bool, now: float) -> CheckResult:
     place: dict[str, Value] = {"url": link.place, "waiting": link.waiting, "dropped": link.dropped}
     known = "nothing was acknowledged yet"
     if link.acknowledged is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from andon.doctor.rules.facts import FileAccess, MachineFacts, PortListener
-from andon.doctor.rules.findings import Check, Finding, Value, failure, ok, unknown, warning
+from andon.doctor.rules.findings import Check, CheckResult, Value, failure, ok, unknown, warning
 from andon.units import sh
 
 SYSTEM_UIDS = 1000  # below are root and service accounts
@@ -11,7 +11,7 @@ STICKY = 0o1000
 _CLOSE = "andon serve --tls-cert CERT --tls-key KEY"
 
 
-def judge(facts: MachineFacts) -> Iterator[Finding]:
+def judge(facts: MachineFacts) -> Iterator[CheckResult]:
     yield from _state(facts)
     yield from _config(facts)
     yield from _server(facts)
@@ -21,7 +21,7 @@ def judge(facts: MachineFacts) -> Iterator[Finding]:
 # The state folder and its content.
 
 
-def _state(facts: MachineFacts) -> Iterator[Finding]:
+def _state(facts: MachineFacts) -> Iterator[CheckResult]:
     security = facts.security
     if security.unseen:
         words = f"access to the state folder was not checked: {security.unseen}"
@@ -40,7 +40,7 @@ def _state(facts: MachineFacts) -> Iterator[Finding]:
         yield ok(Check.STATE_PRIVATE, words, path=security.state[0].path)
 
 
-def _exposed(kept: FileAccess, facts: MachineFacts) -> Finding | None:
+def _exposed(kept: FileAccess, facts: MachineFacts) -> CheckResult | None:
     """A finding if another user can read a token or record, or has created it: it is not secret."""
     how = _how(kept, facts)
     if how is None:
@@ -103,7 +103,7 @@ def _is_replaceable(kept: FileAccess, facts: MachineFacts) -> bool:
     return bool(kept.mode & 0o022) and not kept.mode & STICKY
 
 
-def _replaceable(kept: FileAccess, facts: MachineFacts) -> Finding:
+def _replaceable(kept: FileAccess, facts: MachineFacts) -> CheckResult:
     words = f"{kept.path}, above the state folder, "
     place = {"path": kept.path, "owner": kept.owner, "mode": f"{kept.mode:04o}"}
     if kept.uid not in (0, facts.user.uid):
@@ -114,7 +114,7 @@ def _replaceable(kept: FileAccess, facts: MachineFacts) -> Finding:
     return failure(Check.STATE_EXPOSED, words, fix, **place)
 
 
-def _config(facts: MachineFacts) -> Iterator[Finding]:
+def _config(facts: MachineFacts) -> Iterator[CheckResult]:
     """Checks the settings file: it contains commands that the server runs as its user."""
     kept = facts.security.config
     if kept is None or (kept.uid in (0, facts.user.uid) and not kept.mode & 0o022):
@@ -131,7 +131,7 @@ def _config(facts: MachineFacts) -> Iterator[Finding]:
 # The server and the ports.
 
 
-def _server(facts: MachineFacts) -> Iterator[Finding]:
+def _server(facts: MachineFacts) -> Iterator[CheckResult]:
     server, listeners = facts.security.server, facts.security.listeners
     mine = [x for x in listeners if x.uid == facts.user.uid and server and x.port == server.port]
     if server is not None and server.lives and mine:
@@ -147,7 +147,7 @@ def _server(facts: MachineFacts) -> Iterator[Finding]:
         yield _usual(usual, facts)
 
 
-def _own_server(listeners: list[PortListener], tls: bool) -> Finding:
+def _own_server(listeners: list[PortListener], tls: bool) -> CheckResult:
     beyond = [listener for listener in listeners if not listener.loopback]
     shown = (beyond or listeners)[0]
     where = f"{shown.address} port {shown.port}"
@@ -161,7 +161,7 @@ def _own_server(listeners: list[PortListener], tls: bool) -> Finding:
     return warning(Check.SERVER_WITHOUT_TLS, words, _CLOSE, **place)
 
 
-def _foreign(listener: PortListener) -> Finding:
+def _foreign(listener: PortListener) -> CheckResult:
     words = (
         f"{listener.owner} (uid {listener.uid}) listens on {listener.address} port "
         f"{listener.port}: it is not your server"
@@ -179,7 +179,7 @@ def _another(port: int) -> int:
     return port + 1 if port < 65535 else port - 1
 
 
-def _usual(usual: list[PortListener], facts: MachineFacts) -> Finding:
+def _usual(usual: list[PortListener], facts: MachineFacts) -> CheckResult:
     if not usual:
         words = f"{facts.user.name} has no server, and port {facts.security.usual_port} is free"
         return ok(Check.SERVER, words, port=facts.security.usual_port)
@@ -191,7 +191,7 @@ def _usual(usual: list[PortListener], facts: MachineFacts) -> Finding:
 # Kernel protections.
 
 
-def _kernel(facts: MachineFacts) -> Iterator[Finding]:
+def _kernel(facts: MachineFacts) -> Iterator[CheckResult]:
     """Checks the kernel's link protection: entries belong to the file's owner, so users must not
     hard-link other users' files."""
     security = facts.security

@@ -3,20 +3,20 @@
 from collections.abc import Iterator
 
 from andon.doctor.rules.facts import MachineFacts
-from andon.doctor.rules.findings import Check, Finding, failure, ok, warning
+from andon.doctor.rules.findings import Check, CheckResult, failure, ok, warning
 from andon.jobs.rules.log_out import LINGER, LogOutEffect, log_out_effect, log_out_words
 from andon.units import and_more
 
 MOST_NAMED = 3
 
 
-def judge(facts: MachineFacts) -> Iterator[Finding]:
+def judge(facts: MachineFacts) -> Iterator[CheckResult]:
     yield _policy(facts)
     yield from _usage(facts)
     yield from _log_out(facts)
 
 
-def _policy(facts: MachineFacts) -> Finding:
+def _policy(facts: MachineFacts) -> CheckResult:
     policy = facts.policy
     if policy.mistake:
         fix = policy.fix or f"sudoedit {policy.path}"
@@ -33,7 +33,7 @@ def _policy(facts: MachineFacts) -> Finding:
     return ok(Check.POLICY, words, path=policy.path)
 
 
-def _usage(facts: MachineFacts) -> Iterator[Finding]:
+def _usage(facts: MachineFacts) -> Iterator[CheckResult]:
     usage = facts.policy.usage
     if not usage:
         return
@@ -43,7 +43,7 @@ def _usage(facts: MachineFacts) -> Iterator[Finding]:
     yield ok(Check.RECENT_USAGE, words, users=len(usage))
 
 
-def _log_out(facts: MachineFacts) -> Iterator[Finding]:
+def _log_out(facts: MachineFacts) -> Iterator[CheckResult]:
     found = facts.log_out
     if not found.systemd:
         return

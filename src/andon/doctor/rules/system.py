@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from andon.doctor.rules.facts import MachineFacts
-from andon.doctor.rules.findings import Check, Finding, failure, ok, unknown, warning
+from andon.doctor.rules.findings import Check, CheckResult, failure, ok, unknown, warning
 from andon.model.vendors import VENDORS, vendor_of
 
 BUILT_AT = 1_735_689_600.0  # 2025-01-01: andon did not exist before
@@ -20,7 +20,7 @@ _SEEN = ("", "0", "off")
 _ALL = {"1": "the details of", "noaccess": "the details of"}
 
 
-def judge(facts: MachineFacts) -> Iterator[Finding]:
+def judge(facts: MachineFacts) -> Iterator[CheckResult]:
     yield _kernel(facts)
     if facts.kernel.wsl:
         words = "Windows Subsystem for Linux: some values and names of other programs are missing"
@@ -34,7 +34,7 @@ def judge(facts: MachineFacts) -> Iterator[Finding]:
     yield from _slurm(facts)
 
 
-def _slurm(facts: MachineFacts) -> Iterator[Finding]:
+def _slurm(facts: MachineFacts) -> Iterator[CheckResult]:
     """Says what is different in a job of Slurm and on its login node; nothing of it is wrong."""
     slurm = facts.slurm
     if slurm.job:
@@ -55,7 +55,7 @@ def _slurm(facts: MachineFacts) -> Iterator[Finding]:
         yield ok(Check.SLURM_TMP, words)
 
 
-def _kernel(facts: MachineFacts) -> Finding:
+def _kernel(facts: MachineFacts) -> CheckResult:
     kernel = facts.kernel
     name = f"Linux {kernel.release} ({kernel.machine})" if kernel.release else "the kernel"
     taint = kernel.taint or 0
@@ -69,7 +69,7 @@ def _kernel(facts: MachineFacts) -> Finding:
     return ok(Check.KERNEL, name + (f", taint {taint}" if taint else "") + noted, **place)
 
 
-def _log(facts: MachineFacts) -> Finding:
+def _log(facts: MachineFacts) -> CheckResult:
     """Returns whether driver messages can be read; NVML reports Xids without them."""
     why = facts.kernel.log_closed
     if why is None:
@@ -81,7 +81,7 @@ def _log(facts: MachineFacts) -> Finding:
     return ok(Check.LOG_UNREADABLE, words, reason=why)
 
 
-def _processes(facts: MachineFacts) -> Finding:
+def _processes(facts: MachineFacts) -> CheckResult:
     proc = facts.proc
     if proc.hidepid in _SEEN or proc.let_off:
         return ok(
@@ -98,14 +98,14 @@ def _processes(facts: MachineFacts) -> Finding:
     return warning(Check.PROC_HIDDEN, words, fix, hidepid=proc.hidepid)
 
 
-def _namespace(facts: MachineFacts) -> Finding:
+def _namespace(facts: MachineFacts) -> CheckResult:
     words = "this container has its own pid namespace, but the driver reports the host's pids"
     if not any(facts.answers(vendor.name) for vendor in VENDORS):
         return ok(Check.OWN_PID_NAMESPACE, words, own=True)
     return warning(Check.OWN_PID_NAMESPACE, words, "docker run --pid=host ...", own=True)
 
 
-def _clock(facts: MachineFacts) -> Finding:
+def _clock(facts: MachineFacts) -> CheckResult:
     clock = facts.clock
     place = {"at": clock.at, "synchronised": clock.synchronised}
     if not BUILT_AT <= clock.at < BUILT_AT + CENTURY_SECONDS:

@@ -9,8 +9,6 @@ from andon.errors import Gone
 from andon.explain import conditions
 from andon.explain.conditions.condition import Condition, Subject
 from andon.explain.conditions.state.phrases import ALERT
-from andon.explain.evidence.reasons import FaultExplanation, ReasonKind
-from andon.explain.evidence.view import Explanation
 from andon.model.thresholds import Thresholds
 
 _ORDER = tuple(Subject)
@@ -47,20 +45,11 @@ CONDITIONS = tuple(sorted((one for group in GROUPS for one in group.conditions),
 BY_NAME = {condition.name: condition for condition in CONDITIONS}
 RULES = tuple(condition for condition in CONDITIONS if condition.rungs)
 """The conditions that can become alerts: the alert rules."""
-PRESENT = tuple(rule for rule in RULES if rule.present is not None)
-"""The conditions that light a lamp as long as a reading shows them."""
-EXPLANATIONS: tuple[Explanation, ...] = tuple(
-    explanation for condition in CONDITIONS for explanation in condition.reasons
-)
-FAULT_EXPLANATIONS: tuple[FaultExplanation, ...] = tuple(
-    explanation for condition in CONDITIONS for explanation in condition.fault_reasons
-)
 LIT_REASONS = frozenset(
     kind.code
     for condition in CONDITIONS
     if condition.lights or any(BY_NAME[name].lights for name in condition.explains)
-    for explanation in condition.reasons
-    for kind in explanation.kinds
+    for kind in condition.kinds
 ) | {ALERT.code}
 """The reasons that explain a lamp; all others are hints."""
 CODES_OF: dict[str, frozenset[str]] = {
@@ -68,8 +57,7 @@ CODES_OF: dict[str, frozenset[str]] = {
         kind.code
         for condition in CONDITIONS
         if condition is rule or rule.name in condition.explains
-        for explanation in condition.reasons
-        for kind in explanation.kinds
+        for kind in condition.kinds
     )
     for rule in RULES
 }
@@ -89,8 +77,3 @@ def condition_named(name: str) -> Condition:
     near = get_close_matches(name, BY_NAME, n=1)
     hint = f"did you mean {near[0]}?" if near else "to list them: andon alerts rules --all"
     raise Gone(f"there is no rule {name[:40]!r}", hint=hint)
-
-
-def kinds_of(condition: Condition) -> tuple[ReasonKind, ...]:
-    """Every kind of reason that it may give."""
-    return tuple(kind for explanation in condition.reasons for kind in explanation.kinds)

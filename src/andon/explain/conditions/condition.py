@@ -6,18 +6,20 @@ A module in a folder beside this one that defines `CONDITION` is a condition. Th
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from andon.explain.conditions.judgement import Judgement
+from andon.explain.conditions.description import ConditionFacts, Describe, Description
 from andon.explain.conditions.judging import Judged
 from andon.explain.conditions.promql import Query
-from andon.explain.evidence.reasons import FaultExplanation
-from andon.explain.evidence.view import Explanation
+from andon.explain.conditions.recovery import Recovery
+from andon.explain.evidence.measures import Measure
+from andon.explain.evidence.phrasing import Clause
+from andon.explain.evidence.reasons import ReasonKind
 from andon.model.alert import Level
 from andon.model.codec import Text
-from andon.model.device import Device, DeviceStatus, Sample, Snapshot
+from andon.model.device import DeviceStatus
 from andon.model.lamp import Lamp
 from andon.model.thresholds import Figure, Thresholds
 
@@ -66,42 +68,16 @@ class Rung(Struct, frozen=True):
     lamp: Lamp | None = None  # where it is not that of the level
 
 
-class AlertFacts(NamedTuple):
-    """What a sentence about a finding may use."""
-
-    it: str  # the subject's name for people: "GPU 3", "node vm", "lease k3x"
-    finding: Judgement
-    number: str = ""  # the label of its device: "3", "6:0"
-    gpus: str = ""  # the devices of its lease: "GPU 0, 1"
-    lasted_seconds: float = 0.0
-    device: Device | None = None  # where the subject is one
-    sample: Sample | None = None  # of a device that answers
-
-
-class Recovery(NamedTuple):
-    """What a sentence about a recovered alert may use: it no longer holds, but is not clear yet."""
-
-    it: str
-    worst: float | None  # the highest value while it held
-    value: float | None  # now
-    clear_seconds: float  # how long it must be clear
-    clears_in_seconds: float | None = None  # how long it must still stay so, if it is clear
-
-
-Sentence = Callable[[AlertFacts], str]
-NOTHING: Mapping[str, float | str] = {}
-
-
 class Condition(Struct, frozen=True):
     """One thing that can be wrong; its rungs from the lowest to the highest level.
 
-    Without rungs it is never an alert: only `why` mentions it.
+    Without rungs it is never an alert: only `why` mentions it. Without kinds `why` does not.
     """
 
     name: str
     title: str
     why: str  # what it means, with the names of figures and numbers in braces
-    advice: str  # what to do, unless `advise` knows better
+    advice: str  # what to do, unless a description knows better
     subject_kind: Subject = Subject.DEVICE
     judged: Judged | None = None
     rungs: tuple[Rung, ...] = ()
@@ -109,16 +85,12 @@ class Condition(Struct, frozen=True):
     label: str = ""  # the word under a lamp: "too hot"
     headline: str = ""  # how a headline continues after "GPU 3": "is too hot"
     rising: str = ""  # the word under a lamp while its alert is pending: "getting too hot"
-    sentence: Sentence | None = None
+    describe: Describe | None = None  # otherwise its title
     recovered: Callable[[Recovery], str] | None = None  # "GPU 3 was too hot (99 °C); now 82 °C"
-    measure: Callable[[DeviceStatus | None, Snapshot], float | None] | None = None
+    measure: Measure | None = None
     """The value now, for `recovered`."""
-    present: Callable[[DeviceStatus], Judgement | None] | None = None
-    """It lights the lamp while a reading shows it, even if its alert has ended."""
     lit_if: Callable[[DeviceStatus, Thresholds], bool] | None = None
     """A test of `triggers` without which one look cannot show it: it is not loaded before that."""
-    advise: Callable[[AlertFacts], str | None] | None = None  # advice for this particular finding
-    evidence: Callable[[Judgement], Mapping[str, float | str]] | None = None
     figures: tuple[Figure, ...] = ()
     numbers: Callable[[Thresholds], Mapping[str, float | str]] | None = None
     """Further numbers for its texts: where it ends, and where it gets worse."""
@@ -126,10 +98,11 @@ class Condition(Struct, frozen=True):
     needs: Precondition = Precondition.READINGS
     weight: int = 0  # 0 to 19: urgency among alerts of one level
     momentary: bool = False  # it counts events: calm is the time since the last one
-    behind: tuple[str, ...] = ()  # conditions of the same subject that explain this one
+    behind: tuple[str, ...] = ()
+    """Conditions of the same subject that explain this one: while one of them holds, it is neither
+    sent nor listed by `why`."""
     explains: tuple[str, ...] = ()  # rules whose lamp its reasons explain, besides its own
-    reasons: tuple[Explanation, ...] = ()  # what `why` says
-    fault_reasons: tuple[FaultExplanation, ...] = ()  # and where no device is listed
+    kinds: tuple[ReasonKind, ...] = ()  # of its reasons in `why`, the usual one first
     promql: tuple[Query | None, ...] | str = ""  # a query for each rung, or why there is none
 
     @property
@@ -154,6 +127,13 @@ class Condition(Struct, frozen=True):
     @property
     def clear_seconds(self) -> float:
         return self.rungs[0].clear_seconds
+
+
+def described(condition: Condition, facts: ConditionFacts) -> Description | None:
+    """What andon says of a finding of a condition; None if it says nothing about this device."""
+    if condition.describe is None:
+        return Description(Clause(condition.title))
+    return condition.describe(facts)
 
 
 def severity(level: Level, condition: Condition) -> int:

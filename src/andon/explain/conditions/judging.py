@@ -10,11 +10,14 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from andon.explain.conditions.device_view import DeviceView
-from andon.explain.conditions.judgement import Judgement
-from andon.explain.conditions.observation import HeldDevices, PreviousLease, Sharing
-from andon.model.device import DeviceStatus, Fault, Snapshot
+from andon.explain.conditions.description import Description
+from andon.explain.conditions.finding import Finding
+from andon.explain.evidence.observation import HeldDevices, PreviousLease, Sharing
+from andon.explain.evidence.view import View
+from andon.model.device import DeviceStatus, Fault, Sample, Snapshot, State
+from andon.model.event import Event, EventKind
 from andon.model.thresholds import Thresholds
+from andon.model.vendors import vendor_of_backend
 
 TENTH = 0.05  # half of the last digit shown
 Statuses = Mapping[str, DeviceStatus]
@@ -33,7 +36,7 @@ class SharedDevice(NamedTuple):
 class OnReading(Struct, frozen=True):
     """Judged by the readings of a device that answers; asleep, it is calm."""
 
-    judge: Callable[[DeviceView], Judgement | None]
+    judge: Callable[[View], Finding | None]
     reasons: frozenset[str] | None = None
     """The throttle reasons without which it cannot hold: it is judged while one is active, or
     unknown. An empty set: it holds only while there is none."""
@@ -42,29 +45,51 @@ class OnReading(Struct, frozen=True):
 class OnHeld(Struct, frozen=True):
     """Judged by the readings of a device that a lease holds, while its utilisation is 0."""
 
-    judge: Callable[[DeviceView], Judgement]
+    judge: Callable[[View], Finding]
 
 
 class OnState(Struct, frozen=True):
     """Judged by the state of a device that does not answer."""
 
-    judge: Callable[[DeviceStatus], Judgement | None]
+    judge: Callable[[View], Finding | None]
+    of_all: State | None = None
+    """The state in which all devices of a vendor are one finding about its driver."""
+    all_silent: Finding | None = None
+
+
+class Counted(NamedTuple):
+    """What a count of errors means."""
+
+    finding: Finding | None
+    was_reset: bool = False
 
 
 class OnEvents(Struct, frozen=True):
-    """Judged by what devices report on their own; `alerts/rules/events` takes it in."""
+    """Judged by what devices report on their own."""
+
+    takes: frozenset[EventKind]
+    judge: Callable[[Finding | None, Event], Finding]
+    """It gets what an earlier event of the same sample was judged to be."""
+    once: bool = True  # the same event may arrive from two sources: it is judged once
+    until_it_works: bool = False  # one from before a boot stays until the device works
+    count: Callable[[Sample], int | None] | None = None
+    """The device's own counter of errors; one condition has one."""
+    judge_count: Callable[[int | None, int], Counted] | None = None
+    """It gets the count before, None at first sight, and the one that differs from it."""
+    present: Callable[[View], Finding | None] | None = None
+    """What the readings show of it: it lights the lamp even if its alert has ended."""
 
 
 class OnNode(Struct, frozen=True):
     """Judged by a whole snapshot: the node itself, its drivers."""
 
-    judge: Callable[[Snapshot, Thresholds], Judgement | None]
+    judge: Callable[[Snapshot, Thresholds], Finding | None]
 
 
 class OnFault(Struct, frozen=True):
     """Judged by a reader that failed: its subject is the vendor's driver."""
 
-    judge: Callable[[Fault, Snapshot], Judgement | None]
+    judge: Callable[[Fault, Snapshot], Finding | None]
 
 
 class OnReport(Struct, frozen=True):
@@ -74,15 +99,50 @@ class OnReport(Struct, frozen=True):
 class OnLease(Struct, frozen=True):
     """Judged by a lease and its devices."""
 
-    judge: Callable[[HeldDevices, Statuses, Thresholds], Judgement | None]
+    judge: Callable[[HeldDevices, Statuses, Thresholds], Finding | None]
     ends_with_lease: bool = True  # at once; otherwise its calm begins then
 
 
 class OnSharing(Struct, frozen=True):
     """Judged by a device, its holders and its processes outside a lease."""
 
-    judge: Callable[[SharedDevice], Judgement | None]
+    judge: Callable[[SharedDevice], Finding | None]
     after_lease: bool = False  # it can hold where a lease ended, not only where one is held
 
 
-Judged = OnReading | OnHeld | OnState | OnEvents | OnNode | OnFault | OnReport | OnLease | OnSharing
+class OnRequest(Struct, frozen=True):
+    """Judged when somebody asks `why`, which alone mentions it."""
+
+    explain: Callable[[View], Description | None]
+
+
+Judged = (
+    OnReading | OnHeld | OnState | OnEvents | OnNode | OnFault | OnReport | OnLease | OnSharing
+    | OnRequest
+)  # fmt: skip
+
+
+def found_on(judged: Judged | None, view: View) -> Finding | None:
+    """What readings, state, node and driver say of a device. A condition that needs a lease book or
+    events finds nothing here."""
+    status = view.status
+    if isinstance(judged, OnReading):
+        return judged.judge(view) if status.answered else None
+    if isinstance(judged, OnState):
+        return judged.judge(view)
+    if isinstance(judged, OnNode):
+        return judged.judge(view.snapshot, view.figures)
+    if isinstance(judged, OnFault):
+        of_driver = (judged.judge(fault, view.snapshot) for fault in drivers_faults(view))
+        return next((one for one in of_driver if one is not None), None)
+    if isinstance(judged, OnEvents) and judged.present is not None:
+        return judged.present(view)
+    return None
+
+
+def drivers_faults(view: View) -> list[Fault]:
+    """The faults of the driver of a device that is lost."""
+    if view.status.state is not State.LOST:
+        return []
+    vendor = view.device.vendor
+    return [one for one in view.snapshot.faults if vendor_of_backend(one.source).name == vendor]

@@ -1,6 +1,6 @@
 """Finds out who has a device open by its vendor's files, also if the driver lists no process."""
 
-from andon.explain.conditions.condition import AlertFacts
+from andon.explain.evidence.view import View
 from andon.model.device import Device
 from andon.model.vendors import VENDORS, vendor_of
 
@@ -14,5 +14,6 @@ def openers_of(device: Device) -> str:
     return f"sudo fuser -v {vendor_of(device.vendor).device_files}"
 
 
-def advise_who(facts: AlertFacts) -> str | None:
-    return None if facts.device is None else f"Find out who has it open: {openers_of(facts.device)}"
+def find_who(view: View) -> str:
+    """How to find out who has a device open."""
+    return f"Find out who has it open: {openers_of(view.device)}"

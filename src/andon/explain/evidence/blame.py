@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from andon.model.device import Device, DeviceStatus, MemoryKind, Process, ProcessKind
+from andon.model.device import Device, DeviceStatus, MemoryKind, Process, ProcessKind, party
 from andon.model.event import Party
 from andon.model.naming import device_labels, range_of, title
 from andon.model.programs import program_of
@@ -12,6 +12,7 @@ from andon.units import GIB, MIB
 
 ALIKE = 0.9  # of the largest share: what differs less is the noise of a reading
 MOST_USERS = 3
+MOST_PARTIES = 5
 
 
 class Blame(Struct, frozen=True):
@@ -148,3 +149,9 @@ def unattributed_bytes(status: DeviceStatus, divided: bool = False) -> int | Non
         return None
     least = least_unattributed_bytes(status.device.memory_total_bytes, len(status.processes))
     return spare if spare > least else 0
+
+
+def parties(processes: Iterable[Process]) -> tuple[Party, ...]:
+    """Returns who is affected; blamed processes come first."""
+    ranked = ranked_processes(processes)[:MOST_PARTIES]
+    return tuple(party(process) for process in ranked)

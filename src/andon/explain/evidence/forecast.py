@@ -7,6 +7,7 @@ taken and freed again, and warming towards an equilibrium are not trends.
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from math import sqrt
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -45,7 +46,7 @@ class Trend(Struct, frozen=True):
     seconds: float
 
 
-class Arrival(Struct, frozen=True):
+class Arrival(NamedTuple):
     """When a limit is reached if the trend continues: best estimate, earliest and latest."""
 
     seconds: float

@@ -12,6 +12,14 @@ from andon.model.utilisation import BARELY_BUSY_PERCENT
 GAP_SECONDS = 90.0  # after a longer gap a state is not known to have lasted
 
 
+def temperature_celsius(view: View) -> int | None:
+    return view.sample.temperature_celsius
+
+
+def utilization_percent(view: View) -> int | None:
+    return view.sample.utilization_percent
+
+
 def clock_loss_percent(view: View) -> float | None:
     """How far the SM clock is below the device's maximum."""
     clock, highest = view.sample.sm_clock_mhz, view.status.device.limits.sm_clock_mhz
@@ -99,9 +107,9 @@ def temperature_fall_celsius(view: View) -> int | None:
 
 
 def ecc_rise(view: View) -> int | None:
-    """How many errors occurred since the first sample."""
+    """How many errors occurred since the first sample; None if the counter was reset."""
     counts = [c for s in _samples(view) if (c := s.ecc_uncorrected) is not None]
-    return counts[-1] - counts[0] if len(counts) > 1 else None
+    return counts[-1] - counts[0] if len(counts) > 1 and counts[-1] >= counts[0] else None
 
 
 def peers(view: View) -> list[Sample]:

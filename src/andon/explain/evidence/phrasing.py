@@ -1,14 +1,13 @@
 """Builds sentences whose every number comes from evidence."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from msgspec import Struct
 
-from andon.explain.evidence.blame import Blame
-from andon.explain.evidence.reasons import Evidence, Reason, ReasonKind
-from andon.model.device import Process
+from andon.explain.evidence.reasons import Evidence
 from andon.units import fixed, human_bytes, human_seconds
 
+SHORT_SECONDS = 10.0  # a shorter time that was measured once is shown to a tenth
 CERTAIN, LIKELY, POSSIBLE = 0.95, 0.75, 0.5
 
 
@@ -25,14 +24,13 @@ class Clause(Struct, frozen=True):
         return bool(self.text)
 
 
-def say(template: str, **values: Evidence | None) -> Clause:
-    """The template filled in; empty if a value is unknown."""
+def say(template: str, it: str = "", /, **values: Evidence | None) -> Clause:
+    """The template filled in; empty if a value is unknown. `it` is what the sentence is about."""
     known = {name: evidence for name, evidence in values.items() if evidence is not None}
     if len(known) < len(values):
         return Clause()
-    filled = template.format(
-        **{name: format_evidence(evidence) for name, evidence in known.items()}
-    )
+    texts = {name: format_evidence(evidence) for name, evidence in known.items()}
+    filled = template.format(it=it, **texts)
     return Clause(filled, tuple(known.values()))
 
 
@@ -58,29 +56,6 @@ def format_evidence(evidence: Evidence) -> str:
     if unit == "bytes/s":
         return f"{human_bytes(value)}/s"
     if unit == "s":
-        return human_seconds(round(value))
+        is_short = evidence.at is None and value < SHORT_SECONDS and value != round(value)
+        return f"{fixed(value, 1)} s" if is_short else human_seconds(round(value))
     return f"{fixed(value)} {unit}".rstrip()
-
-
-def conclude(
-    kind: ReasonKind,
-    confidence: float,
-    sentence: Clause,
-    more: Sequence[Evidence | None] = (),
-    blame: Process | Blame | None = None,
-    advice: str = "",
-    mild: bool = False,
-) -> Reason:
-    """The reason: its sentence and all its evidence, each piece once."""
-    whom = Blame((blame,)) if isinstance(blame, Process) else blame
-    evidence = (*sentence.evidence, *(one for one in more if one is not None))
-    return Reason(
-        code=kind.code,
-        weight=kind.mild if mild and kind.mild is not None else kind.weight,
-        confidence=confidence,
-        sentence=f"{sentence.text.rstrip('.')}.",
-        evidence=tuple(dict.fromkeys(evidence)),
-        process=None if whom is None else whom.one,
-        blamed="" if whom is None or whom.one is not None else whom.words,
-        advice=advice,
-    )

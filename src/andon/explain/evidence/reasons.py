@@ -1,10 +1,8 @@
 """A reason: why a device is in its state, with evidence and what to do."""
 
-from collections.abc import Callable
-
 from msgspec import Struct
 
-from andon.model.device import Fault, Process, Snapshot
+from andon.model.device import Process
 
 
 class ReasonKind(Struct, frozen=True):
@@ -56,10 +54,3 @@ class Reason(Struct, frozen=True):
         if self.confidence >= CERTAIN_FROM:
             return "certain"
         return "likely" if self.confidence >= LIKELY_FROM else "possible"
-
-
-class FaultExplanation(Struct, frozen=True):
-    """What `why` says about a reader that failed, where no device is listed."""
-
-    explain: Callable[[Fault, Snapshot], Reason | None]
-    kinds: tuple[ReasonKind, ...]

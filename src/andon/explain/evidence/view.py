@@ -1,13 +1,13 @@
-"""The input of an explanation: one device, its recent past and its neighbours, as evidence."""
+"""One device as its conditions see it, and its readings as evidence."""
 
 from collections.abc import Callable, Iterator, Sequence
 
-from msgspec import Struct
-
 from andon.explain.evidence.blame import Blame, blamed, owns_memory
 from andon.explain.evidence.departures import NOTHING_KNOWN, EndedProcess, EndedProcesses, departed
+from andon.explain.evidence.observation import HeldDevices
 from andon.explain.evidence.phrasing import Clause, listed, say
-from andon.explain.evidence.reasons import Evidence, Reason, ReasonKind
+from andon.explain.evidence.reasons import Evidence
+from andon.explain.evidence.track import Reasons, Track, updated_track
 from andon.model.device import (
     Device,
     DeviceStatus,
@@ -25,14 +25,41 @@ BUSY_PERCENT = 50
 RECENT_SECONDS = 60.0
 
 
-class View(Struct, frozen=True):
-    """One device in the latest snapshot, and its past samples, oldest first."""
+class View:
+    """One device as its conditions see it: now, in its recent past, and among its neighbours.
 
-    snapshot: Snapshot
-    status: DeviceStatus
-    figures: Thresholds  # the thresholds in force for it
-    past: tuple[DeviceStatus, ...] = ()  # including the latest, if it answered
-    departures: EndedProcesses = NOTHING_KNOWN
+    One is made per device and sample, so it is a plain class.
+    """
+
+    __slots__ = (
+        "departures", "device", "divided", "figures", "held", "past", "reasons", "sample",
+        "snapshot", "status", "track",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        status: DeviceStatus,
+        figures: Thresholds,
+        track: Track,
+        reasons: Reasons | None,
+        divided: bool = False,
+        held: HeldDevices | None = None,
+        past: tuple[DeviceStatus, ...] = (),
+        departures: EndedProcesses = NOTHING_KNOWN,
+    ) -> None:
+        sample = status.sample if status.answered else None
+        self.snapshot = snapshot
+        self.status = status
+        self.device = status.device
+        self.sample = Sample(at=snapshot.at) if sample is None else sample  # if silent: unknown
+        self.figures = figures  # the thresholds in force for it
+        self.track = track
+        self.reasons = reasons  # throttle reasons now or a moment ago
+        self.divided = divided  # a board whose memory belongs to its instances
+        self.held = held  # the claim that holds it, where that is known
+        self.past = past  # its answers, the latest included
+        self.departures = departures
 
     @classmethod
     def of(
@@ -48,18 +75,15 @@ class View(Struct, frozen=True):
         if found is None:
             return None
         past = tuple(_answers(snapshots, uuid))
-        return cls(latest, found, figures(found.device), past, departures)
-
-    # Its readings now. If the device did not answer, every value is unknown.
+        track, divided = track_of(past), is_divided(latest, uuid)
+        return cls(
+            latest, found, figures(found.device), track, track.reasons(latest.at), divided,
+            past=past, departures=departures,
+        )  # fmt: skip
 
     @property
     def at(self) -> float:
         return self.snapshot.at
-
-    @property
-    def sample(self) -> Sample:
-        found = self.status.sample
-        return found if found is not None and self.status.answered else Sample(at=self.at)
 
     @property
     def processes(self) -> tuple[Process, ...]:
@@ -85,7 +109,7 @@ class View(Struct, frozen=True):
     @property
     def owns_memory(self) -> bool:
         """Whether it has memory of its own: neither the system's nor divided into instances."""
-        return owns_memory(self.status.device, bool(self.instances))
+        return owns_memory(self.device, self.divided)
 
     def at_least(self, name: str, least: float) -> bool:
         """Whether a reading is known and at least this."""
@@ -214,8 +238,15 @@ def _answers(snapshots: Sequence[Snapshot], uuid: str) -> Iterator[DeviceStatus]
                 yield status
 
 
-class Explanation(Struct, frozen=True):
-    """What `why` says about a condition: the function, and the kinds of reason it may give."""
+def track_of(past: Sequence[DeviceStatus]) -> Track:
+    """Returns the track of past answers, as a server would have kept it."""
+    track, before = None, None
+    for status in past:
+        at = status.sample.at if status.sample is not None else 0.0
+        track, before = updated_track(track, status, at, before), at
+    return Track(0.0) if track is None else track
 
-    explain: Callable[[View], Reason | None]
-    kinds: tuple[ReasonKind, ...]
+
+def is_divided(snapshot: Snapshot, uuid: str) -> bool:
+    """Whether a board's memory belongs to its instances."""
+    return any(one.device.parent == uuid for one in snapshot.devices)

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from andon.explain.conditions.observation import NOT_SHARED, HeldDevices, PreviousLease, Sharing
 from andon.explain.evidence.blame import unattributed_bytes
+from andon.explain.evidence.observation import NOT_SHARED, HeldDevices, PreviousLease, Sharing
 from andon.leases.rules.membership import is_owners, judge, nearest
 from andon.model.device import NAMES_MISSING, DeviceStatus, Process, ProcessKind, party
 from andon.model.event import Party

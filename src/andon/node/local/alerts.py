@@ -14,7 +14,7 @@ from andon.alerts.rules.state_machine import step
 from andon.errors import Gone, Unavailable
 from andon.explain.conditions.catalogue import condition_named
 from andon.explain.conditions.node.drivers import has_none
-from andon.explain.conditions.observation import Moment, Observation
+from andon.explain.evidence.observation import Moment, Observation
 from andon.host.clock import clocks
 from andon.model.alert import Alert, Phase, Silence
 from andon.model.device import Snapshot

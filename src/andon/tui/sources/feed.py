@@ -14,8 +14,8 @@ from andon.alerts.rules.state import EMPTY
 from andon.cli.sources import node_of, rulebook_of, settings_of
 from andon.cli.terminal import Choices
 from andon.errors import AndonError
-from andon.explain.conditions.observation import Moment, Observation
 from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.evidence.observation import Moment, Observation
 from andon.host.clock import clocks
 from andon.model.alert import Alert
 from andon.model.device import Snapshot

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from andon.errors import AndonError, Unavailable
-from andon.explain.conditions.observation import OwnTrouble
+from andon.explain.evidence.observation import OwnTrouble
 from andon.failures.log import FailureLog
 from andon.failures.retrying import Retrying, RetryTexts
 from andon.fleet.rules.states import ALERT_SECONDS, NodeRow, NodeState, version_trouble

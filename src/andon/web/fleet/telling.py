@@ -12,8 +12,8 @@ from andon.alerts.rules.past import Query
 from andon.alerts.watcher import Listener, Watcher
 from andon.errors import AndonError, Gone, Unavailable
 from andon.explain.conditions.condition import Precondition
-from andon.explain.conditions.observation import OwnTrouble
 from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.evidence.observation import OwnTrouble
 from andon.failures.listeners import Listeners
 from andon.failures.log import FailureLog
 from andon.failures.rules.repeats import RepeatLimiter

@@ -10,8 +10,8 @@ from andon.alerts.rules.state_machine import step
 from andon.drivers.sim.rules import behaviour
 from andon.drivers.sim.rules.lab import CORDONED, HOT, HOUR_SECONDS, ME, Lab
 from andon.drivers.sim.rules.scenarios import LAB_DEVICES
-from andon.explain.conditions.observation import Moment, Observation
 from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.evidence.observation import Moment, Observation
 from andon.history.rules import lab as day
 from andon.history.rules.seeding import specimens
 from andon.host.clock import boot_seconds

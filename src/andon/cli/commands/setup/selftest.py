@@ -15,7 +15,7 @@ from andon.cli.options import chosen, duration, shared
 from andon.cli.show.findings import findings_to_json, render_findings
 from andon.cli.sources import availability_of, sampling, settings_of
 from andon.cli.terminal import Choices, Terminal
-from andon.doctor.rules.findings import Finding, exit_code, in_order
+from andon.doctor.rules.findings import CheckResult, exit_code, in_order
 from andon.doctor.rules.selftest.load import FREE_BYTES, Load, choose, judge_load
 from andon.doctor.rules.selftest.plausibility import judge
 from andon.doctor.rules.selftest.trials import Sampling, SelftestTrial
@@ -70,7 +70,7 @@ def selftest(seconds: float, with_load: bool, as_json: bool) -> int:
 
 def examine(
     choices: Choices, seconds: float, with_load: bool
-) -> tuple[list[Snapshot], list[Finding]]:
+) -> tuple[list[Snapshot], list[CheckResult]]:
     """Sample, sample again under load if requested, and check both together."""
     interval = settings_of(choices).interval_seconds
     with sampling(choices) as sampler:

@@ -23,8 +23,8 @@ STATE_STYLES = {
     RunState.NOT_STARTED: "yellow",
 }
 STATE_WORDS = {
-    RunState.DEVICE_OUT_OF_MEMORY: "GPU out of memory",
-    RunState.HOST_OUT_OF_MEMORY: "out of memory",
+    RunState.DEVICE_OUT_OF_MEMORY: "out of GPU memory",
+    RunState.HOST_OUT_OF_MEMORY: "out of host memory",
     RunState.SIGNAL: "killed",
     RunState.TIMEOUT: "timed out",
     RunState.NOT_STARTED: "not started",

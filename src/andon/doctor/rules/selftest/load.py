@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
-from andon.doctor.rules.findings import Finding, failure, ok, unknown
+from andon.doctor.rules.findings import CheckResult, failure, ok, unknown
 from andon.doctor.rules.selftest.trials import DOCTOR, SelftestTrial
 from andon.model.device import DeviceStatus, Sample, Snapshot, State, reading_label
 from andon.model.naming import titles
@@ -46,7 +46,7 @@ def choose(snapshot: Snapshot, free: AbstractSet[str]) -> tuple[DeviceStatus | N
 
 def judge_load(
     before: Sequence[Snapshot], during: Sequence[Snapshot], load: Load
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     if load.reason:
         yield unknown(SelftestTrial.LOAD, f"no load was run: {load.reason}")
         return
@@ -74,7 +74,7 @@ def _rise(
     least: float,
     calm: list[Sample],
     busy: list[Sample],
-) -> Finding:
+) -> CheckResult:
     shown = reading_label(field)
     low, high = _most(calm, field), _most(busy, field)
     if low is None or high is None:
@@ -85,7 +85,7 @@ def _rise(
     return failure(trial, words.replace("rose", "only rose"), "andon why", before=low, during=high)
 
 
-def _process(during: Sequence[Snapshot], load: Load) -> Finding:
+def _process(during: Sequence[Snapshot], load: Load) -> CheckResult:
     pids = {process.pid for status in _statuses(during, load.uuid) for process in status.processes}
     if load.pid in pids:
         return ok(

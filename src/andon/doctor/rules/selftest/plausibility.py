@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from andon.doctor.rules.findings import Finding, failure, ok, unknown, warning
+from andon.doctor.rules.findings import CheckResult, failure, ok, unknown, warning
 from andon.doctor.rules.selftest.readings import judge_readings
 from andon.doctor.rules.selftest.trials import (
     DOCTOR,
@@ -21,7 +21,7 @@ EXPENSIVE_SHARE = 0.1  # of a core, for all of sampling
 LATE_SECONDS = 5.0
 
 
-def judge(snapshots: Sequence[Snapshot], sampling: Sampling) -> list[Finding]:
+def judge(snapshots: Sequence[Snapshot], sampling: Sampling) -> list[CheckResult]:
     """All checks, in the order of their areas."""
     histories = histories_of(snapshots)
     if not any(history.samples for history in histories):
@@ -40,7 +40,7 @@ def judge(snapshots: Sequence[Snapshot], sampling: Sampling) -> list[Finding]:
 # Devices.
 
 
-def _nothing(snapshots: Sequence[Snapshot], asleep: bool) -> Finding:
+def _nothing(snapshots: Sequence[Snapshot], asleep: bool) -> CheckResult:
     if asleep:
         return unknown(SelftestTrial.ANSWERS, "every device is asleep and was not woken")
     faults = snapshots[-1].faults if snapshots else ()
@@ -48,7 +48,7 @@ def _nothing(snapshots: Sequence[Snapshot], asleep: bool) -> Finding:
     return failure(SelftestTrial.NO_DEVICE, f"no device could be read{why}", DOCTOR)
 
 
-def _answers(histories: list[History], snapshots: Sequence[Snapshot]) -> Iterator[Finding]:
+def _answers(histories: list[History], snapshots: Sequence[Snapshot]) -> Iterator[CheckResult]:
     silent = 0
     for history in histories:
         bad = [s for s in history.statuses if s.state in (State.STALE, State.LOST)]
@@ -66,7 +66,7 @@ def _answers(histories: list[History], snapshots: Sequence[Snapshot]) -> Iterato
         yield ok(SelftestTrial.ANSWERS, words, devices=len(histories), snapshots=len(snapshots))
 
 
-def _identity(snapshots: Sequence[Snapshot]) -> Finding:
+def _identity(snapshots: Sequence[Snapshot]) -> CheckResult:
     seen = [[status.device.uuid for status in snapshot.devices] for snapshot in snapshots]
     if any(len(set(uuids)) < len(uuids) for uuids in seen):
         return failure(SelftestTrial.IDENTITY, "two devices have the same UUID", REPORT)
@@ -80,7 +80,7 @@ def _identity(snapshots: Sequence[Snapshot]) -> Finding:
 # The sampling itself.
 
 
-def _time(histories: list[History], snapshots: Sequence[Snapshot]) -> Iterator[Finding]:
+def _time(histories: list[History], snapshots: Sequence[Snapshot]) -> Iterator[CheckResult]:
     spans = [later.at - earlier.at for earlier, later in pairwise(snapshots)]
     still = [h.label for h in histories if not _rises([s.at for s in h.samples])]
     if not _rises([snapshot.at for snapshot in snapshots]):
@@ -117,7 +117,7 @@ def _latest(snapshots: Sequence[Snapshot]) -> float:
     )
 
 
-def _snapshots(sampling: Sampling) -> Finding:
+def _snapshots(sampling: Sampling) -> CheckResult:
     lost = sampling.missed + sampling.dropped
     words = f"{sampling.snapshots} samples, one every {sampling.interval_seconds:g} s"
     if not lost:
@@ -127,7 +127,7 @@ def _snapshots(sampling: Sampling) -> Finding:
     return failure(SelftestTrial.SNAPSHOTS, f"{words}, {lost} missed", "andon cost", missed=lost)
 
 
-def _cost(sampling: Sampling) -> Finding:
+def _cost(sampling: Sampling) -> CheckResult:
     taken = max(1, sampling.snapshots)
     own, reader = sampling.sampler_cpu_seconds / taken, sampling.reader_cpu_seconds / taken
     share = (own + reader) / sampling.interval_seconds

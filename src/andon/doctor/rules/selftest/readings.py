@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from andon.doctor.rules.findings import Finding, failure, ok, unknown
+from andon.doctor.rules.findings import CheckResult, failure, ok, unknown
 from andon.doctor.rules.selftest.trials import DOCTOR, REPORT, SHOWN, History, SelftestTrial
 from andon.model.device import MemoryKind, Sample, reading_label
 from andon.sampling.rules.readings import IMPOSSIBLE, MEMORY_MISSING, SHARES_MISSING
@@ -41,7 +41,7 @@ class ReadingTrial(Struct, frozen=True):
     """Fields whose impossible values may have been left out."""
 
 
-def judge_readings(histories: Sequence[History]) -> Iterator[Finding]:
+def judge_readings(histories: Sequence[History]) -> Iterator[CheckResult]:
     """Every row of the table, then whether any reading changes at all."""
     for row in ROWS:
         yield from _findings(row, histories)
@@ -182,7 +182,7 @@ ROWS = (
 )  # fmt: skip
 
 
-def _findings(row: ReadingTrial, histories: Sequence[History]) -> Iterator[Finding]:
+def _findings(row: ReadingTrial, histories: Sequence[History]) -> Iterator[CheckResult]:
     """Yields a finding per device that is wrong, or one for all that are right."""
     outcomes = [(history.label, row.judge(history)) for history in histories]
     wrong = [(h.label, words) for h in histories for words in _left_out(row, h)[:1]]
@@ -215,7 +215,7 @@ def _why_unseen(trial: SelftestTrial) -> str:
     return "not reported by any device"
 
 
-def _movement(histories: Sequence[History]) -> Finding:
+def _movement(histories: Sequence[History]) -> CheckResult:
     """Checks that readings change: a busy device whose power never changes returns old readings."""
     frozen = [h.label for h in histories if _is_frozen(h.samples)]
     moving = sum(len({_moving(s) for s in h.samples}) > 1 for h in histories)

@@ -1,34 +1,28 @@
-"""Someone set the clocks of a busy device low; only `why` mentions sync boost and displays."""
+"""Someone set the clocks of a busy device low."""
 
-from collections.abc import Mapping
 from typing import Final
 
 from andon.explain.conditions.clocks.phrases import (
-    LITTLE_PERCENT,
+    CLOCKS_SET,
     clocks,
-    loses,
-    loss_now,
-    slower,
     undo,
 )
 from andon.explain.conditions.condition import (
     WARNING,
-    AlertFacts,
     Condition,
     Rung,
 )
-from andon.explain.conditions.device_view import DeviceView
-from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
+from andon.explain.conditions.description import ConditionFacts, Description, lately
+from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
-from andon.explain.conditions.wording import clears_below, last_hour, lately, percent, was
-from andon.explain.evidence.measures import clock_loss_percent, measured
-from andon.explain.evidence.phrasing import CERTAIN, Clause, conclude
-from andon.explain.evidence.reasons import Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View
+from andon.explain.conditions.recovery import clears_below, was
+from andon.explain.evidence.measures import clock_loss_percent
+from andon.explain.evidence.phrasing import say
+from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure
 from andon.model.throttling import CLOCKS_SET as CLOCKS_SET_REASON
-from andon.model.throttling import DISPLAY_CLOCKS, REASONS, SYNC_BOOST, ThrottleKind
+from andon.model.throttling import REASONS, ThrottleKind
 
 PERCENT = Figure(
     "clocks_set_percent",
@@ -47,20 +41,11 @@ OTHER_CAUSES: Final = frozenset(
     if reason.kind in (ThrottleKind.POWER, ThrottleKind.THERMAL, ThrottleKind.HARDWARE)
 )
 """Where one of these is active too, the loss may be theirs; they have their own conditions."""
-CLOCKS_SET = ReasonKind(
-    "clocks_set", "limited by application clocks, sync boost or a display", 45, mild=4
-)
-"""Milder: it costs little."""
-SET = {
-    CLOCKS_SET_REASON.name: "they are set to a fixed value",
-    SYNC_BOOST.name: "sync boost keeps them in step with other cards",
-    DISPLAY_CLOCKS.name: "the display limits them",
-}
 UNDO = ("-rac", "-rgc")
 """Application clocks and locked ones: the driver does not say which of them it is."""
 
 
-def judge(seen: DeviceView) -> Judgement | None:
+def judge(seen: View) -> Finding | None:
     """Judges a setting that costs a busy device more than 20 % of its clock."""
     reasons, sample, highest = seen.reasons, seen.sample, seen.device.limits.sm_clock_mhz
     if reasons is None or not highest:
@@ -78,35 +63,17 @@ def judge(seen: DeviceView) -> Judgement | None:
     loss = 100.0 * (1 - sample.sm_clock_mhz / highest)
     if loss <= most - CLEAR_PERCENT:
         return None
-    return Judgement(ONE, loss, most, about=seen.track) if loss > most else NEITHER
+    return Finding(ONE, loss, most) if loss > most else NEITHER
 
 
-def sentence(facts: AlertFacts) -> str:
-    found = facts.finding
-    loss = f"{facts.it} runs {percent(found.value)} below its maximum clock"
-    limit = f"threshold {percent(found.threshold)}"
-    return f"{loss} because someone set its clocks ({limit}){lately(found.about, BY_SETTING)}"
-
-
-def advise(facts: AlertFacts) -> str | None:
-    return None if facts.device is None else undo(facts.device, *UNDO)
-
-
-def evidence(found: Judgement) -> Mapping[str, float | str]:
-    return last_hour(found.about, BY_SETTING)
-
-
-def explain(view: View) -> Reason | None:
-    """A setting, sync boost or a display limits the clocks; a problem if it costs much."""
-    names = [name for name in SET if view.held_back_by(name)]
-    if not names or (clock_loss_percent(view) or 0) < LITTLE_PERCENT:
-        return None
-    text = Clause("Clocks are limited: " + " and ".join(SET[name] for name in names))
-    text = text + slower(view)
-    costs = view.busy and loses(view, view.figures.clocks_set_percent)
-    more = [view.read("throttle"), measured(view, clock_loss_percent), *clocks(view)]
-    advice = undo(view.status.device, *UNDO)
-    return conclude(CLOCKS_SET, CERTAIN, text, more, advice=advice, mild=not costs)
+def describe(facts: ConditionFacts) -> Description:
+    """What the setting costs, and how to undo it."""
+    loss, limit = facts.value("clock_loss_percent"), facts.threshold("%")
+    text = say("{it} runs {loss} below its maximum clock", facts.it, loss=loss)
+    text += say(" because someone set its clocks (threshold {limit})", limit=limit)
+    view = facts.device
+    more = [view.read("throttle"), *clocks(view)]
+    return Description(text + lately(view, BY_SETTING), more, advice=undo(view.device, *UNDO))
 
 
 def _set_low(t: PromTerms, fires: str) -> str:
@@ -136,15 +103,13 @@ CONDITION = Condition(
     ),
     label="clocks set low",
     headline="is slowed by set clocks",
-    sentence=sentence,
+    describe=describe,
     recovered=was("slowed by set clocks", "% below its maximum clock"),
-    measure=loss_now,
-    advise=advise,
-    evidence=evidence,
+    measure=clock_loss_percent,
     figures=(PERCENT,),
     numbers=clears_below("clocks_set_percent", CLEAR_PERCENT),
     unit="percent",
     weight=8,
-    reasons=(Explanation(explain, (CLOCKS_SET,)),),
+    kinds=(CLOCKS_SET,),
     promql=(_set_low,),
 )  # fmt: skip

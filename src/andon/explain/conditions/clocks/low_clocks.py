@@ -3,17 +3,17 @@
 A locked clock carries no flag, and no call reports it, so this is shown and never sent.
 """
 
-from andon.explain.conditions.clocks.phrases import clocks, loses, loss_now, undo
-from andon.explain.conditions.condition import INFO, AlertFacts, Condition, Rung
-from andon.explain.conditions.device_view import DeviceView
-from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
+from andon.explain.conditions.clocks.phrases import clocks, undo
+from andon.explain.conditions.condition import INFO, Condition, Rung
+from andon.explain.conditions.description import ConditionFacts, Description
+from andon.explain.conditions.finding import CALM, NEITHER, NO_DATA, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
-from andon.explain.conditions.wording import clears_below, percent, was
-from andon.explain.evidence.measures import clock_loss_percent, measured
-from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, conclude, say
-from andon.explain.evidence.reasons import Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View
+from andon.explain.conditions.recovery import clears_below, was
+from andon.explain.evidence.measures import clock_loss_percent
+from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, Clause, say
+from andon.explain.evidence.reasons import ReasonKind
+from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure
 from andon.model.throttling import IDLE
 
@@ -26,52 +26,41 @@ PERCENT = Figure(
     switch=True,
 )
 CLEAR_PERCENT = 5
+BUSY_PERCENT = 50
 FULL_PERCENT = 90  # with less to do, a driver may choose a lower clock by itself
 FASTEST_STATES = 2  # P0 to P2 are for full speed; in the others a low clock is by design
 LOW_CLOCKS = ReasonKind("low_clocks", "under load, without a reason", 52)
 ADVICE = "Check for a power-saving mode and for locked clocks."
 
 
-def judge(seen: DeviceView) -> Judgement | None:
+def judge(seen: View) -> Finding | None:
     """Judges a fully busy device far below its maximum clock without a reported reason."""
     reasons, sample, highest = seen.reasons, seen.sample, seen.device.limits.sm_clock_mhz
-    if reasons is None or not highest:
+    if reasons and reasons != (IDLE.name,):  # a busy device is not idle, whatever the driver says
+        return None
+    busy, clock = sample.utilization_percent, sample.sm_clock_mhz
+    if not highest or busy is None or clock is None:
         return UNKNOWN
-    if reasons:
-        return None
-    busy, state, clock = sample.utilization_percent, sample.performance_state, sample.sm_clock_mhz
-    if busy is None or state is None or clock is None:
-        return UNKNOWN
-    loss, most = 100.0 * (1 - clock / highest), seen.figures.low_clocks_percent
-    if loss <= most - CLEAR_PERCENT or busy < FULL_PERCENT or state > FASTEST_STATES:
-        return None
-    return Judgement(ONE, loss, most) if loss > most else NEITHER
+    state, loss = sample.performance_state, 100.0 * (1 - clock / highest)
+    most, is_known = seen.figures.low_clocks_percent, reasons is not None and state is not None
+    if loss <= most - CLEAR_PERCENT or busy < BUSY_PERCENT:
+        return None if is_known else UNKNOWN
+    if is_known and busy >= FULL_PERCENT and (state or 0) <= FASTEST_STATES:
+        return Finding(ONE, loss, most) if loss > most else NEITHER
+    rungs = (CALM if is_known else NO_DATA,)
+    return Finding(rungs, loss, most, notable=loss > most)
 
 
-def sentence(facts: AlertFacts) -> str:
-    loss = f"{facts.it} runs {percent(facts.finding.value)} below its maximum clock"
-    return f"{loss} and gives no reason: its clocks may be locked"
-
-
-def advise(facts: AlertFacts) -> str | None:
-    return None if facts.device is None else f"{ADVICE} {undo(facts.device, '-rgc')}"
-
-
-def explain(view: View) -> Reason | None:
-    """Low clocks under load, without a reason."""
-    reasons = [name for name in view.sample.throttle or () if name != IDLE.name]
-    if reasons or not view.busy or not loses(view, view.figures.low_clocks_percent):
-        return None
-    text = say(
-        "Clock {loss} below maximum although the GPU is {u} busy; the driver gives no reason",
-        loss=measured(view, clock_loss_percent),
-        u=view.read("utilization_percent"),
-    )
+def describe(facts: ConditionFacts) -> Description:
+    """How far the clock is below the maximum, and that no reason is given."""
+    loss, view = facts.value("clock_loss_percent"), facts.device
+    text = say("{it} runs {loss} below its maximum clock", facts.it, loss=loss)
+    text += Clause(" and gives no reason: its clocks may be locked")
     worker = view.worker()
-    more = [view.read("throttle"), *clocks(view), view.read("performance_state")]
-    confidence = LIKELY if view.sample.throttle is not None else POSSIBLE
-    advice = f"{ADVICE} {undo(view.status.device, '-rgc')}"
-    return conclude(LOW_CLOCKS, confidence, text, [*more, *view.who(worker)], worker, advice)
+    more = [view.read("utilization_percent"), view.read("throttle"), *clocks(view)]
+    more += [view.read("performance_state"), *view.who(worker)]
+    confidence = POSSIBLE if view.sample.throttle is None else LIKELY
+    return Description(text, more, worker, f"{ADVICE} {undo(view.device, '-rgc')}", confidence)
 
 
 def _low(t: PromTerms, fires: str) -> str:
@@ -99,14 +88,13 @@ CONDITION = Condition(
             300, "{clear} %, or not in use", 120, notify=False,
         ),
     ),
-    sentence=sentence,
+    describe=describe,
     recovered=was("slow without a reason", "% below its maximum clock"),
-    measure=loss_now,
-    advise=advise,
+    measure=clock_loss_percent,
     figures=(PERCENT,),
     numbers=clears_below("low_clocks_percent", CLEAR_PERCENT),
     unit="percent",
     weight=7,
-    reasons=(Explanation(explain, (LOW_CLOCKS,)),),
+    kinds=(LOW_CLOCKS,),
     promql=(_low,),
 )  # fmt: skip

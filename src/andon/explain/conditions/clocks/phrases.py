@@ -4,17 +4,19 @@ from andon.explain.evidence.measures import (
     clock_loss_percent,
     measured,
     power_limit_percent,
-    power_percent,
 )
 from andon.explain.evidence.phrasing import Clause, say
-from andon.explain.evidence.reasons import Evidence
-from andon.explain.evidence.view import View, part_of_whole
-from andon.model.device import Device, DeviceStatus, Snapshot
-from andon.model.throttling import POWER_CAP
+from andon.explain.evidence.reasons import Evidence, ReasonKind
+from andon.explain.evidence.view import View
+from andon.model.device import Device
 from andon.model.vendors import NVIDIA
 
-PLAUSIBLE_PERCENT = 120.0  # no card draws more than this of its limit: the reading is wrong
 LOWERED_PERCENT = 98.0  # of the card's default power limit
+LEAST_LOSS_PERCENT = 1.0  # a smaller loss of the clock is not worth mentioning
+CLOCKS_SET = ReasonKind(
+    "clocks_set", "limited by application clocks, sync boost or a display", 45, mild=4
+)
+"""Milder: it costs little."""
 LITTLE_PERCENT = 5.0  # a smaller loss of the clock is no problem
 
 
@@ -22,24 +24,6 @@ def loses(view: View, percent: float) -> bool:
     """Whether the device's clock is further below the maximum than this."""
     loss = clock_loss_percent(view)
     return loss is not None and loss > percent
-
-
-def cap_is_costly(view: View) -> bool:
-    """Whether the power cap costs more of the clock than full load normally does."""
-    figures = view.figures
-    costly = (
-        figures.clock_loss_default_limit_percent
-        if as_designed(view)
-        else figures.clock_loss_percent
-    )
-    return view.held_back_by(POWER_CAP.name) and loses(view, costly) and view.works
-
-
-def as_designed(view: View) -> bool:
-    """Whether the device draws its full default power."""
-    share, limit = power_percent(view), power_limit_percent(view)
-    full = share is not None and view.figures.power_percent <= share <= PLAUSIBLE_PERCENT
-    return full and limit is not None and limit >= LOWERED_PERCENT
 
 
 def lowered(view: View) -> bool:
@@ -60,21 +44,11 @@ def undo(device: Device, *options: str) -> str:
     return f"To restore: {', or '.join(commands)}"
 
 
-def loss_now(status: DeviceStatus | None, snapshot: Snapshot) -> float | None:
-    """How far the SM clock is below the maximum now, in percent."""
-    sample = status.sample if status is not None and status.answered else None
-    clock = None if sample is None else sample.sm_clock_mhz
-    highest = None if status is None else status.device.limits.sm_clock_mhz
-    return None if clock is None or not highest else 100.0 * (1 - clock / highest)
-
-
-def power_of_limit(view: View) -> Clause:
-    """`690 W of 700 W`."""
-    return part_of_whole(view, "power_watts", view.read("power_limit_watts"))
-
-
 def slower(view: View) -> Clause:
-    return say("; clock {loss} below maximum", loss=measured(view, clock_loss_percent))
+    """`, clock 12 % below maximum`, if that is worth mentioning."""
+    if (clock_loss_percent(view) or 0) < LEAST_LOSS_PERCENT:
+        return Clause()
+    return say(", clock {loss} below maximum", loss=measured(view, clock_loss_percent))
 
 
 def clocks(view: View) -> list[Evidence | None]:

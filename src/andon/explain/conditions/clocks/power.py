@@ -1,25 +1,23 @@
 """The device is at its power limit: normal under full load."""
 
+from typing import Final
+
 from andon.explain.conditions.clocks.phrases import (
-    cap_is_costly,
     clocks,
     loses,
-    lowered,
-    power_of_limit,
 )
 from andon.explain.conditions.condition import INFO, Condition, Rung
-from andon.explain.conditions.device_view import DeviceView
-from andon.explain.conditions.heat.phrases import throttling
-from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
+from andon.explain.conditions.description import ConditionFacts, Description
+from andon.explain.conditions.finding import BETWEEN, CALM, NEITHER, NO_DATA, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import TENTH, OnReading
 from andon.explain.conditions.promql import PromTerms, above
-from andon.explain.conditions.wording import clears_below, reading, valued, was
+from andon.explain.conditions.recovery import clears_below, was
 from andon.explain.evidence.measures import clock_loss_percent, measured, power_percent
-from andon.explain.evidence.phrasing import CERTAIN, conclude, say
-from andon.explain.evidence.reasons import Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View, after_colon
+from andon.explain.evidence.phrasing import say
+from andon.explain.evidence.reasons import ReasonKind
+from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure
-from andon.model.throttling import HW_SLOWDOWN, POWER_BRAKE, POWER_CAP
+from andon.model.throttling import POWER_CAP
 
 PERCENT = Figure(
     "power_percent",
@@ -36,30 +34,37 @@ POWER_BOUND = ReasonKind("power_bound", "at the power limit as designed: normal"
 ADVICE = "Nothing to do: this is normal under full load."
 
 
-def judge(seen: DeviceView) -> Judgement | None:
+CAPPED: Final = Finding((NO_DATA,), notable=True)
+
+
+def judge(seen: View) -> Finding | None:
     """Judges a device at its power limit, which is by design: informational."""
     watts, limit = seen.sample.power_watts, seen.sample.power_limit_watts
+    capped = POWER_CAP.name in (seen.reasons or ())  # the driver calls it the limit already
     if watts is None or not limit:
-        return UNKNOWN
-    share, least = 100.0 * watts / limit + TENTH, seen.figures.power_percent
-    if share < least - CLEAR_PERCENT + 2 * TENTH:
-        return None
-    return Judgement(ONE, share, least, limit) if share >= least else NEITHER
+        return CAPPED if capped else UNKNOWN
+    share, least = 100.0 * watts / limit, seen.figures.power_percent
+    if share + TENTH >= least:
+        return Finding(ONE, share, least, limit)
+    near = share - TENTH >= least - CLEAR_PERCENT
+    if capped:
+        return Finding((BETWEEN,) if near else (CALM,), share, least, limit, notable=True)
+    return NEITHER if near else None
 
 
-def explain(view: View) -> Reason | None:
-    """Explains a device at its power limit: normal under full load."""
-    share = power_percent(view)
-    at_limit = share is not None and share >= view.figures.power_percent and view.works
-    if not (view.held_back_by(POWER_CAP.name) or at_limit) or cap_is_costly(view):
-        return None
-    hardware = view.held_back_by(HW_SLOWDOWN.name, POWER_BRAKE.name)
-    if hardware or throttling(view) or lowered(view):
-        return None
-    text = say("At its power limit, as designed") + after_colon(power_of_limit(view))
-    more = [view.read("throttle"), measured(view, clock_loss_percent), *clocks(view)]
-    mild = not loses(view, NOTABLE_PERCENT)
-    return conclude(POWER_BOUND, CERTAIN, text, more, advice=ADVICE, mild=mild)
+def describe(facts: ConditionFacts) -> Description:
+    """How close it is to its limit."""
+    now, least, view = facts.value("power_percent"), facts.threshold("%"), facts.device
+    watts, limit = view.read("power_watts"), view.read("power_limit_watts")
+    text = say(
+        "{it} is at its power limit: {now} (threshold {least})", facts.it, now=now, least=least
+    )
+    if facts.finding.notable:
+        text = say("The driver holds {it} at its power limit", facts.it)
+        text += say(": {watts} of {limit}", watts=watts, limit=limit)
+    power = [view.read("power_watts"), view.read("power_limit_watts"), view.read("throttle")]
+    more = [*power, measured(view, clock_loss_percent), *clocks(view)]
+    return Description(text, more, mild=not loses(view, NOTABLE_PERCENT))
 
 
 def _share(t: PromTerms) -> str:
@@ -79,13 +84,14 @@ CONDITION = Condition(
             60, "{clear} %", 120, notify=False,
         ),
     ),
-    sentence=valued("{it} is at its power limit: {now} (threshold {least})"),
+    describe=describe,
     recovered=was("at its power limit", "%"),
-    measure=reading("power_percent"),
+    measure=power_percent,
     figures=(PERCENT,),
     numbers=clears_below("power_percent", CLEAR_PERCENT),
     unit="percent",
     weight=4,
-    reasons=(Explanation(explain, (POWER_BOUND,)),),
+    behind=("throttle_power", "throttle_thermal", "throttle_hardware", "power_limit_lowered"),
+    kinds=(POWER_BOUND,),
     promql=(above(_share, lambda t: t.figures.power_percent, CLEAR_PERCENT),),
 )  # fmt: skip

@@ -1,15 +1,17 @@
 """Equally busy devices of the same model run clearly faster; only `why` mentions it."""
 
 from andon.explain.conditions.condition import Condition
+from andon.explain.conditions.description import Description
+from andon.explain.conditions.judging import OnRequest
 from andon.explain.evidence.measures import (
     measured,
     peers,
     peers_sm_clock_mhz,
     peers_temperature_celsius,
 )
-from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, conclude, say
-from andon.explain.evidence.reasons import Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View
+from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, say
+from andon.explain.evidence.reasons import ReasonKind
+from andon.explain.evidence.view import View
 
 SLOWER_SHARE = 0.88  # of the clock of its peers
 BUSY_PERCENT = 80
@@ -19,7 +21,7 @@ SLOWER_THAN_PEERS = ReasonKind(
 ADVICE = "Compare it with its peers: cooling, power limit, link. Synchronised work waits for it."
 
 
-def explain(view: View) -> Reason | None:
+def explain(view: View) -> Description | None:
     """Equally busy devices of the same model run clearly faster."""
     own, others = view.sample.sm_clock_mhz, peers_sm_clock_mhz(view)
     if own is None or others is None or not view.at_least("utilization_percent", BUSY_PERCENT):
@@ -34,7 +36,7 @@ def explain(view: View) -> Reason | None:
     count = len(peers(view))
     temperatures = [view.read("temperature_celsius"), measured(view, peers_temperature_celsius)]
     more = [view.read("utilization_percent"), view.derived("peers", count), *temperatures]
-    return conclude(SLOWER_THAN_PEERS, LIKELY if count > 1 else POSSIBLE, text, more, advice=ADVICE)
+    return Description(text, more, advice=ADVICE, confidence=LIKELY if count > 1 else POSSIBLE)
 
 
 CONDITION = Condition(
@@ -43,5 +45,6 @@ CONDITION = Condition(
     why="Equally busy devices of the same model run clearly faster, and synchronised work waits "
     "for the slowest.",
     advice=ADVICE,
-    reasons=(Explanation(explain, (SLOWER_THAN_PEERS,)),),
+    judged=OnRequest(explain),
+    kinds=(SLOWER_THAN_PEERS,),
 )

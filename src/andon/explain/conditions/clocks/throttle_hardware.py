@@ -1,26 +1,23 @@
 """The hardware throttles the device: the power supply, or a cause that it does not report."""
 
-from collections.abc import Mapping
 from typing import Final
 
 from andon.explain.conditions.clocks.phrases import clocks, slower
 from andon.explain.conditions.condition import (
     CRITICAL,
     WARNING,
-    AlertFacts,
     Condition,
     Rung,
 )
-from andon.explain.conditions.device_view import DeviceView
+from andon.explain.conditions.description import ConditionFacts, Description, lately
+from andon.explain.conditions.finding import CALM, HOLDS, UNKNOWN, Finding, Rungs
 from andon.explain.conditions.heat.limits import heat_throttling
-from andon.explain.conditions.heat.phrases import slowed_query, throttling
-from andon.explain.conditions.judgement import CALM, HOLDS, UNKNOWN, Judgement, Rungs
+from andon.explain.conditions.heat.phrases import slowed_query
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
-from andon.explain.conditions.wording import last_hour, lately
-from andon.explain.evidence.phrasing import CERTAIN, conclude, say
-from andon.explain.evidence.reasons import Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View
+from andon.explain.evidence.phrasing import Clause, say
+from andon.explain.evidence.reasons import ReasonKind
+from andon.explain.evidence.view import View
 from andon.model.throttling import HW_SLOWDOWN
 from andon.model.throttling import POWER_BRAKE as POWER_BRAKE_REASON
 
@@ -30,58 +27,42 @@ HARDWARE_SLOWDOWN = ReasonKind(
     "hardware_slowdown", "throttled by the hardware, which reports neither heat nor power", 88
 )
 
+CHECK_POWER = "Check the power supplies, their cables and the rack's power budget."
 _UNEXPLAINED: Final[Rungs] = (HOLDS, CALM)
 _BRAKED: Final[Rungs] = (CALM, HOLDS)
 
 
-def judge(seen: DeviceView) -> Judgement | None:
+def judge(seen: View) -> Finding | None:
     """The hardware throttles it: the power supply, or a cause that it does not report."""
     reasons = seen.reasons
     if not reasons:
         return None if reasons is not None else UNKNOWN
     if BRAKE in reasons:
-        return Judgement(_BRAKED, about=seen.track)
+        return Finding(_BRAKED)
     if SLOWDOWN not in reasons:
         return None
     now, limit = seen.sample.temperature_celsius, seen.device.limits.slowdown_celsius
     if heat_throttling(reasons, now, limit, seen.figures):
         return None
-    return Judgement(_UNEXPLAINED, about=seen.track)
+    return Finding(_UNEXPLAINED)
 
 
-def sentence(facts: AlertFacts) -> str:
-    found, past = facts.finding, lately(facts.finding.about, _reasons(facts.finding))
-    if found.rungs == _BRAKED:
-        return f"{facts.it} is throttled: its power supply signals an emergency{past}"
-    return f"The hardware throttles {facts.it} without giving a reason{past}"
+def describe(facts: ConditionFacts) -> Description:
+    """Whether the power supply or the hardware slows it down, and what that costs."""
+    if facts.finding.rungs == _BRAKED:
+        text = say("{it} is throttled: its power supply signals an emergency", facts.it)
+        return _described(text, facts, BRAKE, "power_watts", POWER_BRAKE, CHECK_POWER)
+    text = say("The hardware throttles {it} without giving a reason", facts.it)
+    return _described(text, facts, SLOWDOWN, "temperature_celsius", HARDWARE_SLOWDOWN, "")
 
 
-def evidence(found: Judgement) -> Mapping[str, float | str]:
-    return last_hour(found.about, _reasons(found))
-
-
-def _reasons(found: Judgement) -> tuple[str, ...]:
-    return (BRAKE,) if found.rungs == _BRAKED else (SLOWDOWN,)
-
-
-def explain_power_brake(view: View) -> Reason | None:
-    """The machine signals the card to draw less power."""
-    if not view.held_back_by(BRAKE):
-        return None
-    text = say("Power brake: the power supply signals an emergency") + slower(view)
-    more = [view.read("throttle"), *clocks(view), view.read("power_watts")]
-    advice = "Check the power supplies, their cables and the rack's power budget."
-    return conclude(POWER_BRAKE, CERTAIN, text, more, advice=advice)
-
-
-def explain_hardware_slowdown(view: View) -> Reason | None:
-    """The hardware throttles it, and reports neither heat nor the power brake."""
-    if not view.held_back_by(SLOWDOWN) or view.held_back_by(BRAKE) or throttling(view):
-        return None
-    text = say("The hardware throttles it without giving a reason") + slower(view)
-    more = [view.read("throttle"), *clocks(view), view.read("temperature_celsius")]
-    advice = "Check its power cables first, then the cooling: sudo nvidia-smi -q -d PERFORMANCE"
-    return conclude(HARDWARE_SLOWDOWN, CERTAIN, text, more, advice=advice)
+def _described(
+    text: Clause, facts: ConditionFacts, reason: str, reading: str, kind: ReasonKind, advice: str
+) -> Description:
+    view = facts.device
+    text = text + slower(view) + lately(view, (reason,))
+    more = [view.read("throttle"), *clocks(view), view.read(reading)]
+    return Description(text, more, advice=advice, kind=kind)
 
 
 def _unexplained(t: PromTerms, fires: str) -> str:
@@ -106,12 +87,8 @@ CONDITION = Condition(
     ),
     label="throttled",
     headline="is throttled by the hardware",
-    sentence=sentence,
-    evidence=evidence,
+    describe=describe,
     weight=14,
-    reasons=(
-        Explanation(explain_power_brake, (POWER_BRAKE,)),
-        Explanation(explain_hardware_slowdown, (HARDWARE_SLOWDOWN,)),
-    ),
+    kinds=(POWER_BRAKE, HARDWARE_SLOWDOWN),
     promql=(_unexplained, lambda t, fires: t.reason(BRAKE)),
 )  # fmt: skip

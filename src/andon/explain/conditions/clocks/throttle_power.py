@@ -4,27 +4,24 @@ from collections.abc import Mapping
 
 from andon.explain.conditions import triggers
 from andon.explain.conditions.clocks.phrases import (
-    cap_is_costly,
     clocks,
-    loss_now,
     lowered,
-    power_of_limit,
 )
 from andon.explain.conditions.condition import (
     WARNING,
-    AlertFacts,
     Condition,
     Rung,
 )
-from andon.explain.conditions.device_view import DeviceView
-from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
+from andon.explain.conditions.description import ConditionFacts, Description, lately
+from andon.explain.conditions.finding import BETWEEN, CALM, NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
-from andon.explain.conditions.wording import last_hour, lately, percent, was
-from andon.explain.evidence.measures import clock_loss_percent, measured
-from andon.explain.evidence.phrasing import CERTAIN, conclude, say
-from andon.explain.evidence.reasons import Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View, after_colon
+from andon.explain.conditions.recovery import was
+from andon.explain.evidence.measures import clock_loss_percent, measured, power_percent
+from andon.explain.evidence.phrasing import Clause, say
+from andon.explain.evidence.reasons import ReasonKind
+from andon.explain.evidence.view import View
+from andon.model.device import Sample
 from andon.model.thresholds import Figure, Thresholds
 from andon.model.throttling import POWER_CAP as POWER_CAP_REASON
 
@@ -37,6 +34,7 @@ LOSS_DEFAULT_LIMIT_PERCENT = Figure(
 )
 CLEAR_PERCENT = 5
 BUSY_PERCENT = 50
+PLAUSIBLE_PERCENT = 120.0  # no card draws more than this of its limit: the reading is wrong
 DESIGNED_SHARE = 0.98  # of its design power limit
 CAP = POWER_CAP_REASON.name
 POWER_CAP = ReasonKind("power_cap", "the cap costs more of the clock than full load does", 58)
@@ -46,7 +44,7 @@ NEEDS_MORE = "The work needs more power than the limit allows; only a higher lim
 CAPPED = (CAP,)
 
 
-def judge(seen: DeviceView) -> Judgement | None:
+def judge(seen: View) -> Finding | None:
     """The power cap costs a busy device much of its clock; at its default limit more is normal."""
     reasons, sample, highest = seen.reasons, seen.sample, seen.device.limits.sm_clock_mhz
     if reasons is None or not highest:
@@ -58,16 +56,25 @@ def judge(seen: DeviceView) -> Judgement | None:
         return None
     if sample.sm_clock_mhz is None:
         return UNKNOWN
-    most = _most(seen)
+    most, figures = _most(seen), seen.figures
     loss = 100.0 * (1 - sample.sm_clock_mhz / highest)
-    if loss <= most - CLEAR_PERCENT:
-        return None
-    if loss <= most:
-        return NEITHER
-    return Judgement(ONE, loss, most, sample.power_limit_watts, seen.track)
+    if loss > most:
+        return Finding(ONE, loss, most, sample.power_limit_watts)
+    near = loss > most - CLEAR_PERCENT
+    if loss > figures.clock_loss_percent and not _draws_all(sample, figures):
+        rungs = (BETWEEN if near else CALM,)  # something else holds it below its limit
+        return Finding(rungs, loss, figures.clock_loss_percent, notable=True)
+    return NEITHER if near else None
 
 
-def _most(seen: DeviceView) -> float:
+def _draws_all(sample: Sample, figures: Thresholds) -> bool:
+    """Whether it draws what its limit allows."""
+    watts, limit = sample.power_watts, sample.power_limit_watts
+    share = 100.0 * watts / limit if watts is not None and limit else None
+    return share is not None and figures.power_percent <= share <= PLAUSIBLE_PERCENT
+
+
+def _most(seen: View) -> float:
     """Returns how much of the clock the power limit may cost."""
     limit, default = seen.sample.power_limit_watts, seen.device.limits.power_default_watts
     if limit is not None and default is not None and limit < DESIGNED_SHARE * default:
@@ -75,30 +82,20 @@ def _most(seen: DeviceView) -> float:
     return seen.figures.clock_loss_default_limit_percent
 
 
-def sentence(facts: AlertFacts) -> str:
-    found = facts.finding
-    loss = f"{facts.it} runs {percent(found.value)} below its maximum clock"
-    normal = f"up to {percent(found.threshold)} is normal"
-    return f"{loss} because of its power limit ({normal}){lately(found.about, CAPPED)}"
-
-
-def evidence(found: Judgement) -> Mapping[str, float | str]:
-    return last_hour(found.about, CAPPED)
-
-
-def explain(view: View) -> Reason | None:
-    """The power cap costs more of the clock than full load normally does."""
-    if not cap_is_costly(view):
-        return None
-    text = say(
-        "Clock {loss} below maximum because of the power limit",
-        loss=measured(view, clock_loss_percent),
-    )
-    text = text + after_colon(power_of_limit(view))
-    worker = view.worker()
-    more = [view.read("throttle"), *clocks(view), *view.who(worker)]
-    advice = RAISE if lowered(view) else NEEDS_MORE
-    return conclude(POWER_CAP, CERTAIN, text, more, worker, advice)
+def describe(facts: ConditionFacts) -> Description:
+    """What it costs, what is normal, and what would help."""
+    loss, normal = facts.value("clock_loss_percent"), facts.threshold("%")
+    text = say("{it} runs {loss} below its maximum clock", facts.it, loss=loss)
+    text += Clause(" because of its power limit")
+    if facts.finding.notable:
+        text += say(", of which it draws {share}", share=measured(facts.device, power_percent))
+    else:
+        text += say(" (up to {normal} is normal)", normal=normal)
+    view = facts.device
+    text += lately(view, CAPPED)
+    worker, power = view.worker(), [view.read("power_watts"), view.read("power_limit_watts")]
+    more = [view.read("throttle"), *power, *clocks(view), *view.who(worker)]
+    return Description(text, more, worker, RAISE if lowered(view) else NEEDS_MORE)
 
 
 def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
@@ -138,14 +135,13 @@ CONDITION = Condition(
     ),
     label="power limited",
     headline="is slowed by its power limit",
-    sentence=sentence,
+    describe=describe,
     recovered=was("slowed by its power limit", "% below its maximum clock"),
-    measure=loss_now,
-    evidence=evidence,
+    measure=clock_loss_percent,
     figures=(LOSS_PERCENT, LOSS_DEFAULT_LIMIT_PERCENT),
     numbers=_numbers,
     unit="percent",
     weight=8,
-    reasons=(Explanation(explain, (POWER_CAP,)),),
+    kinds=(POWER_CAP,),
     promql=(_slowed,),
 )  # fmt: skip

@@ -3,19 +3,19 @@
 from andon.explain.conditions import triggers
 from andon.explain.conditions.condition import (
     WARNING,
-    AlertFacts,
     Condition,
     Rung,
 )
-from andon.explain.conditions.device_view import DeviceView
-from andon.explain.conditions.heat.phrases import limits_of
-from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
+from andon.explain.conditions.description import ConditionFacts, Description
+from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
+from andon.explain.conditions.heat.limits import hot_from
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms
-from andon.explain.conditions.wording import clears_below, reading, was
-from andon.explain.evidence.phrasing import CERTAIN, LIKELY, conclude, say
-from andon.explain.evidence.reasons import Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View
+from andon.explain.conditions.recovery import clears_below, was
+from andon.explain.evidence.measures import temperature_celsius
+from andon.explain.evidence.phrasing import CERTAIN, LIKELY, say
+from andon.explain.evidence.reasons import ReasonKind
+from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure
 
 CELSIUS = Figure(
@@ -26,7 +26,7 @@ FAN_FAILED = ReasonKind("fan_failed", "hot, and the fan has stopped", 95)
 ADVICE = "Stop the work on it, then check the fan: its cable, a blocked blade, its bearing."
 
 
-def judge(seen: DeviceView) -> Judgement | None:
+def judge(seen: View) -> Finding | None:
     """Judges a hot device whose fan has stopped."""
     speed, now = seen.sample.fan_percent, seen.sample.temperature_celsius
     if speed is None:
@@ -39,26 +39,17 @@ def judge(seen: DeviceView) -> Judgement | None:
     if now <= least - CLEAR_CELSIUS:
         return None
     limit = seen.device.limits.slowdown_celsius
-    return Judgement(ONE, now, least, limit) if now >= least else NEITHER
+    return Finding(ONE, now, least, limit) if now >= least else NEITHER
 
 
-def sentence(facts: AlertFacts) -> str:
-    return f"The fan of {facts.it} has stopped at {facts.finding.value or 0:.0f} °C"
-
-
-def explain(view: View) -> Reason | None:
-    """Explains a hot device whose fan has stopped."""
-    hot_enough = view.at_least("temperature_celsius", view.figures.fan_celsius)
-    if not (hot_enough and view.at_most("fan_percent", 0)):
-        return None
-    text = say(
-        "Fan stopped ({f}) although the GPU is at {t}",
-        f=view.read("fan_percent"),
-        t=view.read("temperature_celsius"),
-    )
-    hot = view.at_least("temperature_celsius", limits_of(view).shown)
-    more = [view.limit("slowdown_celsius"), view.read("throttle")]
-    return conclude(FAN_FAILED, CERTAIN if hot else LIKELY, text, more, advice=ADVICE)
+def describe(facts: ConditionFacts) -> Description:
+    """How hot it is without its fan."""
+    text = say("The fan of {it} has stopped", facts.it)
+    text += say(" at {now}", now=facts.value("temperature_celsius"))
+    view = facts.device
+    hot = view.at_least("temperature_celsius", hot_from(facts.finding.limit, view.figures))
+    more = [view.read("fan_percent"), view.limit("slowdown_celsius"), view.read("throttle")]
+    return Description(text, more, confidence=CERTAIN if hot else LIKELY)
 
 
 def _stopped(t: PromTerms, fires: str) -> str:
@@ -83,13 +74,13 @@ CONDITION = Condition(
     ),
     label="fan stopped",
     headline="has a stopped fan",
-    sentence=sentence,
+    describe=describe,
     recovered=was("hot with a stopped fan", "°C"),
-    measure=reading("temperature_celsius"),
+    measure=temperature_celsius,
     figures=(CELSIUS,),
     numbers=clears_below("fan_celsius", CLEAR_CELSIUS),
     unit="celsius",
     weight=12,
-    reasons=(Explanation(explain, (FAN_FAILED,)),),
+    kinds=(FAN_FAILED,),
     promql=(_stopped,),
 )  # fmt: skip

@@ -1,15 +1,17 @@
 """Why the fan runs: heat or load, or no visible cause; only `why` mentions it."""
 
 from andon.explain.conditions.condition import Condition
+from andon.explain.conditions.description import Description
+from andon.explain.conditions.judging import OnRequest
 from andon.explain.evidence.measures import (
     measured,
     slowdown_margin_celsius,
     temperature_fall_celsius,
     utilization_max_percent,
 )
-from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, Clause, conclude, say
-from andon.explain.evidence.reasons import Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View
+from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, Clause, say
+from andon.explain.evidence.reasons import ReasonKind
+from andon.explain.evidence.view import View
 from andon.model.utilisation import BARELY_BUSY_PERCENT
 
 COOL_CELSIUS = 50
@@ -27,9 +29,14 @@ TOO_HOT = "The fan is doing its job: fix the heat first, and it becomes quieter.
 SET_BY_HAND = "Check for a fan speed set by hand in the driver settings or the firmware."
 
 
-def explain_fan(view: View) -> Reason | None:
+def explain(view: View) -> Description | None:
+    """Why the fan runs: for nothing, or because of heat or load."""
+    return _for_nothing(view) if _runs_for_nothing(view) else _running(view)
+
+
+def _running(view: View) -> Description | None:
     """The fan runs because of heat or load, now or a moment ago."""
-    if not view.at_least("fan_percent", RUNS_PERCENT) or _runs_for_nothing(view):
+    if not view.at_least("fan_percent", RUNS_PERCENT):
         return None
     because = _cause(view)
     if not because:
@@ -40,13 +47,13 @@ def explain_fan(view: View) -> Reason | None:
     mild = not view.at_least("fan_percent", ASKED_PERCENT)
     margin = slowdown_margin_celsius(view)
     hot = margin is not None and margin <= HOT_MARGIN_CELSIUS
-    return conclude(FAN, LIKELY, text, more, worker, TOO_HOT if hot else NORMAL, mild=mild)
+    return Description(
+        text, more, worker, TOO_HOT if hot else NORMAL, confidence=LIKELY, kind=FAN, mild=mild
+    )
 
 
-def explain_fan_idle(view: View) -> Reason | None:
+def _for_nothing(view: View) -> Description:
     """The fan runs although the device is idle and cool, and has been throughout."""
-    if not _runs_for_nothing(view):
-        return None
     text = say(
         "Fan at {f} although the GPU is idle ({u}) and cool ({t})",
         f=view.read("fan_percent"),
@@ -54,7 +61,9 @@ def explain_fan_idle(view: View) -> Reason | None:
         t=view.read("temperature_celsius"),
     )
     confidence = LIKELY if len(view.past) > 1 else POSSIBLE
-    return conclude(FAN_IDLE, confidence, text, [view.read("power_watts")], advice=SET_BY_HAND)
+    return Description(
+        text, [view.read("power_watts")], advice=SET_BY_HAND, confidence=confidence, kind=FAN_IDLE
+    )
 
 
 def _runs_for_nothing(view: View) -> bool:
@@ -94,8 +103,6 @@ CONDITION = Condition(
     why="A fan runs because of heat or load, now or a moment ago. If the device is idle and cool, "
     "its speed may have been set by hand.",
     advice=SET_BY_HAND,
-    reasons=(
-        Explanation(explain_fan, (FAN,)),
-        Explanation(explain_fan_idle, (FAN_IDLE,)),
-    ),
+    judged=OnRequest(explain),
+    kinds=(FAN, FAN_IDLE),
 )

@@ -2,11 +2,13 @@
 
 from andon.explain.conditions.clocks.phrases import clocks
 from andon.explain.conditions.condition import Condition
+from andon.explain.conditions.description import Description
 from andon.explain.conditions.heat.phrases import throttling
+from andon.explain.conditions.judging import OnRequest
 from andon.explain.evidence.measures import clock_loss_percent, measured, slowdown_margin_celsius
-from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, Clause, conclude, say
-from andon.explain.evidence.reasons import Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View
+from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, Clause, say
+from andon.explain.evidence.reasons import ReasonKind
+from andon.explain.evidence.view import View
 
 HOT_CELSIUS = 95  # the limit of stacked memory; graphics memory tolerates more
 VERY_HOT_CELSIUS = 105
@@ -16,19 +18,17 @@ MEMORY_HEAT = ReasonKind("memory_heat", "the memory is hot", 84, mild=60)
 ADVICE = "Check the cooling of the memory: pads, back plate, airflow over the back of the card."
 
 
-def explain(view: View) -> Reason | None:
+def explain(view: View) -> Description | None:
     """The memory is hotter than the chip; the vendor does not publish its limit."""
-    if not _is_hot(view):
-        return None
     costs = bool(throttling(view))
+    if not _is_hot(view) or (costs and memory_is_the_cause(view)):
+        return None  # that it is the cause is said where the throttling is
     very_hot = view.at_least("memory_temperature_celsius", VERY_HOT_CELSIUS)
     confidence = LIKELY if costs or very_hot else POSSIBLE
     names, worker = ("memory_utilization_percent", "throttle"), view.worker()
     cost = [measured(view, clock_loss_percent), *clocks(view)] if costs else []
     more = [*(view.read(name) for name in names), *cost, *view.who(worker)]
-    return conclude(
-        MEMORY_HEAT, confidence, _text(view, costs), more, worker, ADVICE, mild=not costs
-    )
+    return Description(_text(view), more, worker, confidence=confidence, mild=not costs)
 
 
 def memory_is_the_cause(view: View) -> bool:
@@ -41,9 +41,8 @@ def _is_hot(view: View) -> bool:
     return view.at_least("memory_temperature_celsius", HOT_CELSIUS)
 
 
-def _text(view: View, costs: bool) -> Clause:
-    start = "Throttled by hot memory: {m}" if costs else "Hot memory: {m}"
-    text = say(start, m=view.read("memory_temperature_celsius"))
+def _text(view: View) -> Clause:
+    text = say("Hot memory: {m}", m=view.read("memory_temperature_celsius"))
     return text + say(", while the chip is at {t}", t=view.read("temperature_celsius"))
 
 
@@ -53,5 +52,6 @@ CONDITION = Condition(
     why="The memory can be hotter than the chip, and throttle a device whose chip is cool.",
     advice=ADVICE,
     explains=("throttle_thermal",),
-    reasons=(Explanation(explain, (MEMORY_HEAT,)),),
+    judged=OnRequest(explain),
+    kinds=(MEMORY_HEAT,),
 )

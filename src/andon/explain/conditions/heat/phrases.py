@@ -1,30 +1,21 @@
 """What the explanations of heat share."""
 
-from andon.explain.conditions.condition import AlertFacts
-from andon.explain.conditions.heat.limits import (
-    HEAT_REASONS,
-    HeatLimits,
-    HeatThrottling,
-    heat_limits,
-    heat_throttling,
-)
+from andon.explain.conditions.heat.limits import HEAT_REASONS, HeatThrottling, heat_throttling
 from andon.explain.conditions.promql import DEVICE, PromTerms
 from andon.explain.evidence.phrasing import Clause, say
-from andon.explain.evidence.reasons import Evidence
+from andon.explain.evidence.reasons import Evidence, ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.device import Device, Sample
 from andon.model.throttling import HW_SLOWDOWN, HW_THERMAL, POWER_BRAKE, TEMPERATURE_LIMIT
 from andon.model.vendors import NVIDIA
 
 COOLING = (
-    "Check the cooling: dust, blocked slots, cables in the airflow, a warm room or a neighbouring "
-    "card. Until then, {limit}."
-)
-SHORT_COOLING = (  # it is sent to people
     "Check the cooling: dust, blocked slots, a warm room, a neighbouring card. Until then, {limit}."
 )
+HEAT = ReasonKind("heat", "thermally throttled now", 92, mild=86)
+"""Milder: throttled by the driver, not by the hardware."""
 LOWER_LIMIT = "lower its power limit"
-COOLING_IN_ALERTS = SHORT_COOLING.format(limit=LOWER_LIMIT)
+COOLING_ADVICE = COOLING.format(limit=LOWER_LIMIT)
 LOWER_SHARE = 0.8  # of the limit in force: most cards lose a tenth of their speed at most
 LEAST_WATTS = 150  # a card of less may not accept such a share
 COARSE_WATTS = 400
@@ -43,31 +34,16 @@ def lower_limit(device: Device, sample: Sample | None) -> str:
     return f"{LOWER_LIMIT}: sudo nvidia-smi -i {device.index} -pl {lower}"
 
 
-def advise_cooling(facts: AlertFacts) -> str | None:
-    """The advice of an alert about this device."""
-    if facts.device is None:
-        return None
-    return _without_stop(SHORT_COOLING.format(limit=lower_limit(facts.device, facts.sample)))
-
-
 def cooling_advice(view: View) -> str:
-    return _without_stop(COOLING.format(limit=lower_limit(view.status.device, view.sample)))
-
-
-def _without_stop(text: str) -> str:
-    """Removes the full stop, so that a command at the end can be copied whole."""
+    """The advice for this device, without a full stop after a command that is to be copied."""
+    text = COOLING.format(limit=lower_limit(view.device, view.sample))
     return text.removesuffix(".") if "nvidia-smi" in text else text
 
 
 def throttling(view: View) -> HeatThrottling:
     """Returns whether heat slows the device down now."""
-    sample, slowdown = view.sample, view.status.device.limits.slowdown_celsius
-    celsius = sample.temperature_celsius
-    return heat_throttling(sample.throttle or (), celsius, slowdown, view.figures)
-
-
-def limits_of(view: View) -> HeatLimits:
-    return heat_limits(view.status.device.limits.slowdown_celsius, view.figures)
+    celsius, slowdown = view.sample.temperature_celsius, view.device.limits.slowdown_celsius
+    return heat_throttling(view.reasons or (), celsius, slowdown, view.figures)
 
 
 def temperature(view: View) -> Clause:

@@ -1,17 +1,17 @@
 """The device is too hot: shown early, notified near its slowdown temperature."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from andon.explain.conditions import triggers
+from andon.explain.conditions.clocks.phrases import clocks, slower
 from andon.explain.conditions.condition import (
     CRITICAL,
     WARNING,
-    AlertFacts,
     Condition,
     Rung,
 )
-from andon.explain.conditions.device_view import DeviceView
+from andon.explain.conditions.description import ConditionFacts, Description, span_of
+from andon.explain.conditions.finding import BETWEEN, CALM, HOLDS, UNKNOWN, Finding
 from andon.explain.conditions.heat.limits import (
     BY_HARDWARE,
     CELSIUS,
@@ -26,25 +26,24 @@ from andon.explain.conditions.heat.limits import (
     hot_from,
     notify_from,
 )
+from andon.explain.conditions.heat.memory_heat import ADVICE as MEMORY_ADVICE
+from andon.explain.conditions.heat.memory_heat import MEMORY_HEAT, memory_is_the_cause
 from andon.explain.conditions.heat.phrases import (
-    COOLING_IN_ALERTS,
-    advise_cooling,
+    COOLING_ADVICE,
+    HEAT,
     cooling,
     cooling_advice,
     hot_query,
-    limits_of,
     slowed_query,
-    temperature,
-    throttling,
 )
-from andon.explain.conditions.judgement import BETWEEN, CALM, HOLDS, UNKNOWN, Judgement
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
-from andon.explain.conditions.wording import bounds_of, reading, span_of, was
+from andon.explain.conditions.recovery import was
 from andon.explain.evidence.forecast import Arrival, Trend, arrival
-from andon.explain.evidence.phrasing import CERTAIN, conclude, say
-from andon.explain.evidence.reasons import Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View, after_colon
+from andon.explain.evidence.measures import temperature_celsius
+from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, say
+from andon.explain.evidence.reasons import ReasonKind
+from andon.explain.evidence.view import View
 from andon.model.thresholds import Thresholds
 from andon.model.throttling import HW_THERMAL
 
@@ -54,17 +53,7 @@ HOT = ReasonKind("hot", "near its limits", 62, mild=35)
 """Milder: warm, but far from its own limit."""
 
 
-class Heat(NamedTuple):
-    """Whether heat already slows a device down, and how fast it warms."""
-
-    throttled: bool
-    trend: Trend | None
-
-
-STEADY, SLOWED = Heat(False, None), Heat(True, None)  # most of the time
-
-
-def judge(seen: DeviceView) -> Judgement | None:
+def judge(seen: View) -> Finding | None:
     """Judges heat: shown when the device is hot; people are notified near its slowdown
     temperature, or if it is throttled."""
     now, slowdown = seen.sample.temperature_celsius, seen.device.limits.slowdown_celsius
@@ -88,51 +77,52 @@ def judge(seen: DeviceView) -> Judgement | None:
         HOLDS if hot and (now >= critical or hardware) else CALM if well_below else BETWEEN,
     )
     if cool and now <= critical - CRITICAL_CLEAR_CELSIUS:
-        return Judgement(rungs)  # throttled by the hardware although it is cool: no number to show
-    trend = seen.track.heat_trend
-    about = (SLOWED if throttled else STEADY) if trend is None else Heat(throttled, trend)
-    return Judgement(rungs, now, first, slowdown, about)
+        return Finding(rungs)  # throttled by the hardware although it is cool: no number to show
+    return Finding(rungs, now, first, slowdown, slowed)
 
 
-def sentence(facts: AlertFacts) -> str:
-    found, about = facts.finding, facts.finding.about
-    slowed = isinstance(about, Heat) and about.throttled
-    text = f"{facts.it} is thermally throttled" if slowed else f"{facts.it} is too hot"
-    text = f"{text}: {found.value or 0:.0f} °C"
-    if found.limit is None:
-        return f"{text} (alert above {found.threshold or 0:.0f} °C)"
-    limits = f"slows down at {found.limit:.0f} °C"
-    if (found.value or 0) < found.limit:
-        limits = f"alert above {found.threshold or 0:.0f} °C, {limits}"
-    when = _slows_down(found)
-    later = "" if when is None else f", reached in {span_of(when)} at this rate"
-    return f"{text} ({limits}){later}"
+def describe(facts: ConditionFacts) -> Description:
+    """How hot it is, what its limits are, and when it reaches the next one."""
+    found, view, slowed = facts.finding, facts.device, facts.finding.about or NOT_THROTTLED
+    now, most = facts.value("temperature_celsius"), facts.limit("slowdown_celsius")
+    text, least = say("{it} is too hot: {now}", facts.it, now=now), facts.threshold("°C")
+    if most is None:
+        text += say(" (alert above {least})", least=least)
+    elif (found.value or 0) < (found.limit or 0):
+        text += say(" (alert above {least}, slows down at {most})", least=least, most=most)
+    else:
+        text += say(" (slows down at {most})", most=most)
+    by_memory = slowed is not NOT_THROTTLED and memory_is_the_cause(view)
+    if slowed is not NOT_THROTTLED:
+        text += Clause(", thermally throttled") + (_by_memory(view) if by_memory else Clause())
+        text += slower(view)
+    when = _slows_down(found, view.track.heat_trend)
+    if when is not None:
+        text += Clause(", reached in ") + span_of("slowdown_in", when) + Clause(" at this rate")
+    worker = view.worker()
+    more = [*cooling(view), view.read("power_watts"), *view.who(worker)]
+    if slowed is NOT_THROTTLED:
+        kind, mild = HOT, found.rungs[1] is not HOLDS
+    else:
+        kind, mild = HEAT, slowed is not BY_HARDWARE
+        if by_memory:
+            kind, mild = MEMORY_HEAT, False
+        more = [view.read("throttle"), *clocks(view), *more]
+    certain = kind is HOT or (kind is HEAT and not HEAT_REASONS.isdisjoint(view.reasons or ()))
+    advice = MEMORY_ADVICE if by_memory else cooling_advice(view)
+    return Description(text, more, worker, advice, CERTAIN if certain else LIKELY, kind, mild)
 
 
-def evidence(found: Judgement) -> Mapping[str, float | str]:
-    when = _slows_down(found)
-    return {} if when is None else bounds_of("slowdown_in", when)
+def _by_memory(view: View) -> Clause:
+    return say(" by its memory ({m})", m=view.read("memory_temperature_celsius"))
 
 
-def _slows_down(found: Judgement) -> Arrival | None:
+def _slows_down(found: Finding, trend: Trend | None) -> Arrival | None:
     """When the device reaches its slowdown temperature, if it warms steadily and that is near."""
-    trend = found.about.trend if isinstance(found.about, Heat) else None
     if trend is None or found.limit is None or found.value is None or found.value >= found.limit:
         return None
     when = arrival(trend, found.limit - found.value)
     return when if when is not None and when.seconds <= SOON_SECONDS else None
-
-
-def explain(view: View) -> Reason | None:
-    """Explains a device near its own limit, or warm for any card; not if already throttled."""
-    now, limits = view.sample.temperature_celsius, limits_of(view)
-    if now is None or now < limits.shown or throttling(view):
-        return None
-    near = now >= limits.notify
-    text = say("Hot") + after_colon(temperature(view))
-    worker = view.worker()
-    more = [*cooling(view), view.read("power_watts"), *view.who(worker)]
-    return conclude(HOT, CERTAIN, text, more, worker, cooling_advice(view), mild=not near)
 
 
 def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
@@ -170,8 +160,7 @@ CONDITION = Condition(
     why="Heat shortens a device's life, and above its slowdown temperature it costs speed. A "
     "device without a known slowdown temperature notifies from {thermal_notify_celsius} °C; "
     "{thermal_critical_celsius} °C is critical.",
-    advice=COOLING_IN_ALERTS,
-    advise=advise_cooling,
+    advice=COOLING_ADVICE,
     judged=OnReading(judge),
     lit_if=triggers.hot,
     rungs=(
@@ -198,14 +187,13 @@ CONDITION = Condition(
     label="too hot",
     headline="is too hot",
     rising="getting too hot",
-    sentence=sentence,
+    describe=describe,
     recovered=was("too hot", "°C"),
-    measure=reading("temperature_celsius"),
-    evidence=evidence,
+    measure=temperature_celsius,
     figures=(CELSIUS, MARGIN_CELSIUS, NOTIFY_CELSIUS, CRITICAL_CELSIUS),
     numbers=_numbers,
     unit="celsius",
     weight=18,
-    reasons=(Explanation(explain, (HOT,)),),
+    kinds=(HOT, HEAT, MEMORY_HEAT),
     promql=(_shown, _notified, _critical),
 )  # fmt: skip

@@ -1,17 +1,16 @@
 """Heat limits the clocks of the device."""
 
-from collections.abc import Mapping
 from typing import Final
 
-from andon.explain.conditions.clocks.phrases import clocks
+from andon.explain.conditions.clocks.phrases import clocks, slower
 from andon.explain.conditions.condition import (
     CRITICAL,
     WARNING,
-    AlertFacts,
     Condition,
     Rung,
 )
-from andon.explain.conditions.device_view import DeviceView
+from andon.explain.conditions.description import ConditionFacts, Description, lately
+from andon.explain.conditions.finding import CALM, HOLDS, UNKNOWN, Finding, Rungs
 from andon.explain.conditions.heat.limits import (
     BY_HARDWARE,
     HEAT_REASONS,
@@ -19,35 +18,27 @@ from andon.explain.conditions.heat.limits import (
     PERHAPS_HEAT,
     heat_throttling,
 )
-from andon.explain.conditions.heat.memory_heat import memory_is_the_cause
+from andon.explain.conditions.heat.memory_heat import ADVICE as MEMORY_ADVICE
+from andon.explain.conditions.heat.memory_heat import MEMORY_HEAT, memory_is_the_cause
 from andon.explain.conditions.heat.phrases import (
-    COOLING_IN_ALERTS,
-    advise_cooling,
+    COOLING_ADVICE,
+    HEAT,
     cooling,
     cooling_advice,
     slowed_by_hardware_query,
     slowed_query,
     temperature,
-    throttling,
 )
-from andon.explain.conditions.judgement import CALM, HOLDS, UNKNOWN, Judgement, Rungs
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms
-from andon.explain.conditions.wording import last_hour, lately
-from andon.explain.evidence.measures import clock_loss_percent, measured
-from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, conclude, say
-from andon.explain.evidence.reasons import Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View, after_colon
-
-LEAST_LOSS_PERCENT = 1  # a smaller loss of the clock is not worth mentioning
-HEAT = ReasonKind("heat", "thermally throttled now", 92, mild=86)
-"""Milder: throttled by the driver, not by the hardware."""
+from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, say
+from andon.explain.evidence.view import View, after_colon
 
 _DRIVER_ONLY: Final[Rungs] = (HOLDS, CALM)
 _BOTH: Final[Rungs] = (HOLDS, HOLDS)
 
 
-def judge(seen: DeviceView) -> Judgement | None:
+def judge(seen: View) -> Finding | None:
     """Heat limits its clocks."""
     reasons = seen.reasons
     if not reasons:
@@ -56,38 +47,31 @@ def judge(seen: DeviceView) -> Judgement | None:
     slowed = heat_throttling(reasons, now, limit, seen.figures)
     if slowed is NOT_THROTTLED:
         return None
-    rungs = _BOTH if slowed is BY_HARDWARE else _DRIVER_ONLY
+    return Finding(_BOTH if slowed is BY_HARDWARE else _DRIVER_ONLY, now, None, limit)
+
+
+def describe(facts: ConditionFacts) -> Description:
+    """What is hot, what it costs, and for how long: the chip, or its memory."""
+    view = facts.device
+    text = say("{it} is thermally throttled", facts.it)
+    by_memory = memory_is_the_cause(view)
+    if by_memory:
+        memory = view.read("memory_temperature_celsius")
+        text += say(" by its memory: {m}", m=memory)
+        text += say(", while the chip is at {t}", t=view.read("temperature_celsius"))
+    else:
+        text += after_colon(temperature(view))
     # The last hour counts only the reasons that mean heat whatever the temperature was then.
-    certain = not HEAT_REASONS.isdisjoint(reasons)
-    about = seen.track if certain else None
-    return Judgement(rungs, now, None, limit, about)
-
-
-def sentence(facts: AlertFacts) -> str:
-    return f"{facts.it} is thermally throttled{lately(facts.finding.about, HEAT_REASONS)}"
-
-
-def evidence(found: Judgement) -> Mapping[str, float | str]:
-    return last_hour(found.about, HEAT_REASONS)
-
-
-def explain(view: View) -> Reason | None:
-    """Explains a device that is thermally throttled now, according to the driver."""
-    slowed = throttling(view)
-    if not slowed or memory_is_the_cause(view):
-        return None
-    text = say("Thermal throttling") + after_colon(temperature(view), _slower(view))
-    confidence = CERTAIN if view.held_back_by(*HEAT_REASONS) else LIKELY
+    certain = not HEAT_REASONS.isdisjoint(view.reasons or ())
+    text += slower(view) + (lately(view, HEAT_REASONS) if certain else Clause())
     worker = view.worker()
     more = [view.read("throttle"), *clocks(view), *cooling(view), *view.who(worker)]
-    mild = slowed is not BY_HARDWARE
-    return conclude(HEAT, confidence, text, more, worker, cooling_advice(view), mild=mild)
-
-
-def _slower(view: View) -> Clause:
-    notable = (clock_loss_percent(view) or 0) >= LEAST_LOSS_PERCENT
-    loss = measured(view, clock_loss_percent) if notable else None
-    return say("clock {loss} below maximum", loss=loss)
+    return Description(
+        text, more, worker, MEMORY_ADVICE if by_memory else cooling_advice(view),
+        CERTAIN if certain and not by_memory else LIKELY,
+        kind=MEMORY_HEAT if by_memory else HEAT,
+        mild=not by_memory and facts.finding.rungs == _DRIVER_ONLY,
+    )  # fmt: skip
 
 
 def _warned(t: PromTerms, fires: str) -> str:
@@ -102,8 +86,7 @@ CONDITION = Condition(
     name="throttle_thermal",
     title="Thermally throttled",
     why="Heat costs speed now, whatever the chip's temperature: its memory may be the cause.",
-    advice=COOLING_IN_ALERTS,
-    advise=advise_cooling,
+    advice=COOLING_ADVICE,
     judged=OnReading(judge, reasons=PERHAPS_HEAT),
     rungs=(
         Rung(
@@ -121,11 +104,10 @@ CONDITION = Condition(
     ),
     label="too hot",
     headline="is thermally throttled",
-    sentence=sentence,
-    evidence=evidence,
+    describe=describe,
     weight=16,
     behind=("thermal",),
     explains=("thermal",),
-    reasons=(Explanation(explain, (HEAT,)),),
+    kinds=(HEAT, MEMORY_HEAT),
     promql=(_warned, _critical),
 )  # fmt: skip

@@ -1,24 +1,22 @@
 """The memory returned wrong data that could not be corrected."""
 
-from typing import NamedTuple
-
 from andon.explain.conditions import triggers
 from andon.explain.conditions.condition import (
     CRITICAL,
     DAY_SECONDS,
     INFO,
-    AlertFacts,
     Condition,
     Rung,
 )
-from andon.explain.conditions.judgement import CALM, EVENT, Judgement
-from andon.explain.conditions.judging import OnEvents
+from andon.explain.conditions.description import ConditionFacts, Description
+from andon.explain.conditions.finding import CALM, EVENT, Finding
+from andon.explain.conditions.judging import Counted, OnEvents
 from andon.explain.conditions.promql import PromTerms
 from andon.explain.evidence.measures import ecc_rise
-from andon.explain.evidence.phrasing import CERTAIN, Clause, conclude, say
-from andon.explain.evidence.reasons import Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View
-from andon.model.device import DeviceStatus
+from andon.explain.evidence.phrasing import Clause, say
+from andon.explain.evidence.reasons import ReasonKind
+from andon.explain.evidence.view import View
+from andon.model.event import Event, EventKind
 from andon.model.lamp import Lamp
 
 KNOWN_BEFORE, ROSE = (EVENT, CALM), (CALM, EVENT)
@@ -26,63 +24,36 @@ ECC = ReasonKind("ecc", "the memory returned wrong data that could not be correc
 CLEARS = "24 h without another, or 60 s after the counter was reset"
 
 
-class Errors(NamedTuple):
-    """The new errors besides their count: "2 new", or the driver's text."""
-
-    detail: str | None = None
-
-
-class Counted(NamedTuple):
-    """What an error count means."""
-
-    finding: Judgement | None
-    was_reset: bool = False
-
-
-def judge_ecc_count(before: int | None, count: int) -> Counted:
+def judge_count(before: int | None, count: int) -> Counted:
     """Returns what an error count means after a different one; without an earlier one, andon
     sees the device for the first time."""
     if not count:
         return Counted(None, was_reset=before is not None)
     if before is None:
-        return Counted(Judgement(KNOWN_BEFORE, count, about=Errors()))
+        return Counted(Finding(KNOWN_BEFORE, count))
     new = f"{count - before} new" if count > before else None
-    return Counted(Judgement(ROSE, count, about=Errors(new)))
+    return Counted(Finding(ROSE, count, about=new))
 
 
-def judge_ecc_event(detail: str | None) -> Judgement:
+def judge(before: Finding | None, event: Event) -> Finding:
     """Judges an error that the driver reports on its own, without a count."""
-    return Judgement(ROSE, about=Errors(detail))
+    return Finding(ROSE, about=event.detail)
 
 
-def present(status: DeviceStatus) -> Judgement | None:
+def present(view: View) -> Finding | None:
     """Judges the errors since the driver was loaded: the device is withheld until it is reset."""
-    count = status.sample.ecc_uncorrected if status.answered and status.sample else None
-    return Judgement(KNOWN_BEFORE, count, about=Errors()) if count else None
+    count = view.sample.ecc_uncorrected
+    return Finding(KNOWN_BEFORE, count) if count else None
 
 
-def sentence(facts: AlertFacts) -> str:
-    value, about = facts.finding.value, facts.finding.about
-    detail = about.detail if isinstance(about, Errors) else None
-    count = "" if value is None else f"{value:.0f} "
-    errors = "error" if value == 1 else "errors"
-    more = f" ({detail})" if detail else ""
-    return f"{facts.it} has {count}uncorrectable memory {errors}{more}"
-
-
-def explain(view: View) -> Reason | None:
-    """The memory returned wrong data that could not be corrected."""
-    if not view.at_least("ecc_uncorrected", 1):
-        return None
-    text = say("Uncorrectable memory errors: {n}", n=view.read("ecc_uncorrected"))
-    text = text + Clause(" since the driver was loaded")
-    rise = view.derived("ecc_rise", ecc_rise(view) or None)
-    text = text + say(", {rise} of them while sampling", rise=rise)
-    advice = (
-        "Results since then may be wrong. Check sudo dmesg | grep -i xid, then reset it or reboot; "
-        "if the errors return, have the card replaced."
-    )
-    return conclude(ECC, CERTAIN, text, advice=advice)
+def describe(facts: ConditionFacts) -> Description:
+    """How many errors there are, and how many of them are new."""
+    value, detail, view = facts.finding.value, facts.finding.about, facts.view
+    text = say("{it} has ", facts.it) + say("{n} ", n=facts.value("ecc_uncorrected"))
+    text += Clause(f"uncorrectable memory error{'' if value == 1 else 's'}")
+    text += Clause(f" ({detail})" if detail else "")
+    rise = None if view is None else view.derived("ecc_rise", ecc_rise(view) or None)
+    return Description(text + say(", {rise} of them while sampling", rise=rise))
 
 
 def _rose(t: PromTerms, fires: str) -> str:
@@ -93,8 +64,12 @@ CONDITION = Condition(
     name="ecc",
     title="Memory errors",
     why="The memory returned wrong data that could not be corrected: results may be wrong.",
-    advice="Stop the work on it and reset the device; if the errors return, have it replaced.",
-    judged=OnEvents(),
+    advice="Results since then may be wrong. Stop the work on it and reset it; if the errors "
+    "return, have the card replaced.",
+    judged=OnEvents(
+        frozenset({EventKind.ECC}), judge, once=False, count=lambda one: one.ecc_uncorrected,
+        judge_count=judge_count, present=present,
+    ),
     lit_if=triggers.memory_errors,
     rungs=(
         Rung(
@@ -105,11 +80,10 @@ CONDITION = Condition(
     ),
     label="memory errors",
     headline="has memory errors",
-    sentence=sentence,
-    present=present,
+    describe=describe,
     unit="errors",
     weight=15,
     momentary=True,
-    reasons=(Explanation(explain, (ECC,)),),
+    kinds=(ECC,),
     promql=(None, _rose),
 )  # fmt: skip

@@ -1,16 +1,14 @@
 """The memory could correct errors (ECC), but does not."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final
 
-from andon.explain.conditions.condition import INFO, AlertFacts, Condition, Rung
-from andon.explain.conditions.device_view import DeviceView
-from andon.explain.conditions.judgement import ONE, UNKNOWN, Judgement
+from andon.explain.conditions.condition import INFO, Condition, Rung
+from andon.explain.conditions.description import ConditionFacts, Description
+from andon.explain.conditions.finding import CALM, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
-from andon.explain.evidence.phrasing import CERTAIN, Clause, conclude
-from andon.explain.evidence.reasons import Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View
-from andon.model.device import Device
+from andon.explain.evidence.phrasing import Clause, say
+from andon.explain.evidence.reasons import Evidence, ReasonKind
+from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure
 from andon.model.vendors import NVIDIA
 
@@ -31,71 +29,39 @@ ADVICE = (
 )
 
 
-class EccMode(NamedTuple):
-    """Whether ECC will be on from the next reboot; None if that is unknown."""
-
-    pending: bool | None
+WORDS = {True: "on", False: "off", None: None}
 
 
-def judge(seen: DeviceView) -> Judgement | None:
+OFF_AFTER_A_REBOOT: Final = Finding((CALM,), notable=True)
+
+
+def judge(seen: View) -> Finding | None:
     """Judges ECC that is off where it could be on; a device without ECC does not report it."""
     setup = seen.device.setup
     if setup.ecc:
-        return None
+        return OFF_AFTER_A_REBOOT if setup.ecc_pending is False else None
     if setup.ecc is None:
         return UNKNOWN
-    return Judgement(ONE, about=EccMode(setup.ecc_pending))
+    return Finding(ONE)
 
 
-def sentence(facts: AlertFacts) -> str:
-    return f"ECC is off on {facts.it}{_from_then_on(_pending(facts.finding))}"
+def describe(facts: ConditionFacts) -> Description:
+    """Whether it is off now, or will be."""
+    view, pending = facts.device, facts.device.device.setup.ecc_pending
+    if facts.finding.notable:
+        text = say("ECC is on for {it}, and will be off after a reboot", facts.it)
+        return Description(text, _modes(view), mild=True)
+    later = "; it will be on after a reboot" if pending else ""
+    text = say("ECC is off on {it}: memory errors are not corrected", facts.it) + Clause(later)
+    own = view.device.vendor == NVIDIA.name
+    advice = ADVICE.replace("-i N", f"-i {view.device.index}") if own else ""
+    return Description(text, _modes(view), advice=REBOOT if pending else advice)
 
 
-def advise(facts: AlertFacts) -> str | None:
-    return _advice(facts.device, _pending(facts.finding))
-
-
-def evidence(found: Judgement) -> Mapping[str, float | str]:
-    pending = _pending(found)
-    return {} if pending is None else {"after_reboot": "on" if pending else "off"}
-
-
-def _pending(found: Judgement) -> bool | None:
-    return found.about.pending if isinstance(found.about, EccMode) else None
-
-
-def _from_then_on(pending: bool | None) -> str:
-    return "; it will be on after a reboot" if pending else ""
-
-
-def _advice(device: Device | None, pending: bool | None) -> str | None:
-    if pending:
-        return REBOOT
-    if device is None or device.vendor != NVIDIA.name:
-        return None
-    return ADVICE.replace("-i N", f"-i {device.index}")
-
-
-def explain(view: View) -> Reason | None:
-    """ECC is off where it could be on, or will be off."""
-    device, setup = view.status.device, view.status.device.setup
-    if not view.status.answered or setup.ecc is None:
-        return None
-    more = [view.derived("setup.ecc", _word(setup.ecc))]
-    more.append(view.derived("setup.ecc_pending", _word(setup.ecc_pending)))
-    if setup.ecc:
-        if setup.ecc_pending is not False:
-            return None
-        text = Clause("ECC is on, and will be off after a reboot")
-        return conclude(ECC_OFF, CERTAIN, text, more, mild=True)
-    later = _from_then_on(setup.ecc_pending)
-    text = Clause(f"ECC is off, so memory errors are not corrected{later}")
-    advice = _advice(device, setup.ecc_pending) or ADVICE
-    return conclude(ECC_OFF, CERTAIN, text, more, advice=advice)
-
-
-def _word(mode: bool | None) -> str | None:
-    return None if mode is None else "on" if mode else "off"
+def _modes(view: View) -> list[Evidence | None]:
+    setup = view.device.setup
+    found = {"setup.ecc": setup.ecc, "setup.ecc_pending": setup.ecc_pending}
+    return [view.derived(name, WORDS[mode]) for name, mode in found.items()]
 
 
 CONDITION = Condition(
@@ -111,11 +77,9 @@ CONDITION = Condition(
             60, "it is on", 60, notify=False, for_figure=SECONDS.name,
         ),
     ),
-    sentence=sentence,
-    advise=advise,
-    evidence=evidence,
+    describe=describe,
     figures=(SECONDS,),
     weight=2,
-    reasons=(Explanation(explain, (ECC_OFF,)),),
+    kinds=(ECC_OFF,),
     promql=(lambda t, fires: f"{t.m('gpu_ecc_enabled')} == 0",),
 )  # fmt: skip

@@ -1,11 +1,13 @@
 """A desktop uses memory; only `why` mentions it."""
 
 from andon.explain.conditions.condition import Condition
+from andon.explain.conditions.description import Description
+from andon.explain.conditions.judging import OnRequest
 from andon.explain.conditions.memory.phrases import is_full
 from andon.explain.evidence.measures import graphics_memory_bytes, measured
-from andon.explain.evidence.phrasing import CERTAIN, conclude, say
-from andon.explain.evidence.reasons import Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View
+from andon.explain.evidence.phrasing import say
+from andon.explain.evidence.reasons import ReasonKind
+from andon.explain.evidence.view import View
 from andon.units import MIB
 
 DESKTOP_BYTES = 128 * MIB
@@ -15,7 +17,7 @@ GRAPHICS = ReasonKind("graphics", "a desktop uses memory", 15, mild=3)
 ADVICE = "Nothing to do unless memory is short; then log out of the desktop, or move it."
 
 
-def explain(view: View) -> Reason | None:
+def explain(view: View) -> Description | None:
     """A desktop uses memory; a problem if little is left."""
     held = graphics_memory_bytes(view)
     if held is None or held < DESKTOP_BYTES:
@@ -26,7 +28,7 @@ def explain(view: View) -> Reason | None:
     much = share >= DESKTOP_MUCH or (is_full(view) and share >= DESKTOP_SHARE)
     process = view.holder(view.graphics)
     more = [view.total(), *view.who(process)]
-    return conclude(GRAPHICS, CERTAIN, text, more, process, ADVICE, mild=not much)
+    return Description(text, more, process, ADVICE, mild=not much)
 
 
 CONDITION = Condition(
@@ -34,5 +36,6 @@ CONDITION = Condition(
     title="Memory used by a desktop",
     why="A desktop uses part of its memory; a problem only if little is left.",
     advice=ADVICE,
-    reasons=(Explanation(explain, (GRAPHICS,)),),
+    judged=OnRequest(explain),
+    kinds=(GRAPHICS,),
 )

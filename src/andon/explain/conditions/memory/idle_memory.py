@@ -1,11 +1,14 @@
 """An idle process holds memory that others could use; only `why` mentions it."""
 
 from andon.explain.conditions.condition import Condition
-from andon.explain.conditions.memory.phrases import find_who, hoarder, idle_confidence, is_full
+from andon.explain.conditions.description import Description
+from andon.explain.conditions.judging import OnRequest
+from andon.explain.conditions.memory.phrases import hoarder, idle_confidence, is_full
+from andon.explain.conditions.open_files import find_who
 from andon.explain.evidence.measures import measured, memory_percent, process_idle_seconds
-from andon.explain.evidence.phrasing import Clause, conclude, say
-from andon.explain.evidence.reasons import Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View
+from andon.explain.evidence.phrasing import Clause, say
+from andon.explain.evidence.reasons import ReasonKind
+from andon.explain.evidence.view import View
 from andon.model.device import Process
 
 IDLE_MEMORY = ReasonKind("idle_memory", "memory held by an idle process", 46, mild=38)
@@ -13,7 +16,7 @@ IDLE_MEMORY = ReasonKind("idle_memory", "memory held by an idle process", 46, mi
 ADVICE = "Ask its owner whether it is still needed; stopping it frees the memory."
 
 
-def explain(view: View) -> Reason | None:
+def explain(view: View) -> Description | None:
     """An idle process holds memory that others could use."""
     process = hoarder(view)
     if process is None:
@@ -23,12 +26,11 @@ def explain(view: View) -> Reason | None:
     text = _holding(view, process, lasted)
     text = text + say("; memory is {share} full", share=None if roomy else share)
     more = [share, view.read("utilization_percent"), *view.who(process)]
-    advice = ADVICE
+    advice = ""
     if process.user is None and process.name is None:
-        advice = "It is not visible here: it crashed, or is in another container. "
-        advice = f"{advice}{find_who(view)}"
+        advice = f"It is not visible here: it crashed, or is in another container. {find_who(view)}"
     confidence = idle_confidence(lasted)
-    return conclude(IDLE_MEMORY, confidence, text, more, process, advice, mild=roomy)
+    return Description(text, more, process, advice, confidence=confidence, mild=roomy)
 
 
 def _holding(view: View, process: Process, idle_seconds: float | None) -> Clause:
@@ -46,5 +48,6 @@ CONDITION = Condition(
     title="Idle process holds memory",
     why="An idle process holds memory that others could use.",
     advice=ADVICE,
-    reasons=(Explanation(explain, (IDLE_MEMORY,)),),
+    judged=OnRequest(explain),
+    kinds=(IDLE_MEMORY,),
 )

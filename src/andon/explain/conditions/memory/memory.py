@@ -1,17 +1,15 @@
 """The memory is nearly full: worth knowing, not a problem."""
 
 from andon.explain.conditions.condition import INFO, Condition, Rung
-from andon.explain.conditions.device_view import DeviceView
-from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
+from andon.explain.conditions.description import ConditionFacts, Description
+from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import TENTH, OnReading
-from andon.explain.conditions.memory.phrases import hoarder, is_full
 from andon.explain.conditions.promql import PromTerms, above
-from andon.explain.conditions.wording import clears_below, reading, valued, was
-from andon.explain.evidence.blame import unattributed_bytes
-from andon.explain.evidence.measures import measured, memory_percent, memory_unattributed_bytes
-from andon.explain.evidence.phrasing import CERTAIN, Clause, conclude, say
-from andon.explain.evidence.reasons import Evidence, Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View, after_colon, part_of_whole
+from andon.explain.conditions.recovery import clears_below, was
+from andon.explain.evidence.measures import memory_percent
+from andon.explain.evidence.phrasing import say
+from andon.explain.evidence.reasons import ReasonKind
+from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure
 from andon.units import GIB
 
@@ -29,33 +27,28 @@ MEMORY_FULL = ReasonKind("memory_full", "nearly full, held by busy processes", 1
 """Milder: there is room for another allocation."""
 
 
-def judge(seen: DeviceView) -> Judgement | None:
+def judge(seen: View) -> Finding | None:
     """Judges full memory: by design, so informational."""
     used, total = seen.sample.memory_used_bytes, seen.device.memory_total_bytes
     if used is None or not total:
         return UNKNOWN
-    share, least = 100.0 * used / total + TENTH, seen.figures.memory_percent
-    if share < least - CLEAR_PERCENT + 2 * TENTH:
+    share, least = 100.0 * used / total, seen.figures.memory_percent
+    if share - TENTH < least - CLEAR_PERCENT:
         return None
-    return Judgement(ONE, share, least, total) if share >= least else NEITHER
+    return Finding(ONE, share, least, total) if share + TENTH >= least else NEITHER
 
 
-def explain(view: View) -> Reason | None:
-    """Explains nearly full memory of busy processes: normal, but worth knowing who holds it."""
-    if not is_full(view) or hoarder(view) is not None or _mostly_unexplained(view):
-        return None
-    holder = view.holder(view.processes)
-    text = say("Memory is {share} full", share=measured(view, memory_percent))
-    text = text + after_colon(part_of_whole(view, "memory_used_bytes", view.total()))
-    more: list[Evidence | None] = [view.read("memory_free_bytes"), *view.who(holder)]
-    if holder is not None:
-        held = view.of_process(holder, "memory_bytes")
-        text = text + Clause("; ") + view.naming(holder) + say(" holds {held}", held=held)
-    tight = _is_tight(view)
-    advice = "Nothing to do if intended: training and inference servers fill memory by design."
-    if tight:
-        advice = "The next allocation may fail; a smaller batch or cache leaves room."
-    return conclude(MEMORY_FULL, CERTAIN, text, more, holder, advice, mild=not tight)
+def describe(facts: ConditionFacts) -> Description:
+    """How full it is, and who holds most of it."""
+    now, least, view = facts.value("memory_percent"), facts.threshold("%"), facts.device
+    text = say(
+        "The memory of {it} is {now} full (threshold {least})", facts.it, now=now, least=least
+    )
+    holder, tight = view.holder(view.processes), _is_tight(view)
+    more = [view.read("memory_used_bytes"), view.total(), view.read("memory_free_bytes")]
+    more += view.who(holder)
+    advice = "The next allocation may fail; a smaller batch or cache leaves room." if tight else ""
+    return Description(text, more, holder, advice, mild=not tight)
 
 
 def _is_tight(view: View) -> bool:
@@ -66,13 +59,6 @@ def _is_tight(view: View) -> bool:
     return free is not None and free < TIGHT_BYTES
 
 
-def _mostly_unexplained(view: View) -> bool:
-    if not unattributed_bytes(view.status, bool(view.instances)):
-        return False
-    used, spare = view.sample.memory_used_bytes, memory_unattributed_bytes(view)
-    return (spare or 0) > (used or 0) / 2
-
-
 def _share(t: PromTerms) -> str:
     return t.percent("gpu_memory_used_bytes", "gpu_memory_total_bytes")
 
@@ -80,19 +66,20 @@ def _share(t: PromTerms) -> str:
 CONDITION = Condition(
     name="memory",
     title="Memory nearly full",
-    why="Training and inference servers fill memory by design: worth knowing, not a problem.",
-    advice="Nothing to do if this is intended; the next allocation may fail.",
+    why="Worth knowing, not a problem: the next allocation may fail.",
+    advice="Nothing to do if intended: training and inference servers fill memory by design.",
     judged=OnReading(judge),
     rungs=(
         Rung(INFO, "{memory_percent} % of its memory in use", 60, "{clear} %", 120, notify=False),
     ),
-    sentence=valued("The memory of {it} is {now} full (threshold {least})"),
+    describe=describe,
     recovered=was("nearly full", "%", "The memory of {it}"),
-    measure=reading("memory_percent"),
+    measure=memory_percent,
     figures=(PERCENT,),
     numbers=clears_below("memory_percent", CLEAR_PERCENT),
     unit="percent",
     weight=6,
-    reasons=(Explanation(explain, (MEMORY_FULL,)),),
+    behind=("idle_memory",),
+    kinds=(MEMORY_FULL,),
     promql=(above(_share, lambda t: t.figures.memory_percent, CLEAR_PERCENT),),
 )

@@ -4,19 +4,18 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from andon.explain.conditions import triggers
-from andon.explain.conditions.condition import WARNING, AlertFacts, Condition, Rung
-from andon.explain.conditions.device_view import DeviceView
-from andon.explain.conditions.judgement import UNKNOWN, Judgement, rung
+from andon.explain.conditions.condition import WARNING, Condition, Rung
+from andon.explain.conditions.description import ConditionFacts, Description, span_of
+from andon.explain.conditions.finding import UNKNOWN, Finding, rung
 from andon.explain.conditions.judging import TENTH, OnReading
-from andon.explain.conditions.track import Track
-from andon.explain.conditions.wording import bounds_of, span_of
 from andon.explain.evidence.forecast import Arrival, Trend, arrival
-from andon.explain.evidence.growth import Growth, growth
-from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, Clause, conclude, say
-from andon.explain.evidence.reasons import Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View
+from andon.explain.evidence.growth import growth
+from andon.explain.evidence.phrasing import Clause, say
+from andon.explain.evidence.reasons import Evidence, ReasonKind
+from andon.explain.evidence.track import Track
+from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure, Thresholds
-from andon.units import human_bytes, human_seconds
+from andon.units import human_seconds
 
 SECONDS = Figure(
     "leak_seconds",
@@ -30,8 +29,6 @@ PERCENT = Figure("leak_percent", 50.0, "how full the memory must be for that ale
 CLEAR_SHARE = 0.9
 CLEAR_TIMES = 2.0
 SURELY_SECONDS = 600.0  # a shorter past cannot show a trend
-SOON_SECONDS = 3600.0
-LONG_SECONDS = 300.0
 LEAK = ReasonKind("memory_leak", "memory rises steadily", 65, mild=47)
 """Milder: more than an hour until it is full."""
 ADVICE = "Save the work before memory runs out, and check what is kept at each step."
@@ -44,7 +41,7 @@ class Filling(NamedTuple):
     full: Arrival
 
 
-def judge(seen: DeviceView) -> Judgement | None:
+def judge(seen: View) -> Finding | None:
     """Memory rises steadily and will be full within the configured time."""
     used, total = seen.sample.memory_used_bytes, seen.device.memory_total_bytes
     if used is None or not total:
@@ -61,10 +58,10 @@ def judge(seen: DeviceView) -> Judgement | None:
         return None
     soon = full.seconds <= figures.leak_seconds and share >= figures.leak_percent
     rungs, about = (rung(soon, calm=False),), Filling(found, full)
-    return Judgement(rungs, full.seconds, figures.leak_seconds, total, about)
+    return Finding(rungs, full.seconds, figures.leak_seconds, total, about)
 
 
-def _without_trend(track: Track) -> Judgement | None:
+def _without_trend(track: Track) -> Finding | None:
     """Judges without a trend: if earlier readings are missing, it is calm only if there are many
     since."""
     points = track.memory
@@ -72,44 +69,19 @@ def _without_trend(track: Track) -> Judgement | None:
     return UNKNOWN if short else None
 
 
-def sentence(facts: AlertFacts) -> str:
-    about = facts.finding.about
-    if not isinstance(about, Filling):
-        return f"{facts.it}: memory keeps growing"
-    rate = human_bytes(about.trend.slope * 60)
-    text = f"{facts.it}: memory grows by {rate} a minute"
-    return f"{text} and will be full in {span_of(about.full)}"
-
-
-def evidence(found: Judgement) -> Mapping[str, float | str]:
-    about = found.about
-    if not isinstance(about, Filling):
-        return {}
-    return {"growth_bytes_per_second": about.trend.slope, **bounds_of("full_in", about.full)}
-
-
-def explain(view: View) -> Reason | None:
-    """Memory rises steadily over at least a minute."""
-    found = growth(view)
-    if found is None or not view.owns_memory:
-        return None
-    rate = view.derived("memory_growth_bytes_per_second", found.bytes_per_second)
-    more = [rate, view.read("memory_used_bytes"), view.read("memory_free_bytes")]
-    more = [*more, *view.who(found.process)]
-    soon = found.full_in_seconds is not None and found.full_in_seconds <= SOON_SECONDS
-    confidence = LIKELY if found.seconds >= LONG_SECONDS else POSSIBLE
-    text = _growing(view, found)
-    return conclude(LEAK, confidence, text, more, found.process, ADVICE, mild=not soon)
-
-
-def _growing(view: View, found: Growth) -> Clause:
-    text = say(
-        "Memory grows steadily: by {rise} in {seconds}",
-        rise=view.derived("memory_rise_bytes", found.rise_bytes),
-        seconds=view.derived("memory_rise_seconds", found.seconds),
-    )
-    left = view.derived("full_in_seconds", found.full_in_seconds)
-    return text + say("; full in {left} at this rate", left=left)
+def describe(facts: ConditionFacts) -> Description:
+    """How fast it rises, and when it is full."""
+    about: Filling = facts.finding.about
+    view = facts.device
+    slope = about.trend.slope
+    rate = Evidence("growth_bytes_per_minute", slope * 60, "bytes")
+    text = say("{it}: memory grows by {rate} a minute", facts.it, rate=rate)
+    text += Clause(" and will be full in ") + span_of("full_in", about.full)
+    per_second = Evidence("growth_bytes_per_second", slope, "bytes/s")
+    grown = growth(view)
+    process = None if grown is None else grown.process
+    more = [per_second, view.read("memory_used_bytes"), view.read("memory_free_bytes")]
+    return Description(text, [*more, *view.who(process)], process)
 
 
 def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
@@ -137,12 +109,11 @@ CONDITION = Condition(
     ),
     label="filling up",
     headline="is running out of memory",
-    sentence=sentence,
-    evidence=evidence,
+    describe=describe,
     figures=(SECONDS, PERCENT),
     numbers=_numbers,
     unit="seconds",
     weight=10,
-    reasons=(Explanation(explain, (LEAK,)),),
+    kinds=(LEAK,),
     promql="a robust trend with its uncertainty cannot be expressed in PromQL",
 )  # fmt: skip

@@ -1,6 +1,5 @@
 """What the explanations of memory share: how full it is, and who holds it without using it."""
 
-from andon.explain.conditions.open_files import openers_of
 from andon.explain.evidence.measures import memory_percent, process_idle_seconds
 from andon.explain.evidence.phrasing import CERTAIN, LIKELY, POSSIBLE
 from andon.explain.evidence.view import View
@@ -38,11 +37,6 @@ def idle_confidence(seconds: float | None) -> float:
     if seconds is None or seconds < SOME_SECONDS:
         return POSSIBLE
     return CERTAIN if seconds >= LONG_SECONDS else LIKELY
-
-
-def find_who(view: View) -> str:
-    """Returns how to find who has the device open, also if the driver lists no process."""
-    return f"To find out: {openers_of(view.status.device)}"
 
 
 def _hoards(view: View, process: Process) -> bool:

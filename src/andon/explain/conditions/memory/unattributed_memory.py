@@ -3,27 +3,24 @@
 from collections.abc import Mapping
 
 from andon.explain.conditions import triggers
-from andon.explain.conditions.condition import (
-    INFO,
-    WARNING,
-    AlertFacts,
-    Condition,
-    Recovery,
-    Rung,
-)
-from andon.explain.conditions.device_view import DeviceView
-from andon.explain.conditions.judgement import BETWEEN, CALM, HOLDS, NO_DATA, UNKNOWN, Judgement
+from andon.explain.conditions.condition import INFO, WARNING, Condition, Rung
+from andon.explain.conditions.description import ConditionFacts, Description
+from andon.explain.conditions.finding import BETWEEN, CALM, HOLDS, NO_DATA, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
-from andon.explain.conditions.memory.phrases import find_who
-from andon.explain.conditions.open_files import FIND_WHO, advise_who
+from andon.explain.conditions.open_files import FIND_WHO, find_who
 from andon.explain.conditions.promql import DEVICE, HALF, PromTerms
-from andon.explain.conditions.wording import clears, reading
-from andon.explain.evidence.blame import CONTEXT_BYTES, owns_memory, unattributed_bytes
+from andon.explain.conditions.recovery import Recovery, clears
+from andon.explain.evidence.blame import (
+    CONTEXT_BYTES,
+    LEAST_BYTES,
+    least_unattributed_bytes,
+    owns_memory,
+)
 from andon.explain.evidence.departures import EndedProcess
-from andon.explain.evidence.measures import measured, memory_unattributed_bytes
-from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, conclude, say
-from andon.explain.evidence.reasons import Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View
+from andon.explain.evidence.measures import memory_unattributed_bytes
+from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, say
+from andon.explain.evidence.reasons import ReasonKind
+from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure, Thresholds
 from andon.model.utilisation import ZERO_READING
 from andon.units import GIB, human_bytes
@@ -47,43 +44,48 @@ CLEAR_SHARE = 0.5
 UNATTRIBUTED = ReasonKind("unattributed_memory", "memory held by no visible process", 48)
 
 
-def judge(seen: DeviceView) -> Judgement | None:
+def judge(seen: View) -> Finding | None:
     """Memory in use by no visible process; people are notified if the device is idle."""
-    total, used, figures = (
-        seen.device.memory_total_bytes,
-        seen.sample.memory_used_bytes,
-        seen.figures,
-    )
-    calm = CLEAR_SHARE * figures.unattributed_percent / 100 * (total or 0)
-    if used is not None and used <= calm:
+    total, used = seen.device.memory_total_bytes, seen.sample.memory_used_bytes
+    if used is not None and used <= LEAST_BYTES:
         return None  # even all of it would not be much
     if not owns_memory(seen.device, seen.divided):
         return None
-    if used is None or not total:
-        return UNKNOWN
     spare = seen.status.memory_unattributed_bytes
-    if spare is None:
+    if used is None or spare is None:
         return UNKNOWN
-    if spare <= calm or not unattributed_bytes(seen.status, seen.divided):
+    if spare <= least_unattributed_bytes(total, len(seen.status.processes)):
         return None
-    return _judged(spare, total, seen.sample.utilization_percent, figures)
+    if not total:
+        return Finding((NO_DATA, NO_DATA), spare, notable=True)
+    return _judged(spare, total, seen.sample.utilization_percent, seen.figures)
 
 
-def _judged(spare: int, total: int, busy: int | None, figures: Thresholds) -> Judgement:
-    """Judges memory that is too much to be calm; a device in use calms the second rung, an
-    unknown one does not."""
+def _judged(spare: int, total: int, busy: int | None, figures: Thresholds) -> Finding:
+    """Judges more than the driver's overhead; a device in use calms the second rung, an unknown
+    one does not."""
     in_use = NO_DATA if busy is None else CALM
     share = round(100.0 * spare / total, 1)
-    if share < figures.unattributed_percent or spare < figures.unattributed_bytes:
-        return Judgement((BETWEEN, BETWEEN if busy == ZERO_READING else in_use))
+    large = share >= figures.unattributed_percent and spare >= figures.unattributed_bytes
+    calm = share <= CLEAR_SHARE * figures.unattributed_percent
+    state = HOLDS if large else CALM if calm else BETWEEN
     least = max(figures.unattributed_bytes, figures.unattributed_percent / 100 * total)
-    rungs = (HOLDS, HOLDS if busy == ZERO_READING else in_use)
-    return Judgement(rungs, spare, least, total)
+    rungs = (state, state if busy == ZERO_READING else in_use)
+    return Finding(rungs, spare, least, total, notable=not large)
 
 
-def sentence(facts: AlertFacts) -> str:
-    size = human_bytes(facts.finding.value or 0)
-    return f"{facts.it}: no visible process accounts for {size} of its memory"
+def describe(facts: ConditionFacts) -> Description:
+    """How much memory it is, and which process may have left it."""
+    spare, view = facts.value("memory_unattributed_bytes"), facts.device
+    text = say("{it}: no visible process accounts for {spare} of its memory", facts.it, spare=spare)
+    left = _left(view, int(facts.finding.value or 0))
+    dead = None if left is None else left.process
+    if left is not None:
+        text += Clause("; ") + view.naming(left.process) + _held(view, left)
+    about = [one for one in view.who(dead) if one and one.name != "process.running_seconds"]
+    more = [view.read("memory_used_bytes"), view.derived("processes", len(view.processes)), *about]
+    advice = f"Perhaps one that crashed, is in another container, or is hidden. {find_who(view)}"
+    return Description(text, more, dead, advice, CERTAIN if dead else LIKELY)
 
 
 def recovered(recovery: Recovery) -> str:
@@ -91,27 +93,6 @@ def recovered(recovery: Recovery) -> str:
     now = "" if recovery.value is None else f"now {human_bytes(recovery.value)}, "
     text = f"{recovery.it}: no visible process accounted for {worst} of its memory"
     return f"{text}; {now}{clears(recovery)}"
-
-
-def explain(view: View) -> Reason | None:
-    """Memory in use by no visible process."""
-    spare = unattributed_bytes(view.status, bool(view.instances))
-    if not spare:
-        return None
-    text = say(
-        "{spare} of the {used} in use is not accounted for by any visible process",
-        spare=measured(view, memory_unattributed_bytes),
-        used=view.read("memory_used_bytes"),
-    )
-    left = _left(view, spare)
-    if left is not None:
-        text = text + Clause("; ") + view.naming(left.process) + _held(view, left)
-    dead = None if left is None else left.process
-    about = [one for one in view.who(dead) if one and one.name != "process.running_seconds"]
-    more = [view.derived("processes", len(view.processes)), *about]
-    advice = "Perhaps one that crashed, is in another container, or is hidden from you. "
-    advice = f"{advice}{find_who(view)}"
-    return conclude(UNATTRIBUTED, CERTAIN if dead else LIKELY, text, more, dead, advice)
 
 
 def _held(view: View, left: EndedProcess) -> Clause:
@@ -171,15 +152,14 @@ CONDITION = Condition(
     ),
     label="memory held",
     headline="has memory held by no visible process",
-    sentence=sentence,
+    describe=describe,
     recovered=recovered,
-    measure=reading("memory_unattributed_bytes"),
-    advise=advise_who,
+    measure=memory_unattributed_bytes,
     figures=(PERCENT, BYTES),
     numbers=_numbers,
     unit="bytes",
     weight=5,
     behind=("leftover_memory",),
-    reasons=(Explanation(explain, (UNATTRIBUTED,)),),
+    kinds=(UNATTRIBUTED,),
     promql=(_shown, _notified),
 )  # fmt: skip

@@ -1,20 +1,19 @@
 """andon runs in a container that has no GPU, although its host has one."""
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
-from andon.explain.conditions.condition import WARNING, AlertFacts, Condition, Rung, Subject
-from andon.explain.conditions.judgement import ONE, Judgement
+from andon.explain.conditions.condition import WARNING, Condition, Rung, Subject
+from andon.explain.conditions.description import ConditionFacts, Description
+from andon.explain.conditions.finding import ONE, Finding
 from andon.explain.conditions.judging import OnFault
 from andon.explain.conditions.node.drivers import (
     cannot_be_read,
-    fault_behind,
     lacks_device_files,
+    of_driver,
     readable,
 )
-from andon.explain.evidence.phrasing import CERTAIN, conclude, say
-from andon.explain.evidence.reasons import Evidence, FaultExplanation, Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View
+from andon.explain.evidence.phrasing import Clause, say
+from andon.explain.evidence.reasons import Evidence, ReasonKind
 from andon.model.device import Fault, Snapshot
 from andon.model.vendors import NVIDIA, VendorRow, vendor_of_backend
 
@@ -38,11 +37,11 @@ class ContainerWithoutGpu(NamedTuple):
     others: int  # devices of other vendors that can be read
 
 
-def judge(fault: Fault, snapshot: Snapshot) -> Judgement | None:
+def judge(fault: Fault, snapshot: Snapshot) -> Finding | None:
     """Judges a container without device files although the host's cards are listed."""
     if not lacks_device_files(fault) or not cannot_be_read(fault, snapshot):
         return None
-    return Judgement(ONE, about=ContainerWithoutGpu(fault, readable(snapshot)))
+    return Finding(ONE, about=ContainerWithoutGpu(fault, readable(snapshot)))
 
 
 def remedy(fault: Fault) -> str:
@@ -58,45 +57,16 @@ def _files(vendor: VendorRow) -> str:
     return " ".join(f"--device {folder}" for folder in folders)
 
 
-def sentence(facts: AlertFacts) -> str:
-    about = facts.finding.about
-    if not isinstance(about, ContainerWithoutGpu):
-        return "This container has no GPU, although its host has one"
-    kind, cards = about.fault.container, about.fault.cards
-    title = vendor_of_backend(about.fault.source).title
-    return f"This container ({kind}) has no {title} GPU, although its host has {cards}"
-
-
-def advise(facts: AlertFacts) -> str | None:
-    about = facts.finding.about
-    return remedy(about.fault) if isinstance(about, ContainerWithoutGpu) else None
-
-
-def evidence(finding: Judgement) -> Mapping[str, float | str]:
-    about = finding.about
-    if not isinstance(about, ContainerWithoutGpu):
-        return {}
+def describe(facts: ConditionFacts) -> Description:
+    """Which kind of container it is, and how it is given the cards."""
+    about: ContainerWithoutGpu = facts.finding.about
     fault = about.fault
-    known = {"source": fault.source, "fault": fault.reason, "container": fault.container or ""}
-    return {**known, "cards": fault.cards or 0, "devices_readable": about.others}
-
-
-def explain(view: View) -> Reason | None:
-    """Explains a card of the host, which the kernel lists in the container too."""
-    fault = fault_behind(view.status, view.snapshot)
-    return None if fault is None else explain_fault(fault, view.snapshot)
-
-
-def explain_fault(fault: Fault, snapshot: Snapshot) -> Reason | None:
-    """Explains the fault in place of the driver's own text, which does not mention the
-    container."""
-    if judge(fault, snapshot) is None:
-        return None
-    kind = Evidence("container", fault.container)
-    cards = Evidence("cards", fault.cards)
-    text = say("This container ({kind}) has no GPU, although its host has {n}", kind=kind, n=cards)
-    more = [Evidence("source", fault.source), Evidence("fault", fault.reason, "", snapshot.at)]
-    return conclude(NOT_GIVEN, CERTAIN, text, more, advice=f"{remedy(fault)}.")
+    kind, cards = Evidence("container", fault.container or ""), Evidence("cards", fault.cards or 0)
+    text = say("This container ({kind}) has no ", kind=kind)
+    text += Clause(vendor_of_backend(fault.source).title)
+    text += say(" GPU, although its host has {n}", n=cards)
+    more = [*of_driver(fault), Evidence("devices_readable", about.others)]
+    return Description(text, more, advice=f"{remedy(fault)}.")
 
 
 CONDITION = Condition(
@@ -115,11 +85,8 @@ CONDITION = Condition(
     ),
     label="not in the container",
     headline="is not in the container",
-    sentence=sentence,
-    advise=advise,
-    evidence=evidence,
+    describe=describe,
     weight=18,
-    reasons=(Explanation(explain, (NOT_GIVEN,)),),
-    fault_reasons=(FaultExplanation(explain_fault, (NOT_GIVEN,)),),
+    kinds=(NOT_GIVEN,),
     promql="a container that was given no card has no metrics for one",
 )  # fmt: skip

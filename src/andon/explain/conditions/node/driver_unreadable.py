@@ -1,29 +1,26 @@
 """A vendor's driver cannot be read at all: missing, mismatched, forbidden, or failing to start."""
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
-from andon.explain.conditions.condition import CRITICAL, AlertFacts, Condition, Rung, Subject
-from andon.explain.conditions.judgement import ONE, Judgement
+from andon.explain.conditions.condition import CRITICAL, Condition, Rung, Subject
+from andon.explain.conditions.description import ConditionFacts, Description
+from andon.explain.conditions.finding import ONE, Finding
 from andon.explain.conditions.judging import OnFault
 from andon.explain.conditions.node.drivers import (
     cannot_be_read,
-    fault_behind,
     lacks_device_files,
+    of_driver,
     readable,
 )
 from andon.explain.conditions.state.phrases import (
     FAULT_KINDS,
     as_sentence,
-    because,
     kind_of_fault,
     last_readings,
-    of_fault,
     state_evidence,
 )
-from andon.explain.evidence.phrasing import CERTAIN, conclude, say
-from andon.explain.evidence.reasons import FaultExplanation, Reason
-from andon.explain.evidence.view import Explanation, View
+from andon.explain.evidence.phrasing import Clause
+from andon.explain.evidence.reasons import Evidence
 from andon.model.device import Fault, Snapshot
 from andon.model.vendors import vendor_of_backend
 
@@ -38,52 +35,28 @@ class UnreadableDriver(NamedTuple):
     others: int  # devices of other vendors that can
 
 
-def judge(fault: Fault, snapshot: Snapshot) -> Judgement | None:
+def judge(fault: Fault, snapshot: Snapshot) -> Finding | None:
     """Judges a driver with cards which no other backend reads."""
     if not cannot_be_read(fault, snapshot) or lacks_device_files(fault):
         return None
-    return Judgement(ONE, about=UnreadableDriver(fault, readable(snapshot)))
+    return Finding(ONE, about=UnreadableDriver(fault, readable(snapshot)))
 
 
-def sentence(facts: AlertFacts) -> str:
-    about = facts.finding.about
-    if not isinstance(about, UnreadableDriver):
-        return f"{facts.it} cannot be read"
-    vendor = f"{vendor_of_backend(about.fault.source).title} " if about.others else ""
-    return f"No {vendor}GPU can be read: {about.fault.reason}"
-
-
-def advise(facts: AlertFacts) -> str | None:
-    about = facts.finding.about
-    hint = about.fault.hint if isinstance(about, UnreadableDriver) else ""
-    return f"{as_sentence(hint)} {MORE}" if hint else None
-
-
-def evidence(finding: Judgement) -> Mapping[str, float | str]:
-    about = finding.about
-    if not isinstance(about, UnreadableDriver):
-        return {}
-    fault = about.fault
-    known: dict[str, float | str] = {"source": fault.source, "fault": fault.reason}
-    known["devices_readable"] = about.others
+def describe(facts: ConditionFacts) -> Description:
+    """Why it cannot be read, and what can."""
+    about: UnreadableDriver = facts.finding.about
+    fault, view = about.fault, facts.view
+    vendor = f"{vendor_of_backend(fault.source).title} " if about.others else ""
+    text = Clause(f"No {vendor}GPU can be read: {fault.reason}", tuple(of_driver(fault)))
+    more = [Evidence("devices_readable", about.others)]
+    if fault.cards is not None:
+        more.append(Evidence("cards", fault.cards))
     if fault.code:
-        known["code"] = fault.code
-    return known if fault.cards is None else {**known, "cards": fault.cards}
-
-
-def explain(view: View) -> Reason | None:
-    """Explains a device that is lost because its whole driver cannot be read."""
-    fault = fault_behind(view.status, view.snapshot)
-    if fault is None or lacks_device_files(fault):
-        return None
-    more = [state_evidence(view), *last_readings(view)]
-    advice = f"{as_sentence(fault.hint)} {MORE}." if fault.hint else f"{ADVICE}."
-    text = say("Cannot be read") + because(view)
-    return conclude(kind_of_fault(fault), CERTAIN, text, more, advice=advice)
-
-
-def explain_fault(fault: Fault, snapshot: Snapshot) -> Reason | None:
-    return None if judge(fault, snapshot) is None else of_fault(fault, snapshot.at)
+        more.append(Evidence("code", fault.code))
+    if view is not None:
+        more += [state_evidence(view), *last_readings(view)]
+    advice = f"{as_sentence(fault.hint)} {MORE}" if fault.hint else ""
+    return Description(text, more, advice=advice, kind=kind_of_fault(fault))
 
 
 CONDITION = Condition(
@@ -103,12 +76,9 @@ CONDITION = Condition(
     ),
     label="cannot be read",
     headline="cannot be read",
-    sentence=sentence,
-    advise=advise,
-    evidence=evidence,
+    describe=describe,
     weight=19,
-    reasons=(Explanation(explain, FAULT_KINDS),),
-    fault_reasons=(FaultExplanation(explain_fault, FAULT_KINDS),),
+    kinds=FAULT_KINDS,
     promql="AndonSourceFailed fires for every reader that fails; whether its cards are present is "
     "not a metric",
 )  # fmt: skip

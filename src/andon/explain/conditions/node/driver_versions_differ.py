@@ -1,14 +1,13 @@
 """Two versions of a driver are in use: what is loaded differs from what is installed."""
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
-from andon.explain.conditions.condition import WARNING, AlertFacts, Condition, Rung, Subject
-from andon.explain.conditions.judgement import ONE, UNKNOWN, Judgement
+from andon.explain.conditions.condition import WARNING, Condition, Rung, Subject
+from andon.explain.conditions.description import ConditionFacts, Description
+from andon.explain.conditions.finding import ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnNode
-from andon.explain.evidence.phrasing import CERTAIN, conclude, say
-from andon.explain.evidence.reasons import Evidence, Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View
+from andon.explain.evidence.phrasing import Clause, say
+from andon.explain.evidence.reasons import Evidence, ReasonKind
 from andon.model.device import DriverVersions, FaultCode, Snapshot
 from andon.model.thresholds import Thresholds
 from andon.model.vendors import vendor_of, vendor_of_backend
@@ -29,7 +28,7 @@ class DifferentVersions(NamedTuple):
     other: str
 
 
-def judge(snapshot: Snapshot, figures: Thresholds) -> Judgement | None:
+def judge(snapshot: Snapshot, figures: Thresholds) -> Finding | None:
     """Judges differing versions, unless the driver cannot be read because of them: that has its
     own alert."""
     drivers = snapshot.host.drivers
@@ -38,9 +37,7 @@ def judge(snapshot: Snapshot, figures: Thresholds) -> Judgement | None:
     for driver in drivers:
         found = difference(driver)
         if found is not None:
-            return (
-                UNKNOWN if _is_mismatched(found.vendor, snapshot) else Judgement(ONE, about=found)
-            )
+            return UNKNOWN if _is_mismatched(found.vendor, snapshot) else Finding(ONE, about=found)
     return None
 
 
@@ -65,34 +62,18 @@ def _is_mismatched(vendor: str, snapshot: Snapshot) -> bool:
     )
 
 
-def sentence(facts: AlertFacts) -> str:
-    about = facts.finding.about
-    if not isinstance(about, DifferentVersions):
-        return f"Two versions of a driver are in use on {facts.it}"
-    title = vendor_of(about.vendor).title
-    return (
-        f"{title}'s driver {about.loaded} is loaded, but {about.part} is {about.other}: it works "
-        "until the next start"
-    )
-
-
-def evidence(finding: Judgement) -> Mapping[str, float | str]:
-    about = finding.about
-    return about._asdict() if isinstance(about, DifferentVersions) else {}
-
-
-def explain(view: View) -> Reason | None:
-    """Explains, for every device of the vendor, that programs which start now may not find it."""
-    found = judge(view.snapshot, view.figures)
-    about = None if found is None else found.about
-    if not isinstance(about, DifferentVersions) or about.vendor != view.status.device.vendor:
+def describe(facts: ConditionFacts) -> Description | None:
+    """Which versions differ; nothing about the devices of another vendor."""
+    about: DifferentVersions = facts.finding.about
+    view = facts.view
+    if view is not None and view.device.vendor != about.vendor:
         return None
-    parts = {name: Evidence(f"driver.{name}", value) for name, value in about._asdict().items()}
-    text = say(
-        "Driver {loaded} is loaded, but {part} is {other}: programs that start now may fail",
-        loaded=parts["loaded"], part=parts["part"], other=parts["other"],
-    )  # fmt: skip
-    return conclude(DIFFER, CERTAIN, text, advice=ADVICE)
+    loaded, part, other = (
+        Evidence(f"driver.{name}", getattr(about, name)) for name in ("loaded", "part", "other")
+    )
+    text = Clause(f"{vendor_of(about.vendor).title}'s driver ")
+    text += say("{loaded} is loaded, but {part} is {other}", loaded=loaded, part=part, other=other)
+    return Description(text + Clause(": it works until the next start"))
 
 
 CONDITION = Condition(
@@ -110,9 +91,8 @@ CONDITION = Condition(
             60, "all versions are the same", 60,
         ),
     ),
-    sentence=sentence,
-    evidence=evidence,
+    describe=describe,
     weight=12,
-    reasons=(Explanation(explain, (DIFFER,)),),
+    kinds=(DIFFER,),
     promql="the version of a library on disk is not a metric",
 )  # fmt: skip

@@ -1,5 +1,6 @@
 """Whether a vendor's cards are present but cannot be read; used by conditions and `health`."""
 
+from andon.explain.evidence.reasons import Evidence
 from andon.model.device import SAMPLER, DeviceStatus, Fault, FaultCode, Snapshot, State
 from andon.model.vendors import vendor_of_backend
 
@@ -40,16 +41,9 @@ def lacks_device_files(fault: Fault) -> bool:
     return bool(fault.container) and fault.device_files is False and bool(fault.cards)
 
 
-def fault_behind(status: DeviceStatus, snapshot: Snapshot) -> Fault | None:
-    """Returns the fault of the whole driver, if that is why a device is lost."""
-    if status.state is not State.LOST:
-        return None
-    return next((one for one in snapshot.faults if _explains(one, status, snapshot)), None)
-
-
-def _explains(fault: Fault, status: DeviceStatus, snapshot: Snapshot) -> bool:
-    mine = vendor_of_backend(fault.source).name == status.device.vendor
-    return mine and cannot_be_read(fault, snapshot)
+def of_driver(fault: Fault) -> list[Evidence]:
+    """Which reader failed, and what it reported."""
+    return [Evidence("source", fault.source), Evidence("fault", fault.reason)]
 
 
 def readable(snapshot: Snapshot) -> int:

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from andon.explain.conditions.condition import WARNING, AlertFacts, Condition, Rung, Subject
-from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
+from andon.explain.conditions.condition import WARNING, Condition, Rung, Subject
+from andon.explain.conditions.description import ConditionFacts, Description
+from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import TENTH, OnNode
 from andon.explain.conditions.promql import HALF, PromTerms
-from andon.explain.evidence.phrasing import LIKELY, conclude, say
-from andon.explain.evidence.reasons import Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View
+from andon.explain.evidence.phrasing import LIKELY, Clause, listed, say
+from andon.explain.evidence.reasons import Evidence, ReasonKind
 from andon.model.device import DeviceStatus, Host, Process, ProcessKind, Snapshot, State
 from andon.model.thresholds import Figure, Thresholds
 from andon.model.utilisation import SCHEDULABLE_IDLE_PERCENT
@@ -39,7 +39,7 @@ class StarvedHost(NamedTuple):
     processes: tuple[Process, ...]  # those on the devices that wait
 
 
-def judge(snapshot: Snapshot, figures: Thresholds) -> Judgement | None:
+def judge(snapshot: Snapshot, figures: Thresholds) -> Finding | None:
     """Judges the host first: if it has memory, no device is examined."""
     host, least = snapshot.host, figures.host_memory_pressure_percent
     pressure, full = host.memory_pressure_percent, full_percent(host)
@@ -52,7 +52,7 @@ def judge(snapshot: Snapshot, figures: Thresholds) -> Judgement | None:
         return UNKNOWN if _is_unsure(snapshot, about) else None
     if (pressure or 0.0) < least - TENTH and (full or 0.0) < FULL_PERCENT - TENTH:
         return NEITHER
-    return Judgement(ONE, pressure, least, about=about)
+    return Finding(ONE, pressure, least, about=about)
 
 
 def full_percent(host: Host) -> float | None:
@@ -88,45 +88,33 @@ def _work(statuses: Iterable[DeviceStatus]) -> Iterable[Process]:
     return (p for s in statuses for p in s.processes if p.kind is ProcessKind.COMPUTE)
 
 
-def sentence(facts: AlertFacts) -> str:
-    about = facts.finding.about
-    if not isinstance(about, StarvedHost):
-        return f"{facts.it} is short of memory while devices wait"
-    devices = f"{about.waiting} of {about.working} devices with work"
-    verb = "waits" if about.waiting == 1 else "wait"
-    return f"The memory of {facts.it} {_state(about)}, while {devices} {verb}"
-
-
-def _state(about: StarvedHost) -> str:
-    full = "" if about.full_percent is None else f"is {about.full_percent:.0f} % full"
-    slow = "" if not about.pressure_percent else (
-        f"makes processes wait {about.pressure_percent:.0f} % of the time"
-    )  # fmt: skip
-    return " and ".join(part for part in (full, slow) if part)
-
-
-def evidence(finding: Judgement) -> Mapping[str, float | str]:
-    about = finding.about
-    if not isinstance(about, StarvedHost):
-        return {}
-    known = {"memory_percent": about.full_percent, "pressure_percent": about.pressure_percent}
-    found: dict[str, float | str] = {k: v for k, v in known.items() if v is not None}
-    return {**found, "devices_waiting": about.waiting, "devices_with_work": about.working}
-
-
-def explain(view: View) -> Reason | None:
-    """Explains a device that has work and waits."""
-    found = judge(view.snapshot, view.figures)
-    about = None if found is None else found.about
-    if not isinstance(about, StarvedHost) or not view.compute or not is_waiting(view.status):
+def describe(facts: ConditionFacts) -> Description | None:
+    """How short of memory the host is, and what waits; nothing about a device that does not."""
+    about: StarvedHost = facts.finding.about
+    view = facts.view
+    if view is not None and not (view.compute and is_waiting(view.status)):
         return None
-    full = view.derived("host.memory_percent", about.full_percent)
-    text = say("Waits while the host's memory is {full} full", full=full) or say("Waits")
-    text = text + say(
-        "; processes wait for memory {p} of the time", p=view.host("memory_pressure_percent")
-    )
-    more = [view.read("utilization_percent"), *view.who(view.holder(view.compute))]
-    return conclude(STARVES, LIKELY, text, more, advice=ADVICE)
+    waiting = Evidence("devices_waiting", about.waiting)
+    working = Evidence("devices_with_work", about.working)
+    text = say("The memory of {it} ", facts.it) + _state(about)
+    text += say(", while {n} of {all} devices with work", n=waiting, all=working)
+    text += Clause(" waits" if about.waiting == 1 else " wait")
+    more = [] if view is None else view.who(view.holder(view.compute))
+    return Description(text, more, confidence=LIKELY)
+
+
+def _state(about: StarvedHost) -> Clause:
+    full, slow = about.full_percent, about.pressure_percent or None
+    parts = (
+        say("is {full} full", full=_percent("host.memory_percent", full)),
+        say("makes processes wait {slow} of the time",
+            slow=_percent("host.memory_pressure_percent", slow)),
+    )  # fmt: skip
+    return listed(parts)
+
+
+def _percent(name: str, value: float | None) -> Evidence | None:
+    return None if value is None else Evidence(name, value, "%")
 
 
 def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
@@ -166,13 +154,12 @@ CONDITION = Condition(
             120, "below {clear} % and {clear_full} %, or the devices work", 120,
         ),
     ),
-    sentence=sentence,
-    evidence=evidence,
+    describe=describe,
     figures=(PRESSURE,),
     numbers=_numbers,
     unit="percent",
     weight=10,
     behind=("node_memory",),
-    reasons=(Explanation(explain, (STARVES,)),),
+    kinds=(STARVES,),
     promql=(_query,),
 )  # fmt: skip

@@ -1,10 +1,11 @@
 """The CPU of the node is busy."""
 
 from andon.explain.conditions.condition import INFO, Condition, Rung, Subject
-from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
+from andon.explain.conditions.description import compared
+from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnNode
 from andon.explain.conditions.promql import PromTerms, above
-from andon.explain.conditions.wording import clears_below, valued, was
+from andon.explain.conditions.recovery import clears_below, was
 from andon.model.device import Snapshot
 from andon.model.thresholds import Figure, Thresholds
 
@@ -12,14 +13,14 @@ PERCENT = Figure("node_cpu_percent", 95.0, "how busy the node's CPU may be", 1, 
 CLEAR_PERCENT = 5
 
 
-def judge(snapshot: Snapshot, figures: Thresholds) -> Judgement | None:
+def judge(snapshot: Snapshot, figures: Thresholds) -> Finding | None:
     """Judges how busy the CPU is."""
     now, least = snapshot.host.cpu_percent, figures.node_cpu_percent
     if now is None:
         return UNKNOWN
     if now <= least - CLEAR_PERCENT:
         return None
-    return Judgement(ONE, now, least) if now >= least else NEITHER
+    return Finding(ONE, now, least) if now >= least else NEITHER
 
 
 def _busy(t: PromTerms) -> str:
@@ -34,7 +35,7 @@ CONDITION = Condition(
     advice="Use fewer or faster loaders, or more cores.",
     judged=OnNode(judge),
     rungs=(Rung(INFO, "{node_cpu_percent} % busy", 600, "{clear} %", 120, notify=False),),
-    sentence=valued("The CPU of {it} is {now} busy"),
+    describe=compared("The CPU of {it} is {now} busy", "host.cpu_percent"),
     recovered=was("busy", "%", "The CPU of {it}"),
     figures=(PERCENT,),
     numbers=clears_below("node_cpu_percent", CLEAR_PERCENT),

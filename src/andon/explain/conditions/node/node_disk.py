@@ -1,20 +1,20 @@
 """A disk of the node is nearly full."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from andon.explain.conditions.condition import (
     CRITICAL,
     WARNING,
-    AlertFacts,
     Condition,
     Rung,
     Subject,
 )
-from andon.explain.conditions.judgement import BETWEEN, HOLDS, UNKNOWN, Judgement, rung
+from andon.explain.conditions.description import ConditionFacts, Description
+from andon.explain.conditions.finding import BETWEEN, HOLDS, UNKNOWN, Finding, rung
 from andon.explain.conditions.judging import OnNode
 from andon.explain.conditions.promql import DEVICE, HALF, PromTerms, Query
-from andon.explain.conditions.wording import percent, was
+from andon.explain.conditions.recovery import was
+from andon.explain.evidence.phrasing import Clause, say
 from andon.model.device import Disk, Snapshot
 from andon.model.thresholds import Figure, Thresholds
 from andon.units import GIB
@@ -29,13 +29,7 @@ CRITICAL_PERCENT = 7  # above the first threshold
 CRITICAL_FREE_GIB, CRITICAL_CLEAR_FREE_GIB = 20, 30
 
 
-class FullDisk(NamedTuple):
-    """The fullest disk."""
-
-    disk: Disk
-
-
-def judge(snapshot: Snapshot, figures: Thresholds) -> Judgement | None:
+def judge(snapshot: Snapshot, figures: Thresholds) -> Finding | None:
     """Judges by share and by free space: a tenth of a large disk is plenty. Small disks do not
     count."""
     disks, least = snapshot.host.disk, figures.node_disk_percent
@@ -54,7 +48,7 @@ def judge(snapshot: Snapshot, figures: Thresholds) -> Judgement | None:
             not any(_is_full(disk, *near) for disk in full),
         ),
     )
-    return Judgement(rungs, _percent(worst), least, worst.total_bytes, FullDisk(worst))
+    return Finding(rungs, _percent(worst), least, worst.total_bytes, worst)
 
 
 def _is_full(disk: Disk, least: float, free_gib: float) -> bool:
@@ -66,10 +60,12 @@ def _percent(disk: Disk) -> float:
     return round(100.0 * disk.used_bytes / disk.total_bytes, 1)
 
 
-def sentence(facts: AlertFacts) -> str:
-    about = facts.finding.about
-    disk = f"Disk {about.disk.mount}" if isinstance(about, FullDisk) else "A disk"
-    return f"{disk} is {percent(facts.finding.value)} full"
+def describe(facts: ConditionFacts) -> Description:
+    """Which disk it is, and how full."""
+    disk: Disk = facts.finding.about
+    return Description(
+        Clause(f"Disk {disk.mount}") + say(" is {now} full", now=facts.value("disk_percent"))
+    )
 
 
 def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
@@ -124,7 +120,7 @@ CONDITION = Condition(
             300,
         ),
     ),
-    sentence=sentence,
+    describe=describe,
     recovered=was("nearly full", "%", "A disk of {it}"),
     figures=(PERCENT,),
     numbers=_numbers,

@@ -9,10 +9,11 @@ from andon.explain.conditions.condition import (
     Rung,
     Subject,
 )
-from andon.explain.conditions.judgement import BETWEEN, HOLDS, UNKNOWN, Judgement, rung
+from andon.explain.conditions.description import compared
+from andon.explain.conditions.finding import BETWEEN, HOLDS, UNKNOWN, Finding, rung
 from andon.explain.conditions.judging import OnNode
 from andon.explain.conditions.promql import PromTerms, above
-from andon.explain.conditions.wording import valued, was
+from andon.explain.conditions.recovery import was
 from andon.model.device import Snapshot
 from andon.model.thresholds import Figure, Thresholds
 
@@ -23,7 +24,7 @@ CLEAR_PERCENT, CRITICAL_CLEAR_PERCENT = 3, 2
 CRITICAL_PERCENT = 3  # above the first threshold
 
 
-def judge(snapshot: Snapshot, figures: Thresholds) -> Judgement | None:
+def judge(snapshot: Snapshot, figures: Thresholds) -> Finding | None:
     """Judges how full the memory is, as shown: to a tenth."""
     host, least = snapshot.host, figures.node_memory_percent
     if host.memory_used_bytes is None or not host.memory_total_bytes:
@@ -36,7 +37,7 @@ def judge(snapshot: Snapshot, figures: Thresholds) -> Judgement | None:
         HOLDS if now >= least else BETWEEN,
         rung(now >= worse, now <= worse - CRITICAL_CLEAR_PERCENT),
     )
-    return Judgement(rungs, now, least, host.memory_total_bytes)
+    return Finding(rungs, now, least, host.memory_total_bytes)
 
 
 def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
@@ -63,7 +64,9 @@ CONDITION = Condition(
         Rung(WARNING, "{node_memory_percent} % in use", 120, "{clear} %", 120),
         Rung(CRITICAL, "{critical} % in use", 60, "{critical_clear} %", 120),
     ),
-    sentence=valued("The memory of {it} is {now} full (threshold {least})"),
+    describe=compared(
+        "The memory of {it} is {now} full (threshold {least})", "host.memory_percent"
+    ),
     recovered=was("nearly full", "%", "The memory of {it}"),
     figures=(PERCENT,),
     numbers=_numbers,

@@ -1,8 +1,8 @@
 """What a machine reports to this hub cannot be relied on."""
 
 from andon.explain.conditions.condition import WARNING, Condition, Rung, Subject
+from andon.explain.conditions.description import reported
 from andon.explain.conditions.judging import OnReport
-from andon.explain.conditions.wording import hinted, reported
 
 CONDITION = Condition(
     name="node_doubtful",
@@ -20,8 +20,7 @@ CONDITION = Condition(
             60,
         ),
     ),
-    sentence=reported("{it} reports doubtful values"),
-    advise=hinted,
+    describe=reported("{it} reports doubtful values"),
     weight=7,
     promql="andon reports its own problems",
 )

@@ -1,8 +1,8 @@
 """A machine no longer reports to this hub."""
 
 from andon.explain.conditions.condition import WARNING, Condition, Rung, Subject
+from andon.explain.conditions.description import reported
 from andon.explain.conditions.judging import OnReport
-from andon.explain.conditions.wording import hinted, reported
 
 CONDITION = Condition(
     name="node_silent",
@@ -12,8 +12,7 @@ CONDITION = Condition(
     advice="Check that the machine runs, and andon agent on it",
     judged=OnReport(),
     rungs=(Rung(WARNING, "a node has been silent for 30 s", 0, "it reports again", 15),),
-    sentence=reported("{it} does not report"),
-    advise=hinted,
+    describe=reported("{it} does not report"),
     weight=8,
     promql="AndonNodeSilent has it from the metrics of a hub",
 )

@@ -1,8 +1,8 @@
 """A machine that reports to this hub has another version of andon."""
 
 from andon.explain.conditions.condition import WARNING, Condition, Rung, Subject
+from andon.explain.conditions.description import reported
 from andon.explain.conditions.judging import OnReport
-from andon.explain.conditions.wording import hinted, reported
 
 CONDITION = Condition(
     name="node_version",
@@ -14,8 +14,7 @@ CONDITION = Condition(
     rungs=(
         Rung(WARNING, "a node has another version than the hub", 3600, "they are the same", 60),
     ),
-    sentence=reported("{it} has another version than the hub"),
-    advise=hinted,
+    describe=reported("{it} has another version than the hub"),
     weight=3,
     promql="andon reports its own problems",
 )

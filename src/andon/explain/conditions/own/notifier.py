@@ -1,8 +1,8 @@
 """A notifier does not deliver alerts."""
 
 from andon.explain.conditions.condition import WARNING, Condition, Rung, Subject
+from andon.explain.conditions.description import reported
 from andon.explain.conditions.judging import OnReport
-from andon.explain.conditions.wording import hinted, reported
 
 CONDITION = Condition(
     name="notifier",
@@ -12,8 +12,7 @@ CONDITION = Condition(
     advice="Test it: andon alerts test",
     judged=OnReport(),
     rungs=(Rung(WARNING, "a notifier reports a problem", 60, "it reports none", 120),),
-    sentence=reported("{it} is failing"),
-    advise=hinted,
+    describe=reported("{it} is failing"),
     weight=7,
     promql="andon reports its own problems",
 )

@@ -1,8 +1,8 @@
 """The sampler misses readings."""
 
 from andon.explain.conditions.condition import WARNING, Condition, Rung, Subject
+from andon.explain.conditions.description import reported
 from andon.explain.conditions.judging import OnReport
-from andon.explain.conditions.wording import hinted, reported
 
 CONDITION = Condition(
     name="sampler",
@@ -12,8 +12,7 @@ CONDITION = Condition(
     advice="See what a reading costs: andon cost",
     judged=OnReport(),
     rungs=(Rung(WARNING, "the sampler misses readings", 60, "it misses none", 120),),
-    sentence=reported("Readings are missed"),
-    advise=hinted,
+    describe=reported("Readings are missed"),
     weight=7,
     promql="andon reports its own problems; AndonSnapshotOld fires when it does not run",
 )

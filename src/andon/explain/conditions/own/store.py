@@ -1,8 +1,8 @@
 """The history is not being written."""
 
 from andon.explain.conditions.condition import WARNING, Condition, Rung, Subject
+from andon.explain.conditions.description import reported
 from andon.explain.conditions.judging import OnReport
-from andon.explain.conditions.wording import hinted, reported
 
 CONDITION = Condition(
     name="store",
@@ -12,8 +12,7 @@ CONDITION = Condition(
     advice="Check the disk: andon doctor",
     judged=OnReport(),
     rungs=(Rung(WARNING, "the store reports a problem", 30, "it reports none", 60),),
-    sentence=reported("The history is not being written"),
-    advise=hinted,
+    describe=reported("The history is not being written"),
     weight=6,
     promql="andon reports its own problems; AndonSnapshotOld fires when it does not run",
 )

@@ -2,24 +2,24 @@
 
 from andon.explain.conditions.condition import (
     WARNING,
-    AlertFacts,
     Condition,
     Precondition,
     Rung,
     Subject,
 )
-from andon.explain.conditions.judgement import ENDED, ONE, UNKNOWN, Judgement
+from andon.explain.conditions.description import ConditionFacts, Description
+from andon.explain.conditions.finding import ENDED, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnLease, Statuses
-from andon.explain.conditions.observation import HeldDevices
 from andon.explain.conditions.promql import LEASES_ARE_NO_METRIC
 from andon.explain.conditions.sharing.phrases import (
     Holders,
     capital,
-    holder_evidence,
-    lasting,
+    lease_evidence,
     named,
     release_advice,
 )
+from andon.explain.evidence.observation import HeldDevices
+from andon.explain.evidence.phrasing import Clause
 from andon.model.device import DeviceStatus
 from andon.model.thresholds import Figure, Thresholds
 from andon.model.utilisation import ZERO_READING
@@ -34,7 +34,7 @@ SECONDS = Figure(
 )
 
 
-def judge(held: HeldDevices, statuses: Statuses, figures: Thresholds) -> Judgement | None:
+def judge(held: HeldDevices, statuses: Statuses, figures: Thresholds) -> Finding | None:
     """Judges a lease with only idle devices; one in use ends it, one without data is unknown."""
     if held.orphaned:
         return ENDED
@@ -43,7 +43,7 @@ def judge(held: HeldDevices, statuses: Statuses, figures: Thresholds) -> Judgeme
         return None
     if None in busy or not busy:
         return UNKNOWN
-    return Judgement(ONE, 0.0, figures.idle_lease_seconds, None, Holders((held,)))
+    return Finding(ONE, 0.0, figures.idle_lease_seconds, None, Holders((held,)))
 
 
 def _busy(status: DeviceStatus | None) -> int | None:
@@ -52,12 +52,14 @@ def _busy(status: DeviceStatus | None) -> int | None:
     return status.sample.utilization_percent
 
 
-def sentence(facts: AlertFacts) -> str:
-    about = facts.finding.about
-    if not isinstance(about, Holders):
-        return lasting(f"{capital(facts.it)} is idle", facts)
-    left = f"has left {facts.gpus or 'its devices'} idle"
-    return lasting(f"{capital(named(about.holders))} {left}", facts)
+def describe(facts: ConditionFacts) -> Description:
+    """Whose lease it is, and which devices it leaves idle."""
+    about: Holders = facts.finding.about
+    left = f"{capital(named(about.holders))} has left {facts.gpus or 'its devices'} idle"
+    held = about.holders[0]
+    return Description(
+        facts.lasting(Clause(left)), lease_evidence(held), advice=release_advice(held)
+    )
 
 
 CONDITION = Condition(
@@ -74,9 +76,7 @@ CONDITION = Condition(
             1800, "one in use for 60 s, or released", 60, for_figure=SECONDS.name,
         ),
     ),
-    sentence=sentence,
-    advise=release_advice,
-    evidence=holder_evidence,
+    describe=describe,
     figures=(SECONDS,),
     unit="seconds",
     needs=Precondition.LEASES,

@@ -1,28 +1,19 @@
 """Memory stays in use after the lease that held the device ended."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
-
-from andon.explain.conditions.condition import (
-    NOTHING,
-    WARNING,
-    AlertFacts,
-    Condition,
-    Precondition,
-    Recovery,
-    Rung,
-)
-from andon.explain.conditions.judgement import ENDED, ONE, UNKNOWN, Judgement
+from andon.explain.conditions.condition import WARNING, Condition, Precondition, Rung
+from andon.explain.conditions.description import ConditionFacts, Description, evidence_of
+from andon.explain.conditions.finding import ENDED, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnSharing, SharedDevice
-from andon.explain.conditions.observation import PreviousLease
-from andon.explain.conditions.open_files import FIND_WHO, advise_who
+from andon.explain.conditions.open_files import FIND_WHO, find_who
+from andon.explain.conditions.recovery import Recovery, clears
 from andon.explain.conditions.sharing.phrases import lease_name
-from andon.explain.conditions.wording import clears
 from andon.explain.evidence.blame import (
     least_unattributed_bytes,
     owns_memory,
     unattributed_bytes,
 )
+from andon.explain.evidence.observation import PreviousLease
+from andon.explain.evidence.phrasing import Clause, say
 from andon.model.device import State
 from andon.model.thresholds import Figure
 from andon.units import human_bytes
@@ -37,13 +28,7 @@ SECONDS = Figure(
 )
 
 
-class FormerLease(NamedTuple):
-    """The lease that left the memory in use; its id is empty, or it is None, if unknown."""
-
-    former: PreviousLease | None
-
-
-def judge(shared: SharedDevice) -> Judgement | None:
+def judge(shared: SharedDevice) -> Finding | None:
     """Memory left behind by the previous lease; a new holder ends the alert."""
     status, device = shared.status, shared.status.device
     if shared.holders:
@@ -56,32 +41,24 @@ def judge(shared: SharedDevice) -> Judgement | None:
     if not spare:
         return None
     least = least_unattributed_bytes(device.memory_total_bytes, len(status.processes))
-    return Judgement(ONE, spare, least, device.memory_total_bytes, FormerLease(shared.former))
+    return Finding(ONE, spare, least, device.memory_total_bytes, shared.former)
 
 
-def sentence(facts: AlertFacts) -> str:
-    former, size = _former(facts.finding), human_bytes(facts.finding.value or 0)
-    whose = "a lease" if former is None else lease_name(former.id, former.user)
-    return f"{facts.it}: {size} still in use after {whose} ended"
+def describe(facts: ConditionFacts) -> Description:
+    """How much memory is left, and whose lease left it."""
+    former: PreviousLease | None = facts.finding.about
+    known, whose = {}, "a lease"
+    if former is not None:
+        known = {"lease": former.id.rpartition(":")[2], "user": former.user or ""}
+        whose = lease_name(former.id, former.user) if former.id else whose
+    text = say("{it}: {size} still in use", facts.it, size=facts.value("left_bytes"))
+    more = evidence_of({name: text for name, text in known.items() if text})
+    return Description(text + Clause(f" after {whose} ended"), more, advice=find_who(facts.device))
 
 
 def recovered(recovery: Recovery) -> str:
     size = "memory" if recovery.worst is None else human_bytes(recovery.worst)
     return f"{recovery.it} had {size} in use after a lease ended; {clears(recovery)}"
-
-
-def evidence(found: Judgement) -> Mapping[str, float | str]:
-    about = found.about
-    if not isinstance(about, FormerLease) or about.former is None:
-        return NOTHING
-    known = {"lease": about.former.id.rpartition(":")[2], "user": about.former.user}
-    return {name: text for name, text in known.items() if text}
-
-
-def _former(found: Judgement) -> PreviousLease | None:
-    """The lease, if its name is known."""
-    former = found.about.former if isinstance(found.about, FormerLease) else None
-    return former if former is not None and former.id else None
 
 
 CONDITION = Condition(
@@ -99,10 +76,8 @@ CONDITION = Condition(
     ),
     label="memory held",
     headline="has memory left by an ended lease",
-    sentence=sentence,
+    describe=describe,
     recovered=recovered,
-    advise=advise_who,
-    evidence=evidence,
     figures=(SECONDS,),
     unit="bytes",
     needs=Precondition.LEASES,

@@ -2,25 +2,25 @@
 
 from andon.explain.conditions.condition import (
     WARNING,
-    AlertFacts,
     Condition,
     Precondition,
     Rung,
     Subject,
 )
-from andon.explain.conditions.judgement import ONE, Judgement
+from andon.explain.conditions.description import ConditionFacts, Description
+from andon.explain.conditions.finding import ONE, Finding
 from andon.explain.conditions.judging import OnLease, Statuses
-from andon.explain.conditions.observation import HeldDevices
 from andon.explain.conditions.promql import LEASES_ARE_NO_METRIC
 from andon.explain.conditions.sharing.phrases import (
     LEASE,
     Holders,
     capital,
-    holder_evidence,
-    lasting,
+    lease_evidence,
     named,
 )
 from andon.explain.evidence.blame import pid_with
+from andon.explain.evidence.observation import HeldDevices
+from andon.explain.evidence.phrasing import Clause
 from andon.model.thresholds import Figure, Thresholds
 
 SECONDS = Figure(
@@ -33,31 +33,24 @@ SECONDS = Figure(
 )
 
 
-def judge(held: HeldDevices, statuses: Statuses, figures: Thresholds) -> Judgement | None:
+def judge(held: HeldDevices, statuses: Statuses, figures: Thresholds) -> Finding | None:
     """Judges by the lease book."""
-    return Judgement(ONE, about=Holders((held,))) if held.orphaned else None
+    return Finding(ONE, about=Holders((held,))) if held.orphaned else None
 
 
-def sentence(facts: AlertFacts) -> str:
-    about = facts.finding.about
-    if not isinstance(about, Holders):
-        return lasting(f"{capital(facts.it)} is orphaned", facts)
-    left = about.holders[0].who
-    first = pid_with(left[0]) if left else "its work"
-    running = f"{first} and {len(left) - 1} more are" if len(left) > 1 else f"{first} is"
-    why = f"its holder exited but {running} still running"
-    withheld = f", {facts.gpus} withheld" if facts.gpus else ""
-    return lasting(f"{capital(named(about.holders))} is orphaned: {why}{withheld}", facts)
-
-
-def advise(facts: AlertFacts) -> str | None:
-    about = facts.finding.about
-    if not isinstance(about, Holders):
-        return None
+def describe(facts: ConditionFacts) -> Description:
+    """What still runs, and how to stop it."""
+    about: Holders = facts.finding.about
     held = about.holders[0]
-    if not held.id.startswith(LEASE) or not held.remedy:
-        return None
-    return f"Stop what is still running to free the devices: {held.remedy}"
+    first = pid_with(held.who[0]) if held.who else "its work"
+    more = len(held.who) - 1
+    running = f"{first} and {more} more are" if more > 0 else f"{first} is"
+    withheld = f", {facts.gpus} withheld" if facts.gpus else ""
+    why = f"its holder exited but {running} still running{withheld}"
+    text = Clause(f"{capital(named(about.holders))} is orphaned: {why}")
+    stop = f"Stop what is still running to free the devices: {held.remedy}"
+    advice = stop if held.id.startswith(LEASE) and held.remedy else ""
+    return Description(facts.lasting(text), lease_evidence(held), advice=advice)
 
 
 CONDITION = Condition(
@@ -74,9 +67,7 @@ CONDITION = Condition(
             60, "they ended", 60, for_figure=SECONDS.name,
         ),
     ),
-    sentence=sentence,
-    advise=advise,
-    evidence=holder_evidence,
+    describe=describe,
     figures=(SECONDS,),
     unit="seconds",
     needs=Precondition.LEASES,

@@ -1,13 +1,12 @@
 """What the texts about leases share: which lease, whose, which process, and what to do."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from andon.explain.conditions.condition import NOTHING, AlertFacts
-from andon.explain.conditions.judgement import Judgement
-from andon.explain.conditions.observation import HeldDevices
+from andon.explain.conditions.description import evidence_of
+from andon.explain.evidence.observation import HeldDevices
+from andon.explain.evidence.reasons import Evidence
 from andon.model.device import Process
-from andon.units import human_seconds
 
 MOST_NAMED = 3
 LEASE = "lease:"
@@ -20,31 +19,24 @@ class Holders(NamedTuple):
     strangers: tuple[Process, ...] = ()
 
 
-def release_advice(facts: AlertFacts) -> str | None:
-    """Returns how the owner can release it; None if the claim is no lease."""
-    about = facts.finding.about
-    if not isinstance(about, Holders) or not about.holders[0].id.startswith(LEASE):
-        return None
-    held = about.holders[0]
+def release_advice(held: HeldDevices) -> str:
+    """Returns how the owner can release it; empty if the claim is no lease."""
+    if not held.id.startswith(LEASE):
+        return ""
     name = held.id.removeprefix(LEASE)
     return f"If unused, {held.user or 'its owner'} can release it: andon release {name}"
 
 
-def lease_evidence(held: HeldDevices, pids: Iterable[int] = ()) -> Mapping[str, float | str]:
+def lease_evidence(held: HeldDevices, pids: Iterable[int] = ()) -> list[Evidence]:
     """The claim, its user, and its processes: the given ones, or those left of an orphan."""
     kind, _, name = held.id.partition(":")
     out: dict[str, float | str] = {kind: name, "since": held.since}
     if held.user:
         out["user"] = held.user
     named = list(pids) or [party.pid for party in held.who if held.orphaned]
-    return {**out, "pids": ", ".join(map(str, named))} if named else out
-
-
-def holder_evidence(found: Judgement) -> Mapping[str, float | str]:
-    about = found.about
-    if not isinstance(about, Holders):
-        return NOTHING
-    return lease_evidence(about.holders[0], (process.pid for process in about.strangers))
+    if named:
+        out["pids"] = ", ".join(map(str, named))
+    return evidence_of(out)
 
 
 def named(holders: tuple[HeldDevices, ...]) -> str:
@@ -59,12 +51,6 @@ def lease_name(number: str, user: str | None) -> str:
     kind, _, name = number.rpartition(":")
     called = f"{kind or 'lease'} {name}"
     return f"{called} ({user})" if user else called
-
-
-def lasting(text: str, facts: AlertFacts) -> str:
-    """The sentence with its duration at the end."""
-    lasted = facts.lasted_seconds
-    return f"{text} for {human_seconds(lasted)}" if lasted >= 1 else text
 
 
 def capital(text: str) -> str:

@@ -2,22 +2,22 @@
 
 from andon.explain.conditions.condition import (
     WARNING,
-    AlertFacts,
     Condition,
     Precondition,
     Rung,
 )
-from andon.explain.conditions.judgement import ENDED, ONE, UNKNOWN, Judgement
+from andon.explain.conditions.description import ConditionFacts, Description
+from andon.explain.conditions.finding import ENDED, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnSharing, SharedDevice
 from andon.explain.conditions.promql import LEASES_ARE_NO_METRIC
 from andon.explain.conditions.sharing.phrases import (
     LEASE,
     Holders,
-    holder_evidence,
-    lasting,
+    lease_evidence,
     named,
 )
 from andon.explain.evidence.blame import pid_with
+from andon.explain.evidence.phrasing import Clause
 from andon.model.device import State
 from andon.model.thresholds import Figure
 
@@ -31,7 +31,7 @@ SECONDS = Figure(
 )
 
 
-def judge(shared: SharedDevice) -> Judgement | None:
+def judge(shared: SharedDevice) -> Finding | None:
     """Judges processes on the device outside its leases; the value is the memory they use."""
     status, uuid = shared.status, shared.status.device.uuid
     if not shared.holders:
@@ -45,26 +45,19 @@ def judge(shared: SharedDevice) -> Judgement | None:
     sizes = [process.memory_bytes for process in found]
     used = None if None in sizes else sum(size for size in sizes if size is not None)
     about = Holders(shared.holders, found)
-    return Judgement(ONE, used, None, status.device.memory_total_bytes, about)
+    return Finding(ONE, used, None, status.device.memory_total_bytes, about)
 
 
-def sentence(facts: AlertFacts) -> str:
-    about = facts.finding.about
-    if not isinstance(about, Holders):
-        return lasting(f"{facts.it} is used outside its lease", facts)
-    first, others = about.strangers[0], len(about.strangers) - 1
-    more = f" and {others} more" if others else ""
-    by = f"by {pid_with(first, first.user)}{more}"
-    return lasting(f"{facts.it}: used outside {named(about.holders)} {by}", facts)
-
-
-def advise(facts: AlertFacts) -> str | None:
-    about = facts.finding.about
-    if not isinstance(about, Holders) or not about.holders[0].id.startswith(LEASE):
-        return None
-    first = about.strangers[0]
+def describe(facts: ConditionFacts) -> Description:
+    """Who computes there outside whose lease."""
+    about: Holders = facts.finding.about
+    first, others, held = about.strangers[0], len(about.strangers) - 1, about.holders[0]
+    by = f"by {pid_with(first, first.user)}{f' and {others} more' if others else ''}"
+    text = Clause(f"{facts.it}: used outside {named(about.holders)} {by}")
     whom = first.user or f"the owner of pid {first.pid}"
-    return f"Ask {whom} to lease a device: andon run -- COMMAND"
+    ask = f"Ask {whom} to lease a device: andon run -- COMMAND"
+    more = lease_evidence(held, (process.pid for process in about.strangers))
+    return Description(facts.lasting(text), more, advice=ask if held.id.startswith(LEASE) else "")
 
 
 CONDITION = Condition(
@@ -82,9 +75,7 @@ CONDITION = Condition(
     ),
     label="unleased use",
     headline="is used outside its lease",
-    sentence=sentence,
-    advise=advise,
-    evidence=holder_evidence,
+    describe=describe,
     figures=(SECONDS,),
     unit="bytes",
     needs=Precondition.LEASES,

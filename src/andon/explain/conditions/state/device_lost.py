@@ -1,49 +1,41 @@
 """The driver reports a device as lost."""
 
+from msgspec.structs import replace
+
 from andon.explain.conditions.condition import CRITICAL, Condition, Rung
-from andon.explain.conditions.judgement import ONE, UNKNOWN, Judgement
+from andon.explain.conditions.description import ConditionFacts, Description, Reported, reported
+from andon.explain.conditions.finding import ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnState
-from andon.explain.conditions.node.drivers import fault_behind
 from andon.explain.conditions.promql import PromTerms
 from andon.explain.conditions.state.phrases import (
     FAULT_KINDS,
     FIND_CAUSE,
     LOST,
     as_sentence,
-    because,
     kind_of,
-    last_on_it,
     last_readings,
-    lasting,
+    last_users,
     state_evidence,
 )
-from andon.explain.conditions.wording import Reported, hinted, reported
-from andon.explain.evidence.phrasing import CERTAIN, conclude, say
-from andon.explain.evidence.reasons import Reason
-from andon.explain.evidence.view import Explanation, View
-from andon.model.device import DeviceStatus, State
+from andon.explain.evidence.measures import measured, state_seconds
+from andon.explain.evidence.view import View
+from andon.model.device import State
 
 
-def judge(status: DeviceStatus) -> Judgement | None:
+def judge(seen: View) -> Finding | None:
     """Judges a lost device; one that does not respond may be lost as well."""
+    status = seen.status
     if status.state is State.LOST:
-        return Judgement(ONE, about=Reported(status.reason, status.hint))
+        return Finding(ONE, about=Reported(status.reason, status.hint))
     return UNKNOWN if status.state is State.STALE else None
 
 
-def explain(view: View) -> Reason | None:
-    """The driver reports it as lost; or the driver itself is missing or unusable."""
-    status = view.status
-    if status.state is not State.LOST or fault_behind(status, view.snapshot) is not None:
-        return None  # the driver's own condition explains it
-    kind = kind_of(status.reason or "", LOST)
-    text = say("Lost") + lasting(view) + because(view)
-    if kind is not LOST:
-        text = say("Cannot be read") + because(view)
-    text += last_on_it(view)
-    advice = as_sentence(status.hint or "") or f"{FIND_CAUSE}. Then reset it, or reboot the node."
-    more = [state_evidence(view), *last_readings(view)]
-    return conclude(kind, CERTAIN, text, more, advice=advice)
+def describe(facts: ConditionFacts) -> Description:
+    """What was reported, and who was on it."""
+    found, view = reported("{it} is lost")(facts), facts.device
+    more = [state_evidence(view), measured(view, state_seconds), *last_readings(view)]
+    kind, hint = kind_of(view.status.reason or "", LOST), as_sentence(view.status.hint or "")
+    return replace(found, more=[*more, last_users(view)], advice=hint, kind=kind)
 
 
 def _query(t: PromTerms, fires: str) -> str:
@@ -59,9 +51,9 @@ CONDITION = Condition(
     rungs=(Rung(CRITICAL, "the driver reports it as lost", 10, "it answers, or is asleep", 60),),
     label="lost",
     headline="is lost",
-    sentence=reported("{it} is lost"),
-    advise=hinted,
+    describe=describe,
     weight=19,
-    reasons=(Explanation(explain, (LOST, *FAULT_KINDS)),),
+    behind=("driver_unreadable", "container_without_gpu"),
+    kinds=(LOST, *FAULT_KINDS),
     promql=(_query,),
 )

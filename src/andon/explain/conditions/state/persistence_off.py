@@ -3,16 +3,17 @@
 While andon serves, it keeps the driver running itself; the alert says what happens without it.
 """
 
-from andon.explain.conditions.condition import INFO, AlertFacts, Condition, Recovery, Rung
-from andon.explain.conditions.device_view import DeviceView
-from andon.explain.conditions.judgement import ONE, UNKNOWN, Judgement
+from typing import Final
+
+from andon.explain.conditions.condition import INFO, Condition, Rung
+from andon.explain.conditions.description import ConditionFacts, Description
+from andon.explain.conditions.finding import NO_DATA, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms
-from andon.explain.conditions.wording import clears
-from andon.explain.evidence.phrasing import CERTAIN, POSSIBLE, Clause, conclude, say
-from andon.explain.evidence.reasons import Evidence, Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View
-from andon.model.device import DeviceStatus, Snapshot
+from andon.explain.conditions.recovery import Recovery, clears
+from andon.explain.evidence.phrasing import CERTAIN, POSSIBLE, Clause, say
+from andon.explain.evidence.reasons import Evidence, ReasonKind
+from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure
 
 SECONDS = Figure(
@@ -33,46 +34,39 @@ ADVICE = (
 )
 
 
-def judge(seen: DeviceView) -> Judgement | None:
+NOT_MEASURED: Final = Finding((NO_DATA,), notable=True)
+
+
+def judge(seen: View) -> Finding | None:
     """Judges persistence mode that is off, if a start of the driver was seen to be slow."""
     setup = seen.device.setup
     if setup.persistence:
         return None
     took, most = setup.start_seconds, seen.figures.slow_start_seconds
-    if setup.persistence is None or took is None:
+    if setup.persistence is None:
         return UNKNOWN
-    return Judgement(ONE, took, most) if took >= most else None
+    if took is None:
+        return NOT_MEASURED
+    return Finding(ONE, took, most) if took >= most else None
 
 
-def sentence(facts: AlertFacts) -> str:
-    took = f"its driver took {facts.finding.value or 0:.1f} s to start"
-    return f"Persistence mode of {facts.it} is off, and {took}"
+def describe(facts: ConditionFacts) -> Description:
+    """What it costs, as far as that was measured."""
+    text = say("Persistence mode of {it} is off", facts.it)
+    if facts.finding.notable:
+        text += Clause(": the first program after a pause waits for the driver")
+    text += say(", and its driver took {s} to start", s=_took(facts.finding.value))
+    more = [facts.device.derived("setup.persistence", "off")]
+    return Description(text, more, confidence=POSSIBLE if facts.finding.notable else CERTAIN)
+
+
+def _took(seconds: float | None) -> Evidence | None:
+    return None if seconds is None else Evidence("setup.start_seconds", seconds, "s")
 
 
 def recovered(recovery: Recovery) -> str:
     took = "" if recovery.worst is None else f" ({recovery.worst:.1f} s to start its driver)"
     return f"Persistence mode of {recovery.it} was off{took}; {clears(recovery)}"
-
-
-def _start_seconds(status: DeviceStatus | None, snapshot: Snapshot) -> float | None:
-    return None if status is None else status.device.setup.start_seconds
-
-
-def explain(view: View) -> Reason | None:
-    """Explains persistence mode that is off, unless a start is known to be fast."""
-    setup = view.status.device.setup
-    took, most = setup.start_seconds, view.figures.slow_start_seconds
-    if not view.status.answered or setup.persistence is not False:
-        return None
-    if took is not None and took < most:
-        return None
-    text = Clause("Persistence mode is off: the first program after a pause waits for the driver")
-    start = None if took is None else Evidence("setup.start_seconds", took, "s")
-    text = text + say(", which took {s} to start", s=start)
-    more = [view.derived("setup.persistence", "off")]
-    known = took is not None
-    confidence = CERTAIN if known else POSSIBLE
-    return conclude(PERSISTENCE_OFF, confidence, text, more, advice=ADVICE, mild=not known)
 
 
 def _slow_start(t: PromTerms, fires: str) -> str:
@@ -94,12 +88,12 @@ CONDITION = Condition(
             60, "it is on, or a start was faster", 60, notify=False,
         ),
     ),
-    sentence=sentence,
+    describe=describe,
     recovered=recovered,
-    measure=_start_seconds,
+    measure=lambda view: view.device.setup.start_seconds,
     figures=(SECONDS,),
     unit="seconds",
     weight=1,
-    reasons=(Explanation(explain, (PERSISTENCE_OFF,)),),
+    kinds=(PERSISTENCE_OFF,),
     promql=(_slow_start,),
 )  # fmt: skip

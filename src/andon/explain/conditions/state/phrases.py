@@ -1,8 +1,9 @@
 """What the explanations of a missing device share, and what `why` says if there is none."""
 
+from andon.explain.conditions.description import Description, conclude
 from andon.explain.evidence.blame import listed_users
 from andon.explain.evidence.measures import measured, memory_percent, state_seconds
-from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, conclude, say
+from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, say
 from andon.explain.evidence.reasons import Evidence, Reason, ReasonKind
 from andon.explain.evidence.view import View, after_colon, part_of_whole
 from andon.model.device import Fault, Process, ProcessKind
@@ -31,29 +32,33 @@ def healthy(view: View) -> Reason | None:
     holder = None if view.works else view.holder(view.processes)
     whom = view.worker() or holder
     complete = len(known) == len(HEALTH) and view.sample.throttle is not None
-    confidence = CERTAIN if complete else LIKELY
     more = [view.read("throttle"), view.read("sm_clock_mhz"), *view.who(whom)]
-    return conclude(HEALTHY, confidence, say("OK") + _readings(view, holder), more, whom)
+    text = say("OK") + _readings(view, holder)
+    sure = CERTAIN if complete else LIKELY
+    return conclude(HEALTHY, Description(text, more, whom, confidence=sure))
 
 
 def nothing_found() -> Reason:
     """Returns why a node shows no device if no backend reported anything."""
     advice = "Check whether there is one: lspci | grep -i -e vga -e 3d -e display"
-    return conclude(NO_DEVICE, LIKELY, say("No GPU found on this node"), advice=advice)
+    text = say("No GPU found on this node")
+    return conclude(NO_DEVICE, Description(text, advice=advice, confidence=LIKELY))
 
 
 def unreported(view: View) -> Reason:
     """Explains a device of which its hub knows only what it was."""
     advice = "Look at that machine: does it run, and reach the hub? There: andon doctor"
     known = [state_evidence(view), *last_readings(view)]
-    return conclude(UNREPORTED, CERTAIN, say("Unknown") + because(view), known, advice=advice)
+    reason = say(": {reason}", reason=view.derived("reason", view.status.reason or None))
+    return conclude(UNREPORTED, Description(say("Unknown") + reason, known, advice=advice))
 
 
 def vanished(uuid: str, seen_at: float, at: float) -> Reason:
     """Explains a device that was there in the given past, and is no longer listed."""
     ago = Evidence("unlisted_seconds", max(0.0, at - seen_at), "s", at)
     text = say("Last seen {ago} ago; no longer listed", ago=ago)
-    return conclude(LOST, LIKELY, text, [Evidence("uuid", uuid)], advice=f"{FIND_CAUSE}.")
+    more, advice = [Evidence("uuid", uuid)], f"{FIND_CAUSE}."
+    return conclude(LOST, Description(text, more, advice=advice, confidence=LIKELY))
 
 
 def kind_of(reason: str, otherwise: ReasonKind) -> ReasonKind:
@@ -70,15 +75,9 @@ def kind_of(reason: str, otherwise: ReasonKind) -> ReasonKind:
     return otherwise
 
 
-def because(view: View) -> Clause:
-    """`: its reason`, or nothing."""
-    return say(": {reason}", reason=view.derived("reason", view.status.reason or None))
-
-
-def last_on_it(view: View) -> Clause:
-    """`; last used by alice`, or nothing."""
-    users = listed_users(view.status.last_users) or None
-    return say("; last used by {users}", users=view.derived("last.users", users))
+def last_users(view: View) -> Evidence | None:
+    """Returns who was last on it."""
+    return view.derived("last.users", listed_users(view.status.last_users) or None)
 
 
 def lasting(view: View) -> Clause:
@@ -121,7 +120,7 @@ def of_fault(fault: Fault, at: float | None) -> Reason:
     text = say("{source}: {reason}", source=source, reason=reason)
     advice = as_sentence(fault.hint) or "Run andon doctor for details."
     more = [None if fault.cards is None else Evidence("cards", fault.cards, "", at)]
-    return conclude(kind_of_fault(fault), CERTAIN, text, more, advice=advice)
+    return conclude(kind_of_fault(fault), Description(text, more, advice=advice))
 
 
 def _readings(view: View, holder: Process | None) -> Clause:

@@ -1,9 +1,11 @@
 """The device shares the system's memory, so not all of it is its own; only `why` mentions it."""
 
 from andon.explain.conditions.condition import Condition
-from andon.explain.evidence.phrasing import CERTAIN, Clause, conclude, say
-from andon.explain.evidence.reasons import Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View, part_of_whole
+from andon.explain.conditions.description import Description
+from andon.explain.conditions.judging import OnRequest
+from andon.explain.evidence.phrasing import Clause, say
+from andon.explain.evidence.reasons import ReasonKind
+from andon.explain.evidence.view import View, part_of_whole
 from andon.model.device import MemoryKind
 
 UNIFIED = ReasonKind("unified", "shares the system's memory", 17, mild=4)
@@ -11,7 +13,7 @@ UNIFIED = ReasonKind("unified", "shares the system's memory", 17, mild=4)
 ADVICE = "Nothing to do: this chip shares system memory by design."
 
 
-def explain(view: View) -> Reason | None:
+def explain(view: View) -> Description | None:
     """Explains that the device shares the system's memory."""
     if view.status.device.memory_kind is not MemoryKind.UNIFIED or not view.status.answered:
         return None
@@ -19,7 +21,7 @@ def explain(view: View) -> Reason | None:
     used = part_of_whole(view, "memory_used_bytes", view.total())
     text = text + (Clause(" with programs on the CPU: ") + used if used else used)
     kind = view.derived("memory_kind", str(view.status.device.memory_kind))
-    return conclude(UNIFIED, CERTAIN, text, [kind], advice=ADVICE, mild=bool(used))
+    return Description(text, [kind], advice=ADVICE, mild=bool(used))
 
 
 CONDITION = Condition(
@@ -27,5 +29,6 @@ CONDITION = Condition(
     title="Shares the system's memory",
     why="Programs on the CPU use the same memory: not all of what is used is its own.",
     advice=ADVICE,
-    reasons=(Explanation(explain, (UNIFIED,)),),
+    judged=OnRequest(explain),
+    kinds=(UNIFIED,),
 )

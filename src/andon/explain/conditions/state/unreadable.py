@@ -1,9 +1,11 @@
 """Important values of a device cannot be read; only `why` mentions it."""
 
 from andon.explain.conditions.condition import Condition
-from andon.explain.evidence.phrasing import CERTAIN, Clause, conclude, listed, say
-from andon.explain.evidence.reasons import Evidence, Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View
+from andon.explain.conditions.description import Description
+from andon.explain.conditions.judging import OnRequest
+from andon.explain.evidence.phrasing import Clause, listed, say
+from andon.explain.evidence.reasons import Evidence, ReasonKind
+from andon.explain.evidence.view import View
 from andon.model.device import MemoryKind, State
 from andon.units import GIB
 
@@ -21,7 +23,7 @@ UNREADABLE = ReasonKind("unreadable", "important values cannot be read", 42, mil
 ADVICE = "andon status --verbose lists every reason; andon doctor suggests fixes."
 
 
-def explain(view: View) -> Reason | None:
+def explain(view: View) -> Description | None:
     """Important values that cannot be read, and why; not a problem if enough is known."""
     if view.status.state is not State.OK:
         return None
@@ -33,7 +35,7 @@ def explain(view: View) -> Reason | None:
     more = [_absence(view, name) for name in unknown]
     judged = not any(name in unknown for name in JUDGED_BY) and not _unowned(view)
     mild = bool(view.instances) or judged
-    return conclude(UNREADABLE, CERTAIN, text, more, advice=ADVICE, mild=mild)
+    return Description(text, more, advice=ADVICE, mild=mild)
 
 
 def _is_unknown(view: View, name: str) -> bool:
@@ -67,5 +69,6 @@ CONDITION = Condition(
     title="Values cannot be read",
     why="Important values are unknown, so trouble may go unnoticed.",
     advice=ADVICE,
-    reasons=(Explanation(explain, (UNREADABLE,)),),
+    judged=OnRequest(explain),
+    kinds=(UNREADABLE,),
 )

@@ -9,12 +9,13 @@ from andon.explain.conditions.condition import (
     HOUR_SECONDS,
     INFO,
     WARNING,
-    AlertFacts,
     Condition,
     Rung,
 )
-from andon.explain.conditions.judgement import CALM, EVENT, Judgement, Rungs
+from andon.explain.conditions.description import ConditionFacts, Description
+from andon.explain.conditions.finding import CALM, EVENT, Finding, Rungs
 from andon.explain.conditions.judging import OnEvents
+from andon.explain.evidence.phrasing import Clause
 from andon.model.alert import Level
 from andon.model.event import Event, EventKind
 
@@ -36,20 +37,16 @@ class DriverError(NamedTuple):
     event: Event
 
 
-def judge_event(event: Event) -> Judgement:
-    """The finding of a single event."""
-    return Judgement(_rungs(explain_event(event).level), event.code, about=DriverError(event))
-
-
-def with_event(found: Judgement | None, event: Event) -> Judgement:
+def judge(before: Finding | None, event: Event) -> Finding:
     """The finding with this event added; its text comes from the latest of the worst events."""
-    new = judge_event(event)
-    if found is None:
+    rungs = _rungs(explain_event(event).level)
+    new = Finding(rungs, event.code, about=DriverError(event))
+    if before is None:
         return new
-    pairs = zip(found.rungs, new.rungs, strict=True)
-    rungs = tuple(EVENT if EVENT in pair else CALM for pair in pairs)
-    text = new if _highest(new.rungs) >= _highest(found.rungs) else found
-    return text._replace(rungs=rungs)
+    pairs = zip(before.rungs, rungs, strict=True)
+    both = tuple(EVENT if EVENT in pair else CALM for pair in pairs)
+    text = new if _highest(rungs) >= _highest(before.rungs) else before
+    return text._replace(rungs=both)
 
 
 def _rungs(level: Level) -> Rungs:
@@ -60,21 +57,14 @@ def _highest(rungs: Rungs) -> int:
     return max(place for place, state in enumerate(rungs) if state is EVENT)
 
 
-def sentence(facts: AlertFacts) -> str:
-    about = facts.finding.about
-    if not isinstance(about, DriverError):
-        return f"{facts.it} reports an error"
-    event = about.event
+def describe(facts: ConditionFacts) -> Description:
+    """What the number means, and what to do about it."""
+    about: DriverError = facts.finding.about
+    event, known = about.event, explain_event(about.event)
     named = event.kind is EventKind.XID and event.code is not None
     number = f"Xid {event.code}" if named else "an error"
-    return f"{facts.it} reports {number}: {explain_event(event).meaning}"
-
-
-def advise(facts: AlertFacts) -> str | None:
-    about = facts.finding.about
-    if not isinstance(about, DriverError):
-        return None
-    return explain_event(about.event).advice(facts.number)
+    text = Clause(f"{facts.it} reports {number}: {known.meaning}")
+    return Description(text, advice=known.advice(facts.number) or "")
 
 
 CONDITION = Condition(
@@ -82,12 +72,11 @@ CONDITION = Condition(
     title="The driver reports an error",
     why="The driver reports errors by number; some mean that the device has to be reset.",
     advice="The message says what this number means.",
-    judged=OnEvents(),
+    judged=OnEvents(frozenset(EventKind) - {EventKind.ECC}, judge, until_it_works=True),
     rungs=STEPS,
     label="error",
     headline="reports an error",
-    sentence=sentence,
-    advise=advise,
+    describe=describe,
     unit="xid",
     weight=13,
     momentary=True,

@@ -1,11 +1,13 @@
 """The device is in use: worth knowing before you start."""
 
 from andon.explain.conditions.condition import INFO, Condition, Rung
-from andon.explain.conditions.device_view import DeviceView
-from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
+from andon.explain.conditions.description import compared
+from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms, above
-from andon.explain.conditions.wording import clears_below, reading, valued, was
+from andon.explain.conditions.recovery import clears_below, was
+from andon.explain.evidence.measures import utilization_percent
+from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure
 
 PERCENT = Figure(
@@ -19,14 +21,14 @@ PERCENT = Figure(
 CLEAR_PERCENT = 10
 
 
-def judge(seen: DeviceView) -> Judgement | None:
+def judge(seen: View) -> Finding | None:
     """The device is in use."""
     now, most = seen.sample.utilization_percent, seen.figures.high_usage_percent
     if now is None:
         return UNKNOWN
     if now <= most - CLEAR_PERCENT:
         return None
-    return Judgement(ONE, now, most) if now > most else NEITHER
+    return Finding(ONE, now, most) if now > most else NEITHER
 
 
 def _busy(t: PromTerms) -> str:
@@ -43,9 +45,9 @@ CONDITION = Condition(
     rungs=(
         Rung(INFO, "utilisation above {high_usage_percent} %", 60, "{clear} %", 60, notify=False),
     ),
-    sentence=valued("{it} is in use: {now}"),
+    describe=compared("{it} is in use: {now}", "utilization_percent"),
     recovered=was("in use", "%"),
-    measure=reading("utilization_percent"),
+    measure=utilization_percent,
     figures=(PERCENT,),
     numbers=clears_below("high_usage_percent", CLEAR_PERCENT),
     unit="percent",

@@ -1,10 +1,12 @@
 """Always busy, but little of the chip is active; only `why` mentions it."""
 
 from andon.explain.conditions.condition import Condition
+from andon.explain.conditions.description import Description
+from andon.explain.conditions.judging import OnRequest
 from andon.explain.evidence.measures import measured, power_percent, utilization_min_percent
-from andon.explain.evidence.phrasing import CERTAIN, POSSIBLE, Clause, conclude, say
-from andon.explain.evidence.reasons import Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View
+from andon.explain.evidence.phrasing import CERTAIN, POSSIBLE, Clause, say
+from andon.explain.evidence.reasons import ReasonKind
+from andon.explain.evidence.view import View
 from andon.model.throttling import IDLE
 
 ALWAYS_PERCENT = 95.0
@@ -15,7 +17,7 @@ LOW_OCCUPANCY = ReasonKind("low_occupancy", "always busy, but little of the chip
 ADVICE = "Larger batches, fused kernels or several processes at once would use more of it."
 
 
-def explain(view: View) -> Reason | None:
+def explain(view: View) -> Description | None:
     """Explains a device that is always busy although little of the chip is active."""
     least = utilization_min_percent(view)
     if least is None or least < ALWAYS_PERCENT:
@@ -28,7 +30,7 @@ def explain(view: View) -> Reason | None:
     names = ("power_watts", "tensor_active_percent", "memory_utilization_percent")
     more = [*(view.read(name) for name in names), *view.who(worker)]
     confidence = CERTAIN if view.sample.sm_active_percent is not None else POSSIBLE
-    return conclude(LOW_OCCUPANCY, confidence, text, more, worker, ADVICE)
+    return Description(text, more, worker, ADVICE, confidence=confidence)
 
 
 def _inactive(view: View) -> Clause:
@@ -54,5 +56,6 @@ CONDITION = Condition(
     title="Little of the chip is active",
     why="It is always busy, but little of the chip is active.",
     advice=ADVICE,
-    reasons=(Explanation(explain, (LOW_OCCUPANCY,)),),
+    judged=OnRequest(explain),
+    kinds=(LOW_OCCUPANCY,),
 )

@@ -1,12 +1,14 @@
 """Several users compete for the device; only `why` mentions it."""
 
 from andon.explain.conditions.condition import Condition
+from andon.explain.conditions.description import Description
+from andon.explain.conditions.judging import OnRequest
 from andon.explain.conditions.memory.phrases import hoarder, is_full
 from andon.explain.conditions.use.phrases import active_users, competing, parts
 from andon.explain.evidence.measures import measured, memory_percent
-from andon.explain.evidence.phrasing import CERTAIN, Clause, conclude, listed, say
-from andon.explain.evidence.reasons import Evidence, Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View
+from andon.explain.evidence.phrasing import Clause, listed, say
+from andon.explain.evidence.reasons import Evidence, ReasonKind
+from andon.explain.evidence.view import View
 
 PART_SHARE = 0.1
 SHARED = ReasonKind("shared", "several users compete", 34)
@@ -15,7 +17,7 @@ ADVICE = (
 )
 
 
-def explain(view: View) -> Reason | None:
+def explain(view: View) -> Description | None:
     """Several users compete for it, for its time or for its memory."""
     by_time = competing(view)
     kind = "utilization_percent" if by_time else "memory_bytes"
@@ -25,7 +27,7 @@ def explain(view: View) -> Reason | None:
     text = say("{n} users compete for it: ", n=view.derived("users", len(users)))
     text = text + listed(_part(view, user, kind, part) for user, part in users)
     more = [view.read("utilization_percent"), measured(view, memory_percent)]
-    return conclude(SHARED, CERTAIN, text, more, advice=ADVICE)
+    return Description(text, more, advice=ADVICE)
 
 
 def _crowding(view: View) -> list[tuple[str, int]]:
@@ -47,5 +49,6 @@ CONDITION = Condition(
     title="Several users compete",
     why="Several users compete for it, for its time or for its memory.",
     advice=ADVICE,
-    reasons=(Explanation(explain, (SHARED,)),),
+    judged=OnRequest(explain),
+    kinds=(SHARED,),
 )

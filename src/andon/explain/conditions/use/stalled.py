@@ -1,22 +1,21 @@
 """A run or job worked on the device, still holds it, and does nothing."""
 
-from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from andon.explain.conditions.condition import (
-    NOTHING,
     WARNING,
-    AlertFacts,
     Condition,
     Precondition,
     Rung,
 )
-from andon.explain.conditions.device_view import DeviceView
-from andon.explain.conditions.judgement import CALM, ENDED, ONE, UNKNOWN, Judgement
+from andon.explain.conditions.description import ConditionFacts, Description
+from andon.explain.conditions.finding import CALM, ENDED, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnHeld
-from andon.explain.conditions.observation import HeldDevices
 from andon.explain.conditions.promql import LEASES_ARE_NO_METRIC
-from andon.explain.conditions.sharing.phrases import lasting, lease_evidence
+from andon.explain.conditions.sharing.phrases import lease_evidence
+from andon.explain.evidence.observation import HeldDevices
+from andon.explain.evidence.phrasing import Clause
+from andon.explain.evidence.view import View
 from andon.model.device import Process
 from andon.model.thresholds import Figure
 from andon.model.utilisation import ZERO_READING
@@ -25,7 +24,7 @@ SECONDS = Figure(
     "stalled_seconds", 900.0, "how long a run or job that worked may do nothing", 1, 31_536_000,
     switch=True,
 )  # fmt: skip
-AT_WORK: Final = Judgement((CALM,))
+AT_WORK: Final = Finding((CALM,))
 
 
 class Stalled(NamedTuple):
@@ -35,7 +34,7 @@ class Stalled(NamedTuple):
     process: Process
 
 
-def judge(seen: DeviceView) -> Judgement:
+def judge(seen: View) -> Finding:
     """Judges a device on which nothing runs although a process that did still exists. A process
     that never worked loads or waits, and one that has ended is not stalled."""
     held, now, worked = seen.held, seen.sample.utilization_percent, seen.track.worked
@@ -48,35 +47,21 @@ def judge(seen: DeviceView) -> Judgement:
     left = next((p for p in seen.status.processes if (p.pid, p.started) in worked), None)
     if left is None:
         return UNKNOWN if "processes" in seen.status.missing else ENDED
-    return Judgement(ONE, now, seen.figures.stalled_seconds, about=Stalled(held, left))
+    return Finding(ONE, now, seen.figures.stalled_seconds, about=Stalled(held, left))
 
 
-def sentence(facts: AlertFacts) -> str:
-    about = facts.finding.about
-    if not isinstance(about, Stalled):
-        return lasting(f"{facts.it} is stalled: its run does nothing", facts)
-    user = about.held.user
+def describe(facts: ConditionFacts) -> Description:
+    """Which process worked and does nothing, and where to look."""
+    about: Stalled = facts.finding.about
+    user, pid = about.held.user, about.process.pid
     program = about.process.name or "its run"  # for everyone: no script of a command line
     whose = f"{user}'s {program}" if user else program
-    return lasting(f"{facts.it} is stalled: {whose} worked, and does nothing", facts)
-
-
-def advise(facts: AlertFacts) -> str | None:
-    about = facts.finding.about
-    if not isinstance(about, Stalled):
-        return None
-    pid = about.process.pid
-    return (
+    text = Clause(f"{facts.it} is stalled: {whose} worked, and does nothing")
+    advice = (
         f"Look at its output and at what process {pid} waits for (py-spy dump --pid {pid}): a "
         "deadlock, a full disk or a lost connection looks like this; so does long work on the CPU."
     )
-
-
-def evidence(found: Judgement) -> Mapping[str, float | str]:
-    about = found.about
-    return (
-        lease_evidence(about.held, (about.process.pid,)) if isinstance(about, Stalled) else NOTHING
-    )
+    return Description(facts.lasting(text), lease_evidence(about.held, (pid,)), advice=advice)
 
 
 CONDITION = Condition(
@@ -94,9 +79,7 @@ CONDITION = Condition(
     ),
     label="stalled",
     headline="is stalled",
-    sentence=sentence,
-    advise=advise,
-    evidence=evidence,
+    describe=describe,
     figures=(SECONDS,),
     unit="seconds",
     needs=Precondition.LEASES,

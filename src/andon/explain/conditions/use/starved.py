@@ -1,6 +1,8 @@
 """The device waits for data although there is work; only `why` mentions it."""
 
 from andon.explain.conditions.condition import Condition
+from andon.explain.conditions.description import Description
+from andon.explain.conditions.judging import OnRequest
 from andon.explain.conditions.use.phrases import competing, settled
 from andon.explain.evidence.measures import (
     measured,
@@ -10,9 +12,9 @@ from andon.explain.evidence.measures import (
     utilization_mean_percent,
     utilization_min_percent,
 )
-from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, Clause, conclude, say
-from andon.explain.evidence.reasons import Reason, ReasonKind
-from andon.explain.evidence.view import Explanation, View
+from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, Clause, say
+from andon.explain.evidence.reasons import ReasonKind
+from andon.explain.evidence.view import View
 from andon.model.utilisation import BARELY_BUSY_PERCENT
 
 SOME_SECONDS = 30.0
@@ -29,7 +31,7 @@ ADVICE = (
 )
 
 
-def explain(view: View) -> Reason | None:
+def explain(view: View) -> Description | None:
     """Explains a device that waits although there is work: low or bursty utilisation."""
     mean, most = utilization_mean_percent(view), utilization_max_percent(view)
     if not settled(view) or mean is None or most is None or most <= BARELY_BUSY_PERCENT:
@@ -46,7 +48,7 @@ def explain(view: View) -> Reason | None:
     sure = strained or (recent_seconds(view) or 0.0) >= SOME_SECONDS
     worker = view.worker()
     more = [measured(view, power_percent), cpu, *view.who(worker)]
-    return conclude(STARVED, LIKELY if sure else POSSIBLE, text, more, worker, ADVICE)
+    return Description(text, more, worker, ADVICE, confidence=LIKELY if sure else POSSIBLE)
 
 
 def _is_bursty(view: View) -> bool:
@@ -73,5 +75,6 @@ CONDITION = Condition(
     title="Waits for data",
     why="There is work, but the device waits: its utilisation is low or comes in bursts.",
     advice=ADVICE,
-    reasons=(Explanation(explain, (STARVED,)),),
+    judged=OnRequest(explain),
+    kinds=(STARVED,),
 )

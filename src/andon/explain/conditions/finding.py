@@ -19,7 +19,7 @@ NO_DATA, EVENT = RungState.UNKNOWN, RungState.EVENT
 Rungs = tuple[RungState, ...]
 
 
-class Judgement(NamedTuple):
+class Finding(NamedTuple):
     """The state of every rung, from the lowest up, and the numbers behind it.
 
     A plain tuple, because one is created for every condition that holds in every sample. A judge
@@ -30,12 +30,18 @@ class Judgement(NamedTuple):
     value: float | None = None
     threshold: float | None = None
     limit: float | None = None  # as stated by the device
-    about: Any = None  # what the condition's own sentences need; each condition names its fields
+    about: Any = None  # what the condition's own texts need; each condition names its fields
+    notable: bool = False  # no rung holds, but `why` mentions it
 
     @property
     def holds(self) -> bool:
         """Whether a rung holds now, or an event happened."""
         return HOLDS in self.rungs or EVENT in self.rungs
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether no rung can be judged: `why` may mention it, an alert has no data."""
+        return NO_DATA in self.rungs and len(set(self.rungs)) == 1
 
 
 def rung(holds: bool, calm: bool) -> RungState:
@@ -45,9 +51,9 @@ def rung(holds: bool, calm: bool) -> RungState:
 
 ONE: Final[Rungs] = (HOLDS,)
 """The only rung of a condition, and it holds."""
-NEITHER: Final = Judgement(())
+NEITHER: Final = Finding(())
 """Between the threshold and the clear threshold. Compare with `is`."""
-UNKNOWN: Final = Judgement(())._replace(about="unknown")
+UNKNOWN: Final = Finding(())._replace(about="unknown")
 """Cannot be judged: neither trouble nor recovery. Compare with `is`."""
-ENDED: Final = Judgement(())._replace(about="ended")
+ENDED: Final = Finding(())._replace(about="ended")
 """Over, whatever the clear time: it is off, or its subject no longer exists. Compare with `is`."""
