@@ -11,6 +11,7 @@ import { together, verdictText } from "../lib/holding";
 import { acknowledgedText, type Judged } from "../lib/judged";
 import { UNKNOWN } from "../lib/lamps";
 import { alertLink } from "../lib/router";
+import { lastRead } from "../live/faces";
 import { live, useLive } from "../live/store";
 import { Command } from "../parts/Command";
 import { HeldBy } from "../parts/HeldBy";
@@ -48,6 +49,7 @@ export function DevicePage({ uuid, query, judged }: Props) {
   const alert = alerts.data?.alerts.find((one) => one.id === lamp.by?.id);
   const calm = lamp.colour === "green";
   const said = banner(lamp, alert, device, at);
+  const last = lastRead(device);
   const can = verdict && (device.state === "ok" || verdict.kind !== "withheld") && verdictText(verdict, at);
   return (
     <article className={old ? "old" : undefined}>
@@ -58,6 +60,7 @@ export function DevicePage({ uuid, query, judged }: Props) {
           <p>{calm && can ? together(said, can) : said}</p>
           {lamp.by?.acknowledged_by != null && <p>{acknowledgedText(lamp.by.acknowledged_by)}</p>}
           {!calm && can && <p className="dim">{can}</p>}
+          {last && <p>{last}</p>}
           {(lamp.by?.advice ?? device.hint) && <p>{unbroken(lamp.by?.advice ?? device.hint ?? "")}</p>}
         </div>
       </header>

@@ -25,6 +25,7 @@ from andon.host.state.server_file import EVERYWHERE
 from andon.host.state.user_folder import read_token
 from andon.model.alert import Alert
 from andon.model.job.facts import JobView
+from andon.model.run.record import RunRow, RunState
 from andon.node.watched.leases import RECENT_SECONDS
 from andon.node.watched.node import WatchedNode
 from andon.runs.rules.matching import RunQuery
@@ -96,7 +97,7 @@ def report_sources(
     book = partial(leases.listed, RECENT_SECONDS) if leases.kept else lambda: None
     return ReportSources(
         book, alerts.current, alerts.silences, alerts.firing, partial(_unfinished, node),
-        watcher.hand_over, watcher.handed_over, metrics,
+        partial(_going_on, node), watcher.hand_over, watcher.handed_over, metrics,
     )  # fmt: skip
 
 
@@ -104,6 +105,13 @@ def _unfinished(node: WatchedNode) -> Sequence[JobView]:
     """The jobs that wait or run here."""
     views = node.jobs.listing().views if node.has_jobs else ()
     return [one for one in views if one.ended is None and one.engine is None]
+
+
+def _going_on(node: WatchedNode) -> Sequence[RunRow]:
+    """The runs that go on here; none if their index cannot be read."""
+    with suppress(AndonError):
+        return node.runs.find(RunQuery(state=RunState.RUNNING))
+    return ()
 
 
 def past(folder: Path, node: WatchedNode) -> Iterator[PastSender]:

@@ -65,11 +65,14 @@ def over_hub(
     context, names = click.get_current_context(), (choices.node_name or "").split(",")
     path = context.command_path.partition(" ")[2]
     lists = _is_list(path, more)
+    if len(names) == 1 and names[0] and words:
+        more = {**more, "devices": [one.removeprefix(f"{names[0]}:") for one in words]}
     asks = len(names) > 1 or (not names[0] and (lists or any(":" in one for one in words)))
     if context.invoked_subcommand is not None or not asks:
         return call(**more)
     notices = list[str]()
-    server = connect(choices.url or "", choices.token_file, notices.append)
+    server = connect(choices.url or "", choices.token_file, notices.append).keeping()
+    context.call_on_close(server.close)
     listed = server.get_as("/api/nodes", list_from_json)
     known = {row.name: row for row in listed.nodes}
     node = _node_in(words, known) if listed.hub else None

@@ -27,6 +27,7 @@ from andon.model.alert import Alert, Silence
 from andon.model.device import Snapshot
 from andon.model.job.facts import JobView
 from andon.model.lease_list import LeaseList
+from andon.model.run.record import RunRow
 from andon.model.wire import Json, bare_snapshot
 from andon.sampling.bus import Subscription
 from andon.version import __version__
@@ -55,6 +56,8 @@ class ReportSources(Struct, frozen=True):
     firing: Callable[[], Mapping[str, int]] = dict
     jobs: Callable[[], Sequence[JobView]] = tuple
     """Those that wait or run."""
+    runs: Callable[[], Sequence[RunRow]] = tuple
+    """Those that go on."""
     hand_over: Callable[[], "Sequence[HandedNotice]"] = tuple
     """Called when a heartbeat begins: the notices for it."""
     handed_over: Callable[[Sequence[HandedNotice], bool | None], None] = lambda by_hub, told: None
@@ -181,6 +184,7 @@ class Uplink:
             self._machine,
             __version__,
             sources.metrics(),
+            sources.runs(),
         )
         document: dict[str, Any] = {
             "snapshot": bare_snapshot(snapshot),

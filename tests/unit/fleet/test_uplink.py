@@ -19,6 +19,7 @@ from andon.fleet.uplink import ReportSources, Uplink
 from andon.model import wire, wire_in
 from andon.model.alert import Silence
 from andon.model.lease_list import LeaseList
+from andon.node.connection import TimedConnection
 from andon.sampling.bus import Bus
 from andon.sampling.rules.readings import checked_snapshot
 from andon.web.fleet.keeper import found_in
@@ -88,12 +89,13 @@ def test_a_report_is_read_as_it_was_sent() -> None:
 
 
 ROWS = (
-    NodeRow("n17", NodeState.HEALTHY, 2.0, 8, 6, 75.0, 61.0, 3, models={"H200": 8},
+    NodeRow("n17", NodeState.HEALTHY, 2.0, gpus=8, allocated=6,
+            utilization_percent=75.0, memory_percent=61.0, tasks=3, models={"H200": 8},
             temperature_celsius=71.0,
             holders=(NodeTask("alice", "train", 12), NodeTask("bob"), NodeTask("bob"))),
-    NodeRow("n18", NodeState.SILENT, 17.0, 4, reason="silent 17 s", models={"A100": 4}),
-    NodeRow("n19", NodeState.SILENT, 400.0, 4, reason="silent 7 min", models={"A100": 4}),
-    NodeRow("n20", NodeState.SILENT, 400.0, 1, reason="silent 7 min", drained=True),
+    NodeRow("n18", NodeState.SILENT, 17.0, gpus=4, reason="silent 17 s", models={"A100": 4}),
+    NodeRow("n19", NodeState.SILENT, 400.0, gpus=4, reason="silent 7 min", models={"A100": 4}),
+    NodeRow("n20", NodeState.SILENT, 400.0, gpus=1, reason="silent 7 min", drained=True),
 )  # fmt: skip
 
 
@@ -108,7 +110,8 @@ def test_the_list_reads_as_people_expect() -> None:
 
 
 def test_one_node_in_words() -> None:
-    row = NodeRow("n1", NodeState.HEALTHY, None, 1, 1, 85.0, holders=(NodeTask("ada", "ABC"),),
+    row = NodeRow("n1", NodeState.HEALTHY, None, gpus=1, allocated=1,
+                  utilization_percent=85.0, holders=(NodeTask("ada", "ABC"),),
                   models={"RTX 4060": 1})  # fmt: skip
     assert describe(row) == [
         "GPU Capacity: 1 (RTX 4060)",
@@ -151,11 +154,16 @@ class HalfAway(HubLink):
     away: frozenset[str] = frozenset()
     status = 200
 
-    def _posted(self, path: str, body: bytes, deadline: float) -> tuple[int, bytes, bool, bool]:
+    def _connected(self, deadline: float) -> TimedConnection:
+        return TimedConnection("", 1, deadline, False)
+
+    def _asked(
+        self, connection: TimedConnection, path: str, body: bytes
+    ) -> tuple[int, bytes, bool]:
         if self.url in self.away:
             raise OSError("refused")
         said = b"{}" if self.status == 200 else b'{"error": {"reason": "full", "hint": "wait"}}'
-        return self.status, said, False, True
+        return self.status, said, True
 
 
 def test_the_next_hub_is_tried_where_one_does_not_answer_and_kept() -> None:
@@ -183,7 +191,7 @@ def test_a_pin_is_not_passed_over_on_the_way_to_this_machine() -> None:
 
 
 def test_another_version_is_shown() -> None:
-    row = NodeRow("n1", NodeState.HEALTHY, 2.0, 1, version="0.9", models={"T4": 1})
+    row = NodeRow("n1", NodeState.HEALTHY, 2.0, gpus=1, version="0.9", models={"T4": 1})
     assert "healthy ✓ · andon 0.9" in render_nodes([row], 100, "1.0")[1].paint(False)
     assert "andon" not in render_nodes([row], 100, "0.9")[1].paint(False)
     assert describe(row, "1.0")[-1] == "Last report: 2 s ago, andon 0.9, the hub 1.0"

@@ -11,10 +11,14 @@ from andon.errors import Conflict, Denied, Gone, Unavailable
 from andon.host.processes.facts import exited
 from andon.model.device import State
 from andon.model.job.desk import JobAct
+from andon.model.job.facts import JobState
 from andon.model.lease import LeaseState, Share
 from andon.model.lease_list import LeaseRow
+from andon.model.run.record import RunKind, RunRow, RunState
 from andon.node.seen.node import SeenNode
+from andon.node.watched.runs import FoundRuns
 from andon.runs.rules.matching import HIDDEN_NAME, RunQuery
+from andon.stores.memory import MemoryRunIndex
 from andon.web.app import build
 from andon.web.routes import api
 from tests.support.replaced import calls_of
@@ -97,7 +101,7 @@ def test_a_node_that_another_hub_added_again_shows_nothing_of_the_earlier_machin
     assert reporting.node is reporting.node
     assert reporting.node.jobs_reported()
     reporting.add_again()
-    with pytest.raises(Unavailable, match=f"{NAME} has not reported lately"):
+    with pytest.raises(Unavailable, match=f"{NAME} has not reported yet"):
         reporting.node.latest()
 
 
@@ -195,6 +199,29 @@ def test_devices_of_a_silent_node_are_unknown(reporting: ReportingNode) -> None:
     states = node.live.latest().devices
     assert {one.state for one in states} == {State.UNKNOWN}
     assert (states[0].reason or "").startswith(f"{NAME} is silent: no report for 1 h")
+    users = [one.last_users for one in states if one.last_users]
+    assert users, "who was on them is known"
+
+
+def test_jobs_of_a_silent_node_are_as_it_last_reported_them(reporting: ReportingNode) -> None:
+    wall, now = reporting.fleet.hub._clock()
+    reporting.fleet.hub._clock = lambda: (wall, now + 60.0)
+    (note,) = reporting.node.jobs.listing().notes
+    assert note == f"{NAME} is silent: no report for 1 min; 1 job when it last reported"
+    assert {view.state for view in reporting.node.jobs.listing().views} == {JobState.UNKNOWN}
+
+
+def test_a_run_of_another_hubs_machine_has_no_record_here() -> None:
+    own, every = MemoryRunIndex(), MemoryRunIndex()
+    here, there = (
+        RunRow(f"{word}zvmtra", word, RunKind.COMMAND, RunState.SUCCEEDED, word, 1.0, f"/{word}")
+        for word in ("hub-a", "hub-b")
+    )
+    own.put([here])
+    every.put([here, there])
+    found = FoundRuns(own, everywhere=every)
+    assert found.named(here.id)[here.id].path == "/hub-a"
+    assert found.named(there.id)[there.id].path == ""
 
 
 def test_processes_of_a_node_are_not_looked_for_on_the_hubs_machine(

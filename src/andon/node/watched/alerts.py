@@ -16,7 +16,7 @@ from andon.explain.conditions.catalogue import condition_named
 from andon.explain.conditions.condition import Precondition
 from andon.explain.conditions.rulebook import Rulebook
 from andon.model.alert import Alert, Phase, Silence
-from andon.model.device import Snapshot, State
+from andon.model.device import Snapshot
 from andon.model.naming import device_named
 from andon.node.following import followed
 
@@ -108,8 +108,8 @@ class ServedAlerts:
         for one in each or [wanted]:
             alerts, note = _found(self._known, one)
             found |= {alert.id: alert for alert in alerts}
-        if silent := next((s for s in snapshot.devices if s.state is State.UNKNOWN), None):
-            note = f"{silent.reason}; {NOT_KNOWN}"
+        if snapshot.silence is not None:
+            note = f"{snapshot.silence}; {NOT_KNOWN}"
         return AlertOverview(
             snapshot.node, time.time(), tuple(found.values()), self.silences(), snapshot.simulated,
             note,

@@ -34,6 +34,7 @@ from andon.node.watched.past import ServedPast
 from andon.node.watched.runs import FoundRuns, ServedRuns
 from andon.node.watched.users import SharedUsers
 from andon.ports import NodePasts, Store
+from andon.sampling.rules.roster import users_of
 from andon.sampling.snapshot_feed import PAST_SECONDS
 from andon.units import counted, human_seconds
 from andon.web.fleet.hub import Hub
@@ -88,8 +89,9 @@ class ReportedNode(NodeOfServer):
             if found:
                 self._report = Report(found[-1])
             elif known is None:
+                when = "yet" if node.heard is None else "lately"
                 hint = f"andon agent must run on {self.name}"
-                raise Unavailable(f"{self.name} has not reported lately", hint=hint)
+                raise Unavailable(f"{self.name} has not reported {when}", hint=hint)
 
     @property
     def report(self) -> Report:
@@ -105,7 +107,7 @@ class ReportedNode(NodeOfServer):
     def latest(self) -> Snapshot:
         """Returns the last snapshot; of a node that is silent, without readings."""
         row, snapshot = self.row, self.report.snapshot
-        return snapshot if row.heard else _silent(snapshot, row)
+        return snapshot if row.heard else _silent(snapshot, row, self.report.beat.at)
 
     def newest(self) -> Snapshot:
         """The same, with what came since the last request."""
@@ -183,7 +185,9 @@ class ReportedJobs(ExactDesk):
         return f"jobs are submitted on {self.user}"
 
     def listing(self, everyone: bool = False) -> JobListing:
-        return JobListing.of(self._node.jobs_reported())
+        found, row = self._node.jobs_reported(), self._node.row
+        then = f"; {counted(len(found), 'job')} when it last reported"
+        return JobListing.of(found, notes=() if row.heard else [_gone(row) + then])
 
     def view(self, job: JobWord) -> JobView:
         found = [one for one in self._node.jobs_reported() if one.number == job]
@@ -238,10 +242,14 @@ class ReportedAlerts:
         raise Gone(f"there is no alert {number[:120]!r}", hint="list them: andon alerts")
 
 
-def _silent(snapshot: Snapshot, row: NodeRow) -> Snapshot:
+def _silent(snapshot: Snapshot, row: NodeRow, since: float) -> Snapshot:
     """Returns the snapshot as of a node that does not report: its devices are not read."""
-    now = {"state": State.UNKNOWN, "since": snapshot.at, "reason": _gone(row), "processes": ()}
-    return replace(snapshot, devices=tuple(replace(one, **now) for one in snapshot.devices))
+    now = {"state": State.UNKNOWN, "since": since, "reason": _gone(row), "processes": ()}
+    devices = (
+        replace(one, last_users=users_of(one.processes) or one.last_users, **now)
+        for one in snapshot.devices
+    )
+    return replace(snapshot, devices=tuple(devices))
 
 
 def seen_jobs(jobs: Sequence[JobView], row: NodeRow) -> list[JobView]:
