@@ -149,7 +149,7 @@ def test_the_end_of_the_list_is_reached_by_scrolling_and_by_tab(
     page.evaluate("scrollTo(0, document.body.scrollHeight)")
     expect(page.get_by_role("link", name="x17")).to_be_in_viewport()
     last = page.locator("tr.node").last
-    assert last.get_attribute("aria-rowindex") == str(NODES + 2)
+    expect(last).to_have_attribute("aria-rowindex", str(NODES + 2))
     page.evaluate("scrollTo(0, 0)")
     page.get_by_role("link", name="n000").focus()
     for _ in range(40):

@@ -201,6 +201,7 @@ def test_devices_of_a_silent_node_are_unknown(reporting: ReportingNode) -> None:
     assert (states[0].reason or "").startswith(f"{NAME} is silent: no report for 1 h")
     users = [one.last_users for one in states if one.last_users]
     assert users, "who was on them is known"
+    assert node.live.latest().host.cpu_percent is None
 
 
 def test_jobs_of_a_silent_node_are_as_it_last_reported_them(reporting: ReportingNode) -> None:

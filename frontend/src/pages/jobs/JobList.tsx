@@ -6,7 +6,7 @@ import { useTrusted } from "../../lib/access";
 import { count, DASH, duration, hourOf, inGib, unbroken } from "../../lib/format";
 import { jobKey, jobName } from "../../lib/jobs";
 import { deviceLink, jobLink, keep, orderIn, withQuery } from "../../lib/router";
-import { live, useLive } from "../../live/store";
+import { live, useLive, useSilence } from "../../live/store";
 import { Command } from "../../parts/Command";
 import { Loading } from "../../parts/Loading";
 import { Notice, Trouble } from "../../parts/Notice";
@@ -23,6 +23,7 @@ export function JobList({ search, query }: { search: string; query: URLSearchPar
   const state = query.get("state") ?? "";
   const found = useJobs((jobs) => jobs.list(state));
   const trusted = useTrusted();
+  const silence = useSilence();
   const page = found.data;
   const none = page !== undefined && page.counts.running + page.counts.waiting + page.counts.ended === 0;
   const unseen = none && page.shared && !trusted;
@@ -31,7 +32,7 @@ export function JobList({ search, query }: { search: string; query: URLSearchPar
     <section className="jobs-list">
       <div className="page-head">
         <h1>Jobs</h1>
-        {page && !unseen && <p className="dim" role="status">{summary(page)}{page.paused && ", the queue is paused"}</p>}
+        {page && !unseen && !(none && silence) && <p className="dim" role="status">{summary(page)}{page.paused && ", the queue is paused"}</p>}
         <label className="choice">
           <span className="dim">state</span>
           <select value={state} aria-label="state" onChange={(event) => keep(withQuery(query, { state: event.target.value }))}>
@@ -46,7 +47,7 @@ export function JobList({ search, query }: { search: string; query: URLSearchPar
       {page?.paused && <Notice title="The queue is paused"><p>Nothing starts until <Command text="andon jobs start" /></p></Notice>}
       {rows.length > 0 && page && <Plan page={page} rows={rows} query={query} />}
       {rows.length > 0 && page && <Table caption="jobs" columns={columnsOf(rows, page, query)} rows={rows} rowKey={jobKey} stacked {...orderIn(query)} />}
-      {page && rows.length === 0 && (unseen ? <Unseen what="jobs" command="andon jobs" /> : none ? <Empty page={page} /> : <Notice title="No job matches" />)}
+      {page && rows.length === 0 && (unseen ? <Unseen what="jobs" command="andon jobs" /> : none ? (silence === null ? <Empty page={page} /> : <Notice title={silence}><p>No job of it was known when it last reported.</p></Notice>) : <Notice title="No job matches" />)}
       {page?.clusters.map((cluster) => { const text = awayText(cluster, page.at); return text && <p key={cluster.name} className="why-job" role="status">{text}</p>; })}
       {page && <Queue page={page} />}
       {page && !unseen && <p className="dim whose">{whose(page)}{page.note && ` · ${page.note}`}{!page.whole && !trusted && <> · <SignInLink to={page.shared ? "to see your own jobs" : "to see names and commands"} /></>}</p>}

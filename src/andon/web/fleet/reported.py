@@ -21,7 +21,7 @@ from andon.history.rules.series import NodeReadings, facts_of
 from andon.history.rules.tiers import Tier
 from andon.jobs.rules.views import JobListing
 from andon.model.alert import Alert, Silence
-from andon.model.device import Snapshot, State
+from andon.model.device import Host, Snapshot, State
 from andon.model.job.desk import JobAct, JobOutcome, JobWord, LogPart
 from andon.model.job.facts import JobState, JobView
 from andon.model.lease_list import LeaseList
@@ -249,7 +249,7 @@ def _silent(snapshot: Snapshot, row: NodeRow, since: float) -> Snapshot:
         replace(one, last_users=users_of(one.processes) or one.last_users, **now)
         for one in snapshot.devices
     )
-    return replace(snapshot, devices=tuple(devices))
+    return replace(snapshot, devices=tuple(devices), host=Host())
 
 
 def seen_jobs(jobs: Sequence[JobView], row: NodeRow) -> list[JobView]:
