@@ -7,7 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from andon.access.roles import BLIND, Identity, Role
-from andon.errors import Conflict, Denied, Gone, Unavailable
+from andon.errors import Conflict, Denied, Gone, Invalid, Unavailable
+from andon.fleet.rules.nodes import FleetNode, own_token
 from andon.host.processes.facts import exited
 from andon.model.device import State
 from andon.model.job.desk import JobAct
@@ -202,6 +203,14 @@ def test_devices_of_a_silent_node_are_unknown(reporting: ReportingNode) -> None:
     users = [one.last_users for one in states if one.last_users]
     assert users, "who was on them is known"
     assert node.live.latest().host.cpu_percent is None
+
+
+def test_the_machine_of_another_hub_is_no_node_to_add_or_remove(reporting: ReportingNode) -> None:
+    hub = reporting.fleet.hub
+    hub.nodes()["hub-b"] = FleetNode("hub-b", own_token("hub-b"), 1.0)
+    for act in (lambda: hub.add("hub-b"), lambda: reporting.fleet.remove("hub-b", True)):
+        with pytest.raises(Invalid, match="hub-b is a hub's own machine"):
+            act()
 
 
 def test_jobs_of_a_silent_node_are_as_it_last_reported_them(reporting: ReportingNode) -> None:
