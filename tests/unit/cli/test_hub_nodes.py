@@ -150,6 +150,8 @@ def test_several_nodes_may_be_named(hub: PlayedHub, capsys: pytest.CaptureFixtur
     ("status a1:1 z9:1", "name GPUs of one node", Invalid.exit_code),
     ("status --node a1,n99", "this hub has no node 'n99'", Gone.exit_code),
     ("jobs --follow", "--follow is for one machine", Invalid.exit_code),
+    ("watch", "watch shows one node of a hub", Invalid.exit_code),
+    ("watch --node a1,z9", "watch shows one node of a hub", Invalid.exit_code),
     ("who --format md", "several nodes print text, JSON or CSV, not md", Invalid.exit_code),
 ])  # fmt: skip
 def test_what_no_node_is_asked(

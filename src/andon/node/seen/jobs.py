@@ -61,7 +61,7 @@ class SeenJobs(ExactDesk):
         there = [one for one in on.views if one.user == whose.user]
         # Without those of clusters they stay in the order of their numbers.
         views = sorted([*found.views, *there], key=_age if there else lambda one: one.number)
-        return JobListing(tuple(views), found.paused, clusters=on.clusters), scope
+        return JobListing(tuple(views), found.paused, found.notes, on.clusters), scope
 
     def page(self, state: str = "", limit: int = 100) -> JobPage:
         """Returns the newest jobs, in a state if one is named, and the queue of the machine."""
