@@ -11,7 +11,7 @@ BUDGET = {
     "api": 3598,
     "app": 3339,
     "callbacks": 1471,
-    "cli": 20836,
+    "cli": 20840,
     "clusters": 4408,
     "doctor": 3247,
     "drivers": 7665,
