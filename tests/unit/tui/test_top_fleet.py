@@ -9,8 +9,9 @@ from andon.fleet.rules.states import NodeList, NodeRow, NodeState
 from andon.tui.fleet import FleetApp, FleetView
 
 ROWS = (
-    NodeRow("n17", NodeState.HEALTHY, 1.0, gpus=8, allocated=6, users=("alice",),
-            models={"H200": 8}),
+    NodeRow(
+        "n17", NodeState.HEALTHY, 1.0, gpus=8, allocated=6, users=("alice",), models={"H200": 8}
+    ),
     NodeRow("n18", NodeState.SILENT, 40.0, gpus=4, reason="silent 40 s", models={"A100": 4}),
     NodeRow("n19", NodeState.SICK, 2.0, gpus=4, reason="GPU 3: lost", models={"A100": 4}),
 )
