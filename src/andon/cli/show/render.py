@@ -116,9 +116,9 @@ def state_message(status: DeviceStatus, now: float) -> Text | None:
     if status.state is not State.STALE and lasted >= 1:  # a stale one's reason says it
         word += f" for {human_seconds(lasted)}"
     reason = f" · {status.reason}" if status.reason else ""
-    if status.state is State.UNKNOWN and status.sample is not None:  # its hub has the last ones
-        reason = f" · last {readings_in_words(status.sample)}{reason}"
     users = f" · last used by {listed_users(status.last_users)}" if status.last_users else ""
+    if status.state is State.UNKNOWN and status.sample is not None:  # its hub has the last ones
+        reason, users = f" · last {readings_in_words(status.sample)}{users}{reason}", ""
     return say(word, style if style == "dim" else f"bold {style}") + say(reason + users, style)
 
 

@@ -107,7 +107,7 @@ class ReportedNode(NodeOfServer):
     def latest(self) -> Snapshot:
         """Returns the last snapshot; of a node that is silent, without readings."""
         row, snapshot = self.row, self.report.snapshot
-        return snapshot if row.heard else _silent(snapshot, row, self.report.beat.at)
+        return snapshot if row.heard else _silent(snapshot, row)
 
     def newest(self) -> Snapshot:
         """The same, with what came since the last request."""
@@ -242,8 +242,9 @@ class ReportedAlerts:
         raise Gone(f"there is no alert {number[:120]!r}", hint="list them: andon alerts")
 
 
-def _silent(snapshot: Snapshot, row: NodeRow, since: float) -> Snapshot:
+def _silent(snapshot: Snapshot, row: NodeRow) -> Snapshot:
     """Returns the snapshot as of a node that does not report: its devices are not read."""
+    since = float(round(time.time() - row.silent_seconds))  # as its reason has it
     now = {"state": State.UNKNOWN, "since": since, "reason": _gone(row), "processes": ()}
     devices = (
         replace(one, last_users=users_of(one.processes) or one.last_users, **now)
