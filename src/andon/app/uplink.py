@@ -108,7 +108,8 @@ def _unfinished(node: WatchedNode) -> Sequence[JobView]:
 
 
 def _going_on(node: WatchedNode) -> Sequence[RunRow]:
-    """The runs that go on here; none if their index cannot be read."""
+    """The runs that go on here, if their index can be read; it is brought up to date for the hubs
+    that read it, too."""
     with suppress(AndonError):
         return node.runs.find(RunQuery(state=RunState.RUNNING))
     return ()

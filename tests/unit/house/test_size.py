@@ -9,9 +9,9 @@ BUDGET = {
     "access": 1222,
     "alerts": 4812,
     "api": 3598,
-    "app": 3339,
+    "app": 3335,
     "callbacks": 1471,
-    "cli": 20840,
+    "cli": 20841,
     "clusters": 4408,
     "doctor": 3247,
     "drivers": 7665,
@@ -37,7 +37,7 @@ BUDGET = {
     "stores": 2582,
     "testing": 2169,
     "tui": 4645,
-    "web": 10090,
+    "web": 10091,
     "work": 6316,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that

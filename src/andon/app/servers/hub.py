@@ -70,15 +70,10 @@ def own_reports(
 ) -> Uplink:
     """Reports this machine to the other hubs of the database. It notifies people by itself."""
     sources = report_sources(node, watcher)
-
-    def look_for_runs(_: float) -> None:
-        node.runs.look()  # the other hubs read its index
-
     return Uplink(
         sampler.subscribe(settings.interval_seconds, size=16), OwnLink(fleet.hub),
         replace(sources, hand_over=tuple, handed_over=lambda *_: None), node_key(),
         on_drained=partial(mark_drained, network_leases),
-        afterwards=look_for_runs,
     )  # fmt: skip
 
 
