@@ -16,6 +16,7 @@ class PageScope(StrEnum):
     SERVER = "server"  # of the user who runs the server
     OWN = "own"  # of the caller, on a server that root runs
     EVERYONE = "everyone"  # of all users, for root
+    NODE = "node"  # of all users of another machine, as it reported them to a hub
 
 
 class QueuePlace(Struct, frozen=True):

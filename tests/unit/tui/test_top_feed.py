@@ -2,7 +2,7 @@
 
 import pytest
 
-from andon.cli.terminal import Choices
+from andon.explain.conditions.rulebook import Rulebook
 from andon.tui.sources.feed import Feed, Tick
 from tests.support.fake_node import FakeNode
 from tests.support.snapshots import office
@@ -15,7 +15,7 @@ def test_devices_named_before_the_first_reading_are_found_in_it(
     names: list[str], shown: int | None, said: str | None
 ) -> None:
     ticks, snapshot = list[Tick](), office()
-    feed = Feed(Choices(node=FakeNode(snapshot, url="http://node7")), 1.0)
+    feed = Feed(FakeNode(snapshot, url="http://node7"), Rulebook(), 1.0)
     feed.attach(ticks.append)
     feed.names = names
     for _ in range(2):

@@ -95,12 +95,12 @@ def test_the_event_loop_is_not_woken_while_nobody_is_connected(play: Play) -> No
 
         live, taken = made(Noting, parts), list[Snapshot]()
         async with live.run():
-            parts.station._take(drawn.farm())
+            parts.live._take(drawn.farm())
             await asyncio.sleep(0)
             assert taken == []
             assert live._visitors.admit("127.0.0.1") is not None
             shown = replace(drawn.farm(), at=drawn.farm().at + 1)
-            parts.station._take(shown)
+            parts.live._take(shown)
             await asyncio.sleep(0)
             assert taken == [shown]
             await live._publish(shown)

@@ -21,10 +21,10 @@ from andon.leases.tracker import LeaseTracker
 from andon.model.device import Snapshot
 from andon.node.watched.alerts import AlertJudge
 from andon.node.watched.jobs import ServedJobs
+from andon.node.watched.live import WatchedLive
 from andon.node.watched.node import WatchedNode
 from andon.node.watched.runs import ServedRuns
 from andon.sampling.sampler import Sampler
-from andon.sampling.snapshot_feed import PlacedFeed, SnapshotFeed
 from andon.settings.resolution import Settings
 from andon.settings.store_url import MEMORY
 from andon.web.server_history import NoHistory, Recorded, ServerHistory
@@ -101,7 +101,7 @@ def alerts(watcher: Watcher) -> Iterator[AlertJudge]:
 def network_leases(
     settings: Settings,
     sampler: Sampler,
-    feed: SnapshotFeed,
+    live: WatchedLive,
     watcher: Watcher,
     lease_tracker: LeaseTracker | None,
     lends_simulated: bool,
@@ -120,7 +120,7 @@ def network_leases(
     )
     made = NetworkLeases(
         availability,
-        feed.newest,
+        live.newest,
         follows=lease_tracker.why_not,
         open_book=open_book,
         watched=lease_tracker.opened,
@@ -130,21 +130,25 @@ def network_leases(
 
 
 def node(
+    settings: Settings,
     sampler: Sampler,
-    feed: SnapshotFeed,
+    live: WatchedLive,
     history: ServerHistory,
+    watcher: Watcher,
     alerts: AlertJudge,
     network_leases: NetworkLeases | None,
     lease_tracker: LeaseTracker | None,
     runs: ServedRuns,
     keys: Keys | None = None,
     jobs: ServedJobs | None = None,
+    lab: object | None = None,
 ) -> Iterator[WatchedNode]:
     """This machine as a node."""
-    user, placed = None if keys is None else keys.owner.user, PlacedFeed(sampler, feed).latest
+    user = None if keys is None else keys.owner.user
     yield WatchedNode(
-        feed, history.store, alerts, runs, network_leases, lease_tracker, placed, user, jobs
-    )
+        sampler.node.name, settings, live, history.store, alerts, runs, network_leases,
+        lease_tracker, user, jobs, watcher, lab is not None,
+    )  # fmt: skip
 
 
 WATCHING = (history, lease_tracker, watcher, alerts, network_leases, node)

@@ -27,13 +27,13 @@ from andon.leases.usage_meter import COUNT_SECONDS, UsageMeter
 from andon.node.exact_desk import OwnDesk
 from andon.node.watched.jobs import ServedJobs
 from andon.node.watched.leases import RECENT_SECONDS
+from andon.node.watched.live import WatchedLive
 from andon.node.watched.node import WatchedNode
 from andon.node.watched.runs import ServedRuns
 from andon.node.watched.users import SharedUsers
 from andon.ports import RunIndex
 from andon.runs.index import RunFinder
 from andon.sampling.sampler import Sampler
-from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.settings.resolution import Settings
 from andon.web.answers.health import HealthPart, health
 from andon.web.fleet.nodes import Fleet
@@ -109,7 +109,7 @@ def jobs(
     place: ServeOptions,
     listening: Listening,
     keys: Keys,
-    feed: SnapshotFeed,
+    live: WatchedLive,
     users: SharedUsers | None,
     desk: OwnDesk | None = None,
 ) -> ServedJobs | None:
@@ -121,7 +121,7 @@ def jobs(
     queue = QueueDesk(
         user=keys.owner.user or "this user",
         wake=start_dispatcher,
-        sample=feed.latest,
+        sample=live.latest,
         labels=partial(labels_of, settings),
     )
     return ServedJobs(
@@ -160,14 +160,14 @@ def counts(
 
 
 def exports(
-    settings: Settings, sampler: Sampler, folder: Path, counts: Callable[[], ServerCounts]
+    settings: Settings, node: WatchedNode, folder: Path, counts: Callable[[], ServerCounts]
 ) -> "Exports | None":
     """Sends the metrics to other systems; a recording is sent nowhere."""
     if not settings.exports or settings.replay:
         return None
     from andon.exporter.exports import open_exports
 
-    return open_exports(settings, sampler, folder, counts)
+    return open_exports(settings, node.name, node.live, folder, counts)
 
 
 def metrics(
@@ -191,7 +191,8 @@ def metrics(
 
 def route_parts(
     settings: Settings,
-    feed: SnapshotFeed,
+    sampler: Sampler,
+    live: WatchedLive,
     node: WatchedNode,
     keys: Keys,
     history: ServerHistory,
@@ -209,9 +210,8 @@ def route_parts(
         "exports": exports, "hub": uplink,
     }  # fmt: skip
     known = {name: part for name, part in parts.items() if part is not None}
-    yield RouteParts(
-        node, keys, settings, partial(health, feed), known, metrics, sign_in, fleet=fleet
-    )
+    state = partial(health, live, sampler, settings)
+    yield RouteParts(node, keys, settings, state, known, metrics, sign_in, fleet=fleet)
 
 
 def application(

@@ -29,9 +29,12 @@ class RemoteLive:
         server: RestServer,
         rulebook: Callable[[], Rulebook],
         notify: Notify = lambda _: None,
+        completed: Callable[[Snapshot], Snapshot] = lambda snapshot: snapshot,
     ) -> None:
-        """`rulebook` has the thresholds for lamps, where the server has no alerts to give."""
+        """`rulebook` has the thresholds for lamps, where the server has no alerts to give;
+        `completed` adds to a snapshot what this user may see and the server does not say."""
         self.server, self._rulebook, self._notify = server, rulebook, notify
+        self._completed = completed
 
     def latest(
         self,
@@ -66,8 +69,10 @@ class RemoteLive:
             snapshot, self._rulebook()
         )
 
-    def subscribe(self, interval_seconds: float, watching: bool = False) -> PolledSession:
-        return PolledSession(self.read, self.patiently, interval_seconds)
+    def subscribe(
+        self, interval_seconds: float, watching: bool = False, stays: bool = False
+    ) -> PolledSession:
+        return PolledSession(self.read, interval_seconds, self.patiently)
 
     def patiently(self, back_off: BackOff = BACK_OFF) -> Snapshot:
         """Returns one snapshot, waiting as long as the server is down, which is reported."""
@@ -88,7 +93,7 @@ class RemoteLive:
 
     def _snapshot(self, payload: wire.Json) -> Snapshot:
         try:
-            return checked_snapshot(wire_in.snapshot_from_json(payload))
+            return self._completed(checked_snapshot(wire_in.snapshot_from_json(payload)))
         except Invalid as exc:
             raise self.server.of_another_version(exc.reason) from exc
 

@@ -101,7 +101,9 @@ class SshLive(RemoteLive):
         if self._stream is None:
             self._stream = SshStream(self, interval_seconds, None if patient else SOON_SECONDS)
 
-    def subscribe(self, interval_seconds: float, watching: bool = False) -> PolledSession:
+    def subscribe(
+        self, interval_seconds: float, watching: bool = False, stays: bool = False
+    ) -> PolledSession:
         if self.host.limits is not None:
             return SshSamples(self, interval_seconds)
         self.follow(interval_seconds)
@@ -113,7 +115,7 @@ class SshSamples(PolledSession):
     reads more than a status, which comes first for its verdicts."""
 
     def __init__(self, live: SshLive, interval_seconds: float) -> None:
-        super().__init__(live.read, live.read, interval_seconds)
+        super().__init__(live.read, interval_seconds)
         self._live, self._lines = live, live.host.follow(watch_words(interval_seconds), STATUS)
 
     def __iter__(self) -> Iterator[Snapshot]:

@@ -15,6 +15,7 @@ from andon.access.gate import LIVE, UNCHECKED, ShownKey
 from andon.access.lockout import Lockout
 from andon.access.roles import ANONYMOUS, Identity, Sight, sight_of
 from andon.errors import AndonError
+from andon.explain.conditions.rulebook import Rulebook
 from andon.model import wire
 from andon.model.alert import Alert
 from andon.model.alert_wire import alert_to_json
@@ -268,8 +269,8 @@ class Live:
         return payloads.busy_uuids(snapshot, self._node.alerts.rulebook)
 
     def _high_usage(self, snapshot: Snapshot, uuids: frozenset[str]) -> wire.Json:
-        threshold = self._node.alerts.rulebook.thresholds.high_usage_percent
-        return payloads.high_usage(snapshot, uuids, threshold)
+        book = self._node.alerts.rulebook or Rulebook()
+        return payloads.high_usage(snapshot, uuids, book.thresholds.high_usage_percent)
 
     def _summary(self, snapshot: Snapshot) -> wire.Json:
         return payloads.gpu_summary(snapshot, self._settings)
