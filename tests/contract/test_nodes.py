@@ -27,13 +27,13 @@ from andon.node.port import Node
 from andon.node.seen.node import SeenNode
 from andon.node.watched.live import WatchedLive
 from andon.node.watched.node import WatchedNode
+from andon.node.watched.recorded_past import NoPast
 from andon.node.watched.runs import FoundRuns
 from andon.node.watched.users import read_user
 from andon.runs.rules.matching import RunQuery
 from andon.stores.memory import MemoryAlertStore
 from andon.web.lab.filling import new_lab
 from andon.web.lab.jobs import LabUsers
-from andon.web.server_history import NoHistory
 from tests.support.fake_node import FakeNode
 from tests.support.node_contract import NodeContract
 from tests.support.notices import HOT
@@ -151,8 +151,8 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedNode]:
         watcher = Watcher(sampler.subscribe(1.0), Rulebook(), MemoryAlertStore)
         watcher._writer.opened(10)
         assert live.wait_for_first(10)
-        none = NoHistory("history is disabled", "start without --no-history")
-        yield WatchedNode("node", settings, live, none.store, watcher, runs_of([]))
+        none = NoPast("history is disabled", "start without --no-history")
+        yield WatchedNode("node", settings, live, none, watcher, runs_of([]))
         watcher.close()
         live.close()
 

@@ -26,6 +26,7 @@ from andon.model.request import Ring, RunAccount
 from andon.node.watched.jobs import ServedJobs
 from andon.node.watched.live import PAST_SNAPSHOTS, WatchedLive
 from andon.node.watched.node import WatchedNode
+from andon.node.watched.recorded_past import NoPast, RecordedPast
 from andon.node.watched.runs import ServedRuns
 from andon.sampling.bus import Bus, Subscription
 from andon.sampling.sampler import Costs, Sampler
@@ -34,7 +35,6 @@ from andon.stores.memory import MemoryAlertStore
 from andon.web.answers.health import HealthPart, health
 from andon.web.app import build
 from andon.web.route_parts import RouteParts
-from andon.web.server_history import NoHistory, ServerHistory
 from andon.web.transport.audit import Audit
 from andon.web.transport.headers import App, Receive, Scope, Send
 from andon.web.transport.keys import Keys
@@ -107,7 +107,7 @@ class Parts:
         folder: Path,
         snapshots: Sequence[Snapshot],
         rules: Rules = HOME,
-        memory: ServerHistory | None = None,
+        memory: RecordedPast | NoPast | None = None,
         longest_wait_seconds: float = 30.0,
         audit: Audit | None = None,
         broken: Callable[[], Mapping[str, str]] = dict,
@@ -119,7 +119,7 @@ class Parts:
         if snapshots:
             assert self.live.wait_for_first(10)
         self.keys, self.audit = Keys(TOKEN), audit or Audit(folder)
-        kept = memory or NoHistory("history is disabled", "start without --no-history")
+        kept = memory or NoPast("history is disabled", "start without --no-history")
         self.watcher = Watcher(self.sampler.subscribe(1.0), Rulebook(), MemoryAlertStore)
         self.watcher._writer.opened(10)  # else alerts of the past are not there yet
         availability = Availability(
@@ -133,7 +133,7 @@ class Parts:
             "node",
             Settings(),
             self.live,
-            kept.store,
+            kept,
             self.watcher,
             runs or runs_of([]),
             self.lender,

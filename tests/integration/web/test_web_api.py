@@ -17,10 +17,10 @@ from andon.model import wire, wire_in
 from andon.model.device import Snapshot, State
 from andon.model.lease_list import LeaseList
 from andon.node.seen.sights import seen_by
+from andon.node.watched.recorded_past import NoPast
 from andon.settings.resolution import Settings
 from andon.web.answers import payloads
 from andon.web.fleet.listing import own_row
-from andon.web.server_history import NoHistory
 from tests.conftest import REPOSITORY
 from tests.support import snapshots as drawn
 from tests.support.replaced import answers
@@ -211,7 +211,7 @@ def test_health_tells_of_lost_devices_and_of_a_store_that_fails(tmp_path: Path) 
     assert answer.json()["error"]["reason"] == "the disk is full"
 
 
-class _Full(NoHistory):
+class _Full(NoPast):
     def __init__(self) -> None:
         super().__init__("the disk is full", "make room")
 

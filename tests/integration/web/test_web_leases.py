@@ -255,8 +255,8 @@ def test_a_book_that_cannot_be_read_is_told_and_is_no_error(
 
 def test_a_server_that_lends_nothing_says_so(parts: Parts) -> None:
     runs = parts.node.runs
-    store = parts.node.past.store
-    node = WatchedNode("node", Settings(), parts.live, store, parts.watcher, runs)
+    past = parts.node.past
+    node = WatchedNode("node", Settings(), parts.live, past, parts.watcher, runs)
     app = build(replace(parts.shop, node=node), HOME, parts.audit)
     caller = Caller(app, "127.0.0.1", "localhost")
     assert caller.get("/api/features").json()["features"]["leases"] is False

@@ -28,7 +28,7 @@ BUDGET = {
     "kill": 538,
     "leases": 7257,
     "model": 5309,
-    "node": 7936,
+    "node": 7980,
     "notifiers": 491,
     "runs": 5165,
     "sampling": 2754,
@@ -37,7 +37,7 @@ BUDGET = {
     "stores": 2582,
     "testing": 2169,
     "tui": 4412,
-    "web": 10111,
+    "web": 10049,
     "work": 6316,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that

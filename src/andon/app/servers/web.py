@@ -29,6 +29,7 @@ from andon.node.watched.jobs import ServedJobs
 from andon.node.watched.leases import RECENT_SECONDS
 from andon.node.watched.live import WatchedLive
 from andon.node.watched.node import WatchedNode
+from andon.node.watched.recorded_past import NoPast, RecordedPast
 from andon.node.watched.runs import ServedRuns
 from andon.node.watched.users import SharedUsers
 from andon.ports import RunIndex
@@ -41,7 +42,6 @@ from andon.web.job_opening import submit_document, why_not_submit
 from andon.web.listening import Listening, ServeOptions, names
 from andon.web.route_parts import RouteParts
 from andon.web.run_opening import OpenRuns
-from andon.web.server_history import ServerHistory
 from andon.web.transport.audit import Audit
 from andon.web.transport.keys import Keys
 from andon.web.transport.local_calls import LocalCalls
@@ -145,7 +145,7 @@ def dispatcher_guard(sampler: Sampler, jobs: ServedJobs | None) -> DispatcherGua
 
 
 def counts(
-    history: ServerHistory, node: WatchedNode, fleet: Fleet | None = None
+    history: RecordedPast | NoPast, node: WatchedNode, fleet: Fleet | None = None
 ) -> Iterator[Callable[[], ServerCounts]]:
     """Counts from memory: a scrape reads neither the store nor the lease book, only reports of a
     hub's nodes where their GPUs are exported."""
@@ -195,7 +195,7 @@ def route_parts(
     live: WatchedLive,
     node: WatchedNode,
     keys: Keys,
-    history: ServerHistory,
+    history: RecordedPast | NoPast,
     watcher: Watcher,
     lease_tracker: LeaseTracker | None,
     metrics: Callable[[], str],

@@ -1,6 +1,5 @@
 """The node of a server's own machine, or of the devices that it simulates or plays."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from andon.errors import Unavailable
@@ -11,7 +10,6 @@ from andon.node.watched.leases import ServedLeases
 from andon.node.watched.live import WatchedLive
 from andon.node.watched.past import ServedPast
 from andon.node.watched.runs import ServedRuns
-from andon.ports import Store
 from andon.settings.resolution import Settings
 
 if TYPE_CHECKING:  # locks are not on every system
@@ -29,7 +27,7 @@ class WatchedNode(NodeOfServer):
         name: str,
         settings: Settings,
         live: WatchedLive,
-        store: Callable[[], Store],
+        past: ServedPast,
         judge: AlertJudge,
         runs: ServedRuns,
         book: "NetworkLeases | None" = None,
@@ -39,15 +37,14 @@ class WatchedNode(NodeOfServer):
         notices: PendingNotices | None = None,
         is_lab: bool = False,
     ) -> None:
-        """`store` raises why there is no history; `user` runs the server, and ends leases without
-        its help; `notices` are those for people that a hub may take over."""
-        self.name, self.user, self.live, self.is_lab = name, user, live, is_lab
+        """`user` runs the server, and ends leases without its help; `notices` are those for people
+        that a hub may take over."""
+        self.name, self.user, self.is_lab, self.live, self.past = name, user, is_lab, live, past
         self.simulated, self.recording = bool(settings.simulate), bool(settings.replay)
         self.alerts = ServedAlerts(judge, live.latest, settings.exporter_prefix, judge, notices)
         live.alerts = self.alerts.current
         listed = None if book is None else book.listed
         self.leases = ServedLeases(listed, live.latest, book, tracker)
-        self.past = ServedPast(store)
         self.runs, self.has_jobs, self._jobs = runs, jobs is not None, jobs
 
     @property
