@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from andon.alerts.rules.glance import lamps_now
 from andon.alerts.rules.lamps import lamps_of
@@ -72,9 +73,14 @@ class RemoteLive:
     def subscribe(
         self, interval_seconds: float, watching: bool = False, stays: bool = False
     ) -> PolledSession:
-        return PolledSession(self.read, interval_seconds, self.patiently)
+        return self._polled(self.read, interval_seconds)
 
-    def patiently(self, back_off: BackOff = BACK_OFF) -> Snapshot:
+    def _polled(self, read: Callable[[], Snapshot], interval_seconds: float) -> PolledSession:
+        return PolledSession(read, interval_seconds, partial(self.patiently, read=read))
+
+    def patiently(
+        self, back_off: BackOff = BACK_OFF, read: Callable[[], Snapshot] | None = None
+    ) -> Snapshot:
         """Returns one snapshot, waiting as long as the server is down, which is reported."""
         texts = RetryTexts(
             lambda reason: f"{reason}; retrying",
@@ -83,7 +89,7 @@ class RemoteLive:
         retrying = Retrying(self._notify, texts, back_off=back_off)
         while True:
             try:
-                found = self.read()
+                found = (read or self.read)()
             except Unavailable as exc:
                 retrying.failed(retrying.trouble or exc)  # one line, however it fails later
                 retrying.pause(threading.Event())
