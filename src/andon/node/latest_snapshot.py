@@ -101,7 +101,7 @@ def server_snapshot(
             found = checked_snapshot(snapshot_from_json(server.get(SNAPSHOT)))
         except AndonError:  # of another version
             continue
-        if is_here(found, name, root) or is_simulated_here(found, name, root):
+        if is_of_this_machine(found, name, root):
             pace = parse_interval(server.interval, usual_interval_seconds)
             return Told(ServerSnapshot(as_seen_here(found, root, commands), pace), server)
     return None
@@ -173,6 +173,10 @@ def _is_same(one: Process, other: Process) -> bool:
     if one.started is None or other.started is None:
         return False
     return abs(one.started - other.started) < SAME_START_SECONDS
+
+
+def is_of_this_machine(snapshot: Snapshot, name: str | None, root: Path) -> bool:
+    return is_here(snapshot, name, root) or is_simulated_here(snapshot, name, root)
 
 
 def is_here(snapshot: Snapshot, name: str | None, root: Path) -> bool:

@@ -133,10 +133,9 @@ class Feed:
         """Returns the node as the server that was named shows it, or one that watches it."""
         with suppress(AndonError):
             server = self._node.shared()
-            if server is None or server is self._node:
-                return server
-            self.remembered = server.live.minutes()
-            return None if self.remembered[-1].simulated else server
+            if server is not None and server is not self._node:
+                self.remembered = server.live.minutes()
+            return server
         return None
 
     def _look_for_server(self) -> None:
