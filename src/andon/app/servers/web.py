@@ -29,7 +29,6 @@ from andon.node.watched.jobs import ServedJobs
 from andon.node.watched.leases import RECENT_SECONDS
 from andon.node.watched.live import WatchedLive
 from andon.node.watched.node import WatchedNode
-from andon.node.watched.recorded_past import NoPast, RecordedPast
 from andon.node.watched.runs import ServedRuns
 from andon.node.watched.users import SharedUsers
 from andon.ports import RunIndex
@@ -144,15 +143,13 @@ def dispatcher_guard(sampler: Sampler, jobs: ServedJobs | None) -> DispatcherGua
 # Metrics.
 
 
-def counts(
-    history: RecordedPast | NoPast, node: WatchedNode, fleet: Fleet | None = None
-) -> Iterator[Callable[[], ServerCounts]]:
+def counts(node: WatchedNode, fleet: Fleet | None = None) -> Iterator[Callable[[], ServerCounts]]:
     """Counts from memory: a scrape reads neither the store nor the lease book, only reports of a
     hub's nodes where their GPUs are exported."""
 
     def count() -> ServerCounts:
         refused = None if fleet is None else dict(fleet.hub.refused)
-        size, held = history.vitals().size_bytes, node.leases.held()
+        size, held = node.past.vitals().size_bytes, node.leases.held()
         nodes = None if fleet is None else fleet.metrics()
         return ServerCounts(size, node.alerts.firing(), held, refused, fleet=nodes)
 
@@ -195,7 +192,6 @@ def route_parts(
     live: WatchedLive,
     node: WatchedNode,
     keys: Keys,
-    history: RecordedPast | NoPast,
     watcher: Watcher,
     lease_tracker: LeaseTracker | None,
     metrics: Callable[[], str],
@@ -206,7 +202,7 @@ def route_parts(
     uplink: HealthPart | None = None,
 ) -> Iterator[RouteParts]:
     parts: dict[str, HealthPart | None] = {
-        "store": history, "alerts": watcher, "leases": lease_tracker, "nodes": keeper,
+        "store": node.past, "alerts": watcher, "leases": lease_tracker, "nodes": keeper,
         "exports": exports, "hub": uplink,
     }  # fmt: skip
     known = {name: part for name, part in parts.items() if part is not None}

@@ -8,7 +8,7 @@ from andon.node.watched.alerts import AlertJudge, PendingNotices, ServedAlerts
 from andon.node.watched.jobs import ServedJobs
 from andon.node.watched.leases import ServedLeases
 from andon.node.watched.live import WatchedLive
-from andon.node.watched.past import ServedPast
+from andon.node.watched.recorded_past import NoPast, RecordedPast
 from andon.node.watched.runs import ServedRuns
 from andon.settings.resolution import Settings
 
@@ -27,7 +27,7 @@ class WatchedNode(NodeOfServer):
         name: str,
         settings: Settings,
         live: WatchedLive,
-        past: ServedPast,
+        past: RecordedPast | NoPast,
         judge: AlertJudge,
         runs: ServedRuns,
         book: "NetworkLeases | None" = None,
