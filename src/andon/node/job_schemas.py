@@ -47,7 +47,9 @@ class JobPage(Struct, frozen=True):
     everyone's, without names."""
 
     at: float
-    user: Annotated[str, Doc("whose jobs are listed; for root of everyone, the server's user")]
+    user: Annotated[
+        str, Doc("whose jobs are listed; for root of everyone, the server's user; empty of a node")
+    ]
     scope: PageScope
     shared: Annotated[bool, Doc("whether this server shows each user who signs in their own")]
     whole: bool  # whether names, commands and reasons are included

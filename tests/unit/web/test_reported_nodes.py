@@ -115,7 +115,7 @@ def test_a_number_that_two_users_of_a_node_have_is_a_job_of_who_is_named(
         assert {view.user for view in page.jobs} == {"ada", "bob"}
         with pytest.raises(Conflict, match=f"{NAME} reported a job 7 of ada and one of bob") as no:
             seen.view(7)
-        assert no.value.hint == "?user=ada or ?user=bob"
+        assert no.value.hint == "in the URL: ?user=ada or ?user=bob"
         assert seen.of("bob").view(7).user == "bob"
         assert (seen.of("bob").view(7).command == "hidden") is (who is NOBODY)
         with pytest.raises(Gone):

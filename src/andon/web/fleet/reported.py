@@ -207,7 +207,7 @@ class ReportedJobs(ExactDesk):
         found = [one for one in self.listing().views if one.number == job]
         if len(found) > 1:  # a server of root reports the jobs of all its users
             whose = " and one of ".join(one.user for one in found)
-            hint = " or ".join(f"?user={quote(one.user)}" for one in found)
+            hint = f"in the URL: {' or '.join(f'?user={quote(one.user)}' for one in found)}"
             raise Conflict(f"{self._node.name} reported a job {job} of {whose}", hint=hint)
         if not found:
             raise Gone(f"{self._node.name} reported no job {job}", hint=self._on_node("jobs"))
