@@ -14,6 +14,8 @@ from playwright.sync_api import Browser, expect
 from andon.fleet.rules.digest import Digest, FreeDevices, NodeTask, encoded
 from andon.fleet.rules.heartbeat import deflated
 from andon.fleet.rules.nodes import FleetNode, Heartbeat
+from andon.model.job.facts import JobState, JobView
+from andon.model.wire import snapshot_to_json
 from andon.settings.store_url import parse_store_url
 from andon.stores.postgres_kind import PostgresKind
 from andon.version import __version__
@@ -22,6 +24,7 @@ from tests.integration.browser import Window
 from tests.integration.serving import Served, serving
 from tests.support.homes import own_folders
 from tests.support.postgres import server
+from tests.support.snapshots import farm
 
 pytestmark = pytest.mark.process
 
@@ -47,6 +50,18 @@ def digest(number: int) -> Digest:
     )  # fmt: skip
 
 
+TWICE = "n030"
+"""A node on which two users have a job of one number."""
+
+
+def twice_seven() -> bytes:
+    jobs = [
+        JobView(7, "7", f"train-{user}", JobState.WAITING, "python train.py", "/", user, 1.0, "1")
+        for user in ("ada", "bob")
+    ]
+    return deflated({"snapshot": snapshot_to_json(farm()), "jobs": jobs})
+
+
 def report(url: str, sequence: int = 1) -> None:
     """Puts the reports of 500 nodes into the database; one in 100 has been silent for long."""
     store = PostgresKind.open_nodes(parse_store_url(url))
@@ -56,7 +71,8 @@ def report(url: str, sequence: int = 1) -> None:
         made = digest(number)
         store.put(FleetNode(made.node, f"{number}", now, drained=number == 20))
         at = now - 120 if number % 100 == 99 else now + LATER
-        beats.append(Heartbeat(made.node, "s", sequence, at, at, encoded(made), deflated({})))
+        parts = twice_seven() if made.node == TWICE else deflated({})
+        beats.append(Heartbeat(made.node, "s", sequence, at, at, encoded(made), parts))
     store.take(beats)
     store.close()
 
@@ -189,6 +205,22 @@ def test_a_node_leads_to_its_board_and_back(window: Window, hub: Served) -> None
     assert any(one.endswith("/api/nodes/x17/estimate") for one in window.requests)
     page.get_by_role("link", name="← Fleet").click()
     expect(page.locator("tr.node").first).to_be_visible()
+
+
+def test_jobs_of_two_users_with_one_number_are_opened_each(window: Window, hub: Served) -> None:
+    page = window.page
+    page.goto(f"{hub.url}/?node={TWICE}#/jobs")
+    expect(page.locator(".whose")).to_have_text(f"The jobs on {TWICE}")
+    for user in ("ada", "bob"):
+        row = page.get_by_role("row", name=user)
+        row.get_by_role("link", name="7").click()
+        expect(page.get_by_role("heading", name=f"Job 7 train-{user}")).to_be_visible()
+        page.get_by_role("link", name="all jobs").click()
+    assert all("503" in one for one in window.complaints), "the output of a job stays there"
+    window.complaints.clear()
+    said = hub.ask(f"/api/nodes/{TWICE}/jobs/7", **hub.bearer)
+    assert said.status == 409
+    assert "a job 7 of ada and one of bob" in said.json()["error"]["reason"]
 
 
 def test_on_a_phone_and_while_the_hub_is_away(window: Window, hub: Served) -> None:

@@ -1,6 +1,7 @@
 """Reports of a node while its hub answers, refuses and is away; and what a list of nodes shows."""
 
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,24 +10,28 @@ from msgspec.structs import replace
 from andon.alerts.rules.handover import HandedNotice, of_node
 from andon.cli.commands.fleet.nodes import describe, render_nodes
 from andon.errors import Denied, Unavailable
+from andon.explain.conditions.rulebook import Override, Rulebook, thresholds
 from andon.failures.rules.backoff import BackOff
 from andon.fleet.link import HubLink
 from andon.fleet.rules.digest import Digest, NodeTask
 from andon.fleet.rules.heartbeat import deflated, read_heartbeat, unpacked_ticks
 from andon.fleet.rules.nodes import Heartbeat
 from andon.fleet.rules.states import NodeRow, NodeState
-from andon.fleet.uplink import ReportSources, Uplink
+from andon.fleet.rules.thresholds import changes_of, rulebook_with
+from andon.fleet.uplink import Uplink
 from andon.model import wire, wire_in
-from andon.model.alert import Silence
+from andon.model.alert import Alert, Silence
 from andon.model.lease_list import LeaseList
 from andon.node.connection import TimedConnection
-from andon.sampling.bus import Bus
+from andon.node.watched.leases import ServedLeases
+from andon.node.watched.live import WatchedLive
 from andon.sampling.rules.readings import checked_snapshot
 from andon.web.fleet.keeper import found_in
 from andon.web.fleet.report import Report, notices_in
 from tests.support.notices import HOT, notice
 from tests.support.snapshots import farm
 from tests.support.waiting import wait_for
+from tests.support.web_parts import Hand
 
 
 class Hub(HubLink):
@@ -45,17 +50,34 @@ class Hub(HubLink):
         return {"at": 0.0, "drained": True}
 
 
+def node_of(
+    sampler: Hand,
+    alerts: tuple[Alert, ...] = (),
+    silences: tuple[Silence, ...] = (),
+    handed: tuple[HandedNotice, ...] = (),
+    rulebook: Rulebook | None = None,
+) -> Any:
+    live = WatchedLive(sampler, 0.01)
+    notices = SimpleNamespace(hand_over=lambda: handed, handed_over=lambda *_: None)
+    said = SimpleNamespace(
+        current=lambda: alerts, silences=lambda: silences, firing=dict, notices=notices,
+        rulebook=rulebook,
+    )  # fmt: skip
+    leases = ServedLeases(lambda _: LeaseList(5.0), live.latest)
+    runs = SimpleNamespace(find=lambda query: ())
+    return SimpleNamespace(live=live, alerts=said, leases=leases, has_jobs=False, runs=runs)
+
+
 @pytest.mark.slow
 def test_readings_of_a_short_outage_come_with_the_next_heartbeat() -> None:
-    bus, hub = Bus(), Hub()
+    sampler, hub = Hand(), Hub()
     sent, drained = list[Digest](), list[bool]()
-    session = bus.subscribe(0.01, False, 8)
     uplink = Uplink(
-        session, hub, ReportSources(), "m", sent.append, drained.append,
+        node_of(sampler), hub, "m", sent.append, drained.append,
         every_seconds=0.05, back_off=BackOff(0.05, 0.05),
     )  # fmt: skip
     hub.away = True
-    bus.publish(farm(), 1.0)
+    sampler.bus.publish(farm(), 1.0)
     wait_for(lambda: hub.asked > 1, 20)
     assert uplink.health()["state"] == "failing"
     hub.away = False
@@ -70,14 +92,16 @@ def test_readings_of_a_short_outage_come_with_the_next_heartbeat() -> None:
 
 @pytest.mark.slow
 def test_a_report_is_read_as_it_was_sent() -> None:
-    bus, hub, sent = Bus(), Hub(), list[Digest]()
+    sampler, hub, sent = Hand(), Hub(), list[Digest]()
     handed = HandedNotice(notice(HOT), True)
     silence = Silence("s1", 2.0, by="ana")
-    sources = ReportSources(
-        lambda: LeaseList(5.0), lambda: (HOT,), lambda: (silence,), hand_over=lambda: (handed,)
+    hotter = Rulebook(
+        thresholds(frozenset({"fan"}), thermal_celsius=60.0),
+        [Override(model="H200", figures={"memory_percent": 50.0})],
     )
-    uplink = Uplink(bus.subscribe(0.01, False, 8), hub, sources, "m", sent.append)
-    bus.publish(farm(), 1.0)
+    node = node_of(sampler, (HOT,), (silence,), (handed,), hotter)
+    uplink = Uplink(node, hub, "m", sent.append)
+    sampler.bus.publish(farm(), 1.0)
     wait_for(lambda: sent, 20)
     uplink.close()
     beat = read_heartbeat(hub.taken[0], "node17", time.time())[0]
@@ -86,6 +110,15 @@ def test_a_report_is_read_as_it_was_sent() -> None:
     assert report.snapshot == checked_snapshot(plainly)
     assert (report.leases, report.alerts, report.silences) == (LeaseList(5.0), (HOT,), (silence,))
     assert notices_in(beat) == (of_node(handed, "node17"),)
+    found = report.rulebook
+    assert found is not None
+    assert (found.thresholds, found.overrides) == (hotter.thresholds, hotter.overrides)
+
+
+def test_a_node_that_reports_no_thresholds_has_none_and_unknown_ones_are_left_out() -> None:
+    assert rulebook_with(changes_of(Rulebook())).thresholds == Rulebook().thresholds
+    newer = [Override(figures={"brightness_lux": 3.0, "thermal_celsius": 61.0})]
+    assert rulebook_with(newer).thresholds == thresholds(thermal_celsius=61.0)
 
 
 ROWS = (

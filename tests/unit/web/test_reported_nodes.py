@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from andon.access.roles import BLIND, Identity, Role
 from andon.errors import Conflict, Denied, Gone, Invalid, Unavailable
+from andon.explain.conditions.rulebook import Rulebook, thresholds
 from andon.fleet.rules.nodes import FleetNode, own_token
 from andon.host.processes.facts import exited
 from andon.model.device import State
@@ -103,17 +104,43 @@ def test_a_node_that_another_hub_added_again_shows_nothing_of_the_earlier_machin
     assert reporting.node.jobs_reported()
     reporting.add_again()
     with pytest.raises(Unavailable, match=f"{NAME} has not reported yet"):
-        reporting.node.latest()
+        reporting.node.live.latest()
 
 
-def test_a_number_that_two_users_of_a_node_have_means_no_job(reporting: ReportingNode) -> None:
+def test_a_number_that_two_users_of_a_node_have_is_a_job_of_who_is_named(
+    reporting: ReportingNode,
+) -> None:
     node = reporting.node
     (job,) = node.report.jobs
     node.report.__dict__["jobs"] = (job, replace(job, user="bob"))
-    seen = SeenNode(node, OWNER).jobs
-    assert {view.user for view in seen.listing().views} == {"ada", "bob"}
-    with pytest.raises(Conflict, match=f"{NAME} reported a job 7 of ada and one of bob"):
-        seen.view(7)
+    for who in (OWNER, NOBODY):
+        seen = SeenNode(node, who).jobs
+        page = seen.page()
+        assert (page.scope, page.whole) == ("node", who is OWNER)
+        assert {view.user for view in page.jobs} == {"ada", "bob"}
+        with pytest.raises(Conflict, match=f"{NAME} reported a job 7 of ada and one of bob") as no:
+            seen.view(7)
+        assert no.value.hint == "in the URL: ?user=ada or ?user=bob"
+        assert seen.of("bob").view(7).user == "bob"
+        assert (seen.of("bob").view(7).command == "hidden") is (who is NOBODY)
+        with pytest.raises(Gone):
+            seen.of("eve").view(7)
+    (outcome,) = SeenNode(node, OWNER).jobs.of("bob").act(JobAct.CANCEL, [7])
+    assert outcome.error is not None
+    assert outcome.error.reason == "jobs are changed on their node"
+
+
+def test_the_rules_of_a_node_have_its_own_thresholds_or_none(reporting: ReportingNode) -> None:
+    reporting.rulebook = Rulebook(thresholds(thermal_celsius=61.0))
+    reporting.report()
+    alerts = SeenNode(reporting.node, OWNER).alerts
+    (thermal,) = (one for one in alerts.rules()["rules"] if one["name"] == "thermal")
+    assert thermal["threshold"] == 61.0
+    assert alerts.rule("thermal")["figures"][0]["value"] == 61.0
+    reporting.node.report.__dict__["rulebook"] = None
+    for asked in (alerts.rules, lambda: alerts.rule("thermal")):
+        with pytest.raises(Unavailable, match=f"{NAME} does not say which thresholds it has"):
+            asked()
 
 
 def test_a_run_of_a_node_is_not_followed_and_nothing_is_said_to_be_removed(

@@ -4,7 +4,7 @@ import { useSession } from "../../api/server";
 import type { Device, Job, JobPage, QueuePlace } from "../../api/types";
 import { useTrusted } from "../../lib/access";
 import { count, DASH, duration, hourOf, inGib, unbroken } from "../../lib/format";
-import { jobKey, jobName } from "../../lib/jobs";
+import { jobKey, jobName, userNamed } from "../../lib/jobs";
 import { deviceLink, jobLink, keep, orderIn, withQuery } from "../../lib/router";
 import { live, useLive, useSilence } from "../../live/store";
 import { Command } from "../../parts/Command";
@@ -61,7 +61,6 @@ const NO_DEVICES: Device[] = [];
 /** The timeline, and what can be done to the job that was chosen in it or in the table. */
 function Plan({ page, rows, query }: { page: JobPage; rows: Job[]; query: URLSearchParams }) {
   const devices = useLive((now) => now.snapshot?.devices ?? NO_DEVICES);
-  const session = useSession();
   const seconds = RANGES.find(([name]) => name === query.get("last"))?.[1] ?? 86_400;
   const spans = spansOf(rows, page.at);
   const [since, until] = windowOf(seconds, spans, page.at);
@@ -69,7 +68,7 @@ function Plan({ page, rows, query }: { page: JobPage; rows: Job[]; query: URLSea
   const lines = rowsOf(rows, devices.map((one) => ({ label: one.label, href: deviceLink(one.uuid) })));
   const more = moreWaiting(rows);
   const choose = (id: string | null) => keep(withQuery(query, { job: id === query.get("job") ? "" : (id ?? "") }));
-  const whose = chosen && page.scope === "everyone" && chosen.user !== session?.user ? chosen.user : "";
+  const whose = (chosen && userNamed(page, chosen)) ?? "";
   return (
     <section className="plan" aria-label="timeline">
       <div className="ranges">
@@ -92,8 +91,8 @@ function Plan({ page, rows, query }: { page: JobPage; rows: Job[]; query: URLSea
 function columnsOf(rows: Job[], page: JobPage, query: URLSearchParams): Column<Job>[] {
   const any = (has: (job: Job) => unknown) => rows.some((job) => has(job));
   const columns: (Column<Job> | false)[] = [
-    { name: "job", by: (job) => job.number, cell: (job) => <><a href={jobLink(jobName(job), page.scope === "everyone" && job.user !== page.user ? job.user : undefined)}>{job.label}</a> {page.whole && <span className="name" title={job.name}>{job.name}</span>}{job.simulated && !live.get().snapshot?.simulated && <span className="dim"> simulated</span>}</> },
-    page.scope === "everyone" && { name: "user", by: (job) => job.user, cell: (job) => job.user },
+    { name: "job", by: (job) => job.number, cell: (job) => <><a href={jobLink(jobName(job), userNamed(page, job))}>{job.label}</a> {page.whole && <span className="name" title={job.name}>{job.name}</span>}{job.simulated && !live.get().snapshot?.simulated && <span className="dim"> simulated</span>}</> },
+    (page.scope === "everyone" || page.scope === "node") && { name: "user", by: (job) => job.user, cell: (job) => job.user },
     { name: "state", by: (job) => job.state, cell: (job) => <JobMark job={job} /> },
     any((job) => job.position) && { name: "place", by: (job) => job.position, cell: (job) => job.position ?? DASH, number: true },
     any((job) => job.engine) && { name: "where", by: whereText, cell: whereText },
@@ -134,7 +133,7 @@ function Queue({ page }: { page: JobPage }) {
 }
 
 function whose(page: JobPage): string {
-  if (page.user === live.get().snapshot?.node) return `The jobs on ${page.user}`; // of a node that reports to this hub
+  if (page.scope === "node") return `The jobs on ${live.get().snapshot?.node ?? "this node"}`;
   if (page.scope === "own") return `The jobs of ${page.user} on this machine`;
   if (page.scope === "everyone") return "The jobs of everyone who signed in here, or holds or waits for GPUs";
   return `Jobs of ${page.user}, who runs this server`;

@@ -52,8 +52,10 @@ class Here(Struct, frozen=True):
 
     def any_server(self) -> "RemoteNode | None":
         """Returns the trusted server of this machine, whatever devices it has."""
+        from andon.node.latest_snapshot import CommandLines
         from andon.node.remote import RemoteNode
         from andon.node.running import running_server
 
-        server = running_server(self.token_file)
-        return None if server is None else RemoteNode(server, lambda: self.rulebook, self.notify)
+        if (server := running_server(self.token_file)) is None:
+            return None
+        return RemoteNode(server, lambda: self.rulebook, self.notify, CommandLines(self.root))
