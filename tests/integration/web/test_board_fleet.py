@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from msgspec.structs import replace
 from playwright.sync_api import Browser, expect
 
 from andon.fleet.rules.digest import Digest, FreeDevices, NodeTask, encoded
@@ -72,6 +73,8 @@ def report(url: str, sequence: int = 1) -> None:
         store.put(FleetNode(made.node, f"{number}", now, drained=number == 20))
         at = now - 120 if number % 100 == 99 else now + LATER
         parts = twice_seven() if made.node == TWICE else deflated({})
+        if number == 99:
+            parts = deflated({"snapshot": snapshot_to_json(replace(farm(), node=made.node))})
         beats.append(Heartbeat(made.node, "s", sequence, at, at, encoded(made), parts))
     store.take(beats)
     store.close()
@@ -154,6 +157,19 @@ def test_a_filter_is_in_the_address_and_a_link_shows_the_same(window: Window, hu
     expect(page.locator("tr.node")).to_have_count(1)
     page.get_by_role("button", name="show all").click()
     assert page.evaluate("location.hash") == "#/fleet"
+
+
+def test_pages_of_a_silent_node_say_so_where_they_know_nothing(window: Window, hub: Served) -> None:
+    page = window.page
+    page.goto(f"{hub.url}/?node=n099#/")
+    expect(page.locator("li.tile").nth(2)).to_contain_text("°C")
+    expect(page.locator("li.tile").nth(2)).to_contain_text("n099 is silent")
+    for place, words in (("alerts", "Its alerts are not known."),
+                         ("processes", "Who uses its GPUs now is not known.")):  # fmt: skip
+        page.goto(f"{hub.url}/?node=n099#/{place}")
+        expect(page.locator("section.notice")).to_contain_text("n099 is silent")
+        expect(page.locator("section.notice")).to_contain_text(words)
+    expect(page.locator("main")).not_to_contain_text("0 processes")
 
 
 def test_the_end_of_the_list_is_reached_by_scrolling_and_by_tab(
