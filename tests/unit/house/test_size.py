@@ -28,7 +28,7 @@ BUDGET = {
     "kill": 538,
     "leases": 7257,
     "model": 5309,
-    "node": 7986,
+    "node": 7992,
     "notifiers": 491,
     "runs": 5165,
     "sampling": 2754,

@@ -29,7 +29,7 @@ report of nvidia-smi."""
 
 
 class SshHost:
-    """Fills RestServer: andon on a host answers as a server's REST interface would, in one connection
+    """Fills RestServer: andon on a host answers as a server's interface would, in one connection
     each."""
 
     def __init__(
