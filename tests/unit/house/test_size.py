@@ -27,13 +27,8 @@ BUDGET = {
     "jobs": 9035,
     "kill": 538,
     "leases": 7257,
-<<<<<<< HEAD
     "model": 5314,
     "node": 8088,
-=======
-    "model": 5314,
-    "node": 8088,
->>>>>>> h/node
     "notifiers": 491,
     "runs": 5165,
     "sampling": 2754,
