@@ -176,7 +176,7 @@ function BelowHub({ name }: { name: string }) {
   return (
     <nav className="below-hub" aria-label="hub">
       <a href={FLEET}>← Fleet</a> <b>{name}</b>
-      {row && <span>{[row.state, row.reason, row.drained && "drained"].filter(Boolean).join(" · ")}</span>}
+      {row && <span>{[row.state !== "silent" && row.state, row.reason, row.drained && "drained"].filter(Boolean).join(" · ")}</span>}
     </nav>
   );
 }

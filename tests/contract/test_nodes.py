@@ -25,15 +25,15 @@ from andon.model.lease_list import LeaseRow
 from andon.model.run.record import RunKind, RunRow, RunState
 from andon.node.port import Node
 from andon.node.seen.node import SeenNode
+from andon.node.watched.live import WatchedLive
 from andon.node.watched.node import WatchedNode
+from andon.node.watched.recorded_past import NoPast
 from andon.node.watched.runs import FoundRuns
 from andon.node.watched.users import read_user
 from andon.runs.rules.matching import RunQuery
-from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.stores.memory import MemoryAlertStore
 from andon.web.lab.filling import new_lab
 from andon.web.lab.jobs import LabUsers
-from andon.web.server_history import NoHistory
 from tests.support.fake_node import FakeNode
 from tests.support.node_contract import NodeContract
 from tests.support.notices import HOT
@@ -147,14 +147,14 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedNode]:
     path = str(recording_of(tmp_path_factory.mktemp("played") / "recording.jsonl"))
     settings = load_settings({"replay": path}).settings
     with open_sampler(settings) as sampler:
-        feed = SnapshotFeed(sampler.subscribe(1.0), settings, sampler.costs, past_snapshots=9)
+        live = WatchedLive(sampler, 1.0, past_snapshots=9)
         watcher = Watcher(sampler.subscribe(1.0), Rulebook(), MemoryAlertStore)
         watcher._writer.opened(10)
-        assert feed.wait_for_first(10)
-        none = NoHistory("history is disabled", "start without --no-history")
-        yield WatchedNode(feed, none.store, watcher, runs_of([]))
+        assert live.wait_for_first(10)
+        none = NoPast("history is disabled", "start without --no-history")
+        yield WatchedNode("node", settings, live, none, watcher, runs_of([]))
         watcher.close()
-        feed.close()
+        live.close()
 
 
 @pytest.mark.slow

@@ -120,7 +120,9 @@ class FakeLive:
     def placed(self) -> Snapshot:
         return replace(self.snapshots[-1], host=Host())
 
-    def subscribe(self, interval_seconds: float, watching: bool = False) -> "FakeSession":
+    def subscribe(
+        self, interval_seconds: float, watching: bool = False, stays: bool = False
+    ) -> "FakeSession":
         self.intervals.append(interval_seconds)
         return FakeSession(self.snapshots, self.interrupted)
 
@@ -137,10 +139,19 @@ class FakeLive:
 class FakeSession:
     """A session over given snapshots."""
 
-    dropped = 0
+    dropped, playing = 0, None
 
     def __init__(self, snapshots: Sequence[Snapshot], interrupted: bool) -> None:
-        self._snapshots, self._interrupted = snapshots, interrupted
+        self._snapshots, self._interrupted = [*snapshots], interrupted
+
+    def get(self, timeout_seconds: float | None = None) -> Snapshot | None:
+        return self._snapshots.pop(0) if self._snapshots else None
+
+    def pace(self, interval_seconds: float) -> None:
+        """Does nothing: they come as fast as they are taken."""
+
+    def close(self) -> None:
+        self._snapshots.clear()
 
     def __enter__(self) -> Self:
         return self

@@ -7,9 +7,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from andon.explain.conditions.rulebook import Rulebook
 from andon.fleet.rules.digest import decoded, digest_of, encoded
 from andon.fleet.rules.heartbeat import deflated
 from andon.fleet.rules.nodes import FleetNode, Heartbeat
+from andon.fleet.rules.thresholds import changes_of
 from andon.leases.rules.verdict import by_readings
 from andon.model.job.facts import JobState, JobView
 from andon.model.lease_list import LeaseList
@@ -29,6 +31,7 @@ class ReportingNode:
     """Fills NodeStore and NodePasts, as far as nodes are read."""
 
     def __init__(self) -> None:
+        self.rulebook = Rulebook()
         self._numbers, self._beats, self._added = itertools.count(1), list[Heartbeat](), 0.0
         self._store, self._alerts, self._runs = MemoryStore(), MemoryAlertStore(), MemoryRunIndex()
         self._runs.put([
@@ -49,7 +52,12 @@ class ReportingNode:
         leases = LeaseList(now, devices=by_readings(snapshot.devices))
         job = JobView(7, "7", SECRET, JobState.RUNNING, SECRET, "/", "ada", now - 9, "1")
         digest = digest_of(snapshot, leases, (), {}, {}, "m", "1.0")
-        parts = {"snapshot": snapshot_to_json(snapshot), "leases": leases, "jobs": [job]}
+        parts = {
+            "snapshot": snapshot_to_json(snapshot),
+            "leases": leases,
+            "jobs": [job],
+            "thresholds": changes_of(self.rulebook),
+        }
         beat = Heartbeat(NAME, "s", next(self._numbers), now, now, encoded(digest), deflated(parts))
         self._beats = [*self._beats[-9:], beat]
         self.fleet.hub.hear(beat, decoded(beat.digest))

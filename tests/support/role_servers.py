@@ -19,9 +19,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from andon.explain.conditions.rulebook import Rulebook
 from andon.fleet.rules.digest import Digest, NodeTask, encoded
 from andon.fleet.rules.heartbeat import HeartbeatHeader, deflated, heartbeat_body
 from andon.fleet.rules.past import PastPart, packed_past
+from andon.fleet.rules.thresholds import changes_of
 from andon.history.rules.intervals import UsageInterval
 from andon.host.state.user_folder import runs_folder
 from andon.jobs.acts import cancel
@@ -317,6 +319,7 @@ def _report(served: Served, token: str, begun: threading.Event, over: threading.
             "leases": LeaseList(now, devices=available),
             "alerts": [alert_to_json(hot)],
             "jobs": [view_to_json(job)],
+            "thresholds": changes_of(Rulebook()),
         }
         task = NodeTask("alice", SECRET, number)
         digest = encoded(Digest(NODE, "m", "1.0", gpus=8, simulated=True, holders=(task,)))

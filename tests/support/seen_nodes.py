@@ -6,14 +6,15 @@ from typing import Any, cast
 from andon.access.roles import BLIND, Identity, Role, Sight
 from andon.model.lease_list import LeaseList
 from andon.node.seen.node import SeenNode
-from andon.node.served import JobsToShow, RunsToShow
+from andon.node.served import JobsToShow
 from andon.node.watched.leases import ServedLeases
+from andon.node.watched.runs import ServedRuns
 from tests.support.snapshots import farm
 
 
 def seen_node(
     who: Sight | Identity,
-    runs: RunsToShow | None = None,
+    runs: ServedRuns | None = None,
     jobs: JobsToShow | None = None,
     book: LeaseList | None = None,
 ) -> SeenNode:

@@ -29,7 +29,7 @@ from andon.cli.terminal import Choices
 from andon.explain.conditions.rulebook import Rulebook
 from andon.model.lamp import Lamp
 from andon.tui.scene import Scene, with_snapshot
-from andon.tui.sources.snapshots import ServerSnapshots, open_source
+from andon.tui.sources.feed import Feed
 from tests.integration.parts import wait_until
 from tests.integration.serving import Served, serving
 from tests.standin import Fault, StandIn, StandInProcess, hung, lost
@@ -160,10 +160,13 @@ def who(stage: Stage) -> Account:
 
 def top(stage: Stage) -> Account:
     """Its rows, without a terminal."""
-    source = open_source(Choices(), 1.0)
-    assert isinstance(source, ServerSnapshots), "it takes the server's snapshots"
-    snapshot = source.get()
-    source.close()
+    feed = Feed(node_of(Choices()), Rulebook(), 1.0)
+    assert feed.is_server, "it takes the server's snapshots"
+    feed.start()
+    tick = feed.first(10.0)
+    feed.close()
+    assert tick is not None
+    snapshot = tick.snapshot
     assert snapshot is not None
     lit = LampBoard(snapshot.at, "", Lamp.GREEN, node_of(Choices()).live.lamps(snapshot))
     scene = with_snapshot(Scene(), snapshot, Rulebook(), lit)

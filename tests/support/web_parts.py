@@ -24,17 +24,17 @@ from andon.leases.tracker import LeaseTracker
 from andon.model.device import Snapshot
 from andon.model.request import Ring, RunAccount
 from andon.node.watched.jobs import ServedJobs
+from andon.node.watched.live import PAST_SNAPSHOTS, WatchedLive
 from andon.node.watched.node import WatchedNode
+from andon.node.watched.recorded_past import NoPast, RecordedPast
 from andon.node.watched.runs import ServedRuns
 from andon.sampling.bus import Bus, Subscription
 from andon.sampling.sampler import Costs, Sampler
-from andon.sampling.snapshot_feed import PAST_SNAPSHOTS, PlacedFeed, SnapshotFeed
 from andon.settings.resolution import Settings
 from andon.stores.memory import MemoryAlertStore
 from andon.web.answers.health import HealthPart, health
 from andon.web.app import build
 from andon.web.route_parts import RouteParts
-from andon.web.server_history import NoHistory, ServerHistory
 from andon.web.transport.audit import Audit
 from andon.web.transport.headers import App, Receive, Scope, Send
 from andon.web.transport.keys import Keys
@@ -107,7 +107,7 @@ class Parts:
         folder: Path,
         snapshots: Sequence[Snapshot],
         rules: Rules = HOME,
-        memory: ServerHistory | None = None,
+        memory: RecordedPast | NoPast | None = None,
         longest_wait_seconds: float = 30.0,
         audit: Audit | None = None,
         broken: Callable[[], Mapping[str, str]] = dict,
@@ -115,35 +115,29 @@ class Parts:
         jobs: ServedJobs | None = None,
     ) -> None:
         self.sampler = Hand(*snapshots)
-        self.station = SnapshotFeed(
-            self.sampler.subscribe(1.0, size=8),
-            Settings(),
-            self.sampler.costs,
-            past_snapshots=PAST_SNAPSHOTS,
-        )
+        self.live = WatchedLive(self.sampler, 1.0, PAST_SNAPSHOTS)
         if snapshots:
-            assert self.station.wait_for_first(10)
+            assert self.live.wait_for_first(10)
         self.keys, self.audit = Keys(TOKEN), audit or Audit(folder)
-        kept = memory or NoHistory("history is disabled", "start without --no-history")
+        kept = memory or NoPast("history is disabled", "start without --no-history")
         self.watcher = Watcher(self.sampler.subscribe(1.0), Rulebook(), MemoryAlertStore)
         self.watcher._writer.opened(10)  # else alerts of the past are not there yet
         availability = Availability(
             lambda: self.sampler.once(with_host=False), simulated=True, broken=broken
         )
         self.env = {VARIABLE: os.environ.get(VARIABLE, str(folder / "book"))}
-        self.lender = NetworkLeases(
-            availability, self.station.latest, self.env, longest_wait_seconds
-        )
+        self.lender = NetworkLeases(availability, self.live.latest, self.env, longest_wait_seconds)
         self.ledger = LeaseTracker(self.sampler.subscribe(1.0), self.env)
         known: dict[str, HealthPart] = {"store": kept, "leases": self.ledger}
         self.node = WatchedNode(
-            self.station,
-            kept.store,
+            "node",
+            Settings(),
+            self.live,
+            kept,
             self.watcher,
             runs or runs_of([]),
             self.lender,
             self.ledger,
-            PlacedFeed(self.sampler, self.station).latest,
             self.keys.owner.user,
             jobs or one_job(folder / "jobs"),
         )
@@ -151,14 +145,14 @@ class Parts:
             self.node,
             self.keys,
             Settings(),
-            partial(health, self.station),
+            partial(health, self.live, self.sampler, Settings()),
             known,
             lambda: "andon_up 1\n",
         )
         self.app: App = build(self.shop, rules, self.audit)
 
     def close(self) -> None:
-        self.station.close()
+        self.live.close()
         self.watcher.close()
         self.lender.close()
         self.ledger.close()

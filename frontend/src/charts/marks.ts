@@ -2,7 +2,7 @@
 import type { Alert, JobPage } from "../api/types";
 import { hourOf } from "../lib/format";
 import { alertLink, jobLink } from "../lib/links";
-import { jobName } from "../lib/jobs";
+import { jobName, userNamed } from "../lib/jobs";
 
 /** Something that happened at an instant. */
 export interface ChartMark {
@@ -26,7 +26,7 @@ export function alertMarks(alerts: Alert[]): ChartMark[] {
 
 export function jobMarks(page: Pick<JobPage, "jobs" | "scope" | "user">): ChartMark[] {
   return page.jobs.flatMap((one) => {
-    const other = page.scope === "everyone" && one.user !== page.user ? one.user : undefined;
+    const other = userNamed(page, one);
     const about = { href: jobLink(jobName(one), other), devices: one.device_uuids };
     const name = `job ${one.label} ${one.name}`;
     const failed = !["succeeded", "cancelled"].includes(one.state);

@@ -6,7 +6,10 @@ export const jobKey = (job: Pick<Job, "user" | "label">): string => `${job.user}
 /** What requests and links call it: a number, or a cluster and its id. */
 export const jobName = (job: Pick<Job, "engine" | "label" | "number">): string => (job.engine === null ? String(job.number) : job.label);
 
-/** The path of a job; `user` where root looks at another user's. */
+/** The user whom a link to a job of this page names: of several users, one that it does not mean anyway. */
+export const userNamed = (page: Pick<JobPage, "scope" | "user">, job: Pick<Job, "user">): string | undefined => ((page.scope === "everyone" && job.user !== page.user) || page.scope === "node" ? job.user : undefined);
+
+/** The path of a job; `user` where root looks at another user's, or someone at those of a node. */
 export function jobPath(number: string, user: string, what = "", query: Record<string, string> = {}): string {
   const asked = new URLSearchParams({ ...query, ...(user && { user }) }).toString();
   return `/api/jobs/${encodeURIComponent(number)}${what}${asked && `?${asked}`}`;

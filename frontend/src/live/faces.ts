@@ -1,7 +1,7 @@
 /** What a tile shows of a device; the same object as long as the tile would not change. */
 import { useSyncExternalStore } from "react";
 import type { Device, Process } from "../api/types";
-import { hourOf, known } from "../lib/format";
+import { DASH, gib, hourOf, known, percent, withUnit } from "../lib/format";
 import { type Paths, paths } from "../parts/Sparkline";
 import { spans } from "./rings";
 import { live } from "./store";
@@ -25,6 +25,8 @@ export interface Face {
   who: string;
   /** Who was on it when it was last read, and when that was. */
   lastUsers: string;
+  /** What it did then, of one whose hub does not hear its node. */
+  last: string;
   /** It has no reading now. */
   silent: boolean;
   line: string;
@@ -71,6 +73,7 @@ function make(device: Device): Face {
     fan: rounded(s?.fan_percent),
     who: whoOf(device.processes),
     lastUsers: lastSeen(device),
+    last: lastRead(device),
     silent: s === null,
     ...pathsOf(device.uuid),
   };
@@ -99,6 +102,15 @@ export function lastSeen(device: Device): string {
   if (!device.last_users.length) return "";
   const at = device.sample?.at;
   return device.last_users.join(", ") + (known(at) ? ` (${hourOf(at)})` : "");
+}
+
+/** "at 11:29: 97 %, 61.2 GiB, 61 °C, 640 W"; empty while its node is heard. */
+export function lastRead(device: Device): string {
+  const s = device.state === "unknown" ? device.sample : null;
+  if (!s) return "";
+  const memory = known(s.memory_used_bytes) ? `${gib(s.memory_used_bytes)}\u00a0GiB` : DASH;
+  const read = [percent(s.utilization_percent), memory, withUnit(s.temperature_celsius, "°C"), withUnit(s.power_watts, "W")];
+  return `at ${hourOf(s.at)}: ${read.filter((one) => one !== DASH).join(", ")}`;
 }
 
 /** Users by the memory they hold: "alice, bob"; a single user with the program: "alice · python". */

@@ -112,4 +112,7 @@ export function useLive<T>(pick: (now: Now, store: LiveStore) => T, node: string
   return useSyncExternalStore(store.subscribe, () => pick(store.get(), store));
 }
 
+/** Why it is not known what the devices do: their node does not report to its hub. */
+export const useSilence = (): string | null => useLive((now) => now.snapshot?.devices.find((one) => one.state === "unknown")?.reason ?? null);
+
 export const whole = (now: Now): Now => now;

@@ -7,12 +7,12 @@ import type { Rule } from "../api/types";
 import { alone, gathered, type Listed, listed, matching, type Parts, parts, summary } from "../lib/alerting";
 import { count, duration, unbroken, withUnit } from "../lib/format";
 import { notifiersOf } from "../lib/health";
-import { useLive } from "../live/store";
+import { useLive, useSilence } from "../live/store";
 import { AlertRow, Silences } from "../parts/AlertRow";
 import { Command } from "../parts/Command";
 import { Loading } from "../parts/Loading";
 import { Notice, Trouble } from "../parts/Notice";
-import { OnNodes } from "../parts/OnNodes";
+import { OnNodes, useHub } from "../parts/OnNodes";
 import { type Column, Table } from "../parts/Table";
 
 const OPEN = 4; // so many are shown in full at once
@@ -21,6 +21,8 @@ export function AlertsPage({ name, search }: { name: string | null; search: stri
   const there = useFeatures()["alerts"];
   const found = useAlerts((alerts) => alerts.latest());
   const old = useLive((now) => now.staleSeconds !== null);
+  const silence = useSilence();
+  const hub = useHub();
   if (there === false) {
     return <Notice title="Alerts are not available on this server" whole><p>The board's lamps show each GPU's own state. <Command text="andon why" /> explains what stands out now.</p></Notice>;
   }
@@ -35,23 +37,23 @@ export function AlertsPage({ name, search }: { name: string | null; search: stri
     <section className={old ? "old" : undefined}>
       <div className="page-head">
         <h1>Alerts</h1>
-        <p className="dim">{summary(counts)}</p>
+        {silence === null && <p className="dim">{hub && "this machine: "}{summary(counts)}</p>}
         <Command text="andon alerts" />
       </div>
       <OnNodes page="alerts" />
       {name !== null && !all.some((one) => covers(one, name)) && <Elsewhere name={name} at={at} />}
-      {shown.active.length === 0 && (
-        <Notice title={search.trim() ? "No active alert matches" : "No active alerts"}>
+      {shown.active.length === 0 && (silence !== null ? <Notice title={silence}><p>Its alerts are not known.</p></Notice> : (
+        <Notice title={search.trim() ? "No active alert matches" : hub ? "No active alerts on this machine" : "No active alerts"}>
           <p>An alert appears here when a rule below holds for long enough: a GPU is too hot, lost, not responding, throttled or running out of memory. Being busy is not an alert. Alerts are shown to everyone: none is hidden here.</p>
         </Notice>
-      )}
+      ))}
       <ul className="alerts">{shown.active.map((one) => row(one, few))}</ul>
       {shown.handled.length > 0 && <><h2>Handled</h2><ul className="alerts">{shown.handled.map((one) => row(one, few))}</ul></>}
       <Minor shown={shown} name={name} row={row} />
       {silences.length > 0 && <><h2>Active silences</h2><Silences silences={silences} /></>}
       <h2>Resolved</h2>
       {shown.past.length === 0 ? <p className="dim">No resolved alerts yet.</p> : <ul className="alerts lines">{shown.past.map((one) => row(one))}</ul>}
-      {note && <p className="dim">{note}</p>}
+      {note && silence === null && <p className="dim">{note}</p>}
       <Notified />
       <Rules />
     </section>

@@ -11,7 +11,8 @@ import { together, verdictText } from "../lib/holding";
 import { acknowledgedText, type Judged } from "../lib/judged";
 import { UNKNOWN } from "../lib/lamps";
 import { alertLink } from "../lib/router";
-import { live, useLive } from "../live/store";
+import { lastRead } from "../live/faces";
+import { live, useLive, useSilence } from "../live/store";
 import { Command } from "../parts/Command";
 import { HeldBy } from "../parts/HeldBy";
 import { Lamp } from "../parts/Lamp";
@@ -48,6 +49,7 @@ export function DevicePage({ uuid, query, judged }: Props) {
   const alert = alerts.data?.alerts.find((one) => one.id === lamp.by?.id);
   const calm = lamp.colour === "green";
   const said = banner(lamp, alert, device, at);
+  const last = lastRead(device);
   const can = verdict && (device.state === "ok" || verdict.kind !== "withheld") && verdictText(verdict, at);
   return (
     <article className={old ? "old" : undefined}>
@@ -58,6 +60,7 @@ export function DevicePage({ uuid, query, judged }: Props) {
           <p>{calm && can ? together(said, can) : said}</p>
           {lamp.by?.acknowledged_by != null && <p>{acknowledgedText(lamp.by.acknowledged_by)}</p>}
           {!calm && can && <p className="dim">{can}</p>}
+          {last && <p>{last}</p>}
           {(lamp.by?.advice ?? device.hint) && <p>{unbroken(lamp.by?.advice ?? device.hint ?? "")}</p>}
         </div>
       </header>
@@ -110,13 +113,14 @@ function Now({ device }: { device: Device }) {
 }
 
 function DeviceAlerts({ uuid }: { uuid: string }) {
+  const silence = useSilence();
   const found = useAlerts((alerts) => alerts.latest());
   const own = found.data ? alertsOn(uuid, listed(found.data)) : [];
   const at = found.data?.at ?? 0;
   return (
     <section className="panel">
       <h2>Alerts</h2>
-      {own.length === 0 && <p className="dim">{found.data ? "None." : "Not available."}</p>}
+      {own.length === 0 && <p className="dim">{silence !== null ? "Not known." : found.data ? "None." : "Not available."}</p>}
       <ul className="plain">
         {own.map(({ alert, level, colour, related }) => (
           <li key={alert.id}>
@@ -139,7 +143,7 @@ function Held({ holders, device, verdict }: { holders: Holder[]; device: Device;
     <section className="panel">
       <h2>Held by</h2>
       {holders.length === 0 ? (
-        <p className="dim">{unknown ?? "No lease on this GPU."}</p>
+        <p className="dim">{device.state === "unknown" ? "Not known." : unknown ?? "No lease on this GPU."}</p>
       ) : <HeldBy holders={holders} at={at} links />}
       {holders.length > 0 && <Given holders={holders} />}
       <Take free={verdict?.kind === "free" ? [device] : []} />

@@ -5,7 +5,7 @@ import { useLeases } from "../api/ports";
 import { useTrusted } from "../lib/access";
 import { count, duration, inGib } from "../lib/format";
 import { deviceLink } from "../lib/router";
-import { live, useLive } from "../live/store";
+import { live, useLive, useSilence } from "../live/store";
 import { Command } from "../parts/Command";
 import { Lamp } from "../parts/Lamp";
 import { LeaseRow } from "../parts/LeaseRow";
@@ -20,6 +20,7 @@ export function LeasesPage({ name, search }: { name: string | null; search: stri
   const there = useFeatures()["leases"];
   const found = useLeases((leases) => leases.all());
   const old = useLive((now) => now.staleSeconds !== null);
+  const silence = useSilence();
   const trusted = useTrusted();
   const list = found.data;
   if (there === false) {
@@ -31,7 +32,7 @@ export function LeasesPage({ name, search }: { name: string | null; search: stri
     <section className={old || found.error ? "old" : undefined}>
       <div className="page-head">
         <h1>Leases</h1>
-        <p className="dim">{summary(list)}</p>
+        {silence === null && <p className="dim">{summary(list)}</p>}
         <Command text="andon leases" />
       </div>
       <OnNodes page="leases" />
@@ -92,6 +93,8 @@ function matching(leases: Lease[], search: string): Lease[] {
 
 /** No leases, or leases that cannot be read: the note says which, and suggests a command if none. */
 function Empty({ list }: { list: Leases }) {
+  const silence = useSilence();
+  if (silence !== null) return <Notice title={list.note ?? silence} />;
   if (list.note && !list.note.includes("andon run --")) {
     return (
       <Notice title="The lease book cannot be read" tone="bad">

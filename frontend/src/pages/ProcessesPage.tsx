@@ -5,7 +5,7 @@ import type { Device, Process } from "../api/types";
 import { useTrusted } from "../lib/access";
 import { count, DASH, duration, gib, known, percent } from "../lib/format";
 import { deviceLink, keep, leaseLink, processLink, userLink } from "../lib/router";
-import { live, useLive } from "../live/store";
+import { live, useLive, useSilence } from "../live/store";
 import { Command } from "../parts/Command";
 import { Loading } from "../parts/Loading";
 import { Notice } from "../parts/Notice";
@@ -48,6 +48,7 @@ export function orderOf(query: URLSearchParams): Order {
 export function ProcessesPage({ search, query }: { search: string; query: URLSearchParams }) {
   const snapshot = useLive((now) => now.snapshot);
   const old = useLive((now) => now.staleSeconds !== null);
+  const silence = useSilence();
   const trusted = useTrusted();
   const leases = useFeatures()["leases"] === true;
   const rows = useMemo(() => rowsOf(snapshot?.devices ?? [], snapshot?.at ?? 0, search), [snapshot, search]);
@@ -69,7 +70,7 @@ export function ProcessesPage({ search, query }: { search: string; query: URLSea
     <section className={old ? "old" : undefined}>
       <div className="page-head">
         <h1>Processes</h1>
-        <p className="dim">{processes(rows.length)} by {count(users, "user")}</p>
+        {silence === null && <p className="dim">{processes(rows.length)} by {count(users, "user")}</p>}
         <span role="group" aria-label="group by" className="buttons">
           <span className="dim">group by</span>
           {GROUPS.map(([value, title]) => (
@@ -86,7 +87,7 @@ export function ProcessesPage({ search, query }: { search: string; query: URLSea
           {...(group ? { group } : {})}
         />
       ) : (
-        <Nothing devices={snapshot.devices} searched={search.trim() !== ""} />
+        silence !== null ? <Notice title={silence}><p>Who uses its GPUs now is not known.</p></Notice> : <Nothing devices={snapshot.devices} searched={search.trim() !== ""} />
       )}
       <Unlisted />
       {!trusted && rows.length > 0 && <p className="dim"><SignInLink to="to see the command lines of your own processes." /></p>}

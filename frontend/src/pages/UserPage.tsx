@@ -6,7 +6,7 @@ import { useJobs, usePast, useRuns } from "../api/ports";
 import type { Device, Job, Process, RunEntry, Week } from "../api/types";
 import { useTrusted } from "../lib/access";
 import { count, DASH, duration, energy, gib, hourOf, percent, withUnit } from "../lib/format";
-import { jobName } from "../lib/jobs";
+import { jobName, userNamed } from "../lib/jobs";
 import { deviceLink, jobLink, processLink, runLink } from "../lib/links";
 import { costOf } from "../lib/people";
 import { live, useLive } from "../live/store";
@@ -137,7 +137,7 @@ function Jobs({ name, at }: { name: string; at: number }) {
   const page = found.data;
   const rows = page?.jobs.filter((job) => job.user === name).slice(0, MOST_ROWS) ?? [];
   const columns: Column<Job>[] = [
-    { name: "job", by: (job) => job.number, cell: (job) => <a href={jobLink(jobName(job), page?.scope === "everyone" && job.user !== page.user ? job.user : undefined)}>{job.label} {job.name}</a> },
+    { name: "job", by: (job) => job.number, cell: (job) => <a href={jobLink(jobName(job), page && userNamed(page, job))}>{job.label} {job.name}</a> },
     { name: "state", by: (job) => job.state, cell: (job) => { const { sign, word, tone } = jobState(job.state); return <span className={`run-state ${tone}`}>{sign} {word}</span>; } },
     { name: "GPUs", by: (job) => job.gpus, cell: (job) => (job.devices.length ? `GPU ${job.devices.join(", ")}` : <span className="dim">{job.gpus} requested</span>) },
     { name: "time", by: (job) => job.seconds, cell: (job) => timeText(job, at), number: true },

@@ -7,6 +7,7 @@ import { together, verdictText } from "../lib/holding";
 import { acknowledgedText } from "../lib/judged";
 import type { Lamp as Lit } from "../lib/lamps";
 import { progressText, type Work } from "../lib/progress";
+import { lastRead } from "../live/faces";
 import { live, useLive } from "../live/store";
 import { HeldBy } from "./HeldBy";
 import { Lamp } from "./Lamp";
@@ -47,6 +48,7 @@ export function Card({ uuid, lamp, anchor, holders, verdict, work }: Props) {
       {!calm && can && <p className="dim">{can}</p>}
       {lamp.by?.acknowledged_by != null && <p>{acknowledgedText(lamp.by.acknowledged_by)}</p>}
       {(lamp.by?.advice ?? device.hint) && <p className="dim">{unbroken(lamp.by?.advice ?? device.hint ?? "")}</p>}
+      {lastRead(device) && <p>{lastRead(device)}</p>}
       {device.state === "ok" && device.sample && <Readings device={device} />}
       {holders.length > 0 && <HeldBy holders={holders} at={at} />}
       {work.map((one) => <p key={one.run}>{one.name}: {progressText(one.progress, at)}</p>)}

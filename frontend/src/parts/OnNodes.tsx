@@ -19,9 +19,11 @@ const HEADINGS: Record<keyof typeof SAID, string> = { alerts: "alerts", processe
 
 const alertsOf = ({ alerts }: NodeRow): string => ["critical", "warning"].filter((level) => alerts[level]).map((level) => `${alerts[level]} ${level}`).join(", ");
 
+/** Whether a page is about the hub's own machine: the nodes have more of the same. */
+export const useHub = (): boolean => (useFeatures()["nodes"] ?? false) && NODE === null;
+
 export function OnNodes({ page }: { page: keyof typeof SAID }) {
-  const asks = (useFeatures()["nodes"] ?? false) && NODE === null;
-  return asks ? <Listed page={page} /> : null;
+  return useHub() ? <Listed page={page} /> : null;
 }
 
 function Listed({ page }: { page: keyof typeof SAID }) {

@@ -13,6 +13,7 @@ import { verdictText } from "../lib/holding";
 import type { Judged } from "../lib/judged";
 import { useMe } from "../lib/me";
 import { linkOf, menu } from "../lib/menu";
+import { userNamed } from "../lib/jobs";
 import { alertLink, deviceLink, go, jobLink, leaseLink, runLink } from "../lib/router";
 import { toggleTheme } from "../lib/theme";
 import { live } from "../live/store";
@@ -100,7 +101,7 @@ function useEntries(judged: Judged, typed: string, onHelp: () => void): Entry[] 
     ...[...menu(features), { page: "health", title: "Health" }, { page: "wall", title: "Wall" }].map(({ page, title }): Entry => ({ kind: "page", title, act: linkOf(page) })),
     ...devices(judged, may, text, seconds),
     ...(alerts ?? []).filter((one) => one.state === "firing").flatMap((one) => ofAlert(one, may, text, seconds)),
-    ...(jobs?.jobs ?? []).map((one): Entry => ({ kind: "job", title: `Job ${one.label} ${one.name}`, detail: `${one.state} · ${one.user}`, act: jobLink(one.label) })),
+    ...(jobs?.jobs ?? []).map((one): Entry => ({ kind: "job", title: `Job ${one.label} ${one.name}`, detail: `${one.state} · ${one.user}`, act: jobLink(one.label, jobs && userNamed(jobs, one)) })),
     ...(runs?.items ?? []).map((one): Entry => ({ kind: "run", title: `Run ${one.name || one.id}`, detail: [one.state, one.user].filter(Boolean).join(" · "), words: one.id, act: runLink(one.id) })),
     ...users(judged).map((name): Entry => ({ kind: "user", title: name, detail: "their GPUs, jobs and runs", act: `#/user/${encodeURIComponent(name)}` })),
     { kind: "action", title: "Copy a link to this view", act: async () => (await toClipboard(location.href), "copied") },

@@ -158,6 +158,7 @@ function Silent({ reason, word, since, advice, colour, held, handled, face, dens
       <span className="reason">
         {[why && why !== word ? why : null, since && !calm && !/ for \d/.test(why ?? "") ? `for ${since}` : null].filter(Boolean).join(" · ")}
       </span>
+      {face.last && <span className="people">{face.last}</span>}
       {!calm && <span className="people">{face.lastUsers ? `was on it: ${face.lastUsers}` : held ? `held by ${held}` : ""}</span>}
       {handled && <span className="people">{handled}</span>}
       {!calm && advice && density !== "medium" && <span className="advice">{firstStep(advice)}</span>}

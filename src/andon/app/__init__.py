@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from andon.app.history import find_store as find_store
     from andon.app.history import open_past as open_past
     from andon.app.leases import open_availability as open_availability
+    from andon.app.leases import open_lease_tracker as open_lease_tracker
     from andon.app.runs import open_run_finder as open_run_finder
     from andon.app.sampler import open_sampler as open_sampler
     from andon.app.sampler import with_driver_versions as with_driver_versions
@@ -23,6 +24,7 @@ _PLACES = {
     "configured_clusters": "clusters",
     "find_store": "history",
     "open_availability": "leases",
+    "open_lease_tracker": "leases",
     "open_past": "history",
     "open_run_finder": "runs",
     "open_sampler": "sampler",

@@ -8,32 +8,25 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from andon.access.gate import is_loopback
 from andon.alerts.rules.past import Query
-from andon.alerts.watcher import Watcher
 from andon.errors import AndonError, Invalid, Unavailable
 from andon.fleet.link import HubLink, no_token
 from andon.fleet.rules.digest import Digest
 from andon.fleet.sending import PastSender, note_trouble
-from andon.fleet.uplink import ReportSources, Uplink, is_refused
+from andon.fleet.uplink import Uplink, is_refused
 from andon.host.files import read_regular, replace_file
 from andon.host.machine_id import node_key
 from andon.host.state.node_folder import open_node_folder
 from andon.host.state.server_file import EVERYWHERE
 from andon.host.state.user_folder import read_token
 from andon.model.alert import Alert
-from andon.model.job.facts import JobView
-from andon.node.watched.leases import RECENT_SECONDS
+from andon.node.watched.leases import ServedLeases
 from andon.node.watched.node import WatchedNode
 from andon.runs.rules.matching import RunQuery
-from andon.sampling.sampler import Sampler
 from andon.settings.resolution import Settings
 from andon.web.listening import Listening, ServeOptions, url_of
-
-if TYPE_CHECKING:
-    from andon.leases.network import NetworkLeases
 
 log = logging.getLogger("andon.uplink")
 
@@ -88,24 +81,6 @@ def _pin(folder: Path, new_token: bool) -> str | None:
     return given or None
 
 
-def report_sources(
-    node: WatchedNode, watcher: Watcher, metrics: Callable[[], str | None] = lambda: None
-) -> ReportSources:
-    """What a node reports of itself; `watcher` has the notices for people."""
-    alerts, leases = node.alerts, node.leases
-    book = partial(leases.listed, RECENT_SECONDS) if leases.kept else lambda: None
-    return ReportSources(
-        book, alerts.current, alerts.silences, alerts.firing, partial(_unfinished, node),
-        watcher.hand_over, watcher.handed_over, metrics,
-    )  # fmt: skip
-
-
-def _unfinished(node: WatchedNode) -> Sequence[JobView]:
-    """The jobs that wait or run here."""
-    views = node.jobs.listing().views if node.has_jobs else ()
-    return [one for one in views if one.ended is None and one.engine is None]
-
-
 def past(folder: Path, node: WatchedNode) -> Iterator[PastSender]:
     """Sends what the hub missed."""
     runs = partial(node.runs.find, RunQuery(limit=MOST_RUNS))
@@ -122,24 +97,19 @@ def _alerts_of(node: WatchedNode, wanted: Query) -> Sequence[Alert]:
 
 def uplink(
     settings: Settings,
-    sampler: Sampler,
     link: HubLink,
     node: WatchedNode,
-    watcher: Watcher,
     past: PastSender,
-    network_leases: "NetworkLeases | None",
     on_sent: Callable[[Digest], None] = lambda _: None,
     listening: Listening | None = None,
 ) -> Uplink:
-    """Reports what the sampler reads, and what the store has packed. While the hub marks this
-    node as drained, its devices are cordoned, if this user may."""
-    session = sampler.subscribe(settings.interval_seconds, size=16)
+    """Reports what the node reads, and what its store has packed. While the hub marks it as
+    drained, its devices are cordoned, if this user may."""
     trouble = partial(note_trouble, open_node_folder(), link.url)
     trouble(None)  # of an earlier process
-    sources = report_sources(node, watcher, partial(metrics_url, settings, listening))
     return Uplink(
-        session, link, sources, node_key(), on_sent,
-        partial(mark_drained, network_leases), partial(past, link), on_trouble=trouble,
+        node, link, node_key(), on_sent, partial(mark_drained, node.leases), partial(past, link),
+        on_trouble=trouble, metrics=partial(metrics_url, settings, listening),
     )  # fmt: skip
 
 
@@ -156,15 +126,15 @@ def metrics_url(settings: Settings, listening: Listening | None) -> str | None:
     return None
 
 
-def mark_drained(leases: "NetworkLeases | None", drained: bool) -> None:
+def mark_drained(leases: ServedLeases, drained: bool) -> None:
     """Cordons this node's devices, or ends what it cordoned."""
-    if leases is None:
+    if not leases.kept:
         return
     listed = leases.listed()
     own = {row.uuid for row in listed.cordons if row.reason == DRAINED}
     others = {row.uuid for row in listed.cordons} - own
     for device in listed.devices if drained else ():
         if device.uuid not in own | others:
-            leases.cordon(device.uuid, DRAINED)
+            leases.book.cordon(device.uuid, DRAINED)
     for uuid in () if drained else own:
-        leases.uncordon(uuid)
+        leases.book.uncordon(uuid)

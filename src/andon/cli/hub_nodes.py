@@ -23,6 +23,8 @@ from andon.registry import CLUSTERS
 
 OWN_ANSWER = frozenset(("alerts rules", "alerts show", "runs"))
 """What a hub answers for all of its nodes at once."""
+ASKED_OF_EACH = (READING | {"watch"}) - OWN_ANSWER
+"""What names no node is about each; to watch all of them at once is refused."""
 NOT_LISTED = ("devices", "exclude", "shared", "label", "prefer")
 """Options of `andon free` that the list of nodes cannot answer."""
 OF_ANY_MACHINE = frozenset(("alerts", "jobs"))
@@ -65,11 +67,14 @@ def over_hub(
     context, names = click.get_current_context(), (choices.node_name or "").split(",")
     path = context.command_path.partition(" ")[2]
     lists = _is_list(path, more)
+    if len(names) == 1 and names[0] and words:
+        more = {**more, "devices": [one.removeprefix(f"{names[0]}:") for one in words]}
     asks = len(names) > 1 or (not names[0] and (lists or any(":" in one for one in words)))
     if context.invoked_subcommand is not None or not asks:
         return call(**more)
     notices = list[str]()
-    server = connect(choices.url or "", choices.token_file, notices.append)
+    server = connect(choices.url or "", choices.token_file, notices.append).keeping()
+    context.call_on_close(server.close)
     listed = server.get_as("/api/nodes", list_from_json)
     known = {row.name: row for row in listed.nodes}
     node = _node_in(words, known) if listed.hub else None
@@ -79,6 +84,8 @@ def over_hub(
         return call(**{**more, "devices": [one.removeprefix(f"{node}:") for one in words]})
     if not listed.hub or node is not None or not (lists or names[0]):
         return call(**more)
+    if path not in READING:
+        raise Invalid(f"{path} shows one node of a hub", hint=f"{ONE_NODE}; all: andon top")
     if names[0]:
         known = {name: known[name] for name in _among(known, names)}
     elif listed.own is not None and path in OF_ANY_MACHINE:
@@ -94,7 +101,7 @@ def _is_list(path: str, more: Mapping[str, Any]) -> bool:
     """Whether each node must be asked."""
     if path == "free":
         return any(more[name] for name in NOT_LISTED)
-    return path in READING - OWN_ANSWER and not (path == "why" and more["job"])
+    return path in ASKED_OF_EACH and not (path == "why" and more["job"])
 
 
 def _among(known: Container[str], names: Sequence[str]) -> Sequence[str]:

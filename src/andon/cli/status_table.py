@@ -119,6 +119,8 @@ def availability_lines(found: KnownVerdicts, shown: Snapshot) -> list[Text]:
     if found.unknown is not None:
         return [say("free: ", "dim") + say(f"not known: {found.unknown}", "yellow")]
     labels = device_labels(shown.devices)
+    if shown.silence is not None:
+        return [say("free: ", "dim") + say(f"not known: {shown.silence}", "yellow")]
     return [*_taken(found.verdicts, shown), _free(found.verdicts, labels)]
 
 

@@ -27,8 +27,8 @@ from andon.failures.retrying import Retrying, RetryTexts
 from andon.failures.rules.backoff import BackOff
 from andon.host.spool import Spool
 from andon.model.device import Snapshot
-from andon.sampling.bus import Subscription
-from andon.sampling.sampler import Sampler
+from andon.node.port import SnapshotSession
+from andon.node.watched.live import ServedLive
 from andon.settings.exports import REMOTE_WRITE, ExportSettings
 from andon.settings.resolution import Settings
 
@@ -107,7 +107,7 @@ class Export:
     def __init__(
         self,
         settings: ExportSettings,
-        session: Subscription,
+        session: SnapshotSession,
         render: Callable[[Snapshot], str],
         pack: Pack,
         receiver: Receiver,
@@ -283,19 +283,20 @@ def packer(settings: ExportSettings, prefix: str, node: str) -> tuple[Pack, dict
 
 
 def open_exports(
-    settings: Settings, sampler: Sampler, folder: Path, counts: Callable[[], ServerCounts]
-) -> Exports:
-    """Starts the exports of the settings. Raises Unavailable if one cannot be made."""
-    prefix, node = settings.exporter_prefix, sampler.node.name
-    exposition, exports = Exposition(prefix), Exports()
+    settings: Settings, name: str, live: ServedLive, folder: Path,
+    counts: Callable[[], ServerCounts],
+) -> Exports:  # fmt: skip
+    """Starts the exports of a node's readings. Raises Unavailable if one cannot be made."""
+    prefix, exports = settings.exporter_prefix, Exports()
+    exposition = Exposition(prefix)
 
     def render(snapshot: Snapshot) -> str:
         known = exports.added_to(counts())
-        return exposition.render(snapshot, sampler.costs(), time.time(), counts=known)
+        return exposition.render(snapshot, live.costs(), time.time(), counts=known)
 
-    made = [(one, *packer(one, prefix, node)) for one in settings.exports]
+    made = [(one, *packer(one, prefix, name)) for one in settings.exports]
     for one, pack, headers in made:
-        session = sampler.subscribe(one.interval_seconds)
+        session = live.subscribe(one.interval_seconds)
         receiver = Receiver(one, headers)
         exports.add(Export(one, session, render, pack, receiver, folder / one.queue))
     return exports

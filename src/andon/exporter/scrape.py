@@ -1,28 +1,17 @@
 """The answer to a scrape: the last snapshot of a node, so that a scrape reads no device."""
 
 import time
-from typing import Protocol
 
 from andon.errors import Unavailable
 from andon.exporter.exposition import Exposition
 from andon.exporter.spreads import ServerCounts, Service
-from andon.model.device import Snapshot
-from andon.sampling.sampler import Costs
+from andon.node.watched.live import ServedLive
 
 FIRST_SECONDS = 5.0  # how long a scrape of the exporter waits for the first snapshot
 
 
-class KeptReadings(Protocol):
-    """The readings of a node that a server has, or a feed of them."""
-
-    def newest(self) -> Snapshot:
-        """The last snapshot, for those who are no reason for expensive readings."""
-
-    def costs(self) -> Costs | None: ...
-
-
 def scraped(
-    live: KeptReadings,
+    live: ServedLive,
     exposition: Exposition,
     service: Service | None = None,
     counts: ServerCounts | None = None,

@@ -3,14 +3,13 @@ between requests."""
 
 from collections.abc import Callable
 from contextlib import suppress
-from http.client import HTTPException
 from urllib.parse import urlsplit
 
 from andon.access.gate import is_loopback
 from andon.errors import AndonError, Denied, Invalid, Unavailable
 from andon.model.wire import NOTE, Json, loads
 from andon.node.calls import CallLimits
-from andon.node.connection import FAILURES, TimedConnection, plain_words
+from andon.node.connection import FAILURES, KeptConnections, TimedConnection, plain_words
 from andon.node.server import base_url, reach_hint
 from andon.units import sh
 
@@ -55,7 +54,7 @@ class HubLink:
             if place.scheme == "http" and not (unencrypted or is_safe):
                 raise Denied(f"{url} would get this node's token unencrypted", hint=ENCRYPT)
         self._token, self._limits, self._pin, self._renew = token, limits, pin, renew
-        self._kept: TimedConnection | None = None
+        self._kept = KeptConnections(self._connected)
 
     @property
     def url(self) -> str:
@@ -78,7 +77,9 @@ class HubLink:
         if not self._token:
             raise no_token(self.url)
         try:
-            status, content, again, is_hub = self._posted(path, body, deadline)
+            (status, content, is_hub), again = self._kept.exchange(
+                deadline, lambda connection: self._asked(connection, path, body)
+            )
         except FAILURES as exc:
             self.close()
             raise _NoAnswer(
@@ -99,37 +100,20 @@ class HubLink:
         raise _REFUSED.get(status, Unavailable)(f"{self.url}: {reason}", hint=hint)
 
     def close(self) -> None:
-        kept, self._kept = self._kept, None
-        if kept is not None:
-            kept.close()
+        self._kept.close()
 
-    def _posted(self, path: str, body: bytes, deadline: float) -> tuple[int, bytes, bool, bool]:
-        """Returns the status, the answer, whether it may have been sent twice, and whether a hub
-        answered."""
-        again = self._kept is not None
-        if self._kept is not None:
-            try:
-                status, content, is_hub = self._asked(self._kept, path, body, deadline)
-                return status, content, False, is_hub
-            except (OSError, HTTPException):  # the hub may have closed it since
-                self.close()
+    def _connected(self, deadline: float) -> TimedConnection:
         place = urlsplit(self.url)
         encrypted = place.scheme == "https"
         port = place.port or (443 if encrypted else 80)
         connection = TimedConnection(place.hostname or "", port, deadline, encrypted, pin=self._pin)
-        try:
-            connection.connect()
-            status, content, is_hub = self._asked(connection, path, body, deadline)
-        except BaseException:
-            connection.close()
-            raise
-        self._kept = connection
-        return status, content, again, is_hub
+        connection.connect()
+        return connection
 
     def _asked(
-        self, connection: TimedConnection, path: str, body: bytes, deadline: float
+        self, connection: TimedConnection, path: str, body: bytes
     ) -> tuple[int, bytes, bool]:
-        connection.renew(deadline)
+        """Returns the status, the answer, and whether a hub answered."""
         headers = {
             "Authorization": f"Bearer {self._token}",
             "Content-Type": "application/octet-stream",

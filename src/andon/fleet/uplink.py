@@ -6,13 +6,10 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
-from msgspec import Struct
-
-from andon.alerts.rules.handover import HandedNotice
 from andon.alerts.rules.lamps import lamps_of
 from andon.errors import AndonError, Unavailable
 from andon.failures.log import FailureLog
@@ -22,13 +19,14 @@ from andon.fleet.link import HEARTBEAT, HubLink
 from andon.fleet.rules.digest import Digest, digest_of, encoded
 from andon.fleet.rules.heartbeat import HeartbeatHeader, deflated, heartbeat_body, packed_ticks
 from andon.fleet.rules.states import clock_trouble
+from andon.fleet.rules.thresholds import changes_of
 from andon.history.rules.series import NodeReadings, tick_of
-from andon.model.alert import Alert, Silence
 from andon.model.device import Snapshot
-from andon.model.job.facts import JobView
-from andon.model.lease_list import LeaseList
+from andon.model.run.record import RunRow, RunState
 from andon.model.wire import Json, bare_snapshot
-from andon.sampling.bus import Subscription
+from andon.node.served import ServedNode
+from andon.node.watched.leases import RECENT_SECONDS
+from andon.runs.rules.matching import RunQuery
 from andon.version import __version__
 
 log = logging.getLogger("andon.uplink")
@@ -46,24 +44,6 @@ TEXTS = RetryTexts(
 )
 
 
-class ReportSources(Struct, frozen=True):
-    """Where a report comes from. Each may be called from the thread of the reports."""
-
-    leases: Callable[[], LeaseList | None] = lambda: None
-    alerts: Callable[[], Sequence[Alert]] = tuple
-    silences: Callable[[], Sequence[Silence]] = tuple
-    firing: Callable[[], Mapping[str, int]] = dict
-    jobs: Callable[[], Sequence[JobView]] = tuple
-    """Those that wait or run."""
-    hand_over: Callable[[], "Sequence[HandedNotice]"] = tuple
-    """Called when a heartbeat begins: the notices for it."""
-    handed_over: Callable[[Sequence[HandedNotice], bool | None], None] = lambda by_hub, told: None
-    """Called when it ends: with what the hub took, and whether it notifies people; None if it did
-    not answer."""
-    metrics: Callable[[], str | None] = lambda: None
-    """Where this node's own metrics are, without the path."""
-
-
 class ReportLink(Protocol):
     """What takes reports."""
 
@@ -76,13 +56,12 @@ class ReportLink(Protocol):
 
 
 class Uplink:
-    """One thread between a session of the sampler and the hub; the sampler never waits for it."""
+    """One thread between a node and the hub; the node never waits for it."""
 
     def __init__(
         self,
-        session: Subscription,
+        node: ServedNode,
         link: ReportLink,
-        sources: ReportSources,
         machine: str,
         on_sent: Callable[[Digest], None] = lambda _: None,
         on_drained: Callable[[bool], None] = lambda _: None,
@@ -90,11 +69,17 @@ class Uplink:
         every_seconds: float = EVERY_SECONDS,
         back_off: BackOff = BACK_OFF,
         on_trouble: Callable[[AndonError | None], None] = lambda _: None,
+        hands_over: bool = True,
+        metrics: Callable[[], str | None] = lambda: None,
     ) -> None:
         """`on_sent` is called for each heartbeat that was acknowledged, `on_drained` when the hub
         marks this node or ends that, `afterwards` to send what is not urgent; it gets how much the
-        hub's clock is ahead. `on_trouble` gets why reports are not taken, when that changes."""
-        self._session, self._link, self._sources, self._machine = session, link, sources, machine
+        hub's clock is ahead. `on_trouble` gets why reports are not taken, when that changes. The
+        hub may notify people in the node's place if it `hands_over`; `metrics` returns where the
+        node's own metrics are, without the path."""
+        self._node, self._link, self._machine = node, link, machine
+        self._notices = node.alerts.notices if hands_over else None
+        self._metrics = metrics
         self._on_sent, self._on_drained, self._afterwards = on_sent, on_drained, afterwards
         self._every_seconds, self._on_trouble = every_seconds, on_trouble
         self._number, self._run_id = 0, secrets.token_hex(8)
@@ -106,7 +91,7 @@ class Uplink:
         self._over = threading.Event()
         self._failures = FailureLog("andon.uplink", "reporting to the hub failed; it goes on")
         self._retrying = Retrying(self._changed, TEXTS, self._translated, back_off)
-        session.on_close(self._over.set)
+        self._leave = node.live.listen(self._new.append)  # this thread wakes for heartbeats alone
         self._thread = threading.Thread(target=self._run, name="uplink", daemon=True)
         self._thread.start()
 
@@ -122,17 +107,18 @@ class Uplink:
 
     def close(self) -> None:
         self._over.set()
-        self._session.close()
+        self._leave()
         self._thread.join(LEAVING_SECONDS)
         self._link.close()
 
     def _run(self) -> None:
         due = time.monotonic() + random.uniform(0.0, 1.0)  # noqa: S311 - nodes start together
-        self._session.call(self._new.append)  # this thread wakes up for heartbeats alone
         while not self._over.wait(max(0.0, due - time.monotonic())):
             while self._new:
                 self._latest = self._new.popleft()
                 self._ticks.append(tick_of(self._latest))
+            with suppress(Unavailable):
+                self._latest = self._latest or self._node.live.newest()
             if self._latest is None:
                 due = time.monotonic() + START_SECONDS
                 continue
@@ -151,17 +137,19 @@ class Uplink:
     def _beat(self) -> None:
         snapshot, ticks = self._latest, list(self._ticks)
         assert snapshot is not None
-        handed, notifies = self._sources.hand_over(), None
+        notices, told = self._notices, None
+        handed = notices.hand_over() if notices else ()
         try:
             digest, report = self._report(snapshot)
             self._number += 1
             header = HeartbeatHeader(self._run_id, self._number, time.time())
-            notices = deflated({"notices": handed}) if handed else b""
-            body = heartbeat_body(header, encoded(digest), report, packed_ticks(ticks), notices)
+            given = deflated({"notices": handed}) if handed else b""
+            body = heartbeat_body(header, encoded(digest), report, packed_ticks(ticks), given)
             answer = self._link.send(HEARTBEAT, body)
-            notifies = answer.get("notifies") is True
+            told = answer.get("notifies") is True
         finally:
-            self._sources.handed_over(handed, notifies)
+            if notices:
+                notices.handed_over(handed, told)
         for _ in ticks:
             self._ticks.popleft()
         self._on_sent(digest)
@@ -169,24 +157,32 @@ class Uplink:
 
     def _report(self, snapshot: Snapshot) -> tuple[Digest, bytes]:
         """Returns the digest, and all that can be asked about this node now."""
-        sources = self._sources
-        leases, alerts, jobs = sources.leases(), tuple(sources.alerts()), sources.jobs()
+        node, book = self._node, self._node.alerts.rulebook
+        alerts = tuple(node.alerts.current())
+        leases = node.leases.listed(RECENT_SECONDS) if node.leases.kept else None
+        views = node.jobs.listing().views if node.has_jobs else ()
+        jobs = [one for one in views if one.ended is None and one.engine is None]
         by_lease = {one.lease: one for one in jobs if one.lease is not None}
+        going: Sequence[RunRow] = ()
+        with suppress(AndonError):  # their index cannot be read
+            going = node.runs.find(RunQuery(state=RunState.RUNNING))
         digest = digest_of(
             snapshot,
             leases,
             lamps_of(snapshot, alerts),
-            sources.firing(),
+            node.alerts.firing(),
             by_lease,
             self._machine,
             __version__,
-            sources.metrics(),
+            self._metrics(),
+            going,
         )
         document: dict[str, Any] = {
             "snapshot": bare_snapshot(snapshot),
             "leases": leases,
             "alerts": alerts,
-            "silences": sources.silences(),
+            "silences": node.alerts.silences(),
+            "thresholds": None if book is None else changes_of(book),
             "jobs": jobs,
         }
         return digest, deflated(document)

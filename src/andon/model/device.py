@@ -273,11 +273,11 @@ class Sample(Struct, frozen=True):
     ] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        return f"<Sample at {iso_utc(self.at)}: {_readings(self) or 'no readings'}>"
+        return f"<Sample at {iso_utc(self.at)}: {readings_in_words(self) or 'no readings'}>"
 
 
-def _readings(sample: Sample) -> str:
-    """Returns the four most common readings, if they are known."""
+def readings_in_words(sample: Sample) -> str:
+    """Returns the four most common readings, if they are known: `97 %, 61.2 GiB used, 61 °C`."""
     shown = (
         (sample.utilization_percent, "{:.0f} %"),
         (sample.temperature_celsius, "{:.0f} °C"),
@@ -445,7 +445,7 @@ class DeviceStatus(Struct, frozen=True):
             return f"<DeviceStatus {device}{f' ({self.reason})' if self.reason else ''}>"
         count = len(self.processes)
         processes = f"{count} process{'es' * (count != 1)}"
-        words = ", ".join(filter(None, (device, _readings(self.sample), processes)))
+        words = ", ".join(filter(None, (device, readings_in_words(self.sample), processes)))
         return f"<DeviceStatus {words}>"
 
 
@@ -544,6 +544,11 @@ class Snapshot(Struct, frozen=True):
         ),
     ] = ()
     events: tuple[Event, ...] = ()  # since this session's last snapshot; not part of the JSON
+
+    @property
+    def silence(self) -> str | None:
+        """Why a hub does not know what the devices do now: their node does not report."""
+        return next((one.reason for one in self.devices if one.state is State.UNKNOWN), None)
 
     def __repr__(self) -> str:
         states = Counter(str(status.state) for status in self.devices)

@@ -24,7 +24,7 @@ from andon.access.server_proof import Peer
 from andon.errors import Denied, Unavailable
 from andon.host.port_listeners import listeners, trusted_listener
 from andon.host.users import user_name
-from andon.node.connection import FAILURES, TimedConnection, left
+from andon.node.connection import FAILURES, KeptConnections, TimedConnection, left
 
 PROOF_BYTES = 4096
 PIECE_BYTES = 1 << 16
@@ -92,27 +92,64 @@ class Answer(NamedTuple):
     """By their names in lower case."""
 
 
-def call(target: Target, asked: SentRequest, limits: CallLimits) -> Answer:
-    """Make one request, with the token if the server has proved that it knows it.
+def call(
+    target: Target, asked: SentRequest, limits: CallLimits, kept: "Kept | None" = None
+) -> Answer:
+    """Make one request, with the token if the server has proved that it knows it; what only reads
+    on one of the `kept` connections.
 
     Raises Denied if a required proof fails, or one for a server whose token was given explicitly;
     Unavailable if it should be the system's server and another user listens there.
     """
-    doubt, deadline = None, limits.deadline
+
+    def use(connection: ProvenConnection) -> Answer:
+        found = _exchange(connection, target, asked, limits, connection.key)
+        return found._replace(doubt=connection.doubt)
+
+    if kept is not None and asked.method == "GET" and asked.sink is None:
+        return kept.exchange(limits.deadline, use)[0]
+    with closing(_proven(target, limits.deadline)) as connection:
+        return use(connection)
+
+
+class ProvenConnection(TimedConnection):
+    """What the server has proved on it decides what is sent."""
+
+    key: Mapping[str, str] = {}
+    """The header with the token."""
+    doubt: str | None = None
+    """Why that is not sent."""
+
+
+Kept = KeptConnections[ProvenConnection]
+
+
+def kept_connections(target: Target) -> Kept:
+    return KeptConnections(lambda deadline: _proven(target, deadline))
+
+
+def _proven(target: Target, deadline: float) -> ProvenConnection:
+    doubt = None
     if target.token is not None:
-        with closing(_connect(target, deadline)) as connection:
+        connection = _connect(target, deadline)
+        try:
             doubt = _doubt(connection, target, target.token)
-            if doubt is None:
-                headers = {"Authorization": f"Bearer {target.token.text}"}
-                return _exchange(connection, target, asked, limits, headers)
+        except BaseException:
+            connection.close()
+            raise
+        if doubt is None:
+            connection.key = {"Authorization": f"Bearer {target.token.text}"}
+            return connection
+        connection.close()
     named = target.trust is Trust.NAMED and target.token is not None and not target.token.own
     if named or target.trust is Trust.PROVEN:
         raise Denied(
             f"the token was not sent to {target.url}: {doubt or 'no token is available'}",
             hint="check the token and the server address",
         )
-    with closing(_connect(target, deadline)) as connection:
-        return _exchange(connection, target, asked, limits)._replace(doubt=doubt)
+    connection = _connect(target, deadline)
+    connection.doubt = doubt
+    return connection
 
 
 def call_and_peer(target: Target, asked: SentRequest, limits: CallLimits) -> tuple[Answer, Peer]:
@@ -149,11 +186,11 @@ def names_of(users: Set[int]) -> str:
     return ", ".join(f"{user_name(uid)} (uid {uid})" for uid in sorted(users))
 
 
-def _connect(target: Target, deadline: float) -> TimedConnection:
+def _connect(target: Target, deadline: float) -> ProvenConnection:
     """Connects first, so that the user who is looked up is the one whose listener answers."""
     place = urlsplit(target.url)
     encrypted = place.scheme == "https"
-    connection = TimedConnection(place.hostname or "", _port(place), deadline, encrypted)
+    connection = ProvenConnection(place.hostname or "", _port(place), deadline, encrypted)
     connection.connect()
     # The proof is valid for this connection: only with TLS, which verifies again, may it reconnect.
     connection.auto_open = int(encrypted)

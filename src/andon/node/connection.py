@@ -4,9 +4,12 @@ import hashlib
 import socket
 import ssl
 import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
 from http.client import HTTPConnection, HTTPException
 from http.client import RemoteDisconnected as RemoteDisconnected  # by TLS, without TLS
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 NOT_PINNED = "it has another certificate than the one that was pinned"
 NO_TLS = "WRONG_VERSION_NUMBER"  # what OpenSSL calls an answer in plain text
@@ -83,6 +86,47 @@ class TimedConnection(HTTPConnection):
             raise OSError(NOT_PINNED)
         made.deadline = self.deadline
         return made
+
+
+C = TypeVar("C", bound=TimedConnection)
+T = TypeVar("T")
+
+
+class KeptConnections(Generic[C]):
+    """Connections to one server that are used again. Any thread may ask, and close them."""
+
+    def __init__(self, opened: Callable[[float], C]) -> None:
+        """`opened` connects until a deadline."""
+        self._opened, self._free = opened, deque[C]()
+
+    def exchange(self, deadline: float, use: Callable[[C], T]) -> tuple[T, bool]:
+        """Returns what `use` returns, and whether it was tried before: the server may have closed a
+        connection since, or have answered on it."""
+        again = False
+        while (kept := self._taken()) is not None:
+            kept.renew(deadline)
+            with suppress(OSError, HTTPException):
+                return self._used(kept, use), again
+            again = True
+        return self._used(self._opened(deadline), use), again
+
+    def _used(self, connection: C, use: Callable[[C], T]) -> T:
+        try:
+            found = use(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._free.append(connection)
+        return found
+
+    def _taken(self) -> C | None:
+        with suppress(IndexError):
+            return self._free.pop()
+        return None
+
+    def close(self) -> None:
+        while (kept := self._taken()) is not None:
+            kept.close()
 
 
 def fingerprint(certificate: bytes) -> str:

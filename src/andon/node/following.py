@@ -1,5 +1,6 @@
 """Follows a node that is asked again and again: its snapshots, its alerts."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Self
@@ -15,36 +16,58 @@ OVERLAP_SECONDS = 10.0  # asked for twice, so that nothing that ended meanwhile 
 
 
 class PolledSession:
-    """New snapshots, polled at an interval; each is yielded once.
+    """New snapshots, polled at an interval; each is given once."""
 
-    The first one must succeed; a later one may take its time.
-    """
-
-    dropped = 0
+    dropped, playing = 0, None
 
     def __init__(
         self,
-        first: Callable[[], Snapshot],
-        later: Callable[[], Snapshot],
+        read: Callable[[], Snapshot],
         interval_seconds: float,
+        patiently: Callable[[], Snapshot] | None = None,
     ) -> None:
-        self._first, self._later, self._interval = first, later, interval_seconds
+        """Whoever iterates gets the first one by `read`, which raises why there is none, and later
+        ones by `patiently`, which may wait until there is one."""
+        self._read, self._patiently, self._interval = read, patiently or read, interval_seconds
+        self._due, self._last = 0.0, -1.0
+        self._woken = threading.Event()
+
+    def get(self, timeout_seconds: float | None = None) -> Snapshot | None:
+        self._woken.clear()
+        wait = max(0.0, self._due - time.monotonic())
+        most = wait if timeout_seconds is None else min(wait, timeout_seconds)
+        if self._woken.wait(most) or most < wait:
+            return None
+        return self._next(self._read)
+
+    def pace(self, interval_seconds: float) -> None:
+        self._interval, self._due = interval_seconds, 0.0
+        self._woken.set()
+
+    def close(self) -> None:
+        self._woken.set()
 
     def __iter__(self) -> Iterator[Snapshot]:
-        last: float | None = None
+        read = self._read
         while True:
-            asked = time.monotonic()
-            snapshot = self._first() if last is None else self._later()
-            if snapshot.at != last:
-                last = snapshot.at
-                yield snapshot
-            time.sleep(max(0.05, asked + self._interval - time.monotonic()))
+            if (found := self._next(read)) is not None:
+                yield found
+            read = self._patiently
+            time.sleep(max(0.05, self._due - time.monotonic()))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Does nothing: there is nothing to close."""
+        self.close()
+
+    def _next(self, read: Callable[[], Snapshot]) -> Snapshot | None:
+        self._due = time.monotonic() + self._interval
+        found = read()
+        if found.at == self._last:
+            return None
+        self._last = found.at
+        return found
 
 
 def followed(alerts: "NodeAlerts", devices: Sequence[str]) -> Iterator[AlertOverview]:

@@ -16,6 +16,7 @@ class PageScope(StrEnum):
     SERVER = "server"  # of the user who runs the server
     OWN = "own"  # of the caller, on a server that root runs
     EVERYONE = "everyone"  # of all users, for root
+    NODE = "node"  # of all users of another machine, as it reported them to a hub
 
 
 class QueuePlace(Struct, frozen=True):
@@ -46,7 +47,9 @@ class JobPage(Struct, frozen=True):
     everyone's, without names."""
 
     at: float
-    user: Annotated[str, Doc("whose jobs are listed; for root of everyone, the server's user")]
+    user: Annotated[
+        str, Doc("whose jobs are listed; for root of everyone, the server's user; empty of a node")
+    ]
     scope: PageScope
     shared: Annotated[bool, Doc("whether this server shows each user who signs in their own")]
     whole: bool  # whether names, commands and reasons are included

@@ -5,7 +5,7 @@ a device is silent, and who used it.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -101,7 +101,7 @@ def server_snapshot(
             found = checked_snapshot(snapshot_from_json(server.get(SNAPSHOT)))
         except AndonError:  # of another version
             continue
-        if is_here(found, name, root) or is_simulated_here(found, name, root):
+        if is_of_this_machine(found, name, root):
             pace = parse_interval(server.interval, usual_interval_seconds)
             return Told(ServerSnapshot(as_seen_here(found, root, commands), pace), server)
     return None
@@ -111,11 +111,7 @@ def as_seen_here(snapshot: Snapshot, root: Path, commands: bool = True) -> Snaps
     """Returns the snapshot with this process's masks, and the command lines that /proc shows to
     this user."""
     seen = masked(snapshot, os.environ)
-    if not commands or not any(_lacks_commands(status) for status in seen.devices):
-        return seen
-    from andon.host.processes.facts import ProcessTable
-
-    return filled(seen, ProcessTable(root))
+    return CommandLines(root)(seen) if commands else seen
 
 
 def masked(snapshot: Snapshot, environment: Mapping[str, str]) -> Snapshot:
@@ -129,26 +125,27 @@ def masked(snapshot: Snapshot, environment: Mapping[str, str]) -> Snapshot:
     return replace(snapshot, devices=devices)
 
 
-def filled(snapshot: Snapshot, table: "ProcessTable") -> Snapshot:
-    """Adds the command lines that a server withheld and /proc shows to this user."""
-    lacking = [status for status in snapshot.devices if _lacks_commands(status)]
-    if not lacking:
-        return snapshot
-    wanted = {process.pid: Process(process.pid) for one in lacking for process in one.processes}
-    found = {process.pid: process for process in table.attribute(wanted.values())}
-    devices = tuple(
-        _with_commands(status, found) if status in lacking else status
-        for status in snapshot.devices
-    )
-    return replace(snapshot, devices=devices)
+class CommandLines:
+    """Adds to snapshots the command lines that a server withheld and /proc shows to this user."""
 
+    def __init__(self, root: Path, table: "ProcessTable | None" = None) -> None:
+        self._root, self._table = root, table
 
-def all_filled(snapshots: Sequence[Snapshot], root: Path) -> list[Snapshot]:
-    """Adds such command lines to the snapshots of some minutes."""
-    from andon.host.processes.facts import ProcessTable
+    def __call__(self, snapshot: Snapshot) -> Snapshot:
+        lacking = [status for status in snapshot.devices if _lacks_commands(status)]
+        if not lacking:
+            return snapshot
+        if self._table is None:
+            from andon.host.processes.facts import ProcessTable
 
-    table = ProcessTable(root)
-    return [filled(snapshot, table) for snapshot in snapshots]
+            self._table = ProcessTable(self._root)
+        wanted = {process.pid: Process(process.pid) for one in lacking for process in one.processes}
+        found = {process.pid: process for process in self._table.attribute(wanted.values())}
+        devices = tuple(
+            _with_commands(status, found) if status in lacking else status
+            for status in snapshot.devices
+        )
+        return replace(snapshot, devices=devices)
 
 
 def _lacks_commands(status: DeviceStatus) -> bool:
@@ -176,6 +173,10 @@ def _is_same(one: Process, other: Process) -> bool:
     if one.started is None or other.started is None:
         return False
     return abs(one.started - other.started) < SAME_START_SECONDS
+
+
+def is_of_this_machine(snapshot: Snapshot, name: str | None, root: Path) -> bool:
+    return is_here(snapshot, name, root) or is_simulated_here(snapshot, name, root)
 
 
 def is_here(snapshot: Snapshot, name: str | None, root: Path) -> bool:

@@ -33,6 +33,7 @@ from andon.settings.resolution import Settings
 
 if TYPE_CHECKING:
     from andon.leases.availability import Availability
+    from andon.leases.tracker import LeaseTracker
 
 
 class Node(Protocol):
@@ -88,11 +89,35 @@ class SnapshotSession(Protocol):
     def dropped(self) -> int:
         """How many snapshots were not taken in time."""
 
+    @property
+    def playing(self) -> Playing | None:
+        """What pauses and steps a recording; None where devices are read."""
+
+    def get(self, timeout_seconds: float | None = None) -> Snapshot | None:
+        """Returns the next one; None if none came in this time, or the session has ended."""
+
+    def pace(self, interval_seconds: float) -> None:
+        """Goes on at this interval."""
+
+    def close(self) -> None: ...
+
     def __enter__(self) -> SnapshotSession: ...
 
     def __exit__(self, *_: object) -> None: ...
 
     def __iter__(self) -> Iterator[Snapshot]: ...
+
+
+class Playing(Protocol):
+    """A recording at its own pace, for a viewer that may pause it and step both ways."""
+
+    def pause(self, paused: bool) -> None: ...
+
+    def step(self, by: int) -> None:
+        """Steps one snapshot forward or back, and stays paused there."""
+
+    def place(self) -> str:
+        """Returns the recording's name, and how far it has been played."""
 
 
 class LiveReadings(Protocol):
@@ -117,8 +142,12 @@ class LiveReadings(Protocol):
     def placed(self) -> Snapshot:
         """Returns a snapshot whose devices have their places in the machine."""
 
-    def subscribe(self, interval_seconds: float, watching: bool = False) -> SnapshotSession:
-        """Begins a session; `watching` also reads the expensive fields."""
+    def subscribe(
+        self, interval_seconds: float, watching: bool = False, stays: bool = False
+    ) -> SnapshotSession:
+        """Begins a session; `watching` also reads the expensive fields. For a viewer that `stays`
+        leases are followed, snapshots that it is too late for are dropped, and a recording is
+        played as it was recorded."""
 
     def minutes(self) -> Sequence[Snapshot]:
         """Returns the snapshots of the last minutes, oldest first, if someone remembers them."""
@@ -232,6 +261,8 @@ class LocalParts(Protocol):
     """How the parts of this machine are put together: `andon.app`."""
 
     def open_sampler(self, settings: Settings) -> Sampler: ...
+
+    def open_lease_tracker(self, settings: Settings, sampler: Sampler) -> LeaseTracker | None: ...
 
     def rulebook(self, settings: Settings) -> Rulebook: ...
 

@@ -16,11 +16,13 @@ from andon.model import wire
 from andon.node.calls import (
     Answer,
     CallLimits,
+    Kept,
     SentRequest,
     Target,
     Token,
     Trust,
     call,
+    kept_connections,
 )
 from andon.node.connection import FAILURES, NO_TLS, NOT_PINNED, RemoteDisconnected, plain_words
 from andon.node.rest import HEALTH, MINUTES, Notify, of_another_version, parsed, refusal
@@ -54,6 +56,7 @@ class Server:
         self._below = ""
         self._as_user = False
         self._session: LocalSession | None = None
+        self._kept: Kept | None = None
 
     def of_node(self, name: str) -> Self:
         """Returns the same server for what it knows of one of its nodes: it is a hub."""
@@ -66,6 +69,13 @@ class Server:
         this user's own. One session is used until `close`."""
         other = copy(self)
         other._as_user = self._signs_in
+        return other
+
+    def keeping(self) -> Self:
+        """Returns the same server, whose connections are used again until `close`, also by those
+        that are made of it."""
+        other = copy(self)
+        other._kept = kept_connections(self._target)
         return other
 
     def within(self, limits: CallLimits) -> Self:
@@ -120,7 +130,7 @@ class Server:
             asked = asked._replace(path=self._below + asked.path.removeprefix(API))
         try:
             known = self._call_in_session(asked, limits) if self._as_user else None
-            answer = known or call(self._target, asked, limits.until(deadline))
+            answer = known or call(self._target, asked, limits.until(deadline), self._kept)
             if known is None and answer.status in signing_in and self._signs_in:
                 answer = self._call_as_user(asked, limits.until(deadline)) or answer
         except FAILURES as exc:
@@ -134,6 +144,8 @@ class Server:
         return answer
 
     def close(self) -> None:
+        if self._kept is not None:
+            self._kept.close()
         if self._session is not None:
             self._session.end(END_LIMITS)
             self._session = None

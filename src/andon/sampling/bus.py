@@ -18,6 +18,8 @@ MOST_EVENTS = 256  # queued for one session; devices report a handful in a bad w
 class Subscription:
     """One session: snapshots at its own interval, in a bounded queue that counts drops."""
 
+    playing = None  # no recording that can be paused
+
     def __init__(
         self, interval_seconds: float, watching: bool, size: int, leave: Callable[[], None]
     ) -> None:
@@ -37,11 +39,11 @@ class Subscription:
         """Whether this session has no snapshot in the current interval yet."""
         return self._slot is None or timing.slot(now, self.interval_seconds) > self._slot
 
-    def pace(self, interval_seconds: float, now: float) -> None:
+    def pace(self, interval_seconds: float, now: float | None = None) -> None:
         """Continues at this interval; the next snapshot is due when its next slot begins."""
         with self._changed:
             self.interval_seconds = interval_seconds
-            self._slot = timing.slot(now, interval_seconds)
+            self._slot = timing.slot(time.monotonic() if now is None else now, interval_seconds)
 
     def add_events(self, events: Sequence[Event]) -> None:
         """Keep events until this session's next snapshot, which may be many samples away."""

@@ -93,7 +93,7 @@ def top(
 
 def _refuse_what_cannot_work(interval: float | None) -> None:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise Invalid("andon top needs a terminal", hint="in a pipe: andon watch, or andon status")
+        raise Invalid("top needs a terminal", hint="in a pipe: andon watch, or andon status")
     if interval is not None and not LEAST_INTERVAL <= interval <= MOST_INTERVAL:
         raise Invalid(f"{interval:g} s is not an interval", hint="use 100ms to 1h")
     if sys.platform == "win32":

@@ -3,21 +3,23 @@
 import gc
 import os
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from andon.cli.sources import settings_of
+from andon.cli.sources import node_of, rulebook_of, settings_of
 from andon.cli.terminal import Choices, notice
 from andon.model.naming import chosen_uuids, only
+from andon.settings.resolution import Settings
 from andon.tui.histories import Histories
 from andon.tui.remembered import remember, without_options
 from andon.tui.sources.feed import Feed, Tick
 from andon.tui.sources.past import HistoryOnDisk
-from andon.tui.sources.snapshots import ServerSnapshots
 from andon.tui.state import TopState
 
 if TYPE_CHECKING:
+    from andon.node.port import Node
     from andon.tui.app import TopApp
     from andon.tui.scene import Scene
     from andon.tui.terminal import TerminalGuard
@@ -35,9 +37,10 @@ def run(
     ascii_only: bool,
 ) -> int:
     """Runs top until the user quits. `kept` is the remembered state, without options."""
-    feed = Feed(choices, state.interval_seconds)
+    node, settings = node_of(choices), settings_of(choices)
+    feed = Feed(node, rulebook_of(choices), state.interval_seconds)
     feed.start()
-    early = HistoryOnDisk(choices, feed, state.span_seconds)
+    early = HistoryOnDisk(node, settings.history_store, feed, state.span_seconds)
     # Imported while the reader opens the driver.
     from andon.tui.page import Frame
     from andon.tui.scene import Scene, with_snapshot
@@ -45,7 +48,7 @@ def run(
     from andon.tui.terminal import TerminalGuard
 
     first = _first(feed, devices)
-    scene = Scene(source=feed.source.words)
+    scene = Scene(source=feed.words)
     histories = Histories()
     guard = TerminalGuard()
     try:
@@ -55,14 +58,14 @@ def run(
                 with_snapshot(scene, first.snapshot, feed.rulebook, first.lamps),
                 alerts=first.alerts,
             )
-            _fill(histories, feed)
-            histories.add(first.snapshot)
+            for snapshot in (*feed.remembered, first.snapshot):
+                histories.add(snapshot)
             for (uuid, metric), points in early.points(PAST_SECONDS).items():
                 histories.add_past(uuid, metric, points)
         columns, rows = os.get_terminal_size()
         frame = Frame(scene, state, histories, columns, rows, ascii_only, time.time())
         guard.paint(compose(frame).lines, color)
-        app = _run_app(choices, feed, guard, state, scene, histories, color, ascii_only)
+        app = _run_app(node, settings, feed, guard, state, scene, histories, color, ascii_only)
         remember(without_options(app.state, state, kept))
         return _reported(guard.failure or app.failure)
     finally:
@@ -82,15 +85,9 @@ def _first(feed: Feed, devices: list[str]) -> Tick | None:
     return replace(first, snapshot=only(first.snapshot, feed.devices))
 
 
-def _fill(histories: Histories, feed: Feed) -> None:
-    """Fills the graphs of the first picture with what a server remembers."""
-    if isinstance(feed.source, ServerSnapshots):
-        for snapshot in feed.source.remembered:
-            histories.add(snapshot)
-
-
 def _run_app(
-    choices: Choices,
+    node: "Node",
+    settings: Settings,
     feed: Feed,
     guard: "TerminalGuard",
     state: TopState,
@@ -103,15 +100,16 @@ def _run_app(
     from andon.tui.app import TopApp
     from andon.tui.sources.side import BackgroundReader
 
+    root = Path(settings.root)
     app = TopApp(
         feed,
-        lambda app, needs: BackgroundReader(choices, feed, needs, app.tell),
+        lambda app, needs: BackgroundReader(node, root, feed, needs, app.tell),
         state,
         replace(scene, me=user_name(os.geteuid())),
         histories,
         color=color,
         ascii_only=ascii_only,
-        grace_seconds=settings_of(choices).work_grace_seconds,
+        grace_seconds=settings.work_grace_seconds,
     )
     guard.stops_by(app.stop_soon)
     gc.freeze()  # modules are no garbage: no collection need look at them again

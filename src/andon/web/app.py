@@ -32,23 +32,18 @@ _JSON = "application/json"
 
 def build(parts: RouteParts, rules: Rules, audit: Audit) -> App:
     """The whole server as one ASGI application."""
-    from andon.web.live.events import Live, Watch
-    from andon.web.live.job_watch import JOBS, JobWatch
-    from andon.web.live.node_watch import NODES, NodeWatch
+    from andon.web.live.events import Live
+    from andon.web.live.job_watch import JobWatch
+    from andon.web.live.node_watch import NodeWatch
     from andon.web.live.run_watch import RunWatch
+    from andon.web.live.watch import Watch
 
-    watches: dict[str, Watch] = {JOBS: JobWatch(parts.queue)} if parts.node.has_jobs else {}
+    watches: list[Watch] = [JobWatch(parts.queue)] if parts.node.has_jobs else []
     if parts.fleet is not None:
-        watches[NODES] = NodeWatch(parts.minutes, parts.fleet.hub)
+        watches.append(NodeWatch(parts.minutes, parts.fleet.hub))
     lockout = Lockout()
-    live = Live(
-        parts.node,
-        parts.keys,
-        lockout,
-        parts.settings,
-        RunWatch(parts.records),
-        watches,
-    )
+    watches.append(RunWatch(parts.records))
+    live = Live(parts.node, parts.keys, lockout, parts.settings, watches)
     parts.parts["live"] = live
     api = NodePaths(live.over(_api(parts, live.run)))
     gate = Gate(api, GateConfig(rules, parts.keys, audit, lockout, live.is_admitted))

@@ -12,9 +12,8 @@ from andon.cli.main import run as cli
 from andon.jobs.folder import JobsFolder, jobs_path
 from andon.jobs.starting import is_dispatched
 from andon.model.device import Snapshot
+from andon.node.watched.live import WatchedLive
 from andon.sampling.sampler import Sampler
-from andon.sampling.snapshot_feed import PlacedFeed, SnapshotFeed
-from andon.settings.resolution import Settings
 from tests.integration.conftest import PCI, andon, until
 from tests.integration.leasing import records
 from tests.integration.queueing import cleaned, settle
@@ -53,22 +52,21 @@ def test_a_box_with_two_switches_and_nvlink_is_shown(node: StandIn) -> None:
 
 
 def test_a_server_asks_for_links_when_somebody_wants_them(node: StandIn, sampler: Sampler) -> None:
-    feed = SnapshotFeed(sampler.subscribe(0.2), Settings(), sampler.costs)
-    placed = PlacedFeed(sampler, feed)
+    live = WatchedLive(sampler, 0.2)
     try:
-        assert feed.wait_for_first(60)
+        assert live.wait_for_first(60)
         assert topology_calls(node) == {}
-        first = placed.latest()
+        first = live.placed()
 
         def known() -> bool:
-            found = placed.latest()
+            found = live.placed()
             nodes = [one.device.place.numa_node for one in found.devices]
             return found.at > first.at and nodes == [0] * 4 + [1] * 4
 
         wait_for(known)
         assert topology_calls(node)["nvmlDeviceGetTopologyCommonAncestor"] == 28, "asked once"
     finally:
-        feed.close()
+        live.close()
 
 
 def test_links_are_asked_for_once_and_only_where_they_matter(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -93,6 +94,7 @@ def test_a_silent_node_has_no_lost_devices(fleet: Fleet) -> None:
     shown = fleet.andon("status", "--node", "n18").stdout
     assert "silent" in shown
     assert "lost for 0 s" not in shown
+    assert re.search(r"unknown for \d+ s · last .* °C.* · n18 is silent", shown), shown
     states = json.loads(fleet.andon("status", "--node", "n18", "--json").stdout)["devices"]
     assert all(one["state"] != "lost" for one in states[:2])
 
@@ -116,6 +118,16 @@ def test_what_happens_on_a_silent_node_is_not_known(fleet: Fleet) -> None:
     assert "n18 is silent" in why.stdout
     assert "No GPU" not in why.stdout
     assert (alerts.returncode, why.returncode) == (3, 3)
+
+
+def test_what_nobody_knows_is_neither_none_nor_zero(fleet: Fleet) -> None:
+    who, free, jobs = (fleet.andon(word, "--node", "n18") for word in ("who", "free", "jobs"))
+    assert " 0 B " not in who.stdout
+    assert "Who uses the devices now is not known. n18 is silent" in " ".join(who.stdout.split())
+    assert "WHY NOT" in free.stdout
+    assert "n18 is silent" in free.stdout
+    assert "does not report it" not in free.stdout
+    assert "0 jobs when it last reported" in jobs.stdout
 
 
 def test_the_hubs_own_alerts_are_among_those_of_its_nodes(fleet: Fleet) -> None:

@@ -63,6 +63,25 @@ def test_a_hub_with_a_certificate_of_its_own_is_pinned(tmp_path: Path) -> None:
             HubLink(hub.url, secret).send("/api/heartbeat", b"")
 
 
+def test_a_run_on_one_hubs_machine_is_listed_by_the_other(tmp_path: Path) -> None:
+    url, book = server().schema("tworuns"), str(tmp_path / "book")
+    with serving(tmp_path / "a", "--store", url, ANDON_NODE="hub-a", ANDON_LEASE_DIR=book):
+        command = ("run", "--simulate", "2", "--gpus", "1", "--name", "sweep 3", "--", "true")
+        done = andon(tmp_path / "a", *command, ANDON_NODE="hub-a", ANDON_LEASE_DIR=book)
+        assert done.code == 0, done.err
+        with serving(tmp_path / "b", "--store", url, simulate=None, ANDON_NODE="hub-b") as other:
+
+            def listed() -> list[dict[str, object]]:
+                rows = other.ask("/api/runs", **other.bearer).json()["items"]
+                return [row for row in rows if row["name"] == "sweep 3"]
+
+            wait_for(listed, 30)
+            run = listed()[0]["id"]
+            found = other.ask(f"/api/runs/{run}", **other.bearer).json()
+            assert (found["path"], found["downloadable"]) == (None, False), "it is not here"
+            assert found["telemetry_reason"].startswith("the record is on hub-a")
+
+
 def test_one_of_two_hubs_leads() -> None:
     url = parse_store_url(server().schema("lead"))
     first, second = PostgresKind.open_pasts(url), PostgresKind.open_pasts(url)

@@ -66,8 +66,24 @@ class FakeHub:
             ]
             return {"buckets": to_json(buckets)}
         rows = (
-            NodeRow("g1", NodeState.HEALTHY, 1.0, 8, 0, 31.0, 44.0, models={"H100": 8}),
-            NodeRow("g2", NodeState.HEALTHY, 1.0, 8, 0, 4.0, 6.0, models={"H100": 8}),
+            NodeRow(
+                "g1",
+                NodeState.HEALTHY,
+                1.0,
+                gpus=8,
+                utilization_percent=31.0,
+                memory_percent=44.0,
+                models={"H100": 8},
+            ),
+            NodeRow(
+                "g2",
+                NodeState.HEALTHY,
+                1.0,
+                gpus=8,
+                utilization_percent=4.0,
+                memory_percent=6.0,
+                models={"H100": 8},
+            ),
         )
         return json.loads(list_to_text(NodeList(now, True, rows)))
 

@@ -379,7 +379,10 @@ def test_the_kept_functions_see_the_cluster_and_deploy_to_it(
 ) -> None:
     played.standin.node("g2", 8)
     loads = {"g1": 5.0, "g2": 80.0}
-    rows = {n: NodeRow(n, NodeState.HEALTHY, 1.0, 8, 0, load, 5.0) for n, load in loads.items()}
+    rows = {
+        n: NodeRow(n, NodeState.HEALTHY, 1.0, gpus=8, utilization_percent=load, memory_percent=5.0)
+        for n, load in loads.items()
+    }
     answers(monkeypatch, node_readings, "_rows", (None, rows))
     first, second = andon.get_cluster_gpu_status()
     assert (first.name, first.gpus, first.free, first.utilization_percent) == ("g1", 4, 4, 5.0)

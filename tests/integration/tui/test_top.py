@@ -391,7 +391,7 @@ def test_without_a_terminal_it_is_one_line_and_a_usage_error() -> None:
     found = andon("top")
     assert (found.code, found.out) == (2, "")
     assert found.err.splitlines() == [
-        "andon: andon top needs a terminal",
+        "andon: top needs a terminal",
         "hint: in a pipe: andon watch, or andon status",
     ]
 

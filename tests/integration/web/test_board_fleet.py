@@ -9,11 +9,14 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from msgspec.structs import replace
 from playwright.sync_api import Browser, expect
 
 from andon.fleet.rules.digest import Digest, FreeDevices, NodeTask, encoded
 from andon.fleet.rules.heartbeat import deflated
 from andon.fleet.rules.nodes import FleetNode, Heartbeat
+from andon.model.job.facts import JobState, JobView
+from andon.model.wire import snapshot_to_json
 from andon.settings.store_url import parse_store_url
 from andon.stores.postgres_kind import PostgresKind
 from andon.version import __version__
@@ -22,6 +25,7 @@ from tests.integration.browser import Window
 from tests.integration.serving import Served, serving
 from tests.support.homes import own_folders
 from tests.support.postgres import server
+from tests.support.snapshots import farm
 
 pytestmark = pytest.mark.process
 
@@ -47,6 +51,18 @@ def digest(number: int) -> Digest:
     )  # fmt: skip
 
 
+TWICE = "n030"
+"""A node on which two users have a job of one number."""
+
+
+def twice_seven() -> bytes:
+    jobs = [
+        JobView(7, "7", f"train-{user}", JobState.WAITING, "python train.py", "/", user, 1.0, "1")
+        for user in ("ada", "bob")
+    ]
+    return deflated({"snapshot": snapshot_to_json(farm()), "jobs": jobs})
+
+
 def report(url: str, sequence: int = 1) -> None:
     """Puts the reports of 500 nodes into the database; one in 100 has been silent for long."""
     store = PostgresKind.open_nodes(parse_store_url(url))
@@ -56,7 +72,10 @@ def report(url: str, sequence: int = 1) -> None:
         made = digest(number)
         store.put(FleetNode(made.node, f"{number}", now, drained=number == 20))
         at = now - 120 if number % 100 == 99 else now + LATER
-        beats.append(Heartbeat(made.node, "s", sequence, at, at, encoded(made), deflated({})))
+        parts = twice_seven() if made.node == TWICE else deflated({})
+        if number == 99:
+            parts = deflated({"snapshot": snapshot_to_json(replace(farm(), node=made.node))})
+        beats.append(Heartbeat(made.node, "s", sequence, at, at, encoded(made), parts))
     store.take(beats)
     store.close()
 
@@ -140,6 +159,19 @@ def test_a_filter_is_in_the_address_and_a_link_shows_the_same(window: Window, hu
     assert page.evaluate("location.hash") == "#/fleet"
 
 
+def test_pages_of_a_silent_node_say_so_where_they_know_nothing(window: Window, hub: Served) -> None:
+    page = window.page
+    page.goto(f"{hub.url}/?node=n099#/")
+    expect(page.locator("li.tile").nth(2)).to_contain_text("°C")
+    expect(page.locator("li.tile").nth(2)).to_contain_text("n099 is silent")
+    for place, words in (("alerts", "Its alerts are not known."),
+                         ("processes", "Who uses its GPUs now is not known.")):  # fmt: skip
+        page.goto(f"{hub.url}/?node=n099#/{place}")
+        expect(page.locator("section.notice")).to_contain_text("n099 is silent")
+        expect(page.locator("section.notice")).to_contain_text(words)
+    expect(page.locator("main")).not_to_contain_text("0 processes")
+
+
 def test_the_end_of_the_list_is_reached_by_scrolling_and_by_tab(
     window: Window, hub: Served
 ) -> None:
@@ -149,7 +181,7 @@ def test_the_end_of_the_list_is_reached_by_scrolling_and_by_tab(
     page.evaluate("scrollTo(0, document.body.scrollHeight)")
     expect(page.get_by_role("link", name="x17")).to_be_in_viewport()
     last = page.locator("tr.node").last
-    assert last.get_attribute("aria-rowindex") == str(NODES + 2)
+    expect(last).to_have_attribute("aria-rowindex", str(NODES + 2))
     page.evaluate("scrollTo(0, 0)")
     page.get_by_role("link", name="n000").focus()
     for _ in range(40):
@@ -189,6 +221,22 @@ def test_a_node_leads_to_its_board_and_back(window: Window, hub: Served) -> None
     assert any(one.endswith("/api/nodes/x17/estimate") for one in window.requests)
     page.get_by_role("link", name="← Fleet").click()
     expect(page.locator("tr.node").first).to_be_visible()
+
+
+def test_jobs_of_two_users_with_one_number_are_opened_each(window: Window, hub: Served) -> None:
+    page = window.page
+    page.goto(f"{hub.url}/?node={TWICE}#/jobs")
+    expect(page.locator(".whose")).to_have_text(f"The jobs on {TWICE}")
+    for user in ("ada", "bob"):
+        row = page.get_by_role("row", name=user)
+        row.get_by_role("link", name="7").click()
+        expect(page.get_by_role("heading", name=f"Job 7 train-{user}")).to_be_visible()
+        page.get_by_role("link", name="all jobs").click()
+    assert all("503" in one for one in window.complaints), "the output of a job stays there"
+    window.complaints.clear()
+    said = hub.ask(f"/api/nodes/{TWICE}/jobs/7", **hub.bearer)
+    assert said.status == 409
+    assert "a job 7 of ada and one of bob" in said.json()["error"]["reason"]
 
 
 def test_on_a_phone_and_while_the_hub_is_away(window: Window, hub: Served) -> None:

@@ -35,7 +35,7 @@ class Stage:
         self._caller = Caller(self._parts.app, "127.0.0.1", "localhost")
         self._files: dict[str, httpx.Response] = {}
         self._parts.watcher.alerts = lambda: self.story.alerts  # type: ignore[method-assign]
-        self._parts.node.live._latest = lambda: self.story.snapshot
+        self._parts.live.newest = lambda: self.story.snapshot  # type: ignore[method-assign]
         page.route(f"{ORIGIN}/**", self._answer)
 
     def tell(self, story: Story) -> None:

@@ -14,8 +14,8 @@ from andon.app.history import open_store
 from andon.history.writer import Recorder
 from andon.leases.book.lease_book import Book
 from andon.model.device import Snapshot
+from andon.node.watched.recorded_past import RecordedPast
 from andon.settings.resolution import Settings
-from andon.web.server_history import Recorded
 from tests.support import snapshots as drawn
 from tests.support.sharing_parts import gpu
 from tests.support.web_parts import BEARER, Hand, Parts, at_home, end_holders
@@ -36,7 +36,9 @@ def test_no_request_that_the_schema_allows_or_forbids_breaks_the_server(
     sampler = Hand(drawn.farm())
     recorder = Recorder(lambda: open_store(Settings(history_store="memory:")), sampler.subscribe(1))
     free = Snapshot("node17", drawn.AT, devices=tuple(gpu(index) for index in range(4)))
-    parts = Parts(tmp_path, [drawn.farm()], memory=Recorded(recorder), longest_wait_seconds=0.05)
+    parts = Parts(
+        tmp_path, [drawn.farm()], memory=RecordedPast(recorder), longest_wait_seconds=0.05
+    )
     parts.sampler.give(free)  # what a lease's look sees; the routes may still say the first
     schema = schemathesis.openapi.from_asgi("/openapi.json", at_home(parts.app))
     try:

@@ -17,11 +17,10 @@ from andon.model import wire, wire_in
 from andon.model.device import Snapshot, State
 from andon.model.lease_list import LeaseList
 from andon.node.seen.sights import seen_by
+from andon.node.watched.recorded_past import NoPast
 from andon.settings.resolution import Settings
 from andon.web.answers import payloads
-from andon.web.answers.health import health
 from andon.web.fleet.listing import own_row
-from andon.web.server_history import NoHistory
 from tests.conftest import REPOSITORY
 from tests.support import snapshots as drawn
 from tests.support.replaced import answers
@@ -69,7 +68,7 @@ def test_the_golden_payloads_are_what_is_said(name: str) -> None:
 def test_the_golden_health_is_what_is_said(tmp_path: Path) -> None:
     for _ in range(20):  # on a machine that is too busy the parts are late, and rightly say so
         parts = Parts(tmp_path, [drawn.farm()])
-        said = health(parts.station, parts.shop.parts)
+        said = parts.shop.health(parts.shop.parts)
         parts.close()
         if said["sampler"]["state"] == said["leases"]["state"] == "ok":
             break
@@ -84,7 +83,7 @@ def test_the_uptime_is_not_counted_on_the_wall_clock(
 ) -> None:
     parts, now = Parts(tmp_path, [drawn.farm()]), time.time()
     answers(monkeypatch, time, "time", now - 86_400)
-    said = health(parts.station, parts.shop.parts)
+    said = parts.shop.health(parts.shop.parts)
     parts.close()
     assert 0 <= said["uptime_seconds"] < 3600
 
@@ -185,7 +184,7 @@ def test_the_unexpected_has_the_same_shape_and_tells_nothing(tmp_path: Path) -> 
     parts = Parts(tmp_path, [drawn.farm()])
     broken = replace(drawn.farm(), devices=(object(),))
     with served(parts) as client:
-        while parts.station.last is not broken:
+        while parts.live.last is not broken:
             parts.sampler.give(broken)
         answer = client.get("/api/snapshot", headers=BEARER)
     assert answer.status_code == 500
@@ -212,7 +211,7 @@ def test_health_tells_of_lost_devices_and_of_a_store_that_fails(tmp_path: Path) 
     assert answer.json()["error"]["reason"] == "the disk is full"
 
 
-class _Full(NoHistory):
+class _Full(NoPast):
     def __init__(self) -> None:
         super().__init__("the disk is full", "make room")
 
@@ -226,8 +225,8 @@ class _Full(NoHistory):
 def test_health_says_when_sampling_has_stopped(tmp_path: Path) -> None:
     parts = Parts(tmp_path, [drawn.farm()])
     with served(parts) as client:
-        parts.station.close()
-        while parts.station.runs:
+        parts.live.close()
+        while parts.live.runs:
             pass
         said = client.get("/api/health").json()
     assert (said["status"], said["sampler"]["state"]) == ("failing", "stopped")

@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.series import NodeReadings, throttle_mask
 from andon.model.device import State
+from andon.node.watched.recorded_past import NoPast, RecordedPast
 from andon.ports import Store
 from andon.stores.memory import MemoryStore
 from andon.web.answers import schemas
 from andon.web.answers.description import ANSWERS
 from andon.web.routes import charts
-from andon.web.server_history import NoHistory, Recorded
 from tests.conftest import REPOSITORY
 from tests.support import snapshots as drawn
 from tests.support.described import check
@@ -27,15 +27,13 @@ from tests.support.web_parts import TOKEN, Caller, Parts, served
 GPU = drawn.uuid(0)
 
 
-class Kept(NoHistory):
+class Kept(NoPast):
     """A memory with a store that a test filled."""
 
     def __init__(self, store: Store | None) -> None:
         super().__init__("the disk is full", "make room")
-        self._store = store
-
-    def store(self) -> Store:
-        return super().store() if self._store is None else self._store
+        if store is not None:
+            self.store = lambda: store
 
 
 def _tick(at: float, percent: int, reasons: tuple[str, ...]) -> NodeReadings:
@@ -111,7 +109,7 @@ def test_what_was_running_is_told_to_those_who_may_see_command_lines(
     tmp_path: Path, path: str
 ) -> None:
     recorder: Any = SimpleNamespace(store=filled(), close=lambda: None)
-    parts = Parts(tmp_path, [drawn.farm()], memory=Recorded(recorder))
+    parts = Parts(tmp_path, [drawn.farm()], memory=RecordedPast(recorder))
     with served(parts) as client:
         for headers, name in (({}, None), ({"Authorization": f"Bearer {TOKEN}"}, "train.py")):
             said = client.get(f"{path}?since=100&until=110", headers=headers).json()
@@ -213,8 +211,9 @@ def test_the_described_types_are_what_is_said(client: Caller, path: str) -> None
 
 def test_features_name_every_place(client: Caller) -> None:
     said = client.get("/api/features").json()["features"]
-    assert set(said) == {"alerts", "leases", "jobs", "runs", "nodes"}
-    empty = [name for name, there in said.items() if not there and name not in ("alerts", "nodes")]
+    assert set(said) == {"alerts", "leases", "jobs", "runs", "nodes", "demo"}
+    without = ("alerts", "nodes", "demo")
+    empty = [name for name, there in said.items() if not there and name not in without]
     for name in empty:
         assert "yet" in client.get(f"/api/{name}").json()["note"]
 

@@ -31,6 +31,7 @@ from andon.model.lease import Cordon, LeaseKind, LeaseState, PidScope
 from andon.model.lease_list import BookRow, LeaseList
 from andon.node.seen.sights import leases_seen_by
 from andon.node.watched.node import WatchedNode
+from andon.settings.resolution import Settings
 from andon.units import GIB
 from andon.web.answers import lease_payloads
 from andon.web.answers.description import ANSWERS, LEASE_LIST
@@ -254,7 +255,8 @@ def test_a_book_that_cannot_be_read_is_told_and_is_no_error(
 
 def test_a_server_that_lends_nothing_says_so(parts: Parts) -> None:
     runs = parts.node.runs
-    node = WatchedNode(parts.station, parts.node.past.store, parts.watcher, runs)
+    past = parts.node.past
+    node = WatchedNode("node", Settings(), parts.live, past, parts.watcher, runs)
     app = build(replace(parts.shop, node=node), HOME, parts.audit)
     caller = Caller(app, "127.0.0.1", "localhost")
     assert caller.get("/api/features").json()["features"]["leases"] is False

@@ -377,7 +377,7 @@ class Silent:
     def __init__(self, *answers: Snapshot | AndonError) -> None:
         self.live, self._answers = self, list(answers)
 
-    def read(self) -> Snapshot:
+    def get(self) -> Snapshot:
         answer = self._answers.pop(0)
         if isinstance(answer, AndonError):
             raise answer
@@ -389,7 +389,7 @@ class Silent:
 
 def test_a_host_that_sleeps_is_shown_with_its_age() -> None:
     node: Any = Silent(farm(), Unavailable("connection refused"))
-    watched = Watched("lab1", node, LiveTable(False, Rulebook()))
+    watched = Watched("lab1", node, node.live, LiveTable(False, Rulebook()))
     assert watched.look()
     assert "no answer" not in watched.answer(100, 20, farm().at + 1.0).text
     assert not watched.look()
@@ -406,6 +406,6 @@ class OddLamps(Silent):
 
 def test_a_host_whose_lamps_are_odd_keeps_a_watch_of_others_alive() -> None:
     node: Any = OddLamps(farm())
-    watched = Watched("lab1", node, LiveTable(False, Rulebook()))
+    watched = Watched("lab1", node, node.live, LiveTable(False, Rulebook()))
     assert watched.look()
     assert watched.answer(100, 20, farm().at).reason == "runs andon 99"

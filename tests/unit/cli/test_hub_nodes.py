@@ -28,10 +28,10 @@ URL = "http://hub:1"
 T = TypeVar("T")
 FREE = (FreeDevices("H200", ("1", "6"), (140_000, 90_000)),)
 ROWS = (
-    NodeRow("a1", NodeState.HEALTHY, 1.0, 8, 6, version="1", free=FREE),
-    NodeRow("z9", NodeState.SICK, 1.0, 8, 8, version="1", reason="GPU 2: too hot"),
+    NodeRow("a1", NodeState.HEALTHY, 1.0, gpus=8, allocated=6, version="1", free=FREE),
+    NodeRow("z9", NodeState.SICK, 1.0, gpus=8, allocated=8, version="1", reason="GPU 2: too hot"),
     NodeRow("new", NodeState.NEW, reason="it has not reported yet"),
-    NodeRow("gone", NodeState.SILENT, 90.0, 8, version="1", reason="silent 1 min 30 s"),
+    NodeRow("gone", NodeState.SILENT, 90.0, gpus=8, version="1", reason="silent 1 min 30 s"),
 )
 
 
@@ -48,6 +48,9 @@ class PlayedHub:
         return there
 
     def as_user(self) -> "PlayedHub":
+        return self
+
+    def keeping(self) -> "PlayedHub":
         return self
 
     def get(self, path: str, **asked: object) -> wire.Json:
@@ -132,6 +135,11 @@ def test_a_gpu_of_a_node_is_asked_of_that_node_alone(
     assert {one.partition("/")[0] for one in hub.asked} == {"", "z9"}
 
 
+def test_the_node_may_be_named_twice(hub: PlayedHub, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["devices", "z9:2", "--node", "z9", "--url", URL]) == 0
+    assert "GPU 2" in capsys.readouterr().out
+
+
 def test_several_nodes_may_be_named(hub: PlayedHub, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["ps", "--node", "a1,z9", "--url", URL]) == 0
     assert capsys.readouterr().out.endswith("2 of 2 nodes answered, 2 GPUs free\n")
@@ -142,6 +150,8 @@ def test_several_nodes_may_be_named(hub: PlayedHub, capsys: pytest.CaptureFixtur
     ("status a1:1 z9:1", "name GPUs of one node", Invalid.exit_code),
     ("status --node a1,n99", "this hub has no node 'n99'", Gone.exit_code),
     ("jobs --follow", "--follow is for one machine", Invalid.exit_code),
+    ("watch", "watch shows one node of a hub", Invalid.exit_code),
+    ("watch --node a1,z9", "watch shows one node of a hub", Invalid.exit_code),
     ("who --format md", "several nodes print text, JSON or CSV, not md", Invalid.exit_code),
 ])  # fmt: skip
 def test_what_no_node_is_asked(
@@ -182,7 +192,7 @@ def test_a_hub_without_nodes_says_how_one_is_added(
 def test_a_hub_that_goes_away_meanwhile_is_no_answer(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    played(monkeypatch, PlayedHub(nodes=(*ROWS, NodeRow("cut", NodeState.HEALTHY, 1.0, 8))))
+    played(monkeypatch, PlayedHub(nodes=(*ROWS, NodeRow("cut", NodeState.HEALTHY, 1.0, gpus=8))))
     assert run(["leases", "--url", URL]) == 1
     assert "cut   no answer  http://hub:1 cannot be reached" in capsys.readouterr().out
 

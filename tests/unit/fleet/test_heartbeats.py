@@ -29,6 +29,7 @@ from andon.model.device import ProcessKind
 from andon.model.job.facts import JobState, JobView
 from andon.model.lamp import DeviceLamp, Lamp
 from andon.model.lease_list import LeaseList
+from andon.model.run.record import RunDevice, RunKind, RunRow, RunState
 from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.model.wire import TextBounds, bare_snapshot
 from andon.web.fleet.report import Report, notices_in
@@ -59,6 +60,18 @@ def test_a_digest_has_what_a_list_shows() -> None:
     assert found.users == ("alice", "bob", "carolina"), "of leases, then of processes"
     assert found.alerts == {"warning": 2}
     assert [(one.model, one.labels) for one in found.free] == [("H200", ("1",))]
+
+
+def test_a_lease_of_no_job_is_named_by_its_run() -> None:
+    leases = LeaseList(0.0, (lease_row("k7qm2", 0), lease_row("aaaa2", 1, 2)))
+    devices = tuple(RunDevice(uuid(n), n, str(n), "H200", None, None) for n in (1, 2))
+    rest = (RunKind.COMMAND, RunState.RUNNING, "n17", 1.0, "/x")
+    run = RunRow("kqzvmtra", "sweep 3", *rest, user="alice", devices=devices)
+    inner = replace(run, name="trainer", parent=run.id)
+    found = digest_of(farm(), leases, (), {}, {}, "m", "1.0", runs=(inner, run))
+    assert [one.words for one in found.holders] == ["train of alice", "sweep 3 of alice"]
+    others = digest_of(farm(), leases, (), {}, {}, "m", "1.0", runs=(replace(run, user="bob"),))
+    assert others.holders[1].words == "train of alice", "bob's run is not hers"
 
 
 def test_who_computes_without_a_lease_is_a_user_and_the_gpu_is_in_use() -> None:

@@ -20,7 +20,8 @@ from andon.model.job.cluster import ClusterNode, GpuHolder
 from tests.support.rows import rows
 from tests.support.snapshots import busy, farm, h200, work
 
-ROW = NodeRow("n2", NodeState.HEALTHY, 2.0, 4, 4, 45.0, 48.0, models={"H100": 4})
+ROW = NodeRow("n2", NodeState.HEALTHY, 2.0, gpus=4, allocated=4, utilization_percent=45.0,
+              memory_percent=48.0, models={"H100": 4})  # fmt: skip
 JOBS = (GpuHolder("andon-9dd1qa", 2), GpuHolder("andon-zz81xk", 2))
 NODE = ClusterNode("n2", "ready", True, 4, 4, 0, who="", holders=JOBS)
 

@@ -71,7 +71,7 @@ def test_the_words_of_earlier_versions_are_read(word: str) -> None:
 
 def with_free(name: str, labels: str, size: int = 100_000, **more: object) -> NodeRow:
     free = FreeDevices("H200", tuple(labels.split()), (size,) * len(labels.split()))
-    return NodeRow(name, NodeState.HEALTHY, 1.0, 8, free=(free,), **more)  # type: ignore[arg-type]
+    return NodeRow(name, NodeState.HEALTHY, 1.0, gpus=8, free=(free,), **more)  # type: ignore[arg-type]
 
 
 def test_the_node_with_the_smallest_room_that_fits_comes_first() -> None:
@@ -93,8 +93,8 @@ def test_models_memory_drained_and_silent_nodes() -> None:
 
 
 def test_what_a_node_has_at_most_counts_what_is_taken_and_leaves_out_the_silent() -> None:
-    taken = NodeRow("n17", NodeState.SICK, 1.0, 8, models={"H200": 2, "NVIDIA L4": 6})
-    silent = NodeRow("n9", NodeState.SILENT, 900.0, 16, models={"H200": 16})
+    taken = NodeRow("n17", NodeState.SICK, 1.0, gpus=8, models={"H200": 2, "NVIDIA L4": 6})
+    silent = NodeRow("n9", NodeState.SILENT, 900.0, gpus=16, models={"H200": 16})
     assert most_devices([taken, silent], ()) == 8
     assert most_devices([taken, silent], ("h200",)) == 2
     assert most_devices([taken, silent], ("A100",)) == 0

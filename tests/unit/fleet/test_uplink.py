@@ -1,6 +1,7 @@
 """Reports of a node while its hub answers, refuses and is away; and what a list of nodes shows."""
 
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,23 +10,28 @@ from msgspec.structs import replace
 from andon.alerts.rules.handover import HandedNotice, of_node
 from andon.cli.commands.fleet.nodes import describe, render_nodes
 from andon.errors import Denied, Unavailable
+from andon.explain.conditions.rulebook import Override, Rulebook, thresholds
 from andon.failures.rules.backoff import BackOff
 from andon.fleet.link import HubLink
 from andon.fleet.rules.digest import Digest, NodeTask
 from andon.fleet.rules.heartbeat import deflated, read_heartbeat, unpacked_ticks
 from andon.fleet.rules.nodes import Heartbeat
 from andon.fleet.rules.states import NodeRow, NodeState
-from andon.fleet.uplink import ReportSources, Uplink
+from andon.fleet.rules.thresholds import changes_of, rulebook_with
+from andon.fleet.uplink import Uplink
 from andon.model import wire, wire_in
-from andon.model.alert import Silence
+from andon.model.alert import Alert, Silence
 from andon.model.lease_list import LeaseList
-from andon.sampling.bus import Bus
+from andon.node.connection import TimedConnection
+from andon.node.watched.leases import ServedLeases
+from andon.node.watched.live import WatchedLive
 from andon.sampling.rules.readings import checked_snapshot
 from andon.web.fleet.keeper import found_in
 from andon.web.fleet.report import Report, notices_in
 from tests.support.notices import HOT, notice
 from tests.support.snapshots import farm
 from tests.support.waiting import wait_for
+from tests.support.web_parts import Hand
 
 
 class Hub(HubLink):
@@ -44,17 +50,34 @@ class Hub(HubLink):
         return {"at": 0.0, "drained": True}
 
 
+def node_of(
+    sampler: Hand,
+    alerts: tuple[Alert, ...] = (),
+    silences: tuple[Silence, ...] = (),
+    handed: tuple[HandedNotice, ...] = (),
+    rulebook: Rulebook | None = None,
+) -> Any:
+    live = WatchedLive(sampler, 0.01)
+    notices = SimpleNamespace(hand_over=lambda: handed, handed_over=lambda *_: None)
+    said = SimpleNamespace(
+        current=lambda: alerts, silences=lambda: silences, firing=dict, notices=notices,
+        rulebook=rulebook,
+    )  # fmt: skip
+    leases = ServedLeases(lambda _: LeaseList(5.0), live.latest)
+    runs = SimpleNamespace(find=lambda query: ())
+    return SimpleNamespace(live=live, alerts=said, leases=leases, has_jobs=False, runs=runs)
+
+
 @pytest.mark.slow
 def test_readings_of_a_short_outage_come_with_the_next_heartbeat() -> None:
-    bus, hub = Bus(), Hub()
+    sampler, hub = Hand(), Hub()
     sent, drained = list[Digest](), list[bool]()
-    session = bus.subscribe(0.01, False, 8)
     uplink = Uplink(
-        session, hub, ReportSources(), "m", sent.append, drained.append,
+        node_of(sampler), hub, "m", sent.append, drained.append,
         every_seconds=0.05, back_off=BackOff(0.05, 0.05),
     )  # fmt: skip
     hub.away = True
-    bus.publish(farm(), 1.0)
+    sampler.bus.publish(farm(), 1.0)
     wait_for(lambda: hub.asked > 1, 20)
     assert uplink.health()["state"] == "failing"
     hub.away = False
@@ -69,14 +92,16 @@ def test_readings_of_a_short_outage_come_with_the_next_heartbeat() -> None:
 
 @pytest.mark.slow
 def test_a_report_is_read_as_it_was_sent() -> None:
-    bus, hub, sent = Bus(), Hub(), list[Digest]()
+    sampler, hub, sent = Hand(), Hub(), list[Digest]()
     handed = HandedNotice(notice(HOT), True)
     silence = Silence("s1", 2.0, by="ana")
-    sources = ReportSources(
-        lambda: LeaseList(5.0), lambda: (HOT,), lambda: (silence,), hand_over=lambda: (handed,)
+    hotter = Rulebook(
+        thresholds(frozenset({"fan"}), thermal_celsius=60.0),
+        [Override(model="H200", figures={"memory_percent": 50.0})],
     )
-    uplink = Uplink(bus.subscribe(0.01, False, 8), hub, sources, "m", sent.append)
-    bus.publish(farm(), 1.0)
+    node = node_of(sampler, (HOT,), (silence,), (handed,), hotter)
+    uplink = Uplink(node, hub, "m", sent.append)
+    sampler.bus.publish(farm(), 1.0)
     wait_for(lambda: sent, 20)
     uplink.close()
     beat = read_heartbeat(hub.taken[0], "node17", time.time())[0]
@@ -85,15 +110,25 @@ def test_a_report_is_read_as_it_was_sent() -> None:
     assert report.snapshot == checked_snapshot(plainly)
     assert (report.leases, report.alerts, report.silences) == (LeaseList(5.0), (HOT,), (silence,))
     assert notices_in(beat) == (of_node(handed, "node17"),)
+    found = report.rulebook
+    assert found is not None
+    assert (found.thresholds, found.overrides) == (hotter.thresholds, hotter.overrides)
+
+
+def test_a_node_that_reports_no_thresholds_has_none_and_unknown_ones_are_left_out() -> None:
+    assert rulebook_with(changes_of(Rulebook())).thresholds == Rulebook().thresholds
+    newer = [Override(figures={"brightness_lux": 3.0, "thermal_celsius": 61.0})]
+    assert rulebook_with(newer).thresholds == thresholds(thermal_celsius=61.0)
 
 
 ROWS = (
-    NodeRow("n17", NodeState.HEALTHY, 2.0, 8, 6, 75.0, 61.0, 3, models={"H200": 8},
+    NodeRow("n17", NodeState.HEALTHY, 2.0, gpus=8, allocated=6,
+            utilization_percent=75.0, memory_percent=61.0, tasks=3, models={"H200": 8},
             temperature_celsius=71.0,
             holders=(NodeTask("alice", "train", 12), NodeTask("bob"), NodeTask("bob"))),
-    NodeRow("n18", NodeState.SILENT, 17.0, 4, reason="silent 17 s", models={"A100": 4}),
-    NodeRow("n19", NodeState.SILENT, 400.0, 4, reason="silent 7 min", models={"A100": 4}),
-    NodeRow("n20", NodeState.SILENT, 400.0, 1, reason="silent 7 min", drained=True),
+    NodeRow("n18", NodeState.SILENT, 17.0, gpus=4, reason="silent 17 s", models={"A100": 4}),
+    NodeRow("n19", NodeState.SILENT, 400.0, gpus=4, reason="silent 7 min", models={"A100": 4}),
+    NodeRow("n20", NodeState.SILENT, 400.0, gpus=1, reason="silent 7 min", drained=True),
 )  # fmt: skip
 
 
@@ -108,7 +143,8 @@ def test_the_list_reads_as_people_expect() -> None:
 
 
 def test_one_node_in_words() -> None:
-    row = NodeRow("n1", NodeState.HEALTHY, None, 1, 1, 85.0, holders=(NodeTask("ada", "ABC"),),
+    row = NodeRow("n1", NodeState.HEALTHY, None, gpus=1, allocated=1,
+                  utilization_percent=85.0, holders=(NodeTask("ada", "ABC"),),
                   models={"RTX 4060": 1})  # fmt: skip
     assert describe(row) == [
         "GPU Capacity: 1 (RTX 4060)",
@@ -151,11 +187,16 @@ class HalfAway(HubLink):
     away: frozenset[str] = frozenset()
     status = 200
 
-    def _posted(self, path: str, body: bytes, deadline: float) -> tuple[int, bytes, bool, bool]:
+    def _connected(self, deadline: float) -> TimedConnection:
+        return TimedConnection("", 1, deadline, False)
+
+    def _asked(
+        self, connection: TimedConnection, path: str, body: bytes
+    ) -> tuple[int, bytes, bool]:
         if self.url in self.away:
             raise OSError("refused")
         said = b"{}" if self.status == 200 else b'{"error": {"reason": "full", "hint": "wait"}}'
-        return self.status, said, False, True
+        return self.status, said, True
 
 
 def test_the_next_hub_is_tried_where_one_does_not_answer_and_kept() -> None:
@@ -183,7 +224,7 @@ def test_a_pin_is_not_passed_over_on_the_way_to_this_machine() -> None:
 
 
 def test_another_version_is_shown() -> None:
-    row = NodeRow("n1", NodeState.HEALTHY, 2.0, 1, version="0.9", models={"T4": 1})
+    row = NodeRow("n1", NodeState.HEALTHY, 2.0, gpus=1, version="0.9", models={"T4": 1})
     assert "healthy ✓ · andon 0.9" in render_nodes([row], 100, "1.0")[1].paint(False)
     assert "andon" not in render_nodes([row], 100, "0.9")[1].paint(False)
     assert describe(row, "1.0")[-1] == "Last report: 2 s ago, andon 0.9, the hub 1.0"

@@ -169,6 +169,8 @@ LIBRARY = {
     "andon.run": "import andon; andon.run",
 }
 """What a program that uses andon waits for."""
+SERVERS = {"exporter": "import andon.app.servers.exporter"}
+"""Of those that run everywhere, what they hold in memory."""
 COUNT = """
 import builtins, json, os, sys, threading
 waits = threading.current_thread()  # what other threads load, nobody waits for
@@ -217,7 +219,7 @@ def quiet_node(own_places: Path, library: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def loaded(name: str) -> Load:
-    given = {READER: TO_READ, **LIBRARY}
+    given = {READER: TO_READ, **LIBRARY, **SERVERS}
     statement = given[name] if name in given else TO_RUN.format(words=COMMANDS[name])
     statement = HAS_GPU + statement if name == "submit" else statement
     done = subprocess.run(
@@ -231,7 +233,7 @@ def loaded(name: str) -> Load:
 @pytest.mark.process
 @pytest.mark.cold
 @pytest.mark.usefixtures("quiet_node")
-@pytest.mark.parametrize("name", [*COMMANDS, READER, *LIBRARY])
+@pytest.mark.parametrize("name", [*COMMANDS, READER, *LIBRARY, *SERVERS])
 def test_what_a_command_loads_only_becomes_less(name: str) -> None:
     """Fifty modules and a hundred classes take as long to load as a driver takes to answer."""
     found, kept = loaded(name), json.loads(LOADED.read_text())

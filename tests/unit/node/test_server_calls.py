@@ -4,6 +4,7 @@ import re
 import socket
 import ssl
 from collections.abc import Iterator
+from contextlib import closing, suppress
 
 import pytest
 
@@ -18,6 +19,7 @@ from andon.node.calls import (
     TooLarge,
     Trust,
     call,
+    kept_connections,
 )
 from andon.node.connection import FAILURES, plain_words
 from tests.support.hostile_server import SLOW, hostile_server
@@ -46,6 +48,32 @@ def test_who_proved_itself_gets_the_token(server: Proving) -> None:
         assert ask(server, token)[:3] == (200, b"{}", None)
     assert server.asked == [("/api/x", BEARER)] * 2
     assert server.proofs == 2, "each connection is a question of its own"
+
+
+def test_a_connection_that_is_kept_is_proved_once_and_made_again_when_it_was_closed(
+    server: Proving,
+) -> None:
+    target, limits = Target(server.url, Trust.NAMED, NAMED), CallLimits(5.0, 1 << 20)
+    with closing(kept_connections(target)) as kept:
+        for path in ("/api/x", "/api/y"):
+            assert call(target, SentRequest("GET", path), limits, kept).status == 200
+        assert (server.proofs, server.asked) == (1, [("/api/x", BEARER), ("/api/y", BEARER)])
+        server.closes = True
+        with suppress(*FAILURES):
+            call(target, SentRequest("GET", "/api/z"), limits, kept)
+        server.closes = False
+        assert call(target, SentRequest("GET", "/api/z"), limits, kept).status == 200
+    assert server.proofs > 1, "a new connection is a new question"
+
+
+def test_what_changes_something_is_not_sent_on_a_connection_that_may_be_closed(
+    server: Proving,
+) -> None:
+    target, limits = Target(server.url, Trust.NAMED, NAMED), CallLimits(5.0, 1 << 20)
+    with closing(kept_connections(target)) as kept:
+        for _ in range(2):
+            call(target, SentRequest("POST", "/api/x", b"{}"), limits, kept)
+    assert server.proofs == 2, "it is sent once"
 
 
 def test_below_a_path_of_a_proxys_the_proof_is_asked_for_there(server: Proving) -> None:
@@ -165,7 +193,7 @@ def test_no_other_module_sends_a_token() -> None:
     )
     bearer = re.compile(r"f[\"']Bearer ")
     assert {path for path, text in sources().items() if speaks.search(text)} == {
-        "node/calls.py", "node/connection.py", "fleet/link.py", "host/processes/containers.py",
+        "node/calls.py", "node/connection.py", "host/processes/containers.py",
         "notifiers/alertmanager.py", "clusters/ray/dashboard.py",
     }  # fmt: skip
     assert {path for path, text in sources().items() if bearer.search(text)} == {

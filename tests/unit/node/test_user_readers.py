@@ -27,7 +27,7 @@ from andon.node.watched.runs import FoundRuns, ServedRuns
 from andon.node.watched.users import read_user
 from andon.web.bindings.live_server import Prepared
 from andon.web.history_reader import HistoryReader
-from andon.web.live.job_watch import JobWatch
+from andon.web.live.job_watch import JOBS, JobWatch
 from andon.web.users import opening
 from andon.web.users.opening import UsersFiles
 from andon.web.users.processes import (
@@ -377,13 +377,13 @@ def test_live_events_of_jobs_are_for_those_who_see_them() -> None:
     nodes = [seen_node(sight, jobs=jobs) for sight in (SIGHT, bob, BLIND, ALL_SEEING)]
 
     async def rounds() -> None:
-        await watch.publish(nodes, emit)
+        await watch.publish({JOBS: nodes}, emit)
         now[0] = 9.0
         told.answers["jobs"] = jobs_told(replace(VIEW, state=JobState.RUNNING), seen="2")
-        await watch.publish(nodes, emit)
+        await watch.publish({JOBS: nodes}, emit)
         now[0] = 18.0
         told.answers["jobs"] = jobs_told(seen="3")
-        await watch.publish(nodes, emit)
+        await watch.publish({JOBS: nodes}, emit)
 
     asyncio.run(rounds())
     assert set(heard) == {SIGHT, ALL_SEEING}

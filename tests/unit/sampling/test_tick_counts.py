@@ -21,17 +21,16 @@ from andon.host.system import System
 from andon.model import wire
 from andon.model.device import Host
 from andon.model.request import ReaderRequest
-from andon.sampling.bus import Bus
+from andon.node.watched.live import WatchedLive
 from andon.sampling.readers import Vendor
 from andon.sampling.rules.masks import visibility
 from andon.sampling.rules.roster import BackendChoice
-from andon.sampling.sampler import Costs, NodeIdentity, Sampler
-from andon.sampling.snapshot_feed import SnapshotFeed
-from andon.settings.resolution import Settings
+from andon.sampling.sampler import NodeIdentity, Sampler
 from tests.standin import StandIn, StandInProcess
 from tests.support.counting import opened_files, python_calls
 from tests.support.full_snapshot import FULL
 from tests.support.snapshots import farm
+from tests.support.web_parts import Hand
 
 
 class Line:
@@ -158,14 +157,14 @@ def test_a_snapshot_of_two_devices_as_a_line_takes_this_many_calls() -> None:
 
 
 def test_the_latest_snapshot_is_kept_without_a_thread() -> None:
-    bus, before = Bus(), threading.active_count()
-    feed = SnapshotFeed(bus.subscribe(1.0, watching=False, size=8), Settings(), Costs)
+    sampler, before = Hand(), threading.active_count()
+    live = WatchedLive(sampler, 1.0)
     shown = farm()
-    calls = python_calls(lambda: bus.publish(shown, 1.0))
-    assert feed.last is shown
+    calls = python_calls(lambda: sampler.bus.publish(shown, 1.0))
+    assert live.last is shown
     assert threading.active_count() == before
     assert calls.total() <= 6, calls
-    feed.close()
+    live.close()
 
 
 class CountedHost:

@@ -9,9 +9,11 @@ from andon.fleet.rules.states import NodeList, NodeRow, NodeState
 from andon.tui.fleet import FleetApp, FleetView
 
 ROWS = (
-    NodeRow("n17", NodeState.HEALTHY, 1.0, 8, 6, users=("alice",), models={"H200": 8}),
-    NodeRow("n18", NodeState.SILENT, 40.0, 4, reason="silent 40 s", models={"A100": 4}),
-    NodeRow("n19", NodeState.SICK, 2.0, 4, reason="GPU 3: lost", models={"A100": 4}),
+    NodeRow(
+        "n17", NodeState.HEALTHY, 1.0, gpus=8, allocated=6, users=("alice",), models={"H200": 8}
+    ),
+    NodeRow("n18", NodeState.SILENT, 40.0, gpus=4, reason="silent 40 s", models={"A100": 4}),
+    NodeRow("n19", NodeState.SICK, 2.0, gpus=4, reason="GPU 3: lost", models={"A100": 4}),
 )
 VIEW = FleetView(ROWS)
 
@@ -31,7 +33,7 @@ def test_those_that_need_someone_come_first() -> None:
 def test_the_cursor_stays_on_its_node_when_the_order_changes() -> None:
     view = VIEW.moved(2)
     assert (view.cursor, view.place) == ("n17", 2)
-    sick = FleetView((NodeRow("n17", NodeState.SICK, 1.0, 8), *ROWS[1:]), cursor=view.cursor)
+    sick = FleetView((NodeRow("n17", NodeState.SICK, 1.0, gpus=8), *ROWS[1:]), cursor=view.cursor)
     assert sick.place == 0
     assert view.moved(10).cursor == "n17"
     assert FleetView().moved(1).cursor == ""

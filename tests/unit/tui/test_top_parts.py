@@ -5,13 +5,15 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from andon.cli.sources import node_of
 from andon.cli.terminal import Choices
 from andon.history.rules.series import tick_of
 from andon.host.processes.environment import parse_environment
 from andon.host.rules.variables import shown_environment
 from andon.host.state.user_folder import HISTORY, node_path
 from andon.model.device import Process, Snapshot
-from andon.node.latest_snapshot import filled
+from andon.node.latest_snapshot import CommandLines
+from andon.node.local.playing import PlayedSession
 from andon.stores.sqlite import SqliteStore
 from andon.tui.histories import METRICS
 from andon.tui.remembered import (
@@ -24,7 +26,6 @@ from andon.tui.remembered import (
 )
 from andon.tui.sources.feed import Tick
 from andon.tui.sources.past import HistoryOnDisk, PastPoints
-from andon.tui.sources.snapshots import Player
 from andon.tui.state import ProcessChoice, TopState
 from andon.tui.users import user_lines
 from andon.tui.views.processes import age
@@ -121,7 +122,7 @@ def test_what_a_server_withholds_is_filled_in_for_the_same_process_only() -> Non
         Process(7, started=100.5, command="python train.py"),
         Process(8, started=900.0, command="another that got the pid"),
     )
-    found = filled(snapshot, table)  # type: ignore[arg-type]
+    found = CommandLines(Path("/"), table)(snapshot)  # type: ignore[arg-type]
     assert [p.command for p in found.devices[0].processes] == ["python train.py", None]
 
 
@@ -137,24 +138,24 @@ def test_a_recording_is_paused_and_stepped_both_ways(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     shots = [replace(office(), at=office().at + second) for second in range(4)]
     path.write_text("".join(wire.dumps(wire.snapshot_to_json(one)) + "\n" for one in shots))
-    player = Player(load_settings({"replay": str(path)}).settings)
-    first = player.get()
+    player = PlayedSession(load_settings({"replay": str(path)}).settings)
+    first = player.get(0.0)
     assert first is not None
     assert first.at == shots[0].at
     assert "replay" in first.versions
     player.pause(True)
     player.step(1)
-    second = player.get()
+    second = player.get(0.0)
     assert second is not None
     assert second.at == shots[1].at
     player.step(1)
     player.step(1)
-    assert (found := player.get()) is not None
+    assert (found := player.get(0.0)) is not None
     player.step(-1)
-    before = player.get()
+    before = player.get(0.0)
     assert before is not None
     assert before.at < found.at
-    assert player.get() is None, "paused"
+    assert player.get(0.0) is None, "paused"
     assert "r.jsonl" in player.place()
     assert json.loads(path.read_text().splitlines()[0])["node"] == first.node
     player.close()
@@ -175,8 +176,8 @@ def test_the_first_picture_has_the_graphs_of_the_history_on_disk() -> None:
     uuids = [status.device.uuid for status in now.devices]
 
     def early(choices: Choices | None = None, is_server: bool = False) -> PastPoints:
-        feed = OneTick(now, is_server)
-        return HistoryOnDisk(choices or Choices(), feed, 300.0).points(60.0)  # type: ignore[arg-type]
+        node, feed = node_of(choices or Choices()), OneTick(now, is_server)
+        return HistoryOnDisk(node, "", feed, 300.0).points(60.0)  # type: ignore[arg-type]
 
     assert early() == {}, "nothing has been recorded"
     node_path().mkdir(parents=True, mode=0o700)

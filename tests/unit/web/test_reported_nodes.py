@@ -7,14 +7,20 @@ import pytest
 from msgspec.structs import replace
 
 from andon.access.roles import BLIND, Identity, Role
-from andon.errors import Conflict, Denied, Gone, Unavailable
+from andon.errors import Conflict, Denied, Gone, Invalid, Unavailable
+from andon.explain.conditions.rulebook import Rulebook, thresholds
+from andon.fleet.rules.nodes import FleetNode, own_token
 from andon.host.processes.facts import exited
 from andon.model.device import State
 from andon.model.job.desk import JobAct
+from andon.model.job.facts import JobState
 from andon.model.lease import LeaseState, Share
 from andon.model.lease_list import LeaseRow
+from andon.model.run.record import RunKind, RunRow, RunState
 from andon.node.seen.node import SeenNode
+from andon.node.watched.runs import FoundRuns
 from andon.runs.rules.matching import HIDDEN_NAME, RunQuery
+from andon.stores.memory import MemoryRunIndex
 from andon.web.app import build
 from andon.web.routes import api
 from tests.support.replaced import calls_of
@@ -97,18 +103,44 @@ def test_a_node_that_another_hub_added_again_shows_nothing_of_the_earlier_machin
     assert reporting.node is reporting.node
     assert reporting.node.jobs_reported()
     reporting.add_again()
-    with pytest.raises(Unavailable, match=f"{NAME} has not reported lately"):
-        reporting.node.latest()
+    with pytest.raises(Unavailable, match=f"{NAME} has not reported yet"):
+        reporting.node.live.latest()
 
 
-def test_a_number_that_two_users_of_a_node_have_means_no_job(reporting: ReportingNode) -> None:
+def test_a_number_that_two_users_of_a_node_have_is_a_job_of_who_is_named(
+    reporting: ReportingNode,
+) -> None:
     node = reporting.node
     (job,) = node.report.jobs
     node.report.__dict__["jobs"] = (job, replace(job, user="bob"))
-    seen = SeenNode(node, OWNER).jobs
-    assert {view.user for view in seen.listing().views} == {"ada", "bob"}
-    with pytest.raises(Conflict, match=f"{NAME} reported a job 7 of ada and one of bob"):
-        seen.view(7)
+    for who in (OWNER, NOBODY):
+        seen = SeenNode(node, who).jobs
+        page = seen.page()
+        assert (page.scope, page.whole) == ("node", who is OWNER)
+        assert {view.user for view in page.jobs} == {"ada", "bob"}
+        with pytest.raises(Conflict, match=f"{NAME} reported a job 7 of ada and one of bob") as no:
+            seen.view(7)
+        assert no.value.hint == "in the URL: ?user=ada or ?user=bob"
+        assert seen.of("bob").view(7).user == "bob"
+        assert (seen.of("bob").view(7).command == "hidden") is (who is NOBODY)
+        with pytest.raises(Gone):
+            seen.of("eve").view(7)
+    (outcome,) = SeenNode(node, OWNER).jobs.of("bob").act(JobAct.CANCEL, [7])
+    assert outcome.error is not None
+    assert outcome.error.reason == "jobs are changed on their node"
+
+
+def test_the_rules_of_a_node_have_its_own_thresholds_or_none(reporting: ReportingNode) -> None:
+    reporting.rulebook = Rulebook(thresholds(thermal_celsius=61.0))
+    reporting.report()
+    alerts = SeenNode(reporting.node, OWNER).alerts
+    (thermal,) = (one for one in alerts.rules()["rules"] if one["name"] == "thermal")
+    assert thermal["threshold"] == 61.0
+    assert alerts.rule("thermal")["figures"][0]["value"] == 61.0
+    reporting.node.report.__dict__["rulebook"] = None
+    for asked in (alerts.rules, lambda: alerts.rule("thermal")):
+        with pytest.raises(Unavailable, match=f"{NAME} does not say which thresholds it has"):
+            asked()
 
 
 def test_a_run_of_a_node_is_not_followed_and_nothing_is_said_to_be_removed(
@@ -195,6 +227,38 @@ def test_devices_of_a_silent_node_are_unknown(reporting: ReportingNode) -> None:
     states = node.live.latest().devices
     assert {one.state for one in states} == {State.UNKNOWN}
     assert (states[0].reason or "").startswith(f"{NAME} is silent: no report for 1 h")
+    users = [one.last_users for one in states if one.last_users]
+    assert users, "who was on them is known"
+    assert node.live.latest().host.cpu_percent is None
+
+
+def test_the_machine_of_another_hub_is_no_node_to_add_or_remove(reporting: ReportingNode) -> None:
+    hub = reporting.fleet.hub
+    hub.nodes()["hub-b"] = FleetNode("hub-b", own_token("hub-b"), 1.0)
+    for act in (lambda: hub.add("hub-b"), lambda: reporting.fleet.remove("hub-b", True)):
+        with pytest.raises(Invalid, match="hub-b is a hub's own machine"):
+            act()
+
+
+def test_jobs_of_a_silent_node_are_as_it_last_reported_them(reporting: ReportingNode) -> None:
+    wall, now = reporting.fleet.hub._clock()
+    reporting.fleet.hub._clock = lambda: (wall, now + 60.0)
+    (note,) = reporting.node.jobs.listing().notes
+    assert note == f"{NAME} is silent: no report for 1 min; 1 job when it last reported"
+    assert {view.state for view in reporting.node.jobs.listing().views} == {JobState.UNKNOWN}
+
+
+def test_a_run_of_another_hubs_machine_has_no_record_here() -> None:
+    own, every = MemoryRunIndex(), MemoryRunIndex()
+    here, there = (
+        RunRow(f"{word}zvmtra", word, RunKind.COMMAND, RunState.SUCCEEDED, word, 1.0, f"/{word}")
+        for word in ("hub-a", "hub-b")
+    )
+    own.put([here])
+    every.put([here, there])
+    found = FoundRuns(own, everywhere=every)
+    assert found.named(here.id)[here.id].path == "/hub-a"
+    assert found.named(there.id)[there.id].path == ""
 
 
 def test_processes_of_a_node_are_not_looked_for_on_the_hubs_machine(

@@ -26,7 +26,7 @@ from andon.settings.clusters import ClusterSettings
 from andon.testing.fake_cluster import FakeCluster, PlayedNode
 from andon.web.bindings.live_server import Prepared
 from andon.web.history_reader import HistoryReader
-from andon.web.live.job_watch import JobWatch
+from andon.web.live.job_watch import JOBS, JobWatch
 from tests.support.homes import own_folders
 from tests.support.seen_nodes import seen_node
 
@@ -123,13 +123,13 @@ def test_live_events_tell_what_changes_there_and_what_is_gone(served: Served) ->
         heard.append(json.loads(str(text)))
 
     async def rounds() -> None:
-        await watch.publish(nodes, emit)
+        await watch.publish({JOBS: nodes}, emit)
         served.fake.advance(9)
         served.poller.poll()
-        await watch.publish(nodes, emit)
+        await watch.publish({JOBS: nodes}, emit)
         served.fake.forget("4711")
         served.poller.poll()
-        await watch.publish(nodes, emit)
+        await watch.publish({JOBS: nodes}, emit)
 
     asyncio.run(rounds())
     changed, gone = heard

@@ -111,19 +111,19 @@ def test_a_listener_that_fails_costs_the_others_nothing(tmp_path: Path) -> None:
     def failing(snapshot: Snapshot) -> None:
         raise RuntimeError("a listener's mistake")
 
-    parts.station.listen(failing)
-    parts.station.listen(heard.append)
+    parts.live.listen(failing)
+    parts.live.listen(heard.append)
     while not heard:
         parts.sampler.give(drawn.farm())
-    assert parts.station.runs
+    assert parts.live.runs
     parts.close()
 
 
 def test_dear_readings_are_taken_only_while_someone_looks(tmp_path: Path) -> None:
     parts = Parts(tmp_path, [drawn.farm()])
     assert not parts.sampler.bus.is_watched
-    assert parts.station.last is not None
+    assert parts.live.last is not None
     assert not parts.sampler.bus.is_watched
-    parts.station.latest()
+    parts.live.latest()
     assert parts.sampler.bus.is_watched
     parts.close()

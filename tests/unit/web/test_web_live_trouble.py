@@ -12,7 +12,7 @@ from andon.settings.resolution import Settings
 from andon.web.answers.payloads import busy_uuids
 from andon.web.history_reader import HistoryReader
 from andon.web.live.events import Live
-from andon.web.live.job_watch import JOBS, JobWatch
+from andon.web.live.job_watch import JobWatch
 from andon.web.live.run_watch import RunWatch
 from tests.support import snapshots as drawn
 from tests.support.live_parts import (
@@ -35,8 +35,8 @@ pytestmark = pytest.mark.usefixtures("without_routes")
 
 def made(kind: type[Live], parts: Parts) -> Live:
     reader = HistoryReader()
-    watches = {JOBS: JobWatch(reader)}
-    return kind(parts.node, parts.keys, Lockout(), Settings(), RunWatch(reader), watches)
+    watches = [JobWatch(reader), RunWatch(reader)]
+    return kind(parts.node, parts.keys, Lockout(), Settings(), watches)
 
 
 def test_a_client_that_cannot_be_dropped_costs_the_others_nothing(
@@ -95,12 +95,12 @@ def test_the_event_loop_is_not_woken_while_nobody_is_connected(play: Play) -> No
 
         live, taken = made(Noting, parts), list[Snapshot]()
         async with live.run():
-            parts.station._take(drawn.farm())
+            parts.live._take(drawn.farm())
             await asyncio.sleep(0)
             assert taken == []
             assert live._visitors.admit("127.0.0.1") is not None
             shown = replace(drawn.farm(), at=drawn.farm().at + 1)
-            parts.station._take(shown)
+            parts.live._take(shown)
             await asyncio.sleep(0)
             assert taken == [shown]
             await live._publish(shown)

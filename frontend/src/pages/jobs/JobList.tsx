@@ -4,9 +4,9 @@ import { useSession } from "../../api/server";
 import type { Device, Job, JobPage, QueuePlace } from "../../api/types";
 import { useTrusted } from "../../lib/access";
 import { count, DASH, duration, hourOf, inGib, unbroken } from "../../lib/format";
-import { jobKey, jobName } from "../../lib/jobs";
+import { jobKey, jobName, userNamed } from "../../lib/jobs";
 import { deviceLink, jobLink, keep, orderIn, withQuery } from "../../lib/router";
-import { live, useLive } from "../../live/store";
+import { live, useLive, useSilence } from "../../live/store";
 import { Command } from "../../parts/Command";
 import { Loading } from "../../parts/Loading";
 import { Notice, Trouble } from "../../parts/Notice";
@@ -23,6 +23,7 @@ export function JobList({ search, query }: { search: string; query: URLSearchPar
   const state = query.get("state") ?? "";
   const found = useJobs((jobs) => jobs.list(state));
   const trusted = useTrusted();
+  const silence = useSilence();
   const page = found.data;
   const none = page !== undefined && page.counts.running + page.counts.waiting + page.counts.ended === 0;
   const unseen = none && page.shared && !trusted;
@@ -31,7 +32,7 @@ export function JobList({ search, query }: { search: string; query: URLSearchPar
     <section className="jobs-list">
       <div className="page-head">
         <h1>Jobs</h1>
-        {page && !unseen && <p className="dim" role="status">{summary(page)}{page.paused && ", the queue is paused"}</p>}
+        {page && !unseen && !(none && silence) && <p className="dim" role="status">{summary(page)}{page.paused && ", the queue is paused"}</p>}
         <label className="choice">
           <span className="dim">state</span>
           <select value={state} aria-label="state" onChange={(event) => keep(withQuery(query, { state: event.target.value }))}>
@@ -46,7 +47,7 @@ export function JobList({ search, query }: { search: string; query: URLSearchPar
       {page?.paused && <Notice title="The queue is paused"><p>Nothing starts until <Command text="andon jobs start" /></p></Notice>}
       {rows.length > 0 && page && <Plan page={page} rows={rows} query={query} />}
       {rows.length > 0 && page && <Table caption="jobs" columns={columnsOf(rows, page, query)} rows={rows} rowKey={jobKey} stacked {...orderIn(query)} />}
-      {page && rows.length === 0 && (unseen ? <Unseen what="jobs" command="andon jobs" /> : none ? <Empty page={page} /> : <Notice title="No job matches" />)}
+      {page && rows.length === 0 && (unseen ? <Unseen what="jobs" command="andon jobs" /> : none ? (silence === null ? <Empty page={page} /> : <Notice title={silence}><p>No job of it was known when it last reported.</p></Notice>) : <Notice title="No job matches" />)}
       {page?.clusters.map((cluster) => { const text = awayText(cluster, page.at); return text && <p key={cluster.name} className="why-job" role="status">{text}</p>; })}
       {page && <Queue page={page} />}
       {page && !unseen && <p className="dim whose">{whose(page)}{page.note && ` · ${page.note}`}{!page.whole && !trusted && <> · <SignInLink to={page.shared ? "to see your own jobs" : "to see names and commands"} /></>}</p>}
@@ -60,7 +61,6 @@ const NO_DEVICES: Device[] = [];
 /** The timeline, and what can be done to the job that was chosen in it or in the table. */
 function Plan({ page, rows, query }: { page: JobPage; rows: Job[]; query: URLSearchParams }) {
   const devices = useLive((now) => now.snapshot?.devices ?? NO_DEVICES);
-  const session = useSession();
   const seconds = RANGES.find(([name]) => name === query.get("last"))?.[1] ?? 86_400;
   const spans = spansOf(rows, page.at);
   const [since, until] = windowOf(seconds, spans, page.at);
@@ -68,7 +68,7 @@ function Plan({ page, rows, query }: { page: JobPage; rows: Job[]; query: URLSea
   const lines = rowsOf(rows, devices.map((one) => ({ label: one.label, href: deviceLink(one.uuid) })));
   const more = moreWaiting(rows);
   const choose = (id: string | null) => keep(withQuery(query, { job: id === query.get("job") ? "" : (id ?? "") }));
-  const whose = chosen && page.scope === "everyone" && chosen.user !== session?.user ? chosen.user : "";
+  const whose = (chosen && userNamed(page, chosen)) ?? "";
   return (
     <section className="plan" aria-label="timeline">
       <div className="ranges">
@@ -91,8 +91,8 @@ function Plan({ page, rows, query }: { page: JobPage; rows: Job[]; query: URLSea
 function columnsOf(rows: Job[], page: JobPage, query: URLSearchParams): Column<Job>[] {
   const any = (has: (job: Job) => unknown) => rows.some((job) => has(job));
   const columns: (Column<Job> | false)[] = [
-    { name: "job", by: (job) => job.number, cell: (job) => <><a href={jobLink(jobName(job), page.scope === "everyone" && job.user !== page.user ? job.user : undefined)}>{job.label}</a> {page.whole && <span className="name" title={job.name}>{job.name}</span>}{job.simulated && !live.get().snapshot?.simulated && <span className="dim"> simulated</span>}</> },
-    page.scope === "everyone" && { name: "user", by: (job) => job.user, cell: (job) => job.user },
+    { name: "job", by: (job) => job.number, cell: (job) => <><a href={jobLink(jobName(job), userNamed(page, job))}>{job.label}</a> {page.whole && <span className="name" title={job.name}>{job.name}</span>}{job.simulated && !live.get().snapshot?.simulated && <span className="dim"> simulated</span>}</> },
+    (page.scope === "everyone" || page.scope === "node") && { name: "user", by: (job) => job.user, cell: (job) => job.user },
     { name: "state", by: (job) => job.state, cell: (job) => <JobMark job={job} /> },
     any((job) => job.position) && { name: "place", by: (job) => job.position, cell: (job) => job.position ?? DASH, number: true },
     any((job) => job.engine) && { name: "where", by: whereText, cell: whereText },
@@ -133,7 +133,7 @@ function Queue({ page }: { page: JobPage }) {
 }
 
 function whose(page: JobPage): string {
-  if (page.user === live.get().snapshot?.node) return `The jobs on ${page.user}`; // of a node that reports to this hub
+  if (page.scope === "node") return `The jobs on ${live.get().snapshot?.node ?? "this node"}`;
   if (page.scope === "own") return `The jobs of ${page.user} on this machine`;
   if (page.scope === "everyone") return "The jobs of everyone who signed in here, or holds or waits for GPUs";
   return `Jobs of ${page.user}, who runs this server`;

@@ -14,7 +14,7 @@ from andon.exporter.scrape import FIRST_SECONDS, scraped
 from andon.exporter.server import MetricsServer
 from andon.exporter.spreads import Service
 from andon.model.device import Snapshot
-from andon.sampling.snapshot_feed import SnapshotFeed
+from andon.node.watched.live import WatchedLive
 
 
 class HasSnapshots(Protocol):
@@ -36,7 +36,7 @@ class PrometheusExporter:
         self._port = settings.exporter_port if port is None else port
         self._source: Callable[[], Snapshot] | None = None
         self._shared = False
-        self._feed: SnapshotFeed | None = None
+        self._live: WatchedLive | None = None
         self._server: MetricsServer | None = None
         self._lock = threading.Lock()
         _exporters.add(self)
@@ -77,7 +77,8 @@ class PrometheusExporter:
             self._registered()
             server = MetricsServer("127.0.0.1", self._port)
             if self._shared:
-                self._feed = self._session()
+                shared = library.shared()
+                self._live = WatchedLive(shared, shared.settings.interval_seconds)
             self._server = server
             server.start(self._text, self._dropped)
         return self
@@ -86,16 +87,11 @@ class PrometheusExporter:
         """Stop serving and free the port. May be called twice."""
         with self._lock:
             server, self._server = self._server, None
-            feed, self._feed = self._feed, None
+            live, self._live = self._live, None
         if server is not None:
             server.stop()
-        if feed is not None:
-            feed.close()
-
-    def _session(self) -> SnapshotFeed:
-        shared = library.shared()
-        session = shared.subscribe(shared.settings.interval_seconds, False)
-        return SnapshotFeed(session, shared.settings, shared.costs)
+        if live is not None:
+            live.close()
 
     def _registered(self) -> Callable[[], Snapshot]:
         if self._source is None:
@@ -104,20 +100,19 @@ class PrometheusExporter:
         return self._source
 
     def _text(self, service: Service | None) -> str:
-        feed = self._feed
-        if feed is not None:
-            feed.wait_for_first(FIRST_SECONDS)
-            return scraped(feed, self._exposition, service)
+        if (live := self._live) is not None:
+            live.wait_for_first(FIRST_SECONDS)
+            return scraped(live, self._exposition, service)
         snapshot = self._registered()()
         costs = library.shared().costs() if self._shared else None
         return self._exposition.render(snapshot, costs, time.time(), service)
 
     def _dropped(self) -> int:
-        return self._feed.dropped if self._feed else 0
+        return self._live.dropped if self._live else 0
 
     def _reset_after_fork(self) -> None:
         """Forgets threads and port in a forked child: they are the parent's."""
-        server, self._server, self._feed = self._server, None, None
+        server, self._server, self._live = self._server, None, None
         self._lock = threading.Lock()
         if server is not None:
             server.server_close()

@@ -20,9 +20,9 @@ from andon.host.state.node_folder import open_node_folder
 from andon.host.users import user_name
 from andon.jobs.queue_desk import QueueDesk
 from andon.node.watched.jobs import ServedJobs
+from andon.node.watched.live import WatchedLive
 from andon.node.watched.runs import ServedRuns
 from andon.sampling.sampler import Sampler
-from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.settings.resolution import Settings
 from andon.web.run_opening import OpenRuns
 
@@ -62,14 +62,14 @@ def jobs() -> ServedJobs:
 
 
 def pod_devices(
-    settings: Settings, sampler: Sampler, feed: SnapshotFeed, past: PastSender
+    settings: Settings, sampler: Sampler, live: WatchedLive, past: PastSender
 ) -> Iterator[PodDevices | None]:
     """What the kubelet gave to which pod, and the records of andon's own pods."""
     if not can_ask_kubelet(root := Path(settings.root)):
         yield None
         return
     record = recording(settings, sampler, direct=True)
-    pods, runs = PodDevices(root), PodRuns(record, feed.latest, past.hurry)
+    pods, runs = PodDevices(root), PodRuns(record, live.latest, past.hurry)
     sampler.mark_by(pods.marked)
     pods.listen(runs)
     pods.start()

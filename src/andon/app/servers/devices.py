@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from andon.app.sampler import open_sampler
 from andon.model.device import Snapshot
+from andon.node.watched.live import WatchedLive
 from andon.sampling.sampler import Sampler
-from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.settings.resolution import Settings
 
 FIRST_SNAPSHOT_SECONDS = 5.0
@@ -16,15 +16,16 @@ def sampler(settings: Settings) -> Iterator[Sampler]:
         yield opened
 
 
-def feed(settings: Settings, sampler: Sampler, past_snapshots: int = 1) -> SnapshotFeed:
-    session = sampler.subscribe(settings.interval_seconds, size=8)
-    return SnapshotFeed(session, settings, sampler.costs, sampler.reader_pids, past_snapshots)
+def live(settings: Settings, sampler: Sampler, past_snapshots: int = 1) -> WatchedLive:
+    """The readings of this machine's node."""
+    return WatchedLive(sampler, settings.interval_seconds, past_snapshots)
 
 
-def first_snapshot(settings: Settings, feed: SnapshotFeed) -> Iterator[Snapshot | None]:
+def first_snapshot(settings: Settings, live: WatchedLive) -> Iterator[Snapshot | None]:
     """The first one; None if the devices have not responded by then."""
-    feed.wait_for_first(settings.deadline_seconds + FIRST_SNAPSHOT_SECONDS)
-    yield feed.last
+    live.wait_for_first(settings.deadline_seconds + FIRST_SNAPSHOT_SECONDS)
+    yield live.last
 
 
-DEVICES = (sampler, feed, first_snapshot)
+READINGS = (sampler, live)
+DEVICES = (*READINGS, first_snapshot)

@@ -4,12 +4,12 @@ import sys
 from collections.abc import Callable, Iterator
 
 from andon.app.parts import run_with
-from andon.app.servers.devices import feed, sampler
+from andon.app.servers.devices import READINGS
 from andon.exporter.exposition import Exposition
 from andon.exporter.scrape import FIRST_SECONDS, scraped
 from andon.exporter.server import MetricsServer
 from andon.exporter.spreads import Service
-from andon.sampling.snapshot_feed import SnapshotFeed
+from andon.node.watched.live import WatchedLive
 from andon.settings.resolution import Settings
 
 SWITCH_SECONDS = 0.0005  # a scrape during a sample must not wait for all of it
@@ -48,17 +48,17 @@ def metrics_port(settings: Settings) -> Iterator[MetricsServer]:
 
 
 def metrics(
-    metrics_port: MetricsServer, feed: SnapshotFeed, exposition: Exposition
+    metrics_port: MetricsServer, live: WatchedLive, exposition: Exposition
 ) -> Iterator[MetricsServer]:
     sys.setswitchinterval(SWITCH_SECONDS)
 
     def text(service: Service) -> str:
-        feed.wait_for_first(FIRST_SECONDS)
-        return scraped(feed, exposition, service)
+        live.wait_for_first(FIRST_SECONDS)
+        return scraped(live, exposition, service)
 
-    metrics_port.start(text, lambda: feed.dropped)
+    metrics_port.start(text, lambda: live.dropped)
     yield metrics_port
-    metrics_port.stop()  # before the feed: a scrape must not wait for a snapshot
+    metrics_port.stop()  # before the readings: a scrape must not wait for one
 
 
-EXPORTER = (metrics_port, sampler, feed, metrics)
+EXPORTER = (metrics_port, *READINGS, metrics)

@@ -5,16 +5,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from msgspec.structs import replace
-
 from andon.alerts.watcher import Watcher
 from andon.app.alerts import open_fleet_watcher
 from andon.app.history import maintainer_of, store_kind, store_url
-from andon.app.uplink import mark_drained, report_sources
+from andon.app.uplink import mark_drained
 from andon.errors import Conflict, Denied, Unavailable
 from andon.fleet.uplink import Uplink
 from andon.host.machine_id import node_key, node_name
-from andon.leases.network import NetworkLeases
 from andon.node.watched.alerts import AlertJudge
 from andon.node.watched.node import WatchedNode
 from andon.ports import RunIndex
@@ -60,21 +57,10 @@ def keeper(settings: Settings, fleet: Fleet, fleet_alerts: FleetAlerts) -> Keepe
     return Keeper(fleet, fleet_alerts, partial(maintainer_of, settings))
 
 
-def own_reports(
-    sampler: Sampler,
-    node: WatchedNode,
-    watcher: Watcher,
-    network_leases: NetworkLeases | None,
-    settings: Settings,
-    fleet: Fleet,
-) -> Uplink:
+def own_reports(node: WatchedNode, fleet: Fleet) -> Uplink:
     """Reports this machine to the other hubs of the database. It notifies people by itself."""
-    sources = report_sources(node, watcher)
-    return Uplink(
-        sampler.subscribe(settings.interval_seconds, size=16), OwnLink(fleet.hub),
-        replace(sources, hand_over=tuple, handed_over=lambda *_: None), node_key(),
-        on_drained=partial(mark_drained, network_leases),
-    )  # fmt: skip
+    drained, link = partial(mark_drained, node.leases), OwnLink(fleet.hub)
+    return Uplink(node, link, node_key(), on_drained=drained, hands_over=False)
 
 
 def everywhere(fleet: Fleet) -> Iterator[Callable[[], RunIndex]]:

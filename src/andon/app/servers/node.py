@@ -21,13 +21,13 @@ from andon.leases.tracker import LeaseTracker
 from andon.model.device import Snapshot
 from andon.node.watched.alerts import AlertJudge
 from andon.node.watched.jobs import ServedJobs
+from andon.node.watched.live import WatchedLive
 from andon.node.watched.node import WatchedNode
+from andon.node.watched.recorded_past import NoPast, RecordedPast
 from andon.node.watched.runs import ServedRuns
 from andon.sampling.sampler import Sampler
-from andon.sampling.snapshot_feed import PlacedFeed, SnapshotFeed
 from andon.settings.resolution import Settings
 from andon.settings.store_url import MEMORY
-from andon.web.server_history import NoHistory, Recorded, ServerHistory
 from andon.web.transport.keys import Keys
 
 
@@ -46,16 +46,16 @@ def distinct_names(settings: Settings, first_snapshot: Snapshot | None) -> Itera
 
 def history(
     settings: Settings, sampler: Sampler, keeps_history: bool = True
-) -> Iterator[ServerHistory]:
+) -> Iterator[RecordedPast | NoPast]:
     if not keeps_history:
-        yield NoHistory("history is disabled", "start without --no-history")
+        yield NoPast("history is disabled", "start without --no-history")
         return
     kept = separate_history(settings)
     session = sampler.subscribe(settings.interval_seconds)
     recorder = Recorder(
         lambda: open_store(kept), session, settings.history_flush_seconds, retention_of(settings)
     )
-    yield Recorded(recorder, settings.history_max_megabytes * 1_000_000)
+    yield RecordedPast(recorder, settings.history_max_megabytes * 1_000_000)
     recorder.close()
 
 
@@ -69,7 +69,7 @@ def lease_tracker(
 def watcher(
     settings: Settings,
     sampler: Sampler,
-    history: ServerHistory,
+    history: RecordedPast | NoPast,
     lease_tracker: LeaseTracker | None,
     keeps_history: bool = True,
     linked: Settings | None = None,
@@ -101,7 +101,7 @@ def alerts(watcher: Watcher) -> Iterator[AlertJudge]:
 def network_leases(
     settings: Settings,
     sampler: Sampler,
-    feed: SnapshotFeed,
+    live: WatchedLive,
     watcher: Watcher,
     lease_tracker: LeaseTracker | None,
     lends_simulated: bool,
@@ -120,7 +120,7 @@ def network_leases(
     )
     made = NetworkLeases(
         availability,
-        feed.newest,
+        live.newest,
         follows=lease_tracker.why_not,
         open_book=open_book,
         watched=lease_tracker.opened,
@@ -130,21 +130,25 @@ def network_leases(
 
 
 def node(
+    settings: Settings,
     sampler: Sampler,
-    feed: SnapshotFeed,
-    history: ServerHistory,
+    live: WatchedLive,
+    history: RecordedPast | NoPast,
+    watcher: Watcher,
     alerts: AlertJudge,
     network_leases: NetworkLeases | None,
     lease_tracker: LeaseTracker | None,
     runs: ServedRuns,
     keys: Keys | None = None,
     jobs: ServedJobs | None = None,
+    lab: object | None = None,
 ) -> Iterator[WatchedNode]:
     """This machine as a node."""
-    user, placed = None if keys is None else keys.owner.user, PlacedFeed(sampler, feed).latest
+    user = None if keys is None else keys.owner.user
     yield WatchedNode(
-        feed, history.store, alerts, runs, network_leases, lease_tracker, placed, user, jobs
-    )
+        sampler.node.name, settings, live, history, alerts, runs, network_leases,
+        lease_tracker, user, jobs, watcher, lab is not None,
+    )  # fmt: skip
 
 
 WATCHING = (history, lease_tracker, watcher, alerts, network_leases, node)

@@ -14,7 +14,7 @@ from andon.host.state import server_file
 from andon.host.state.node_folder import open_node_folder
 from andon.host.state.user_folder import TOKEN, state_folder
 from andon.jobs.dispatcher_guard import DispatcherGuard
-from andon.sampling.snapshot_feed import PAST_SNAPSHOTS, SnapshotFeed
+from andon.node.watched.live import PAST_SNAPSHOTS, WatchedLive
 from andon.settings.resolution import Settings
 from andon.web.fleet.nodes import Fleet
 from andon.web.listening import Listening, ServeOptions, Started, check_certificate, run
@@ -90,7 +90,7 @@ def until_signal(
     listening: Listening,
     keys: Keys,
     folder: Path,
-    feed: SnapshotFeed,
+    live: WatchedLive,
     watcher: Watcher,
     on_ready: Callable[[Started], None],
     dispatcher_guard: DispatcherGuard | None = None,
@@ -106,7 +106,7 @@ def until_signal(
         token_file = state_folder() / TOKEN
         on_ready(
             Started(
-                listening.url, listening.port, listening.loopback, token_file, feed.last,
+                listening.url, listening.port, listening.loopback, token_file, live.last,
                 watcher.notifiers, code,
             )
         )  # fmt: skip

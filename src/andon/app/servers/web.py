@@ -27,13 +27,13 @@ from andon.leases.usage_meter import COUNT_SECONDS, UsageMeter
 from andon.node.exact_desk import OwnDesk
 from andon.node.watched.jobs import ServedJobs
 from andon.node.watched.leases import RECENT_SECONDS
+from andon.node.watched.live import WatchedLive
 from andon.node.watched.node import WatchedNode
 from andon.node.watched.runs import ServedRuns
 from andon.node.watched.users import SharedUsers
 from andon.ports import RunIndex
 from andon.runs.index import RunFinder
 from andon.sampling.sampler import Sampler
-from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.settings.resolution import Settings
 from andon.web.answers.health import HealthPart, health
 from andon.web.fleet.nodes import Fleet
@@ -41,7 +41,6 @@ from andon.web.job_opening import submit_document, why_not_submit
 from andon.web.listening import Listening, ServeOptions, names
 from andon.web.route_parts import RouteParts
 from andon.web.run_opening import OpenRuns
-from andon.web.server_history import ServerHistory
 from andon.web.transport.audit import Audit
 from andon.web.transport.keys import Keys
 from andon.web.transport.local_calls import LocalCalls
@@ -109,7 +108,7 @@ def jobs(
     place: ServeOptions,
     listening: Listening,
     keys: Keys,
-    feed: SnapshotFeed,
+    live: WatchedLive,
     users: SharedUsers | None,
     desk: OwnDesk | None = None,
 ) -> ServedJobs | None:
@@ -121,7 +120,7 @@ def jobs(
     queue = QueueDesk(
         user=keys.owner.user or "this user",
         wake=start_dispatcher,
-        sample=feed.latest,
+        sample=live.latest,
         labels=partial(labels_of, settings),
     )
     return ServedJobs(
@@ -144,15 +143,13 @@ def dispatcher_guard(sampler: Sampler, jobs: ServedJobs | None) -> DispatcherGua
 # Metrics.
 
 
-def counts(
-    history: ServerHistory, node: WatchedNode, fleet: Fleet | None = None
-) -> Iterator[Callable[[], ServerCounts]]:
+def counts(node: WatchedNode, fleet: Fleet | None = None) -> Iterator[Callable[[], ServerCounts]]:
     """Counts from memory: a scrape reads neither the store nor the lease book, only reports of a
     hub's nodes where their GPUs are exported."""
 
     def count() -> ServerCounts:
         refused = None if fleet is None else dict(fleet.hub.refused)
-        size, held = history.vitals().size_bytes, node.leases.held()
+        size, held = node.past.vitals().size_bytes, node.leases.held()
         nodes = None if fleet is None else fleet.metrics()
         return ServerCounts(size, node.alerts.firing(), held, refused, fleet=nodes)
 
@@ -160,14 +157,14 @@ def counts(
 
 
 def exports(
-    settings: Settings, sampler: Sampler, folder: Path, counts: Callable[[], ServerCounts]
+    settings: Settings, node: WatchedNode, folder: Path, counts: Callable[[], ServerCounts]
 ) -> "Exports | None":
     """Sends the metrics to other systems; a recording is sent nowhere."""
     if not settings.exports or settings.replay:
         return None
     from andon.exporter.exports import open_exports
 
-    return open_exports(settings, sampler, folder, counts)
+    return open_exports(settings, node.name, node.live, folder, counts)
 
 
 def metrics(
@@ -191,10 +188,10 @@ def metrics(
 
 def route_parts(
     settings: Settings,
-    feed: SnapshotFeed,
+    sampler: Sampler,
+    live: WatchedLive,
     node: WatchedNode,
     keys: Keys,
-    history: ServerHistory,
     watcher: Watcher,
     lease_tracker: LeaseTracker | None,
     metrics: Callable[[], str],
@@ -205,13 +202,12 @@ def route_parts(
     uplink: HealthPart | None = None,
 ) -> Iterator[RouteParts]:
     parts: dict[str, HealthPart | None] = {
-        "store": history, "alerts": watcher, "leases": lease_tracker, "nodes": keeper,
+        "store": node.past, "alerts": watcher, "leases": lease_tracker, "nodes": keeper,
         "exports": exports, "hub": uplink,
     }  # fmt: skip
     known = {name: part for name, part in parts.items() if part is not None}
-    yield RouteParts(
-        node, keys, settings, partial(health, feed), known, metrics, sign_in, fleet=fleet
-    )
+    state = partial(health, live, sampler, settings)
+    yield RouteParts(node, keys, settings, state, known, metrics, sign_in, fleet=fleet)
 
 
 def application(

@@ -18,7 +18,14 @@ from andon.cli.show.table import draw
 from andon.cli.show.text import MEDIUM, WIDE, Text, join, say
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.evidence.blame import listed_users
-from andon.model.device import DeviceStatus, Host, Snapshot, State, reading_label
+from andon.model.device import (
+    DeviceStatus,
+    Host,
+    Snapshot,
+    State,
+    reading_label,
+    readings_in_words,
+)
 from andon.model.lamp import DeviceLamp, Lamp
 from andon.model.naming import range_of
 from andon.model.verdict import DeviceVerdict
@@ -106,12 +113,12 @@ def state_message(status: DeviceStatus, now: float) -> Text | None:
         return say(status.reason or "no reading yet", style)
     lasted = now - status.since
     word = status.state.words
-    if (
-        status.state not in (State.STALE, State.UNKNOWN) and lasted >= 1
-    ):  # a stale one's reason says it
+    if status.state is not State.STALE and lasted >= 1:  # a stale one's reason says it
         word += f" for {human_seconds(lasted)}"
     reason = f" · {status.reason}" if status.reason else ""
     users = f" · last used by {listed_users(status.last_users)}" if status.last_users else ""
+    if status.state is State.UNKNOWN and status.sample is not None:  # its hub has the last ones
+        reason, users = f" · last {readings_in_words(status.sample)}{users}{reason}", ""
     return say(word, style if style == "dim" else f"bold {style}") + say(reason + users, style)
 
 

@@ -14,6 +14,7 @@ from andon.cli.terminal import Choices, Terminal
 from andon.errors import AndonError, Invalid
 from andon.model import wire
 from andon.model.device import Snapshot
+from andon.node.port import SnapshotSession
 from andon.node.ssh import SshNode
 from andon.node.ssh.client import TIMEOUT_SECONDS, SshHost
 from andon.units import human_seconds
@@ -24,21 +25,22 @@ LEAST_LINES = 8  # of each host
 class Watched:
     """One host: its latest snapshot, and why there is no newer one."""
 
-    def __init__(self, name: str, node: SshNode, table: LiveTable) -> None:
-        self.name, self._node, self._table = name, node, table
+    def __init__(
+        self, name: str, node: SshNode, session: SnapshotSession, table: LiveTable
+    ) -> None:
+        self.name, self._node, self._session, self._table = name, node, session, table
         self.snapshot: Snapshot | None = None
         self.trouble: AndonError | None = None
 
     def look(self) -> bool:
         """Takes the latest snapshot; returns whether it is a new one."""
         try:
-            found = self._node.live.read()
+            found = self._session.get()
         except AndonError as exc:
             self.trouble = exc
             return False
-        self.trouble, before = None, self.snapshot
-        self.snapshot = found
-        return before is None or before.at != found.at
+        self.trouble, self.snapshot = None, found or self.snapshot
+        return found is not None
 
     def answer(self, width: int, height: int, now: float) -> NodeAnswer:
         """Returns its lines; those of a host that is silent have its age."""
@@ -64,16 +66,14 @@ def watch_hosts(choices: Choices, hosts: Sequence[str], given: dict[str, Any]) -
     settings, book = settings_of(choices), rulebook_of(choices)
     seconds = choices.timeout or TIMEOUT_SECONDS
     nodes = [SshNode(SshHost(host, settings.ssh_andon, seconds), lambda: book) for host in hosts]
-    watched = [
-        Watched(host, node, LiveTable(terminal.color, book))
-        for host, node in zip(hosts, nodes, strict=True)
-    ]
     with ExitStack() as stack, suppress(KeyboardInterrupt):
         live = terminal.live and given["form"] == "table" and is_capable()
         screen = stack.enter_context(LiveScreen()) if live and not given["lines"] else None
-        for node in nodes:
+        watched = list[Watched]()
+        for host, node in zip(hosts, nodes, strict=True):
             stack.callback(node.close)
-            node.live.follow(interval, patient=screen is None)
+            session = node.live.subscribe(interval, stays=screen is not None)
+            watched.append(Watched(host, node, session, LiveTable(terminal.color, book)))
         show = _shown(given["form"], screen, terminal, hosts)
         left = given["count"]
         while left is None or left > 0:

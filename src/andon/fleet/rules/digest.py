@@ -16,6 +16,7 @@ from andon.model.lamp import DeviceLamp
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.naming import device_labels, short_model
 from andon.model.programs import program_of
+from andon.model.run.record import RunRow
 from andon.model.verdict import VerdictKind
 from andon.model.wire import TextBounds, loads, struct_text
 from andon.units import and_more
@@ -57,39 +58,44 @@ class NodeTask(Struct, frozen=True):
         return self.name or ("run" if self.job is None else f"job {self.job}")
 
 
-class Digest(Struct, frozen=True):
-    """A node at one moment, for a list of many."""
+class NodeFigures(Struct, frozen=True, kw_only=True):
+    """What a list of many nodes says of each."""
 
-    node: Name
-    machine: Id
-    """Tells two machines under one name apart."""
-    version: Name
     gpus: Count = 0
     models: Models = field(default_factory=dict)
     simulated: bool = False
     reason: Text | None = None
     """What is wrong with it, in a sentence; None while it is healthy."""
     allocated: Count | None = None
-    tasks: Count = 0
     allocated_reason: Text | None = None
     """Why it is not known what leases reserve."""
-    holders: Annotated[tuple[NodeTask, ...], Meta(max_length=MOST_HOLDERS)] = ()
-    users: Annotated[tuple[Name, ...], Meta(max_length=MOST_HOLDERS)] = ()
-    utilization_percent: Number | None = None
-    memory_percent: Number | None = None
-    cpu_percent: Number | None = None
-    host_memory_percent: Number | None = None
+    in_use: Count | None = None
+    """GPUs on which processes run without a lease."""
     idle: Count = 0
     """GPUs that are allocated and do nothing."""
+    tasks: Count = 0
+    holders: Annotated[tuple[NodeTask, ...], Meta(max_length=MOST_HOLDERS)] = ()
+    users: Annotated[tuple[Name, ...], Meta(max_length=MOST_HOLDERS)] = ()
     free: Annotated[tuple[FreeDevices, ...], Meta(max_length=MOST_MODELS)] = ()
     alerts: Models = field(default_factory=dict)
     """How many fire, by level."""
-    in_use: Count | None = None
-    """GPUs on which processes run without a lease."""
+    utilization_percent: Number | None = None
+    memory_percent: Number | None = None
     temperature_celsius: Number | None = None
     """Of the hottest GPU."""
+    cpu_percent: Number | None = None
+    host_memory_percent: Number | None = None
     metrics: MetricsUrl | None = None
-    """Where Prometheus can read this node's own metrics, without the path."""
+    """Where Prometheus can read its own metrics, without the path."""
+
+
+class Digest(NodeFigures, frozen=True):
+    """A node at one moment."""
+
+    node: Name
+    machine: Id
+    """Tells two machines under one name apart."""
+    version: Name
 
 
 def digest_of(
@@ -101,9 +107,10 @@ def digest_of(
     machine: str,
     version: str,
     metrics: str | None = None,
+    runs: Sequence[RunRow] = (),
 ) -> Digest:
-    """Returns the digest of a snapshot; `jobs` has the job of each lease that is one's. Means are
-    over the devices that answered."""
+    """Returns the digest of a snapshot; `jobs` has the job of each lease that is one's, `runs` are
+    those that go on. Means are over the devices that answered."""
     known = _is_known(snapshot, leases)
     heat = [s.sample.temperature_celsius for s in snapshot.devices if s.answered and s.sample]
     boards = [s for s in snapshot.devices if s.device.parent is None]
@@ -131,7 +138,7 @@ def digest_of(
         in_use=len(taken - held - {None}) if known else None,
         tasks=len(rows),
         allocated_reason=None if known or leases is None else leases.note,
-        holders=tuple(_task(row, jobs.get(row.id or "")) for row in rows[:MOST_HOLDERS]),
+        holders=tuple(_task(row, jobs.get(row.id or ""), runs) for row in rows[:MOST_HOLDERS]),
         users=tuple(dict.fromkeys(users))[:MOST_HOLDERS],
         utilization_percent=_mean([_load(s) for s in boards]),
         memory_percent=memory,
@@ -181,9 +188,17 @@ def sent_line(digest: Digest) -> str:
     return "Heartbeat sent: " + ", ".join(f"{name}={value}" for name, value in shown.items())
 
 
-def _task(row: LeaseRow, job: JobView | None) -> NodeTask:
+def _task(row: LeaseRow, job: JobView | None, runs: Sequence[RunRow]) -> NodeTask:
+    """Returns what a lease is for, by the name of its job, its run or its program."""
     if job is None:
-        return NodeTask(row.holder, program_of(row.command))
+        held = {one.uuid for one in row.devices}
+        named = (
+            one.name
+            for one in runs
+            if one.parent is None and one.user == row.user
+            and {device.uuid for device in one.devices} == held
+        )  # fmt: skip
+        return NodeTask(row.holder, next(named, None) or program_of(row.command))
     return NodeTask(row.holder, job.name, job.number)
 
 

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Annotated
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from andon.fleet.rules.digest import Digest, FreeDevices, MetricsUrl, Models, NodeTask
+from andon.fleet.rules.digest import Digest, NodeFigures, NodeTask
 from andon.fleet.rules.nodes import FleetNode
-from andon.model.codec import Amount, Count, Name, Names, Number, Text, Time, Whole, read_schema
+from andon.model.codec import Amount, Name, Names, Text, Time, Whole, read_schema
 from andon.model.wire import Json, struct_text
 from andon.units import human_seconds
 
@@ -37,39 +37,16 @@ class NodeState(StrEnum):
         return cls.SILENT if value in ("stale", "lost") else None
 
 
-class NodeRow(Struct, frozen=True):
+class NodeRow(NodeFigures, frozen=True):
     """A node in a list. What a silent node last reported is not known to be so now: left out."""
 
     name: Name
     state: NodeState
     age_seconds: Amount | None = None
-    gpus: Count = 0
-    allocated: Count | None = None
-    utilization_percent: Number | None = None
-    memory_percent: Number | None = None
-    tasks: Count = 0
-    reason: Text | None = None
     doubt: Text | None = None
     """What the hub itself finds wrong with its reports, such as the clock."""
     drained: bool = False
-    simulated: bool = False
     version: Name | None = None
-    models: Models = field(default_factory=dict)
-    holders: tuple[NodeTask, ...] = ()
-    users: Names = ()
-    idle: Count = 0
-    """GPUs that are allocated and do nothing."""
-    free: tuple[FreeDevices, ...] = ()
-    alerts: Models = field(default_factory=dict)
-    cpu_percent: Number | None = None
-    host_memory_percent: Number | None = None
-    in_use: Count | None = None
-    """GPUs on which processes run without a lease."""
-    allocated_reason: Text | None = None
-    temperature_celsius: Number | None = None
-    """Of the hottest GPU."""
-    metrics: MetricsUrl | None = None
-    """Where Prometheus can read the node's own metrics, without the path."""
 
     @property
     def heard(self) -> bool:
@@ -171,23 +148,19 @@ def row_of(
     row = NodeRow(node.name, NodeState.NEW, age, reason=NEVER, drained=node.drained)
     if digest is None or age is None:
         return row
-    known = {name: getattr(digest, name) for name in _LASTING}
     if age >= SILENT_SECONDS:
-        known["reason"] = f"silent {human_seconds(age)}"
-        return replace(row, state=NodeState.SILENT, **known)
+        lasting = {name: getattr(digest, name) for name in _LASTING}
+        return replace(
+            row, state=NodeState.SILENT, reason=f"silent {human_seconds(age)}", **lasting
+        )
+    known = {name: getattr(digest, name) for name in (*NodeFigures.__struct_fields__, "version")}
     reason = other or digest.reason
+    known["reason"] = reason or version_trouble(digest.version, version)
     state = NodeState.HEALTHY if reason is None else NodeState.SICK
-    known |= {name: getattr(digest, name) for name in _LIVE}
-    reason = reason or version_trouble(digest.version, version)
-    return replace(row, state=state, reason=reason, doubt=other, **known)
+    return replace(row, state=state, doubt=other, **known)
 
 
 _LASTING = ("gpus", "models", "simulated", "version", "metrics")
-_LIVE = (
-    "allocated", "in_use", "utilization_percent", "memory_percent", "tasks", "holders", "users",
-    "idle", "free", "alerts", "cpu_percent", "host_memory_percent",
-    "allocated_reason", "temperature_celsius",
-)  # fmt: skip
 
 
 def clock_trouble(at: float, sent: float) -> str | None:

@@ -84,7 +84,7 @@ def requested_words(request: DeviceRequest) -> str:
 
 
 def _unknown(status: DeviceStatus, label: str) -> DeviceVerdict:
-    device, words = status.device, "the server does not report it"
+    device, words = status.device, status.reason or "the server does not report it"
     return DeviceVerdict(
         device.uuid, device.index, label, VerdictKind.WITHHELD, code="unknown", reason=words
     )

@@ -74,7 +74,17 @@ class LocalNode:
         return local_desks(self._here)
 
     def shared(self) -> "RemoteNode | None":
-        return self._here.watching_server()
+        if (server := self._here.watching_server()) is None:
+            return None
+        from andon.errors import AndonError
+        from andon.node.latest_snapshot import is_of_this_machine
+
+        try:
+            found = server.live.latest()
+        except AndonError:
+            return None
+        here = self._here
+        return server if is_of_this_machine(found, here.settings.node, here.root) else None
 
     def close(self) -> None:
         for name in ("past", "runs"):

@@ -10,6 +10,7 @@ from andon.settings.resolution import Settings
 
 if TYPE_CHECKING:
     from andon.explain.conditions.rulebook import Rulebook
+    from andon.model.device import Snapshot
     from andon.node.port import LocalParts
     from andon.node.remote import RemoteNode
 
@@ -48,12 +49,19 @@ class Here(Struct, frozen=True):
         or these devices are not the machine's."""
         from andon.node.usual_server import may_be_running
 
-        return self.any_server() if self.is_real and may_be_running() else None
+        if not self.is_real or not may_be_running():
+            return None
+        from andon.node.latest_snapshot import CommandLines
 
-    def any_server(self) -> "RemoteNode | None":
-        """Returns the trusted server of this machine, whatever devices it has."""
+        return self.any_server(CommandLines(self.root))
+
+    def any_server(
+        self, completed: "Callable[[Snapshot], Snapshot]" = lambda snapshot: snapshot
+    ) -> "RemoteNode | None":
+        """Returns the trusted server of this machine, whatever devices it has. `completed` adds
+        what this user may see and the server does not say."""
         from andon.node.remote import RemoteNode
         from andon.node.running import running_server
 
-        server = running_server(self.token_file)
-        return None if server is None else RemoteNode(server, lambda: self.rulebook, self.notify)
+        server, book = running_server(self.token_file), lambda: self.rulebook
+        return None if server is None else RemoteNode(server, book, self.notify, completed)

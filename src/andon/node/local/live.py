@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from andon.node.latest_snapshot import Told
     from andon.node.port import SnapshotSession
     from andon.node.remote.alerts import RemoteAlerts
-    from andon.sampling.bus import Subscription
 
 BETWEEN_SECONDS = 0.1  # activity over less says nothing
+KEPT, KEPT_FOR_VIEWER = 64, 2  # snapshots that wait to be taken
 
 
 class LocalLive:
@@ -64,23 +64,27 @@ class LocalLive:
             sampler.ask_places()
             return sampler.once(with_host=False)
 
-    def subscribe(self, interval_seconds: float, watching: bool = False) -> "SnapshotSession":
+    def subscribe(
+        self, interval_seconds: float, watching: bool = False, stays: bool = False
+    ) -> "SnapshotSession":
+        if stays and self._here.settings.replay:
+            from andon.node.local.playing import PlayedSession
+
+            return PlayedSession(self._here.settings)
         told = self.told_now()
         simulated = told is not None and told.reading.snapshot.simulated
         server = self._here.watching_server() if simulated else None
         if server is not None:
             return server.live.subscribe(interval_seconds, watching)
-        return SamplerSession(self._here, interval_seconds, watching, told)
+        return SamplerSession(self._here, interval_seconds, watching, stays, told)
 
     def minutes(self) -> Sequence[Snapshot]:
         told = self.told_now()
         watching = None if told is None else self._here.watching_server()
         if told is None or watching is None or self.recent(told) is None:
             return ()
-        from andon.node.latest_snapshot import all_filled
-
         try:
-            return all_filled(watching.live.minutes(), self._here.root)
+            return watching.live.minutes()
         except AndonError:  # it ends, or remembers more than it may say at once
             return ()
 
@@ -150,31 +154,49 @@ class LocalLive:
 class SamplerSession:
     """A sampler of its own for one session."""
 
+    playing = None
+
     def __init__(
-        self, here: Here, interval_seconds: float, watching: bool, told: "Told | None"
+        self, here: Here, interval_seconds: float, watching: bool, stays: bool, told: "Told | None"
     ) -> None:
-        self._here, self._interval, self._watching = here, interval_seconds, watching
-        self._told = told
-        self._stack = ExitStack()
-        self._snapshots: Subscription | None = None
+        self._here, self._told = here, told
+        with ExitStack() as stack:
+            self._sampler = stack.enter_context(here.parts.open_sampler(here.settings))
+            size = KEPT_FOR_VIEWER if stays else KEPT
+            session = self._sampler.subscribe(interval_seconds, watching, size)
+            self._session, self.pace = stack.enter_context(session), session.pace
+            self._stack = stack.pop_all()
+        self.close = self._stack.close
+        self._is_first, self._leases_wanted = True, stays
 
     @property
     def dropped(self) -> int:
-        return 0 if self._snapshots is None else self._snapshots.dropped
+        return self._session.dropped
+
+    def get(self, timeout_seconds: float | None = None) -> Snapshot | None:
+        if self._leases_wanted and not self._is_first:
+            self._follow_leases()
+        if (found := self._session.get(timeout_seconds)) is None:
+            return None
+        self._is_first = False
+        return found if self._told is None else _remembering(found, self._told)
+
+    def _follow_leases(self) -> None:
+        """After the first snapshot, which would wait for the imports."""
+        self._leases_wanted = False
+        tracker = self._here.parts.open_lease_tracker(self._here.settings, self._sampler)
+        if tracker is not None:
+            self._stack.callback(tracker.close)
 
     def __enter__(self) -> Self:
-        sampler = self._stack.enter_context(self._here.parts.open_sampler(self._here.settings))
-        subscription = sampler.subscribe(self._interval, watching=self._watching)
-        self._snapshots = self._stack.enter_context(subscription)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stack.close()
+        self.close()
 
     def __iter__(self) -> Iterator[Snapshot]:
-        assert self._snapshots is not None
-        for snapshot in self._snapshots:
-            yield snapshot if self._told is None else _remembering(snapshot, self._told)
+        while (found := self.get()) is not None:
+            yield found
 
 
 def _remembering(fresh: Snapshot, told: "Told") -> Snapshot:

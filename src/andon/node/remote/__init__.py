@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from andon.explain.conditions.rulebook import Rulebook
+from andon.model.device import Snapshot
 from andon.node.rest import Notify, RestServer
 
 if TYPE_CHECKING:
@@ -31,15 +32,18 @@ class RemoteNode:
         server: RestServer,
         rulebook: Callable[[], Rulebook],
         notify: Notify = lambda _: None,
+        completed: Callable[[Snapshot], Snapshot] = lambda snapshot: snapshot,
     ) -> None:
+        """`completed` adds to a snapshot what this user may see and the server does not say."""
         self.url: str | None = server.url
+        self._completed = completed
         self._server, self._rulebook, self._notify = server, rulebook, notify
 
     @cached_property
     def live(self) -> "RemoteLive":
         from andon.node.remote.live import RemoteLive
 
-        return RemoteLive(self._server, self._rulebook, self._notify)
+        return RemoteLive(self._server, self._rulebook, self._notify, self._completed)
 
     @cached_property
     def alerts(self) -> "RemoteAlerts":

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from andon.alerts.rules.glance import lamps_now
 from andon.alerts.rules.lamps import lamps_of
@@ -29,9 +30,12 @@ class RemoteLive:
         server: RestServer,
         rulebook: Callable[[], Rulebook],
         notify: Notify = lambda _: None,
+        completed: Callable[[Snapshot], Snapshot] = lambda snapshot: snapshot,
     ) -> None:
-        """`rulebook` has the thresholds for lamps, where the server has no alerts to give."""
+        """`rulebook` has the thresholds for lamps, where the server has no alerts to give;
+        `completed` adds to a snapshot what this user may see and the server does not say."""
         self.server, self._rulebook, self._notify = server, rulebook, notify
+        self._completed = completed
 
     def latest(
         self,
@@ -66,10 +70,17 @@ class RemoteLive:
             snapshot, self._rulebook()
         )
 
-    def subscribe(self, interval_seconds: float, watching: bool = False) -> PolledSession:
-        return PolledSession(self.read, self.patiently, interval_seconds)
+    def subscribe(
+        self, interval_seconds: float, watching: bool = False, stays: bool = False
+    ) -> PolledSession:
+        return self._polled(self.read, interval_seconds)
 
-    def patiently(self, back_off: BackOff = BACK_OFF) -> Snapshot:
+    def _polled(self, read: Callable[[], Snapshot], interval_seconds: float) -> PolledSession:
+        return PolledSession(read, interval_seconds, partial(self.patiently, read=read))
+
+    def patiently(
+        self, back_off: BackOff = BACK_OFF, read: Callable[[], Snapshot] | None = None
+    ) -> Snapshot:
         """Returns one snapshot, waiting as long as the server is down, which is reported."""
         texts = RetryTexts(
             lambda reason: f"{reason}; retrying",
@@ -78,7 +89,7 @@ class RemoteLive:
         retrying = Retrying(self._notify, texts, back_off=back_off)
         while True:
             try:
-                found = self.read()
+                found = (read or self.read)()
             except Unavailable as exc:
                 retrying.failed(retrying.trouble or exc)  # one line, however it fails later
                 retrying.pause(threading.Event())
@@ -88,7 +99,7 @@ class RemoteLive:
 
     def _snapshot(self, payload: wire.Json) -> Snapshot:
         try:
-            return checked_snapshot(wire_in.snapshot_from_json(payload))
+            return self._completed(checked_snapshot(wire_in.snapshot_from_json(payload)))
         except Invalid as exc:
             raise self.server.of_another_version(exc.reason) from exc
 

@@ -13,13 +13,13 @@ from andon.explain.conditions.rulebook import Rulebook
 from andon.model.alert import Alert, Silence
 from andon.node.following import followed
 from andon.node.seen.sights import alert_seen_by
-from andon.node.served import AlertsToShow
+from andon.node.watched.alerts import ServedAlerts
 
 
 class SeenAlerts:
     """Command lines of others are hidden. What a caller changes is signed with their name."""
 
-    def __init__(self, alerts: AlertsToShow, who: Identity, sight: Sight) -> None:
+    def __init__(self, alerts: ServedAlerts, who: Identity, sight: Sight) -> None:
         self._alerts, self._who, self._sight = alerts, who, sight
         self.silences, self.check_server = alerts.silences, alerts.check_server
         self.rules, self.rule = alerts.rules, alerts.rule
@@ -29,7 +29,7 @@ class SeenAlerts:
         return self._alerts.notifies
 
     @property
-    def rulebook(self) -> Rulebook:
+    def rulebook(self) -> Rulebook | None:
         return self._alerts.rulebook
 
     def current(self) -> list[Alert]:

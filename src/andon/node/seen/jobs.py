@@ -16,8 +16,8 @@ from andon.model.job.facts import WAITS, JobState, JobView
 from andon.node.exact_desk import ExactDesk, OwnDesk
 from andon.node.job_schemas import JobCounts, JobPage, PageScope, QueuePlace
 from andon.node.seen.sights import not_seen
-from andon.node.served import JobsToShow, LeasesToShow
-from andon.node.watched.users import UserNode
+from andon.node.served import JobsToShow
+from andon.node.watched.leases import ServedLeases
 from andon.runs.rules.matching import HIDDEN_NAME
 from andon.units import sh
 
@@ -35,7 +35,7 @@ class SeenJobs(ExactDesk):
     names another user's jobs, for those who may see them."""
 
     def __init__(
-        self, jobs: JobsToShow, leases: LeasesToShow, who: Identity, sight: Sight, user: str = ""
+        self, jobs: JobsToShow, leases: ServedLeases, who: Identity, sight: Sight, user: str = ""
     ) -> None:
         self._jobs, self._leases, self.user = jobs, leases, jobs.user
         self._who, self._sight, self._named = who, sight, user
@@ -52,16 +52,18 @@ class SeenJobs(ExactDesk):
         return replace(found, views=tuple(map(self._seen, found.views))), scope
 
     def _found(self) -> tuple[JobListing, PageScope]:
-        user, jobs = self._user(), self._jobs
-        if user is None and self._sight.everything and jobs.users is not None and not self._named:
+        jobs, desk = self._jobs, self._desk
+        scope = jobs.scope if desk is jobs.own else PageScope.OWN
+        if jobs.users is not None and self._sight.everything and not self._named:
+            scope = PageScope.EVERYONE
+        if scope in (PageScope.EVERYONE, PageScope.NODE):
             found = jobs.listing()
-            return replace(found, views=tuple(sorted(found.views, key=_age))), PageScope.EVERYONE
-        whose, on = jobs.own if user is None else user.jobs, jobs.on_clusters()
-        found, scope = whose.listing(), PageScope.SERVER if user is None else PageScope.OWN
-        there = [one for one in on.views if one.user == whose.user]
+            return replace(found, views=tuple(sorted(found.views, key=_age))), scope
+        found, on = desk.listing(), jobs.on_clusters()
+        there = [one for one in on.views if one.user == desk.user]
         # Without those of clusters they stay in the order of their numbers.
         views = sorted([*found.views, *there], key=_age if there else lambda one: one.number)
-        return JobListing(tuple(views), found.paused, clusters=on.clusters), scope
+        return JobListing(tuple(views), found.paused, found.notes, on.clusters), scope
 
     def page(self, state: str = "", limit: int = 100) -> JobPage:
         """Returns the newest jobs, in a state if one is named, and the queue of the machine."""
@@ -70,11 +72,11 @@ class SeenJobs(ExactDesk):
         notes = list(found.notes)
         if len(wanted) > limit:
             notes.append(f"{len(wanted):,} jobs; {limit:,} are shown")
-        whose = sight.user if scope is PageScope.OWN else self.user
-        whole = scope is not PageScope.SERVER or sight.shows(self.user)
+        own = scope is PageScope.OWN
+        whole = own or sight.shows(self.user)
         return JobPage(
             at=time.time(),
-            user=self._named or whose or self.user,
+            user=self._named or (own and sight.user) or self.user,
             scope=scope,
             shared=self._jobs.users is not None,
             whole=whole,
@@ -104,12 +106,12 @@ class SeenJobs(ExactDesk):
 
     def view(self, job: JobWord) -> JobView:
         """Returns one job, of which a number or NAME:ID is the exact name."""
-        whose = self._whose
+        desk = self._desk
         try:
             if isinstance(job, int):
-                return self._seen(whose.view(job))
+                return self._seen(desk.view(job))
             found = self._jobs.view(job)
-            if found.user != whose.user and not self._sight.everything:
+            if found.user != desk.user and not self._sight.everything:
                 raise Gone(f"there is no job {job[:80]}", hint="to list them: andon jobs --all")
             return self._seen(found)
         except Gone as exc:
@@ -121,11 +123,11 @@ class SeenJobs(ExactDesk):
     def log(
         self, job: JobWord, start: int | None, most: int, attempt: int | None = None
     ) -> LogPart:
-        whose = self._own_on_cluster(job) if isinstance(job, str) else self._whose
-        if not self._sight.shows(whose.user):
-            whom = f"the output of a job is for {whose.user} alone"
+        desk = self._own_on_cluster(job) if isinstance(job, str) else self._desk
+        if not self._sight.shows(desk.user):
+            whom = f"the output of a job is for {desk.user or 'its user'} alone"
             raise Denied(whom, hint="sign in: andon open")
-        return whose.log(job, start, most, attempt)
+        return desk.log(job, start, most, attempt)
 
     # Changing.
 
@@ -142,48 +144,42 @@ class SeenJobs(ExactDesk):
     def act(self, act: JobAct, words: Sequence[JobWord]) -> list[JobOutcome]:
         """Changes the caller's own jobs, never those of another user; a server of root does it as
         that user."""
-        whose, action = self._named or self._whose.user, _ACTIONS.get(act, Action.MOVE)
-        refused = refusal_for(self._who, action, self._who.user == whose, whose)
+        owner, action = self._named or self._desk.user, _ACTIONS.get(act, Action.MOVE)
+        refused = refusal_for(self._who, action, self._who.user == owner, owner)
         if refused is not None:
             raise refused
         return super().act(act, words)
 
     def acted(self, act: JobAct, job: JobWord) -> Sequence[JobOutcome]:
-        whose = self._whose
+        desk = self._desk
         if isinstance(job, str):
             return self._own_on_cluster(job).act(act, [job])
         if act is JobAct.REMOVE:
             raise Invalid("a server deletes no jobs", hint="on its machine: andon jobs rm")
-        if whose is not self._jobs.own and whose.user != self._who.user:
+        of_another = desk is not self._jobs.own and desk.user != self._who.user
+        if of_another and self._jobs.scope is PageScope.SERVER:
             raise Denied(
-                f"a server changes the jobs of {whose.user} only for {whose.user}",
+                f"a server changes the jobs of {desk.user} only for {desk.user}",
                 hint="what runs ends with its lease: andon release ID",
             )
-        return whose.act(act, [job])
-
-    # Users.
+        return desk.act(act, [job])
 
     @property
-    def _whose(self) -> OwnDesk:
-        """The jobs of this machine that a number alone means."""
-        user = self._user()
-        return self._jobs.own if user is None else user.jobs
-
-    def _user(self) -> UserNode | None:
-        """Returns the node of the named user, or of the caller; None for the server's own user."""
-        sight, user, users = self._sight, self._named, self._jobs.users
-        if not user:
-            if users is None or sight.uid is None or sight.everything:
-                return None
-            return users.of(sight.uid)
-        if user == self.user:
-            return None
-        if not sight.everything and user != sight.user:
-            raise Denied(f"the jobs of {user[:60]} are for {user[:60]} and root", hint="andon jobs")
-        found = None if users is None else users.named(user)
-        if found is None:
+    def _desk(self) -> OwnDesk:
+        """The jobs that a number alone means: those of the user who was named, else the caller's
+        where the server shows everyone their own, else those of the server's user."""
+        jobs, sight, named = self._jobs, self._sight, self._named
+        if not named and jobs.users is not None and sight.uid is not None and not sight.everything:
+            user = jobs.users.of(sight.uid)
+            return jobs.own if user is None else user.jobs
+        if named in ("", self.user):
+            return jobs.own
+        if jobs.scope is PageScope.SERVER and not sight.everything and named != sight.user:
+            shown = named[:60]
+            raise Denied(f"the jobs of {shown} are for {shown} and root", hint="andon jobs")
+        if (found := jobs.of(named)) is None:
             raise Gone(
-                f"no jobs of {user[:60]} are known here",
+                f"no jobs of {named[:60]} are known here",
                 hint="a server of root knows those who signed in, hold or wait for GPUs",
             )
         return found

@@ -18,7 +18,7 @@ from andon.model.device import Snapshot
 from andon.model.job.device_request import DeviceRequest
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.node.seen.sights import leases_seen_by, seen_by
-from andon.node.served import LeasesToShow
+from andon.node.watched.leases import ServedLeases
 
 if TYPE_CHECKING:  # locks are not on every system
     from andon.leases.book.holder import Account
@@ -29,7 +29,7 @@ class SeenLeases:
     """Commands and fences of others are hidden. A caller changes only what is theirs."""
 
     def __init__(
-        self, leases: LeasesToShow, who: Identity, sight: Sight, server_user: str | None
+        self, leases: ServedLeases, who: Identity, sight: Sight, server_user: str | None
     ) -> None:
         self._leases, self._who, self._sight = leases, who, sight
         self._server_user = server_user

@@ -9,14 +9,14 @@ from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp
 from andon.node.following import PolledSession
 from andon.node.seen.alerts import SeenAlerts
-from andon.node.seen.sights import all_seen_by, narrowed, seen_by
-from andon.node.served import LiveToShow
+from andon.node.seen.sights import narrowed, seen_by
+from andon.node.watched.live import ServedLive
 
 
 class SeenLive:
     """Made for each request: the last minutes are read once for it."""
 
-    def __init__(self, live: LiveToShow, alerts: SeenAlerts, sight: Sight) -> None:
+    def __init__(self, live: ServedLive, alerts: SeenAlerts, sight: Sight) -> None:
         self._live, self._alerts, self._sight = live, alerts, sight
         self.interval_seconds = live.interval_seconds
 
@@ -40,17 +40,19 @@ class SeenLive:
     def placed(self) -> Snapshot:
         return seen_by(self._sight, self._live.placed())
 
-    def subscribe(self, interval_seconds: float, watching: bool = False) -> PolledSession:
-        return PolledSession(self.read, self.read, interval_seconds)
+    def subscribe(
+        self, interval_seconds: float, watching: bool = False, stays: bool = False
+    ) -> PolledSession:
+        return PolledSession(self.read, interval_seconds)
 
     def minutes(self) -> Sequence[Snapshot]:
-        sight, past = self._minutes
-        return all_seen_by(sight, past)
+        return [seen_by(self._sight_of_minutes, one) for one in self.samples]
 
+    @cached_property
     def samples(self) -> Sequence[Snapshot]:
-        """Returns the same for everyone, with every command line: only for what shows readings of
-        devices and nothing of processes."""
-        return self._minutes[1]
+        """The same for everyone, with every command line: only for what shows readings of devices
+        and nothing of processes."""
+        return self._live.minutes()
 
     @property
     def minutes_key(self) -> tuple[Hashable, Sight]:
@@ -58,16 +60,14 @@ class SeenLive:
         loop: those of a node of a hub, which are in its database, are not read here."""
         if (moment := self._live.minutes_key()) is not None:
             return moment, self._sight
-        sight, past = self._minutes
-        return past[-1].at, sight
+        return self.samples[-1].at, self._sight_of_minutes
 
-    @cached_property
-    def _minutes(self) -> tuple[Sight, Sequence[Snapshot]]:
-        """The snapshots and the caller's sight: a user without a process in any of them sees what
-        anyone sees, and shares the answer."""
-        past = self._live.minutes()
-        whole = any(narrowed(self._sight, one) == self._sight for one in past)
-        return self._sight if whole else BLIND, past
+    @property
+    def _sight_of_minutes(self) -> Sight:
+        """A user without a process in the last minutes sees what anyone sees, and shares the
+        answer."""
+        own = any(narrowed(self._sight, one) == self._sight for one in self.samples)
+        return self._sight if own else BLIND
 
     def with_driver_versions(self, snapshot: Snapshot) -> Snapshot:
         return snapshot

@@ -61,10 +61,11 @@ class SeenNode(NodeOfServer):
 
     @property
     def features(self) -> dict[str, bool]:
-        """Which of the board's pages have something to show."""
+        """Which of the board's pages have something to show, and whether it is all made up."""
         return {
             "alerts": True,
             "leases": self.leases.kept,
             "jobs": self._node.has_jobs,
             "runs": True,
+            "demo": self._node.is_lab,
         }

@@ -20,9 +20,8 @@ from andon.node.seen.sights import (
     not_seen,
     update_seen_by,
 )
-from andon.node.served import RunsToShow
 from andon.node.watched.run_list import MOST_LISTED, choices_of, entry_of
-from andon.node.watched.runs import FoundRuns
+from andon.node.watched.runs import FoundRuns, ServedRuns
 from andon.node.watched.users import Download, RunsOfUser, UserNode, only
 from andon.runs.rules.matching import RunListing, RunQuery, counted, seen_by, select
 
@@ -31,7 +30,7 @@ class SeenRuns(NodeRuns):
     """A user's own runs, everyone's for an owner, and the server user's for anyone else. Every call
     reads files, so none is made from the event loop."""
 
-    def __init__(self, runs: RunsToShow, sight: Sight) -> None:
+    def __init__(self, runs: ServedRuns, sight: Sight) -> None:
         self._runs, self.sight = runs, sight
 
     def states(self) -> dict[str, str]:

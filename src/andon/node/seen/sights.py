@@ -28,10 +28,6 @@ def seen_by(sight: Sight, snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, devices=tuple(_seen(sight, one) for one in snapshot.devices))
 
 
-def all_seen_by(sight: Sight, snapshots: Sequence[Snapshot]) -> list[Snapshot]:
-    return [seen_by(sight, snapshot) for snapshot in snapshots]
-
-
 def narrowed(sight: Sight, snapshot: Snapshot) -> Sight:
     """Returns the sight reduced to this snapshot: a user without a process in it sees what
     anyone sees.

@@ -69,11 +69,6 @@ class SshNode(RemoteNode):
         """Returns how many devices were free at the last status; None if that is not known."""
         return self.live.free()
 
-    def shared(self) -> "SshNode":
-        """Returns this node, from now on read by one connection that stays."""
-        self.live.follow(1.0, patient=False)
-        return self
-
     def close(self) -> None:
         if "runs" in self.__dict__:
             self.runs.close()

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Generator, Sequence
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from andon.errors import AndonError, Invalid, Unavailable
 from andon.model import wire
@@ -12,11 +12,6 @@ from andon.node.ssh.calls import SshCall, SshLimits
 from andon.node.ssh.names import checked_host
 from andon.units import sh
 from andon.version import __version__
-
-if TYPE_CHECKING:
-    from andon.node.server import Server
-else:
-    Server = object  # its HTTP client takes as long to import as all the rest
 
 TIMEOUT_SECONDS = 10.0
 STATUS = ("status", "--json", "--judged")
@@ -33,8 +28,9 @@ Said = wire.Json | list[wire.Json] | bytes
 report of nvidia-smi."""
 
 
-class SshHost(Server):
-    """A host whose andon answers as a server's REST interface would, in one connection each."""
+class SshHost:
+    """Fills RestServer: andon on a host answers as a server's interface would, in one connection
+    each."""
 
     def __init__(
         self,

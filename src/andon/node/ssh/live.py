@@ -38,11 +38,8 @@ class SshLive(RemoteLive):
         self._judged: Json | None = None  # of the last status: what it says besides the snapshot
         self._last: Snapshot | None = None
         self._verdicts: tuple[DeviceVerdict, ...] | None = None
-        self._stream: SshStream | None = None
 
     def read(self, expensive_fields: bool = False) -> Snapshot:
-        if self._stream is not None:
-            return self._stream.latest()
         return self.take(self.host.ask(STATUS)[0])
 
     def take(self, status: Said) -> Snapshot:
@@ -96,16 +93,13 @@ class SshLive(RemoteLive):
     def minutes(self) -> Sequence[Snapshot]:
         return ()
 
-    def follow(self, interval_seconds: float, patient: bool = True) -> None:
-        """Reads by one connection from now on; `patient`: waits for its first answer."""
-        if self._stream is None:
-            self._stream = SshStream(self, interval_seconds, None if patient else SOON_SECONDS)
-
-    def subscribe(self, interval_seconds: float, watching: bool = False) -> PolledSession:
+    def subscribe(
+        self, interval_seconds: float, watching: bool = False, stays: bool = False
+    ) -> PolledSession:
         if self.host.limits is not None:
             return SshSamples(self, interval_seconds)
-        self.follow(interval_seconds)
-        return super().subscribe(interval_seconds, watching)
+        stream = SshStream(self, interval_seconds, SOON_SECONDS if stays else None)
+        return self._polled(stream.latest, interval_seconds)
 
 
 class SshSamples(PolledSession):
@@ -113,7 +107,7 @@ class SshSamples(PolledSession):
     reads more than a status, which comes first for its verdicts."""
 
     def __init__(self, live: SshLive, interval_seconds: float) -> None:
-        super().__init__(live.read, live.read, interval_seconds)
+        super().__init__(live.read, interval_seconds)
         self._live, self._lines = live, live.host.follow(watch_words(interval_seconds), STATUS)
 
     def __iter__(self) -> Iterator[Snapshot]:
@@ -135,7 +129,8 @@ class SshStream:
     ever later."""
 
     def __init__(self, live: SshLive, interval_seconds: float, wait: float | None) -> None:
-        """`wait`: for the first snapshot; None is until it has come or failed."""
+        """`wait`: for the first snapshot; None is until it has come or failed. A viewer that stays
+        shows meanwhile that there is none."""
         self._live, self._interval, self._wait = live, max(0.1, interval_seconds), wait
         self._changed = threading.Condition()
         self._found: Snapshot | None = None

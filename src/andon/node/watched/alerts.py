@@ -7,16 +7,17 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
+from andon.alerts.rules.handover import HandedNotice
 from andon.alerts.rules.messages import NO_NOTIFIER
 from andon.alerts.rules.overview import NOT_KNOWN, AlertOverview
 from andon.alerts.rules.past import Query, matches
 from andon.alerts.rules.rule_page import RuleContext, rule_to_json, rules_to_json
-from andon.errors import AndonError, Gone, Invalid
+from andon.errors import AndonError, Gone, Invalid, Unavailable
 from andon.explain.conditions.catalogue import condition_named
 from andon.explain.conditions.condition import Precondition
 from andon.explain.conditions.rulebook import Rulebook
 from andon.model.alert import Alert, Phase, Silence
-from andon.model.device import Snapshot, State
+from andon.model.device import Snapshot
 from andon.model.naming import device_named
 from andon.node.following import followed
 
@@ -27,7 +28,8 @@ class KnownAlerts(Protocol):
     """Who knows a node's alerts: its watcher, a hub with its nodes, or the reports of a node."""
 
     @property
-    def rulebook(self) -> Rulebook: ...
+    def rulebook(self) -> Rulebook | None:
+        """None if its thresholds are not known."""
 
     @property
     def awake(self) -> frozenset[Precondition]:
@@ -61,6 +63,17 @@ class AlertJudge(KnownAlerts, Protocol):
     def subscribe(self, listener: Callable[[tuple[Alert, ...]], None]) -> Callable[[], None]: ...
 
 
+class PendingNotices(Protocol):
+    """The notices for people that a hub may take over."""
+
+    def hand_over(self) -> Sequence[HandedNotice]:
+        """Called when a report begins; returns the notices for it."""
+
+    def handed_over(self, by_hub: Sequence[HandedNotice], notifies: bool | None) -> None:
+        """Called when it ends: with what the hub took, and whether it notifies people; None if it
+        did not answer."""
+
+
 class ServedAlerts:
     """Fills NodeAlerts. Without a judge nothing is changed here, and nobody hears of changes."""
 
@@ -70,16 +83,19 @@ class ServedAlerts:
         latest: Callable[[], Snapshot],
         prefix: str,
         judge: AlertJudge | AndonError,
+        notices: PendingNotices | None = None,
     ) -> None:
         """`prefix` is that of metrics; an error in place of the judge says why there is none."""
         self._known, self._latest, self._prefix, self._judging = known, latest, prefix, judge
+        self.notices = notices
 
     @property
     def notifies(self) -> bool:
         return not isinstance(self._judging, AndonError)
 
     @property
-    def rulebook(self) -> Rulebook:
+    def rulebook(self) -> Rulebook | None:
+        """The thresholds; None if they are not known."""
         return self._known.rulebook
 
     @property
@@ -108,8 +124,8 @@ class ServedAlerts:
         for one in each or [wanted]:
             alerts, note = _found(self._known, one)
             found |= {alert.id: alert for alert in alerts}
-        if silent := next((s for s in snapshot.devices if s.state is State.UNKNOWN), None):
-            note = f"{silent.reason}; {NOT_KNOWN}"
+        if snapshot.silence is not None:
+            note = f"{snapshot.silence}; {NOT_KNOWN}"
         return AlertOverview(
             snapshot.node, time.time(), tuple(found.values()), self.silences(), snapshot.simulated,
             note,
@@ -126,13 +142,20 @@ class ServedAlerts:
         return self._known.find(number)
 
     def rules(self) -> dict[str, Any]:
-        known = self._known
-        return rules_to_json(known.rulebook, self._latest().devices, known.awake)
+        return rules_to_json(self._thresholds, self._latest().devices, self._known.awake)
 
     def rule(self, name: str) -> dict[str, Any]:
-        known, devices = self._known, self._latest().devices
-        context = RuleContext(known.rulebook, devices, known.awake, self._prefix)
-        return rule_to_json(condition_named(name), context)
+        condition, devices = condition_named(name), self._latest().devices
+        known = RuleContext(self._thresholds, devices, self._known.awake, self._prefix)
+        return rule_to_json(condition, known)
+
+    @property
+    def _thresholds(self) -> Rulebook:
+        if (found := self.rulebook) is None:
+            node = self._latest().node
+            reason = f"{node} does not say which thresholds it has: it runs another andon"
+            raise Unavailable(reason, hint=f"on {node}: andon alerts rules")
+        return found
 
     def acknowledge(self, number: str, by: str, note: str) -> Alert:
         return self._judge.acknowledge(number, by, note)

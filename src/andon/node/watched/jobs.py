@@ -12,11 +12,14 @@ from andon.jobs.rules.views import JobListing
 from andon.model.job.desk import JobAct, JobOutcome, JobWord, LogPart, cluster_in
 from andon.model.job.facts import JobView
 from andon.node.exact_desk import ExactDesk, OwnDesk
+from andon.node.job_schemas import PageScope
 from andon.node.watched.users import SharedUsers, everyones_jobs
 
 
 class ServedJobs(ExactDesk):
     """Everyone's; a number is a job of the server's own user. Every call may block."""
+
+    scope = PageScope.SERVER
 
     def __init__(
         self,
@@ -40,6 +43,10 @@ class ServedJobs(ExactDesk):
         )
         views = [*found.views, *theirs, *on.views]
         return JobListing.of(views, found.paused, notes, on.clusters)
+
+    def of(self, user: str) -> OwnDesk | None:
+        found = None if self.users is None else self.users.named(user)
+        return None if found is None else found.jobs
 
     def on_clusters(self) -> JobListing:
         pages = [one.page() for one in self._clusters.values()]

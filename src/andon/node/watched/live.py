@@ -1,46 +1,53 @@
-"""Readings that a server has: those of a sampler that it follows, or of a node's reports."""
+"""Readings that a process has in memory: the latest snapshot, and the last minutes."""
 
+import threading
+import time
+from collections import deque
 from collections.abc import Callable, Hashable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
 
-from andon.alerts.rules.lamps import lamps_of
+from andon.errors import Unavailable
+from andon.failures.listeners import Listeners
+from andon.failures.log import FailureLog
 from andon.model.alert import Alert
 from andon.model.device import Snapshot
-from andon.model.lamp import DeviceLamp
-from andon.node.following import PolledSession
-from andon.node.seen.texts import SnapshotTexts
+from andon.sampling.bus import Subscription
 from andon.sampling.sampler import Costs
 
-Listen = Callable[[Callable[[Snapshot], object]], Callable[[], None]]
+if TYPE_CHECKING:  # the exporter alone needs neither alerts nor texts
+    from andon.model.lamp import DeviceLamp
+    from andon.node.port import SnapshotSession
+    from andon.node.seen.texts import SnapshotTexts
+
+PAST_SECONDS = 120.0
+PAST_SNAPSHOTS = 240
+WATCHED_SECONDS = 15.0  # how long after the last request someone counts as watching
+OVERTAKEN_SECONDS = 5.0  # what comes this long after places were asked for has them
 
 
 class ServedLive:
-    """Fills LiveReadings; `latest` waits for no device."""
+    """Fills LiveReadings; `latest` waits for no device. What is not overridden is that of a node
+    whose readings come from elsewhere."""
 
-    def __init__(
-        self,
-        latest: Callable[[], Snapshot],
-        minutes: Callable[[], Sequence[Snapshot]],
-        interval_seconds: float,
-        alerts: Callable[[], Sequence[Alert]],
-        placed: Callable[[], Snapshot] | None = None,
-        read_now: Callable[[], Snapshot] | None = None,
-        minutes_key: Callable[[], Hashable | None] = lambda: None,
-        newest: Callable[[], Snapshot] | None = None,
-        costs: Callable[[], Costs | None] = lambda: None,
-        listen: Listen = lambda _: lambda: None,
-        mark_watched: Callable[[], None] = lambda: None,
-    ) -> None:
-        """`read_now` may block for a newer one. `minutes_key` says which snapshots `minutes`
-        returns, where that reads more than memory. `newest` is the latest for those who are no
-        reason for expensive readings, which `mark_watched` asks for; `costs` is what sampling
-        costs. `listen` has a function called with every new snapshot, from any thread, until what
-        it returns is called."""
-        self._latest, self._read_now = latest, read_now or latest
-        self._alerts, self.texts = alerts, SnapshotTexts()
-        self.minutes, self.minutes_key = minutes, minutes_key
-        self.interval_seconds, self.placed = interval_seconds, placed or latest
-        self.newest, self.costs = newest or latest, costs
-        self.listen, self.mark_watched = listen, mark_watched
+    def __init__(self, interval_seconds: float) -> None:
+        self.interval_seconds = interval_seconds
+        self.alerts: Callable[[], Sequence[Alert]] = tuple
+        """The node's current alerts, for its lamps."""
+
+    @cached_property
+    def texts(self) -> "SnapshotTexts":
+        """As JSON for each sight: kept, and made again only where something has changed."""
+        from andon.node.seen.texts import SnapshotTexts
+
+        return SnapshotTexts()
+
+    def newest(self) -> Snapshot:
+        """Returns the latest, for those who are no reason for expensive readings."""
+        raise NotImplementedError
+
+    def minutes(self) -> Sequence[Snapshot]:
+        raise NotImplementedError
 
     def latest(
         self,
@@ -49,16 +56,149 @@ class ServedLive:
         commands: bool = True,
         meanwhile: Callable[[], None] | None = None,
     ) -> Snapshot:
-        return self._latest()
+        """Returns the latest, for someone watching: expensive readings are taken from now on."""
+        self.mark_watched()
+        return self.newest()
 
     def read(self, expensive_fields: bool = False) -> Snapshot:
-        return self._read_now()
+        return self.latest()
 
-    def subscribe(self, interval_seconds: float, watching: bool = False) -> PolledSession:
-        return PolledSession(self._read_now, self._read_now, interval_seconds)
+    def placed(self) -> Snapshot:
+        return self.latest()
+
+    def subscribe(
+        self, interval_seconds: float, watching: bool = False, stays: bool = False
+    ) -> "SnapshotSession":
+        from andon.node.following import PolledSession
+
+        return PolledSession(self.read, interval_seconds)
 
     def with_driver_versions(self, snapshot: Snapshot) -> Snapshot:
         return snapshot
 
-    def lamps(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...]:
-        return lamps_of(snapshot, list(self._alerts()))
+    def lamps(self, snapshot: Snapshot) -> "tuple[DeviceLamp, ...]":
+        from andon.alerts.rules.lamps import lamps_of
+
+        return lamps_of(snapshot, list(self.alerts()))
+
+    def minutes_key(self) -> Hashable | None:
+        """Says which snapshots `minutes` returns, where that reads more than memory."""
+        return None
+
+    def costs(self) -> Costs | None:
+        """What sampling costs, if this process samples."""
+        return None
+
+    def listen(self, listener: Callable[[Snapshot], object]) -> Callable[[], None]:
+        """Calls a listener with every new snapshot, from any thread; it must not block. Returns
+        what stops it."""
+        return lambda: None
+
+    def mark_watched(self) -> None:
+        """Asks for expensive readings for a while."""
+
+
+class SharedSampler(Protocol):
+    """A sampler that others use, too."""
+
+    def subscribe(self, interval_seconds: float, watching: bool = False) -> Subscription: ...
+
+    def once(self, expensive_fields: bool = False, with_host: bool = True) -> Snapshot: ...
+
+    def ask_places(self) -> None: ...
+
+    def costs(self) -> Costs | None: ...
+
+
+class WatchedLive(ServedLive):
+    """Those of a sampler that is followed, in its thread, whether or not anyone reads them."""
+
+    def __init__(
+        self,
+        sampler: SharedSampler,
+        interval_seconds: float,
+        past_snapshots: int = 1,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(interval_seconds)
+        self._sampler, self._clock = sampler, clock
+        self.began = clock()
+        self._past: deque[Snapshot] = deque(maxlen=past_snapshots)
+        self._received_at = self._watched_at = 0.0  # on the monotonic clock
+        self._placed: tuple[Snapshot, float] | None = None
+        self._placing, self._first = threading.Lock(), threading.Event()
+        failures = FailureLog("andon.snapshots", "a snapshot listener failed; the others continue")
+        self._listeners: Listeners[[Snapshot]] = Listeners(failures)
+        self._session = sampler.subscribe(interval_seconds)
+        self._session.call(self._take)
+
+    @property
+    def last(self) -> Snapshot | None:
+        """The last snapshot, for automatic polling; None before the first."""
+        return self._past[-1] if self._past else None
+
+    def newest(self) -> Snapshot:
+        if (found := self.last) is None:
+            raise Unavailable("waiting for the first reading", hint="try again in a few seconds")
+        return found
+
+    def minutes(self) -> list[Snapshot]:
+        """After the clock was set back only those since then, because the earlier ones would look
+        newer."""
+        latest = self.latest()
+        return [one for one in list(self._past) if 0.0 <= latest.at - one.at <= PAST_SECONDS]
+
+    def placed(self) -> Snapshot:
+        """The first caller waits while the devices are read once more."""
+        with self._placing:
+            if self._placed is None:
+                self._sampler.ask_places()
+                self._placed = self._sampler.once(with_host=False), self._clock()
+            (first, asked), found = self._placed, self.latest()
+        if self._received_at >= asked + OVERTAKEN_SECONDS:
+            return found
+        return max(first, found, key=lambda snapshot: snapshot.at)
+
+    def subscribe(
+        self, interval_seconds: float, watching: bool = False, stays: bool = False
+    ) -> Subscription:
+        return self._sampler.subscribe(interval_seconds, watching)
+
+    def costs(self) -> Costs | None:
+        return self._sampler.costs()
+
+    def mark_watched(self) -> None:
+        self._watched_at = self._clock()
+        self._session.watching = True
+
+    def wait_for_first(self, seconds: float) -> bool:
+        """Whether there is a snapshot by then; does not wait once this is closed."""
+        self._first.wait(seconds)
+        return bool(self._past)
+
+    def age_seconds(self) -> float | None:
+        """The age of the last snapshot; None before the first."""
+        return self._clock() - self._received_at if self._past else None
+
+    @property
+    def dropped(self) -> int:
+        return self._session.dropped
+
+    @property
+    def runs(self) -> bool:
+        return not self._session.closed
+
+    def listen(self, listener: Callable[[Snapshot], object]) -> Callable[[], None]:
+        return self._listeners.add(listener)
+
+    def close(self) -> None:
+        """End the session; the last snapshot stays."""
+        self._session.close()
+        self._first.set()
+
+    def _take(self, snapshot: Snapshot) -> None:
+        self._past.append(snapshot)
+        self._received_at = self._clock()
+        self._first.set()
+        self._session.watching = self._received_at - self._watched_at < WATCHED_SECONDS
+        self._listeners.notify(snapshot)

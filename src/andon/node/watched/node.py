@@ -1,19 +1,16 @@
 """The node of a server's own machine, or of the devices that it simulates or plays."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from andon.errors import Unavailable
-from andon.model.device import Snapshot
 from andon.node.of_server import NodeOfServer
-from andon.node.watched.alerts import AlertJudge, ServedAlerts
+from andon.node.watched.alerts import AlertJudge, PendingNotices, ServedAlerts
 from andon.node.watched.jobs import ServedJobs
 from andon.node.watched.leases import ServedLeases
-from andon.node.watched.live import ServedLive
-from andon.node.watched.past import ServedPast
+from andon.node.watched.live import WatchedLive
+from andon.node.watched.recorded_past import NoPast, RecordedPast
 from andon.node.watched.runs import ServedRuns
-from andon.ports import Store
-from andon.sampling.snapshot_feed import SnapshotFeed
+from andon.settings.resolution import Settings
 
 if TYPE_CHECKING:  # locks are not on every system
     from andon.leases.network import NetworkLeases
@@ -27,29 +24,27 @@ class WatchedNode(NodeOfServer):
 
     def __init__(
         self,
-        feed: SnapshotFeed,
-        store: Callable[[], Store],
+        name: str,
+        settings: Settings,
+        live: WatchedLive,
+        past: RecordedPast | NoPast,
         judge: AlertJudge,
         runs: ServedRuns,
         book: "NetworkLeases | None" = None,
         tracker: "LeaseTracker | None" = None,
-        placed: Callable[[], Snapshot] | None = None,
         user: str | None = None,
         jobs: ServedJobs | None = None,
+        notices: PendingNotices | None = None,
+        is_lab: bool = False,
     ) -> None:
-        """`store` raises why there is no history; `placed` asks for the places of devices; `user`
-        runs the server, and ends leases without its help."""
-        settings, self.user = feed.settings, user
+        """`user` runs the server, and ends leases without its help; `notices` are those for people
+        that a hub may take over."""
+        self.name, self.user, self.is_lab, self.live, self.past = name, user, is_lab, live, past
         self.simulated, self.recording = bool(settings.simulate), bool(settings.replay)
-        self.alerts = ServedAlerts(judge, feed.latest, settings.exporter_prefix, judge)
-        self.live = ServedLive(
-            feed.latest, feed.past, settings.interval_seconds, self.alerts.current, placed,
-            newest=feed.newest, costs=feed.costs, listen=feed.listen,
-            mark_watched=feed.mark_watched,
-        )  # fmt: skip
+        self.alerts = ServedAlerts(judge, live.latest, settings.exporter_prefix, judge, notices)
+        live.alerts = self.alerts.current
         listed = None if book is None else book.listed
-        self.leases = ServedLeases(listed, feed.latest, book, tracker)
-        self.past = ServedPast(store)
+        self.leases = ServedLeases(listed, live.latest, book, tracker)
         self.runs, self.has_jobs, self._jobs = runs, jobs is not None, jobs
 
     @property

@@ -62,6 +62,9 @@ class FoundRuns(Struct, frozen=True):
     def named(self, run: str) -> dict[str, RunRow]:
         """Returns the runs whose id begins with this."""
         found = self._searched.beginning(run, MOST_NAMED) if self._searched and run else ()
+        if self.everywhere is not None:  # a record of another hub's machine is not here
+            own = {row.id for row in (self.index.beginning(run, MOST_NAMED) if self.index else ())}
+            found = [row if row.id in own else replace(row, path="") for row in found]
         return {row.id: row for row in found if row.id not in self.without}
 
     def of(self, user: str) -> "FoundRuns":

@@ -1,9 +1,11 @@
-"""Takes snapshots in a thread of its own and judges them: no driver or server delays a key."""
+"""Takes a node's snapshots in a thread of its own and judges them: nothing delays a key."""
 
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -11,8 +13,6 @@ from andon.alerts.rules import state_machine
 from andon.alerts.rules.commands import current
 from andon.alerts.rules.lamps import LampBoard, board
 from andon.alerts.rules.state import EMPTY
-from andon.cli.sources import node_of, rulebook_of, settings_of
-from andon.cli.terminal import Choices
 from andon.errors import AndonError
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.evidence.observation import Moment, Observation
@@ -20,17 +20,14 @@ from andon.host.clock import clocks
 from andon.model.alert import Alert
 from andon.model.device import Snapshot
 from andon.model.naming import chosen_uuids, only
-from andon.tui.sources.snapshots import (
-    OwnSampler,
-    Player,
-    ServerReturn,
-    ServerSnapshots,
-    SnapshotSource,
-    open_source,
-)
+
+if TYPE_CHECKING:
+    from andon.node.port import Node
 
 KEPT = 120  # snapshots, for the explanation on a device's page
 RETRY_SECONDS = 2.0
+RETURN_SECONDS = 3.0  # between two looks for a server, at first or after it went away
+WAIT_SECONDS = 0.5  # how long a session may block before it is asked again
 
 
 class Tick(Struct, frozen=True):
@@ -55,37 +52,30 @@ class SharedAlerts(Struct):
 class Feed:
     """One thread; `tell` is called in it with each tick and must not block."""
 
-    def __init__(
-        self, choices: Choices, interval_seconds: float, devices: set[str] | None = None
-    ) -> None:
-        self._choices, self._interval = choices, interval_seconds
-        self._rulebook = rulebook_of(choices)
+    def __init__(self, node: "Node", rulebook: Rulebook, interval_seconds: float) -> None:
+        self._node, self.rulebook, self._interval = node, rulebook, interval_seconds
         self._state = EMPTY
         self.shared = SharedAlerts()
-        self.devices = devices  # the uuids to show; None: all
+        self.remembered: Sequence[Snapshot] = ()  # of the last minutes, by a server
+        self.devices: set[str] | None = None  # the uuids to show; None: all
         self.names: Sequence[str] = ()  # of the devices to show, until a snapshot tells which
         self._tell: Callable[[Tick], None] | None = None
-        self._closed = False
-        self.source: SnapshotSource = open_source(choices, interval_seconds)
+        self._over, self._found = threading.Event(), self._server()
+        self._take_from(self._found or node)
         self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
         self._handing = threading.Lock()
         self._waiting: deque[Tick] = deque(maxlen=8)
         self._unsaid: str | None = None
         self._first = threading.Event()
         self._told_away = False
-        self._return: ServerReturn | None = None
-
-    @property
-    def rulebook(self) -> Rulebook:
-        return self._rulebook
 
     @property
     def is_server(self) -> bool:
-        return isinstance(self.source, ServerSnapshots)
+        return self.shown.url is not None
 
     def start(self) -> None:
-        if isinstance(self.source, OwnSampler) and not settings_of(self._choices).simulate:
-            self._return = ServerReturn(self._choices, self._interval)  # it may be slow, or start
+        if self._found is None and not (self._node.simulated or self._node.recording):
+            self._look_for_server()  # it may be slow, or start
         self._thread.start()
 
     def first(self, seconds: float) -> Tick | None:
@@ -104,36 +94,58 @@ class Feed:
 
     def pace(self, interval_seconds: float) -> None:
         self._interval = interval_seconds
-        self.source.pace(interval_seconds)
+        self._session.pace(interval_seconds)
 
     def pause(self, paused: bool) -> None:
         """Pauses a recording; a live picture is frozen by the app instead."""
-        if isinstance(self.source, Player):
-            self.source.pause(paused)
+        if self._session.playing is not None:
+            self._session.playing.pause(paused)
 
     def step(self, by: int) -> None:
-        if isinstance(self.source, Player):
-            self.source.step(by)
+        if self._session.playing is not None:
+            self._session.playing.step(by)
 
     def close(self) -> None:
-        self._closed = True
-        if self._return is not None:
-            self._return.close()
-        self.source.close()
+        self._over.set()
+        self._session.close()
 
     # The thread.
 
     def _run(self) -> None:
-        while not self._closed:
-            if self._return is not None and (server := self._return.found) is not None:
-                self._come_back(server)
+        while not self._over.is_set():
+            if self._found is not None and self._found is not self.shown:
+                self._session.close()
+                self._take_from(self._found)  # it answers again: one sampler for all viewers
+                self._told_away = True
             try:
-                snapshot = self.source.get()
+                snapshot = self._session.get(WAIT_SECONDS)
             except AndonError as error:
                 self._without(error)
                 continue
-            if snapshot is not None and not self._closed:
+            if snapshot is not None and not self._over.is_set():
                 self._take(snapshot)
+
+    def _take_from(self, node: "Node") -> None:
+        self.shown, self.words = node, node.url or ""
+        self._session = node.live.subscribe(self._interval, watching=True, stays=True)
+
+    def _server(self) -> "Node | None":
+        """Returns the node as the server that was named shows it, or one that watches it."""
+        with suppress(AndonError):
+            server = self._node.shared()
+            if server is not None and server is not self._node:
+                self.remembered = server.live.minutes()
+            return server
+        return None
+
+    def _look_for_server(self) -> None:
+        """In a thread: a request may take long."""
+
+        def look() -> None:
+            while self._found is None and not self._over.wait(RETURN_SECONDS):
+                self._found = self._server()
+
+        threading.Thread(target=look, name="server return", daemon=True).start()
 
     def _take(self, snapshot: Snapshot) -> None:
         self.shared.past.append(snapshot)
@@ -141,10 +153,10 @@ class Feed:
         lamps = self.shared.lamps = board(snapshot, alerts)
         notice = self._find_named(snapshot)
         shown = snapshot if self.devices is None else only(snapshot, self.devices)
-        place = self.source.place() if isinstance(self.source, Player) else None
-        if self._told_away and isinstance(self.source, ServerSnapshots):
-            self._told_away, notice = False, f"{self.source.words} is responding"
-        self._give(Tick(shown, lamps, alerts, self.source.words, place, notice))
+        place = self._session.playing.place() if self._session.playing is not None else None
+        if self._told_away and self.is_server:
+            self._told_away, notice = False, f"{self.words} is responding"
+        self._give(Tick(shown, lamps, alerts, self.words, place, notice))
 
     def _find_named(self, snapshot: Snapshot) -> str | None:
         """The error for wrong device names, if no snapshot came in time to report it before."""
@@ -160,30 +172,24 @@ class Feed:
         if self.shared.alerts is not None:
             return self.shared.alerts
         seen = Observation(snapshot, snapshot.events)
-        self._state = state_machine.step(self._state, seen, Moment(*clocks()), self._rulebook).state
+        self._state = state_machine.step(self._state, seen, Moment(*clocks()), self.rulebook).state
         return current(self._state)
 
     def _without(self, error: AndonError) -> None:
         """Samples this node because its server does not answer; another machine's is retried."""
-        if node_of(self._choices).url is None:
+        if self.shown is not self._node:
             # The line is cut where the terminal ends: what is done comes before the reason.
             words = f"reading the devices directly from now on: {error.reason}"
-            self.source.close()
-            self.shared.alerts = None
-            self.source = OwnSampler(settings_of(self._choices), self._interval)
-            self._return = ServerReturn(self._choices, self._interval)
+            self._session.close()
+            self.shared.alerts = self._found = None
+            self._take_from(self._node)
+            self._look_for_server()
             self._give(Tick(notice=words))
             return
         if not self._told_away:
             self._told_away = True
             self._give(Tick(notice=f"{error.reason}; retrying"))
         time.sleep(RETRY_SECONDS)
-
-    def _come_back(self, server: ServerSnapshots) -> None:
-        """Uses the server again because it answers: one sampler for all viewers."""
-        self.source.close()
-        server.pace(self._interval)
-        self.source, self._return, self._told_away = server, None, True
 
     def _give(self, tick: Tick) -> None:
         with self._handing:

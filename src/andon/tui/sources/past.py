@@ -5,8 +5,6 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from andon.cli.sources import node_of, settings_of
-from andon.cli.terminal import Choices
 from andon.errors import AndonError
 from andon.host.state.user_folder import HISTORY, node_path
 from andon.model.device import Snapshot
@@ -67,11 +65,12 @@ class HistoryOnDisk:
     """Reads the history on disk for the first picture, in a thread, because a disk may hang. If
     nothing has been recorded, not even a module is imported."""
 
-    def __init__(self, choices: Choices, feed: Feed, span_seconds: float) -> None:
-        self._choices, self._feed, self._span = choices, feed, span_seconds
+    def __init__(self, node: "Node", store: str, feed: Feed, span_seconds: float) -> None:
+        """`store` is the setting of the history."""
+        self._node, self._feed, self._span = node, feed, span_seconds
         self._found: PastPoints = {}
         self._done = threading.Event()
-        if self._is_recorded():
+        if self._is_recorded(store):
             threading.Thread(target=self._run, name="early past", daemon=True).start()
         else:
             self._done.set()
@@ -81,18 +80,15 @@ class HistoryOnDisk:
         self._done.wait(seconds)
         return dict(self._found)
 
-    def _is_recorded(self) -> bool:
+    def _is_recorded(self, store: str) -> bool:
         """Whether this user has a history on this machine; a server's memory is read elsewhere."""
-        settings, node = settings_of(self._choices), node_of(self._choices)
-        if node.url is not None or node.simulated or node.recording:
+        if self._feed.is_server or self._node.simulated or self._node.recording:
             return False
-        if self._feed.is_server:
-            return False
-        return bool(settings.history_store) or os.access(node_path() / HISTORY, os.F_OK)
+        return bool(store) or os.access(node_path() / HISTORY, os.F_OK)
 
     def _run(self) -> None:
         try:
-            past, first = node_of(self._choices).past, self._feed.first(FIRST_SECONDS)
+            past, first = self._node.past, self._feed.first(FIRST_SECONDS)
             if past.recorded and first is not None and first.snapshot is not None:
                 self._read(past, first.snapshot)
         except (AndonError, OSError):

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from andon.cli.show.process_rows import between, local_pids
-from andon.cli.sources import node_of, settings_of
-from andon.cli.terminal import Choices
 from andon.errors import AndonError
 from andon.explain.why import explain
 from andon.leases.book import places
@@ -23,7 +21,6 @@ from andon.runs.rules.matching import RunQuery
 from andon.tui.scene import ProcessEnvironment
 from andon.tui.sources.feed import Feed
 from andon.tui.sources.past import PastReader
-from andon.tui.sources.snapshots import ServerSnapshots
 from andon.tui.state import TopView
 
 if TYPE_CHECKING:
@@ -60,17 +57,16 @@ class BackgroundReader:
     """One thread that does what is due, one thing after the other."""
 
     def __init__(
-        self, choices: Choices, feed: Feed, needs: ScreenNeeds, on_update: OnUpdate
+        self, node: "Node", root: Path, feed: Feed, needs: ScreenNeeds, on_update: OnUpdate
     ) -> None:
-        self._choices, self._feed, self._needs, self._on_update = choices, feed, needs, on_update
-        self._settings = settings_of(choices)
-        self._node = node_of(choices)
+        self._node, self._root = node, root
+        self._feed, self._needs, self._on_update = feed, needs, on_update
         self._is_here = self._node.url is None and not self._node.recording
         self._woken, self._closed = threading.Condition(), False
         self._snapshot: Snapshot | None = None
         self._table: ProcessTable | None = None
         self._counters: tuple[float, Mapping[int, ProcessCounters]] | None = None
-        self._leases = LeaseReader(self._node, feed)
+        self._leases = LeaseReader(feed)
         self._has_more = False  # devices whose past is not read yet
         self.past = PastReader(self._node)
         self._thread = threading.Thread(target=self._run, name="background reader", daemon=True)
@@ -146,12 +142,11 @@ class BackgroundReader:
             self._on_update({"leases": found}, first or looked_at)
 
     def _read_alerts(self, snapshot: Snapshot) -> None:
-        source = self._feed.source
-        if not isinstance(source, ServerSnapshots):
+        if not self._feed.is_server:
             self._feed.shared.alerts = None
             return
         try:
-            page = source.node.alerts.page()
+            page = self._feed.shown.alerts.page()
         except AndonError:  # it is going away, or shows them to others only: judged here
             self._feed.shared.alerts = None
             return
@@ -162,7 +157,7 @@ class BackgroundReader:
         if self._table is None:
             from andon.host.processes.facts import ProcessTable
 
-            self._table = ProcessTable(Path(self._settings.root))
+            self._table = ProcessTable(self._root)
         return self._table
 
     def _read_hosts(self, snapshot: Snapshot) -> None:
@@ -218,7 +213,7 @@ class BackgroundReader:
         seen = ProcessEnvironment(pid, reason="it is not a process of this machine")
         if pid in local_pids(snapshot) and self._is_here:
             try:
-                variables = read_environment(pid, Path(self._settings.root))
+                variables = read_environment(pid, self._root)
                 seen = ProcessEnvironment(pid, *shown_environment(variables))
             except AndonError as error:
                 seen = ProcessEnvironment(pid, reason=error.reason)
@@ -228,22 +223,20 @@ class BackgroundReader:
 class LeaseReader:
     """Reads when the books or the processes have changed, and otherwise every ten seconds."""
 
-    def __init__(self, node: "Node", feed: Feed) -> None:
-        self._node, self._feed = node, feed
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
         self._traces: Traces | None = None
         self._read_at = 0.0
 
     def read(self, snapshot: Snapshot, looked_at: bool) -> LeaseList | None:
         """Returns the leases; None if nothing has changed since the last reading."""
-        source, now = self._feed.source, time.monotonic()
-        traces = _traces(snapshot)
+        now, traces = time.monotonic(), _traces(snapshot)
         age = now - self._read_at
         fresh = age < (SHOWN_SECONDS if looked_at else AT_LEAST_SECONDS)
         if traces == self._traces and fresh:
             return None
         self._traces, self._read_at = traces, now
-        node = source.node if isinstance(source, ServerSnapshots) else self._node
-        return node.leases.listing(snapshot=snapshot)[1]
+        return self._feed.shown.leases.listing(snapshot=snapshot)[1]
 
 
 def _traces(snapshot: Snapshot) -> Traces:

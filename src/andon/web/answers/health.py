@@ -9,8 +9,9 @@ from andon.explain.conditions.node.drivers import is_absent
 from andon.model import wire
 from andon.model.device import Fault, FaultCode, Snapshot, State
 from andon.model.shapes import to_json
-from andon.sampling.sampler import Costs
-from andon.sampling.snapshot_feed import SnapshotFeed
+from andon.node.watched.live import WatchedLive
+from andon.sampling.sampler import Costs, Sampler
+from andon.settings.resolution import Settings
 from andon.units import counted
 from andon.version import __version__
 from andon.web.answers.payloads import why_not
@@ -26,37 +27,38 @@ class HealthPart(Protocol):
     def health(self) -> wire.Json: ...
 
 
-def health(feed: SnapshotFeed, parts: Mapping[str, HealthPart]) -> wire.Json:
+def health(
+    live: WatchedLive, sampler: Sampler, settings: Settings, parts: Mapping[str, HealthPart]
+) -> wire.Json:
     """The whole server; `status` is the worst state of its parts: ok, degraded or failing."""
-    snapshot = feed.last
-    sampler = _sampler(feed)
+    snapshot, sampling = live.last, _sampler(live, settings)
     states = {name: part.health() for name, part in parts.items()}
     backends = [] if snapshot is None else _backends(snapshot)
     reason, hint = (None, None) if snapshot is None or snapshot.devices else why_not(snapshot)
     found = Health(
-        status=_status(sampler, backends, states),
+        status=_status(sampling, backends, states),
         version=__version__,
         node=None if snapshot is None else snapshot.node,
         at=time.time(),
-        uptime_seconds=round(time.monotonic() - feed.began, 3),
+        uptime_seconds=round(time.monotonic() - live.began, 3),
         simulated=None if snapshot is None else snapshot.simulated,
         reason=reason,
         hint=hint,
-        sampler=sampler,
-        readers=[_reader(pid) for pid in feed.reader_pids()],
+        sampler=sampling,
+        readers=[_reader(pid) for pid in sampler.reader_pids()],
         backends=backends,
     )
     return {**to_json(found), **states}
 
 
-def _sampler(feed: SnapshotFeed) -> SamplerHealth:
-    age, costs = feed.age_seconds(), feed.costs() or Costs()
-    state, reason = _sampling_state(feed, age)
+def _sampler(live: WatchedLive, settings: Settings) -> SamplerHealth:
+    age, costs = live.age_seconds(), live.costs() or Costs()
+    state, reason = _sampling_state(live, settings, age)
     return SamplerHealth(
         state=state,
         reason=reason,
         age_seconds=None if age is None else round(age, 3),
-        interval_seconds=feed.settings.interval_seconds,
+        interval_seconds=live.interval_seconds,
         snapshots=costs.snapshots,
         missed=costs.missed,
         sampler_cpu_seconds=round(costs.sampler_cpu_seconds, 6),
@@ -64,14 +66,14 @@ def _sampler(feed: SnapshotFeed) -> SamplerHealth:
     )
 
 
-def _sampling_state(feed: SnapshotFeed, age: float | None) -> tuple[str, str | None]:
-    if not feed.runs:
+def _sampling_state(
+    live: WatchedLive, settings: Settings, age: float | None
+) -> tuple[str, str | None]:
+    if not live.runs:
         return "stopped", "the sampling loop has ended"
     if age is None:
         return "starting", "waiting for the first reading"
-    bound = feed.settings.deadline_seconds + max(
-        LATE_SECONDS, LATE_TICKS * feed.settings.interval_seconds
-    )
+    bound = settings.deadline_seconds + max(LATE_SECONDS, LATE_TICKS * live.interval_seconds)
     if age > bound:
         return "late", f"the last reading was {age:.1f} s ago"
     return "ok", None

@@ -149,10 +149,9 @@ class Hub:
             raise Invalid(
                 f"{name[:60]!r} cannot be a node's name", hint="letters, digits, - . and _"
             )
-        if name == self.own:
-            raise Invalid(
-                f"{name} is the hub's own machine", hint="it needs no agent: the hub samples it"
-            )
+        known = self._nodes.get(name)
+        if name == self.own or (known is not None and known.is_hub):
+            raise Invalid(f"{name} is a hub's own machine", hint="it samples itself, without agent")
 
     def drain(self, name: str, drained: bool) -> None:
         self.nodes(0.0)

@@ -23,9 +23,9 @@ def rows_for(node: SeenNode, hub: Hub | None) -> list[NodeRow]:
     if hub is None:
         return [own]
     known = {row.name: row for row in hub.rows()}
-    if own.gpus:  # as it is now, with its mark
-        marked = known.get(own.name)
-        known[own.name] = replace(own, drained=marked is not None and marked.drained)
+    if own.gpus and not (own.name in known and known[own.name].heard):  # this hub has just begun
+        drained = own.name in known and known[own.name].drained
+        known[own.name] = replace(own, drained=drained)
     rows = [*known.values()]
     return rows if node.sight.everything else [without_names(row) for row in rows]
 

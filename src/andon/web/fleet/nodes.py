@@ -86,9 +86,9 @@ class Fleet:
     def remove(self, name: str, with_history: bool) -> None:
         """Removes a node, and what is stored of it if that is asked for; also of one that was
         removed before."""
+        self.hub.check(name)
         found = self.hub.remove(name)
         if with_history:
-            self.hub.check(name)
             found = self.pasts.clear(name) or found
         if not found:
             raise Gone(f"this hub has no node {name[:60]!r}", hint=LIST)

@@ -7,9 +7,11 @@ from msgspec.structs import replace
 
 from andon.alerts.rules.handover import HandedNotice, HandedNotices, of_node
 from andon.errors import Invalid
+from andon.explain.conditions.rulebook import Override, Rulebook
 from andon.fleet.rules.heartbeat import NOTICES, PART, inflated
 from andon.fleet.rules.nodes import Heartbeat
 from andon.fleet.rules.states import clock_trouble
+from andon.fleet.rules.thresholds import rulebook_with
 from andon.model.alert import Alert, Silence
 from andon.model.alert_wire import alert_from_json, silence_from_json
 from andon.model.codec import Wrong, read
@@ -47,6 +49,12 @@ class Report:
     @cached_property
     def silences(self) -> tuple[Silence, ...]:
         return tuple(silence_from_json(one) for one in self._items("silences"))
+
+    @cached_property
+    def rulebook(self) -> Rulebook | None:
+        """None if the node does not say which thresholds it has."""
+        found = _read(tuple[Override, ...], self._document.get("thresholds"))
+        return rulebook_with(found) if found else None
 
     @cached_property
     def jobs(self) -> tuple[JobView, ...]:

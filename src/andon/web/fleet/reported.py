@@ -2,9 +2,10 @@
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import cached_property
 from typing import Any
+from urllib.parse import quote
 
 from msgspec.structs import replace
 
@@ -21,20 +22,21 @@ from andon.history.rules.series import NodeReadings, facts_of
 from andon.history.rules.tiers import Tier
 from andon.jobs.rules.views import JobListing
 from andon.model.alert import Alert, Silence
-from andon.model.device import Snapshot, State
+from andon.model.device import Host, Snapshot, State
 from andon.model.job.desk import JobAct, JobOutcome, JobWord, LogPart
 from andon.model.job.facts import JobState, JobView
 from andon.model.lease_list import LeaseList
 from andon.node.exact_desk import ExactDesk, OwnDesk
+from andon.node.job_schemas import PageScope
 from andon.node.of_server import NodeOfServer
 from andon.node.watched.alerts import ServedAlerts
 from andon.node.watched.leases import ServedLeases
-from andon.node.watched.live import ServedLive
+from andon.node.watched.live import PAST_SECONDS, ServedLive
 from andon.node.watched.past import ServedPast
 from andon.node.watched.runs import FoundRuns, ServedRuns
 from andon.node.watched.users import SharedUsers
 from andon.ports import NodePasts, Store
-from andon.sampling.snapshot_feed import PAST_SECONDS
+from andon.sampling.rules.roster import users_of
 from andon.units import counted, human_seconds
 from andon.web.fleet.hub import Hub
 from andon.web.fleet.report import Report
@@ -46,7 +48,7 @@ class ReportedNode(NodeOfServer):
     """As the last heartbeats have it, and what was sent beside them. It is changed on the node."""
 
     user: str | None = None
-    simulated = recording = False  # its snapshots say so
+    simulated = recording = is_lab = False  # its snapshots say so
     has_jobs, of_this_machine = True, False
 
     def __init__(self, hub: Hub, pasts: NodePasts, name: str, prefix: str) -> None:
@@ -54,18 +56,16 @@ class ReportedNode(NodeOfServer):
         self.name, self._hub, self._pasts = name, hub, pasts
         self._lock = threading.Lock()
         self._report: Report | None = None
-        self._minutes: dict[tuple[str, int], Snapshot] = {}
         self._store: Store | None = None
         self._folded = float("-inf")
         self._folded_until, self._uses = 0.0, OpenIntervals()
         hint = f"on {name}: andon alerts"
         there = Unavailable(f"alerts of {name} are changed there", hint=hint)
-        self.alerts = ServedAlerts(ReportedAlerts(self, pasts), self.latest, prefix, there)
-        self.live = ServedLive(
-            self.latest, self.minutes, EVERY_SECONDS, self.alerts.current,
-            read_now=self.newest, minutes_key=lambda: (name, self.report.beat.at, self.row.heard),
-        )  # fmt: skip
-        self.leases = ServedLeases(lambda _: self.leases_reported(), self.latest, elsewhere=name)
+        self.live = ReportedLive(self, hub)
+        latest = self.live.newest
+        self.alerts = ServedAlerts(ReportedAlerts(self, pasts), latest, prefix, there)
+        self.live.alerts = self.alerts.current
+        self.leases = ServedLeases(lambda _: self.leases_reported(), latest, elsewhere=name)
         self.past = ServedPast(self.store)
 
     @cached_property
@@ -88,8 +88,9 @@ class ReportedNode(NodeOfServer):
             if found:
                 self._report = Report(found[-1])
             elif known is None:
+                when = "yet" if node.heard is None else "lately"
                 hint = f"andon agent must run on {self.name}"
-                raise Unavailable(f"{self.name} has not reported lately", hint=hint)
+                raise Unavailable(f"{self.name} has not reported {when}", hint=hint)
 
     @property
     def report(self) -> Report:
@@ -101,26 +102,6 @@ class ReportedNode(NodeOfServer):
     @property
     def row(self) -> NodeRow:
         return self._hub.row(self.name)
-
-    def latest(self) -> Snapshot:
-        """Returns the last snapshot; of a node that is silent, without readings."""
-        row, snapshot = self.row, self.report.snapshot
-        return snapshot if row.heard else _silent(snapshot, row)
-
-    def newest(self) -> Snapshot:
-        """The same, with what came since the last request."""
-        self.refresh()
-        return self.latest()
-
-    def minutes(self) -> list[Snapshot]:
-        beats = self._hub.store.beats(self.name, self.report.beat.at - PAST_SECONDS)
-        keys = [(beat.session, beat.sequence) for beat in beats]
-        known = {key: one for key, one in self._minutes.items() if key in set(keys)}
-        for key, beat in zip(keys, beats, strict=True):
-            if key not in known:
-                known[key] = Report(beat).snapshot
-        self._minutes = known
-        return [*(known[key] for key in keys[:-1]), self.latest()]
 
     def leases_reported(self) -> LeaseList:
         found, row = self.report.leases, self.row
@@ -167,31 +148,73 @@ class ReportedNode(NodeOfServer):
             store.write(ticks, tuple(uses.values()), facts_of(self.report.snapshot))
 
 
-class ReportedJobs(ExactDesk):
-    """The jobs that the node reported."""
+class ReportedLive(ServedLive):
+    """The readings that the node reported."""
 
+    def __init__(self, node: ReportedNode, hub: Hub) -> None:
+        super().__init__(EVERY_SECONDS)
+        self._node, self._hub = node, hub
+        self._known: dict[tuple[str, int], Snapshot] = {}
+
+    def newest(self) -> Snapshot:
+        """Returns the last snapshot; of a node that is silent, without readings."""
+        row, snapshot = self._node.row, self._node.report.snapshot
+        return snapshot if row.heard else _silent(snapshot, row)
+
+    def read(self, expensive_fields: bool = False) -> Snapshot:
+        """Returns the latest, with what came since the last request."""
+        self._node.refresh()
+        return self.newest()
+
+    def minutes(self) -> list[Snapshot]:
+        since = self._node.report.beat.at - PAST_SECONDS
+        beats = self._hub.store.beats(self._node.name, since)
+        keys = [(beat.session, beat.sequence) for beat in beats]
+        known = {key: one for key, one in self._known.items() if key in set(keys)}
+        for key, beat in zip(keys, beats, strict=True):
+            if key not in known:
+                known[key] = Report(beat).snapshot
+        self._known = known
+        return [*(known[key] for key in keys[:-1]), self.newest()]
+
+    def minutes_key(self) -> Hashable:
+        node = self._node
+        return node.name, node.report.beat.at, node.row.heard
+
+
+class ReportedJobs(ExactDesk):
+    """The jobs that the node reported, of everyone or of one user."""
+
+    scope = PageScope.NODE
     users: SharedUsers | None = None
 
-    def __init__(self, node: ReportedNode) -> None:
-        self._node, self.user = node, node.name
+    def __init__(self, node: ReportedNode, user: str = "") -> None:
+        self._node, self.user = node, user
         self.own: OwnDesk = self
+
+    def of(self, user: str) -> OwnDesk:
+        return ReportedJobs(self._node, user)
 
     def on_clusters(self) -> JobListing:
         return JobListing(())
 
     def why_not(self) -> str:
-        return f"jobs are submitted on {self.user}"
+        return f"jobs are submitted on {self._node.name}"
 
     def listing(self, everyone: bool = False) -> JobListing:
-        return JobListing.of(self._node.jobs_reported())
+        reported, row = self._node.jobs_reported(), self._node.row
+        found = [one for one in reported if self.user in ("", one.user)]
+        then = f"; {counted(len(found), 'job')} when it last reported"
+        return JobListing.of(found, notes=() if row.heard else [_gone(row) + then])
 
     def view(self, job: JobWord) -> JobView:
-        found = [one for one in self._node.jobs_reported() if one.number == job]
+        found = [one for one in self.listing().views if one.number == job]
         if len(found) > 1:  # a server of root reports the jobs of all its users
             whose = " and one of ".join(one.user for one in found)
-            raise Conflict(f"{self.user} reported a job {job} of {whose}", self._on_node("jobs"))
+            hint = f"in the URL: {' or '.join(f'?user={quote(one.user)}' for one in found)}"
+            raise Conflict(f"{self._node.name} reported a job {job} of {whose}", hint=hint)
         if not found:
-            raise Gone(f"{self.user} reported no job {job}", hint=self._on_node("jobs"))
+            raise Gone(f"{self._node.name} reported no job {job}", hint=self._on_node("jobs"))
         return found[0]
 
     def log(
@@ -208,7 +231,7 @@ class ReportedJobs(ExactDesk):
         raise Unavailable("a hub runs nothing on its nodes", hint="submit there: andon submit")
 
     def _on_node(self, command: str) -> str:
-        return f"on {self.user}: andon {command}"
+        return f"on {self._node.name}: andon {command}"
 
 
 class ReportedAlerts:
@@ -217,7 +240,11 @@ class ReportedAlerts:
     awake: frozenset[Precondition] = SERVED
 
     def __init__(self, node: ReportedNode, pasts: NodePasts) -> None:
-        self._node, self._pasts, self.rulebook = node, pasts, Rulebook()
+        self._node, self._pasts = node, pasts
+
+    @property
+    def rulebook(self) -> Rulebook | None:
+        return self._node.report.rulebook
 
     def alerts(self) -> tuple[Alert, ...]:
         return self._node.report.alerts if self._node.row.heard else ()
@@ -240,8 +267,13 @@ class ReportedAlerts:
 
 def _silent(snapshot: Snapshot, row: NodeRow) -> Snapshot:
     """Returns the snapshot as of a node that does not report: its devices are not read."""
-    now = {"state": State.UNKNOWN, "since": snapshot.at, "reason": _gone(row), "processes": ()}
-    return replace(snapshot, devices=tuple(replace(one, **now) for one in snapshot.devices))
+    since = float(round(time.time() - row.silent_seconds))  # as its reason has it
+    now = {"state": State.UNKNOWN, "since": since, "reason": _gone(row), "processes": ()}
+    devices = (
+        replace(one, last_users=users_of(one.processes) or one.last_users, **now)
+        for one in snapshot.devices
+    )
+    return replace(snapshot, devices=tuple(devices), host=Host())
 
 
 def seen_jobs(jobs: Sequence[JobView], row: NodeRow) -> list[JobView]:

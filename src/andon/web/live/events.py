@@ -3,9 +3,8 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Protocol
 from weakref import WeakValueDictionary
 
 from msgspec import Struct, field
@@ -15,6 +14,7 @@ from andon.access.gate import LIVE, UNCHECKED, ShownKey
 from andon.access.lockout import Lockout
 from andon.access.roles import ANONYMOUS, Identity, Sight, sight_of
 from andon.errors import AndonError
+from andon.explain.conditions.rulebook import Rulebook
 from andon.model import wire
 from andon.model.alert import Alert
 from andon.model.alert_wire import alert_to_json
@@ -27,11 +27,11 @@ from andon.settings.resolution import Settings
 from andon.web.answers import lease_payloads, payloads
 from andon.web.bindings.live_server import LiveServer, Prepared
 from andon.web.live.frames import EVENTS, LiveTally
-from andon.web.live.job_watch import Emit
 from andon.web.live.requests import VISITOR
-from andon.web.live.run_watch import MOST_RUNS, RUNS, RunWatch, is_too_many, run_in
+from andon.web.live.run_watch import MOST_RUNS, is_too_many, run_in
 from andon.web.live.transport import Transport
 from andon.web.live.visitors import Visitor, Visitors
+from andon.web.live.watch import Watch
 from andon.web.transport.headers import App, Receive, Scope, Send
 from andon.web.transport.keys import Keys
 
@@ -40,17 +40,6 @@ MOST_ALERTS = 512  # waiting to be sent; /api/alerts has them all
 SLOW_END = "disconnecting a slow client"
 EVERYONE = "everyone"
 SNAPSHOT = "snapshot"
-
-
-class Watch(Protocol):
-    """Publishes what changed, while a client is subscribed to it."""
-
-    async def first(self, node: SeenNode) -> tuple[str, Prepared] | None:
-        """Returns the event for who has just subscribed."""
-
-    async def publish(self, nodes: Collection[SeenNode], emit: Emit) -> None: ...
-
-    def forget(self) -> None: ...
 
 
 class LiveClient(Struct):
@@ -71,14 +60,12 @@ class Live:
         keys: Keys,
         lockout: Lockout,
         settings: Settings,
-        runs: RunWatch,
-        watches: Mapping[str, Watch],
+        watches: Sequence[Watch],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._node, self._keys, self._lockout, self._clock = node, keys, lockout, clock
-        self._settings, self._runs, self._watches = settings, runs, watches
-        self._rounds: dict[str, asyncio.Task[None]] = {}
-        self._following: asyncio.Task[None] | None = None
+        self._settings, self._watches = settings, watches
+        self._rounds: dict[str, asyncio.Task[None]] = {}  # that goes on, of each watch
         self._leases: LeaseList | None = None
         self._alerts: deque[Alert] = deque(maxlen=MOST_ALERTS)
         self._clients: dict[str, LiveClient] = {}
@@ -148,11 +135,10 @@ class Live:
         finally:
             for leave in leaving:
                 leave()
-            for task in (pump, self._following, *self._rounds.values()):
-                if task is not None:
-                    task.cancel()
-                    with suppress(asyncio.CancelledError):
-                        await task
+            for task in (pump, *self._rounds.values()):
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
 
     # What is published.
 
@@ -219,29 +205,25 @@ class Live:
         for node in {c.node for c in self._clients.values() if SNAPSHOT in c.wants}:
             text = node.live.text(snapshot)
             await self._emit("snapshot", Prepared(text), _room("snapshot", node.sight))
-        self._follow_runs()
+        self._begin_rounds()
 
-    def _follow_runs(self) -> None:
-        """Publishes runs in a task of its own, one round at a time: a folder may hang."""
+    def _begin_rounds(self) -> None:
+        """Each watch publishes in a task of its own, one round at a time: a folder may hang."""
         wants: dict[str, set[SeenNode]] = {}
         for client in self._clients.values():
             for what in client.wants - {SNAPSHOT}:
                 wants.setdefault(what, set()).add(client.node)
-        for what in self._watches:
-            self._watch(what, wants.pop(what, None))
-        if wants and (self._following is None or self._following.done()):
-            work = self._runs.publish(wants, self._emit_seen)
-            self._following = asyncio.ensure_future(self._tried("runs", work))
-
-    def _watch(self, what: str, nodes: set[SeenNode] | None) -> None:
-        going = self._rounds.get(what)
-        if going is not None and not going.done():
-            return
-        if nodes is None:
-            self._watches[what].forget()
-            return
-        work = self._watches[what].publish(nodes, self._emit_seen)
-        self._rounds[what] = asyncio.ensure_future(self._tried(what, work))
+        for watch in self._watches:
+            name, _, _ = watch.events.partition(",")
+            going = self._rounds.get(name)
+            its = {what: nodes for what, nodes in wants.items() if watch.takes(what)}
+            if going is not None and not going.done():
+                continue
+            if its:
+                work = self._tried(name, watch.publish(its, self._emit_seen))
+                self._rounds[name] = asyncio.ensure_future(work)
+            else:
+                watch.forget()
 
     async def _emit_seen(self, event: str, text: Prepared, what: str, sight: Sight) -> None:
         await self._emit(event, text, _room(what, sight))
@@ -268,8 +250,8 @@ class Live:
         return payloads.busy_uuids(snapshot, self._node.alerts.rulebook)
 
     def _high_usage(self, snapshot: Snapshot, uuids: frozenset[str]) -> wire.Json:
-        threshold = self._node.alerts.rulebook.thresholds.high_usage_percent
-        return payloads.high_usage(snapshot, uuids, threshold)
+        book = self._node.alerts.rulebook or Rulebook()
+        return payloads.high_usage(snapshot, uuids, book.thresholds.high_usage_percent)
 
     def _summary(self, snapshot: Snapshot) -> wire.Json:
         return payloads.gpu_summary(snapshot, self._settings)
@@ -359,9 +341,9 @@ class Live:
         if what == SNAPSHOT and wanted and not client.greeted:
             client.greeted = True
             await self._greet(sid, client.node)
-        if wanted and what in self._watches:
+        for watch in self._watches if wanted else ():
             with suppress(AndonError):  # its next round has it
-                if (first := await self._watches[what].first(client.node)) is not None:
+                if watch.takes(what) and (first := await watch.first(client.node)) is not None:
                     await self._emit(*first, sid)
         return {"subscribed": sorted(client.wants)}
 
@@ -371,10 +353,10 @@ class Live:
             await self._emit("snapshot", Prepared(node.live.text()), sid)
 
     def _is_event(self, what: str) -> bool:
-        return what in (SNAPSHOT, RUNS, *self._watches) or run_in(what) is not None
+        return what == SNAPSHOT or any(watch.takes(what) for watch in self._watches)
 
     def _events(self) -> str:
-        return f"{', '.join((SNAPSHOT, *self._watches, RUNS))}, run and its id"
+        return ", ".join((SNAPSHOT, *(watch.events for watch in self._watches)))
 
 
 def _room(what: str, sight: Sight) -> str:

@@ -1,7 +1,5 @@
 """Live events of jobs: each job that changed, for clients that have the page open."""
 
-from collections.abc import Awaitable, Callable, Collection
-
 from andon.access.roles import Sight
 from andon.errors import AndonError
 from andon.jobs.rules.views import JobListing
@@ -9,36 +7,34 @@ from andon.model.job.facts import JobView
 from andon.model.shapes import to_json
 from andon.model.wire import dumps
 from andon.node.seen.jobs import counts_of
-from andon.node.seen.node import SeenNode
 from andon.node.seen.texts import sendable
 from andon.web.bindings.live_server import Prepared
 from andon.web.history_reader import HistoryReader
+from andon.web.live.watch import Emit, Wants, Watch
 
 JOBS = "jobs"
 MOST_EVENTS = 100
 """Jobs that are sent one by one; beyond that the page asks for the list again."""
 
-Emit = Callable[[str, Prepared, str, Sight], Awaitable[None]]
-"""An event, its text, what was subscribed to, and who sees it so."""
 
+class JobWatch(Watch):
+    """Publishes changed jobs: a `job` event for each."""
 
-class JobWatch:
-    """Publishes changed jobs; reads nothing while no client is subscribed."""
+    events = JOBS
 
     def __init__(self, reader: HistoryReader) -> None:
         self._reader = reader
         self._told: dict[Sight, dict[tuple[str, str], JobView]] = {}
 
-    async def first(self, node: SeenNode) -> None:
-        """A page that subscribes reads the list itself."""
+    def takes(self, what: str) -> bool:
+        return what == JOBS
 
     def forget(self) -> None:
-        """Forgets the jobs, because no client is subscribed any more."""
         self._told = {}
 
-    async def publish(self, nodes: Collection[SeenNode], emit: Emit) -> None:
-        """Publishes one round: a `job` event for each job that changed, as each caller sees it.
-        A caller whose jobs cannot be read does not affect the others."""
+    async def publish(self, wants: Wants, emit: Emit) -> None:
+        """A caller whose jobs cannot be read does not affect the others."""
+        nodes = wants[JOBS]
         sights = {node.sight for node in nodes}
         self._told = {sight: told for sight, told in self._told.items() if sight in sights}
         failed: AndonError | None = None

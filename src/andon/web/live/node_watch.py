@@ -13,21 +13,25 @@ from andon.web.bindings.live_server import Prepared
 from andon.web.fleet.hub import Hub
 from andon.web.fleet.listing import rows_for
 from andon.web.history_reader import HistoryReader
-from andon.web.live.job_watch import Emit
+from andon.web.live.watch import Emit, Wants, Watch
 
 NODES = "nodes"
 
 
-class NodeWatch:
+class NodeWatch(Watch):
     """Publishes changed rows, also those of nodes that report to another hub of the database."""
+
+    events = NODES
 
     def __init__(self, reader: HistoryReader, hub: Hub) -> None:
         self._reader, self._hub = reader, hub
         self._told: dict[bool, dict[str, NodeRow]] = {}
         """By whether the callers see everything."""
 
+    def takes(self, what: str) -> bool:
+        return what == NODES
+
     def forget(self) -> None:
-        """Forgets the rows, because no client is subscribed any more."""
         self._told = {}
 
     async def first(self, node: SeenNode) -> tuple[str, Prepared]:
@@ -35,8 +39,9 @@ class NodeWatch:
         rows = await self._reader.do(lambda: rows_for(node, self._hub))
         return "nodes", _event(rows, (), whole=True)
 
-    async def publish(self, nodes: Collection[SeenNode], emit: Emit) -> None:
-        """Publishes one round. That a node has reported again is no change."""
+    async def publish(self, wants: Wants, emit: Emit) -> None:
+        """That a node has reported again is no change."""
+        nodes = wants[NODES]
         read = dict[bool, list[NodeRow]]()
         for everything in {node.sight.everything for node in nodes}:
             node = next(one for one in nodes if one.sight.everything is everything)

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from contextlib import suppress
 
 from andon.access.roles import Sight
@@ -15,7 +15,7 @@ from andon.node.seen.runs import news
 from andon.node.seen.texts import sendable
 from andon.web.bindings.live_server import Prepared
 from andon.web.history_reader import HistoryReader
-from andon.web.live.job_watch import Emit
+from andon.web.live.watch import Emit, Wants, Watch
 
 RUNS = "runs"
 MOST_RUNS = 8  # of one client: as many as the board lays over each other
@@ -33,8 +33,10 @@ def is_too_many(wants: Collection[str]) -> bool:
     return sum(run_in(one) is not None for one in wants) >= MOST_RUNS
 
 
-class RunWatch:
-    """Publishes changes of runs; reads nothing while no client is subscribed."""
+class RunWatch(Watch):
+    """Publishes changes of runs."""
+
+    events = f"{RUNS}, run and its id"
 
     def __init__(self, reader: HistoryReader, clock: Callable[[], float] = time.monotonic) -> None:
         self._reader, self._clock = reader, clock
@@ -42,8 +44,13 @@ class RunWatch:
         self._listed = float("-inf")
         self._told: dict[str, dict[Sight, tuple[RunState, int]]] = {}
 
-    async def publish(self, wants: Mapping[str, Collection[SeenNode]], emit: Emit) -> None:
-        """Publishes one round; `wants` has the node as the callers of each subscription see it."""
+    def takes(self, what: str) -> bool:
+        return what == RUNS or run_in(what) is not None
+
+    def forget(self) -> None:
+        self._states, self._told = {}, {}
+
+    async def publish(self, wants: Wants, emit: Emit) -> None:
         runs = {run: nodes for what, nodes in wants.items() if (run := run_in(what))}
         self._told = {run: told for run, told in self._told.items() if run in runs}
         for run, nodes in runs.items():

@@ -131,9 +131,8 @@ def routes(parts: RouteParts) -> APIRouter:
     @router.get("/api/features")
     async def features(request: Request, node: Picked) -> Response:
         """The features of this server: the board shows a page for each."""
-        own, demo = request.scope.get(NODE) is None, {"demo": True} if parts.keys.is_demo else {}
-        found = demo | node.features | {"nodes": own and parts.fleet is not None}
-        return sent(dumped(to_json(Features(__version__, found))))
+        hub = request.scope.get(NODE) is None and parts.fleet is not None
+        return sent(dumped(to_json(Features(__version__, node.features | {"nodes": hub}))))
 
     return router
 
@@ -144,14 +143,14 @@ async def _recent(
     key = ("recent", name, node.live.minutes_key[0], seconds)
 
     def whole() -> bytes:
-        past = node.live.samples()
+        past = node.live.samples
         own = past if seconds <= MINUTES_SECONDS else past[-1:]
         return dumped(with_recorded(lately(own, name), node.past, seconds))
 
     if seconds > PAST_SECONDS:
         with suppress(Unavailable):  # there is no history, or too many read it now
             return await parts.past.read(request, key, whole)
-    return await parts.minutes.read(request, key, lambda: dumped(lately(node.live.samples(), name)))
+    return await parts.minutes.read(request, key, lambda: dumped(lately(node.live.samples, name)))
 
 
 def drawn(

@@ -93,10 +93,6 @@ class Keys:
         )
         self._restore()
 
-    @property
-    def is_demo(self) -> bool:
-        return self._guest.sees_all
-
     def grade(self, shown: str | None) -> ShownKey:
         return self.identify(shown)[0]
 

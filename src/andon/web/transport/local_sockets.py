@@ -244,9 +244,8 @@ class SignInSocket(LocalSocket):
         if uid is None or user is None:
             shown = "an unknown user" if uid is None else f"uid {uid}"
             return self._refused(shown, f"{shown} has no account on this machine")
-        owner = self._keys.owner  # of a demo has another name than the account
-        is_owner = self._keys.is_demo and uid == owner.uid
-        who = owner if is_owner else identity_of(uid, user, owner.uid or 0)
+        owner = self._keys.owner  # may have another name than the account
+        who = owner if uid == owner.uid else identity_of(uid, user, owner.uid or 0)
         return SignInAnswer(self._url, self._port, who.user or user, self._keys.new_code(who))
 
     def _refused(self, user: str, reason: str) -> SignInAnswer:

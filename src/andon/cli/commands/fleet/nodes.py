@@ -67,8 +67,8 @@ def nodes(on: str | None, words: str, as_json: bool) -> int:
         terminal.say(
             say(f"of {counted(len(found.nodes), 'node')}, none has all of these words", "dim")
         )
-    for line in render_nodes(shown, terminal.width, found.version):
-        terminal.say(line)
+    else:
+        terminal.say(*render_nodes(shown, terminal.width, found.version))
     return 0
 
 

@@ -242,7 +242,8 @@ def _show(
 ) -> None:
     if not views:
         none = "no such jobs; andon jobs --all lists all of them"
-        none = none if narrowed else "no jobs; andon submit -- COMMAND queues one"
+        every = "no jobs are known" if notes else "no jobs; andon submit -- COMMAND queues one"
+        none = none if narrowed else every
         terminal.say(say(none, "dim"))
     else:
         terminal.say(*render_jobs(views, time.time(), terminal.width))

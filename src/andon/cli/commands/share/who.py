@@ -134,7 +134,7 @@ def who(
         told = WhoReport(shown, since, past, rows, notes, unknown)
         deliver(_report(told, form, terminal, plain=out is not None), out, terminal)
         return code
-    lines = _lines(rows, unknown, terminal.width, mixed)
+    lines = _lines(rows, unknown, terminal.width, mixed, bool(code and snapshot.devices))
     for text in with_mark(lines, unreal(snapshot), terminal.width):
         terminal.say(text)
     for place in leases.waiting:
@@ -145,10 +145,16 @@ def who(
     return code
 
 
-def _lines(rows: list[UserRow], unknown: str | None, width: int, mixed: bool = False) -> list[Text]:
+def _lines(
+    rows: list[UserRow],
+    unknown: str | None,
+    width: int,
+    mixed: bool = False,
+    blind: bool = False,
+) -> list[Text]:
     """Returns the table, and a note that others may use a device whose processes cannot be read."""
     people = [TableRow(person) for person in rows]
-    lines = draw(_columns(mixed), people, width) if rows else []
+    lines = draw(_columns(mixed, blind), people, width) if rows else []
     if unknown is not None:
         return [*lines, *paragraph(unknown, width, indent=0)]
     return lines or [say("no one uses or holds a device", "dim")]
@@ -156,7 +162,7 @@ def _lines(rows: list[UserRow], unknown: str | None, width: int, mixed: bool = F
 
 def _unknown(snapshot: Snapshot) -> str:
     """Returns why no user can be named."""
-    why = no_device(snapshot)
+    why = snapshot.silence or no_device(snapshot)
     return why if has_none(snapshot) else f"{NOT_KNOWN} {why}"
 
 
@@ -179,7 +185,8 @@ def _report(told: WhoReport, form: str, terminal: Terminal, plain: bool) -> str:
 
     past, snapshot = told.past, told.snapshot
     if form == "json":
-        users = [_as_json(person, past.recorded) for person in told.rows]
+        blind = bool(snapshot.devices) and exit_code(snapshot) != 0
+        users = [_as_json(person, past.recorded, blind) for person in told.rows]
         value = {"schema": "andon.who/1", "since": told.since, "users": users, "note": told.unknown}
         return as_json_text(value, terminal.live and not plain)
     if form == "csv":
@@ -216,8 +223,10 @@ def _remarks(
         out.append("– GPU hours, energy, idle: nothing recorded of this user in this time")
     if any(person.user == UNKNOWN_USER for person in rows):
         out.append("– user: a process whose owner is not visible from here")
-    unread = unread_words(snapshot.devices, "who uses it", "who uses them")
-    return [*out, f"{unread} is not known", *last_used(snapshot.devices)] if unread else out
+    if unread := unread_words(snapshot.devices, "who uses it", "who uses them"):
+        silent = snapshot.silence is not None  # which is said above
+        out += [*([] if silent else [f"{unread} is not known"]), *last_used(snapshot.devices)]
+    return out
 
 
 def _order(person: UserRow) -> tuple[float, float, str]:
@@ -246,11 +255,13 @@ def _user(person: UserRow, mixed: bool) -> Text:
     return say(person.user) + mark
 
 
-def _columns(mixed: bool) -> tuple[TableColumn[UserRow], ...]:
+def _columns(mixed: bool, blind: bool = False) -> tuple[TableColumn[UserRow], ...]:
+    """`blind`: no device answers, so that it is not known who uses them."""
+    none, used = (UNKNOWN, lambda _: UNKNOWN) if blind else ("none", human_bytes)
     return (
         TableColumn("USER", lambda p: _user(p, mixed), elastic=8),
-        TableColumn("GPU", lambda p: say(",".join(p.devices) or "none")),
-        TableColumn("MEMORY", lambda p: say(human_bytes(p.memory_bytes)), right=True),
+        TableColumn("GPU", lambda p: say(",".join(p.devices) or none)),
+        TableColumn("MEMORY", lambda p: say(used(p.memory_bytes)), right=True),
         TableColumn("LEASES", lambda p: say(" ".join(p.held) or "none"), rank=1, elastic=6),
         TableColumn("GPU HOURS", _hours, rank=USE_RANK, right=True),
         TableColumn("ENERGY", _energy, rank=USE_RANK, right=True),
@@ -258,14 +269,14 @@ def _columns(mixed: bool) -> tuple[TableColumn[UserRow], ...]:
     )
 
 
-def _as_json(person: UserRow, recorded: bool) -> dict[str, Any]:
+def _as_json(person: UserRow, recorded: bool, blind: bool) -> dict[str, Any]:
     from andon.cli.show.reports.group_usage import usage_json
 
     return {
         "user": person.user,
         "simulated": person.simulated,
         "devices": sorted(set(person.devices.values())),
-        "memory_bytes": person.memory_bytes,
+        "memory_bytes": None if blind else person.memory_bytes,
         "leases": person.leases,
         **usage_json(person.usage, recorded),
         "days": [

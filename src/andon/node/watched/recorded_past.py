@@ -1,0 +1,47 @@
+"""The history of a server: that of the recorder in this process, or why there is none."""
+
+from typing import NoReturn
+
+from andon.alerts.rules.self_checks import StoreStats
+from andon.errors import Unavailable
+from andon.history.writer import Recorder
+from andon.model.shapes import to_json
+from andon.model.wire import Json
+from andon.node.watched.past import ServedPast
+
+
+class RecordedPast(ServedPast):
+    """That of a recorder in this process."""
+
+    def __init__(self, recorder: Recorder, budget_bytes: int | None = None) -> None:
+        super().__init__(lambda: recorder.store)
+        self._recorder, self._budget_bytes = recorder, budget_bytes
+
+    def health(self) -> Json:
+        found = to_json(self._recorder.health())
+        return {"state": "ok" if found.pop("ok") else "failing", **found}
+
+    def vitals(self) -> StoreStats:
+        found = self._recorder.health()
+        return StoreStats(
+            found.reason, found.hint or "", found.dropped_snapshots, found.size_bytes,
+            self._budget_bytes,
+        )  # fmt: skip
+
+
+class NoPast(ServedPast):
+    """Of a server without a history: it says why."""
+
+    def __init__(self, reason: str, hint: str) -> None:
+        super().__init__(self._refuse)
+        self._reason, self._hint = reason, hint
+
+    def _refuse(self) -> NoReturn:
+        raise Unavailable(self._reason, hint=self._hint)
+
+    def health(self) -> Json:
+        return {"state": "off", "reason": self._reason, "hint": self._hint}
+
+    def vitals(self) -> StoreStats:
+        """The state of the store, for alerts."""
+        return StoreStats()
