@@ -84,7 +84,9 @@ def test_lamp_alert_and_why_agree(past: list[Snapshot]) -> None:
 def told(status: DeviceStatus, figures: Thresholds | None = None) -> dict[str, str]:
     """The reasons by their code."""
     seen = Snapshot("n", AT, devices=(status,))
-    return {one.code: one.sentence for one in explain([seen], status.device.uuid, Rulebook(figures))}
+    return {
+        one.code: one.sentence for one in explain([seen], status.device.uuid, Rulebook(figures))
+    }
 
 
 def test_what_cannot_be_judged_neither_fires_nor_recovers() -> None:
