@@ -51,9 +51,9 @@ def describe(facts: ConditionFacts) -> Description:
     value, detail, view = facts.finding.value, facts.finding.about, facts.view
     text = say("{it} has ", facts.it) + say("{n} ", n=facts.value("ecc_uncorrected"))
     text += Clause(f"uncorrectable memory error{'' if value == 1 else 's'}")
-    text += Clause(f" ({detail})" if detail else "")
     rise = None if view is None else view.derived("ecc_rise", ecc_rise(view) or None)
-    return Description(text + say(", {rise} of them while sampling", rise=rise))
+    text += say(" ({n} new)", n=rise) or Clause(f" ({detail})" if detail else "")
+    return Description(text)
 
 
 def _rose(t: PromTerms, fires: str) -> str:
