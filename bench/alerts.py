@@ -14,8 +14,8 @@ from typing import Any
 from andon.alerts.rules.commands import current
 from andon.alerts.rules.state import EMPTY, AlertState
 from andon.alerts.rules.state_machine import step
-from andon.explain.evidence.observation import HeldDevices, Moment, Observation
 from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.evidence.observation import HeldDevices, Moment, Observation
 from andon.model.device import (
     Device,
     DeviceStatus,

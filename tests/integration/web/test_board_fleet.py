@@ -223,7 +223,9 @@ def test_a_node_leads_to_its_board_and_back(window: Window, hub: Served) -> None
     expect(page.locator("tr.node").first).to_be_visible()
 
 
-def test_jobs_of_two_users_with_one_number_are_opened_each(window: Window, hub: Served) -> None:
+def test_jobs_of_two_users_with_one_number_are_opened_each(
+    window: Window, hub: Served, heard_again: None
+) -> None:
     page = window.page
     page.goto(f"{hub.url}/?node={TWICE}#/jobs")
     expect(page.locator(".whose")).to_have_text(f"The jobs on {TWICE}")

@@ -15,6 +15,8 @@ from andon.cli.show.text import display_width
 from andon.cli.show.why import answer, answer_to_json, render_why
 from andon.explain.conditions.catalogue import CONDITIONS, DEFAULTS
 from andon.explain.conditions.judging import found_on
+from andon.explain.conditions.node.drivers import readable
+from andon.explain.conditions.node.host_memory_starves import full_percent
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.evidence.blame import listed_users
 from andon.explain.evidence.growth import growth
@@ -129,9 +131,8 @@ def _truths(
     view = View.of(past, uuid, lambda device: DEFAULTS)
     head, _, tail = evidence.name.partition(".")
     if view is None:
-        faults = past[-1].faults
         gone = [past[-1].at - s.at for s in past if uuid in [d.device.uuid for d in s.devices]]
-        return [uuid, *gone, *(f.source for f in faults), *(f.reason for f in faults)]
+        return [uuid, *gone, *_of_faults(past[-1])]
     if evidence.name in SAMPLE_VALUES:
         value = getattr(view.status.sample, evidence.name)
         return [", ".join(value) or "none" if isinstance(value, tuple) else value]
@@ -155,12 +156,55 @@ JUDGED = ("threshold", "speed_lost_percent", "disk_percent", "clock_loss_percent
 
 
 def _judged(evidence: Evidence, reason: Reason, view: View) -> list[object]:
-    """What the condition of a reason found, where the evidence is that."""
+    """What the condition of a reason found, its driver said, or its track shows."""
+    if evidence.name in OF_FAULTS:
+        return _of_faults(view.snapshot)
+    if (head := evidence.name.partition(".")[0]) in ("setup", "driver"):
+        return _of_driver(head, view)
+    if evidence.name in TRENDS or evidence.name in BOUNDED:
+        return [evidence.value] if _is_plausible(evidence, view) else []
     if evidence.name not in JUDGED:
         return []
     mine = [one for one in CONDITIONS if reason.code in {kind.code for kind in one.kinds}]
     found = [one for it in mine if (one := found_on(it.judged, view)) is not None]
     return [round(n, 1) for one in found for n in (one.value, one.threshold) if n is not None]
+
+
+OF_FAULTS = ("source", "fault", "cards", "code", "container", "devices_readable")
+TRENDS = {
+    f"{what}{which}_seconds"
+    for what in ("slowdown_in", "full_in")
+    for which in ("", "_earliest", "_latest")
+} | {"growth_bytes_per_second", "growth_bytes_per_minute"}
+BOUNDED = ("last_hour_percent", "readings_seconds", "devices_waiting", "devices_with_work")
+
+
+def _of_driver(head: str, view: View) -> list[object]:
+    """What its driver says of its modes and versions."""
+    setup, words = view.device.setup, {True: "on", False: "off"}
+    if head == "setup":
+        modes = (setup.ecc, setup.ecc_pending, setup.persistence)
+        return [setup.start_seconds, *(words[mode] for mode in modes if mode is not None)]
+    versions = view.snapshot.host.drivers or ()
+    modules = [part for one in versions for pair in one.modules.items() for part in pair]
+    return [*modules, *(one.library for one in versions), "its library on disk"]
+
+
+def _of_faults(snapshot: Snapshot) -> list[object]:
+    """What the readers that failed reported, and what can be read all the same."""
+    found: list[object] = [readable(snapshot)]
+    for one in snapshot.faults:
+        found += [one.source, one.reason, one.cards, one.code, one.container]
+    return found
+
+
+def _is_plausible(evidence: Evidence, view: View) -> bool:
+    """A trend needs a past of ten minutes; shares and counts have bounds."""
+    value = float(evidence.value or 0)
+    if evidence.name in TRENDS:
+        return value >= 0 and (view.track.memory_trend or view.track.heat_trend) is not None
+    most = {"last_hour_percent": 100.0, "readings_seconds": 3600.0}
+    return 0 <= value <= most.get(evidence.name, len(view.snapshot.devices))
 
 
 def _inside(view: View, head: str, tail: str) -> object:
@@ -170,6 +214,8 @@ def _inside(view: View, head: str, tail: str) -> object:
         return listed_users(view.status.last_users)
     if head == "last":
         return getattr(view.status.sample, tail)
+    if head == "host" and tail == "memory_percent":
+        return full_percent(view.snapshot.host)
     return view.status.missing[tail] if head == "missing" else getattr(view.snapshot.host, tail)
 
 
