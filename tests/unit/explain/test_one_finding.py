@@ -49,6 +49,7 @@ def test_the_worst_level_is_one_that_is_counted() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)  # of `make long`, which tries many more nodes
 @settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(nodes())
 def test_lamp_alert_and_why_agree(past: list[Snapshot]) -> None:
