@@ -223,7 +223,8 @@ def test_memory_that_stays_when_its_lease_ended_is_a_ghost(served: Served, node:
         assert andon("release", name).code == 0
     found = told(served, "leftover_memory")
     assert found["message"] == f"GPU 0: 22.0 GiB still in use after lease {name} ({ME}) ended"
-    assert found["evidence"].items() >= {"lease": name, "user": ME}.items()
+    left = found["value"]
+    assert found["evidence"] == {"left_bytes": left, "lease": name, "user": ME}
     free = andon("free", "--gpus", "2")
     assert free.code == 1
     assert re.search(r"0 +H200 .* 22.0 GiB used by no visible process", free.out)

@@ -14,11 +14,13 @@ from andon.cli.json_text import as_json_text
 from andon.cli.show.text import display_width
 from andon.cli.show.why import answer, answer_to_json, render_why
 from andon.explain.conditions.catalogue import CONDITIONS, DEFAULTS
+from andon.explain.conditions.heat.limits import HEAT_REASONS
 from andon.explain.conditions.judging import found_on
 from andon.explain.conditions.node.drivers import readable
-from andon.explain.conditions.node.host_memory_starves import full_percent
+from andon.explain.conditions.node.host_memory_starves import full_percent, judge
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.evidence.blame import listed_users
+from andon.explain.evidence.forecast import arrival
 from andon.explain.evidence.growth import growth
 from andon.explain.evidence.measures import MEASURES, peers, process_idle_seconds
 from andon.explain.evidence.phrasing import format_evidence
@@ -31,6 +33,7 @@ from andon.model.device import (
     Snapshot,
 )
 from andon.model.programs import program_of
+from andon.model.throttling import REASONS
 from tests.support import snapshots as golden
 from tests.support.generated_nodes import nodes
 
@@ -162,7 +165,7 @@ def _judged(evidence: Evidence, reason: Reason, view: View) -> list[object]:
     if (head := evidence.name.partition(".")[0]) in ("setup", "driver"):
         return _of_driver(head, view)
     if evidence.name in TRENDS or evidence.name in BOUNDED:
-        return [evidence.value] if _is_plausible(evidence, view) else []
+        return _of_track(evidence.name, view)
     if evidence.name not in JUDGED:
         return []
     mine = [one for one in CONDITIONS if reason.code in {kind.code for kind in one.kinds}]
@@ -198,13 +201,26 @@ def _of_faults(snapshot: Snapshot) -> list[object]:
     return found
 
 
-def _is_plausible(evidence: Evidence, view: View) -> bool:
-    """A trend needs a past of ten minutes; shares and counts have bounds."""
-    value = float(evidence.value or 0)
-    if evidence.name in TRENDS:
-        return value >= 0 and (view.track.memory_trend or view.track.heat_trend) is not None
-    most = {"last_hour_percent": 100.0, "readings_seconds": 3600.0}
-    return 0 <= value <= most.get(evidence.name, len(view.snapshot.devices))
+def _of_track(name: str, view: View) -> list[object]:
+    """What follows from its recent past: shares of the last hour, trends, who waits."""
+    track, readings = view.track, view.track.readings
+    if name == "readings_seconds":
+        return [readings[-1][0] - readings[0][0]]
+    if name == "last_hour_percent":
+        single = [frozenset({reason.name}) for reason in REASONS]
+        return [track.held_back_percent(one) for one in (HEAT_REASONS, *single)]
+    if name.startswith("devices_"):
+        starved = judge(view.snapshot, view.figures)
+        return [starved.about.waiting, starved.about.working] if starved else []
+    trend = track.heat_trend if name.startswith("slowdown_in") else track.memory_trend
+    if trend is None:
+        return []
+    sample, device = view.sample, view.device
+    room = (device.memory_total_bytes or 0) - (sample.memory_used_bytes or 0)
+    rooms = [room, sample.memory_free_bytes or 0]
+    rooms.append((device.limits.slowdown_celsius or 0) - (sample.temperature_celsius or 0))
+    ends = [end for one in rooms if (end := arrival(trend, one)) is not None]
+    return [trend.slope, 60 * trend.slope, *(round(part) for end in ends for part in end)]
 
 
 def _inside(view: View, head: str, tail: str) -> object:

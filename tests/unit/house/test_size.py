@@ -18,7 +18,7 @@ BUDGET = {
     "engines": 452,
     "estimate": 4099,
     "events": 500,
-    "explain": 7615,
+    "explain": 7620,
     "exporter": 1922,
     "failures": 312,
     "fleet": 1626,

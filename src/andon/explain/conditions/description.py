@@ -14,6 +14,8 @@ from andon.explain.evidence.view import View
 from andon.model.device import Process
 from andon.units import human_seconds, symbol_of
 
+LEAST_SECONDS = 60.0  # a share of less says nothing
+
 
 class ConditionFacts(NamedTuple):
     """What a description may use."""
@@ -136,7 +138,7 @@ def lately(view: View, reasons: Iterable[str]) -> Clause:
     known = readings[-1][0] - readings[0][0]
     if known > 3500:
         return say(", {part} of the last hour", part=part)
-    span = view.derived("readings_seconds", known) if known >= 1 else None
+    span = view.derived("readings_seconds", known) if known >= LEAST_SECONDS else None
     return say(", {part} of the last {span}", part=part, span=span)
 
 

@@ -26,12 +26,15 @@ CAUSES = {
 
 def explain(view: View) -> Description | None:
     """What limits them, and what that costs."""
-    causes = [text for name, text in CAUSES.items() if view.held_back_by(name)]
+    names = [name for name in CAUSES if view.held_back_by(name)]
+    causes = [CAUSES[name] for name in names]
     if not causes or (clock_loss_percent(view) or 0) < LITTLE_PERCENT:
         return None
     text = Clause("Clocks are limited: " + " and ".join(causes)) + slower(view)
     more = [view.read("throttle"), measured(view, clock_loss_percent), *clocks(view)]
-    costs = view.busy and loses(view, view.figures.clocks_set_percent)
+    # Whether a setting costs much is decided by `clocks_set`, for the alert and for `why`.
+    others = any(name != CLOCKS_SET_REASON.name for name in names)
+    costs = others and view.busy and loses(view, view.figures.clocks_set_percent)
     return Description(text, more, advice=undo(view.device, "-rac", "-rgc"), mild=not costs)
 
 

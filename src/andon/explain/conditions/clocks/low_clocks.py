@@ -55,7 +55,8 @@ def describe(facts: ConditionFacts) -> Description:
     """How far the clock is below the maximum, and that no reason is given."""
     loss, view = facts.value("clock_loss_percent"), facts.device
     text = say("{it} runs {loss} below its maximum clock", facts.it, loss=loss)
-    text += Clause(" and gives no reason: its clocks may be locked")
+    silent = "" if view.sample.throttle is None else " and gives no reason"
+    text += Clause(f"{silent}: its clocks may be locked")
     worker = view.worker()
     more = [view.read("utilization_percent"), view.read("throttle"), *clocks(view)]
     more += [view.read("performance_state"), *view.who(worker)]

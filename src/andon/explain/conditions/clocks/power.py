@@ -62,8 +62,7 @@ def describe(facts: ConditionFacts) -> Description:
     if facts.finding.notable:
         text = say("The driver holds {it} at its power limit", facts.it)
         text += say(": {watts} of {limit}", watts=watts, limit=limit)
-    power = [view.read("power_watts"), view.read("power_limit_watts"), view.read("throttle")]
-    more = [*power, measured(view, clock_loss_percent), *clocks(view)]
+    more = [watts, limit, view.read("throttle"), measured(view, clock_loss_percent), *clocks(view)]
     return Description(text, more, mild=not loses(view, NOTABLE_PERCENT))
 
 
