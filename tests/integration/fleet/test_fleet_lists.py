@@ -1,4 +1,4 @@
-"""What a hub will answer for its whole fleet: these tests wait for the orders that build it."""
+"""What a hub answers for its whole fleet: lists, live events, users, a node that is silent."""
 
 import json
 import os
@@ -31,7 +31,6 @@ from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.process
 
-HUB = "the hub answers for its fleet"
 TOO_HOT = replace(HOT, subject=uuid(2), device=2)
 
 
