@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from andon.cli.show import csv_rows
+from andon.cli.show.csv_table import DEVICES, device_rows
 from andon.model.device import Snapshot
 from andon.model.run.record import RunBegin
 from andon.runs.line_pipe import LinePipe
@@ -17,11 +17,11 @@ class CsvCopy:
     def __init__(self, begin: RunBegin, record: Path, notify: Callable[[str], None]) -> None:
         self._file = LinePipe(record.with_suffix(".csv"), notify)
         self._uuids = {device.uuid for device in begin.devices}
-        self._file.put(csv_rows.header())
+        self._file.put(DEVICES.header)
 
     def __call__(self, snapshot: Snapshot) -> None:
         mine = tuple(s for s in snapshot.devices if s.device.uuid in self._uuids)
-        for row in csv_rows.device_rows(replace(snapshot, devices=mine)):
+        for row in device_rows(replace(snapshot, devices=mine)):
             self._file.put(row)
 
     def close(self) -> None:

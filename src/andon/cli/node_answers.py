@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.cli.live_screen import is_capable
-from andon.cli.show.csv_rows import csv_line
+from andon.cli.show.csv_table import csv_line
 from andon.cli.show.text import Text, display_width, harmless, say, without_commands
 from andon.cli.terminal import Terminal, write
 from andon.errors import AndonError

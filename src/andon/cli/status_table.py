@@ -60,9 +60,9 @@ def print_status(
     named = narrowed(snapshot, devices)
     shown = seen(named) if only_visible else named
     if as_csv:
-        from andon.cli.show import csv_rows
+        from andon.cli.show.csv_table import DEVICES
 
-        terminal.show(csv_rows.header() + "".join(csv_rows.device_rows(shown)))
+        terminal.show(DEVICES.text((shown, status) for status in shown.devices))
     else:
         _show(choices, node, shown, named, snapshot, terminal, verbose)
     return exit_code(shown)

@@ -15,8 +15,9 @@ from andon.cli.commands.share.leases import on_devices
 from andon.cli.main import run
 from andon.cli.show.facts import render_devices
 from andon.cli.show.history import (
+    BUCKETS,
     HistoryLine,
-    history_to_csv,
+    history_to_rows,
     render_history,
     throttle_lines,
     top_of,
@@ -79,7 +80,7 @@ def test_throttling_is_reasons_with_shares() -> None:
     text = render_history([found], 0.0, 30.0, 120, color=False)
     assert "throttle: hw slowdown" in text
     assert " 75 " in text, "the mean of two equal spans"
-    rows = list(csv.DictReader(io.StringIO(history_to_csv([found]))))
+    rows = list(csv.DictReader(io.StringIO(BUCKETS.text(history_to_rows([found])))))
     assert [(row["metric"], row["mean"]) for row in rows] == [
         ("throttle_hw_slowdown_percent", share) for share in ("50.0", "100.0")
     ]

@@ -11,9 +11,9 @@ from andon.cli.catalogue import COMMANDS
 from andon.cli.commands.setup.cost import render_cost
 from andon.cli.json_text import as_json_text
 from andon.cli.main import run
-from andon.cli.show import csv_rows
+from andon.cli.show import csv_table
 from andon.cli.show.facts import devices_to_json, render_devices
-from andon.cli.show.process_rows import uses, uses_to_csv, uses_to_json
+from andon.cli.show.process_rows import PROCESSES, uses, uses_to_json
 from andon.cli.show.process_table import forest, render_tree, render_uses
 from andon.cli.show.render import Mask, render_status
 from andon.cli.show.watch import Stream
@@ -48,7 +48,7 @@ def _text(snapshot: Snapshot, width: int = 80, **more: object) -> str:
 
 
 def _csv(snapshot: Snapshot) -> str:
-    return csv_rows.header() + "".join(csv_rows.device_rows(snapshot))
+    return csv_table.DEVICES.header + "".join(csv_table.device_rows(snapshot))
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])
@@ -119,7 +119,7 @@ def test_processes_speak_json() -> None:
 
 
 def test_processes_speak_csv() -> None:
-    text = uses_to_csv(office(), uses(office(), HOSTS))
+    text = PROCESSES.text((office(), one) for one in uses(office(), HOSTS))
     assert_golden("ps.csv", text)
     rows = list(csv.DictReader(io.StringIO(text)))
     assert rows[-1]["pid"] == ""

@@ -17,9 +17,10 @@ from andon.cli.commands.setup.gc import describe
 from andon.cli.json_text import as_json_text
 from andon.cli.main import run
 from andon.cli.show.history import (
+    BUCKETS,
     HistoryLine,
-    history_to_csv,
     history_to_json,
+    history_to_rows,
     render_history,
     render_uses,
     sparks_at,
@@ -109,7 +110,7 @@ def test_no_line_wraps_at_any_width() -> None:
 def test_json_and_csv_hold_the_same(golden: Golden) -> None:
     found = history_to_json(lines(4), AT, AT + 7200)
     golden("history.json", as_json_text(found, live=True))
-    rows = list(csv.DictReader(io.StringIO(history_to_csv(lines(4)))))
+    rows = list(csv.DictReader(io.StringIO(BUCKETS.text(history_to_rows(lines(4))))))
     whole = [b for series in found["series"] for b in series["buckets"] if b["count"]]
     assert [float(row["max"]) for row in rows] == [bucket["max"] for bucket in whole]
     assert usage_to_json(USES)["usage"][1]["started"] is None

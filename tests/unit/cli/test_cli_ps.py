@@ -13,13 +13,13 @@ from msgspec.structs import replace
 
 from andon.cli.main import run
 from andon.cli.show.process_rows import (
+    PROCESSES,
     HostUsage,
     ProcessFilter,
     ProcessRow,
     between,
     is_job,
     uses,
-    uses_to_csv,
 )
 from andon.cli.show.process_table import (
     Branch,
@@ -53,7 +53,12 @@ def test_simulated_processes_say_so() -> None:
     title = render_uses(found, 80, color=False, mark="SIMULATED").splitlines()[0]
     assert title.startswith("GPU ")  # the mark has no line of its own
     assert title.endswith("  SIMULATED")
-    assert next(csv.DictReader(io.StringIO(uses_to_csv(snapshot, found))))["vendor"] == "sim"
+    assert (
+        next(csv.DictReader(io.StringIO(PROCESSES.text((snapshot, one) for one in found))))[
+            "vendor"
+        ]
+        == "sim"
+    )
 
 
 def test_no_row_of_processes_wraps() -> None:
@@ -240,7 +245,7 @@ def test_a_session_alone_makes_no_column() -> None:
     alice = replace(plain.devices[0].processes[0], job="session:3")
     snapshot = replace(plain, devices=(replace(plain.devices[0], processes=(alice,)),))
     assert "CONTAINER/JOB" not in render_uses(uses(snapshot, {}), 200, color=False)
-    assert "session:3" in uses_to_csv(snapshot, uses(snapshot, {}))
+    assert "session:3" in PROCESSES.text((snapshot, one) for one in uses(snapshot, {}))
 
 
 def test_ranks_stand_under_their_launcher_and_logins_are_left_out() -> None:

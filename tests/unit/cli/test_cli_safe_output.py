@@ -12,9 +12,9 @@ import pytest
 from andon.cli.commands.jobs.submitted import show_accepted
 from andon.cli.json_text import as_json_text
 from andon.cli.main import run
-from andon.cli.show import csv_rows
-from andon.cli.show.history import usage_to_csv as past_to_csv
-from andon.cli.show.process_rows import uses, uses_to_csv
+from andon.cli.show import csv_table
+from andon.cli.show.history import USES
+from andon.cli.show.process_rows import PROCESSES, uses
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import AndonError, Unavailable
 from andon.history.rules.intervals import UsageInterval
@@ -50,9 +50,9 @@ def test_no_cell_of_a_spreadsheet_is_a_formula(name: str) -> None:
     snapshot = node(name)
     past = [UsageInterval("GPU-1", 4711, 1.0, name, name, 1.0, 2.0)]
     texts = (
-        uses_to_csv(snapshot, uses(snapshot, {})),
-        "".join(csv_rows.device_rows(snapshot)),
-        past_to_csv(past),
+        PROCESSES.text((snapshot, one) for one in uses(snapshot, {})),
+        "".join(csv_table.device_rows(snapshot)),
+        USES.text(past),
     )
     for text in texts:
         found = [cell for cell in cells(text) if name.strip() in cell]
@@ -62,7 +62,7 @@ def test_no_cell_of_a_spreadsheet_is_a_formula(name: str) -> None:
 
 
 def test_numbers_keep_their_sign_and_names_keep_their_minus() -> None:
-    line = csv_rows.csv_line([-5, -0.5, None, True, "a-b", "x=1"])
+    line = csv_table.csv_line([-5, -0.5, None, True, "a-b", "x=1"])
     assert line == "-5,-0.5,,true,a-b,x=1\n"
 
 

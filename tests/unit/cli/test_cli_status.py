@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from andon.cli.main import run
-from andon.cli.show import csv_rows
+from andon.cli.show import csv_table
 from andon.cli.show.entries import NamedDevice, entries, model_name, only_visible
 from andon.cli.show.render import MOST_TROUBLES, render_status
 from andon.cli.show.text import display_width
@@ -166,13 +166,13 @@ def test_the_mean_is_over_those_that_answered() -> None:
 
 
 def _csv(snapshot: Snapshot) -> str:
-    return csv_rows.header() + "".join(csv_rows.device_rows(snapshot))
+    return csv_table.DEVICES.header + "".join(csv_table.device_rows(snapshot))
 
 
 def test_a_csv_row_is_one_line_whatever_a_name_holds() -> None:
     odd = golden.h200(0)
     odd = replace(odd, device=replace(odd.device, name='a "GPU",\r\nof sorts'))
-    rows = csv_rows.device_rows(replace(golden.farm(), devices=(odd,)))
+    rows = csv_table.device_rows(replace(golden.farm(), devices=(odd,)))
     assert rows[0].count("\n") == 1
     assert next(csv.reader(rows))[6] == 'a "GPU", of sorts'
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from andon.cli.main import run
-from andon.cli.show import csv_rows
+from andon.cli.show import csv_table
 from andon.cli.show.text import display_width
 from andon.cli.show.watch import Stream
 from andon.cli.terminal import Choices, Terminal
@@ -150,7 +150,7 @@ def test_csv_has_one_header(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["watch", "--format", "csv"], node) == 0
     out = capsys.readouterr().out
     assert out.count("at,at_iso,node,index") == 1
-    assert out.startswith(csv_rows.header())
+    assert out.startswith(csv_table.DEVICES.header)
 
 
 def test_the_ending_of_the_file_names_its_format_and_the_screen_keeps_the_table(

@@ -11,7 +11,7 @@ BUDGET = {
     "api": 3593,
     "app": 3285,
     "callbacks": 1471,
-    "cli": 20790,
+    "cli": 20849,
     "clusters": 4408,
     "doctor": 3251,
     "drivers": 7665,

@@ -16,8 +16,14 @@ from andon.cli.show.reports.as_text import document_text, thinned
 from andon.cli.show.reports.charts import clock, line_chart, ticks, time_ticks
 from andon.cli.show.reports.document import ChartLine, Document, LineChart
 from andon.cli.show.reports.figures import hours, rate, seconds_words, three
-from andon.cli.show.reports.group_usage import GroupUsage, group_csv, group_document, usage_json
-from andon.cli.show.reports.report_rows import report_csv, report_json
+from andon.cli.show.reports.group_usage import (
+    USAGE_DAYS,
+    GroupUsage,
+    group_document,
+    usage_days,
+    usage_json,
+)
+from andon.cli.show.reports.report_rows import DEVICES, report_json
 from andon.cli.show.reports.run_comparison import comparison_document
 from andon.cli.show.reports.run_report import run_document
 from andon.history.rules.usage import UserUsage
@@ -89,7 +95,7 @@ def test_a_training_run_is_reported_as_drawn() -> None:
     assert_golden("run-report.txt", text(training()))
     assert_golden("run-report.md", document_markdown(document(training())))
     assert_golden("run-report.html", document_html(document(training()), "andon"))
-    assert_golden("run-report.csv", report_csv(training()))
+    assert_golden("run-report.csv", DEVICES.text((training(), one) for one in training().devices))
 
 
 def test_a_comparison_is_drawn_with_and_without_a_verdict() -> None:
@@ -100,7 +106,7 @@ def test_a_comparison_is_drawn_with_and_without_a_verdict() -> None:
 def test_the_use_of_a_group_is_drawn() -> None:
     assert_golden("who-report.txt", document_text(group_document(group()), 100, color=False))
     assert_golden("who-report.md", document_markdown(group_document(group())))
-    assert_golden("who-report.csv", group_csv(group().days, {}, True))
+    assert_golden("who-report.csv", USAGE_DAYS.text(usage_days(group().days, {}, True)))
 
 
 def test_without_a_history_hours_are_not_known_instead_of_zero() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from andon.cli.show.csv_rows import csv_line
+from andon.cli.show.csv_table import CsvTable, attributes, items
 from andon.cli.show.reports.figures import size
 from andon.cli.show.table import TableColumn, TableRow, choose, draw, sizes_of
 from andon.cli.show.text import UNKNOWN, Text, say
@@ -199,12 +199,16 @@ def history_to_rows(lines: Sequence[HistoryLine]) -> Iterator[Json]:
                 yield {**series, **_bucket_json(bucket)}
 
 
-def history_to_csv(lines: Sequence[HistoryLine]) -> str:
-    names = (
-        "device", "index", "metric", "since", "since_iso", "until", "until_iso", "count", "min",
-        "mean", "max",
-    )  # fmt: skip
-    return _csv(names, (_with_iso(row, "since", "until") for row in history_to_rows(lines)))
+BUCKETS: CsvTable[Json] = CsvTable(
+    {
+        **items(("device", "index", "metric", "since")),
+        "since_iso": lambda row: iso_utc(row["since"]),
+        **items(("until",)),
+        "until_iso": lambda row: iso_utc(row["until"]),
+        **items(("count", "min", "mean", "max")),
+    }
+)
+"""A row for each of `history_to_rows`."""
 
 
 def usage_to_json(uses: Iterable[UsageInterval]) -> Json:
@@ -216,24 +220,17 @@ def usage_to_rows(uses: Iterable[UsageInterval]) -> Iterator[Json]:
         yield {name: getattr(use, name) for name in _USE}
 
 
-def usage_to_csv(uses: Iterable[UsageInterval]) -> str:
-    return _csv(_USE_CSV, (_with_iso(row, "first", "last") for row in usage_to_rows(uses)))
-
-
-_USE = ("device", "pid", "started", "user", "name", "first", "last", "peak_memory_bytes")
-_USE_CSV = (
-    "device", "pid", "started", "user", "name", "first", "first_iso", "last", "last_iso",
-    "peak_memory_bytes",
-)  # fmt: skip
-
-
-def _with_iso(row: Json, *times: str) -> Json:
-    """Adds each time in readable form too, for spreadsheets."""
-    return {**row, **{f"{name}_iso": iso_utc(row[name]) for name in times}}
-
-
-def _csv(names: Sequence[str], rows: Iterable[Json]) -> str:
-    return csv_line(names) + "".join(csv_line([row[name] for name in names]) for row in rows)
+_USER = ("device", "pid", "started", "user", "name")
+_USE = (*_USER, "first", "last", "peak_memory_bytes")
+USES: CsvTable[UsageInterval] = CsvTable(
+    {
+        **attributes((*_USER, "first")),
+        "first_iso": lambda use: iso_utc(use.first),
+        **attributes(("last",)),
+        "last_iso": lambda use: iso_utc(use.last),
+        **attributes(("peak_memory_bytes",)),
+    }
+)
 
 
 def _bucket_json(bucket: Bucket) -> Json:

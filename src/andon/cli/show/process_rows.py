@@ -7,7 +7,7 @@ from typing import Protocol
 from msgspec import Struct, field
 
 from andon.cli.show import cells
-from andon.cli.show.csv_rows import csv_line
+from andon.cli.show.csv_table import CsvTable, attributes
 from andon.cli.show.entries import NamedDevice, entries
 from andon.model import wire
 from andon.model.device import Process, Snapshot
@@ -16,11 +16,6 @@ from andon.units import iso_utc
 
 _NUMBERED = re.compile(r"(\w+:)?[\d.]+")
 SCHEMA = "andon.processes/1"
-CSV = (
-    "at", "at_iso", "node", "device", "index", "vendor", "pid", "started", "kind", "user", "name",
-    "command", "memory_bytes", "utilization_percent", "host_cpu_percent", "host_memory_bytes",
-    "elapsed_seconds", "container", "job", "lease",
-)  # fmt: skip
 
 
 class HostCounters(Protocol):
@@ -163,17 +158,28 @@ def uses_to_json(snapshot: Snapshot, found: list[ProcessRow]) -> wire.Json:
     }
 
 
-def uses_to_csv(snapshot: Snapshot, found: list[ProcessRow]) -> str:
-    """One row per process; the row of unaccounted memory has no pid."""
-    where = {"at": snapshot.at, "at_iso": iso_utc(snapshot.at), "node": snapshot.node}
-    rows = [{**where, **_csv_row(use)} for use in found]
-    return csv_line(CSV) + "".join(csv_line([row.get(name) for name in CSV]) for row in rows)
+def _process(row: tuple[Snapshot, ProcessRow]) -> Process | None:
+    return row[1].process
 
 
-def _csv_row(use: ProcessRow) -> wire.Json:
-    """Each row has the vendor, so that `sim` is visible."""
-    held = _to_json(use) if use.process else {"memory_bytes": use.memory_bytes}
-    return {**_place(use), "vendor": use.entry.status.device.vendor, **held}
+PROCESSES: CsvTable[tuple[Snapshot, ProcessRow]] = CsvTable(
+    {
+        "at": lambda row: row[0].at,
+        "at_iso": lambda row: iso_utc(row[0].at),
+        "node": lambda row: row[0].node,
+        "device": lambda row: row[1].entry.status.device.uuid,
+        **attributes(("index", "vendor"), lambda row: row[1].entry.status.device),
+        **attributes(("pid", "started", "kind", "user", "name", "command"), _process),
+        "memory_bytes": lambda row: row[1].memory_bytes,
+        **attributes(("utilization_percent",), _process),
+        "host_cpu_percent": lambda row: row[1].host.cpu_percent,
+        "host_memory_bytes": lambda row: row[1].host.memory_bytes,
+        "elapsed_seconds": lambda row: row[1].elapsed_seconds,
+        **attributes(("container", "job", "lease"), _process),
+    }
+)
+"""One row per process, with the vendor, so that `sim` is visible; the row of unaccounted memory
+has no pid."""
 
 
 def _place(use: ProcessRow) -> wire.Json:

@@ -7,7 +7,7 @@ from typing import Any
 
 from andon.cli.live_screen import LiveScreen, is_capable
 from andon.cli.node_answers import NodeAnswer, NodeTable, csv_with_name
-from andon.cli.show.csv_rows import device_rows, header
+from andon.cli.show.csv_table import DEVICES, device_rows
 from andon.cli.show.watch import LiveTable
 from andon.cli.sources import rulebook_of, settings_of
 from andon.cli.terminal import Choices, Terminal
@@ -98,7 +98,7 @@ def _shown(
     if form == "jsonl":
         return lambda _, fresh: terminal.show("".join(map(_json_line, fresh)))
     if form == "csv":
-        terminal.show(csv_with_name("host", header()))
+        terminal.show(csv_with_name("host", DEVICES.header))
         return lambda _, fresh: terminal.show("".join(_csv_lines(fresh)))
 
     def draw(watched: Sequence[Watched], _: Sequence[Watched]) -> None:

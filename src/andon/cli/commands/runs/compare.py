@@ -178,5 +178,5 @@ def _text(
         value = run_comparison.comparison_json(found, devices)
         return as_json_text(value, terminal.live and not plain)
     if form == "csv":
-        return run_comparison.comparison_csv(found)
+        return run_comparison.SIDES.text(run_comparison.sides_of(found))
     return as_document(run_comparison.comparison_document(found, devices), form, terminal, plain)

@@ -11,7 +11,7 @@ import click
 
 from andon.cli.commands.runs.opened import RUN_FORMS, complete_run, finding
 from andon.cli.options import chosen, shared
-from andon.cli.show.csv_rows import csv_line
+from andon.cli.show.csv_table import CsvTable, items
 from andon.cli.show.history_parquet import check_packages, write_batches
 from andon.cli.terminal import notice, write
 from andon.errors import Denied, Invalid, Unavailable
@@ -99,9 +99,8 @@ def _text(path: Path, form: str, out: Path | None) -> int:
     if form == "jsonl":
         texts: Iterable[str] = map(line_to_text, found)
         return _pour(texts, "", out)
-    names = (*SAMPLE_COLUMNS, AT_ISO)
-    rows = ({**row, AT_ISO: iso_utc(row["at"])} for row in _rows(found))
-    return _pour((csv_line(row[name] for name in names) for row in rows), csv_line(names), out)
+    table = CsvTable({**items(SAMPLE_COLUMNS), AT_ISO: lambda row: iso_utc(row["at"])})
+    return _pour(map(table.line, _rows(found)), table.header, out)
 
 
 def _pour(texts: Iterable[str], header: str, out: Path | None) -> int:

@@ -8,7 +8,7 @@ from andon.cli.commands.command_group import CommandGroup
 from andon.cli.json_text import as_json_text
 from andon.cli.moments import moment
 from andon.cli.options import MOST, chosen, elsewhere, shared
-from andon.cli.show.runs.listing import render_runs, runs_to_csv
+from andon.cli.show.runs.listing import RUNS, render_runs
 from andon.cli.show.text import say
 from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal, notice
@@ -107,7 +107,7 @@ def _show(rows: list[RunRow], total: int, form: str | None) -> None:
         return
 
     if form == "csv":
-        terminal.show(runs_to_csv(rows))
+        terminal.show(RUNS.text(rows))
     elif not rows:
         terminal.say(say("no runs", "dim") if total == 0 else say(""))
     else:

@@ -11,7 +11,7 @@ from andon.cli.commands.runs.reading import prices, read_report
 from andon.cli.json_text import as_json_text
 from andon.cli.options import at_server, chosen, shared
 from andon.cli.show.reports.document import section, sentences
-from andon.cli.show.reports.report_rows import report_csv, report_json
+from andon.cli.show.reports.report_rows import DEVICES, report_json
 from andon.cli.show.reports.run_report import run_document
 from andon.cli.show.reports.sweep import best_sentences, run_charts, shown, sweep_document
 from andon.cli.sources import node_of
@@ -92,7 +92,7 @@ def _text(found: RunReport, form: str, terminal: Terminal, plain: bool) -> str:
     advice = advice_on(found)
     if form in ("json", "csv"):
         if form == "csv":
-            return report_csv(found)
+            return DEVICES.text((found, one) for one in found.devices)
         return as_json_text(report_json(found, advice), terminal.live and not plain)
 
     return as_document(run_document(found, advice), form, terminal, plain)

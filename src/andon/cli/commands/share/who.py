@@ -190,7 +190,8 @@ def _report(told: WhoReport, form: str, terminal: Terminal, plain: bool) -> str:
         value = {"schema": "andon.who/1", "since": told.since, "users": users, "note": told.unknown}
         return as_json_text(value, terminal.live and not plain)
     if form == "csv":
-        return group_usage.group_csv(past.real, past.simulated, past.recorded)
+        days = group_usage.usage_days(past.real, past.simulated, past.recorded)
+        return group_usage.USAGE_DAYS.text(days)
     group = group_usage.GroupUsage(
         node=snapshot.node,
         since=told.since,

@@ -214,7 +214,7 @@ def _history(lines: list[HistoryLine], shown: HistoryView) -> str:
     if shown.form == "json":
         return as_json_text(history_text.history_to_json(lines, *span), terminal.live)
     if shown.form == "csv":
-        return history_text.history_to_csv(lines)
+        return history_text.BUCKETS.text(history_text.history_to_rows(lines))
     if shown.form == "jsonl":
         return "".join(wire.dumps(row) + "\n" for row in history_text.history_to_rows(lines))
     return history_text.render_history(lines, *span, terminal.width, terminal.color)
@@ -242,7 +242,7 @@ def _who(
     if shown.form == "json":
         return as_json_text(history_text.usage_to_json(uses), terminal.live)
     if shown.form == "csv":
-        return history_text.usage_to_csv(uses)
+        return history_text.USES.text(uses)
     if shown.form == "jsonl":
         return "".join(wire.dumps(row) + "\n" for row in rows)
     return history_text.render_uses(uses, known, latest, terminal.width, terminal.color)

@@ -9,6 +9,7 @@ from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
 from andon.cli.show.entries import unreal
 from andon.cli.show.process_rows import (
+    PROCESSES,
     SORTS,
     HostUsage,
     ProcessFilter,
@@ -16,7 +17,6 @@ from andon.cli.show.process_rows import (
     between,
     local_pids,
     uses,
-    uses_to_csv,
     uses_to_json,
 )
 from andon.cli.show.process_table import (
@@ -106,7 +106,7 @@ def ps(
     if as_json:
         terminal.show(as_json_text(uses_to_json(shown, found), terminal.live))
     elif as_csv:
-        terminal.show(uses_to_csv(shown, found))
+        terminal.show(PROCESSES.text((shown, one) for one in found))
     elif not snapshot.devices or (not found and exit_code(shown)):
         terminal.show(render_status(shown, terminal.width, terminal.color, time.time()))
     elif tree:

@@ -11,7 +11,7 @@ from andon.cli.live_screen import LiveScreen, is_capable
 from andon.cli.options import chosen, elsewhere, interval_option, shared, whole, with_devices
 from andon.cli.outfile import LineFile
 from andon.cli.screen import size
-from andon.cli.show import csv_rows
+from andon.cli.show.csv_table import DEVICES, device_rows
 from andon.cli.show.entries import only_visible as keep_visible
 from andon.cli.show.watch import LiveTable, Stream
 from andon.cli.sources import NO_DEVICE, exit_code, node_of, rulebook_of, settings_of
@@ -165,7 +165,7 @@ def _by_name(path: Path) -> str | None:
 
 def _machine(form: str, path: Path | None = None) -> tuple[str, Lines]:
     if form == "csv":
-        return csv_rows.header(), csv_rows.device_rows
+        return DEVICES.header, device_rows
     if form == "jsonl":
         return "", lambda snapshot: [wire.snapshot_line(snapshot) + "\n"]
     raise Invalid(

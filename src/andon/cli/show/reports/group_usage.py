@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from andon.cli.show.csv_rows import csv_line
+from andon.cli.show.csv_table import CsvTable, attributes
 from andon.cli.show.reports.document import (
     BarChart,
     Document,
@@ -24,10 +24,6 @@ from andon.units import fixed, gpu_hours
 
 MOST_PARTS = 7  # users of their own in a chart; the others are one part
 OTHERS = "others"
-CSV = (
-    "day", "user", "simulated", "gpu_hours", "energy_kwh", "idle_share", "held_idle_share", "runs",
-    "median_wait_seconds", "longest_wait_seconds",
-)  # fmt: skip
 
 
 class GroupUsage(Struct, frozen=True):
@@ -176,19 +172,32 @@ def _kwh(joules: float | None) -> float | None:
     return None if joules is None else round(joules / JOULES_PER_KWH, 4)
 
 
-def group_csv(real: Days, simulated: Days, recorded: bool) -> str:
-    rows = (*_csv_rows(real, False, recorded), *_csv_rows(simulated, True, recorded))
-    return csv_line(CSV) + "".join(rows)
+class UsageDay(Struct, frozen=True):
+    """What a user used on a day; `recorded`: whether there is any history."""
+
+    day: str
+    user: str
+    simulated: bool
+    usage: UserUsage
+    recorded: bool
 
 
-def _csv_rows(days: Days, simulated: bool, recorded: bool) -> Iterator[str]:
-    for (day, user), usage in sorted(days.items()):
-        yield csv_line(
-            [
-                day, user, simulated,
-                round(usage.device_seconds / HOUR, 4) if recorded else None,
-                _kwh(usage.energy_joules),
-                usage.idle_share, usage.held_idle_share, usage.runs or None,
-                usage.median_wait_seconds, max(usage.waits, default=None),
-            ]
-        )  # fmt: skip
+def usage_days(real: Days, simulated: Days, recorded: bool) -> Iterator[UsageDay]:
+    for days, is_simulated in ((real, False), (simulated, True)):
+        for (day, user), usage in sorted(days.items()):
+            yield UsageDay(day, user, is_simulated, usage, recorded)
+
+
+USAGE_DAYS: CsvTable[UsageDay] = CsvTable(
+    {
+        **attributes(("day", "user", "simulated")),
+        "gpu_hours": lambda row: (
+            round(row.usage.device_seconds / HOUR, 4) if row.recorded else None
+        ),
+        "energy_kwh": lambda row: _kwh(row.usage.energy_joules),
+        **attributes(("idle_share", "held_idle_share"), lambda row: row.usage),
+        "runs": lambda row: row.usage.runs or None,
+        "median_wait_seconds": lambda row: row.usage.median_wait_seconds,
+        "longest_wait_seconds": lambda row: max(row.usage.waits, default=None),
+    }
+)

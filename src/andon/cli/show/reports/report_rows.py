@@ -1,22 +1,15 @@
 """The report of a run as JSON and CSV."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from andon.cli.show.csv_rows import csv_line
+from andon.cli.show.csv_table import CsvTable, attributes
 from andon.model.shapes import to_json
 from andon.runs.rules.reports.advice import Advice
 from andon.runs.rules.reports.report import READINGS, DeviceReport, RunReport
 
 SCHEMA = "andon.run_report/1"
 SPREAD = ("min", "mean", "p95", "max")
-_RUN = ("run", "name", "state", "began", "duration_seconds")
-_DEVICE = ("gpu", "uuid", "model", "samples")
-_USED = (
-    "idle_share", "throttle_share", "peak_memory_bytes", "memory_plateau_bytes", "energy_joules",
-    "wasted_seconds", "items_done", "items_failed", "items_per_second",
-)  # fmt: skip
-CSV = (*_RUN, *_DEVICE, *(f"{name}_{part}" for name in READINGS for part in SPREAD), *_USED)
 
 
 def report_json(report: RunReport, advice: Sequence[Advice]) -> dict[str, Any]:
@@ -33,20 +26,35 @@ def report_json(report: RunReport, advice: Sequence[Advice]) -> dict[str, Any]:
     }
 
 
-def report_csv(report: RunReport) -> str:
-    """One row per device."""
-    return csv_line(CSV) + "".join(csv_line(_row(report, device)) for device in report.devices)
+ReportRow = tuple[RunReport, DeviceReport]
 
 
-def _row(report: RunReport, found: DeviceReport) -> list[object]:
-    begin, device, items = report.begin, found.device, found.items
-    spreads = [found.readings.get(name) for name in READINGS]
-    return [
-        begin.id, begin.name, report.state, begin.at, report.duration_seconds,
-        device.label, device.uuid, device.name, found.samples,
-        *(None if s is None else getattr(s, part) for s in spreads for part in SPREAD),
-        found.idle_share, found.throttle_share, found.peak_memory_bytes,
-        found.plateau["bytes"] if found.plateau else None, found.energy_joules,
-        found.wasted_seconds, items.done if items else None, items.failed if items else None,
-        items.per_second if items else None,
-    ]  # fmt: skip
+def _spread(name: str, part: str) -> Callable[[ReportRow], object]:
+    return lambda row: None if (s := row[1].readings.get(name)) is None else getattr(s, part)
+
+
+def _items(part: str) -> Callable[[ReportRow], object]:
+    return lambda row: None if row[1].items is None else getattr(row[1].items, part)
+
+
+DEVICES: CsvTable[ReportRow] = CsvTable(
+    {
+        "run": lambda row: row[0].begin.id,
+        "name": lambda row: row[0].begin.name,
+        "state": lambda row: row[0].state,
+        "began": lambda row: row[0].begin.at,
+        "duration_seconds": lambda row: row[0].duration_seconds,
+        "gpu": lambda row: row[1].device.label,
+        "uuid": lambda row: row[1].device.uuid,
+        "model": lambda row: row[1].device.name,
+        "samples": lambda row: row[1].samples,
+        **{f"{name}_{part}": _spread(name, part) for name in READINGS for part in SPREAD},
+        **attributes(("idle_share", "throttle_share", "peak_memory_bytes"), lambda row: row[1]),
+        "memory_plateau_bytes": lambda row: row[1].plateau["bytes"] if row[1].plateau else None,
+        **attributes(("energy_joules", "wasted_seconds"), lambda row: row[1]),
+        "items_done": _items("done"),
+        "items_failed": _items("failed"),
+        "items_per_second": _items("per_second"),
+    }
+)
+"""One row per device."""

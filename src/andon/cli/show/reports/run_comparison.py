@@ -1,9 +1,9 @@
 """Runs side by side as a document, JSON and CSV."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from andon.cli.show.csv_rows import csv_line
+from andon.cli.show.csv_table import CsvTable, attributes
 from andon.cli.show.reports.document import (
     Document,
     Grid,
@@ -38,7 +38,6 @@ TITLES = {
     "peak_memory_bytes": "Peak memory",
     "energy_joules": "Energy",
 }
-CSV = ("measure", "side", "runs", "median", "low", "high", "change", "verdict")
 
 
 def comparison_document(found: RunComparison, devices: Mapping[str, str]) -> Document:
@@ -172,15 +171,16 @@ def comparison_json(found: RunComparison, devices: Mapping[str, str]) -> dict[st
     return {"schema": SCHEMA, "devices": dict(devices), **to_json(found)}
 
 
-def comparison_csv(found: RunComparison) -> str:
-    lines = [csv_line(CSV)]
-    for measure in found.measures:
-        for side in measure.sides:
-            spread = side.spread
-            numbers = (
-                [None] * 4
-                if spread is None
-                else [spread.count, spread.median, spread.low, spread.high]
-            )
-            lines.append(csv_line([measure.name, side.label, *numbers, side.change, side.verdict]))
-    return "".join(lines)
+def sides_of(found: RunComparison) -> Iterator[tuple[ComparedMeasure, ComparedSide]]:
+    return ((measure, side) for measure in found.measures for side in measure.sides)
+
+
+SIDES: CsvTable[tuple[ComparedMeasure, ComparedSide]] = CsvTable(
+    {
+        "measure": lambda row: row[0].name,
+        "side": lambda row: row[1].label,
+        "runs": lambda row: row[1].spread and row[1].spread.count,
+        **attributes(("median", "low", "high"), lambda row: row[1].spread),
+        **attributes(("change", "verdict"), lambda row: row[1]),
+    }
+)

@@ -1,10 +1,11 @@
 """A sweep as a document and CSV: a row for each combination of its parameters."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import floor, log10
 from typing import Any
 
-from andon.cli.show.csv_rows import csv_line
+from andon.cli.show.csv_table import CsvTable, attributes
 from andon.cli.show.reports.document import (
     ChartLine,
     Document,
@@ -194,20 +195,19 @@ def _meaning(table: SweepTable) -> list[str]:
 
 
 def sweep_csv(table: SweepTable) -> str:
-    names = table.measures
-    head = [*table.params, *table.over]
-    for name in names:
-        head += [name.removeprefix(LOGGED), f"{name.removeprefix(LOGGED)}_deviation"]
-    lines = [csv_line([*head, "succeeded", "runs", "best", "front"])]
-    for row in table.rows:
-        found = [row.values.get(name) for name in names]
-        figures = [
-            value
-            for one in found
-            for value in ((None, None) if one is None else (one.mean, one.deviation))
-        ]
-        given = [row.params[name] for name in table.params]
-        given += [listed(row.over[name]) for name in table.over]
-        total = len(row.runs)
-        lines.append(csv_line([*given, *figures, row.succeeded, total, row.is_best, row.on_front]))
-    return "".join(lines)
+    columns: dict[str, Callable[[SweepRow], object]] = {}
+    for name in table.params:
+        columns[name] = lambda row, name=name: row.params[name]  # type: ignore[misc]
+    for name in table.over:
+        columns[name] = lambda row, name=name: listed(row.over[name])  # type: ignore[misc]
+    for name in table.measures:
+        read = attributes(("mean", "deviation"), partial(_measured, name))
+        label = name.removeprefix(LOGGED)
+        columns |= {label: read["mean"], f"{label}_deviation": read["deviation"]}
+    columns |= {"succeeded": lambda row: row.succeeded, "runs": lambda row: len(row.runs)}
+    columns |= {"best": lambda row: row.is_best, "front": lambda row: row.on_front}
+    return CsvTable(columns).text(table.rows)
+
+
+def _measured(name: str, row: SweepRow) -> MeanSpread | None:
+    return row.values.get(name)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from andon.cli.show.csv_rows import csv_line
+from andon.cli.show.csv_table import CsvTable, attributes
 from andon.cli.show.runs.cells import joules, length, moment, percent, size, unknown
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
@@ -38,7 +38,16 @@ def state_text(state: RunState) -> Text:
 MOST_NAME = 36  # with parameters, before other columns give way
 _APART = ("devices", "params", "last_values", "tags", "progress")
 _PLAIN = tuple(name for name in RunRow.__struct_fields__ if name not in _APART)
-CSV_COLUMNS = (*_PLAIN, "began_iso", "gpus", "models", "tags", "last_values")
+RUNS: CsvTable[RunRow] = CsvTable(
+    {
+        **attributes(_PLAIN),
+        "began_iso": lambda row: iso_utc(row.began),
+        "gpus": lambda row: len(row.devices),
+        "models": devices_words,
+        "tags": lambda row: row.tags,
+        "last_values": lambda row: " ".join(f"{k}={v}" for k, v in row.last_values.items()),
+    }
+)
 
 
 def render_runs(
@@ -53,21 +62,6 @@ def render_runs(
     if any(row.progress for row in rows):
         columns.insert(3, TableColumn("PROGRESS", lambda row: _progress(row, now), elastic=8))
     return draw(columns, [TableRow(row) for row in rows], width)
-
-
-def runs_to_csv(rows: Sequence[RunRow]) -> str:
-    return csv_line(CSV_COLUMNS) + "".join(csv_line(_values(row)) for row in rows)
-
-
-def _values(row: RunRow) -> list[object]:
-    return [
-        *(getattr(row, name) for name in _PLAIN),
-        iso_utc(row.began),
-        len(row.devices),
-        devices_words(row),
-        row.tags,
-        " ".join(f"{name}={value}" for name, value in row.last_values.items()),
-    ]
 
 
 def _columns(now: float, least: int) -> tuple[TableColumn[RunRow], ...]:
