@@ -210,6 +210,20 @@ def test_free_names_the_best_node_and_the_command_that_takes_it(
     assert "no: 3 GPUs requested, one node has 2 free at most" in capsys.readouterr().out
 
 
+def test_free_says_where_it_is_not_known_what_is_free(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    why = "the lease book /home/book is under a home directory"
+    unknown = NodeRow("n17", NodeState.HEALTHY, 1.0, gpus=8, allocated_reason=why)
+    played(monkeypatch, PlayedHub(nodes=(unknown,)))
+    for form in ([], ["--json"]):
+        assert run(["free", "--url", URL, *form]) == Unavailable.exit_code
+        shown = capsys.readouterr()
+        assert shown.out == ""
+        assert "it is not known which GPUs are free on n17" in shown.err
+        assert why in shown.err
+
+
 @rows("words, url", [
     ("", URL),
     ("--node n17 -v", URL),

@@ -14,6 +14,7 @@ from andon.access.local_rest import RestAnswer
 from andon.cli.sources import node_of
 from andon.cli.terminal import Choices
 from andon.host.machine_id import boot_id, node_name
+from andon.leases.book.lease_book import Book
 from andon.model import wire
 from andon.model.alert_wire import ALERTS
 from andon.model.device import (
@@ -276,7 +277,7 @@ def leases(**more: object) -> RestAnswer:
 
 
 def test_its_verdicts_are_taken_where_they_are_the_same_for_everyone(
-    server: Asked, book_folder: Path, monkeypatch: pytest.MonkeyPatch
+    server: Asked, book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.answers["/api/leases"] = leases()
     assert [one.kind for one in told(server).verdicts() or ()] == [VerdictKind.FREE] * 2

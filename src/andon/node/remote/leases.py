@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from urllib.parse import quote, urlencode
 
-from andon.errors import Gone, Invalid
+from andon.errors import Gone, Invalid, Unavailable
 from andon.leases.rules.offer import Offer, offer_by
 from andon.model.codec import Wrong, read
 from andon.model.device import Snapshot
@@ -31,11 +31,15 @@ class RemoteLeases:
         return snapshot or self._live.read(), self._listed(), ()
 
     def verdicts(self, snapshot: Snapshot) -> tuple[DeviceVerdict, ...]:
-        return self._listed().devices
+        """Raises the server's reason if it does not know which devices are free."""
+        found = self._listed()
+        if found.note is not None and not found.devices:
+            raise Unavailable(found.note)
+        return found.devices
 
     def offer(self, request: DeviceRequest) -> Offer:
         snapshot = self._live.read()
-        return offer_by(snapshot, {one.uuid: one for one in self._listed().devices}, request)
+        return offer_by(snapshot, {one.uuid: one for one in self.verdicts(snapshot)}, request)
 
     def release(self, name: str, note: str) -> str:
         row = self._own_row(name)

@@ -1,5 +1,7 @@
 """`andon free --url HUB`: which nodes of a hub have free devices for a request."""
 
+from collections.abc import Sequence
+
 from andon.cli.json_text import as_json_text
 from andon.cli.node_answers import NodeAnswer, NodeTable, free_words, summary
 from andon.cli.show.text import say
@@ -7,6 +9,7 @@ from andon.cli.terminal import Choices, Terminal
 from andon.errors import Unavailable
 from andon.fleet.rules.states import (
     FleetOffer,
+    NodeRow,
     fitting,
     free_of,
     list_from_json,
@@ -17,10 +20,11 @@ from andon.leases.rules.offer import requested_words
 from andon.model.job.device_request import DeviceRequest
 from andon.model.shapes import to_json
 from andon.node.server import connect
-from andon.units import human_bytes, shell_line
+from andon.units import and_more, human_bytes, shell_line
 
 SCHEMA = "andon.free_nodes/1"
 NOT_AVAILABLE = 1
+MOST_NAMED = 5
 
 
 def free_in_fleet(choices: Choices, request: DeviceRequest, as_json: bool) -> int | None:
@@ -38,6 +42,10 @@ def free_in_fleet(choices: Choices, request: DeviceRequest, as_json: bool) -> in
     if (most := most_devices(listed.nodes, request.models)) < request.least:
         why = f"{words} requested, one node has {most} at most"
         raise Unavailable(why, hint="which nodes have which GPUs: andon nodes")
+    some = fitting(listed.nodes, request.models, request.memory_bytes)
+    unknown = [row for row in listed.nodes if row.heard and row.gpus and row.offered is None]
+    if unknown and not some:
+        raise _not_known(unknown)
     if as_json:
         value = {
             "schema": SCHEMA,
@@ -54,7 +62,6 @@ def free_in_fleet(choices: Choices, request: DeviceRequest, as_json: bool) -> in
     if found:
         terminal.say(say(f"on {found[0].node}: {_taking(request)}"))
     else:
-        some = fitting(listed.nodes, request.models, request.memory_bytes)
         most = max((len(one.labels) for one in some), default=0)
         terminal.say(
             say("no: ", "bold yellow") + say(f"{words} requested, one node has {most} free at most")
@@ -62,6 +69,13 @@ def free_in_fleet(choices: Choices, request: DeviceRequest, as_json: bool) -> in
     rows = [NodeAnswer(row.name, free=free_of(row), heard=row.heard) for row in listed.nodes]
     terminal.say(say(summary(rows, "node"), "dim"))
     return 0 if found else NOT_AVAILABLE
+
+
+def _not_known(rows: Sequence[NodeRow]) -> Unavailable:
+    """Returns the error for nodes that do not report which of their devices are free."""
+    names = ", ".join(row.name for row in rows[:MOST_NAMED]) + and_more(len(rows) - MOST_NAMED)
+    reason = rows[0].allocated_reason
+    return Unavailable(f"it is not known which GPUs are free on {names}", hint=reason or "")
 
 
 def _words(offer: FleetOffer) -> str:
