@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from andon.access.roles import BLIND, Identity, Role
+from andon.cli.terminal import Choices, to_type
 from andon.errors import Conflict, Denied, Gone, Invalid, Unavailable
 from andon.explain.conditions.rulebook import Rulebook, thresholds
 from andon.fleet.rules.nodes import FleetNode, own_token
@@ -123,6 +124,8 @@ def test_a_number_that_two_users_of_a_node_have_is_a_job_of_who_is_named(
         assert no.value.hint == "in the URL: ?user=ada or ?user=bob"
         assert seen.of("bob").view(7).user == "bob"
         assert (seen.of("bob").view(7).command == "hidden") is (who is NOBODY)
+        bobs = seen.of("bob").page()
+        assert (bobs.user, len(bobs.jobs), bobs.whole) == ("bob", 1, who is OWNER)
         with pytest.raises(Gone):
             seen.of("eve").view(7)
     (outcome,) = SeenNode(node, OWNER).jobs.of("bob").act(JobAct.CANCEL, [7])
@@ -273,6 +276,22 @@ def test_processes_of_a_node_are_not_looked_for_on_the_hubs_machine(
             found = caller.get(f"/api{below}/devices/{uuid(0)}/why", headers=BEARER)
             assert found.status_code == 200, found.text
     assert asked == [exited, None]
+
+
+@rows("path, words", [
+    (f"/api/nodes/{NAME}/leases/a1b2", "release ID"),
+    (f"/api/nodes/{NAME}/jobs/7", "cancel ID"),
+])  # fmt: skip
+def test_what_to_type_on_a_node_does_not_ask_its_hub_again(
+    reporting: ReportingNode, tmp_path: Path, path: str, words: str
+) -> None:
+    parts = Parts(tmp_path, [farm()])
+    app = build(replace(parts.shop, fleet=reporting.fleet), HOME, parts.audit)
+    with served(parts):
+        answer = Caller(app, "127.0.0.1", "localhost").delete(path, headers=BEARER)
+    hint = answer.json()["error"]["hint"]
+    assert (answer.status_code, hint) == (409, f"on {NAME}: andon {words}")
+    assert to_type(hint, Choices(url="http://hub:1", node_name=NAME)) == hint
 
 
 @pytest.mark.slow

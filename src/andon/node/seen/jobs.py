@@ -48,11 +48,11 @@ class SeenJobs(ExactDesk):
     def listed(self) -> tuple[JobListing, PageScope]:
         """A user's own jobs, everyone's for an owner, and the server user's for anyone else, the
         oldest first, each as this caller sees it."""
-        found, scope = self._found()
+        found, scope = self._found(self._desk)
         return replace(found, views=tuple(map(self._seen, found.views))), scope
 
-    def _found(self) -> tuple[JobListing, PageScope]:
-        jobs, desk = self._jobs, self._desk
+    def _found(self, desk: OwnDesk) -> tuple[JobListing, PageScope]:
+        jobs = self._jobs
         scope = jobs.scope if desk is jobs.own else PageScope.OWN
         if jobs.users is not None and self._sight.everything and not self._named:
             scope = PageScope.EVERYONE
@@ -67,16 +67,16 @@ class SeenJobs(ExactDesk):
 
     def page(self, state: str = "", limit: int = 100) -> JobPage:
         """Returns the newest jobs, in a state if one is named, and the queue of the machine."""
-        sight, (found, scope) = self._sight, self._found()
+        desk = self._desk
+        found, scope = self._found(desk)
         wanted = [one for one in reversed(found.views) if _is_wanted(one, state)]
         notes = list(found.notes)
         if len(wanted) > limit:
             notes.append(f"{len(wanted):,} jobs; {limit:,} are shown")
-        own = scope is PageScope.OWN
-        whole = own or sight.shows(self.user)
+        whole = self._sight.shows(desk.user)
         return JobPage(
             at=time.time(),
-            user=self._named or (own and sight.user) or self.user,
+            user=desk.user,
             scope=scope,
             shared=self._jobs.users is not None,
             whole=whole,

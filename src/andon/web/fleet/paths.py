@@ -34,7 +34,7 @@ class NodePaths:
             return
         command = _THERE.get(rest.partition("/")[0], "--help")
         error: Conflict | Gone = Conflict(
-            f"a hub changes nothing on {name[:60]}", hint=f"type it there: andon {command}"
+            f"a hub changes nothing on {name[:60]}", hint=f"on {name[:60]}: andon {command}"
         )
         if scope["method"] in ("GET", "HEAD"):
             error = Gone("a node has no nodes", hint="GET /api/nodes lists them")

@@ -228,7 +228,7 @@ class ReportedJobs(ExactDesk):
         raise Unavailable("jobs are changed on their node", hint=self._on_node("cancel ID"))
 
     def submit_document(self, document: dict[str, Any]) -> Sequence[int]:
-        raise Unavailable("a hub runs nothing on its nodes", hint="submit there: andon submit")
+        raise Unavailable("a hub runs nothing on its nodes", hint=self._on_node("submit"))
 
     def _on_node(self, command: str) -> str:
         return f"on {self._node.name}: andon {command}"
