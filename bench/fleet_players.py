@@ -17,11 +17,14 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 from tests.support.snapshots import work
 
+from andon.alerts.rules.overview import AlertOverview
 from andon.fleet.link import HEARTBEAT, PAST
 from andon.fleet.rules.digest import digest_of, encoded
 from andon.fleet.rules.heartbeat import HeartbeatHeader, deflated, heartbeat_body, packed_ticks
@@ -34,6 +37,8 @@ from andon.history.writer import Maintainer
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList
 from andon.model.wire import bare_snapshot
+from andon.node.watched.past import ServedPast
+from andon.ports import Store
 from andon.settings.store_url import parse_store_url
 from andon.stores.postgres_nodes import PostgresNodeStore
 from andon.stores.sqlite import SqliteStore
@@ -288,6 +293,16 @@ class _Taking:
         return {}
 
 
+def _node_with(store: Store) -> Any:
+    """A node that has nothing but its history."""
+    page = AlertOverview("bench", BEGIN, ())
+    return SimpleNamespace(
+        past=ServedPast(lambda: store),
+        alerts=SimpleNamespace(page=lambda wanted: page),
+        runs=SimpleNamespace(find=lambda query: ()),
+    )
+
+
 def _past(played: Sequence[Snapshot]) -> list[bytes]:
     """Returns what a node sends after an outage, made by its own code."""
     link, end = _Taking(), BEGIN + len(played) + 300.0
@@ -297,7 +312,7 @@ def _past(played: Sequence[Snapshot]) -> list[bytes]:
         for first in range(0, len(ticks), 60):
             store.write(ticks[first : first + 60], (), devices)
         Maintainer(store, Retention()).finish(end)
-        sender = PastSender(Path(folder), lambda: store, lambda _: (), lambda: end)
+        sender = PastSender(Path(folder), _node_with(store), lambda: end)
         sender(link, 0.0)  # type: ignore[arg-type]
         store.close()
     return link.bodies

@@ -4,14 +4,13 @@ import logging
 import os
 import re
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from andon.access.gate import is_loopback
-from andon.alerts.rules.past import Query
-from andon.errors import AndonError, Invalid, Unavailable
+from andon.errors import AndonError, Invalid
 from andon.fleet.link import HubLink, no_token
 from andon.fleet.rules.digest import Digest
 from andon.fleet.sending import PastSender, note_trouble
@@ -21,18 +20,12 @@ from andon.host.machine_id import node_key
 from andon.host.state.node_folder import open_node_folder
 from andon.host.state.server_file import EVERYWHERE
 from andon.host.state.user_folder import read_token
-from andon.model.alert import Alert
-from andon.node.watched.leases import ServedLeases
 from andon.node.watched.node import WatchedNode
-from andon.runs.rules.matching import RunQuery
 from andon.settings.resolution import Settings
 from andon.web.listening import Listening, ServeOptions, url_of
 
 log = logging.getLogger("andon.uplink")
 
-DRAINED = "drained by the hub"
-MOST_RUNS = 200
-"""Looked at for the hub; they are sent while they go on and when they have ended."""
 TOKEN_FILE = "hub-token"  # noqa: S105 - its name
 TOKEN_VARIABLE = "ANDON_HUB_TOKEN"  # noqa: S105
 PIN_FILE, PIN_VARIABLE = "hub-pin", "ANDON_HUB_PIN"
@@ -83,16 +76,7 @@ def _pin(folder: Path, new_token: bool) -> str | None:
 
 def past(folder: Path, node: WatchedNode) -> Iterator[PastSender]:
     """Sends what the hub missed."""
-    runs = partial(node.runs.find, RunQuery(limit=MOST_RUNS))
-    yield PastSender(folder, node.past.store, partial(_alerts_of, node), runs=runs)
-
-
-def _alerts_of(node: WatchedNode, wanted: Query) -> Sequence[Alert]:
-    """Returns a node's alerts; raises Unavailable if those of the past cannot be read now."""
-    found = node.alerts.page(wanted=wanted)
-    if found.note is not None:
-        raise Unavailable(found.note)
-    return found.alerts
+    yield PastSender(folder, node)
 
 
 def uplink(
@@ -103,13 +87,12 @@ def uplink(
     on_sent: Callable[[Digest], None] = lambda _: None,
     listening: Listening | None = None,
 ) -> Uplink:
-    """Reports what the node reads, and what its store has packed. While the hub marks it as
-    drained, its devices are cordoned, if this user may."""
+    """Reports what the node reads, and what its store has packed."""
     trouble = partial(note_trouble, open_node_folder(), link.url)
     trouble(None)  # of an earlier process
     return Uplink(
-        node, link, node_key(), on_sent, partial(mark_drained, node.leases), partial(past, link),
-        on_trouble=trouble, metrics=partial(metrics_url, settings, listening),
+        node, link, node_key(), on_sent, partial(past, link), on_trouble=trouble,
+        metrics=partial(metrics_url, settings, listening),
     )  # fmt: skip
 
 
@@ -124,17 +107,3 @@ def metrics_url(settings: Settings, listening: Listening | None) -> str | None:
     with suppress(OSError), socket.create_connection((EVERYWHERE.get(host, host), port), 1.0):
         return url_of(ServeOptions(host, port), host, port)
     return None
-
-
-def mark_drained(leases: ServedLeases, drained: bool) -> None:
-    """Cordons this node's devices, or ends what it cordoned."""
-    if not leases.kept:
-        return
-    listed = leases.listed()
-    own = {row.uuid for row in listed.cordons if row.reason == DRAINED}
-    others = {row.uuid for row in listed.cordons} - own
-    for device in listed.devices if drained else ():
-        if device.uuid not in own | others:
-            leases.book.cordon(device.uuid, DRAINED)
-    for uuid in () if drained else own:
-        leases.book.uncordon(uuid)

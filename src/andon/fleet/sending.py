@@ -15,17 +15,20 @@ from andon.fleet.rules.past import PastPart, due_windows, packed_past, runs_sinc
 from andon.fleet.rules.states import CLOCK_SECONDS
 from andon.history.rules.tiers import DAY_SECONDS, WINDOW_MS, StoredBlock, Tier
 from andon.host.files import read_regular, replace_file
-from andon.model.alert import Alert
 from andon.model.codec import Time, Whole, Wrong, read
 from andon.model.run.record import RunRow, RunState
 from andon.model.wire import NOTE, dumps, loads
-from andon.ports import Store
+from andon.node.served import ServedNode
+from andon.runs.rules.matching import RunQuery
 
 log = logging.getLogger("andon.uplink")
 
 LOOK_SECONDS = 60.0
 MOST_WINDOWS, MOST_BYTES = 12, 500_000
 """Of one request; while there is more, one is sent after each heartbeat: live data go first."""
+MOST_ALERTS = 200
+MOST_RUNS = 200
+"""Looked at; they are sent while they go on and when they have ended."""
 OVERLAP_SECONDS = 60.0
 MARKS_FILE, TROUBLE_FILE = "hub-sent.json", "hub-trouble.json"
 
@@ -47,17 +50,12 @@ class PastSender:
     def __init__(
         self,
         folder: Path,
-        store: Callable[[], Store],
-        alerts: Callable[[Query], Sequence[Alert]],
+        node: ServedNode,
         clock: Callable[[], float] = time.time,
-        runs: Callable[[], Sequence[RunRow]] = tuple,
         most_bytes: int = MOST_BYTES,
     ) -> None:
-        """`runs` returns this node's latest runs."""
-        self._file, self._store, self._alerts, self._clock = (
-            folder / MARKS_FILE, store, alerts, clock,
-        )  # fmt: skip
-        self._runs, self._most_bytes = runs, most_bytes
+        self._file, self._node, self._clock = folder / MARKS_FILE, node, clock
+        self._most_bytes = most_bytes
         self._marks = read_marks(folder)
         self._due, self._known = 0.0, frozenset[tuple[str, RunState]]()
 
@@ -86,7 +84,7 @@ class PastSender:
         """Whether a run has begun or ended since this was last asked."""
         before = self._known
         with suppress(AndonError):
-            self._known = frozenset((row.id, row.state) for row in self._runs())
+            self._known = frozenset((row.id, row.state) for row in self._latest_runs())
         return self._known != before
 
     def hurry(self) -> None:
@@ -105,7 +103,7 @@ class PastSender:
 
     def _next(self) -> tuple[PastPart, list[tuple[Tier, int]], float]:
         """Returns what to send, the windows in it, and up to when it has uses and alerts."""
-        store, now = self._store(), self._clock()
+        store, now = self._node.past.store(), self._clock()
         held = store.contents()
         sent = {tier: self._marks.tiers.get(str(int(tier)), 0) for tier in Tier}
         oldest = int((now - DAY_SECONDS) * 1000)
@@ -118,12 +116,18 @@ class PastSender:
             if sum(len(one[-1]) for one in blocks) > self._most_bytes:
                 break
         after = max(self._marks.at - OVERLAP_SECONDS, now - DAY_SECONDS)
-        alerts = [one for one in self._alerts(Query(after, limit=200)) if one.fired is not None]
+        page = self._node.alerts.page(wanted=Query(after, limit=MOST_ALERTS))
+        if page.note is not None:
+            raise Unavailable(page.note)  # those of the past cannot be read now
+        alerts = [one for one in page.alerts if one.fired is not None]
         uses = store.usage(None, after, now)
         rows = list[RunRow]()
         with suppress(AndonError):  # an index that cannot be read is looked at again
-            rows = runs_since(self._runs(), max(0.0, self._marks.at - OVERLAP_SECONDS))
+            rows = runs_since(self._latest_runs(), max(0.0, self._marks.at - OVERLAP_SECONDS))
         return PastPart(store.devices(), blocks, uses, alerts, rows), windows, now
+
+    def _latest_runs(self) -> Sequence[RunRow]:
+        return self._node.runs.find(RunQuery(limit=MOST_RUNS))
 
     def _save(self) -> None:
         marks = self._marks

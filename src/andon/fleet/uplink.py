@@ -25,12 +25,13 @@ from andon.model.device import Snapshot
 from andon.model.run.record import RunRow, RunState
 from andon.model.wire import Json, bare_snapshot
 from andon.node.served import ServedNode
-from andon.node.watched.leases import RECENT_SECONDS
+from andon.node.watched.leases import RECENT_SECONDS, ServedLeases
 from andon.runs.rules.matching import RunQuery
 from andon.version import __version__
 
 log = logging.getLogger("andon.uplink")
 
+DRAINED = "drained by the hub"
 EVERY_SECONDS = 5.0
 MOST_TICKS = 60
 """Ticks that wait for the hub; what is older comes with the blocks of the history."""
@@ -64,7 +65,6 @@ class Uplink:
         link: ReportLink,
         machine: str,
         on_sent: Callable[[Digest], None] = lambda _: None,
-        on_drained: Callable[[bool], None] = lambda _: None,
         afterwards: Callable[[float], None] = lambda offset: None,
         every_seconds: float = EVERY_SECONDS,
         back_off: BackOff = BACK_OFF,
@@ -72,15 +72,14 @@ class Uplink:
         hands_over: bool = True,
         metrics: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """`on_sent` is called for each heartbeat that was acknowledged, `on_drained` when the hub
-        marks this node or ends that, `afterwards` to send what is not urgent; it gets how much the
-        hub's clock is ahead. `on_trouble` gets why reports are not taken, when that changes. The
-        hub may notify people in the node's place if it `hands_over`; `metrics` returns where the
-        node's own metrics are, without the path."""
+        """`on_sent` is called for each heartbeat that was acknowledged, `afterwards` to send what
+        is not urgent; it gets how much the hub's clock is ahead. `on_trouble` gets why reports are
+        not taken, when that changes. The hub may notify people in the node's place if it
+        `hands_over`; `metrics` returns where the node's own metrics are, without the path."""
         self._node, self._link, self._machine = node, link, machine
         self._notices = node.alerts.notices if hands_over else None
         self._metrics = metrics
-        self._on_sent, self._on_drained, self._afterwards = on_sent, on_drained, afterwards
+        self._on_sent, self._afterwards = on_sent, afterwards
         self._every_seconds, self._on_trouble = every_seconds, on_trouble
         self._number, self._run_id = 0, secrets.token_hex(8)
         self._latest: Snapshot | None = None
@@ -199,13 +198,28 @@ class Uplink:
         if isinstance(drained, bool) and drained != self._drained:
             self._drained = drained
             with suppress(AndonError):
-                self._on_drained(drained)
+                mark_drained(self._node.leases, drained)
         with suppress(AndonError):  # the heartbeat itself was taken; the rest is tried again
             self._afterwards(offset)
 
     def _translated(self, error: Exception) -> AndonError:
         self._failures.add(error)
         return Unavailable(f"reporting failed: {error}")
+
+
+def mark_drained(leases: ServedLeases, drained: bool) -> None:
+    """Cordons this node's devices while its hub marks it as drained, if this user may; ends what
+    was cordoned so."""
+    if not leases.kept:
+        return
+    listed = leases.listed()
+    own = {row.uuid for row in listed.cordons if row.reason == DRAINED}
+    others = {row.uuid for row in listed.cordons} - own
+    for device in listed.devices if drained else ():
+        if device.uuid not in own | others:
+            leases.book.cordon(device.uuid, DRAINED)
+    for uuid in () if drained else own:
+        leases.book.uncordon(uuid)
 
 
 def is_refused(link: HubLink) -> bool:

@@ -9,10 +9,10 @@ from typing import Any, Protocol
 from andon.jobs.rules.views import JobListing
 from andon.node.exact_desk import OwnDesk
 from andon.node.job_schemas import PageScope
-from andon.node.port import NodePast
 from andon.node.watched.alerts import ServedAlerts
 from andon.node.watched.leases import ServedLeases
 from andon.node.watched.live import ServedLive
+from andon.node.watched.past import ServedPast
 from andon.node.watched.runs import ServedRuns
 from andon.node.watched.users import SharedUsers
 
@@ -59,7 +59,7 @@ class ServedNode(Protocol):
     def leases(self) -> ServedLeases: ...
 
     @property
-    def past(self) -> NodePast: ...
+    def past(self) -> ServedPast: ...
 
     @property
     def runs(self) -> ServedRuns: ...

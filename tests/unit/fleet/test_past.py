@@ -3,11 +3,13 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from andon.alerts.rules.overview import AlertOverview
 from andon.errors import Invalid, Unavailable
 from andon.fleet.link import HubLink
 from andon.fleet.rules.past import (
@@ -31,6 +33,8 @@ from andon.model.device import Device
 from andon.model.run.record import RunKind, RunRow, RunState
 from andon.model.shapes import to_json
 from andon.model.wire import dumps
+from andon.node.watched.past import ServedPast
+from andon.ports import Store
 from andon.settings.store_url import parse_store_url
 from andon.stores.sqlite_kind import SqliteKind
 from tests.support.notices import HOT
@@ -105,6 +109,17 @@ class Hub(HubLink):
         return {}
 
 
+def node_of(store: Store, runs: Sequence[RunRow] = (), note: str | None = None) -> Any:
+    """A node with this history, these runs and one alert; `note`: why those of the past are
+    missing."""
+    page = AlertOverview("n17", AT, (replace(HOT, since=AT, fired=AT),), note=note)
+    return SimpleNamespace(
+        past=ServedPast(lambda: store),
+        alerts=SimpleNamespace(page=lambda wanted: page),
+        runs=SimpleNamespace(find=lambda query: runs),
+    )
+
+
 def windows(parts: Sequence[PastPart]) -> list[tuple[Tier, int]]:
     raw = {(one[2], one[3]) for part in parts for one in part.blocks if one[2] is Tier.RAW}
     return sorted(raw)
@@ -117,7 +132,7 @@ def test_what_was_acknowledged_is_not_sent_again_after_a_restart(tmp_path: Path)
     Maintainer(store, Retention()).finish(AT + 3600)
 
     def sender() -> PastSender:
-        return PastSender(tmp_path, lambda: store, lambda query: (), lambda: AT + 3600)
+        return PastSender(tmp_path, node_of(store), lambda: AT + 3600)
 
     hub, first = Hub(), sender()
     hub.away = True
@@ -141,12 +156,24 @@ def test_what_was_acknowledged_is_not_sent_again_after_a_restart(tmp_path: Path)
 def test_a_run_that_begins_goes_to_the_hub_after_the_next_report(tmp_path: Path) -> None:
     store = SqliteKind.open(parse_store_url(f"sqlite:///{tmp_path}/h.sqlite"), "n17")
     runs, hub = list[RunRow](), Hub()
-    sender = PastSender(tmp_path, lambda: store, lambda query: (), lambda: AT, lambda: runs)
+    sender = PastSender(tmp_path, node_of(store, runs), lambda: AT)
     sender(hub, 0.0)
     runs.append(RunRow("kqzvmtra", "train", RunKind.COMMAND, RunState.RUNNING, "x", AT, "/a"))
     sender(hub, 0.0)
     store.close()
     assert [one.id for part in hub.taken for one in part.runs] == ["kqzvmtra"]
+
+
+def test_while_alerts_of_the_past_cannot_be_read_nothing_counts_as_sent(tmp_path: Path) -> None:
+    store = SqliteKind.open(parse_store_url(f"sqlite:///{tmp_path}/h.sqlite"), "n17")
+    hub = Hub()
+    with pytest.raises(Unavailable, match="past alerts cannot be read"):
+        PastSender(tmp_path, node_of(store, note="past alerts cannot be read"))(hub, 0.0)
+    assert (hub.taken, read_marks(tmp_path).at) == ([], 0.0)
+    PastSender(tmp_path, node_of(store), lambda: AT)(hub, 0.0)
+    store.close()
+    assert [one.id for part in hub.taken for one in part.alerts] == [HOT.id]
+    assert read_marks(tmp_path).at == AT
 
 
 @pytest.mark.parametrize(
@@ -166,7 +193,7 @@ def test_marks_that_cannot_be_do_not_stop_what_follows(tmp_path: Path, marks: ob
     hub = Hub()
     assert isinstance(marks, dict)
     (tmp_path / MARKS_FILE).write_text(json.dumps({"hub": hub.url, **marks}))
-    PastSender(tmp_path, lambda: store, lambda query: (), lambda: AT + 1800)(hub, 0.0)
+    PastSender(tmp_path, node_of(store), lambda: AT + 1800)(hub, 0.0)
     assert len(windows(hub.taken)) == 3
     assert read_marks(tmp_path).at == AT + 1800
     store.close()
@@ -178,7 +205,7 @@ def test_a_part_has_a_size(tmp_path: Path) -> None:
     store.write(ticks, (), [DEVICE])
     Maintainer(store, Retention()).finish(AT + 1800)
     hub = Hub()
-    sender = PastSender(tmp_path, lambda: store, lambda query: (), lambda: AT + 1800, most_bytes=1)
+    sender = PastSender(tmp_path, node_of(store), lambda: AT + 1800, most_bytes=1)
     for _ in range(4):  # with the window of minutes
         sender(hub, 0.0)
         assert all(len({one[3] for one in part.blocks}) <= 1 for part in hub.taken)

@@ -19,6 +19,7 @@ from andon.fleet.rules.nodes import Heartbeat
 from andon.fleet.rules.states import NodeRow, NodeState
 from andon.fleet.rules.thresholds import changes_of, rulebook_with
 from andon.fleet.uplink import Uplink
+from andon.leases.rules.verdict import by_readings
 from andon.model import wire, wire_in
 from andon.model.alert import Alert, Silence
 from andon.model.lease_list import LeaseList
@@ -71,10 +72,12 @@ def node_of(
 @pytest.mark.slow
 def test_readings_of_a_short_outage_come_with_the_next_heartbeat() -> None:
     sampler, hub = Hand(), Hub()
-    sent, drained = list[Digest](), list[bool]()
+    sent, cordoned, node = list[Digest](), list[str](), node_of(sampler)
+    book: Any = SimpleNamespace(cordon=lambda uuid, reason: cordoned.append(uuid))
+    listed = LeaseList(5.0, devices=by_readings(farm().devices[:1]))
+    node.leases = ServedLeases(lambda _: listed, node.live.latest, book)
     uplink = Uplink(
-        node_of(sampler), hub, "m", sent.append, drained.append,
-        every_seconds=0.05, back_off=BackOff(0.05, 0.05),
+        node, hub, "m", sent.append, every_seconds=0.05, back_off=BackOff(0.05, 0.05)
     )  # fmt: skip
     hub.away = True
     sampler.bus.publish(farm(), 1.0)
@@ -87,7 +90,7 @@ def test_readings_of_a_short_outage_come_with_the_next_heartbeat() -> None:
     assert len(list(unpacked_ticks(first.ticks))) == 1
     assert list(unpacked_ticks(second.ticks)) == [], "what was acknowledged is not sent again"
     assert first.sequence < second.sequence
-    assert drained == [True], "a mark is obeyed once"
+    assert cordoned == [farm().devices[0].device.uuid], "a mark is obeyed once"
 
 
 @pytest.mark.slow

@@ -8,7 +8,6 @@ from typing import Any
 from andon.alerts.watcher import Watcher
 from andon.app.alerts import open_fleet_watcher
 from andon.app.history import maintainer_of, store_kind, store_url
-from andon.app.uplink import mark_drained
 from andon.errors import Conflict, Denied, Unavailable
 from andon.fleet.uplink import Uplink
 from andon.host.machine_id import node_key, node_name
@@ -59,8 +58,7 @@ def keeper(settings: Settings, fleet: Fleet, fleet_alerts: FleetAlerts) -> Keepe
 
 def own_reports(node: WatchedNode, fleet: Fleet) -> Uplink:
     """Reports this machine to the other hubs of the database. It notifies people by itself."""
-    drained, link = partial(mark_drained, node.leases), OwnLink(fleet.hub)
-    return Uplink(node, link, node_key(), on_drained=drained, hands_over=False)
+    return Uplink(node, OwnLink(fleet.hub), node_key(), hands_over=False)
 
 
 def everywhere(fleet: Fleet) -> Iterator[Callable[[], RunIndex]]:
