@@ -20,7 +20,7 @@ from andon.alerts.rules.handover import (
     still_open,
     taken,
 )
-from andon.alerts.rules.listing import entries, firing_by_level
+from andon.alerts.rules.listing import entries
 from andon.alerts.rules.messages import trial_notice
 from andon.alerts.rules.outbox import Acceptance, Delivery, Outbox, SavedAlerts
 from andon.alerts.rules.past import Query, is_kept
@@ -137,10 +137,6 @@ class Watcher:
             found = tuple(map(box.shown, current(state)))
             rendered = self._rendered = (state, box, found)
         return rendered[2]
-
-    def firing(self) -> dict[str, int]:
-        """How many alerts fire at each level; nothing is rendered for it."""
-        return firing_by_level(entries(raised(self._state)))
 
     def lasting(self, devices: tuple[DeviceStatus, ...]) -> tuple[DeviceStatus, ...]:
         """Returns the devices, each silent one since its alert began."""

@@ -7,7 +7,7 @@ from tests.support.rows import rows
 BUDGET = {
     "(modules)": 1237,
     "access": 1222,
-    "alerts": 4870,
+    "alerts": 4866,
     "api": 3593,
     "app": 3252,
     "callbacks": 1471,
@@ -37,7 +37,7 @@ BUDGET = {
     "stores": 2582,
     "testing": 2169,
     "tui": 4411,
-    "web": 10074,
+    "web": 10066,
     "work": 6316,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that

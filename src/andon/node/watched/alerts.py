@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from andon.alerts.rules.handover import HandedNotice
+from andon.alerts.rules.listing import entries, firing_by_level
 from andon.alerts.rules.messages import NO_NOTIFIER
 from andon.alerts.rules.overview import NOT_KNOWN, AlertOverview
 from andon.alerts.rules.past import Query, matches
@@ -37,8 +38,6 @@ class KnownAlerts(Protocol):
 
     def alerts(self) -> tuple[Alert, ...]:
         """Returns the pending and the firing alerts."""
-
-    def firing(self) -> dict[str, int]: ...
 
     def silences(self) -> tuple[Silence, ...]: ...
 
@@ -108,8 +107,9 @@ class ServedAlerts:
         """Returns the pending and the firing alerts."""
         return self._known.alerts()
 
-    def firing(self) -> Mapping[str, int]:
-        return self._known.firing()
+    def firing(self) -> dict[str, int]:
+        """Returns how many alerts fire at each level."""
+        return firing_by_level(entries(self.current()))
 
     def silences(self) -> tuple[Silence, ...]:
         return self._known.silences()

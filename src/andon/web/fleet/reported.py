@@ -9,7 +9,6 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
-from andon.alerts.rules.listing import entries, firing_by_level
 from andon.alerts.rules.past import Query
 from andon.errors import Conflict, Gone, Invalid, Unavailable
 from andon.explain.conditions.condition import SERVED, Precondition
@@ -248,9 +247,6 @@ class ReportedAlerts:
 
     def alerts(self) -> tuple[Alert, ...]:
         return self._node.report.alerts if self._node.row.heard else ()
-
-    def firing(self) -> dict[str, int]:
-        return firing_by_level(entries(self.alerts()))
 
     def silences(self) -> tuple[Silence, ...]:
         return self._node.report.silences

@@ -7,7 +7,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from andon.alerts.rules.handover import HandedNotice
-from andon.alerts.rules.listing import entries, firing_by_level
 from andon.alerts.rules.past import Query
 from andon.alerts.watcher import Listener, Watcher
 from andon.errors import AndonError, Gone, Unavailable
@@ -134,9 +133,6 @@ class FleetAlerts:
 
     def alerts(self) -> tuple[Alert, ...]:
         return (*self._own.alerts(), *(one for each in self._led() for one in each.alerts()))
-
-    def firing(self) -> dict[str, int]:
-        return firing_by_level(entries(self.alerts()))
 
     def silences(self) -> tuple[Silence, ...]:
         return self._own.silences()
