@@ -111,15 +111,15 @@ def open_session(url: str, limits: CallLimits) -> LocalSession:
     return LocalSession(found.url, secret, uid)
 
 
-def other_servers(root: Path = Path("/")) -> list[tuple[str, str]]:
+def other_servers() -> list[tuple[str, str]]:
     """The URLs of servers on this machine's loopback, each with its user; those of the system
     first. Only a hint: anyone may claim to be one."""
     try:
-        with (root / UNIX_SOCKETS.relative_to("/")).open(encoding="latin-1") as table:
+        with UNIX_SOCKETS.open(encoding="latin-1") as table:
             ports = set(announced_ports(table.read(LARGEST_TABLE)))
     except OSError:
         return []
-    owners = ((port, listeners("127.0.0.1", port, root)) for port in sorted(ports))
+    owners = ((port, listeners("127.0.0.1", port)) for port in sorted(ports))
     found = [(port, min(uids)) for port, uids in owners if len(uids) == 1]
     found.sort(key=lambda one: (one[1] >= SYSTEM_UIDS, one[0]))
     return [(f"http://127.0.0.1:{port}", user_name(uid)) for port, uid in found[:MOST_NAMED]]

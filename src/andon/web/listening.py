@@ -24,12 +24,14 @@ from andon.web.transport.turns import RequestTurns
 # The limit on open files; the soft limit is often far below the hard limit.
 
 
-def raised_limit(wanted: int = MOST + MOST_NODES + RESERVED_FILES) -> int | None:
-    """Raise the limit to `wanted` if allowed, and return it; None if there is no limit."""
+def raised_limit() -> int | None:
+    """Raises the limit to what all connections need, if allowed, and returns it; None if there is
+    no limit."""
     try:
         import resource
     except ImportError:  # this system has no such limit
         return None
+    wanted = MOST + MOST_NODES + RESERVED_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         raised = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager, suppress
 from weakref import WeakValueDictionary
 
@@ -61,9 +61,8 @@ class Live:
         lockout: Lockout,
         settings: Settings,
         watches: Sequence[Watch],
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._node, self._keys, self._lockout, self._clock = node, keys, lockout, clock
+        self._node, self._keys, self._lockout = node, keys, lockout
         self._settings, self._watches = settings, watches
         self._rounds: dict[str, asyncio.Task[None]] = {}  # that goes on, of each watch
         self._leases: LeaseList | None = None
@@ -193,7 +192,7 @@ class Live:
         unseen, self._unseen = self._unseen, None
         before = self._busy if unseen is None else self._busy_in(unseen)
         risen, self._busy = _risen(before, self._busy_in(snapshot))
-        slot = timing.slot(self._clock(), UPDATE_SECONDS)
+        slot = timing.slot(time.monotonic(), UPDATE_SECONDS)
         due, self._slot = slot != self._slot, slot
         if not self._clients:
             return
@@ -291,8 +290,8 @@ class Live:
             self._refuse_key(visitor.address)
 
     def _refuse_key(self, address: str | None) -> None:
-        if not self._lockout.wait_seconds(address, self._clock()):
-            self._lockout.failed(address, self._clock())
+        if not self._lockout.wait_seconds(address, time.monotonic()):
+            self._lockout.failed(address, time.monotonic())
             raise Refused("wrong token for this server")
         raise Refused("too many wrong tokens from this address")
 
