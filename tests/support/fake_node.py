@@ -16,6 +16,7 @@ from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.rules.views import JobListing
 from andon.leases.rules.capacity import Surroundings, capacities
 from andon.leases.rules.offer import Offer, offer_by
+from andon.leases.rules.rows import EMPTY
 from andon.leases.rules.verdict import verdicts
 from andon.model.alert import Acknowledgement, Alert, Silence
 from andon.model.device import Device, Host, Snapshot
@@ -241,7 +242,9 @@ class FakeLeases:
         self, mine: bool = False, snapshot: Snapshot | None = None
     ) -> tuple[Snapshot, LeaseList, Sequence[str]]:
         now = snapshot or self._live.read()
-        return now, LeaseList(now.at, tuple(self._rows), devices=self.verdicts(now)), ()
+        note = None if self._rows else EMPTY
+        devices = self.verdicts(now)
+        return now, LeaseList(now.at, tuple(self._rows), devices=devices, note=note), ()
 
     def verdicts(self, snapshot: Snapshot) -> tuple[DeviceVerdict, ...]:
         return verdicts(capacities(snapshot.devices, Surroundings()), {})

@@ -59,6 +59,18 @@ def test_a_command_asks_the_machine_that_the_command_line_named(
     assert to_type(text, Choices(**given)) == wanted
 
 
+@rows("words, here", [
+    (["leases"], "no leases; to take one: andon run -- python train.py"),
+    (["jobs"], "no jobs; andon submit -- COMMAND queues one"),
+])  # fmt: skip
+def test_what_would_be_done_here_is_not_said_of_another_machine(
+    words: list[str], here: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for more, wanted in (([], here), (["--url", URL], here.partition(";")[0])):
+        assert run([*words, *more], FakeNode(farm())) == 0
+        assert capsys.readouterr().out.rstrip() == wanted
+
+
 def test_hints_of_errors_and_notices_name_the_machine(capsys: pytest.CaptureFixture[str]) -> None:
     gone = Gone("there is no job 9; andon jobs --all lists them", hint="to list them: andon jobs")
     node = FakeNode(farm(), error=gone)

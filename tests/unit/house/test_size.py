@@ -11,7 +11,7 @@ BUDGET = {
     "api": 3593,
     "app": 3252,
     "callbacks": 1471,
-    "cli": 20863,
+    "cli": 20868,
     "clusters": 4408,
     "doctor": 3251,
     "drivers": 7665,
@@ -26,7 +26,7 @@ BUDGET = {
     "host": 4978,
     "jobs": 9035,
     "kill": 538,
-    "leases": 7257,
+    "leases": 7258,
     "model": 5319,
     "node": 8092,
     "notifiers": 491,
@@ -37,7 +37,7 @@ BUDGET = {
     "stores": 2582,
     "testing": 2169,
     "tui": 4411,
-    "web": 10067,
+    "web": 10078,
     "work": 6316,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that

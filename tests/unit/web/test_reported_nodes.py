@@ -278,6 +278,11 @@ def test_processes_of_a_node_are_not_looked_for_on_the_hubs_machine(
     assert asked == [exited, None]
 
 
+def test_where_the_devices_of_a_node_are_is_said_on_the_node(reporting: ReportingNode) -> None:
+    missing = {one.device.place.missing["place"] for one in reporting.node.live.placed().devices}
+    assert missing == {f"a hub does not know it; on {NAME}: andon devices --topology"}
+
+
 @rows("path, words", [
     (f"/api/nodes/{NAME}/leases/a1b2", "release ID"),
     (f"/api/nodes/{NAME}/jobs/7", "cancel ID"),

@@ -11,7 +11,8 @@ from andon.model.lease import Claim, Cordon, Lease, Ticket
 from andon.model.lease_list import CordonRow, LeaseRow, UserHours, WaitingRow
 
 T = TypeVar("T")
-EMPTY = "no leases; to take one: andon run -- python train.py"
+NONE = "no leases"
+EMPTY = f"{NONE}; to take one: andon run -- python train.py"
 
 
 def lease_rows(

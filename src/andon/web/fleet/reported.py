@@ -25,6 +25,7 @@ from andon.model.device import Host, Snapshot, State
 from andon.model.job.desk import JobAct, JobOutcome, JobWord, LogPart
 from andon.model.job.facts import JobState, JobView
 from andon.model.lease_list import LeaseList
+from andon.model.place import DevicePlace
 from andon.node.exact_desk import ExactDesk, OwnDesk
 from andon.node.job_schemas import PageScope
 from andon.node.of_server import NodeOfServer
@@ -164,6 +165,16 @@ class ReportedLive(ServedLive):
         """Returns the latest, with what came since the last request."""
         self._node.refresh()
         return self.newest()
+
+    def placed(self) -> Snapshot:
+        """The places of devices are not reported."""
+        name, found = self._node.name, self.newest()
+        missing = {"place": f"a hub does not know it; on {name}: andon devices --topology"}
+        devices = (
+            replace(one, device=replace(one.device, place=DevicePlace(missing=missing)))
+            for one in found.devices
+        )
+        return replace(found, devices=tuple(devices))
 
     def minutes(self) -> list[Snapshot]:
         since = self._node.report.beat.at - PAST_SECONDS

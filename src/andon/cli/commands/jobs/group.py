@@ -242,8 +242,9 @@ def _show(
 ) -> None:
     if not views:
         none = "no such jobs; andon jobs --all lists all of them"
-        every = "no jobs are known" if notes else "no jobs; andon submit -- COMMAND queues one"
-        none = none if narrowed else every
+        if not narrowed:
+            here = "no jobs" if chosen().url else "no jobs; andon submit -- COMMAND queues one"
+            none = "no jobs are known" if notes else here
         terminal.say(say(none, "dim"))
     else:
         terminal.say(*render_jobs(views, time.time(), terminal.width))

@@ -153,6 +153,10 @@ def on_devices(found: LeaseList, names: Sequence[str]) -> LeaseList:
 def _no_lease(found: LeaseList, devices: Sequence[str]) -> str:
     if devices:
         return f"no lease on {title(', '.join(devices))}"
+    from andon.leases.rules.rows import EMPTY, NONE
+
+    if found.note == EMPTY and chosen().url is not None:
+        return NONE  # what to type would take one here
     return found.note or "you have no leases"
 
 
