@@ -148,7 +148,7 @@ class TestNodeOfHub(OfHub):
         assert "n17" in refused(lambda: node.jobs.log(1, None, 100)).hint
         (outcome,) = node.jobs.act(JobAct.CANCEL, [1])
         assert outcome.error is not None
-        assert "there" in outcome.error.hint
+        assert outcome.error.hint == f"on {NODE}: andon cancel ID"
 
 
 class TestNodeOfHubWithoutKey(WithoutKey, OfHub):
