@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
-from andon.alerts.rules.lamps import lamps_of
 from andon.errors import AndonError, Unavailable
 from andon.failures.log import FailureLog
 from andon.failures.retrying import Retrying, RetryTexts
@@ -168,7 +167,7 @@ class Uplink:
         digest = digest_of(
             snapshot,
             leases,
-            lamps_of(snapshot, alerts),
+            node.live.lamps(snapshot),
             node.alerts.firing(),
             by_lease,
             self._machine,

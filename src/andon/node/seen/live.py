@@ -4,11 +4,8 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 
 from andon.access.roles import BLIND, Sight
-from andon.alerts.rules.lamps import lamps_of
 from andon.model.device import Snapshot
-from andon.model.lamp import DeviceLamp
 from andon.node.following import PolledSession
-from andon.node.seen.alerts import SeenAlerts
 from andon.node.seen.sights import narrowed, seen_by
 from andon.node.watched.live import ServedLive
 
@@ -16,9 +13,9 @@ from andon.node.watched.live import ServedLive
 class SeenLive:
     """Made for each request: the last minutes are read once for it."""
 
-    def __init__(self, live: ServedLive, alerts: SeenAlerts, sight: Sight) -> None:
-        self._live, self._alerts, self._sight = live, alerts, sight
-        self.interval_seconds = live.interval_seconds
+    def __init__(self, live: ServedLive, sight: Sight) -> None:
+        self._live, self._sight = live, sight
+        self.interval_seconds, self.lamps = live.interval_seconds, live.lamps
 
     def latest(
         self,
@@ -71,6 +68,3 @@ class SeenLive:
 
     def with_driver_versions(self, snapshot: Snapshot) -> Snapshot:
         return snapshot
-
-    def lamps(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...]:
-        return lamps_of(snapshot, self._alerts.current())

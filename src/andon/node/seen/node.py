@@ -37,7 +37,7 @@ class SeenNode(NodeOfServer):
 
     @cached_property
     def live(self) -> SeenLive:
-        return SeenLive(self._node.live, self.alerts, self.sight)
+        return SeenLive(self._node.live, self.sight)
 
     @cached_property
     def alerts(self) -> SeenAlerts:
