@@ -24,7 +24,8 @@ class RouteParts(Struct, frozen=True):
     health: Callable[[Mapping[str, HealthPart]], Json]
     """Returns the state of the server with that of these parts."""
     parts: dict[str, HealthPart]
-    expose: Callable[[], str] | None = None
+    expose: Callable[[], str]
+    """Makes the text of a scrape."""
     sign_in: str | None = None
     """The name of the socket at which this machine's users get their links."""
     past: HistoryReader = field(default_factory=HistoryReader)

@@ -37,7 +37,7 @@ BUDGET = {
     "stores": 2582,
     "testing": 2169,
     "tui": 4411,
-    "web": 10078,
+    "web": 10067,
     "work": 6316,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request, Response
 from msgspec.structs import asdict
 
-from andon.errors import Gone
+from andon.errors import Gone, Invalid
 from andon.explain.evidence.departures import departures
 from andon.history.rules.series import HOST, HOST_METRICS
 from andon.host.processes.facts import exited
@@ -177,7 +177,7 @@ def _past(router: APIRouter, parts: RouteParts) -> None:
         points: Annotated[int, Query(ge=1, le=MAX_POINTS)] = 300,
     ) -> Response:
         """Minimum, mean and maximum per bucket; by default for the last day."""
-        since, until = _span(start, end)
+        since, until = span(start, end)
 
         def made() -> bytes:
             uuid = device_uuid(node, device)
@@ -208,7 +208,7 @@ def _past(router: APIRouter, parts: RouteParts) -> None:
         end: Until = None,
     ) -> Response:
         """Which processes used a device, or any, and when; by default in the last day."""
-        since, until = _span(start, end)
+        since, until = span(start, end)
 
         def made() -> bytes:
             uuid = None if device is None else device_uuid(node, device)
@@ -228,17 +228,20 @@ def _machines(router: APIRouter, parts: RouteParts) -> None:
     @router.get("/metrics", tags=["machines"])
     async def metrics(request: Request) -> Response:
         """Prometheus text."""
-        expose = parts.expose
-        if expose is None:
-            raise Gone("this server has no exporter", hint="/api/gpu/metrics has the same readings")
-        found = await parts.scrapes.read(request, "metrics", lambda: expose().encode())
+        found = await parts.scrapes.read(request, "metrics", lambda: parts.expose().encode())
         return Response(found, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-def _span(start: float | None, end: float | None) -> tuple[float, float]:
-    """Returns the span; now is rounded to a second, so that concurrent requests are identical."""
-    until = math.ceil(time.time()) if end is None else end
-    return max(0.0, until - DAY_SECONDS) if start is None else start, until
+def span(
+    start: float | None, end: float | None, seconds: float = DAY_SECONDS, step: float = 1.0
+) -> tuple[float, float]:
+    """Returns the time that is meant, by default the last `seconds`; now is rounded up to a `step`,
+    so that concurrent requests are identical."""
+    until = step * math.ceil(time.time() / step) if end is None else end
+    since = max(0.0, until - seconds) if start is None else start
+    if since >= until:
+        raise Invalid("the time range is empty", hint="from must be less than to")
+    return since, until
 
 
 def device_uuid(node: SeenNode, name: str) -> str:

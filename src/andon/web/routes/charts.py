@@ -1,7 +1,5 @@
 """Routes for the board's charts: several readings at once, processes, the last minutes."""
 
-import math
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated
@@ -30,12 +28,12 @@ from andon.web.answers.schemas import (
 from andon.web.fleet.paths import NODE
 from andon.web.route_parts import RouteParts
 from andon.web.routes.api import (
-    DAY_SECONDS,
     ERRORS,
     DeviceName,
     Since,
     Until,
     device_uuid,
+    span,
 )
 from andon.web.routes.picked import Picked
 from andon.web.routes.responses import dumped, sent
@@ -71,7 +69,7 @@ def routes(parts: RouteParts) -> APIRouter:
         points: Annotated[int, Query(ge=1, le=MOST_POINTS)] = 300,
     ) -> Response:
         """Several readings over time in columns, and the throttle reasons."""
-        names, (since, until) = _names(metrics), _span(start, end)
+        names, (since, until) = _names(metrics), span(start, end)
 
         def made() -> bytes:
             uuid = device_uuid(node, device)
@@ -90,7 +88,7 @@ def routes(parts: RouteParts) -> APIRouter:
         points: Annotated[int, Query(ge=1, le=MOST_POINTS_OF_ALL)] = 120,
     ) -> Response:
         """One reading of every device over time, in columns."""
-        names, (since, until) = _names(metric), _span(start, end)
+        names, (since, until) = _names(metric), span(start, end)
 
         def made() -> bytes:
             uuids = [status.device.uuid for status in node.live.latest().devices]
@@ -109,7 +107,7 @@ def routes(parts: RouteParts) -> APIRouter:
         end: Until = None,
     ) -> Response:
         """Which processes used the device and when; by default in the last day."""
-        since, until = _span(start, end)
+        since, until = span(start, end)
 
         def made() -> bytes:
             return dumped(used(node.past, device_uuid(node, device), since, until))
@@ -259,11 +257,3 @@ def _names(text: str) -> list[str]:
         )
         raise Invalid(wrong, hint=f"some of: {', '.join(METRICS)}")
     return names
-
-
-def _span(start: float | None, end: float | None) -> tuple[float, float]:
-    until = math.ceil(time.time()) if end is None else end
-    since = max(0.0, until - DAY_SECONDS) if start is None else start
-    if since >= until:
-        raise Invalid("the time range is empty", hint="from must be less than to")
-    return since, until

@@ -1,18 +1,16 @@
 """The route for what each user used: hours, energy and idle shares, by day."""
 
-import math
 import time
 
 from fastapi import APIRouter, Request, Response
 
-from andon.errors import Invalid
 from andon.history.rules.usage import Days, UsePeriod, by_day, summed
 from andon.model.shapes import to_json
 from andon.node.port import NodePast
 from andon.settings.resolution import Settings
 from andon.web.answers.schemas import UserDay, UserShare, UserShares
 from andon.web.route_parts import RouteParts
-from andon.web.routes.api import ERRORS, Since, Until
+from andon.web.routes.api import ERRORS, Since, Until, span
 from andon.web.routes.picked import Picked
 from andon.web.routes.responses import dumped, sent
 
@@ -30,10 +28,7 @@ def routes(parts: RouteParts) -> APIRouter:
         end: Until = None,
     ) -> Response:
         """What each user used of the devices; by default in the last seven days."""
-        until = 60.0 * math.ceil(time.time() / 60) if end is None else end
-        since = max(0.0, until - WEEK_SECONDS) if start is None else start
-        if since >= until:
-            raise Invalid("the time range is empty", hint="from must be less than to")
+        since, until = span(start, end, WEEK_SECONDS, step=60.0)
 
         def made() -> bytes:
             found = shares(node.past, since, until, parts.settings)
