@@ -11,7 +11,7 @@ BUDGET = {
     "api": 3593,
     "app": 3252,
     "callbacks": 1471,
-    "cli": 20868,
+    "cli": 20867,
     "clusters": 4408,
     "doctor": 3251,
     "drivers": 7665,

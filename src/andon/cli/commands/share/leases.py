@@ -16,6 +16,7 @@ from andon.cli.show.waiting import queue_line
 from andon.cli.sources import node_of
 from andon.cli.terminal import Choices, Terminal, ask, notice, report
 from andon.errors import AndonError, Gone, Invalid
+from andon.leases.rules.rows import EMPTY, NONE
 from andon.model.lease import LONGEST_ID, Lease, LeaseState
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.lease_wire import MOST_NOTE
@@ -153,8 +154,6 @@ def on_devices(found: LeaseList, names: Sequence[str]) -> LeaseList:
 def _no_lease(found: LeaseList, devices: Sequence[str]) -> str:
     if devices:
         return f"no lease on {title(', '.join(devices))}"
-    from andon.leases.rules.rows import EMPTY, NONE
-
     if found.note == EMPTY and chosen().url is not None:
         return NONE  # what to type would take one here
     return found.note or "you have no leases"
