@@ -171,6 +171,18 @@ class TestPlayed(NodeContract):
 
 
 @pytest.mark.slow
+@pytest.mark.process
+def test_who_is_in_a_recording_is_not_the_user_of_that_name_here(played: WatchedNode) -> None:
+    processes = [one for status in played.live.latest().devices for one in status.processes]
+    user = next(one.user for one in processes if one.command is not None)
+    namesake = SeenNode(played, Identity(Role.USER, 1234, user))
+    shown = [one for status in namesake.live.latest().devices for one in status.processes]
+    assert [one.user for one in shown] == [one.user for one in processes]
+    assert {one.command for one in shown} == {None}
+    assert namesake.runs.sight.shows(user), "the runs are those of this machine"
+
+
+@pytest.mark.slow
 class TestReported(NodeContract):
     """A node of a hub, with everything in it."""
 

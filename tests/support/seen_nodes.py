@@ -22,5 +22,7 @@ def seen_node(
         role = Role.OWNER if who.everything else Role.ANONYMOUS if who == BLIND else Role.USER
         who = Identity(role, who.uid, who.user)
     leases = ServedLeases(None if book is None else lambda _: book, farm)
-    node = SimpleNamespace(of_this_machine=True, leases=leases, runs=runs, jobs=jobs)
+    node = SimpleNamespace(
+        of_this_machine=True, recording=False, leases=leases, runs=runs, jobs=jobs
+    )
     return SeenNode(cast("Any", node), who)

@@ -30,11 +30,11 @@ LIVE: Mapping[str, Mapping[str, str]] = {
         "run": "- - . .",
     },
     "replay": {
-        "snapshot": ". . A A",
+        "snapshot": ". . . A",
         "gpu_status": ". . . .",
         "gpu_status_update": ". . . .",
         "high_gpu_usage_alert": ". . . .",
-        "alert": ". . A A",
+        "alert": ". . . A",
         "job": "- - - -",
     },
     "outside": {},

@@ -2,7 +2,7 @@
 
 from functools import cached_property
 
-from andon.access.roles import ANONYMOUS, OF_A_HUB, Identity, sight_of
+from andon.access.roles import ANONYMOUS, BLIND, OF_A_HUB, Identity, sight_of
 from andon.node.of_server import NodeOfServer
 from andon.node.seen.alerts import SeenAlerts
 from andon.node.seen.jobs import SeenJobs
@@ -15,12 +15,15 @@ from andon.node.served import ServedNode
 
 class SeenNode(NodeOfServer):
     """Made for each request; its parts keep nothing. An account of this machine is not the one of
-    the same name on another: there the caller is nobody in particular, unless a hub gave the role.
+    the same name on another: there the caller is nobody in particular, unless a hub gave the role;
+    and in a recording, which may be of another machine.
     """
 
     def __init__(self, node: ServedNode, who: Identity) -> None:
         self.who = who if node.of_this_machine or who.role in OF_A_HUB else ANONYMOUS
         self._node, self.sight = node, sight_of(self.who)
+        namesakes = node.recording and not self.sight.everything
+        self._sight_of_readings = BLIND if namesakes else self.sight
 
     @property
     def simulated(self) -> bool:
@@ -37,11 +40,11 @@ class SeenNode(NodeOfServer):
 
     @cached_property
     def live(self) -> SeenLive:
-        return SeenLive(self._node.live, self.sight)
+        return SeenLive(self._node.live, self._sight_of_readings)
 
     @cached_property
     def alerts(self) -> SeenAlerts:
-        return SeenAlerts(self._node.alerts, self.who, self.sight)
+        return SeenAlerts(self._node.alerts, self.who, self._sight_of_readings)
 
     @cached_property
     def leases(self) -> SeenLeases:
@@ -49,7 +52,7 @@ class SeenNode(NodeOfServer):
 
     @cached_property
     def past(self) -> SeenPast:
-        return SeenPast(self._node.past, self.sight)
+        return SeenPast(self._node.past, self._sight_of_readings)
 
     @property
     def runs(self) -> SeenRuns:
