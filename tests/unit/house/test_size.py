@@ -36,7 +36,7 @@ BUDGET = {
     "standalone": 1045,
     "stores": 2582,
     "testing": 2169,
-    "tui": 4411,
+    "tui": 4415,
     "web": 10067,
     "work": 6316,
 }

@@ -8,6 +8,7 @@ from andon.model.device import Snapshot
 from andon.tui.sources import feed as feed_module
 from andon.tui.sources.feed import Feed, Tick
 from tests.support.fake_node import FakeNode, FakeSession
+from tests.support.notices import HOT
 from tests.support.snapshots import office
 from tests.support.waiting import wait_for
 
@@ -30,6 +31,16 @@ def test_devices_named_before_the_first_reading_are_found_in_it(
     assert [said is not None and said in (tick.notice or "") for tick in ticks] == [
         said is not None, False,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("url", ["http://node7", None])
+def test_the_first_picture_has_the_alerts_of_the_server(url: str | None) -> None:
+    """One that has fired for long does not begin when someone looks."""
+    ticks, snapshot = list[Tick](), office()
+    feed = Feed(FakeNode(snapshot, url=url, alerts=(HOT,)), Rulebook(), 1.0)
+    feed.attach(ticks.append)
+    feed._take(snapshot)
+    assert (HOT in ticks[0].alerts) is (url is not None)
 
 
 class Session(FakeSession):

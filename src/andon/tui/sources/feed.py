@@ -147,7 +147,20 @@ class Feed:
 
         threading.Thread(target=look, name="server return", daemon=True).start()
 
+    def read_alerts(self, snapshot: Snapshot) -> None:
+        """Asks for the server's alerts; where it is going away, or shows them to others only, they
+        are judged here."""
+        found = None
+        if self.is_server:
+            with suppress(AndonError):
+                page = self.shown.alerts.page()
+                same = (page.node, page.simulated) == (snapshot.node, snapshot.simulated)
+                found = page.alerts if same else None
+        self.shared.alerts = found
+
     def _take(self, snapshot: Snapshot) -> None:
+        if not self.shared.past:
+            self.read_alerts(snapshot)  # else an old alert would begin in the first picture
         self.shared.past.append(snapshot)
         alerts = self._judged(snapshot)
         lamps = self.shared.lamps = board(snapshot, alerts)

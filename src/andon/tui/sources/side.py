@@ -142,16 +142,7 @@ class BackgroundReader:
             self._on_update({"leases": found}, first or looked_at)
 
     def _read_alerts(self, snapshot: Snapshot) -> None:
-        if not self._feed.is_server:
-            self._feed.shared.alerts = None
-            return
-        try:
-            page = self._feed.shown.alerts.page()
-        except AndonError:  # it is going away, or shows them to others only: judged here
-            self._feed.shared.alerts = None
-            return
-        if (page.node, page.simulated) == (snapshot.node, snapshot.simulated):
-            self._feed.shared.alerts = page.alerts
+        self._feed.read_alerts(snapshot)
 
     def _processes(self) -> "ProcessTable":
         if self._table is None:
