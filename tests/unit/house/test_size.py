@@ -28,7 +28,7 @@ BUDGET = {
     "kill": 538,
     "leases": 7258,
     "model": 5319,
-    "node": 8089,
+    "node": 8090,
     "notifiers": 491,
     "runs": 5165,
     "sampling": 2754,

@@ -6,6 +6,7 @@ from urllib.parse import quote, urlencode
 
 from andon.errors import Gone, Invalid, Unavailable
 from andon.leases.rules.offer import Offer, offer_by
+from andon.leases.rules.rows import EMPTY
 from andon.model.codec import Wrong, read
 from andon.model.device import Snapshot
 from andon.model.job.device_request import DeviceRequest
@@ -33,7 +34,7 @@ class RemoteLeases:
     def verdicts(self, snapshot: Snapshot) -> tuple[DeviceVerdict, ...]:
         """Raises the server's reason if it does not know which devices are free."""
         found = self._listed()
-        if found.note is not None and not found.devices:
+        if found.note not in (None, EMPTY) and not found.devices:
             raise Unavailable(found.note)
         return found.devices
 
