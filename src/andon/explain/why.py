@@ -61,7 +61,7 @@ def _of_conditions(view: View) -> list[Reason]:
     label = device_labels(view.snapshot.devices)[view.device.uuid]
     told = {one.name: (one, said) for one in EXPLAINED if (said := _told(one, view, label))}
     return [
-        _reason(condition, said)
+        _reason(condition, said, view)
         for condition, said in told.values()
         if told.keys().isdisjoint(condition.behind)
     ]
@@ -81,9 +81,9 @@ def _told(condition: Condition, view: View, label: str) -> Description | None:
     return described(condition, ConditionFacts(it, finding, view, label))
 
 
-def _reason(condition: Condition, said: Description) -> Reason:
+def _reason(condition: Condition, said: Description, view: View | None = None) -> Reason:
     kind, advice = said.kind or condition.kinds[0], said.advice or condition.advice
-    return conclude(kind, said, advice)
+    return conclude(kind, said, view, advice)
 
 
 def _of_lamp(lamp: DeviceLamp | None, found: Sequence[Reason]) -> list[Reason]:

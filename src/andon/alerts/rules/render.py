@@ -42,6 +42,7 @@ class AlertRenderer:
         self._before, self._tracks, self._steady = before, tracks, steady
         self._labels: dict[str, str] | None = None
         self._statuses: dict[str, DeviceStatus] | None = None
+        self._views: dict[str, View] = {}
 
     def named(self, alert: Alert) -> Alert:
         """The alert with the current number and name of its device."""
@@ -104,10 +105,14 @@ class AlertRenderer:
         )
 
     def _view(self, subject: str) -> View | None:
+        found, status = self._views.get(subject), self._status(subject)
+        if found is None and status is not None:
+            found = self._views[subject] = self._view_of(status)
+        return found
+
+    def _view_of(self, status: DeviceStatus) -> View:
         """The device without command lines: everyone sees what is said of it."""
-        status = self._status(subject)
-        if status is None:
-            return None
+        subject = status.device.uuid
         public = tuple(replace(process, command=None) for process in status.processes)
         figures = self._rulebook.for_device(status.device)
         track = self._tracks.get(subject) or Track(0.0)

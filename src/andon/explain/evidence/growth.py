@@ -35,6 +35,12 @@ def growth(view: View) -> Growth | None:
     return Growth(rise, found.seconds, found.slope, left, _grown(answers, rise))
 
 
+def grower(view: View) -> Process | None:
+    """The process whose memory grows, if there is one."""
+    found = growth(view)
+    return None if found is None else found.process
+
+
 def _points(view: View) -> tuple[list[Point], list[DeviceStatus]]:
     """Time and memory, thinned out; empty if the device does not answer now."""
     found = [

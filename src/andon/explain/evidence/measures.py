@@ -1,4 +1,7 @@
-"""Numbers derived from readings: functions of the view, None if an input is unknown."""
+"""Numbers derived from readings: functions of the view, None if an input is unknown.
+
+The name of a function is that of its number as evidence.
+"""
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -13,10 +16,12 @@ GAP_SECONDS = 90.0  # after a longer gap a state is not known to have lasted
 
 
 def temperature_celsius(view: View) -> int | None:
+    """How hot it is."""
     return view.sample.temperature_celsius
 
 
 def utilization_percent(view: View) -> int | None:
+    """How busy it is."""
     return view.sample.utilization_percent
 
 
@@ -141,33 +146,10 @@ def peers_temperature_celsius(view: View) -> float | None:
 
 Measure = Callable[[View], float | int | None]
 
-MEASURES: dict[str, Measure] = {
-    "clock_loss_percent": clock_loss_percent,
-    "memory_percent": memory_percent,
-    "power_percent": power_percent,
-    "power_limit_percent": power_limit_percent,
-    "memory_unattributed_bytes": memory_unattributed_bytes,
-    "slowdown_margin_celsius": slowdown_margin_celsius,
-    "state_seconds": state_seconds,
-    "recent_seconds": recent_seconds,
-    "utilization_mean_percent": utilization_mean_percent,
-    "utilization_min_percent": utilization_min_percent,
-    "utilization_max_percent": utilization_max_percent,
-    "idle_seconds": idle_seconds,
-    "graphics_memory_bytes": graphics_memory_bytes,
-    "temperature_fall_celsius": temperature_fall_celsius,
-    "ecc_rise": ecc_rise,
-    "peers_sm_clock_mhz": peers_sm_clock_mhz,
-    "peers_temperature_celsius": peers_temperature_celsius,
-}
-"""Every measure by its name as evidence."""
-
-_NAMES = {measure: name for name, measure in MEASURES.items()}
-
 
 def measured(view: View, measure: Measure) -> Evidence | None:
-    """A measure as evidence."""
-    return view.derived(_NAMES[measure], measure(view))
+    """A measure as evidence, under its name."""
+    return view.derived(measure.__name__, measure(view))
 
 
 def _samples(view: View) -> list[Sample]:

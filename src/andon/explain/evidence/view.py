@@ -177,8 +177,9 @@ class View:
         """Returns who keeps the device busy, if it is: see `blamed`."""
         return blamed(self.processes) if self.works and self.knows_processes else None
 
-    def holder(self, among: Sequence[Process]) -> Process | None:
-        """The process that holds most memory; None if a size is unknown."""
+    def holder(self, among: Sequence[Process] | None = None) -> Process | None:
+        """The process that holds most memory, of all or of these; None if a size is unknown."""
+        among = self.processes if among is None else among
         if not among or any(p.memory_bytes is None for p in among):
             return None
         return max(among, key=lambda p: (p.memory_bytes or 0, -p.pid))
@@ -198,7 +199,8 @@ class View:
         return Clause(found.text, (*found.evidence, pid))
 
     def who(self, blame: Process | Blame | None) -> list[Evidence | None]:
-        """Returns owner, container, job, lease, usage and running time; of several, the owners."""
+        """Returns owner, container, job, lease, usage and running time of a process that is there;
+        of several, the owners."""
         if isinstance(blame, Blame) and blame.one is None:
             return [self.derived("processes.blamed", blame.words)]
         process = blame.one if isinstance(blame, Blame) else blame
@@ -210,9 +212,10 @@ class View:
         return [*self.naming(process).evidence, *found, lasted]
 
     def _running(self, process: Process) -> float | None:
-        if process.started is None or process.started > self.at:
+        started = process.started
+        if started is None or started > self.at or process not in self.processes:
             return None
-        return self.at - process.started
+        return self.at - started
 
 
 def part_of_whole(view: View, name: str, whole: Evidence | None) -> Clause:

@@ -57,11 +57,11 @@ def describe(facts: ConditionFacts) -> Description:
     text = say("{it} runs {loss} below its maximum clock", facts.it, loss=loss)
     silent = "" if view.sample.throttle is None else " and gives no reason"
     text += Clause(f"{silent}: its clocks may be locked")
-    worker = view.worker()
     more = [view.read("utilization_percent"), view.read("throttle"), *clocks(view)]
-    more += [view.read("performance_state"), *view.who(worker)]
+    more.append(view.read("performance_state"))
     confidence = POSSIBLE if view.sample.throttle is None else LIKELY
-    return Description(text, more, worker, f"{ADVICE} {undo(view.device, '-rgc')}", confidence)
+    advice = f"{ADVICE} {undo(view.device, '-rgc')}"
+    return Description(text, more, view.worker, advice, confidence)
 
 
 def _low(t: PromTerms, fires: str) -> str:

@@ -93,9 +93,9 @@ def describe(facts: ConditionFacts) -> Description:
         text += say(" (up to {normal} is normal)", normal=normal)
     view = facts.device
     text += lately(view, CAPPED)
-    worker, power = view.worker(), [view.read("power_watts"), view.read("power_limit_watts")]
-    more = [view.read("throttle"), *power, *clocks(view), *view.who(worker)]
-    return Description(text, more, worker, RAISE if lowered(view) else NEEDS_MORE)
+    power = [view.read("power_watts"), view.read("power_limit_watts")]
+    more = [view.read("throttle"), *power, *clocks(view)]
+    return Description(text, more, view.worker, RAISE if lowered(view) else NEEDS_MORE)
 
 
 def _numbers(figures: Thresholds) -> Mapping[str, float | str]:

@@ -99,8 +99,7 @@ def describe(facts: ConditionFacts) -> Description:
     when = _slows_down(found, view.track.heat_trend)
     if when is not None:
         text += Clause(", reached in ") + span_of("slowdown_in", when) + Clause(" at this rate")
-    worker = view.worker()
-    more = [*cooling(view), view.read("power_watts"), *view.who(worker)]
+    more = [*cooling(view), view.read("power_watts")]
     if slowed is NOT_THROTTLED:
         kind, mild = HOT, found.rungs[1] is not HOLDS
     else:
@@ -110,7 +109,8 @@ def describe(facts: ConditionFacts) -> Description:
         more = [view.read("throttle"), *clocks(view), *more]
     certain = kind is HOT or (kind is HEAT and not HEAT_REASONS.isdisjoint(view.reasons or ()))
     advice = MEMORY_ADVICE if by_memory else cooling_advice(view)
-    return Description(text, more, worker, advice, CERTAIN if certain else LIKELY, kind, mild)
+    sure = CERTAIN if certain else LIKELY
+    return Description(text, more, view.worker, advice, sure, kind, mild)
 
 
 def _by_memory(view: View) -> Clause:

@@ -27,8 +27,7 @@ def explain(view: View) -> Description | None:
     share = 0.0 if not total else held / total
     much = share >= DESKTOP_MUCH or (is_full(view) and share >= DESKTOP_SHARE)
     process = view.holder(view.graphics)
-    more = [view.total(), *view.who(process)]
-    return Description(text, more, process, ADVICE, mild=not much)
+    return Description(text, [view.total()], process, ADVICE, mild=not much)
 
 
 CONDITION = Condition(

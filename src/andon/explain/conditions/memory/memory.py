@@ -44,11 +44,10 @@ def describe(facts: ConditionFacts) -> Description:
     text = say(
         "The memory of {it} is {now} full (threshold {least})", facts.it, now=now, least=least
     )
-    holder, tight = view.holder(view.processes), _is_tight(view)
+    tight = _is_tight(view)
     more = [view.read("memory_used_bytes"), view.total(), view.read("memory_free_bytes")]
-    more += view.who(holder)
     advice = "The next allocation may fail; a smaller batch or cache leaves room." if tight else ""
-    return Description(text, more, holder, advice, mild=not tight)
+    return Description(text, more, view.holder, advice, mild=not tight)
 
 
 def _is_tight(view: View) -> bool:

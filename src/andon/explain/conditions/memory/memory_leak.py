@@ -9,7 +9,7 @@ from andon.explain.conditions.description import ConditionFacts, Description, sp
 from andon.explain.conditions.finding import UNKNOWN, Finding, rung
 from andon.explain.conditions.judging import TENTH, OnReading
 from andon.explain.evidence.forecast import Arrival, Trend, arrival
-from andon.explain.evidence.growth import growth
+from andon.explain.evidence.growth import grower
 from andon.explain.evidence.phrasing import Clause, say
 from andon.explain.evidence.reasons import Evidence, ReasonKind
 from andon.explain.evidence.track import Track
@@ -78,10 +78,8 @@ def describe(facts: ConditionFacts) -> Description:
     text = say("{it}: memory grows by {rate} a minute", facts.it, rate=rate)
     text += Clause(" and will be full in ") + span_of("full_in", about.full)
     per_second = Evidence("growth_bytes_per_second", slope, "bytes/s")
-    grown = growth(view)
-    process = None if grown is None else grown.process
     more = [per_second, view.read("memory_used_bytes"), view.read("memory_free_bytes")]
-    return Description(text, [*more, *view.who(process)], process)
+    return Description(text, more, lambda: grower(view))
 
 
 def _numbers(figures: Thresholds) -> Mapping[str, float | str]:

@@ -82,8 +82,7 @@ def describe(facts: ConditionFacts) -> Description:
     dead = None if left is None else left.process
     if left is not None:
         text += Clause("; ") + view.naming(left.process) + _held(view, left)
-    about = [one for one in view.who(dead) if one and one.name != "process.running_seconds"]
-    more = [view.read("memory_used_bytes"), view.derived("processes", len(view.processes)), *about]
+    more = [view.read("memory_used_bytes"), view.derived("processes", len(view.processes))]
     advice = f"Perhaps one that crashed, is in another container, or is hidden. {find_who(view)}"
     return Description(text, more, dead, advice, CERTAIN if dead else LIKELY)
 
