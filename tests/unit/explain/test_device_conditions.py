@@ -75,9 +75,9 @@ def test_a_link_that_was_mended_says_how_it_was() -> None:
     looks = [(float(after), narrow) for after in range(0, 401, 20)]
     said = of(watched(*looks, (410.0, whole)), "narrow_link")
     assert said.message == (
-        "GPU 0 was on a slow PCIe link (75 % of its speed lost); now 0 % of its speed lost, "
-        "clears in 2 min"
+        "GPU 0 had a narrow PCIe link (speed lost 75 %); now 0 %, clears in 2 min"
     )
+    assert said.evidence == {"worst.speed_lost_percent": 75.0, "speed_lost_percent": 0.0}
 
 
 @pytest.mark.parametrize(

@@ -27,10 +27,8 @@ def utilization_percent(view: View) -> int | None:
 
 def clock_loss_percent(view: View) -> float | None:
     """How far the SM clock is below the device's maximum."""
-    clock, highest = view.sample.sm_clock_mhz, view.status.device.limits.sm_clock_mhz
-    if clock is None or not highest:
-        return None
-    return max(0.0, round(100.0 * (1 - clock / highest), 1))
+    loss = view.status.clock_loss_percent if view.status.answered else None
+    return None if loss is None else max(0.0, round(loss, 1))
 
 
 def memory_percent(view: View) -> float | None:
@@ -56,8 +54,7 @@ def memory_unattributed_bytes(view: View) -> int | None:
 
 def slowdown_margin_celsius(view: View) -> int | None:
     """How far it is from its slowdown temperature."""
-    now, slowdown = view.sample.temperature_celsius, view.status.device.limits.slowdown_celsius
-    return None if now is None or slowdown is None else slowdown - now
+    return view.status.slowdown_margin_celsius if view.status.answered else None
 
 
 def state_seconds(view: View) -> float | None:

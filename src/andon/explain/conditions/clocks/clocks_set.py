@@ -11,12 +11,12 @@ from andon.explain.conditions.condition import (
     WARNING,
     Condition,
     Rung,
+    clears_below,
 )
 from andon.explain.conditions.description import ConditionFacts, Description, lately
 from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
-from andon.explain.conditions.recovery import clears_below, was
 from andon.explain.evidence.measures import clock_loss_percent
 from andon.explain.evidence.phrasing import say
 from andon.explain.evidence.view import View
@@ -47,20 +47,19 @@ UNDO = ("-rac", "-rgc")
 
 def judge(seen: View) -> Finding | None:
     """Judges a setting that costs a busy device more than 20 % of its clock."""
-    reasons, sample, highest = seen.reasons, seen.sample, seen.device.limits.sm_clock_mhz
-    if reasons is None or not highest:
+    reasons, loss = seen.reasons, seen.status.clock_loss_percent
+    if reasons is None or not seen.device.limits.sm_clock_mhz:
         return UNKNOWN
     if CLOCKS_SET_REASON.name not in reasons:
         return None
-    busy = sample.utilization_percent
+    busy = seen.sample.utilization_percent
     if busy is not None and busy < BUSY_PERCENT:
         return None
-    if busy is None or sample.sm_clock_mhz is None:
+    if busy is None or loss is None:
         return UNKNOWN
     if not OTHER_CAUSES.isdisjoint(reasons):
         return NEITHER
     most = seen.figures.clocks_set_percent
-    loss = 100.0 * (1 - sample.sm_clock_mhz / highest)
     if loss <= most - CLEAR_PERCENT:
         return None
     return Finding(ONE, loss, most) if loss > most else NEITHER
@@ -104,7 +103,6 @@ CONDITION = Condition(
     label="clocks set low",
     headline="is slowed by set clocks",
     describe=describe,
-    recovered=was("slowed by set clocks", "% below its maximum clock"),
     measure=clock_loss_percent,
     figures=(PERCENT,),
     numbers=clears_below("clocks_set_percent", CLEAR_PERCENT),

@@ -4,12 +4,11 @@ A locked clock carries no flag, and no call reports it, so this is shown and nev
 """
 
 from andon.explain.conditions.clocks.phrases import clocks, undo
-from andon.explain.conditions.condition import INFO, Condition, Rung
+from andon.explain.conditions.condition import INFO, Condition, Rung, clears_below
 from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import CALM, NEITHER, NO_DATA, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
-from andon.explain.conditions.recovery import clears_below, was
 from andon.explain.evidence.measures import clock_loss_percent
 from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, Clause, say
 from andon.explain.evidence.reasons import ReasonKind
@@ -35,14 +34,14 @@ ADVICE = "Check for a power-saving mode and for locked clocks."
 
 def judge(seen: View) -> Finding | None:
     """Judges a fully busy device far below its maximum clock without a reported reason."""
-    reasons, sample, highest = seen.reasons, seen.sample, seen.device.limits.sm_clock_mhz
+    reasons, sample = seen.reasons, seen.sample
     if reasons and reasons != (IDLE.name,):  # a busy device is not idle, whatever the driver says
         return None
-    busy, clock = sample.utilization_percent, sample.sm_clock_mhz
-    if not highest or busy is None or clock is None:
+    busy, loss = sample.utilization_percent, seen.status.clock_loss_percent
+    if busy is None or loss is None:
         return UNKNOWN
-    state, loss = sample.performance_state, 100.0 * (1 - clock / highest)
-    most, is_known = seen.figures.low_clocks_percent, reasons is not None and state is not None
+    state, most = sample.performance_state, seen.figures.low_clocks_percent
+    is_known = reasons is not None and state is not None
     if loss <= most - CLEAR_PERCENT or busy < BUSY_PERCENT:
         return None if is_known else UNKNOWN
     if is_known and busy >= FULL_PERCENT and (state or 0) <= FASTEST_STATES:
@@ -89,8 +88,8 @@ CONDITION = Condition(
             300, "{clear} %, or not in use", 120, notify=False,
         ),
     ),
+    headline="is slow without a reason",
     describe=describe,
-    recovered=was("slow without a reason", "% below its maximum clock"),
     measure=clock_loss_percent,
     figures=(PERCENT,),
     numbers=clears_below("low_clocks_percent", CLEAR_PERCENT),

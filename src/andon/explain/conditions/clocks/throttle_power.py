@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from andon.explain.conditions import triggers
 from andon.explain.conditions.clocks.phrases import (
     clocks,
     lowered,
@@ -16,7 +15,6 @@ from andon.explain.conditions.description import ConditionFacts, Description, la
 from andon.explain.conditions.finding import BETWEEN, CALM, NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
-from andon.explain.conditions.recovery import was
 from andon.explain.evidence.measures import clock_loss_percent, measured, power_percent
 from andon.explain.evidence.phrasing import Clause, say
 from andon.explain.evidence.reasons import ReasonKind
@@ -46,18 +44,17 @@ CAPPED = (CAP,)
 
 def judge(seen: View) -> Finding | None:
     """The power cap costs a busy device much of its clock; at its default limit more is normal."""
-    reasons, sample, highest = seen.reasons, seen.sample, seen.device.limits.sm_clock_mhz
-    if reasons is None or not highest:
+    reasons, sample, loss = seen.reasons, seen.sample, seen.status.clock_loss_percent
+    if reasons is None or not seen.device.limits.sm_clock_mhz:
         return UNKNOWN
     if CAP not in reasons:
         return None
     busy = sample.utilization_percent
     if busy is not None and busy < BUSY_PERCENT:
         return None
-    if sample.sm_clock_mhz is None:
+    if loss is None:
         return UNKNOWN
     most, figures = _most(seen), seen.figures
-    loss = 100.0 * (1 - sample.sm_clock_mhz / highest)
     if loss > most:
         return Finding(ONE, loss, most, sample.power_limit_watts)
     near = loss > most - CLEAR_PERCENT
@@ -124,7 +121,10 @@ CONDITION = Condition(
     why="The power limit costs more clock speed than a full load normally does.",
     advice="Raise the limit to the device's default, if power and cooling allow.",
     judged=OnReading(judge, reasons=frozenset(CAPPED)),
-    lit_if=triggers.slowed,
+    lit_if=(
+        "clock_loss_percent >= clock_loss_percent or "
+        "clock_loss_percent >= clock_loss_default_limit_percent",
+    ),
     rungs=(
         Rung(
             WARNING,
@@ -136,7 +136,6 @@ CONDITION = Condition(
     label="power limited",
     headline="is slowed by its power limit",
     describe=describe,
-    recovered=was("slowed by its power limit", "% below its maximum clock"),
     measure=clock_loss_percent,
     figures=(LOSS_PERCENT, LOSS_DEFAULT_LIMIT_PERCENT),
     numbers=_numbers,

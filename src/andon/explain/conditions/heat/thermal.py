@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from andon.explain.conditions import triggers
 from andon.explain.conditions.clocks.phrases import clocks, slower
 from andon.explain.conditions.condition import (
     CRITICAL,
@@ -38,7 +37,6 @@ from andon.explain.conditions.heat.phrases import (
 )
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
-from andon.explain.conditions.recovery import was
 from andon.explain.evidence.forecast import Arrival, Trend, arrival
 from andon.explain.evidence.measures import temperature_celsius
 from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, say
@@ -162,7 +160,10 @@ CONDITION = Condition(
     "{thermal_critical_celsius} °C is critical.",
     advice=COOLING_ADVICE,
     judged=OnReading(judge),
-    lit_if=triggers.hot,
+    lit_if=(
+        "temperature_celsius >= thermal_celsius or "
+        "slowdown_margin_celsius <= thermal_margin_celsius",
+    ),
     rungs=(
         Rung(
             WARNING,
@@ -188,7 +189,6 @@ CONDITION = Condition(
     headline="is too hot",
     rising="getting too hot",
     describe=describe,
-    recovered=was("too hot", "°C"),
     measure=temperature_celsius,
     figures=(CELSIUS, MARGIN_CELSIUS, NOTIFY_CELSIUS, CRITICAL_CELSIUS),
     numbers=_numbers,

@@ -1,6 +1,5 @@
 """The memory returned wrong data that could not be corrected."""
 
-from andon.explain.conditions import triggers
 from andon.explain.conditions.condition import (
     CRITICAL,
     DAY_SECONDS,
@@ -70,7 +69,7 @@ CONDITION = Condition(
         frozenset({EventKind.ECC}), judge, once=False, count=lambda one: one.ecc_uncorrected,
         judge_count=judge_count, present=present,
     ),
-    lit_if=triggers.memory_errors,
+    lit_if=("ecc_uncorrected >= 1",),
     rungs=(
         Rung(
             INFO, "errors from before andon first saw it",

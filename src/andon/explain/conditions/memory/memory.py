@@ -1,11 +1,10 @@
 """The memory is nearly full: worth knowing, not a problem."""
 
-from andon.explain.conditions.condition import INFO, Condition, Rung
+from andon.explain.conditions.condition import INFO, Condition, Rung, clears_below
 from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import TENTH, OnReading
 from andon.explain.conditions.promql import PromTerms, above
-from andon.explain.conditions.recovery import clears_below, was
 from andon.explain.evidence.measures import memory_percent
 from andon.explain.evidence.phrasing import say
 from andon.explain.evidence.reasons import ReasonKind
@@ -71,8 +70,8 @@ CONDITION = Condition(
     rungs=(
         Rung(INFO, "{memory_percent} % of its memory in use", 60, "{clear} %", 120, notify=False),
     ),
+    headline="has nearly full memory",
     describe=describe,
-    recovered=was("nearly full", "%", "The memory of {it}"),
     measure=memory_percent,
     figures=(PERCENT,),
     numbers=clears_below("memory_percent", CLEAR_PERCENT),

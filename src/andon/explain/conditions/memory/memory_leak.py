@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from andon.explain.conditions import triggers
 from andon.explain.conditions.condition import WARNING, Condition, Rung
 from andon.explain.conditions.description import ConditionFacts, Description, span_of
 from andon.explain.conditions.finding import UNKNOWN, Finding, rung
@@ -96,7 +95,7 @@ CONDITION = Condition(
     why="At this rate memory will run out and the work will fail.",
     advice=ADVICE,
     judged=OnReading(judge),
-    lit_if=triggers.never,
+    lit_if=None,
     rungs=(
         Rung(
             WARNING,
