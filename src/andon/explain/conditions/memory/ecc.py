@@ -17,6 +17,7 @@ from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.event import Event, EventKind
 from andon.model.lamp import Lamp
+from andon.units import counted
 
 KNOWN_BEFORE, ROSE = (EVENT, CALM), (CALM, EVENT)
 ECC = ReasonKind("ecc", "the memory returned wrong data that could not be corrected", 80)
@@ -47,9 +48,11 @@ def present(view: View) -> Finding | None:
 
 def describe(facts: ConditionFacts) -> Description:
     """How many errors there are, and how many of them are new."""
-    value, detail, view = facts.finding.value, facts.finding.about, facts.view
-    text = say("{it} has ", facts.it) + say("{n} ", n=facts.value("ecc_uncorrected"))
-    text += Clause(f"uncorrectable memory error{'' if value == 1 else 's'}")
+    detail, view, errors = facts.finding.about, facts.view, "uncorrectable memory errors"
+    count = facts.value("ecc_uncorrected")
+    if count is not None:
+        errors = counted(int(facts.finding.value or 0), "uncorrectable memory error")
+    text = Clause(f"{facts.it} has {errors}", () if count is None else (count,))
     rise = None if view is None else view.derived("ecc_rise", ecc_rise(view) or None)
     text += say(" ({n} new)", n=rise) or Clause(f" ({detail})" if detail else "")
     return Description(text)
