@@ -170,7 +170,7 @@ def _judged(evidence: Evidence, reason: Reason, view: View) -> list[object]:
     if evidence.name not in JUDGED:
         return []
     mine = [one for one in CONDITIONS if reason.code in {kind.code for kind in one.kinds}]
-    found = [one for it in mine if (one := found_on(it.judged, view)) is not None]
+    found = [one for it in mine if (one := found_on(it.judged, view, DEFAULTS)) is not None]
     return [round(n, 1) for one in found for n in (one.value, one.threshold) if n is not None]
 
 

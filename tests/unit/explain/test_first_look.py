@@ -39,7 +39,7 @@ def found_at_once(seen: Snapshot, status: DeviceStatus, figures: Thresholds) -> 
     track = updated_track(None, status, 0.0, None)
     divided = is_divided(seen, status.device.uuid)
     view = View(seen, status, figures, track, track.throttle, divided)
-    found = ((one, found_on(one.judged, view)) for one in OF_DEVICE)
+    found = ((one, found_on(one.judged, view, figures)) for one in OF_DEVICE)
     return {
         one.name for one, finding in found if finding and finding.holds and lights(one, finding)
     }

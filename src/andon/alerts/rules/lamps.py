@@ -158,7 +158,7 @@ def _present(snapshot: Snapshot, status: DeviceStatus, number: str) -> Iterable[
         from andon.explain.evidence.view import View
 
         view = View(snapshot, status, DEFAULTS, Track(0.0), None)
-        finding = found_on(rule.judged, view)
+        finding = found_on(rule.judged, view, DEFAULTS)
         if finding is not None and finding.holds:
             yield _light(rule, finding, view, number)
 

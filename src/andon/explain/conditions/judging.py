@@ -122,16 +122,16 @@ Judged = (
 )  # fmt: skip
 
 
-def found_on(judged: Judged | None, view: View) -> Finding | None:
-    """What readings, state, node and driver say of a device. A condition that needs a lease book or
-    events finds nothing here."""
+def found_on(judged: Judged | None, view: View, of_node: Thresholds) -> Finding | None:
+    """What readings, state and driver say of a device, and its node by the thresholds of the node.
+    A condition that needs a lease book or events finds nothing here."""
     status = view.status
     if isinstance(judged, OnReading):
         return judged.judge(view) if status.answered else None
     if isinstance(judged, OnState):
         return judged.judge(view)
     if isinstance(judged, OnNode):
-        return judged.judge(view.snapshot, view.figures)
+        return judged.judge(view.snapshot, of_node)
     if isinstance(judged, OnFault):
         of_driver = (judged.judge(fault, view.snapshot) for fault in drivers_faults(view))
         return next((one for one in of_driver if one is not None), None)
