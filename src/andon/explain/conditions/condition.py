@@ -6,7 +6,7 @@ A module in a folder beside this one that defines `CONDITION` is a condition. Th
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from msgspec import Meta, Struct
 
@@ -68,6 +68,14 @@ class Rung(Struct, frozen=True):
     lamp: Lamp | None = None  # where it is not that of the level
 
 
+class Front(NamedTuple):
+    """The condition of whose alert another one is part, once it fires, until that other ends."""
+
+    name: str
+    level: Level = INFO  # or worse
+    of_lease: bool = False  # it is about the lease that holds the device
+
+
 class Condition(Struct, frozen=True):
     """One thing that can be wrong; its rungs from the lowest to the highest level.
 
@@ -102,6 +110,7 @@ class Condition(Struct, frozen=True):
     behind: tuple[str, ...] = ()
     """Conditions of the same subject that explain this one: while one of them holds, it is neither
     sent nor listed by `why`."""
+    part_of: Front | None = None
     explains: tuple[str, ...] = ()  # rules whose lamp its reasons explain, besides its own
     kinds: tuple[ReasonKind, ...] = ()  # of its reasons in `why`, the usual one first
     promql: tuple[Query | None, ...] | str = ""  # a query for each rung, or why there is none

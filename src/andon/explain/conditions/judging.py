@@ -52,6 +52,9 @@ class OnState(Struct, frozen=True):
     """Judged by the state of a device that does not answer."""
 
     judge: Callable[[View], Finding | None]
+    hides_all: bool = False
+    """Nothing else is sent of the device and its instances meanwhile; otherwise only what follows
+    from readings is not, once it fires: an event may be the cause."""
     of_all: State | None = None
     """The state in which all devices of a vendor are one finding about its driver."""
     all_silent: Finding | None = None

@@ -5,6 +5,7 @@ from andon.explain.conditions.condition import (
     DAY_SECONDS,
     INFO,
     Condition,
+    Front,
     Rung,
 )
 from andon.explain.conditions.description import ConditionFacts, Description
@@ -86,6 +87,7 @@ CONDITION = Condition(
     unit="errors",
     weight=15,
     momentary=True,
+    part_of=Front("xid", CRITICAL),
     kinds=(ECC,),
     promql=(None, _rose),
 )  # fmt: skip
