@@ -76,9 +76,7 @@ def describe(facts: ConditionFacts) -> Description:
 
 
 def _set_low(t: PromTerms, fires: str) -> str:
-    clock, highest = t.m("gpu_sm_clock_hertz"), t.m("gpu_sm_clock_limit_hertz")
-    loss, most = f"100 * (1 - {clock} / {highest})", t.figures.clocks_set_percent
-    low = f"({loss} > {most:g} or ({loss} > {most - CLEAR_PERCENT:g} and {fires}))"
+    low = t.lost_clock(t.figures.clocks_set_percent, CLEAR_PERCENT, fires)
     works = f"{t.m('gpu_utilization_percent')} >= {BUSY_PERCENT}"
     other = f"unless on ({DEVICE}) {t.reason(*OTHER_CAUSES)}"
     return f"{low} and {works} and on ({DEVICE}) {t.reason(*BY_SETTING)} {other}"

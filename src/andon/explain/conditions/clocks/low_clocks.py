@@ -64,9 +64,7 @@ def describe(facts: ConditionFacts) -> Description:
 
 
 def _low(t: PromTerms, fires: str) -> str:
-    clock, highest = t.m("gpu_sm_clock_hertz"), t.m("gpu_sm_clock_limit_hertz")
-    loss, most = f"100 * (1 - {clock} / {highest})", t.figures.low_clocks_percent
-    low = f"({loss} > {most:g} or ({loss} > {most - CLEAR_PERCENT:g} and {fires}))"
+    low = t.lost_clock(t.figures.low_clocks_percent, CLEAR_PERCENT, fires)
     works = f"{t.m('gpu_utilization_percent')} >= {FULL_PERCENT}"
     fast = f"{t.m('gpu_performance_state')} <= {FASTEST_STATES}"
     any_reason = f"unless on ({DEVICE}) max by ({DEVICE}) ({t.m('gpu_throttle')}) == 1"

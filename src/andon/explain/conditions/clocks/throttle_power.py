@@ -1,7 +1,5 @@
 """The power limit costs more of the clock than a full load normally does."""
 
-from collections.abc import Mapping
-
 from andon.explain.conditions.clocks.phrases import (
     clocks,
     lowered,
@@ -95,14 +93,9 @@ def describe(facts: ConditionFacts) -> Description:
     return Description(text, more, view.worker, RAISE if lowered(view) else NEEDS_MORE)
 
 
-def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
-    return {"clear": CLEAR_PERCENT}
-
-
 def _slowed(t: PromTerms, fires: str) -> str:
-    clock, highest = t.m("gpu_sm_clock_hertz"), t.m("gpu_sm_clock_limit_hertz")
+    clock, loss = t.m("gpu_sm_clock_hertz"), t.clock_loss()
     limit, default = t.m("gpu_power_limit_watts"), t.m("gpu_power_default_limit_watts")
-    loss = f"100 * (1 - {clock} / {highest})"
     least, designed = t.figures.clock_loss_percent, t.figures.clock_loss_default_limit_percent
     bound = (
         f"({least:g} + {designed - least:g}"
@@ -130,7 +123,7 @@ CONDITION = Condition(
             WARNING,
             "in use, and more than {clock_loss_percent} % below its maximum clock because of its "
             "power limit, or {clock_loss_default_limit_percent} % at its default limit",
-            300, "{clear} points less", 120,
+            300, f"{CLEAR_PERCENT} points less", 120,
         ),
     ),
     label="power limited",
@@ -138,7 +131,6 @@ CONDITION = Condition(
     describe=describe,
     measure=clock_loss_percent,
     figures=(LOSS_PERCENT, LOSS_DEFAULT_LIMIT_PERCENT),
-    numbers=_numbers,
     unit="percent",
     weight=8,
     kinds=(POWER_CAP,),

@@ -1,7 +1,5 @@
 """The device is too hot: shown early, notified near its slowdown temperature."""
 
-from collections.abc import Mapping
-
 from andon.explain.conditions.clocks.phrases import clocks, slower
 from andon.explain.conditions.condition import (
     CRITICAL,
@@ -42,7 +40,6 @@ from andon.explain.evidence.measures import temperature_celsius
 from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, say
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
-from andon.model.thresholds import Thresholds
 from andon.model.throttling import HW_THERMAL
 
 CLEAR_CELSIUS, CRITICAL_CLEAR_CELSIUS = 5, 3
@@ -123,10 +120,6 @@ def _slows_down(found: Finding, trend: Trend | None) -> Arrival | None:
     return when if when is not None and when.seconds <= SOON_SECONDS else None
 
 
-def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
-    return {"clear": CLEAR_CELSIUS, "critical_clear": CRITICAL_CLEAR_CELSIUS}
-
-
 def _shown(t: PromTerms, fires: str) -> str:
     temp, first, _ = hot_query(t)
     return f"{temp} >= {first} or ({temp} > {first} - {CLEAR_CELSIUS} and {fires})"
@@ -169,7 +162,7 @@ CONDITION = Condition(
             WARNING,
             "at {thermal_celsius} °C, or {thermal_margin_celsius} °C below its slowdown "
             "temperature if that is lower",
-            60, "{clear} °C below that", 120, notify=False,
+            60, f"{CLEAR_CELSIUS} °C below that", 120, notify=False,
         ),
         Rung(
             WARNING,
@@ -181,7 +174,8 @@ CONDITION = Condition(
             CRITICAL,
             "that, and at its slowdown temperature or throttled by the hardware",
             30,
-            "{critical_clear} °C below its slowdown temperature, and not throttled by the hardware",
+            f"{CRITICAL_CLEAR_CELSIUS} °C below its slowdown temperature, and not throttled by the "
+            "hardware",
             120,
         ),
     ),
@@ -191,7 +185,6 @@ CONDITION = Condition(
     describe=describe,
     measure=temperature_celsius,
     figures=(CELSIUS, MARGIN_CELSIUS, NOTIFY_CELSIUS, CRITICAL_CELSIUS),
-    numbers=_numbers,
     unit="celsius",
     weight=18,
     kinds=(HOT, HEAT, MEMORY_HEAT),
