@@ -43,7 +43,7 @@ def power_percent(view: View) -> float | None:
 
 def power_limit_percent(view: View) -> float | None:
     """The current power limit in percent of the card's default."""
-    limit, default = view.sample.power_limit_watts, view.status.device.limits.power_default_watts
+    limit, default = view.sample.power_limit_watts, view.device.limits.power_default_watts
     return None if limit is None or not default else round(100.0 * limit / default, 1)
 
 
@@ -116,7 +116,7 @@ def ecc_rise(view: View) -> int | None:
 
 def peers(view: View) -> list[Sample]:
     """The samples of the other busy devices of the same model."""
-    own = view.status.device
+    own = view.device
     return [
         status.sample
         for status in view.snapshot.devices

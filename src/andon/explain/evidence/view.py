@@ -103,13 +103,21 @@ class View:
 
     @property
     def instances(self) -> tuple[DeviceStatus, ...]:
-        uuid = self.status.device.uuid
+        uuid = self.device.uuid
         return tuple(s for s in self.snapshot.devices if s.device.parent == uuid)
 
     @property
     def owns_memory(self) -> bool:
         """Whether it has memory of its own: neither the system's nor divided into instances."""
         return owns_memory(self.device, self.divided)
+
+    @property
+    def room_bytes(self) -> int | None:
+        """How much memory is free; what is reserved counts only if the driver says so."""
+        used, total = self.sample.memory_used_bytes, self.device.memory_total_bytes
+        if self.sample.memory_free_bytes is not None:
+            return self.sample.memory_free_bytes
+        return None if used is None or total is None else max(0, total - used)
 
     def at_least(self, name: str, least: float) -> bool:
         """Whether a reading is known and at least this."""
@@ -150,11 +158,11 @@ class View:
 
     def limit(self, name: str) -> Evidence | None:
         """A limit stated by the device."""
-        value = getattr(self.status.device.limits, name)
+        value = getattr(self.device.limits, name)
         return None if value is None else Evidence(f"limits.{name}", value, symbol_of(name))
 
     def total(self) -> Evidence | None:
-        value = self.status.device.memory_total_bytes
+        value = self.device.memory_total_bytes
         return None if value is None else Evidence("memory_total_bytes", value, "bytes")
 
     def host(self, name: str) -> Evidence | None:

@@ -23,7 +23,7 @@ def explain(view: View) -> Description | None:
     if held is None or held < DESKTOP_BYTES:
         return None
     text = say("A desktop uses {held} of its memory", held=measured(view, graphics_memory_bytes))
-    total = view.status.device.memory_total_bytes
+    total = view.device.memory_total_bytes
     share = 0.0 if not total else held / total
     much = share >= DESKTOP_MUCH or (is_full(view) and share >= DESKTOP_SHARE)
     process = view.holder(view.graphics)

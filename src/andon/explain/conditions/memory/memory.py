@@ -43,18 +43,11 @@ def describe(facts: ConditionFacts) -> Description:
     text = say(
         "The memory of {it} is {now} full (threshold {least})", facts.it, now=now, least=least
     )
-    tight = _is_tight(view)
+    room = view.room_bytes
+    tight = room is not None and room < TIGHT_BYTES
     more = [view.read("memory_used_bytes"), view.total(), view.read("memory_free_bytes")]
     advice = "The next allocation may fail; a smaller batch or cache leaves room." if tight else ""
     return Description(text, more, view.holder, advice, mild=not tight)
-
-
-def _is_tight(view: View) -> bool:
-    free, used = view.sample.memory_free_bytes, view.sample.memory_used_bytes
-    if free is None and used is not None:
-        total = view.status.device.memory_total_bytes
-        free = None if total is None else total - used
-    return free is not None and free < TIGHT_BYTES
 
 
 def _share(t: PromTerms) -> str:

@@ -51,8 +51,7 @@ def judge(seen: View) -> Finding | None:
     found = seen.track.memory_trend
     if found is None:
         return _without_trend(seen.track) if seen.track.unsure else None
-    free = seen.sample.memory_free_bytes
-    full = arrival(found, total - used if free is None else free)
+    full = arrival(found, seen.room_bytes or 0)
     if full is None or full.seconds > CLEAR_TIMES * figures.leak_seconds:
         return None
     soon = full.seconds <= figures.leak_seconds and share >= figures.leak_percent
