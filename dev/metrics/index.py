@@ -3,13 +3,14 @@
 A new figure is a setting only once it is in the index: it is written before the other pages.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from andon.explain.conditions import triggers
 from andon.explain.conditions.catalogue import CONDITIONS, DEFAULTS, GROUP_OF, RULES_OF
 from andon.explain.conditions.condition import Condition
 from andon.explain.conditions.judging import OnEvents, OnReading, OnState
+
+WIDTH = 100
 
 HEAD = '''"""What is known of each condition before it is loaded; written by `make golden`."""
 
@@ -26,14 +27,10 @@ def index() -> str:
         *_rows((one.name, _quoted(f"{GROUP_OF[one.name]}.{one.name}")) for one in CONDITIONS),
         "}",
         '"""The file of each, in a folder beside this one."""',
-        "LIT: Mapping[str, str | None] = {",
-        *_rows((one.name, _trigger(one)) for one in lit),
+        "LIT: Mapping[str, tuple[str, ...]] = {",
+        *(line for one in lit for line in _tests(one)),
         "}",
-        '"""What can light a lamp at the first look, and its trigger."""',
-        "THROTTLED: Mapping[str, str] = {",
-        *_rows((one.name, _quoted(found)) for one in lit if (found := _reasons(one))),
-        "}",
-        '"""The throttle reasons of which one must be active, or unknown."""',
+        '"""What can light a lamp at the first look, and what must be so for that."""',
         f"PRESENT = ({', '.join(_quoted(one.name) for one in lit if _is_present(one))},)",
         '"""What lights a lamp as long as a reading shows it."""',
         "FIGURES: Mapping[str, float] = {",
@@ -49,23 +46,30 @@ def index() -> str:
 
 
 def _is_seen_at_once(one: Condition) -> bool:
-    return _is_present(one) or isinstance(one.judged, OnReading | OnState)
+    readings = _is_present(one) or isinstance(one.judged, OnReading | OnState)
+    return readings and one.lit_if is not None
 
 
 def _is_present(one: Condition) -> bool:
     return isinstance(one.judged, OnEvents) and one.judged.present is not None
 
 
-def _trigger(one: Condition) -> str:
-    test = one.lit_if
-    if test is None and isinstance(one.judged, OnState):
-        test = triggers.silent
-    return "None" if test is None else _quoted(test.__name__)
-
-
-def _reasons(one: Condition) -> str:
+def _tests(one: Condition) -> Iterator[str]:
+    """Yields what must be so: what the kind of its judge needs, and what the judge compares."""
+    silent = "answered <= 0" if isinstance(one.judged, OnState) else ""
     found = one.judged.reasons if isinstance(one.judged, OnReading) else None
-    return " ".join(sorted(found or ()))
+    reasons = " or ".join(f"throttle has {name}" for name in sorted(found or ()))
+    needs = [text for text in (silent, reasons, *(one.lit_if or ())) if text]
+    row = f"    {_quoted(one.name)}: ({', '.join(map(_quoted, needs))}{',' * (len(needs) == 1)}),"
+    if len(row) <= WIDTH:
+        yield row
+        return
+    yield f"    {_quoted(one.name)}: ("
+    for text in needs:
+        fits = len(text) + len('        "",') <= WIDTH
+        lines = [text] if fits else text.replace(" or ", " or \n").split("\n")
+        yield "\n".join(f"        {_quoted(line)}" for line in lines) + ","
+    yield "    ),"
 
 
 def _rows(items: Iterable[tuple[str, str]]) -> list[str]:

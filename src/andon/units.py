@@ -269,6 +269,11 @@ def counted(count: int, thing: str) -> str:
     return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
+def fitting(count: int, one: str, several: str) -> str:
+    """Returns the word that fits a count: `is` or `are`."""
+    return one if count == 1 else several
+
+
 def and_more(left: int, things: str = "") -> str:
     """Returns ` and 2 more`, or ` and 2 more users`: what follows the first of a list."""
     return f" and {left} more {things}".rstrip() if left > 0 else ""

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 SHOWN_WITH = (
     "andon.alerts.rules.glance",
     "andon.app.thresholds",
-    "andon.explain.conditions.triggers",
     "andon.leases.book.places",
     "andon.leases.rules.verdict",
     "andon.node.local.leases",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from andon.explain.conditions.catalogue import CODES_OF, CONDITIONS, DEFAULTS
+from andon.explain.conditions.catalogue import CODES_OF, CONDITIONS
 from andon.explain.conditions.condition import Condition, Subject, described
 from andon.explain.conditions.description import ConditionFacts, Description, conclude
 from andon.explain.conditions.judging import OnFault, OnRequest, found_on
@@ -22,6 +22,7 @@ from andon.explain.evidence.view import View
 from andon.model.device import Fault, Snapshot, State
 from andon.model.lamp import NOT_URGENT, DeviceLamp
 from andon.model.naming import device_labels, node_title, title
+from andon.model.thresholds import Thresholds
 
 __all__ = ["explain", "explain_absence", "explain_node", "worst_first"]
 
@@ -42,13 +43,13 @@ def explain(
     The reason for its lamp is among them: an alert knows more than the last readings.
     """
     past = sorted(snapshots, key=lambda snapshot: snapshot.at)
-    figures = (lambda device: DEFAULTS) if rulebook is None else rulebook.for_device
-    view = View.of(past, uuid, figures, departures) if past else None
+    book = Rulebook() if rulebook is None else rulebook
+    view = View.of(past, uuid, book.for_device, departures) if past else None
     if view is None:
         return _of_the_unlisted(past, uuid)
     if view.status.state is State.UNKNOWN:
         return (unreported(view),)
-    found = _of_conditions(view)
+    found = _of_conditions(view, book.thresholds)
     found += _of_lamp(lamp, found)
     fine = healthy(view)
     if fine is not None and not any(reason.is_trouble for reason in found):
@@ -56,34 +57,35 @@ def explain(
     return ranked(found) or absence(view.snapshot)
 
 
-def _of_conditions(view: View) -> list[Reason]:
+def _of_conditions(view: View, of_node: Thresholds) -> list[Reason]:
     """Returns a reason for each condition that finds something, unless another one explains it."""
     label = device_labels(view.snapshot.devices)[view.device.uuid]
-    told = {one.name: (one, said) for one in EXPLAINED if (said := _told(one, view, label))}
+    said = ((one, _told(one, view, of_node, label)) for one in EXPLAINED)
+    told = {one.name: (one, about) for one, about in said if about is not None}
     return [
-        _reason(condition, said)
+        _reason(condition, said, view)
         for condition, said in told.values()
         if told.keys().isdisjoint(condition.behind)
     ]
 
 
-def _told(condition: Condition, view: View, label: str) -> Description | None:
+def _told(condition: Condition, view: View, of_node: Thresholds, label: str) -> Description | None:
     """What the condition says of the device, if anything."""
     if isinstance(condition.judged, OnRequest):
         return condition.judged.explain(view)
-    if condition.name in view.figures.off:
+    of_device = condition.subject_kind is Subject.DEVICE
+    if condition.name in (view.figures if of_device else of_node).off:
         return None
-    finding = found_on(condition.judged, view)
+    finding = found_on(condition.judged, view, of_node)
     if finding is None or not (finding.holds or finding.notable):
         return None
-    of_device = condition.subject_kind is Subject.DEVICE
     it = title(label) if of_device else node_title(view.snapshot.node)
     return described(condition, ConditionFacts(it, finding, view, label))
 
 
-def _reason(condition: Condition, said: Description) -> Reason:
+def _reason(condition: Condition, said: Description, view: View | None = None) -> Reason:
     kind, advice = said.kind or condition.kinds[0], said.advice or condition.advice
-    return conclude(kind, said, advice)
+    return conclude(kind, said, view, advice)
 
 
 def _of_lamp(lamp: DeviceLamp | None, found: Sequence[Reason]) -> list[Reason]:

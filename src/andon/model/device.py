@@ -427,6 +427,20 @@ class DeviceStatus(Struct, frozen=True):
         return _share(self.sample.power_watts, self.sample.power_limit_watts)
 
     @property
+    def clock_loss_percent(self) -> float | None:
+        """How far the SM clock is below the device's maximum; not rounded."""
+        clock = self.sample.sm_clock_mhz if self.sample else None
+        highest = self.device.limits.sm_clock_mhz
+        return None if clock is None or not highest else 100.0 * (1 - clock / highest)
+
+    @property
+    def slowdown_margin_celsius(self) -> int | None:
+        """How far it is from its slowdown temperature."""
+        now = self.sample.temperature_celsius if self.sample else None
+        slowdown = self.device.limits.slowdown_celsius
+        return None if now is None or slowdown is None else slowdown - now
+
+    @property
     def memory_unattributed_bytes(self) -> int | None:
         """Used memory that no listed process accounts for; None if either side is unknown."""
         spare = self.sample.memory_used_bytes if self.sample else None

@@ -80,7 +80,7 @@ def test_the_worst_stands_first_and_information_is_one_line() -> None:
         "xid@3", "store", "thermal@2", "throttle_power@1",
         "memory@0", "high_usage@0–2, 4, 7", "fan@5", "driver_hung@4",
     ]  # fmt: skip
-    assert "  related     GPU 2 is thermally throttled (throttle_thermal@2)\n" in text
+    assert "  related     Thermally throttled (throttle_thermal@2)\n" in text
 
 
 def test_being_in_use_is_listed_only_on_request() -> None:

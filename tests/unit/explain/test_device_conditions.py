@@ -8,12 +8,22 @@ from andon.alerts.rules.state import EMPTY, AlertState
 from andon.alerts.rules.state_machine import step
 from andon.explain.conditions.clocks.narrow_link import Link
 from andon.explain.conditions.open_files import openers_of
-from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.conditions.rulebook import Override, Rulebook
 from andon.explain.evidence.observation import Moment, Observation
 from andon.explain.evidence.reasons import Reason
 from andon.explain.why import explain
-from andon.model.alert import Alert
-from andon.model.device import Device, DeviceStatus, Limits, Sample, Setup, Snapshot, State
+from andon.model.alert import Alert, Level
+from andon.model.device import (
+    Device,
+    DeviceStatus,
+    Host,
+    Limits,
+    Process,
+    Sample,
+    Setup,
+    Snapshot,
+    State,
+)
 from andon.units import GIB
 
 AT = 1_790_000_000.0
@@ -75,9 +85,9 @@ def test_a_link_that_was_mended_says_how_it_was() -> None:
     looks = [(float(after), narrow) for after in range(0, 401, 20)]
     said = of(watched(*looks, (410.0, whole)), "narrow_link")
     assert said.message == (
-        "GPU 0 was on a slow PCIe link (75 % of its speed lost); now 0 % of its speed lost, "
-        "clears in 2 min"
+        "GPU 0 had a narrow PCIe link (speed lost 75 %); now 0 %, clears in 2 min"
     )
+    assert said.evidence == {"worst.speed_lost_percent": 75.0, "speed_lost_percent": 0.0}
 
 
 @pytest.mark.parametrize(
@@ -209,3 +219,24 @@ def test_advice_names_the_files_of_the_vendor(vendor: str, files: str) -> None:
     assert said.advice.endswith(f" Find out who has it open: sudo fuser -v {files}")
     assert openers_of(held.device) == f"sudo fuser -v {files}"
     assert why(held)["unattributed_memory"].advice.endswith(f"sudo fuser -v {files}")
+
+
+def test_time_in_which_the_utilisation_is_unknown_does_not_count() -> None:
+    held, used = replace(BUSY, utilization_percent=0), 40 * GIB
+    idle = gpu(replace(held, memory_used_bytes=used))
+    unknown = gpu(replace(held, memory_used_bytes=used, utilization_percent=None))
+    looks = [(20.0 * n, idle if n in (0, 31) else unknown) for n in range(32)]
+    assert of(watched(*looks), "unattributed_memory").level is Level.INFO
+    idle_again = [(20.0 * n, idle) for n in range(31, 61)]
+    assert of(watched(*looks, *idle_again), "unattributed_memory").level is Level.WARNING
+
+
+def test_the_node_is_judged_by_its_own_thresholds_in_alert_and_why() -> None:
+    book = Rulebook(overrides=(Override(device=0, figures={"host_memory_pressure_percent": 90}),))
+    work = Process(1, started=AT - 500, memory_bytes=0)
+    waits = replace(gpu(replace(BUSY, utilization_percent=0)), processes=(work,))
+    host = Host(memory_used_bytes=GIB, memory_total_bytes=4 * GIB, memory_pressure_percent=50.0)
+    seen = Snapshot("n", AT, host=host, devices=(waits,))
+    assert "host_memory_starves" in {one.code for one in explain([seen], "GPU-0", book)}
+    state = step(EMPTY, Observation(seen), Moment(AT, 100.0), book).state
+    assert of(state, "host_memory_starves").subject == "node"

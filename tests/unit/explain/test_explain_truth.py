@@ -19,10 +19,11 @@ from andon.explain.conditions.judging import found_on
 from andon.explain.conditions.node.drivers import readable
 from andon.explain.conditions.node.host_memory_starves import full_percent, judge
 from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.evidence import measures
 from andon.explain.evidence.blame import listed_users
 from andon.explain.evidence.forecast import arrival
 from andon.explain.evidence.growth import growth
-from andon.explain.evidence.measures import MEASURES, peers, process_idle_seconds
+from andon.explain.evidence.measures import peers, process_idle_seconds
 from andon.explain.evidence.phrasing import format_evidence
 from andon.explain.evidence.reasons import Evidence, Reason
 from andon.explain.evidence.view import View
@@ -148,8 +149,8 @@ def _truths(
         return [sum(getattr(p, kind) or 0 for p in view.compute if p.user == user)]
     if judged := _judged(evidence, reason, view):
         return judged
-    if evidence.name in MEASURES:
-        return [MEASURES[evidence.name](view)]
+    if evidence.name != "peers" and (measure := getattr(measures, evidence.name, None)):
+        return [measure(view)]
     if evidence.name == "reason" and reason.code == "unreadable":
         return [view.status.reason, *view.status.missing.values()]
     return [_other(evidence.name, reason, view)]
@@ -169,7 +170,7 @@ def _judged(evidence: Evidence, reason: Reason, view: View) -> list[object]:
     if evidence.name not in JUDGED:
         return []
     mine = [one for one in CONDITIONS if reason.code in {kind.code for kind in one.kinds}]
-    found = [one for it in mine if (one := found_on(it.judged, view)) is not None]
+    found = [one for it in mine if (one := found_on(it.judged, view, DEFAULTS)) is not None]
     return [round(n, 1) for one in found for n in (one.value, one.threshold) if n is not None]
 
 

@@ -14,7 +14,7 @@ from andon.cli.show import cells
 from andon.cli.show.entries import entries, lit_entries
 from andon.cli.show.text import say
 from andon.explain.conditions.catalogue import DEFAULTS
-from andon.explain.conditions.heat.limits import HeatThrottling, heat_limits, heat_throttling
+from andon.explain.conditions.heat.limits import HeatThrottling, heat_throttling, hot_from
 from andon.explain.conditions.rulebook import Rulebook, thresholds
 from andon.explain.evidence.blame import unattributed_bytes
 from andon.explain.evidence.observation import Moment, Observation
@@ -97,7 +97,7 @@ def test_alert_why_and_definition_agree(
     throttled = heat_throttling(throttle, celsius, slowdown, figures)
     assert ("throttle_thermal" in alerts(status, figures)) == bool(throttled)
     assert bool(reasons(status, figures) & HEAT) == bool(throttled)
-    hot = celsius is not None and celsius >= heat_limits(slowdown, figures).shown
+    hot = celsius is not None and celsius >= hot_from(slowdown, figures)
     assert ("thermal" in alerts(status, figures)) == hot
     assert (colour(status, figures) != "") == hot
     if hot and not throttled:

@@ -16,7 +16,7 @@ def test_no_other_module_says_how_low_idle_is() -> None:
     )
     compared = re.compile(r"utilization_percent (?:==|<=|>|<) \d")
     for path, text in sources().items():
-        if path.endswith("/utilisation.py"):
+        if path.endswith(("/utilisation.py", "/conditions/index.py")):  # the index is generated
             continue
         named = [one for one in defined.findall(text) if "PERCENT" in one]
         assert (named, compared.findall(text)) == ([], []), path

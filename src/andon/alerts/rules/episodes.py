@@ -50,7 +50,8 @@ def begin(
 ) -> Episode:
     """The episode after the first sample in which a rung holds."""
     none: Times = (None,) * len(rule.rungs)
-    return _advanced(Episode(alert, none, none), rule, finding, moment, figures, render, factor)
+    new, now = Episode(alert, none, none), moment.steady
+    return _advanced(new, rule, finding, moment, now, figures, render, factor)
 
 
 def is_calm(episode: Episode) -> bool:
@@ -122,7 +123,7 @@ def advance(
         return _resolved(episode, moment) if episode.fired is not None else None
     if episode.fired is None and not _may_go_on(finding):
         return None
-    return _advanced(episode, rule, finding, moment, figures, render, factor)
+    return _advanced(episode, rule, finding, moment, last, figures, render, factor)
 
 
 def _may_go_on(finding: Finding | None) -> bool:
@@ -135,13 +136,14 @@ def _advanced(
     rule: Condition,
     finding: Finding | None,
     moment: Moment,
+    last: float,
     figures: Thresholds,
     render: Render,
     factor: int,
 ) -> Episode:
     """The episode with one more sample; the same object if nothing changed."""
     now, rungs = moment.steady, _rungs(finding, len(rule.rungs))
-    held, calm = _times(episode, rungs, now)
+    held, calm = _times(episode, rungs, now, min(now - last, SEEN_SECONDS))
     up = _up(episode, rule, held, calm, now, figures)
     same = held == episode.held and calm == episode.calm and up == episode.up
     due = _due(episode, rule, held, calm, up, figures)
@@ -212,12 +214,15 @@ def _holding(rungs: Rungs) -> int:
     return sum(1 << place for place, state in enumerate(rungs) if state in (HOLDS, EVENT))
 
 
-def _times(episode: Episode, rungs: Rungs, now: float) -> tuple[Times, Times]:
-    """Returns since when each rung has held and been calm, after this sample."""
+def _times(episode: Episode, rungs: Rungs, now: float, seconds: float) -> tuple[Times, Times]:
+    """Returns since when each rung has held and been calm, after this sample: of one that cannot
+    be judged, the seconds since the last sample do not count."""
     held_times, calm_times = [], []
     for place, state in enumerate(rungs):
         held, calm = episode.held[place], episode.calm[place]
-        if state is not NO_DATA:
+        if state is NO_DATA:
+            held, calm = _later(held, seconds), _later(calm, seconds)
+        else:
             holds = state is HOLDS or state is EVENT
             active = holds or episode.up >> place & 1
             is_calm_now = active and (state is CALM or state is EVENT)
@@ -227,6 +232,10 @@ def _times(episode: Episode, rungs: Rungs, now: float) -> tuple[Times, Times]:
         held_times.append(held)
         calm_times.append(calm)
     return tuple(held_times), tuple(calm_times)
+
+
+def _later(at: float | None, seconds: float) -> float | None:
+    return None if at is None else at + seconds
 
 
 def _up(
@@ -269,8 +278,8 @@ def _moved(episode: Episode, gap: float) -> Episode:
     """Moves times after a gap: half a minute of it counts, and after a long gap any calm starts
     again."""
     shift = gap - SEEN_SECONDS
-    held = tuple(None if t is None else t + shift for t in episode.held)
-    calm = tuple(None if t is None else t + shift for t in episode.calm)
+    held = tuple(_later(at, shift) for at in episode.held)
+    calm = tuple(_later(at, shift) for at in episode.calm)
     if gap > FORGET_SECONDS:
         calm = (None,) * len(calm)
     return replace(episode, held=held, calm=calm)

@@ -11,7 +11,6 @@ from andon.explain.conditions.rulebook import BY_NAME, Rulebook, may_light
 from andon.model.alert import Alert, Level, Phase
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.lamp import DeviceLamp
-from andon.model.thresholds import Thresholds
 
 if TYPE_CHECKING:
     from andon.explain.conditions.condition import Condition
@@ -34,13 +33,13 @@ def _alerts(snapshot: Snapshot, rulebook: Rulebook) -> Iterator[Alert]:
     for status in snapshot.devices:
         figures = rulebook.for_device(status.device)
         for name in may_light(status, figures):
-            finding = None if name in figures.off else _finding(name, status, figures, snapshot)
+            finding = None if name in figures.off else _finding(name, status, rulebook, snapshot)
             if finding is not None and finding.holds:
                 yield _alert(BY_NAME[name], status, finding, rulebook, snapshot)
 
 
 def _finding(
-    name: str, status: DeviceStatus, figures: Thresholds, snapshot: Snapshot
+    name: str, status: DeviceStatus, rulebook: Rulebook, snapshot: Snapshot
 ) -> "Finding | None":
     """Returns the finding of a condition from this device's status alone."""
     from andon.explain.conditions.judging import found_on
@@ -51,8 +50,9 @@ def _finding(
         updated_track(None, status, 0.0, None),
         is_divided(snapshot, status.device.uuid),
     )
+    figures = rulebook.for_device(status.device)
     view = View(snapshot, status, figures, track, track.throttle, divided)
-    return found_on(BY_NAME[name].judged, view)
+    return found_on(BY_NAME[name].judged, view, rulebook.thresholds)
 
 
 def _alert(

@@ -24,7 +24,7 @@ from andon.model.device import DeviceStatus, Snapshot, State
 from andon.model.event import Party
 from andon.model.lamp import DeviceLamp, Lamp
 from andon.model.naming import device_labels, title
-from andon.units import counted, human_seconds
+from andon.units import counted, fitting, human_seconds
 
 if TYPE_CHECKING:
     from andon.explain.conditions.condition import Condition
@@ -158,7 +158,7 @@ def _present(snapshot: Snapshot, status: DeviceStatus, number: str) -> Iterable[
         from andon.explain.evidence.view import View
 
         view = View(snapshot, status, DEFAULTS, Track(0.0), None)
-        finding = found_on(rule.judged, view)
+        finding = found_on(rule.judged, view, DEFAULTS)
         if finding is not None and finding.holds:
             yield _light(rule, finding, view, number)
 
@@ -215,8 +215,9 @@ def _headline(
         worst = _lit_by(first, mine)
         text = _of_device(snapshot, first, worst, numbers[first.uuid])
         more = len(troubled) - 1
-        said = text if not more else f"{text}; {more} more {_need(more)} attention"
-        return _Headline(said, None if worst is None else worst.id)
+        if more:
+            text += f"; {more} more {fitting(more, 'needs', 'need')} attention"
+        return _Headline(text, None if worst is None else worst.id)
     calling = [alert for alert in others if needs_attention(alert)]
     if calling:
         return _Headline(calling[0].message, calling[0].id)
@@ -267,14 +268,14 @@ def _of_handled(
 ) -> _Headline:
     """`7 of 8 GPUs are fine; GPU 2 is too hot (silenced for 40 min more)`."""
     fine, first = sum(not d.handled for d in devices), alerts[0]
-    start = f"{fine} of {len(devices)} GPUs {'is' if fine == 1 else 'are'} fine; " if fine else ""
+    start = f"{fine} of {len(devices)} GPUs {fitting(fine, 'is', 'are')} fine; " if fine else ""
     if fine == len(devices):
         start = f"{_calm_headline(devices)}; "
     rule = BY_NAME[first.rule]
     known = first.subject in numbers and rule.headline and not is_clearing(first)
     what = f"{title(numbers[first.subject])} {rule.headline}" if known else first.message
     more = len(alerts) - 1
-    tail = f"; {more} more {'is' if more == 1 else 'are'} handled" if more else ""
+    tail = f"; {more} more {fitting(more, 'is', 'are')} handled" if more else ""
     text = f"{what} ({handled_words(first, snapshot.at)}){tail}"
     return _Headline(start + text, first.id)
 
@@ -287,7 +288,7 @@ def _silent_headline(devices: tuple[DeviceLamp, ...], numbers: Mapping[str, str]
     if not silent:
         return None
     named = ", ".join(numbers[d.uuid] for d in silent)
-    return f"{title(named)} {'is' if len(silent) == 1 else 'are'} not responding"
+    return f"{title(named)} {fitting(len(silent), 'is', 'are')} not responding"
 
 
 def _calm_headline(devices: tuple[DeviceLamp, ...]) -> str:
@@ -298,8 +299,8 @@ def _calm_headline(devices: tuple[DeviceLamp, ...]) -> str:
     if len(asleep) == count:
         return f"{_all(count)} asleep"
     fine = f"{_all(count)} fine"
-    verb = "is" if len(asleep) == 1 else "are"
-    return fine if not asleep else f"{fine}; {len(asleep)} {verb} asleep"
+    are = fitting(len(asleep), "is", "are")
+    return f"{fine}; {len(asleep)} {are} asleep" if asleep else fine
 
 
 def _all(count: int) -> str:
@@ -367,10 +368,6 @@ def _affected_users(status: DeviceStatus, who: tuple[Party, ...]) -> str | None:
     if found is None and status.answered:
         users = users[:1]
     return listed_users(tuple(dict.fromkeys(users))) or None
-
-
-def _need(count: int) -> str:
-    return "needs" if count == 1 else "need"
 
 
 def as_firing(alert: Alert, rule: "Condition", rungs: "Rungs", begun: float | None) -> Alert:

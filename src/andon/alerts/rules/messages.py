@@ -14,7 +14,7 @@ from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase
 from andon.model.event import Party
 from andon.model.redaction import redact
 from andon.settings.moments import Offset
-from andon.units import human_seconds, printable
+from andon.units import and_more, counted, human_seconds, printable
 
 JOB_RULE = "job"  # of a notice about a job, which is no alert
 MOST_LISTED = 8
@@ -200,7 +200,7 @@ def _summary(notices: Sequence[Notice], level: Level | None) -> str:
         return f"RESOLVED {len(notices)} alerts {where}"
     also = f", {well} resolved" if well else ""
     noun = "job" if all(notice.alert.rule == JOB_RULE for notice in notices) else "alert"
-    return f"{level.upper()} {wrong} {noun}{'' if wrong == 1 else 's'} {where}{also}"
+    return f"{level.upper()} {counted(wrong, noun)} {where}{also}"
 
 
 def _item(notice: Notice, at: float, offset: Offset, node: str) -> str:
@@ -252,8 +252,8 @@ def _party(party: Party) -> str:
 
 
 def _more(alert: Alert) -> str:
-    rest = len(alert.affected) - MOST_NAMED
-    return f"; and {rest} more" if rest > 0 else ""
+    more = and_more(len(alert.affected) - MOST_NAMED)
+    return f";{more}" if more else ""
 
 
 def _headline(alert: Alert) -> str:

@@ -7,13 +7,18 @@ from msgspec.structs import replace
 from andon.alerts.rules.episodes import is_calm
 from andon.alerts.rules.state import NEVER, Episode, Location
 from andon.explain.conditions.catalogue import BY_NAME, RULES
+from andon.explain.conditions.condition import Condition, Front
+from andon.explain.conditions.judging import OnState
 from andon.explain.evidence.observation import Moment
 from andon.model.alert import Alert, Level, NoticeKind, Phase, Silence
 
 LONGEST_SECONDS = 86_400.0
-NOT_BEHIND_A_HANG = frozenset({"driver_hung", "device_lost", "xid", "ecc"})
+STATES = tuple((r.name, r.judged) for r in RULES if isinstance(r.judged, OnState))
+FRONTS = {rule.name: rule.part_of for rule in RULES if rule.part_of is not None}
 INHIBITORS = frozenset(
-    {"device_lost", "driver_hung", "xid", "idle"} | {name for one in RULES for name in one.behind}
+    {name for name, _ in STATES}
+    | {name if front.of_lease else front.name for name, front in FRONTS.items()}
+    | {name for rule in RULES for name in rule.behind}
 )
 
 Episodes = Mapping[str, Mapping[str, Episode]]
@@ -29,41 +34,46 @@ def inhibitor(
     episode: Episode, episodes: Episodes, place: Location | None, holder: str | None = None
 ) -> str | None:
     """The id of the alert that inhibits this one; `holder` is the claim that holds its device."""
-    alert = episode.alert
-    own, rule = episodes[alert.subject], alert.rule
-    found = own.get("device_lost") if rule != "device_lost" else None
-    if found is None and place is not None and place.parent is not None:
-        found = episodes.get(place.parent, {}).get("device_lost")
-    if found is None and rule not in NOT_BEHIND_A_HANG:
-        hung = own.get("driver_hung")
-        found = hung if hung is not None and hung.fired is not None else None
-    if found is None and rule == "driver_hung" and place is not None:
-        found = episodes.get(f"reader:{place.vendor}", {}).get("driver_hung")
+    own, rule = episodes[episode.alert.subject], BY_NAME[episode.alert.rule]
+    found = _by_state(rule, own, episodes, place)
     if found is None:
-        found = next((own[name] for name in BY_NAME[rule].behind if name in own), None)
-    if found is None and rule == "idle":
-        return _lease_inhibitor(alert, episodes.get(holder or "", {}).get("idle_lease"), holder)
-    if found is None and rule == "ecc":
-        return _xid_inhibitor(alert, own.get("xid"))
+        found = next((own[name] for name in rule.behind if name in own), None)
+    if found is None and rule.part_of is not None:
+        of_lease = rule.part_of.of_lease
+        return _front(
+            episode, rule.part_of, episodes.get(holder or "", {}) if of_lease else own, holder
+        )
     return None if found is None else found.alert.id
 
 
-def _lease_inhibitor(alert: Alert, lease: Episode | None, holder: str | None) -> str | None:
-    """Returns the id of an idle lease, which inhibits the alerts of its devices, even while the
-    holder is unknown."""
-    if lease is not None and lease.fired is not None:
-        return lease.alert.id
-    before = alert.inhibited_by
-    return before if holder is None and before is not None and "idle_lease@" in before else None
+def _by_state(
+    rule: Condition, own: Mapping[str, Episode], episodes: Episodes, place: Location | None
+) -> Episode | None:
+    """The alert about the state of the device, of its board or of its whole driver, if there is
+    nothing to say besides."""
+    mine = isinstance(rule.judged, OnState)
+    board = episodes.get(place.parent, {}) if place is not None and place.parent else {}
+    for name, judged in STATES:
+        state = own.get(name) if name != rule.name else None
+        if judged.hides_all and (state or name in board):
+            return state or board[name]
+        if state is not None and state.fired is not None and not (mine or rule.momentary):
+            return state
+    if isinstance(rule.judged, OnState) and rule.judged.of_all and place is not None:
+        return episodes.get(f"reader:{place.vendor}", {}).get(rule.name)
+    return None
 
 
-def _xid_inhibitor(alert: Alert, xid: Episode | None) -> str | None:
-    """Returns the id of a critical Xid: it and the ECC counter are one problem, until the
-    counter's episode ends."""
-    if xid is not None and xid.fired is not None and xid.alert.level is Level.CRITICAL:
-        return xid.alert.id
-    before = alert.inhibited_by
-    return before if before is not None and before.startswith("xid@") else None
+def _front(
+    episode: Episode, front: Front, on: Mapping[str, Episode], holder: str | None
+) -> str | None:
+    """The id of the alert that an alert is part of: it stays so once that one has cleared, of a
+    lease while the holder is unknown."""
+    found, before = on.get(front.name), episode.alert.inhibited_by
+    if found is not None and found.fired is not None and found.alert.level.rank >= front.level.rank:
+        return found.alert.id
+    stays = not front.of_lease or holder is None
+    return before if stays and before is not None and before.startswith(f"{front.name}@") else None
 
 
 def silenced_until(silences: Iterable[Silence], alert: Alert, wall: float) -> float | None:

@@ -5,11 +5,10 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from andon.alerts.rules.state import Episode
-from andon.explain.conditions.condition import described
+from andon.explain.conditions.condition import described, recovering
 from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import Finding
 from andon.explain.conditions.judging import OnReading
-from andon.explain.conditions.recovery import Recovery, clears
 from andon.explain.conditions.rulebook import BY_NAME, Rulebook
 from andon.explain.evidence.blame import MOST_PARTIES, parties
 from andon.explain.evidence.observation import HeldDevices
@@ -21,6 +20,7 @@ from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.model.event import Event, Party
 from andon.model.naming import device_labels, node_title, title
 from andon.model.vendors import vendor_of
+from andon.units import human_seconds
 
 NO_TRACKS: Mapping[str, Track] = {}
 SAID_ELSEWHERE = ("process.", "processes.", "users.", "threshold")
@@ -42,6 +42,7 @@ class AlertRenderer:
         self._before, self._tracks, self._steady = before, tracks, steady
         self._labels: dict[str, str] | None = None
         self._statuses: dict[str, DeviceStatus] | None = None
+        self._views: dict[str, View] = {}
 
     def named(self, alert: Alert) -> Alert:
         """The alert with the current number and name of its device."""
@@ -65,11 +66,7 @@ class AlertRenderer:
             message=told.text.text,
             advice=told.advice or condition.advice,
             affected=self._affected(alert, finding) or self._remaining(alert),
-            evidence={
-                one.name: one.value
-                for one in told.evidence
-                if one.value is not None and not one.name.startswith(SAID_ELSEWHERE)
-            },
+            evidence=_evidence_of(told),
         )
 
     def current(self, episode: Episode, finding: Finding | None) -> Alert:
@@ -85,16 +82,16 @@ class AlertRenderer:
         alert = replace(alert, affected=self._remaining(alert))
         if not firing or condition.momentary:
             return alert
-        clear, it = condition.clear_seconds * episode.factor, self._title(alert.subject)
-        left = alert.clears_in_seconds
-        if condition.recovered is None or condition.measure is None:
-            words = condition.label and f"{it} was {condition.label}; "
-            clearing = Recovery(it, None, None, clear, left)
-            return replace(alert, message=words + clears(clearing)) if words else alert
-        view = self._view(alert.subject)
-        now = None if view is None or not view.status.answered else condition.measure(view)
-        facts = Recovery(it, episode.worst, now, clear, left)
-        return replace(alert, value=now, message=condition.recovered(facts), evidence={})
+        measure, view, left = condition.measure, self._view(alert.subject), alert.clears_in_seconds
+        now = measure(view) if measure and view is not None and view.status.answered else None
+        clears = f"clears after {human_seconds(condition.clear_seconds * episode.factor)}"
+        clears = clears if left is None else f"clears in {human_seconds(left)}"
+        it = self._title(alert.subject)
+        told = recovering(condition, it, episode.worst, now, clears)
+        if told is None:
+            return alert
+        alert = replace(alert, message=told.text.text)
+        return replace(alert, value=now, evidence=_evidence_of(told)) if measure else alert
 
     def _facts(self, alert: Alert, finding: Finding) -> ConditionFacts:
         subject, lasted = alert.subject, self.snapshot.at - alert.since
@@ -104,10 +101,14 @@ class AlertRenderer:
         )
 
     def _view(self, subject: str) -> View | None:
+        found, status = self._views.get(subject), self._status(subject)
+        if found is None and status is not None:
+            found = self._views[subject] = self._view_of(status)
+        return found
+
+    def _view_of(self, status: DeviceStatus) -> View:
         """The device without command lines: everyone sees what is said of it."""
-        status = self._status(subject)
-        if status is None:
-            return None
+        subject = status.device.uuid
         public = tuple(replace(process, command=None) for process in status.processes)
         figures = self._rulebook.for_device(status.device)
         track = self._tracks.get(subject) or Track(0.0)
@@ -179,6 +180,14 @@ class AlertRenderer:
         if kind in ("node_silent", "node_doubtful", "node_version"):
             return f"Node {name}"
         return {"store": "the history", "sampler": "the sampler"}.get(subject, subject)
+
+
+def _evidence_of(told: Description) -> dict[str, str | float]:
+    return {
+        one.name: one.value
+        for one in told.evidence
+        if one.value is not None and not one.name.startswith(SAID_ELSEWHERE)
+    }
 
 
 def holder_in(finding: Finding) -> str | None:

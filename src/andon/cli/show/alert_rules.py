@@ -71,7 +71,8 @@ def render_rule(rule: Json, width: int, color: bool) -> str:
     rows += [("level", _rung(rung)) for rung in rule["levels"]]
     if rule["label"]:
         rows.append(("lamp", rule["label"]))
-    rows += [("not sent", f"while {name} fires for it") for name in rule["behind"]]
+    if any(rung["notify"] for rung in rule["levels"]):
+        rows += [("not sent", f"while {name} fires for it") for name in rule["behind"]]
     rows += [("threshold", _figure(figure)) for figure in rule["figures"]]
     rows += _by_device(rule)
     rows += [("why says", _reason(reason)) for reason in rule["reasons"]]

@@ -115,7 +115,7 @@ def _in_full(entry: Entry, names: Mapping[str, str], now: float, width: int) -> 
     state = " · ".join(_whole([names[alert.id], *about(alert, now)]))
     lines += hung(say("  "), state, "dim", width)
     for other in entry.related:
-        text = f"{other.message} ({names[other.id]})"
+        text = f"{_titled(other)} ({names[other.id]})"
         lines += hung(say("  ") + say("related     ", "dim"), text, "", width)
     if alert.affected:
         lines += hung(say("  ") + say("affected    ", "dim"), people(alert.affected), "", width)
@@ -167,10 +167,14 @@ def _gathered(found: Sequence[_Brief]) -> list[_Brief]:
         many.sort(key=lambda one: (one.alert.device or 0, one.name))
         labels = range_of([one.name.partition("@")[2] for one in many])
         oldest = min(many, key=lambda one: one.alert.since)
-        title = BY_NAME[rule].title if rule in BY_NAME else rule
-        message = f"{title}: {len(many)} devices"
+        message = f"{_titled(oldest.alert)}: {len(many)} devices"
         lines.append(_Brief(oldest.alert, f"{rule}@{labels}", oldest.when, message))
     return lines
+
+
+def _titled(alert: Alert) -> str:
+    """What its rule is called; a newer server may have rules that are unknown here."""
+    return BY_NAME[alert.rule].title if alert.rule in BY_NAME else alert.rule
 
 
 def _brief_lines(found: Sequence[_Brief], width: int) -> list[Text]:

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from andon.cli.show.entries import NamedDevice
 from andon.cli.show.text import UNKNOWN, Text, join, say
-from andon.explain.conditions.heat.limits import heat_limits
+from andon.explain.conditions.heat.limits import critical_from, hot_from
 from andon.explain.evidence.blame import unattributed_bytes
 from andon.model.device import Process, Sample, State
 from andon.model.lamp import Lamp
@@ -46,10 +46,10 @@ def heat_style(entry: NamedDevice) -> str:
     celsius = sample.temperature_celsius if sample else None
     if celsius is None:
         return ""
-    limits = heat_limits(entry.status.device.limits.slowdown_celsius, entry.figures)
-    if celsius < limits.shown:
+    slowdown, figures = entry.status.device.limits.slowdown_celsius, entry.figures
+    if celsius < hot_from(slowdown, figures):
         return ""  # a device with a low slowdown temperature may be critical below it
-    return "bold red" if celsius >= limits.critical else "yellow"
+    return "bold red" if celsius >= critical_from(slowdown, figures) else "yellow"
 
 
 def unknown() -> Text:

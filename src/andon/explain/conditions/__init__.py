@@ -4,5 +4,6 @@ A file has the judge, levels, thresholds, description, lamp word and PromQL of i
 judge decides for alert, lamp and `why` alike, and the description is what each of them says.
 `condition` is the shape of such a file, `judging` what it can be judged by. `catalogue` loads all;
 one is found by its name in `index`, which `make golden` writes, so that `andon status` loads only
-those whose cheap test in `triggers` passes. `rulebook` has the thresholds in force for a device.
+those of which `index` says that what their judge compares is so. `rulebook` has the thresholds in
+force for a device.
 """

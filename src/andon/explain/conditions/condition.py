@@ -6,22 +6,22 @@ A module in a folder beside this one that defines `CONDITION` is a condition. Th
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from msgspec import Meta, Struct
 
 from andon.explain.conditions.description import ConditionFacts, Describe, Description
 from andon.explain.conditions.judging import Judged
 from andon.explain.conditions.promql import Query
-from andon.explain.conditions.recovery import Recovery
+from andon.explain.evidence.labels import label_of
 from andon.explain.evidence.measures import Measure
-from andon.explain.evidence.phrasing import Clause
-from andon.explain.evidence.reasons import ReasonKind
+from andon.explain.evidence.phrasing import Clause, say
+from andon.explain.evidence.reasons import Evidence, ReasonKind
 from andon.model.alert import Level
 from andon.model.codec import Text
-from andon.model.device import DeviceStatus
 from andon.model.lamp import Lamp
 from andon.model.thresholds import Figure, Thresholds
+from andon.units import symbol_of
 
 DAY_SECONDS = 86_400.0
 HOUR_SECONDS = 3_600.0
@@ -68,6 +68,14 @@ class Rung(Struct, frozen=True):
     lamp: Lamp | None = None  # where it is not that of the level
 
 
+class Front(NamedTuple):
+    """The condition of whose alert another one is part, once it fires, until that other ends."""
+
+    name: str
+    level: Level = INFO  # or worse
+    of_lease: bool = False  # it is about the lease that holds the device
+
+
 class Condition(Struct, frozen=True):
     """One thing that can be wrong; its rungs from the lowest to the highest level.
 
@@ -83,14 +91,15 @@ class Condition(Struct, frozen=True):
     rungs: tuple[Rung, ...] = ()
     listed: bool = True  # whether it is an alert to people; otherwise a rule and history only
     label: str = ""  # the word under a lamp: "too hot"
-    headline: str = ""  # how a headline continues after "GPU 3": "is too hot"
+    headline: str = ""  # how a sentence continues after "GPU 3": "is too hot"
     rising: str = ""  # the word under a lamp while its alert is pending: "getting too hot"
     describe: Describe | None = None  # otherwise its title
-    recovered: Callable[[Recovery], str] | None = None  # "GPU 3 was too hot (99 °C); now 82 °C"
     measure: Measure | None = None
-    """The value now, for `recovered`."""
-    lit_if: Callable[[DeviceStatus, Thresholds], bool] | None = None
-    """A test of `triggers` without which one look cannot show it: it is not loaded before that."""
+    """Its value now: an alert that recovers says how bad it was, and how it is."""
+    lit_if: tuple[str, ...] | None = ()
+    """What its judge compares, values of a device with figures, numbers or limits: it lights no
+    lamp unless each of these is so, and one look does not load it before. None: it follows from how
+    readings change, which one look does not show."""
     figures: tuple[Figure, ...] = ()
     numbers: Callable[[Thresholds], Mapping[str, float | str]] | None = None
     """Further numbers for its texts: where it ends, and where it gets worse."""
@@ -101,6 +110,7 @@ class Condition(Struct, frozen=True):
     behind: tuple[str, ...] = ()
     """Conditions of the same subject that explain this one: while one of them holds, it is neither
     sent nor listed by `why`."""
+    part_of: Front | None = None
     explains: tuple[str, ...] = ()  # rules whose lamp its reasons explain, besides its own
     kinds: tuple[ReasonKind, ...] = ()  # of its reasons in `why`, the usual one first
     promql: tuple[Query | None, ...] | str = ""  # a query for each rung, or why there is none
@@ -127,6 +137,33 @@ class Condition(Struct, frozen=True):
     @property
     def clear_seconds(self) -> float:
         return self.rungs[0].clear_seconds
+
+
+def clears_below(figure: str, by: float) -> Callable[[Thresholds], Mapping[str, float | str]]:
+    """Returns the function for the number `clear`: so much below a figure a condition ends."""
+    return lambda figures: {"clear": getattr(figures, figure) - by}
+
+
+PAST = {"is": "was", "has": "had", "cannot": "could not"}
+
+
+def recovering(
+    condition: Condition, it: str, worst: float | None, now: float | None, clears: str
+) -> Description | None:
+    """`GPU 3 was too hot (99 °C); now 82 °C, clears in 80 s`: what andon says of an alert that does
+    not hold now and is not over. None if its headline has no past."""
+    verb, _, what = condition.headline.partition(" ")
+    if verb not in PAST:
+        return None
+    name = "" if condition.measure is None else condition.measure.__name__
+    bad, good = _known(f"worst.{name}", worst), _known(name, now)
+    of = f"{label_of(name)} " if symbol_of(name) == "%" else ""  # a share says of what it is one
+    text = Clause(f"{it} {PAST[verb]} {what}") + say(f" ({of}{{bad}})", bad=bad) + Clause("; ")
+    return Description(text + say("now {good}, ", good=good) + Clause(clears))
+
+
+def _known(name: str, value: float | None) -> Evidence | None:
+    return None if value is None else Evidence(name, round(value, 1), symbol_of(name))
 
 
 def described(condition: Condition, facts: ConditionFacts) -> Description | None:

@@ -58,12 +58,15 @@ class ConditionFacts(NamedTuple):
         return text + Clause(f" for {human_seconds(lasted)}") if lasted >= 1 else text
 
 
+Blamed = Process | Blame | None
+
+
 class Description(Struct, frozen=True):
     """A finding for people, with the evidence for every number in it."""
 
     text: Clause  # one sentence, without a full stop
     more: Sequence[Evidence | None] = ()  # what else is worth knowing
-    blame: Process | Blame | None = None  # who causes it
+    blame: Blamed | Callable[[], Blamed] = None  # who causes it; only `why` asks
     advice: str = ""  # for this finding; otherwise that of its condition
     confidence: float = CERTAIN
     kind: ReasonKind | None = None  # otherwise the first of its condition
@@ -96,15 +99,20 @@ def evidence_of(values: Mapping[str, float | str], at: float | None = None) -> l
     return [Evidence(name, value, symbol_of(name), at) for name, value in values.items()]
 
 
-def conclude(kind: ReasonKind, said: Description, advice: str = "") -> Reason:
-    """The description as a reason that `why` gives."""
-    blame = Blame((said.blame,)) if isinstance(said.blame, Process) else said.blame
+def conclude(
+    kind: ReasonKind, said: Description, view: View | None = None, advice: str = ""
+) -> Reason:
+    """The description as a reason that `why` gives of a device, with what is known of who is
+    blamed."""
+    blame = said.blame() if callable(said.blame) else said.blame
+    blame = Blame((blame,)) if isinstance(blame, Process) else blame
+    who = () if view is None else (one for one in view.who(blame) if one is not None)
     return Reason(
         code=kind.code,
         weight=kind.mild if said.mild and kind.mild is not None else kind.weight,
         confidence=said.confidence,
         sentence=f"{said.text.text.rstrip('.')}.",
-        evidence=said.evidence,
+        evidence=tuple(dict.fromkeys((*said.evidence, *who))),
         process=None if blame is None else blame.one,
         blamed="" if blame is None or blame.one is not None else blame.words,
         advice=advice or said.advice,

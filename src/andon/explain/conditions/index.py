@@ -60,28 +60,35 @@ PLACES: Mapping[str, str] = {
     "idle_lease": "sharing.idle_lease",
 }
 """The file of each, in a folder beside this one."""
-LIT: Mapping[str, str | None] = {
-    "device_lost": "silent",
-    "thermal": "hot",
-    "driver_hung": "silent",
-    "throttle_thermal": None,
-    "ecc": "memory_errors",
-    "throttle_hardware": None,
-    "fan": "fan_stopped",
-    "memory_leak": "never",
-    "clocks_set": None,
-    "throttle_power": "slowed",
-    "narrow_link": "narrow",
-    "unattributed_memory": "unattributed",
+LIT: Mapping[str, tuple[str, ...]] = {
+    "device_lost": ("answered <= 0",),
+    "thermal": (
+        "temperature_celsius >= thermal_celsius or "
+        "slowdown_margin_celsius <= thermal_margin_celsius",
+    ),
+    "driver_hung": ("answered <= 0",),
+    "throttle_thermal": (
+        "throttle has hw_slowdown or "
+        "throttle has hw_thermal_slowdown or "
+        "throttle has sw_thermal_slowdown or "
+        "throttle has temperature_limit",
+    ),
+    "ecc": ("ecc_uncorrected >= 1",),
+    "throttle_hardware": ("throttle has hw_power_brake_slowdown or throttle has hw_slowdown",),
+    "fan": ("fan_percent <= 0", "temperature_celsius >= fan_celsius"),
+    "clocks_set": ("throttle has applications_clocks_setting",),
+    "throttle_power": (
+        "throttle has sw_power_cap",
+        "clock_loss_percent >= clock_loss_percent or "
+        "clock_loss_percent >= clock_loss_default_limit_percent",
+    ),
+    "narrow_link": ("pcie_width < link_width",),
+    "unattributed_memory": (
+        "utilization_percent <= 0",
+        "memory_unattributed_bytes >= unattributed_bytes",
+    ),
 }
-"""What can light a lamp at the first look, and its trigger."""
-THROTTLED: Mapping[str, str] = {
-    "throttle_thermal": "hw_slowdown hw_thermal_slowdown sw_thermal_slowdown temperature_limit",
-    "throttle_hardware": "hw_power_brake_slowdown hw_slowdown",
-    "clocks_set": "applications_clocks_setting",
-    "throttle_power": "sw_power_cap",
-}
-"""The throttle reasons of which one must be active, or unknown."""
+"""What can light a lamp at the first look, and what must be so for that."""
 PRESENT = ("ecc",)
 """What lights a lamp as long as a reading shows it."""
 FIGURES: Mapping[str, float] = {

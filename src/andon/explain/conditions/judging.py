@@ -52,6 +52,9 @@ class OnState(Struct, frozen=True):
     """Judged by the state of a device that does not answer."""
 
     judge: Callable[[View], Finding | None]
+    hides_all: bool = False
+    """Nothing else is sent of the device and its instances meanwhile; otherwise only what follows
+    from readings is not, once it fires: an event may be the cause."""
     of_all: State | None = None
     """The state in which all devices of a vendor are one finding about its driver."""
     all_silent: Finding | None = None
@@ -122,16 +125,16 @@ Judged = (
 )  # fmt: skip
 
 
-def found_on(judged: Judged | None, view: View) -> Finding | None:
-    """What readings, state, node and driver say of a device. A condition that needs a lease book or
-    events finds nothing here."""
+def found_on(judged: Judged | None, view: View, of_node: Thresholds) -> Finding | None:
+    """What readings, state and driver say of a device, and its node by the thresholds of the node.
+    A condition that needs a lease book or events finds nothing here."""
     status = view.status
     if isinstance(judged, OnReading):
         return judged.judge(view) if status.answered else None
     if isinstance(judged, OnState):
         return judged.judge(view)
     if isinstance(judged, OnNode):
-        return judged.judge(view.snapshot, view.figures)
+        return judged.judge(view.snapshot, of_node)
     if isinstance(judged, OnFault):
         of_driver = (judged.judge(fault, view.snapshot) for fault in drivers_faults(view))
         return next((one for one in of_driver if one is not None), None)

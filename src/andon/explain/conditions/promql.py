@@ -23,6 +23,15 @@ class PromTerms(Struct, frozen=True):
     def percent(self, part: str, whole: str) -> str:
         return f"100 * {self.m(part)} / {self.m(whole)}"
 
+    def clock_loss(self) -> str:
+        """How far the clock is below its maximum, in percent."""
+        return f"100 * (1 - {self.m('gpu_sm_clock_hertz')} / {self.m('gpu_sm_clock_limit_hertz')})"
+
+    def lost_clock(self, most: float, clear: float, fires: str) -> str:
+        """Returns the query for a greater loss, until it is `clear` below that."""
+        loss = self.clock_loss()
+        return f"({loss} > {most:g} or ({loss} > {most - clear:g} and {fires}))"
+
     def reason(self, *reasons: str) -> str:
         """Returns the query for one of these throttle reasons within the last five seconds.
 

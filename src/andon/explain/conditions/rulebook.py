@@ -1,12 +1,13 @@
 """Which conditions exist and hold at which thresholds, without loading them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING
+from operator import contains, ge, le, lt
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from andon.explain.conditions.index import FIGURES, LIT, PLACES, PRESENT, THROTTLED
+from andon.explain.conditions.index import FIGURES, LIT, PLACES, PRESENT
 from andon.model.device import Device, DeviceStatus
 from andon.model.naming import device_labels, may_mean, recorded_label
 from andon.model.thresholds import NOTHING_OFF, Thresholds
@@ -56,28 +57,34 @@ def thresholds(off: frozenset[str] = NOTHING_OFF, **figures: float) -> Threshold
     return DEFAULTS.changed(figures, off)
 
 
+SIGNS: Mapping[str, Callable[[Any, Any], bool]] = {">=": ge, "<=": le, "<": lt, "has": contains}
+
+
 def may_light(status: DeviceStatus, figures: Thresholds) -> Iterator[str]:
     """The names of the conditions that a single reading of a device may show."""
-    sample = status.sample if status.answered else None
-    throttle = None if sample is None else sample.throttle
-    for name in LIT:
-        reasons = THROTTLED.get(name, "").split()
-        gated = bool(reasons) and throttle is not None and not set(reasons) & set(throttle)
-        if not gated and _passes(name, status, figures):
-            yield name
+    return (name for name in LIT if _may(name, status, figures))
 
 
 def may_be_present(status: DeviceStatus) -> Iterator["Condition"]:
     """The conditions that may light its lamp as long as a reading shows them."""
-    return (BY_NAME[name] for name in PRESENT if _passes(name, status, DEFAULTS))
+    return (BY_NAME[name] for name in PRESENT if _may(name, status, DEFAULTS))
 
 
-def _passes(name: str, status: DeviceStatus, figures: Thresholds) -> bool:
-    from andon.explain.conditions import triggers  # thresholds alone need none
+def _may(name: str, status: DeviceStatus, figures: Thresholds) -> bool:
+    return all(
+        any(_is_so(test, status, figures) for test in one_of.split(" or ")) for one_of in LIT[name]
+    )
 
-    trigger = LIT[name]
-    passed: bool = trigger is None or getattr(triggers, trigger)(status, figures)
-    return passed
+
+def _is_so(test: str, status: DeviceStatus, figures: Thresholds) -> bool:
+    """Whether a value of a device is known, and is to its bound as the sign says."""
+    name, sign, least = test.split()
+    of = status if hasattr(DeviceStatus, name) else status.sample if status.answered else None
+    value: Any = getattr(of, name, None)
+    bound: Any = getattr(figures, least, getattr(status.device.limits, least, least))
+    if value is None or bound is None:
+        return False
+    return SIGNS[sign](value, float(bound) if least[0].isdigit() else bound)
 
 
 MOST_DEVICES = 4096

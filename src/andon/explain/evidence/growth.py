@@ -26,13 +26,19 @@ class Growth(Struct, frozen=True):
 def growth(view: View) -> Growth | None:
     """The growth, if there is any: long enough, steady, and not a program that is starting."""
     points, answers = _points(view)
-    least = max(LEAST_BYTES, LEAST_SHARE * (view.status.device.memory_total_bytes or 0))
+    least = max(LEAST_BYTES, LEAST_SHARE * (view.device.memory_total_bytes or 0))
     found = trend(points, least, FOR_EXPLANATIONS)
     if found is None or _starting(answers):
         return None
-    room, rise = _room(view), round(found.rise)
+    room, rise = view.room_bytes, round(found.rise)
     left = None if room is None else room / found.slope
     return Growth(rise, found.seconds, found.slope, left, _grown(answers, rise))
+
+
+def grower(view: View) -> Process | None:
+    """The process whose memory grows, if there is one."""
+    found = growth(view)
+    return None if found is None else found.process
 
 
 def _points(view: View) -> tuple[list[Point], list[DeviceStatus]]:
@@ -61,14 +67,6 @@ def _starting(answers: list[DeviceStatus]) -> bool:
         or (p.started is not None and p.started > began - FOR_EXPLANATIONS.least_seconds)
         for p in last.processes
     )
-
-
-def _room(view: View) -> int | None:
-    free, total = view.sample.memory_free_bytes, view.status.device.memory_total_bytes
-    if free is not None:
-        return free
-    used = view.sample.memory_used_bytes
-    return None if total is None or used is None else max(0, total - used)
 
 
 def _grown(answers: list[DeviceStatus], rise: int) -> Process | None:

@@ -69,4 +69,11 @@ def named(evidence: Evidence, whole: Evidence | None = None) -> str:
         value = ", ".join(reason_of(name).title for name in value.split(", "))
     if whole is not None:
         value = f"{value.removesuffix(evidence.unit).rstrip()} of {format_evidence(whole)}"
-    return f"{NAMES.get(name) or reading_label(name)} {value}"
+    return f"{label_of(name)} {value}"
+
+
+def label_of(name: str) -> str:
+    """What a piece of evidence is called: `clock loss`."""
+    if name.startswith("worst."):
+        return f"worst {label_of(name.removeprefix('worst.'))}"
+    return NAMES.get(name) or reading_label(name)

@@ -1,4 +1,7 @@
-"""Numbers derived from readings: functions of the view, None if an input is unknown."""
+"""Numbers derived from readings: functions of the view, None if an input is unknown.
+
+The name of a function is that of its number as evidence.
+"""
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -13,19 +16,19 @@ GAP_SECONDS = 90.0  # after a longer gap a state is not known to have lasted
 
 
 def temperature_celsius(view: View) -> int | None:
+    """How hot it is."""
     return view.sample.temperature_celsius
 
 
 def utilization_percent(view: View) -> int | None:
+    """How busy it is."""
     return view.sample.utilization_percent
 
 
 def clock_loss_percent(view: View) -> float | None:
     """How far the SM clock is below the device's maximum."""
-    clock, highest = view.sample.sm_clock_mhz, view.status.device.limits.sm_clock_mhz
-    if clock is None or not highest:
-        return None
-    return max(0.0, round(100.0 * (1 - clock / highest), 1))
+    loss = view.status.clock_loss_percent if view.status.answered else None
+    return None if loss is None else max(0.0, round(loss, 1))
 
 
 def memory_percent(view: View) -> float | None:
@@ -40,7 +43,7 @@ def power_percent(view: View) -> float | None:
 
 def power_limit_percent(view: View) -> float | None:
     """The current power limit in percent of the card's default."""
-    limit, default = view.sample.power_limit_watts, view.status.device.limits.power_default_watts
+    limit, default = view.sample.power_limit_watts, view.device.limits.power_default_watts
     return None if limit is None or not default else round(100.0 * limit / default, 1)
 
 
@@ -51,8 +54,7 @@ def memory_unattributed_bytes(view: View) -> int | None:
 
 def slowdown_margin_celsius(view: View) -> int | None:
     """How far it is from its slowdown temperature."""
-    now, slowdown = view.sample.temperature_celsius, view.status.device.limits.slowdown_celsius
-    return None if now is None or slowdown is None else slowdown - now
+    return view.status.slowdown_margin_celsius if view.status.answered else None
 
 
 def state_seconds(view: View) -> float | None:
@@ -114,7 +116,7 @@ def ecc_rise(view: View) -> int | None:
 
 def peers(view: View) -> list[Sample]:
     """The samples of the other busy devices of the same model."""
-    own = view.status.device
+    own = view.device
     return [
         status.sample
         for status in view.snapshot.devices
@@ -141,33 +143,10 @@ def peers_temperature_celsius(view: View) -> float | None:
 
 Measure = Callable[[View], float | int | None]
 
-MEASURES: dict[str, Measure] = {
-    "clock_loss_percent": clock_loss_percent,
-    "memory_percent": memory_percent,
-    "power_percent": power_percent,
-    "power_limit_percent": power_limit_percent,
-    "memory_unattributed_bytes": memory_unattributed_bytes,
-    "slowdown_margin_celsius": slowdown_margin_celsius,
-    "state_seconds": state_seconds,
-    "recent_seconds": recent_seconds,
-    "utilization_mean_percent": utilization_mean_percent,
-    "utilization_min_percent": utilization_min_percent,
-    "utilization_max_percent": utilization_max_percent,
-    "idle_seconds": idle_seconds,
-    "graphics_memory_bytes": graphics_memory_bytes,
-    "temperature_fall_celsius": temperature_fall_celsius,
-    "ecc_rise": ecc_rise,
-    "peers_sm_clock_mhz": peers_sm_clock_mhz,
-    "peers_temperature_celsius": peers_temperature_celsius,
-}
-"""Every measure by its name as evidence."""
-
-_NAMES = {measure: name for name, measure in MEASURES.items()}
-
 
 def measured(view: View, measure: Measure) -> Evidence | None:
-    """A measure as evidence."""
-    return view.derived(_NAMES[measure], measure(view))
+    """A measure as evidence, under its name."""
+    return view.derived(measure.__name__, measure(view))
 
 
 def _samples(view: View) -> list[Sample]:

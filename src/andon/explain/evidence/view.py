@@ -103,13 +103,21 @@ class View:
 
     @property
     def instances(self) -> tuple[DeviceStatus, ...]:
-        uuid = self.status.device.uuid
+        uuid = self.device.uuid
         return tuple(s for s in self.snapshot.devices if s.device.parent == uuid)
 
     @property
     def owns_memory(self) -> bool:
         """Whether it has memory of its own: neither the system's nor divided into instances."""
         return owns_memory(self.device, self.divided)
+
+    @property
+    def room_bytes(self) -> int | None:
+        """How much memory is free; what is reserved counts only if the driver says so."""
+        used, total = self.sample.memory_used_bytes, self.device.memory_total_bytes
+        if self.sample.memory_free_bytes is not None:
+            return self.sample.memory_free_bytes
+        return None if used is None or total is None else max(0, total - used)
 
     def at_least(self, name: str, least: float) -> bool:
         """Whether a reading is known and at least this."""
@@ -150,11 +158,11 @@ class View:
 
     def limit(self, name: str) -> Evidence | None:
         """A limit stated by the device."""
-        value = getattr(self.status.device.limits, name)
+        value = getattr(self.device.limits, name)
         return None if value is None else Evidence(f"limits.{name}", value, symbol_of(name))
 
     def total(self) -> Evidence | None:
-        value = self.status.device.memory_total_bytes
+        value = self.device.memory_total_bytes
         return None if value is None else Evidence("memory_total_bytes", value, "bytes")
 
     def host(self, name: str) -> Evidence | None:
@@ -177,8 +185,9 @@ class View:
         """Returns who keeps the device busy, if it is: see `blamed`."""
         return blamed(self.processes) if self.works and self.knows_processes else None
 
-    def holder(self, among: Sequence[Process]) -> Process | None:
-        """The process that holds most memory; None if a size is unknown."""
+    def holder(self, among: Sequence[Process] | None = None) -> Process | None:
+        """The process that holds most memory, of all or of these; None if a size is unknown."""
+        among = self.processes if among is None else among
         if not among or any(p.memory_bytes is None for p in among):
             return None
         return max(among, key=lambda p: (p.memory_bytes or 0, -p.pid))
@@ -198,7 +207,8 @@ class View:
         return Clause(found.text, (*found.evidence, pid))
 
     def who(self, blame: Process | Blame | None) -> list[Evidence | None]:
-        """Returns owner, container, job, lease, usage and running time; of several, the owners."""
+        """Returns owner, container, job, lease, usage and running time of a process that is there;
+        of several, the owners."""
         if isinstance(blame, Blame) and blame.one is None:
             return [self.derived("processes.blamed", blame.words)]
         process = blame.one if isinstance(blame, Blame) else blame
@@ -210,9 +220,10 @@ class View:
         return [*self.naming(process).evidence, *found, lasted]
 
     def _running(self, process: Process) -> float | None:
-        if process.started is None or process.started > self.at:
+        started = process.started
+        if started is None or started > self.at or process not in self.processes:
             return None
-        return self.at - process.started
+        return self.at - started
 
 
 def part_of_whole(view: View, name: str, whole: Evidence | None) -> Clause:

@@ -335,10 +335,10 @@ def resolved(page: AlertOverview, name: str) -> Alert:
     near = {a.id: a for key, a in {**by_id, **by_name}.items() if key.startswith(name)}
     if len(near) == 1:
         return next(iter(near.values()))
-    worst_first = sorted(page.alerts, key=lambda alert: -alert.severity)
-    known = ", ".join([names[alert.id] for alert in worst_first][:8]) or "none"
+    worst_first = sorted(near.values() or page.alerts, key=lambda alert: -alert.severity)
+    known = list(dict.fromkeys(names[alert.id] for alert in worst_first))
     reason = f"{name!r} matches several alerts" if near else f"there is no alert {name!r}"
-    raise Gone(reason, hint=f"alerts: {known}")
+    raise Gone(reason, hint=f"alerts: {', '.join(known[:8]) or 'none'}")
 
 
 def _silences_of(page: AlertOverview, name: str) -> list[str]:

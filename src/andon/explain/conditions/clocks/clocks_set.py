@@ -11,12 +11,12 @@ from andon.explain.conditions.condition import (
     WARNING,
     Condition,
     Rung,
+    clears_below,
 )
 from andon.explain.conditions.description import ConditionFacts, Description, lately
 from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
-from andon.explain.conditions.recovery import clears_below, was
 from andon.explain.evidence.measures import clock_loss_percent
 from andon.explain.evidence.phrasing import say
 from andon.explain.evidence.view import View
@@ -47,20 +47,19 @@ UNDO = ("-rac", "-rgc")
 
 def judge(seen: View) -> Finding | None:
     """Judges a setting that costs a busy device more than 20 % of its clock."""
-    reasons, sample, highest = seen.reasons, seen.sample, seen.device.limits.sm_clock_mhz
-    if reasons is None or not highest:
+    reasons, loss = seen.reasons, seen.status.clock_loss_percent
+    if reasons is None or not seen.device.limits.sm_clock_mhz:
         return UNKNOWN
     if CLOCKS_SET_REASON.name not in reasons:
         return None
-    busy = sample.utilization_percent
+    busy = seen.sample.utilization_percent
     if busy is not None and busy < BUSY_PERCENT:
         return None
-    if busy is None or sample.sm_clock_mhz is None:
+    if busy is None or loss is None:
         return UNKNOWN
     if not OTHER_CAUSES.isdisjoint(reasons):
         return NEITHER
     most = seen.figures.clocks_set_percent
-    loss = 100.0 * (1 - sample.sm_clock_mhz / highest)
     if loss <= most - CLEAR_PERCENT:
         return None
     return Finding(ONE, loss, most) if loss > most else NEITHER
@@ -77,9 +76,7 @@ def describe(facts: ConditionFacts) -> Description:
 
 
 def _set_low(t: PromTerms, fires: str) -> str:
-    clock, highest = t.m("gpu_sm_clock_hertz"), t.m("gpu_sm_clock_limit_hertz")
-    loss, most = f"100 * (1 - {clock} / {highest})", t.figures.clocks_set_percent
-    low = f"({loss} > {most:g} or ({loss} > {most - CLEAR_PERCENT:g} and {fires}))"
+    low = t.lost_clock(t.figures.clocks_set_percent, CLEAR_PERCENT, fires)
     works = f"{t.m('gpu_utilization_percent')} >= {BUSY_PERCENT}"
     other = f"unless on ({DEVICE}) {t.reason(*OTHER_CAUSES)}"
     return f"{low} and {works} and on ({DEVICE}) {t.reason(*BY_SETTING)} {other}"
@@ -104,7 +101,6 @@ CONDITION = Condition(
     label="clocks set low",
     headline="is slowed by set clocks",
     describe=describe,
-    recovered=was("slowed by set clocks", "% below its maximum clock"),
     measure=clock_loss_percent,
     figures=(PERCENT,),
     numbers=clears_below("clocks_set_percent", CLEAR_PERCENT),

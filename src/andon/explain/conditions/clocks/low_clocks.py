@@ -4,12 +4,11 @@ A locked clock carries no flag, and no call reports it, so this is shown and nev
 """
 
 from andon.explain.conditions.clocks.phrases import clocks, undo
-from andon.explain.conditions.condition import INFO, Condition, Rung
+from andon.explain.conditions.condition import INFO, Condition, Rung, clears_below
 from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import CALM, NEITHER, NO_DATA, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
-from andon.explain.conditions.recovery import clears_below, was
 from andon.explain.evidence.measures import clock_loss_percent
 from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, Clause, say
 from andon.explain.evidence.reasons import ReasonKind
@@ -35,14 +34,14 @@ ADVICE = "Check for a power-saving mode and for locked clocks."
 
 def judge(seen: View) -> Finding | None:
     """Judges a fully busy device far below its maximum clock without a reported reason."""
-    reasons, sample, highest = seen.reasons, seen.sample, seen.device.limits.sm_clock_mhz
+    reasons, sample = seen.reasons, seen.sample
     if reasons and reasons != (IDLE.name,):  # a busy device is not idle, whatever the driver says
         return None
-    busy, clock = sample.utilization_percent, sample.sm_clock_mhz
-    if not highest or busy is None or clock is None:
+    busy, loss = sample.utilization_percent, seen.status.clock_loss_percent
+    if busy is None or loss is None:
         return UNKNOWN
-    state, loss = sample.performance_state, 100.0 * (1 - clock / highest)
-    most, is_known = seen.figures.low_clocks_percent, reasons is not None and state is not None
+    state, most = sample.performance_state, seen.figures.low_clocks_percent
+    is_known = reasons is not None and state is not None
     if loss <= most - CLEAR_PERCENT or busy < BUSY_PERCENT:
         return None if is_known else UNKNOWN
     if is_known and busy >= FULL_PERCENT and (state or 0) <= FASTEST_STATES:
@@ -57,17 +56,15 @@ def describe(facts: ConditionFacts) -> Description:
     text = say("{it} runs {loss} below its maximum clock", facts.it, loss=loss)
     silent = "" if view.sample.throttle is None else " and gives no reason"
     text += Clause(f"{silent}: its clocks may be locked")
-    worker = view.worker()
     more = [view.read("utilization_percent"), view.read("throttle"), *clocks(view)]
-    more += [view.read("performance_state"), *view.who(worker)]
+    more.append(view.read("performance_state"))
     confidence = POSSIBLE if view.sample.throttle is None else LIKELY
-    return Description(text, more, worker, f"{ADVICE} {undo(view.device, '-rgc')}", confidence)
+    advice = f"{ADVICE} {undo(view.device, '-rgc')}"
+    return Description(text, more, view.worker, advice, confidence)
 
 
 def _low(t: PromTerms, fires: str) -> str:
-    clock, highest = t.m("gpu_sm_clock_hertz"), t.m("gpu_sm_clock_limit_hertz")
-    loss, most = f"100 * (1 - {clock} / {highest})", t.figures.low_clocks_percent
-    low = f"({loss} > {most:g} or ({loss} > {most - CLEAR_PERCENT:g} and {fires}))"
+    low = t.lost_clock(t.figures.low_clocks_percent, CLEAR_PERCENT, fires)
     works = f"{t.m('gpu_utilization_percent')} >= {FULL_PERCENT}"
     fast = f"{t.m('gpu_performance_state')} <= {FASTEST_STATES}"
     any_reason = f"unless on ({DEVICE}) max by ({DEVICE}) ({t.m('gpu_throttle')}) == 1"
@@ -89,8 +86,8 @@ CONDITION = Condition(
             300, "{clear} %, or not in use", 120, notify=False,
         ),
     ),
+    headline="is slow without a reason",
     describe=describe,
-    recovered=was("slow without a reason", "% below its maximum clock"),
     measure=clock_loss_percent,
     figures=(PERCENT,),
     numbers=clears_below("low_clocks_percent", CLEAR_PERCENT),

@@ -6,7 +6,6 @@ at every sample, so a reading may be from just before the load: five minutes of 
 
 from typing import Final, NamedTuple
 
-from andon.explain.conditions import triggers
 from andon.explain.conditions.condition import (
     INFO,
     WARNING,
@@ -17,7 +16,6 @@ from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import CALM, HOLDS, NO_DATA, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms
-from andon.explain.conditions.recovery import was
 from andon.explain.evidence.phrasing import listed, say
 from andon.explain.evidence.reasons import Evidence, ReasonKind
 from andon.explain.evidence.view import View
@@ -123,7 +121,8 @@ def _part(view: View, name: str, is_short: bool | None) -> dict[str, Evidence | 
     return {"now": view.read(field) if is_short else None, "most": allowed}
 
 
-def _lost_now(view: View) -> float:
+def speed_lost_percent(view: View) -> float:
+    """How much of the speed of its link is missing."""
     return _link(view.sample, view.device.limits).lost_percent
 
 
@@ -142,7 +141,7 @@ CONDITION = Condition(
     "its link.",
     advice=ADVICE,
     judged=OnReading(judge),
-    lit_if=triggers.narrow,
+    lit_if=("pcie_width < link_width",),
     rungs=(
         Rung(
             INFO,
@@ -158,8 +157,7 @@ CONDITION = Condition(
     label="slow link",
     headline="has a narrow PCIe link",
     describe=describe,
-    recovered=was("on a slow PCIe link", "% of its speed lost"),
-    measure=_lost_now,
+    measure=speed_lost_percent,
     figures=(SECONDS,),
     unit="percent",
     weight=7,

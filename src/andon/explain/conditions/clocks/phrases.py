@@ -32,10 +32,6 @@ def lowered(view: View) -> bool:
     return share is not None and share < LOWERED_PERCENT
 
 
-def restore(view: View, option: str) -> str:
-    return undo(view.status.device, option)
-
-
 def undo(device: Device, *options: str) -> str:
     """Returns how to undo a setting; andon itself changes nothing on a device."""
     if device.vendor != NVIDIA.name:

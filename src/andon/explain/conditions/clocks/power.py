@@ -6,12 +6,11 @@ from andon.explain.conditions.clocks.phrases import (
     clocks,
     loses,
 )
-from andon.explain.conditions.condition import INFO, Condition, Rung
+from andon.explain.conditions.condition import INFO, Condition, Rung, clears_below
 from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import BETWEEN, CALM, NEITHER, NO_DATA, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import TENTH, OnReading
 from andon.explain.conditions.promql import PromTerms, above
-from andon.explain.conditions.recovery import clears_below, was
 from andon.explain.evidence.measures import clock_loss_percent, measured, power_percent
 from andon.explain.evidence.phrasing import say
 from andon.explain.evidence.reasons import ReasonKind
@@ -83,8 +82,8 @@ CONDITION = Condition(
             60, "{clear} %", 120, notify=False,
         ),
     ),
+    headline="is at its power limit",
     describe=describe,
-    recovered=was("at its power limit", "%"),
     measure=power_percent,
     figures=(PERCENT,),
     numbers=clears_below("power_percent", CLEAR_PERCENT),

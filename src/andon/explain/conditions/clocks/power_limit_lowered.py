@@ -5,8 +5,8 @@ from andon.explain.conditions.clocks.phrases import (
     clocks,
     loses,
     lowered,
-    restore,
     slower,
+    undo,
 )
 from andon.explain.conditions.condition import Condition
 from andon.explain.conditions.description import Description
@@ -29,8 +29,8 @@ def explain(view: View) -> Description | None:
         return None
     costs = view.held_back_by(POWER_CAP.name) and loses(view, LITTLE_PERCENT) and view.works
     more = [measured(view, power_limit_percent), view.read("power_watts"), *clocks(view)]
-    default = view.status.device.limits.power_default_watts
-    advice = "Someone lowered it. " + restore(view, f"-pl {default:.0f}")
+    default = view.device.limits.power_default_watts
+    advice = "Someone lowered it. " + undo(view.device, f"-pl {default:.0f}")
     return Description(_text(view, costs), more, advice=advice, mild=not costs)
 
 

@@ -1,8 +1,5 @@
 """The power limit costs more of the clock than a full load normally does."""
 
-from collections.abc import Mapping
-
-from andon.explain.conditions import triggers
 from andon.explain.conditions.clocks.phrases import (
     clocks,
     lowered,
@@ -16,7 +13,6 @@ from andon.explain.conditions.description import ConditionFacts, Description, la
 from andon.explain.conditions.finding import BETWEEN, CALM, NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
-from andon.explain.conditions.recovery import was
 from andon.explain.evidence.measures import clock_loss_percent, measured, power_percent
 from andon.explain.evidence.phrasing import Clause, say
 from andon.explain.evidence.reasons import ReasonKind
@@ -46,18 +42,17 @@ CAPPED = (CAP,)
 
 def judge(seen: View) -> Finding | None:
     """The power cap costs a busy device much of its clock; at its default limit more is normal."""
-    reasons, sample, highest = seen.reasons, seen.sample, seen.device.limits.sm_clock_mhz
-    if reasons is None or not highest:
+    reasons, sample, loss = seen.reasons, seen.sample, seen.status.clock_loss_percent
+    if reasons is None or not seen.device.limits.sm_clock_mhz:
         return UNKNOWN
     if CAP not in reasons:
         return None
     busy = sample.utilization_percent
     if busy is not None and busy < BUSY_PERCENT:
         return None
-    if sample.sm_clock_mhz is None:
+    if loss is None:
         return UNKNOWN
     most, figures = _most(seen), seen.figures
-    loss = 100.0 * (1 - sample.sm_clock_mhz / highest)
     if loss > most:
         return Finding(ONE, loss, most, sample.power_limit_watts)
     near = loss > most - CLEAR_PERCENT
@@ -93,19 +88,14 @@ def describe(facts: ConditionFacts) -> Description:
         text += say(" (up to {normal} is normal)", normal=normal)
     view = facts.device
     text += lately(view, CAPPED)
-    worker, power = view.worker(), [view.read("power_watts"), view.read("power_limit_watts")]
-    more = [view.read("throttle"), *power, *clocks(view), *view.who(worker)]
-    return Description(text, more, worker, RAISE if lowered(view) else NEEDS_MORE)
-
-
-def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
-    return {"clear": CLEAR_PERCENT}
+    power = [view.read("power_watts"), view.read("power_limit_watts")]
+    more = [view.read("throttle"), *power, *clocks(view)]
+    return Description(text, more, view.worker, RAISE if lowered(view) else NEEDS_MORE)
 
 
 def _slowed(t: PromTerms, fires: str) -> str:
-    clock, highest = t.m("gpu_sm_clock_hertz"), t.m("gpu_sm_clock_limit_hertz")
+    clock, loss = t.m("gpu_sm_clock_hertz"), t.clock_loss()
     limit, default = t.m("gpu_power_limit_watts"), t.m("gpu_power_default_limit_watts")
-    loss = f"100 * (1 - {clock} / {highest})"
     least, designed = t.figures.clock_loss_percent, t.figures.clock_loss_default_limit_percent
     bound = (
         f"({least:g} + {designed - least:g}"
@@ -124,22 +114,23 @@ CONDITION = Condition(
     why="The power limit costs more clock speed than a full load normally does.",
     advice="Raise the limit to the device's default, if power and cooling allow.",
     judged=OnReading(judge, reasons=frozenset(CAPPED)),
-    lit_if=triggers.slowed,
+    lit_if=(
+        "clock_loss_percent >= clock_loss_percent or "
+        "clock_loss_percent >= clock_loss_default_limit_percent",
+    ),
     rungs=(
         Rung(
             WARNING,
             "in use, and more than {clock_loss_percent} % below its maximum clock because of its "
             "power limit, or {clock_loss_default_limit_percent} % at its default limit",
-            300, "{clear} points less", 120,
+            300, f"{CLEAR_PERCENT} points less", 120,
         ),
     ),
     label="power limited",
     headline="is slowed by its power limit",
     describe=describe,
-    recovered=was("slowed by its power limit", "% below its maximum clock"),
     measure=clock_loss_percent,
     figures=(LOSS_PERCENT, LOSS_DEFAULT_LIMIT_PERCENT),
-    numbers=_numbers,
     unit="percent",
     weight=8,
     kinds=(POWER_CAP,),

@@ -1,17 +1,16 @@
 """The fan has stopped although the device is hot."""
 
-from andon.explain.conditions import triggers
 from andon.explain.conditions.condition import (
     WARNING,
     Condition,
     Rung,
+    clears_below,
 )
 from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.heat.limits import hot_from
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms
-from andon.explain.conditions.recovery import clears_below, was
 from andon.explain.evidence.measures import temperature_celsius
 from andon.explain.evidence.phrasing import CERTAIN, LIKELY, say
 from andon.explain.evidence.reasons import ReasonKind
@@ -64,7 +63,7 @@ CONDITION = Condition(
     why="It is hot and nothing cools it.",
     advice=ADVICE,
     judged=OnReading(judge),
-    lit_if=triggers.fan_stopped,
+    lit_if=("fan_percent <= 0", "temperature_celsius >= fan_celsius"),
     rungs=(
         Rung(
             WARNING,
@@ -75,7 +74,6 @@ CONDITION = Condition(
     label="fan stopped",
     headline="has a stopped fan",
     describe=describe,
-    recovered=was("hot with a stopped fan", "°C"),
     measure=temperature_celsius,
     figures=(CELSIUS,),
     numbers=clears_below("fan_celsius", CLEAR_CELSIUS),

@@ -42,14 +42,12 @@ def _running(view: View) -> Description | None:
     if not because:
         return None
     text = say("Fan at {f}:", f=view.read("fan_percent")) + Clause(" ") + because
-    worker = view.worker()
-    more = [view.read("utilization_percent"), view.read("power_watts"), *view.who(worker)]
+    more = [view.read("utilization_percent"), view.read("power_watts")]
     mild = not view.at_least("fan_percent", ASKED_PERCENT)
     margin = slowdown_margin_celsius(view)
     hot = margin is not None and margin <= HOT_MARGIN_CELSIUS
-    return Description(
-        text, more, worker, TOO_HOT if hot else NORMAL, confidence=LIKELY, kind=FAN, mild=mild
-    )
+    advice = TOO_HOT if hot else NORMAL
+    return Description(text, more, view.worker, advice, LIKELY, kind=FAN, mild=mild)
 
 
 def _for_nothing(view: View) -> Description:

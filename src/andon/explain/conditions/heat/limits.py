@@ -3,8 +3,6 @@
 from collections.abc import Collection
 from enum import IntEnum
 
-from msgspec import Struct
-
 from andon.model.thresholds import Figure, Thresholds
 from andon.model.throttling import (
     HW_SLOWDOWN,
@@ -44,17 +42,6 @@ PERHAPS_HEAT = HEAT_REASONS | {_SLOWDOWN, _LIMIT}
 """Those, and the reasons that mean heat at a high temperature."""
 
 
-class HeatLimits(Struct, frozen=True):
-    """From which temperatures a device is hot, by its own slowdown temperature if it reports one.
-
-    Below `shown` it is not hot; from `notify` on it is close to being slowed down.
-    """
-
-    shown: float
-    notify: float
-    critical: float
-
-
 class HeatThrottling(IntEnum):
     """Whether heat slows a device down, and whether the driver or the hardware does it."""
 
@@ -85,15 +72,6 @@ def notify_from(slowdown: float | None, figures: Thresholds) -> float:
 def critical_from(slowdown: float | None, figures: Thresholds) -> float:
     """Returns the temperature from which such a device's heat is critical."""
     return figures.thermal_critical_celsius if slowdown is None else slowdown
-
-
-def heat_limits(slowdown: float | None, figures: Thresholds) -> HeatLimits:
-    """The limits of a device with this slowdown temperature."""
-    return HeatLimits(
-        hot_from(slowdown, figures),
-        notify_from(slowdown, figures),
-        critical_from(slowdown, figures),
-    )
 
 
 def heat_throttling(

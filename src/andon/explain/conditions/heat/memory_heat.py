@@ -25,10 +25,10 @@ def explain(view: View) -> Description | None:
         return None  # that it is the cause is said where the throttling is
     very_hot = view.at_least("memory_temperature_celsius", VERY_HOT_CELSIUS)
     confidence = LIKELY if costs or very_hot else POSSIBLE
-    names, worker = ("memory_utilization_percent", "throttle"), view.worker()
+    names = ("memory_utilization_percent", "throttle")
     cost = [measured(view, clock_loss_percent), *clocks(view)] if costs else []
-    more = [*(view.read(name) for name in names), *cost, *view.who(worker)]
-    return Description(_text(view), more, worker, confidence=confidence, mild=not costs)
+    more = [*(view.read(name) for name in names), *cost]
+    return Description(_text(view), more, view.worker, confidence=confidence, mild=not costs)
 
 
 def memory_is_the_cause(view: View) -> bool:

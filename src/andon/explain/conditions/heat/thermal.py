@@ -1,8 +1,5 @@
 """The device is too hot: shown early, notified near its slowdown temperature."""
 
-from collections.abc import Mapping
-
-from andon.explain.conditions import triggers
 from andon.explain.conditions.clocks.phrases import clocks, slower
 from andon.explain.conditions.condition import (
     CRITICAL,
@@ -38,13 +35,11 @@ from andon.explain.conditions.heat.phrases import (
 )
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
-from andon.explain.conditions.recovery import was
 from andon.explain.evidence.forecast import Arrival, Trend, arrival
 from andon.explain.evidence.measures import temperature_celsius
 from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, say
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
-from andon.model.thresholds import Thresholds
 from andon.model.throttling import HW_THERMAL
 
 CLEAR_CELSIUS, CRITICAL_CLEAR_CELSIUS = 5, 3
@@ -99,8 +94,7 @@ def describe(facts: ConditionFacts) -> Description:
     when = _slows_down(found, view.track.heat_trend)
     if when is not None:
         text += Clause(", reached in ") + span_of("slowdown_in", when) + Clause(" at this rate")
-    worker = view.worker()
-    more = [*cooling(view), view.read("power_watts"), *view.who(worker)]
+    more = [*cooling(view), view.read("power_watts")]
     if slowed is NOT_THROTTLED:
         kind, mild = HOT, found.rungs[1] is not HOLDS
     else:
@@ -110,7 +104,8 @@ def describe(facts: ConditionFacts) -> Description:
         more = [view.read("throttle"), *clocks(view), *more]
     certain = kind is HOT or (kind is HEAT and not HEAT_REASONS.isdisjoint(view.reasons or ()))
     advice = MEMORY_ADVICE if by_memory else cooling_advice(view)
-    return Description(text, more, worker, advice, CERTAIN if certain else LIKELY, kind, mild)
+    sure = CERTAIN if certain else LIKELY
+    return Description(text, more, view.worker, advice, sure, kind, mild)
 
 
 def _by_memory(view: View) -> Clause:
@@ -123,10 +118,6 @@ def _slows_down(found: Finding, trend: Trend | None) -> Arrival | None:
         return None
     when = arrival(trend, found.limit - found.value)
     return when if when is not None and when.seconds <= SOON_SECONDS else None
-
-
-def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
-    return {"clear": CLEAR_CELSIUS, "critical_clear": CRITICAL_CLEAR_CELSIUS}
 
 
 def _shown(t: PromTerms, fires: str) -> str:
@@ -162,13 +153,16 @@ CONDITION = Condition(
     "{thermal_critical_celsius} °C is critical.",
     advice=COOLING_ADVICE,
     judged=OnReading(judge),
-    lit_if=triggers.hot,
+    lit_if=(
+        "temperature_celsius >= thermal_celsius or "
+        "slowdown_margin_celsius <= thermal_margin_celsius",
+    ),
     rungs=(
         Rung(
             WARNING,
             "at {thermal_celsius} °C, or {thermal_margin_celsius} °C below its slowdown "
             "temperature if that is lower",
-            60, "{clear} °C below that", 120, notify=False,
+            60, f"{CLEAR_CELSIUS} °C below that", 120, notify=False,
         ),
         Rung(
             WARNING,
@@ -180,7 +174,8 @@ CONDITION = Condition(
             CRITICAL,
             "that, and at its slowdown temperature or throttled by the hardware",
             30,
-            "{critical_clear} °C below its slowdown temperature, and not throttled by the hardware",
+            f"{CRITICAL_CLEAR_CELSIUS} °C below its slowdown temperature, and not throttled by the "
+            "hardware",
             120,
         ),
     ),
@@ -188,10 +183,8 @@ CONDITION = Condition(
     headline="is too hot",
     rising="getting too hot",
     describe=describe,
-    recovered=was("too hot", "°C"),
     measure=temperature_celsius,
     figures=(CELSIUS, MARGIN_CELSIUS, NOTIFY_CELSIUS, CRITICAL_CELSIUS),
-    numbers=_numbers,
     unit="celsius",
     weight=18,
     kinds=(HOT, HEAT, MEMORY_HEAT),

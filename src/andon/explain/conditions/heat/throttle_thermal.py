@@ -64,10 +64,9 @@ def describe(facts: ConditionFacts) -> Description:
     # The last hour counts only the reasons that mean heat whatever the temperature was then.
     certain = not HEAT_REASONS.isdisjoint(view.reasons or ())
     text += slower(view) + (lately(view, HEAT_REASONS) if certain else Clause())
-    worker = view.worker()
-    more = [view.read("throttle"), *clocks(view), *cooling(view), *view.who(worker)]
+    more = [view.read("throttle"), *clocks(view), *cooling(view)]
     return Description(
-        text, more, worker, MEMORY_ADVICE if by_memory else cooling_advice(view),
+        text, more, view.worker, MEMORY_ADVICE if by_memory else cooling_advice(view),
         CERTAIN if certain and not by_memory else LIKELY,
         kind=MEMORY_HEAT if by_memory else HEAT,
         mild=not by_memory and facts.finding.rungs == _DRIVER_ONLY,

@@ -1,11 +1,11 @@
 """The memory returned wrong data that could not be corrected."""
 
-from andon.explain.conditions import triggers
 from andon.explain.conditions.condition import (
     CRITICAL,
     DAY_SECONDS,
     INFO,
     Condition,
+    Front,
     Rung,
 )
 from andon.explain.conditions.description import ConditionFacts, Description
@@ -18,6 +18,7 @@ from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.event import Event, EventKind
 from andon.model.lamp import Lamp
+from andon.units import counted
 
 KNOWN_BEFORE, ROSE = (EVENT, CALM), (CALM, EVENT)
 ECC = ReasonKind("ecc", "the memory returned wrong data that could not be corrected", 80)
@@ -48,9 +49,11 @@ def present(view: View) -> Finding | None:
 
 def describe(facts: ConditionFacts) -> Description:
     """How many errors there are, and how many of them are new."""
-    value, detail, view = facts.finding.value, facts.finding.about, facts.view
-    text = say("{it} has ", facts.it) + say("{n} ", n=facts.value("ecc_uncorrected"))
-    text += Clause(f"uncorrectable memory error{'' if value == 1 else 's'}")
+    detail, view, errors = facts.finding.about, facts.view, "uncorrectable memory errors"
+    count = facts.value("ecc_uncorrected")
+    if count is not None:
+        errors = counted(int(facts.finding.value or 0), "uncorrectable memory error")
+    text = Clause(f"{facts.it} has {errors}", () if count is None else (count,))
     rise = None if view is None else view.derived("ecc_rise", ecc_rise(view) or None)
     text += say(" ({n} new)", n=rise) or Clause(f" ({detail})" if detail else "")
     return Description(text)
@@ -70,7 +73,7 @@ CONDITION = Condition(
         frozenset({EventKind.ECC}), judge, once=False, count=lambda one: one.ecc_uncorrected,
         judge_count=judge_count, present=present,
     ),
-    lit_if=triggers.memory_errors,
+    lit_if=("ecc_uncorrected >= 1",),
     rungs=(
         Rung(
             INFO, "errors from before andon first saw it",
@@ -84,6 +87,7 @@ CONDITION = Condition(
     unit="errors",
     weight=15,
     momentary=True,
+    part_of=Front("xid", CRITICAL),
     kinds=(ECC,),
     promql=(None, _rose),
 )  # fmt: skip

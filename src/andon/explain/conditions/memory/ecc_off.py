@@ -77,6 +77,7 @@ CONDITION = Condition(
             60, "it is on", 60, notify=False, for_figure=SECONDS.name,
         ),
     ),
+    headline="has ECC off",
     describe=describe,
     figures=(SECONDS,),
     weight=2,

@@ -23,12 +23,11 @@ def explain(view: View) -> Description | None:
     if held is None or held < DESKTOP_BYTES:
         return None
     text = say("A desktop uses {held} of its memory", held=measured(view, graphics_memory_bytes))
-    total = view.status.device.memory_total_bytes
+    total = view.device.memory_total_bytes
     share = 0.0 if not total else held / total
     much = share >= DESKTOP_MUCH or (is_full(view) and share >= DESKTOP_SHARE)
     process = view.holder(view.graphics)
-    more = [view.total(), *view.who(process)]
-    return Description(text, more, process, ADVICE, mild=not much)
+    return Description(text, [view.total()], process, ADVICE, mild=not much)
 
 
 CONDITION = Condition(

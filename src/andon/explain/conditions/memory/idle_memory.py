@@ -25,7 +25,7 @@ def explain(view: View) -> Description | None:
     share = measured(view, memory_percent)
     text = _holding(view, process, lasted)
     text = text + say("; memory is {share} full", share=None if roomy else share)
-    more = [share, view.read("utilization_percent"), *view.who(process)]
+    more = [share, view.read("utilization_percent")]
     advice = ""
     if process.user is None and process.name is None:
         advice = f"It is not visible here: it crashed, or is in another container. {find_who(view)}"

@@ -1,11 +1,10 @@
 """The memory is nearly full: worth knowing, not a problem."""
 
-from andon.explain.conditions.condition import INFO, Condition, Rung
+from andon.explain.conditions.condition import INFO, Condition, Rung, clears_below
 from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import TENTH, OnReading
 from andon.explain.conditions.promql import PromTerms, above
-from andon.explain.conditions.recovery import clears_below, was
 from andon.explain.evidence.measures import memory_percent
 from andon.explain.evidence.phrasing import say
 from andon.explain.evidence.reasons import ReasonKind
@@ -44,19 +43,11 @@ def describe(facts: ConditionFacts) -> Description:
     text = say(
         "The memory of {it} is {now} full (threshold {least})", facts.it, now=now, least=least
     )
-    holder, tight = view.holder(view.processes), _is_tight(view)
+    room = view.room_bytes
+    tight = room is not None and room < TIGHT_BYTES
     more = [view.read("memory_used_bytes"), view.total(), view.read("memory_free_bytes")]
-    more += view.who(holder)
     advice = "The next allocation may fail; a smaller batch or cache leaves room." if tight else ""
-    return Description(text, more, holder, advice, mild=not tight)
-
-
-def _is_tight(view: View) -> bool:
-    free, used = view.sample.memory_free_bytes, view.sample.memory_used_bytes
-    if free is None and used is not None:
-        total = view.status.device.memory_total_bytes
-        free = None if total is None else total - used
-    return free is not None and free < TIGHT_BYTES
+    return Description(text, more, view.holder, advice, mild=not tight)
 
 
 def _share(t: PromTerms) -> str:
@@ -72,8 +63,8 @@ CONDITION = Condition(
     rungs=(
         Rung(INFO, "{memory_percent} % of its memory in use", 60, "{clear} %", 120, notify=False),
     ),
+    headline="has nearly full memory",
     describe=describe,
-    recovered=was("nearly full", "%", "The memory of {it}"),
     measure=memory_percent,
     figures=(PERCENT,),
     numbers=clears_below("memory_percent", CLEAR_PERCENT),

@@ -28,7 +28,7 @@ def explain(view: View) -> Description | None:
     more = [rate, view.read("memory_used_bytes"), view.read("memory_free_bytes")]
     soon = found.full_in_seconds is not None and found.full_in_seconds <= SOON_SECONDS
     return Description(
-        text, [*more, *view.who(found.process)], found.process,
+        text, more, found.process,
         confidence=LIKELY if found.seconds >= LONG_SECONDS else POSSIBLE, mild=not soon,
     )  # fmt: skip
 

@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from andon.explain.conditions import triggers
 from andon.explain.conditions.condition import WARNING, Condition, Rung
 from andon.explain.conditions.description import ConditionFacts, Description, span_of
 from andon.explain.conditions.finding import UNKNOWN, Finding, rung
 from andon.explain.conditions.judging import TENTH, OnReading
 from andon.explain.evidence.forecast import Arrival, Trend, arrival
-from andon.explain.evidence.growth import growth
+from andon.explain.evidence.growth import grower
 from andon.explain.evidence.phrasing import Clause, say
 from andon.explain.evidence.reasons import Evidence, ReasonKind
 from andon.explain.evidence.track import Track
@@ -52,8 +51,7 @@ def judge(seen: View) -> Finding | None:
     found = seen.track.memory_trend
     if found is None:
         return _without_trend(seen.track) if seen.track.unsure else None
-    free = seen.sample.memory_free_bytes
-    full = arrival(found, total - used if free is None else free)
+    full = arrival(found, seen.room_bytes or 0)
     if full is None or full.seconds > CLEAR_TIMES * figures.leak_seconds:
         return None
     soon = full.seconds <= figures.leak_seconds and share >= figures.leak_percent
@@ -78,10 +76,8 @@ def describe(facts: ConditionFacts) -> Description:
     text = say("{it}: memory grows by {rate} a minute", facts.it, rate=rate)
     text += Clause(" and will be full in ") + span_of("full_in", about.full)
     per_second = Evidence("growth_bytes_per_second", slope, "bytes/s")
-    grown = growth(view)
-    process = None if grown is None else grown.process
     more = [per_second, view.read("memory_used_bytes"), view.read("memory_free_bytes")]
-    return Description(text, [*more, *view.who(process)], process)
+    return Description(text, more, lambda: grower(view))
 
 
 def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
@@ -98,7 +94,7 @@ CONDITION = Condition(
     why="At this rate memory will run out and the work will fail.",
     advice=ADVICE,
     judged=OnReading(judge),
-    lit_if=triggers.never,
+    lit_if=None,
     rungs=(
         Rung(
             WARNING,

@@ -40,7 +40,7 @@ def idle_confidence(seconds: float | None) -> float:
 
 
 def _hoards(view: View, process: Process) -> bool:
-    total = view.status.device.memory_total_bytes or 0
+    total = view.device.memory_total_bytes or 0
     share = HOARD_FULL_SHARE if is_full(view) else HOARD_SHARE
     large = (process.memory_bytes or 0) >= max(HOARD_BYTES, share * total)
     lasted = process_idle_seconds(view, process)

@@ -2,14 +2,12 @@
 
 from collections.abc import Mapping
 
-from andon.explain.conditions import triggers
 from andon.explain.conditions.condition import INFO, WARNING, Condition, Rung
 from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import BETWEEN, CALM, HOLDS, NO_DATA, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.open_files import FIND_WHO, find_who
 from andon.explain.conditions.promql import DEVICE, HALF, PromTerms
-from andon.explain.conditions.recovery import Recovery, clears
 from andon.explain.evidence.blame import (
     CONTEXT_BYTES,
     LEAST_BYTES,
@@ -23,7 +21,7 @@ from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure, Thresholds
 from andon.model.utilisation import ZERO_READING
-from andon.units import GIB, human_bytes
+from andon.units import GIB
 
 PERCENT = Figure(
     "unattributed_percent",
@@ -82,17 +80,9 @@ def describe(facts: ConditionFacts) -> Description:
     dead = None if left is None else left.process
     if left is not None:
         text += Clause("; ") + view.naming(left.process) + _held(view, left)
-    about = [one for one in view.who(dead) if one and one.name != "process.running_seconds"]
-    more = [view.read("memory_used_bytes"), view.derived("processes", len(view.processes)), *about]
+    more = [view.read("memory_used_bytes"), view.derived("processes", len(view.processes))]
     advice = f"Perhaps one that crashed, is in another container, or is hidden. {find_who(view)}"
     return Description(text, more, dead, advice, CERTAIN if dead else LIKELY)
-
-
-def recovered(recovery: Recovery) -> str:
-    worst = "much" if recovery.worst is None else human_bytes(recovery.worst)
-    now = "" if recovery.value is None else f"now {human_bytes(recovery.value)}, "
-    text = f"{recovery.it}: no visible process accounted for {worst} of its memory"
-    return f"{text}; {now}{clears(recovery)}"
 
 
 def _held(view: View, left: EndedProcess) -> Clause:
@@ -140,7 +130,10 @@ CONDITION = Condition(
     why="A process that crashed, or that you cannot see, keeps it from others.",
     advice=FIND_WHO,
     judged=OnReading(judge),
-    lit_if=triggers.unattributed,
+    lit_if=(
+        f"utilization_percent <= {ZERO_READING}",
+        "memory_unattributed_bytes >= unattributed_bytes",
+    ),
     rungs=(
         Rung(
             INFO,
@@ -153,7 +146,6 @@ CONDITION = Condition(
     label="memory held",
     headline="has memory held by no visible process",
     describe=describe,
-    recovered=recovered,
     measure=memory_unattributed_bytes,
     figures=(PERCENT, BYTES),
     numbers=_numbers,

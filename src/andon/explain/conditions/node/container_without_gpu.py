@@ -1,12 +1,11 @@
 """andon runs in a container that has no GPU, although its host has one."""
 
-from typing import NamedTuple
-
 from andon.explain.conditions.condition import WARNING, Condition, Rung, Subject
 from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import ONE, Finding
 from andon.explain.conditions.judging import OnFault
 from andon.explain.conditions.node.drivers import (
+    UnreadableDriver,
     cannot_be_read,
     lacks_device_files,
     of_driver,
@@ -30,18 +29,11 @@ STARTS = {
 DOCKER = f"Start it with --gpus all; {TOOLKIT}"
 
 
-class ContainerWithoutGpu(NamedTuple):
-    """The device files that the container lacks and its host has."""
-
-    fault: Fault
-    others: int  # devices of other vendors that can be read
-
-
 def judge(fault: Fault, snapshot: Snapshot) -> Finding | None:
     """Judges a container without device files although the host's cards are listed."""
     if not lacks_device_files(fault) or not cannot_be_read(fault, snapshot):
         return None
-    return Finding(ONE, about=ContainerWithoutGpu(fault, readable(snapshot)))
+    return Finding(ONE, about=UnreadableDriver(fault, readable(snapshot)))
 
 
 def remedy(fault: Fault) -> str:
@@ -59,7 +51,7 @@ def _files(vendor: VendorRow) -> str:
 
 def describe(facts: ConditionFacts) -> Description:
     """Which kind of container it is, and how it is given the cards."""
-    about: ContainerWithoutGpu = facts.finding.about
+    about: UnreadableDriver = facts.finding.about
     fault = about.fault
     kind, cards = Evidence("container", fault.container or ""), Evidence("cards", fault.cards or 0)
     text = say("This container ({kind}) has no ", kind=kind)

@@ -1,12 +1,11 @@
 """A vendor's driver cannot be read at all: missing, mismatched, forbidden, or failing to start."""
 
-from typing import NamedTuple
-
 from andon.explain.conditions.condition import CRITICAL, Condition, Rung, Subject
 from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import ONE, Finding
 from andon.explain.conditions.judging import OnFault
 from andon.explain.conditions.node.drivers import (
+    UnreadableDriver,
     cannot_be_read,
     lacks_device_files,
     of_driver,
@@ -26,13 +25,6 @@ from andon.model.vendors import vendor_of_backend
 
 ADVICE = "Find out why: andon doctor"
 MORE = "For details: andon doctor"
-
-
-class UnreadableDriver(NamedTuple):
-    """Why the driver cannot be read, and what else can."""
-
-    fault: Fault
-    others: int  # devices of other vendors that can
 
 
 def judge(fault: Fault, snapshot: Snapshot) -> Finding | None:

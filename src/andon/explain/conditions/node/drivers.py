@@ -1,5 +1,7 @@
 """Whether a vendor's cards are present but cannot be read; used by conditions and `health`."""
 
+from typing import NamedTuple
+
 from andon.explain.evidence.reasons import Evidence
 from andon.model.device import SAMPLER, DeviceStatus, Fault, FaultCode, Snapshot, State
 from andon.model.vendors import vendor_of_backend
@@ -11,6 +13,13 @@ _TELLING = frozenset(
     }
 )  # fmt: skip
 """Only a driver that is here fails in these ways, whatever the system shows of its cards."""
+
+
+class UnreadableDriver(NamedTuple):
+    """Why a driver cannot be read, and what else can."""
+
+    fault: Fault
+    others: int  # devices of other vendors that can
 
 
 def cannot_be_read(fault: Fault, snapshot: Snapshot) -> bool:

@@ -13,6 +13,7 @@ from andon.explain.evidence.reasons import Evidence, ReasonKind
 from andon.model.device import DeviceStatus, Host, Process, ProcessKind, Snapshot, State
 from andon.model.thresholds import Figure, Thresholds
 from andon.model.utilisation import SCHEDULABLE_IDLE_PERCENT
+from andon.units import fitting
 
 PRESSURE = Figure(
     "host_memory_pressure_percent", 20.0,
@@ -98,7 +99,7 @@ def describe(facts: ConditionFacts) -> Description | None:
     working = Evidence("devices_with_work", about.working)
     text = say("The memory of {it} ", facts.it) + _state(about)
     text += say(", while {n} of {all} devices with work", n=waiting, all=working)
-    text += Clause(" waits" if about.waiting == 1 else " wait")
+    text += Clause(fitting(about.waiting, " waits", " wait"))
     more = [] if view is None else view.who(view.holder(view.compute))
     return Description(text, more, confidence=LIKELY)
 

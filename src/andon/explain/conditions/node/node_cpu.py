@@ -1,11 +1,10 @@
 """The CPU of the node is busy."""
 
-from andon.explain.conditions.condition import INFO, Condition, Rung, Subject
+from andon.explain.conditions.condition import INFO, Condition, Rung, Subject, clears_below
 from andon.explain.conditions.description import compared
 from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnNode
 from andon.explain.conditions.promql import PromTerms, above
-from andon.explain.conditions.recovery import clears_below, was
 from andon.model.device import Snapshot
 from andon.model.thresholds import Figure, Thresholds
 
@@ -35,8 +34,8 @@ CONDITION = Condition(
     advice="Use fewer or faster loaders, or more cores.",
     judged=OnNode(judge),
     rungs=(Rung(INFO, "{node_cpu_percent} % busy", 600, "{clear} %", 120, notify=False),),
+    headline="has a busy CPU",
     describe=compared("The CPU of {it} is {now} busy", "host.cpu_percent"),
-    recovered=was("busy", "%", "The CPU of {it}"),
     figures=(PERCENT,),
     numbers=clears_below("node_cpu_percent", CLEAR_PERCENT),
     unit="percent",

@@ -13,7 +13,6 @@ from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import BETWEEN, HOLDS, UNKNOWN, Finding, rung
 from andon.explain.conditions.judging import OnNode
 from andon.explain.conditions.promql import DEVICE, HALF, PromTerms, Query
-from andon.explain.conditions.recovery import was
 from andon.explain.evidence.phrasing import Clause, say
 from andon.model.device import Disk, Snapshot
 from andon.model.thresholds import Figure, Thresholds
@@ -120,8 +119,8 @@ CONDITION = Condition(
             300,
         ),
     ),
+    headline="has a nearly full disk",
     describe=describe,
-    recovered=was("nearly full", "%", "A disk of {it}"),
     figures=(PERCENT,),
     numbers=_numbers,
     unit="percent",

@@ -13,7 +13,6 @@ from andon.explain.conditions.description import compared
 from andon.explain.conditions.finding import BETWEEN, HOLDS, UNKNOWN, Finding, rung
 from andon.explain.conditions.judging import OnNode
 from andon.explain.conditions.promql import PromTerms, above
-from andon.explain.conditions.recovery import was
 from andon.model.device import Snapshot
 from andon.model.thresholds import Figure, Thresholds
 
@@ -64,10 +63,10 @@ CONDITION = Condition(
         Rung(WARNING, "{node_memory_percent} % in use", 120, "{clear} %", 120),
         Rung(CRITICAL, "{critical} % in use", 60, "{critical_clear} %", 120),
     ),
+    headline="has nearly full memory",
     describe=compared(
         "The memory of {it} is {now} full (threshold {least})", "host.memory_percent"
     ),
-    recovered=was("nearly full", "%", "The memory of {it}"),
     figures=(PERCENT,),
     numbers=_numbers,
     unit="percent",

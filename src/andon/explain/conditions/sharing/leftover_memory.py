@@ -5,7 +5,6 @@ from andon.explain.conditions.description import ConditionFacts, Description, ev
 from andon.explain.conditions.finding import ENDED, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnSharing, SharedDevice
 from andon.explain.conditions.open_files import FIND_WHO, find_who
-from andon.explain.conditions.recovery import Recovery, clears
 from andon.explain.conditions.sharing.phrases import lease_name
 from andon.explain.evidence.blame import (
     least_unattributed_bytes,
@@ -16,7 +15,6 @@ from andon.explain.evidence.observation import PreviousLease
 from andon.explain.evidence.phrasing import Clause, say
 from andon.model.device import State
 from andon.model.thresholds import Figure
-from andon.units import human_bytes
 
 SECONDS = Figure(
     "leftover_memory_seconds",
@@ -56,11 +54,6 @@ def describe(facts: ConditionFacts) -> Description:
     return Description(text + Clause(f" after {whose} ended"), more, advice=find_who(facts.device))
 
 
-def recovered(recovery: Recovery) -> str:
-    size = "memory" if recovery.worst is None else human_bytes(recovery.worst)
-    return f"{recovery.it} had {size} in use after a lease ended; {clears(recovery)}"
-
-
 CONDITION = Condition(
     name="leftover_memory",
     title="Memory left by a lease",
@@ -77,7 +70,6 @@ CONDITION = Condition(
     label="memory held",
     headline="has memory left by an ended lease",
     describe=describe,
-    recovered=recovered,
     figures=(SECONDS,),
     unit="bytes",
     needs=Precondition.LEASES,

@@ -22,6 +22,7 @@ from andon.explain.evidence.blame import pid_with
 from andon.explain.evidence.observation import HeldDevices
 from andon.explain.evidence.phrasing import Clause
 from andon.model.thresholds import Figure, Thresholds
+from andon.units import and_more, fitting
 
 SECONDS = Figure(
     "orphan_seconds",
@@ -43,8 +44,8 @@ def describe(facts: ConditionFacts) -> Description:
     about: Holders = facts.finding.about
     held = about.holders[0]
     first = pid_with(held.who[0]) if held.who else "its work"
-    more = len(held.who) - 1
-    running = f"{first} and {more} more are" if more > 0 else f"{first} is"
+    still = fitting(max(1, len(held.who)), "is", "are")
+    running = f"{first}{and_more(len(held.who) - 1)} {still}"
     withheld = f", {facts.gpus} withheld" if facts.gpus else ""
     why = f"its holder exited but {running} still running{withheld}"
     text = Clause(f"{capital(named(about.holders))} is orphaned: {why}")

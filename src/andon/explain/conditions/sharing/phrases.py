@@ -7,6 +7,7 @@ from andon.explain.conditions.description import evidence_of
 from andon.explain.evidence.observation import HeldDevices
 from andon.explain.evidence.reasons import Evidence
 from andon.model.device import Process
+from andon.units import and_more
 
 MOST_NAMED = 3
 LEASE = "lease:"
@@ -42,8 +43,7 @@ def lease_evidence(held: HeldDevices, pids: Iterable[int] = ()) -> list[Evidence
 def named(holders: tuple[HeldDevices, ...]) -> str:
     """`lease k3x (alice) and job 17 (bob)`."""
     shown = [lease_name(held.id, held.user) for held in holders[:MOST_NAMED]]
-    more = f" and {len(holders) - MOST_NAMED} more" if len(holders) > MOST_NAMED else ""
-    return " and ".join(shown) + more
+    return " and ".join(shown) + and_more(len(holders) - MOST_NAMED)
 
 
 def lease_name(number: str, user: str | None) -> str:

@@ -20,6 +20,7 @@ from andon.explain.evidence.blame import pid_with
 from andon.explain.evidence.phrasing import Clause
 from andon.model.device import State
 from andon.model.thresholds import Figure
+from andon.units import and_more
 
 SECONDS = Figure(
     "squatter_seconds",
@@ -52,7 +53,7 @@ def describe(facts: ConditionFacts) -> Description:
     """Who computes there outside whose lease."""
     about: Holders = facts.finding.about
     first, others, held = about.strangers[0], len(about.strangers) - 1, about.holders[0]
-    by = f"by {pid_with(first, first.user)}{f' and {others} more' if others else ''}"
+    by = f"by {pid_with(first, first.user)}{and_more(others)}"
     text = Clause(f"{facts.it}: used outside {named(about.holders)} {by}")
     whom = first.user or f"the owner of pid {first.pid}"
     ask = f"Ask {whom} to lease a device: andon run -- COMMAND"

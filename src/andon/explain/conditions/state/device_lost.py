@@ -47,7 +47,7 @@ CONDITION = Condition(
     title="Lost",
     why="The device is lost; what ran on it has failed.",
     advice=f"{FIND_CAUSE}. Then reset it, or reboot.",
-    judged=OnState(judge),
+    judged=OnState(judge, hides_all=True),
     rungs=(Rung(CRITICAL, "the driver reports it as lost", 10, "it answers, or is asleep", 60),),
     label="lost",
     headline="is lost",

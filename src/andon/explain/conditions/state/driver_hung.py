@@ -49,7 +49,9 @@ CONDITION = Condition(
     why="Work on it is stuck, and it cannot be monitored. If all devices of a vendor stop "
     "responding, there is one alert for the driver.",
     advice="The kernel log may say why: sudo dmesg. If this persists, reboot the node.",
-    judged=OnState(judge, State.STALE, Finding((HOLDS, HOLDS), about=Reported(None))),
+    judged=OnState(
+        judge, of_all=State.STALE, all_silent=Finding((HOLDS, HOLDS), about=Reported(None))
+    ),
     rungs=(
         Rung(WARNING, "the driver does not answer for it", 60, "it answers, or is asleep", 60),
         Rung(CRITICAL, "the driver does not answer for it", 300, "it answers, or is asleep", 60),

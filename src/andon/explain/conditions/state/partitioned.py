@@ -15,7 +15,7 @@ OF_INSTANCE = "Ask about the board: what slows or heats it also affects this ins
 
 def explain(view: View) -> Description | None:
     """A MIG instance has few readings, and its board is used through its instances."""
-    parent, parts = view.status.device.parent, len(view.instances)
+    parent, parts = view.device.parent, len(view.instances)
     if not view.status.answered or (parent is None and not parts):
         return None
     return _board(view, parts) if parent is None else _instance(view, parent)

@@ -10,7 +10,6 @@ from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import NO_DATA, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms
-from andon.explain.conditions.recovery import Recovery, clears
 from andon.explain.evidence.phrasing import CERTAIN, POSSIBLE, Clause, say
 from andon.explain.evidence.reasons import Evidence, ReasonKind
 from andon.explain.evidence.view import View
@@ -64,11 +63,6 @@ def _took(seconds: float | None) -> Evidence | None:
     return None if seconds is None else Evidence("setup.start_seconds", seconds, "s")
 
 
-def recovered(recovery: Recovery) -> str:
-    took = "" if recovery.worst is None else f" ({recovery.worst:.1f} s to start its driver)"
-    return f"Persistence mode of {recovery.it} was off{took}; {clears(recovery)}"
-
-
 def _slow_start(t: PromTerms, fires: str) -> str:
     slow = f"{t.m('gpu_driver_start_seconds')} >= {t.figures.slow_start_seconds:g}"
     return f"{t.m('gpu_persistence_enabled')} == 0 and {slow}"
@@ -88,9 +82,8 @@ CONDITION = Condition(
             60, "it is on, or a start was faster", 60, notify=False,
         ),
     ),
+    headline="has its persistence mode off",
     describe=describe,
-    recovered=recovered,
-    measure=lambda view: view.device.setup.start_seconds,
     figures=(SECONDS,),
     unit="seconds",
     weight=1,

@@ -32,10 +32,10 @@ def healthy(view: View) -> Reason | None:
     holder = None if view.works else view.holder(view.processes)
     whom = view.worker() or holder
     complete = len(known) == len(HEALTH) and view.sample.throttle is not None
-    more = [view.read("throttle"), view.read("sm_clock_mhz"), *view.who(whom)]
+    more = [view.read("throttle"), view.read("sm_clock_mhz")]
     text = say("OK") + _readings(view, holder)
     sure = CERTAIN if complete else LIKELY
-    return conclude(HEALTHY, Description(text, more, whom, confidence=sure))
+    return conclude(HEALTHY, Description(text, more, whom, confidence=sure), view)
 
 
 def nothing_found() -> Reason:

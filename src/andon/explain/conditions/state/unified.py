@@ -15,12 +15,12 @@ ADVICE = "Nothing to do: this chip shares system memory by design."
 
 def explain(view: View) -> Description | None:
     """Explains that the device shares the system's memory."""
-    if view.status.device.memory_kind is not MemoryKind.UNIFIED or not view.status.answered:
+    if view.device.memory_kind is not MemoryKind.UNIFIED or not view.status.answered:
         return None
     text = say("Shares the system's memory")
     used = part_of_whole(view, "memory_used_bytes", view.total())
     text = text + (Clause(" with programs on the CPU: ") + used if used else used)
-    kind = view.derived("memory_kind", str(view.status.device.memory_kind))
+    kind = view.derived("memory_kind", str(view.device.memory_kind))
     return Description(text, [kind], advice=ADVICE, mild=bool(used))
 
 

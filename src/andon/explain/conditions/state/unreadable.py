@@ -28,7 +28,7 @@ def explain(view: View) -> Description | None:
     if view.status.state is not State.OK:
         return None
     unknown = [name for name in VALUES if _is_unknown(view, name)]
-    if not unknown or (view.status.device.parent is not None and view.status.answered):
+    if not unknown or (view.device.parent is not None and view.status.answered):
         return None
     text = listed(Clause(VALUES[name]) for name in unknown)
     text = Clause("Unknown: " + text.text) + _common_reason(view, unknown)
@@ -41,14 +41,14 @@ def explain(view: View) -> Description | None:
 def _is_unknown(view: View, name: str) -> bool:
     if name == "processes":
         return "processes" in view.status.missing
-    if name == "memory_used_bytes" and view.status.device.memory_kind is MemoryKind.UNIFIED:
+    if name == "memory_used_bytes" and view.device.memory_kind is MemoryKind.UNIFIED:
         return False  # the condition `unified` says it
     return getattr(view.sample, name) is None
 
 
 def _unowned(view: View) -> bool:
     """Whether memory is held by processes that cannot be listed."""
-    used, total = view.sample.memory_used_bytes or 0, view.status.device.memory_total_bytes or 0
+    used, total = view.sample.memory_used_bytes or 0, view.device.memory_total_bytes or 0
     return not view.knows_processes and used >= max(GIB, HELD_SHARE * total)
 
 

@@ -1,11 +1,10 @@
 """The device is in use: worth knowing before you start."""
 
-from andon.explain.conditions.condition import INFO, Condition, Rung
+from andon.explain.conditions.condition import INFO, Condition, Rung, clears_below
 from andon.explain.conditions.description import compared
 from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms, above
-from andon.explain.conditions.recovery import clears_below, was
 from andon.explain.evidence.measures import utilization_percent
 from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure
@@ -45,8 +44,8 @@ CONDITION = Condition(
     rungs=(
         Rung(INFO, "utilisation above {high_usage_percent} %", 60, "{clear} %", 60, notify=False),
     ),
+    headline="is in use",
     describe=compared("{it} is in use: {now}", "utilization_percent"),
-    recovered=was("in use", "%"),
     measure=utilization_percent,
     figures=(PERCENT,),
     numbers=clears_below("high_usage_percent", CLEAR_PERCENT),

@@ -5,6 +5,7 @@ from typing import Final
 from andon.explain.conditions.condition import (
     WARNING,
     Condition,
+    Front,
     Precondition,
     Rung,
 )
@@ -69,5 +70,6 @@ CONDITION = Condition(
     needs=Precondition.LEASES,
     weight=2,
     behind=("thermal",),
+    part_of=Front("idle_lease", of_lease=True),
     promql=LEASES_ARE_NO_METRIC,
 )  # fmt: skip

@@ -26,11 +26,10 @@ def explain(view: View) -> Description | None:
     if not shown:
         return None
     text = say("Always busy ({u}), but ", u=view.read("utilization_percent")) + shown
-    worker = view.worker()
     names = ("power_watts", "tensor_active_percent", "memory_utilization_percent")
-    more = [*(view.read(name) for name in names), *view.who(worker)]
+    more = [view.read(name) for name in names]
     confidence = CERTAIN if view.sample.sm_active_percent is not None else POSSIBLE
-    return Description(text, more, worker, ADVICE, confidence=confidence)
+    return Description(text, more, view.worker, ADVICE, confidence)
 
 
 def _inactive(view: View) -> Clause:

@@ -26,7 +26,7 @@ def explain(view: View) -> Description | None:
     text = text + say(" for {s}", s=measured(view, idle_seconds))
     holder = view.holder(view.compute) or (view.compute[0] if len(view.compute) == 1 else None)
     text = text + Clause(", ") + _holding(view, holder)
-    more = [view.derived("processes", len(view.processes)), *view.who(holder)]
+    more = [view.derived("processes", len(view.processes))]
     return Description(text, more, holder, confidence=idle_confidence(lasted))
 
 

@@ -32,7 +32,7 @@ def explain(view: View) -> Description | None:
 
 def _crowding(view: View) -> list[tuple[str, int]]:
     """Users with a large part of nearly full memory, if none of them is idle."""
-    total = view.status.device.memory_total_bytes
+    total = view.device.memory_total_bytes
     if total is None or not is_full(view) or hoarder(view) is not None:
         return []
     return [one for one in parts(view, "memory_bytes") if one[1] >= PART_SHARE * total]

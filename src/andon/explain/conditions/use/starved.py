@@ -46,9 +46,8 @@ def explain(view: View) -> Description | None:
     text = _how_busy(view, bursty)
     text = text + say(", and the node's CPU is {c} busy", c=cpu if strained else None)
     sure = strained or (recent_seconds(view) or 0.0) >= SOME_SECONDS
-    worker = view.worker()
-    more = [measured(view, power_percent), cpu, *view.who(worker)]
-    return Description(text, more, worker, ADVICE, confidence=LIKELY if sure else POSSIBLE)
+    more = [measured(view, power_percent), cpu]
+    return Description(text, more, view.worker, ADVICE, LIKELY if sure else POSSIBLE)
 
 
 def _is_bursty(view: View) -> bool:
