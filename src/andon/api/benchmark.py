@@ -19,6 +19,7 @@ from andon.host.port_listeners import listening_pids
 from andon.host.processes.procfs import ancestry
 from andon.model.naming import device_labels
 from andon.model.run.record import ItemState, RunKind
+from andon.model.run.use import mean_of, sum_of
 from andon.model.shapes import to_json
 from andon.runs.rules.reports.report import JOULES_PER_KWH
 from andon.runs.rules.reports.sweep import parse_limit
@@ -224,17 +225,13 @@ def _result(
     monitored: Mapping[str, Any] | None,
     devices: DevicesUnderTest,
 ) -> BenchmarkResult:
-    energies = [one.get("energy_joules") for one in used.values()]
-    measured = [one for one in energies if one is not None]
-    busy = [(one.get("utilization_percent") or {}).get("mean") for one in used.values()]
-    known = [one for one in busy if one is not None]
     price = library.shared().settings.runs_price_per_kwh or None
     return BenchmarkResult(
         found,
         run,
         len(devices.uuids),
-        sum(known) / len(known) if known else None,
-        sum(measured) if measured and len(measured) == len(devices.uuids) else None,
+        mean_of(used.values(), "utilization_percent"),
+        sum_of(used.values(), "energy_joules") if len(used) == len(devices.uuids) else None,
         monitored,
         devices.reason if monitored is None else None,
         price,

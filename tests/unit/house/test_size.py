@@ -8,9 +8,9 @@ BUDGET = {
     "(modules)": 1242,
     "access": 1222,
     "alerts": 4891,
-    "api": 3593,
+    "api": 3590,
     "app": 3252,
-    "callbacks": 1471,
+    "callbacks": 1461,
     "cli": 20871,
     "clusters": 4408,
     "doctor": 3251,
@@ -27,10 +27,10 @@ BUDGET = {
     "jobs": 9035,
     "kill": 538,
     "leases": 7258,
-    "model": 5333,
+    "model": 5365,
     "node": 8090,
     "notifiers": 491,
-    "runs": 5165,
+    "runs": 5124,
     "sampling": 2754,
     "settings": 2185,
     "standalone": 1045,
@@ -38,7 +38,7 @@ BUDGET = {
     "testing": 2169,
     "tui": 4415,
     "web": 10067,
-    "work": 6316,
+    "work": 6311,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that
 it moves down with the code. A commit that raises a row says what people get for it."""

@@ -89,10 +89,18 @@ def test_where_a_device_has_no_energy_the_sum_is_unknown() -> None:
     assert row.mean_utilization_percent == 50.0
 
 
-@pytest.mark.parametrize("strange", ["NaN", True, [1], {"mean": "x"}, None])
-def test_what_is_not_a_number_is_unknown(strange: object) -> None:
-    odd = end(summary={"GPU-a": {"utilization_percent": strange, "energy_joules": strange}})
-    row = row_of(begin(), folded(begin(), odd), "/r", alive=False)
+@pytest.mark.parametrize("strange", ["NaN", True, [1], {"mean": "x"}])
+@pytest.mark.parametrize("name", ["utilization_percent", "energy_joules", "peak_memory_bytes"])
+def test_an_end_with_what_is_not_a_number_is_not_read(name: str, strange: object) -> None:
+    lines = RecordLines()
+    odd = end(summary={"GPU-a": {**used(), name: strange}})
+    assert list(lines.feed(text_of([odd]).encode())) == []
+    assert lines.unreadable == 1
+
+
+def test_what_an_end_does_not_say_is_unknown() -> None:
+    (read,) = RecordLines().feed(text_of([end(summary={"GPU-a": {}})]).encode())
+    row = row_of(begin(), folded(begin(), read), "/r", alive=False)
     assert (row.mean_utilization_percent, row.energy_joules) == (None, None)
 
 

@@ -115,24 +115,14 @@ def tracked_values(
     used: Sequence[Mapping[str, Any]], waiting_share: float | None, alerts: int
 ) -> dict[str, float]:
     """What trackers get, by name: of all devices together, without what is unknown."""
+    from andon.model.run.use import known_of, mean_of, sum_of  # once a run goes on
 
-    def known(name: str) -> list[float]:
-        return [one[name] for one in used if one.get(name) is not None]
-
-    throttled, joules = known("throttle_share"), known("energy_joules")
-    peaks = known("peak_memory_bytes")
-    means = [one["utilization_percent"]["mean"] for one in used]
-    busy = [mean for mean in means if mean is not None]
     found = {
-        "throttle_share": _mean(throttled),
-        "energy_joules": sum(joules) if used and len(joules) == len(used) else None,
+        "throttle_share": mean_of(used, "throttle_share"),
+        "energy_joules": sum_of(used, "energy_joules"),
         "waiting_share": waiting_share,
-        "memory_peak_bytes": max(peaks, default=None),
+        "memory_peak_bytes": max(known_of(used, "peak_memory_bytes"), default=None),
         "alerts_firing": float(alerts) if used else None,
-        "utilization_percent": _mean(busy),
+        "utilization_percent": mean_of(used, "utilization_percent"),
     }
     return {name: float(value) for name, value in found.items() if value is not None}
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None

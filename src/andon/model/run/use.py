@@ -1,5 +1,6 @@
-"""What a run used of one device, as the last line of its record says it."""
+"""What a run used of one device, as the last line of its record says it, and of all together."""
 
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, TypedDict
 
@@ -81,3 +82,34 @@ def use_from_json(value: object) -> dict[str, Any]:
     """Returns every key of a `DeviceUse`, and no other."""
     found: Json = read(_written(), value)
     return {**_NO_USE, **{name: one for name, one in found.items() if one is not None}}
+
+
+# What a run used of several devices, from one `DeviceUse` each.
+
+
+def known_of(used: Iterable[Mapping[str, Any]], name: str) -> list[Any]:
+    """Returns the values of the devices that have one; of a spread its mean."""
+    found = (device.get(name) for device in used)
+    values = (one["mean"] if isinstance(one, dict) else one for one in found)
+    return [value for value in values if value is not None]
+
+
+def mean_of(used: Iterable[Mapping[str, Any]], name: str) -> float | None:
+    """Returns the mean over devices; None if none of them has a value."""
+    known = known_of(used, name)
+    return sum(known) / len(known) if known else None
+
+
+def sum_of(used: Iterable[Mapping[str, Any]], name: str) -> float | None:
+    """Returns the sum over devices; None if one has no value: a part is not the whole."""
+    return whole_sum(device.get(name) for device in used)
+
+
+def whole_sum(values: Iterable[float | None]) -> float | None:
+    """Returns the sum; None if one value is unknown, or there is none."""
+    total: float | None = None
+    for value in values:
+        if value is None:
+            return None
+        total = value if total is None else total + value
+    return total

@@ -24,6 +24,7 @@ from andon.model.run.record import (
     RunSample,
     RunState,
 )
+from andon.model.run.use import known_of, mean_of, sum_of
 from andon.runs.rules.summary import RunTallies
 
 MOST_KEPT = 20_000
@@ -144,7 +145,7 @@ def keep_last(last: dict[str, float], values: Mapping[str, float]) -> None:
 
 def row_of(begin: RunBegin, fold: RunFold, path: str, alive: bool, whole: bool = True) -> RunRow:
     """The run as lists show it; `whole`: whether every line of the record was folded."""
-    end, used = fold.end, list(fold.summary().values())
+    end, used = fold.end, fold.summary().values()
     samples = end.samples if end is not None else fold.samples if whole and not alive else None
     return RunRow(
         id=begin.id,
@@ -170,21 +171,15 @@ def row_of(begin: RunBegin, fold: RunFold, path: str, alive: bool, whole: bool =
         exit_code=None if end is None else end.exit_code,
         message=None if end is None else end.message,
         mean_utilization_percent=mean_of(used, "utilization_percent"),
-        peak_memory_bytes=_largest(used, "peak_memory_bytes"),
-        energy_joules=_sum(used, "energy_joules"),
+        peak_memory_bytes=max(known_of(used, "peak_memory_bytes"), default=None),
+        energy_joules=sum_of(used, "energy_joules"),
         energy_source=energy_source_of(used),
-        idle_share=_mean(_numbers(used, "idle_share")),
+        idle_share=mean_of(used, "idle_share"),
         params=begin.params,
         last_values=dict(fold.last_values),
         tags=begin.tags,
         progress=_progress(fold) if alive and end is None else None,
     )
-
-
-def mean_of(used: Iterable[Mapping[str, Any]], name: str) -> float | None:
-    """Returns the mean of a reading over devices; None if none of them has one."""
-    spreads = (device.get(name) for device in used)
-    return _mean(_numbers([s for s in spreads if isinstance(s, Mapping)], "mean"))
 
 
 def _progress(fold: RunFold) -> WorkProgress | None:
@@ -201,24 +196,3 @@ def _ended(fold: RunFold, alive: bool) -> float | None:
     if fold.end is not None:
         return fold.end.at
     return None if alive else fold.last_at
-
-
-def _numbers(tables: Iterable[Mapping[str, Any]], name: str) -> list[float]:
-    """Returns the numbers; a record is untrusted input, and other values are left out."""
-    found = (table.get(name) for table in tables)
-    return [one for one in found if isinstance(one, int | float) and not isinstance(one, bool)]
-
-
-def _mean(numbers: list[float]) -> float | None:
-    return sum(numbers) / len(numbers) if numbers else None
-
-
-def _largest(used: list[Mapping[str, Any]], name: str) -> int | None:
-    numbers = _numbers(used, name)
-    return int(max(numbers)) if numbers else None
-
-
-def _sum(used: list[Mapping[str, Any]], name: str) -> float | None:
-    """The sum; None if one of the devices has none: a part of the energy is not the energy."""
-    numbers = _numbers(used, name)
-    return sum(numbers) if numbers and len(numbers) == len(used) else None

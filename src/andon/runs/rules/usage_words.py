@@ -6,6 +6,7 @@ from typing import Any
 from andon.model.naming import title
 from andon.model.run.energy import POWER, energy_source_of
 from andon.model.run.record import RunBegin, RunEnd
+from andon.model.run.use import known_of, mean_of, sum_of
 from andon.model.throttling import reason_of
 from andon.runs.rules.summary import SLOWED
 from andon.units import counted, fixed, human_bytes, human_joules, measured_seconds
@@ -19,17 +20,12 @@ def usage_words(where: str, seconds: float, devices: Sequence[Mapping[str, Any]]
     memory the peak of any one, energy the sum of all.
     """
     began = f"{measured_seconds(seconds)} on {where}"
-    means = _known(device["utilization_percent"]["mean"] for device in devices)
-    peaks = _known(device["peak_memory_bytes"] for device in devices)
-    joules = _known(device["energy_joules"] for device in devices)
-    parts = []
-    if means:
-        parts.append(f"mean {fixed(sum(means) / len(means))} %")
+    busy, peaks = mean_of(devices, "utilization_percent"), known_of(devices, "peak_memory_bytes")
+    parts = [] if busy is None else [f"mean {fixed(busy)} %"]
     if peaks:
         each = " a GPU" if len(peaks) > 1 else ""
         parts.append(f"peak {human_bytes(max(peaks))}{each}")
-    if joules and len(joules) == len(devices):  # a sum without some would be too small
-        parts.append(human_joules(sum(joules), energy_source_of(devices) == POWER))
+    parts += _energy(devices)
     return f"{began}: {', '.join(parts)}" if parts else f"{began}: nothing was read in this time"
 
 
@@ -46,19 +42,15 @@ def loop_words(begin: RunBegin, end: RunEnd, waiting_share: float | None) -> str
     """Returns `run k3fh2m8p · 2 GPUs · 41 min · 88 % busy · 0.8 kWh · throttled 12 % (power cap) ·
     waited for data 9 % · andon runs show k3fh2m8p`; unknown values are left out."""
     devices = list(end.summary.values())
-    busy = _known(one["utilization_percent"]["mean"] for one in devices)
-    joules = _known(one["energy_joules"] for one in devices)
-    throttled = _known(one["throttle_share"] for one in devices)
+    busy, throttled = mean_of(devices, "utilization_percent"), mean_of(devices, "throttle_share")
     count = counted(len(begin.devices), "GPU")
     parts = [f"run {begin.id}", count if begin.devices else f"{count}{_why(end)}"]
     parts.append(measured_seconds(end.duration_seconds))
-    if busy:
-        parts.append(f"{fixed(sum(busy) / len(busy))} % busy")
-    if joules and len(joules) == len(devices):
-        parts.append(human_joules(sum(joules), energy_source_of(devices) == POWER))
-    if throttled and sum(throttled) > 0:
-        share, cause = 100 * sum(throttled) / len(throttled), _main_cause(devices)
-        parts.append(f"throttled {fixed(share)} %{cause}")
+    if busy is not None:
+        parts.append(f"{fixed(busy)} % busy")
+    parts += _energy(devices)
+    if throttled:
+        parts.append(f"throttled {fixed(100 * throttled)} %{_main_cause(devices)}")
     if waiting_share is not None:
         parts.append(f"waited for data {fixed(100 * waiting_share)} %")
     return " · ".join([*parts, f"andon runs show {begin.id}"])
@@ -76,10 +68,14 @@ def cell_words(begin: RunBegin, end: RunEnd) -> list[str]:
         parts = [title(device.label), took if known is None else f"{known} busy of {took}"]
         if used.get("peak_memory_bytes") is not None:
             parts.append(f"peak {human_bytes(used['peak_memory_bytes'])}")
-        if used.get("energy_joules") is not None:
-            parts.append(human_joules(used["energy_joules"], used.get("energy_source") == POWER))
+        parts += _energy([used])
         lines.append(" · ".join(parts))
     return lines or [f"{took} without a GPU{_why(end)}"]
+
+
+def _energy(devices: Sequence[Mapping[str, Any]]) -> list[str]:
+    joules = sum_of(devices, "energy_joules")
+    return [] if joules is None else [human_joules(joules, energy_source_of(devices) == POWER)]
 
 
 def _why(end: RunEnd) -> str:
@@ -101,7 +97,3 @@ def _main_cause(devices: Sequence[Mapping[str, Any]]) -> str:
 def report_words(name: str, identity: str) -> str:
     """Returns `run train.py: andon runs report kqzab…`."""
     return f"run {name}: andon runs report {identity}"
-
-
-def _known(values: Any) -> list[float]:
-    return [value for value in values if value is not None]

@@ -12,6 +12,7 @@ from andon.model.device import Snapshot
 from andon.model.naming import title
 from andon.model.request import RunAccount
 from andon.model.run.record import RunDevice
+from andon.model.run.use import known_of, mean_of, sum_of
 from andon.runs.record import SampleSource
 from andon.runs.rules.oom import MemoryBeforeEnd
 from andon.runs.rules.sampled import sample_line
@@ -69,23 +70,21 @@ class TrialMeter:
         during, latest = self._during, self._latest
         self._take(self._source.once(with_host=False, account=RunAccount.ENERGY))
         summaries = list(self._tallies.summary().values())
-        missing: dict[str, str] = {}
-        peaks = _known(one["peak_memory_bytes"] for one in summaries) if during else []
-        means = _known(one["utilization_percent"]["mean"] for one in summaries) if during else []
-        joules = _known(one["energy_joules"] for one in summaries)
-        if not peaks:
+        missing, joules = dict[str, str](), sum_of(summaries, "energy_joules")
+        peak = max(known_of(summaries, "peak_memory_bytes"), default=None) if during else None
+        mean = mean_of(summaries, "utilization_percent") if during else None
+        if peak is None:
             missing["peak_memory_bytes"] = "not read by the driver" if during else NEVER_READ
-        if not means:
+        if mean is None:
             missing["utilization_percent"] = "not read by the driver" if during else NEVER_READ
-        if len(joules) < len(summaries) or not joules:  # a sum without some would be too small
+        if joules is None:
             missing["energy_joules"] = "its devices report neither energy nor power"
-            joules = []
-        sources = sorted({str(one["energy_source"]) for one in summaries}) if joules else []
+        sources = {str(one["energy_source"]) for one in summaries} if joules is not None else ()
         return TrialReadings(
-            peak_memory_bytes=int(max(peaks)) if peaks else None,
-            utilization_percent=round(sum(means) / len(means), 1) if means else None,
-            energy_joules=round(sum(joules), 1) if joules else None,
-            energy_source=", ".join(sources) or None,
+            peak_memory_bytes=peak,
+            utilization_percent=None if mean is None else round(mean, 1),
+            energy_joules=None if joules is None else round(joules, 1),
+            energy_source=", ".join(sorted(sources)) or None,
             samples=during,
             missing=missing,
             strains=tuple(
@@ -147,7 +146,3 @@ class MemoryReturn:
             for status in snapshot.devices
             if status.answered
         }
-
-
-def _known(values: Any) -> list[float]:
-    return [value for value in values if value is not None]

@@ -18,7 +18,7 @@ from andon.model.run.record import (
     RunSeries,
     RunState,
 )
-from andon.model.run.use import IdleSpells, MemoryPlateau
+from andon.model.run.use import IdleSpells, MemoryPlateau, whole_sum
 from andon.model.throttling import IDLE
 from andon.model.utilisation import BARELY_BUSY_PERCENT
 from andon.runs.rules.fold import RunFold
@@ -263,13 +263,6 @@ def report_of(
         begun_twice=len({item.index for item in fold.items if item.begun_before}),
         series=series,
     )
-
-
-def whole_sum(values: Iterable[float | None]) -> float | None:
-    """Returns the sum; None if one value is unknown, or there is none."""
-    listed = list(values)
-    known = [value for value in listed if value is not None]
-    return sum(known) if known and len(known) == len(listed) else None
 
 
 def _device(

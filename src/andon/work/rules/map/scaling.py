@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from andon.runs.rules.fold import mean_of
+from andon.model.run.use import mean_of
 
 BUSY_CPU_PERCENT = 90.0
 BUSY_PERCENT = 85.0
