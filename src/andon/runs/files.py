@@ -74,7 +74,8 @@ def read_record(
         head, tail, status = _ends(path, file)
         finished = bool(tail.lines) and isinstance(tail.lines[-1], RunEnd)
         if status.st_size <= (finished_bytes if finished else most_bytes):
-            return _whole(path, file, status, RunFold(tallying=not finished), finished)
+            skipped = (SAMPLE,) if finished else ()
+            return _whole(path, file, status, RunFold(tallying=not finished), skipped)
         fold = RunFold(tallying=False)
         fold.add_all(head.lines)
         fold.add_all(tail.lines)
@@ -151,7 +152,7 @@ def head_of(file: BinaryIO) -> tuple[_End, int]:
         data = file.read(ENDS_BYTES)
         if not data:
             break
-        reader.without_samples = taken > 0 or not data.startswith(SAMPLE)  # which is no record
+        reader.skipped = (SAMPLE,) if taken or not data.startswith(SAMPLE) else ()  # no record
         taken += len(data)
         lines += reader.feed(data)
     return _End(lines, reader), taken
@@ -188,9 +189,9 @@ def _whole(
     file: BinaryIO,
     status: os.stat_result,
     fold: RunFold,
-    without_samples: bool = False,
+    skipped: tuple[bytes, ...] = (),
 ) -> RecordRead:
-    reader = RecordLines(without_samples=without_samples)
+    reader = RecordLines(skipped=skipped)
     try:
         for data in pieces(file, status.st_size):
             fold.add_all(reader.feed(data))

@@ -3,13 +3,12 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import BinaryIO
 
 from andon.errors import AndonError, Denied, Gone, Unavailable
 from andon.host.files import NotRegular, open_regular
 from andon.model.run.record import (
-    MOST_LINE_BYTES,
     RunAlert,
     RunBegin,
     RunEnd,
@@ -18,9 +17,9 @@ from andon.model.run.record import (
     RunLine,
     RunSeries,
 )
-from andon.runs.files import head_of, tail_of
+from andon.runs.files import head_of, pieces, tail_of
 from andon.runs.rules.fold import RunFold
-from andon.runs.rules.lines import RecordLines
+from andon.runs.rules.lines import LOGGED, SAMPLE, RecordLines
 
 PIECE_BYTES = 1024 * 1024
 MOST_SCANNED_BYTES = 512 * 1024 * 1024
@@ -28,7 +27,6 @@ MOST_RECORDS = 16
 MOST_NEWS = 300  # lines in one live event
 BUDGET_SECONDS = 0.3
 """How long one request reads; the answer says how far it got, and the next continues there."""
-_KINDS = (b"event", b"item", b"alert")
 
 Happening = RunEvent | RunItem | RunAlert
 
@@ -177,36 +175,9 @@ def opened(path: str, run: str) -> BinaryIO:
 
 
 def happenings(path: str, run: str) -> tuple[list[Happening], bool]:
-    """Returns events, items and alerts, and whether the whole record was searched.
-
-    They are found by how their lines begin: the samples, nearly all of a record, are not parsed.
-    """
+    """Returns events, items and alerts, and whether the whole record was searched."""
+    lines, found = RecordLines(skipped=(SAMPLE, LOGGED)), list[Happening]()
     with opened(path, run) as file:
-        found = [one for line in _lines_of_kinds(file) if (one := _happening(line)) is not None]
+        for data in pieces(file, MOST_SCANNED_BYTES):
+            found += [line for line in lines.feed(data) if isinstance(line, Happening)]
         return found, file.tell() < MOST_SCANNED_BYTES
-
-
-def _lines_of_kinds(file: BinaryIO) -> Iterator[bytes]:
-    rest, read = b"", 0
-    while read < MOST_SCANNED_BYTES and (data := file.read(PIECE_BYTES)):
-        read += len(data)
-        data = rest + data
-        end = data.rfind(b"\n") + 1
-        yield from _picked(data[:end])
-        rest = data[end:] if len(data) - end <= MOST_LINE_BYTES else b""
-
-
-def _picked(data: bytes) -> Iterator[bytes]:
-    for kind in _KINDS:
-        begins = b'{"event":"' + kind + b'"'
-        place = data.find(begins)
-        while place >= 0:
-            end = data.find(b"\n", place)
-            if place == 0 or data[place - 1] == 10:  # at the begin of a line
-                yield data[place : end + 1]
-            place = data.find(begins, end)
-
-
-def _happening(line: bytes) -> Happening | None:
-    found = next(RecordLines().feed(line), None)
-    return found if isinstance(found, Happening) else None

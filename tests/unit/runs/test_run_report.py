@@ -174,7 +174,7 @@ def test_steps_by_time_need_two_that_advance(steps: list[float], rate: float | N
 def test_of_a_finished_record_samples_are_passed_over_and_nothing_else() -> None:
     lines: list[RunLine] = [begin(), sample(1), item(1), sample(2), end()]
     data = "".join(map(line_to_text, lines)).encode()
-    reader = RecordLines(without_samples=True)
+    reader = RecordLines(skipped=(SAMPLE,))
     assert [type(line) for line in reader.feed(data)] == [RunBegin, RunItem, RunEnd]
     assert reader.unreadable == 0
     assert line_to_text(sample(1)).encode().startswith(SAMPLE)

@@ -10,8 +10,8 @@ from andon.model.run.record import MOST_LINE_BYTES, RunLine
 from andon.model.run.wire import line_from_json
 from andon.model.wire import ANSWER, loads
 
-SAMPLE = b'{"event":"sample",'
-"""How `line_to_text` begins a sample; one of another form is read like any line."""
+SAMPLE, LOGGED = b'{"event":"sample",', b'{"event":"log",'
+"""How `line_to_text` begins these lines; one of another form is read like any line."""
 
 
 class RecordLines(Struct):
@@ -21,7 +21,7 @@ class RecordLines(Struct):
     first_problem: str | None = None  # of the first line that could not be read
     _rest: bytes = b""
     _skipping: bool = field(default=False)  # inside a line that is too long
-    without_samples: bool = False  # most of a record: of one with its end they are not needed
+    skipped: tuple[bytes, ...] = ()  # how lines begin that are not parsed: samples, most often
 
     def feed(self, data: bytes) -> Iterator[RunLine]:
         """The lines that are complete now."""
@@ -29,7 +29,7 @@ class RecordLines(Struct):
         for line in whole:
             if self._skipping:
                 self._skipping = False
-            elif self.without_samples and line.startswith(SAMPLE):
+            elif line.startswith(self.skipped):
                 continue
             elif line.strip() and (found := self._read(line)) is not None:
                 yield found

@@ -10,7 +10,7 @@ from andon.errors import AndonError, Conflict, Invalid, Unavailable
 from andon.model.codec import Id, Wrong, read
 from andon.model.run.record import ItemState, RunItem, RunKind, RunRow
 from andon.runs.files import open_record, pieces
-from andon.runs.rules.lines import RecordLines
+from andon.runs.rules.lines import SAMPLE, RecordLines
 from andon.work.map.blocks import FOLDER, BlockFolder
 from andon.work.rules.map.items import DIGEST, RESUMES, outcomes
 
@@ -70,7 +70,7 @@ def _before(row: RunRow, command: str, resolve: Callable[[str], RunRow]) -> RunR
 
 
 def _items(path: Path, until: float) -> Iterator[RunItem]:
-    reader = RecordLines(without_samples=True)
+    reader = RecordLines(skipped=(SAMPLE,))
     with open_record(path) as file:
         _wait_until_written(file.fileno(), until)
         try:
