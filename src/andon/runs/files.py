@@ -123,12 +123,12 @@ def size_of(path: Path) -> int | None:
     return size
 
 
-def pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
-    """Yields the first `size` bytes: what is appended meanwhile is left out."""
+def lines_in(file: BinaryIO, size: int, reader: RecordLines) -> Iterator[RunLine]:
+    """Yields the lines in the first `size` bytes: what is appended meanwhile is left out."""
     file.seek(0)
     while size > 0 and (data := file.read(min(PIECE_BYTES, size))):
         size -= len(data)
-        yield data
+        yield from reader.feed(data)
 
 
 def _ends(path: Path, file: BinaryIO) -> tuple[_End, _End, os.stat_result]:
@@ -193,8 +193,7 @@ def _whole(
 ) -> RecordRead:
     reader = RecordLines(skipped=skipped)
     try:
-        for data in pieces(file, status.st_size):
-            fold.add_all(reader.feed(data))
+        fold.add_all(lines_in(file, status.st_size, reader))
     except OSError as exc:
         raise Unavailable(f"{path} cannot be read: {exc.strerror}") from exc
     return _result(path, status, fold, reader, whole=True)

@@ -17,7 +17,7 @@ from andon.model.run.record import (
     RunLine,
     RunSeries,
 )
-from andon.runs.files import head_of, pieces, tail_of
+from andon.runs.files import head_of, lines_in, tail_of
 from andon.runs.rules.fold import RunFold
 from andon.runs.rules.lines import LOGGED, SAMPLE, RecordLines
 
@@ -176,8 +176,8 @@ def opened(path: str, run: str) -> BinaryIO:
 
 def happenings(path: str, run: str) -> tuple[list[Happening], bool]:
     """Returns events, items and alerts, and whether the whole record was searched."""
-    lines, found = RecordLines(skipped=(SAMPLE, LOGGED)), list[Happening]()
+    reader = RecordLines(skipped=(SAMPLE, LOGGED))
     with opened(path, run) as file:
-        for data in pieces(file, MOST_SCANNED_BYTES):
-            found += [line for line in lines.feed(data) if isinstance(line, Happening)]
+        lines = lines_in(file, MOST_SCANNED_BYTES, reader)
+        found = [line for line in lines if isinstance(line, Happening)]
         return found, file.tell() < MOST_SCANNED_BYTES

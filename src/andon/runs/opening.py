@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,7 +15,7 @@ from andon.errors import AndonError
 from andon.host.interpreter import module_environment, process_command
 from andon.host.state.user_folder import runs_folder
 from andon.model.job.progress import WorkProgress
-from andon.model.run.record import RunBegin, RunEnd, RunLogged, RunSample
+from andon.model.run.record import RunBegin
 from andon.runs.header import record_path
 from andon.runs.line_pipe import LinePipe
 from andon.runs.record import FindFacts, LineSink, RunRecorder, SampleSource, SampleWriter
@@ -70,27 +71,16 @@ class RunRecording(Struct, frozen=True):
 
     def resume(self, path: Path) -> RunRecorder | None:
         """Continues a record that another process began; None if complete or unreadable."""
-        from andon.runs.files import RecordFile, open_record, pieces
-        from andon.runs.rules.lines import RecordLines
+        from andon.runs.files import RecordFile, read_ends
 
-        recorder: RunRecorder | None = None
-        with suppress(AndonError, OSError), open_record(path) as file:
-            lines = RecordLines()
-            for piece in pieces(file, os.fstat(file.fileno()).st_size):
-                for line in lines.feed(piece):
-                    if isinstance(line, RunBegin) and recorder is None:
-                        recorder = RunRecorder(line, RecordFile(path), self.source, book=self.book)
-                    elif isinstance(line, RunSample) and recorder is not None:
-                        recorder.tallies.add(line)
-                    elif isinstance(line, RunLogged) and recorder is not None:
-                        recorder.remember(line)
-                    elif isinstance(line, RunEnd):
-                        if recorder is not None:
-                            recorder.file.close()
-                        return None
-        if recorder is not None:
-            recorder.follow()
-        return recorder
+        with suppress(AndonError):
+            read = read_ends(path, unfinished_bytes=sys.maxsize)
+            if read.fold.end is None:
+                recorder = RunRecorder(read.begin, RecordFile(path), self.source, book=self.book)
+                recorder.go_on_from(read.fold)
+                recorder.follow()
+                return recorder
+        return None
 
 
 def remember(path: Path) -> None:

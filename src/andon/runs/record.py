@@ -29,7 +29,7 @@ from andon.model.run.record import (
 )
 from andon.model.run.wire import line_to_text
 from andon.runs.alert_lines import RunAlerts
-from andon.runs.rules.fold import keep_last
+from andon.runs.rules.fold import RunFold, keep_last
 from andon.runs.rules.oom import MemoryBeforeEnd, Verdict, memory_growth, memory_numbers
 from andon.runs.rules.sampled import sample_line
 from andon.runs.rules.summary import RunTallies
@@ -158,6 +158,11 @@ class RunRecorder:
             session, lambda snapshot: self._taken(session, snapshot), "andon run", failures
         ).start()
 
+    def go_on_from(self, fold: RunFold) -> None:
+        """Counts what another process has recorded of this run."""
+        assert fold.tallies is not None
+        self.tallies, self._last_values = fold.tallies, fold.last_values
+
     def pause(self) -> None:
         """Leaves the record without an end; another process may continue it."""
         if self._follower is not None:
@@ -175,12 +180,8 @@ class RunRecorder:
         if self.ended is not None:
             return
         if isinstance(line, RunLogged):
-            self.remember(line)
+            keep_last(self._last_values, line.values)  # which the end repeats
         self.file.put(line_to_text(line))
-
-    def remember(self, line: RunLogged) -> None:
-        """Keeps the last values, which the end of the record repeats."""
-        keep_last(self._last_values, line.values)
 
     def take(self, snapshot: Snapshot) -> None:
         """Record one snapshot; only the run's devices."""

@@ -7,16 +7,18 @@ from pathlib import Path
 from andon.jobs.record import finish
 from andon.model.device import Snapshot
 from andon.model.job.facts import AttemptEnd, EndReason
-from andon.model.run.record import RunEnd, RunState
+from andon.model.run.record import RunDevice, RunEnd, RunJoined, RunLine, RunLogged, RunState
 from andon.model.run.wire import line_to_text
 from andon.runs.files import RecordFile
 from andon.runs.opening import RunRecording
+from andon.runs.record import RunOutcome
 from tests.support.disks import file_limit
 from tests.support.run_parts import BEGAN, begin, device, sample
 from tests.support.sharing_parts import gpu
 from tests.support.web_parts import Hand
 
 ENDED = AttemptEnd(EndReason.EXITED, BEGAN, BEGAN + 9, 9.0, 0)
+LATE = RunDevice("GPU-0", 0, "0", "H200")
 DONE = RunEnd(BEGAN + 9, RunState.SUCCEEDED, 9.0, 1, {})
 
 
@@ -44,6 +46,17 @@ def test_a_record_that_was_cut_in_a_line_gets_its_end(tmp_path: Path) -> None:
     assert recorder.tallies.samples == 1
     assert finish(recorder, ENDED, "").state is RunState.SUCCEEDED
     assert events(path) == ["begin", "sample", "?", "end"]
+
+
+def test_what_was_logged_and_who_joined_before_a_kill_counts(tmp_path: Path) -> None:
+    late = sample(2.0, {"utilization_percent": 70})
+    logged, joined = RunLogged(BEGAN, {"loss": 2.0}), RunJoined(BEGAN + 1, LATE)
+    lines: tuple[RunLine, ...] = (begin(), logged, joined, late)
+    recorder = RunRecording().resume(written(tmp_path / "r", *map(line_to_text, lines)))
+    assert recorder is not None
+    end = recorder.end(RunOutcome(RunState.SUCCEEDED))
+    assert end.last_values == {"loss": 2.0}
+    assert end.summary["GPU-0"]["utilization_percent"]["max"] == 70
 
 
 def test_an_end_behind_a_damaged_line_is_seen(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from andon.model.run.record import MOST_LINE_BYTES, RunLine, RunLogged
 from andon.runs import files as run_files
 from andon.runs.files import read_ends, read_record
 from andon.runs.rules.fold import RunFold
+from andon.runs.rules.lines import RecordLines
 from tests.support.run_records import BEGAN, begin, end, sample, text_of, write_record
 
 SAMPLES = 3000
@@ -192,9 +193,12 @@ def test_what_is_appended_meanwhile_is_left_out(tmp_path: Path) -> None:
     path = write_record(tmp_path / "r.jsonl", begin(), sample(1))
     size = path.stat().st_size
     with path.open("ab") as file:
-        file.write(b"more")
+        file.write(text_of([sample(2)]).encode())
+    reader = RecordLines()
     with run_files.open_record(path) as file:
-        assert b"".join(run_files.pieces(file, size)) == text_of([begin(), sample(1)]).encode()
+        lines = list(run_files.lines_in(file, size, reader))
+    assert text_of(lines) == text_of([begin(), sample(1)])
+    assert not reader.is_partial
 
 
 def _counted(path: Path, act: object) -> int:

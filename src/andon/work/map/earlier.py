@@ -9,7 +9,7 @@ from pathlib import Path
 from andon.errors import AndonError, Conflict, Invalid, Unavailable
 from andon.model.codec import Id, Wrong, read
 from andon.model.run.record import ItemState, RunItem, RunKind, RunRow
-from andon.runs.files import open_record, pieces
+from andon.runs.files import lines_in, open_record
 from andon.runs.rules.lines import SAMPLE, RecordLines
 from andon.work.map.blocks import FOLDER, BlockFolder
 from andon.work.rules.map.items import DIGEST, RESUMES, outcomes
@@ -77,8 +77,8 @@ def _items(path: Path, until: float) -> Iterator[RunItem]:
             size = os.fstat(file.fileno()).st_size
             if size > MOST_BYTES:
                 raise Invalid(f"{path} is larger than 16 GiB", hint="leave --resume out")
-            for data in pieces(file, size):
-                yield from (line for line in reader.feed(data) if isinstance(line, RunItem))
+            lines = lines_in(file, size, reader)
+            yield from (line for line in lines if isinstance(line, RunItem))
         except OSError as exc:
             raise Unavailable(f"{path} cannot be read: {exc.strerror}") from exc
 

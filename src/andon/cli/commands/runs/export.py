@@ -17,7 +17,7 @@ from andon.cli.terminal import notice, write
 from andon.errors import Denied, Invalid, Unavailable
 from andon.model.run.record import RUN_SCHEMA, RunBegin, RunLine, RunSample
 from andon.model.run.wire import line_to_text
-from andon.runs.files import open_record, pieces, read_ends
+from andon.runs.files import lines_in, open_record, read_ends
 from andon.runs.rules.lines import RecordLines
 from andon.runs.rules.tables import SAMPLE_COLUMNS, sample_rows
 from andon.units import iso_utc
@@ -79,8 +79,7 @@ def _lines(path: Path) -> Iterator[RunLine]:
     read_ends(path, 0)  # a foreign file is refused before anything is written
     reader = RecordLines()
     with open_record(path) as file:
-        for data in pieces(file, os.fstat(file.fileno()).st_size):
-            yield from reader.feed(data)
+        yield from lines_in(file, os.fstat(file.fileno()).st_size, reader)
     if reader.unreadable:
         notice(f"{reader.unreadable} lines could not be read: {reader.first_problem}", chosen())
 
