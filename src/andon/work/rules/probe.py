@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from andon.errors import Conflict, Gone, Invalid
 from andon.model.probe import MemoryLine, ProbeResult, Trial, TrialState
@@ -177,7 +177,7 @@ def memory_line(
 
 
 class ProbePlan(Struct, frozen=True):
-    """What is probed, where, and between which sizes."""
+    """What is probed, where, and between which sizes; a result repeats it."""
 
     name: str
     command: str
@@ -207,14 +207,10 @@ class ProbeRequest(Struct, frozen=True):
         """Returns the plan on these devices."""
         totals = [one.memory_total_bytes for one in devices if one.memory_total_bytes]
         return ProbePlan(
-            name=self.name,
-            command=self.command,
+            **asdict(self),
             model=" + ".join(dict.fromkeys(device.name for device in devices)),
             devices=len(devices),
             node=node,
-            low=self.low,
-            high=self.high,
-            margin_percent=self.margin_percent,
             memory_total_bytes=min(totals, default=None),
             simulated=simulated,
         )
@@ -226,15 +222,8 @@ def probe_of(plan: ProbePlan, trials: Sequence[Trial], at: float) -> ProbeResult
     line, why_none = memory_line(trials, plan.memory_total_bytes)
     largest = search.fits
     return ProbeResult(
-        name=plan.name,
-        command=plan.command,
-        model=plan.model,
-        devices=plan.devices,
+        **asdict(plan),
         at=at,
-        node=plan.node,
-        low=plan.low,
-        high=plan.high,
-        margin_percent=plan.margin_percent,
         trials=tuple(trials),
         largest=largest,
         too_large=search.fails,
@@ -243,8 +232,6 @@ def probe_of(plan: ProbePlan, trials: Sequence[Trial], at: float) -> ProbeResult
         else recommended(largest, plan.low, plan.margin_percent),
         line=line,
         line_reason=why_none,
-        memory_total_bytes=plan.memory_total_bytes,
-        simulated=plan.simulated,
         complete=search.complete,
     )
 
