@@ -82,8 +82,7 @@ class Launcher:
         before, modes = self._listen(), _modes(self._terminal)
         began, code = time.monotonic(), -1
         try:
-            self._start()
-            code = self._wait(check)
+            code = self._wait(self._start(), check)
         finally:
             self._take_terminal_back()
             if code < 0 or self._asked or self._ended_for:
@@ -103,10 +102,10 @@ class Launcher:
 
     # Starting.
 
-    def _start(self) -> None:
+    def _start(self) -> ProcessGroup:
         kept = self._hold.descriptors if self._hold else ()
         try:
-            self._group = ProcessGroup(
+            group = self._group = ProcessGroup(
                 self._command,
                 self._environment,
                 self._grace_seconds,
@@ -124,19 +123,18 @@ class Launcher:
         finally:
             if self._tap:
                 self._tap.started()
-        pid = self._group.pid
         if self._hold is not None:
-            self._hold.add(Work(pid, started_ticks(pid) or 0, pid))
+            self._hold.add(Work(group.pid, started_ticks(group.pid) or 0, group.pid))
         if self._interactive:
             self._give_terminal()
         for number in self._pending:
             self._send(number)
         self._child(signal.SIGCHLD, None)  # it may have stopped before we knew its pid
+        return group
 
     # Waiting.
 
-    def _wait(self, check: Callable[[], str | None]) -> int:
-        group = self._running()
+    def _wait(self, group: ProcessGroup, check: Callable[[], str | None]) -> int:
         while not group.ends_within(self._check_seconds):
             if self._ended_for is None and (reason := check()) is not None:
                 self._ended_for = reason
@@ -145,11 +143,6 @@ class Launcher:
         if self._output is not None:
             group.send(signal.SIGKILL)  # what is left of its group
         return group.reap()
-
-    def _running(self) -> ProcessGroup:
-        if self._group is None:
-            raise AndonError("the command has not been started")
-        return self._group
 
     # Signals.
 
