@@ -98,7 +98,7 @@ def compare(sides: Sequence[RunSide], by: str | None = None) -> RunComparison:
     first."""
     first = sides[0] if sides else None
     names = _measures(sides)
-    chosen = None if by is None else _meant(by, names)
+    chosen = None if by is None else measure_named(by, names)
     ranked = sorted(sides, key=lambda side: _rank(side, chosen)) if chosen else list(sides)
     ordered = sorted(names, key=lambda name: name != chosen)
     found = tuple(_measured(name, ranked, first) for name in ordered) if first else ()
@@ -134,12 +134,15 @@ def _measures(sides: Iterable[RunSide]) -> list[str]:
     return [name for name in ORDER if name in known] + sorted(known.difference(ORDER))
 
 
-def _meant(by: str, names: Sequence[str]) -> str:
-    for name in (by, LOGGED + by):
-        if name in names:
+def measure_named(word: str, known: Sequence[str], alias: str = "") -> str:
+    """Returns the measure that a user names, a value of the program's own without its prefix."""
+    for name in (word, LOGGED + word, alias):
+        if name in known:
             return name
-    known = ", ".join(name.removeprefix(LOGGED) for name in names)
-    raise Invalid(f"no run has {by[:80]!r}", hint=f"compare by one of: {known or 'nothing known'}")
+    names = ", ".join(name.removeprefix(LOGGED) for name in known)
+    raise Invalid(
+        f"no run has {word[:80]!r}", hint=f"compare by one of: {names or 'nothing known'}"
+    )
 
 
 def _rank(side: RunSide, name: str) -> tuple[bool, float]:

@@ -13,7 +13,7 @@ from andon.model.run.energy import POWER
 from andon.model.run.record import RunKind, RunRow, RunState
 from andon.runs.rules.baselines import LOGGED, values_of
 from andon.runs.rules.matching import OF_A_JOB
-from andon.runs.rules.reports.compare import DURATION, ITEMS, STEPS
+from andon.runs.rules.reports.compare import DURATION, ITEMS, STEPS, measure_named
 from andon.units import parse_seconds
 
 SEEDS = frozenset({"seed", "seeds", "random_seed", "random-seed", "rng_seed"})
@@ -198,15 +198,10 @@ def _measure(word: str, known: Sequence[str]) -> SweepMeasure:
     name, higher = word, None
     if word.endswith((MAX, MIN)):
         name, higher = word[:-4], word.endswith(MAX)
-    for found in (name, LOGGED + name, ALIASES.get(name, "")):
-        if found in known:
-            if higher is None:
-                higher = found in HIGHER or found.endswith(HIGHER_LOGGED)
-            return SweepMeasure(found, higher)
-    names = ", ".join(one.removeprefix(LOGGED) for one in known)
-    raise Invalid(
-        f"no run has {name[:80]!r}", hint=f"compare by one of: {names or 'nothing known'}"
-    )
+    found = measure_named(name, known, ALIASES.get(name, ""))
+    if higher is None:
+        higher = found in HIGHER or found.endswith(HIGHER_LOGGED)
+    return SweepMeasure(found, higher)
 
 
 def _row(side: Sequence[RunRow], params: Sequence[str], seeds: Sequence[str]) -> SweepRow:
