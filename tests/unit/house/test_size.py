@@ -30,7 +30,7 @@ BUDGET = {
     "model": 5365,
     "node": 8090,
     "notifiers": 491,
-    "runs": 5084,
+    "runs": 5077,
     "sampling": 2754,
     "settings": 2185,
     "standalone": 1045,

@@ -3,8 +3,6 @@
 from collections import deque
 from collections.abc import Iterable
 
-from msgspec import Struct, field
-
 from andon.model.run.record import (
     RunAlert,
     RunBegin,
@@ -19,14 +17,14 @@ from andon.model.run.record import (
 Happening = RunEvent | RunItem | RunLogged | RunAlert
 
 
-class RecentLines(Struct):
+class RecentLines:
     """Keeps the latest `most` samples and as many of the other lines."""
 
-    most: int
-    begin: RunBegin | None = None
-    end: RunEnd | None = None
-    samples: deque[RunSample] = field(default_factory=deque)
-    happenings: deque[Happening] = field(default_factory=deque)
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.begin: RunBegin | None = None
+        self.end: RunEnd | None = None
+        self.samples, self.happenings = deque[RunSample](maxlen=most), deque[Happening](maxlen=most)
 
     def add_all(self, lines: Iterable[RunLine]) -> None:
         for line in lines:
@@ -39,9 +37,9 @@ class RecentLines(Struct):
             case RunEnd():
                 self.end = line
             case RunSample():
-                self._keep(self.samples, line)
+                self.samples.append(line)
             case RunEvent() | RunItem() | RunLogged() | RunAlert():
-                self._keep(self.happenings, line)
+                self.happenings.append(line)
 
     @property
     def is_full(self) -> bool:
@@ -51,8 +49,3 @@ class RecentLines(Struct):
     def last_at(self) -> float | None:
         known = [*list(self.samples)[-1:], *list(self.happenings)[-1:], self.end or self.begin]
         return max((line.at for line in known if line is not None), default=None)
-
-    def _keep(self, kept: "deque[RunSample] | deque[Happening]", line: RunLine) -> None:
-        kept.append(line)  # type: ignore[arg-type]
-        while len(kept) > self.most:
-            kept.popleft()
