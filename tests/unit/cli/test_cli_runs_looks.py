@@ -1,10 +1,11 @@
 """How runs look in a terminal: the list, one run, its latest lines, and drift."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from andon.cli.show.runs.detail import RunShown, render_run
+from andon.cli.show.runs.detail import render_run
 from andon.cli.show.runs.drift import render_drift
 from andon.cli.show.runs.listing import render_runs
 from andon.cli.show.runs.tail import render_tail
@@ -13,6 +14,7 @@ from andon.model.run.record import (
     RunLine,
     RunState,
 )
+from andon.runs.files import RecordRead
 from andon.runs.rules.baselines import baseline_of, drift
 from andon.runs.rules.fold import RunFold, row_of
 from andon.runs.rules.recent import RecentLines
@@ -28,6 +30,13 @@ def folded(*lines: RunLine) -> RunFold:
     fold = RunFold()
     fold.add_all(lines)
     return fold
+
+
+def read_of(
+    fold: RunFold, size: int, unreadable: int = 0, problem: str | None = None
+) -> RecordRead:
+    path = Path("/state/train.jsonl")
+    return RecordRead(path, FULL, fold, False, size, BEGAN, "ada", unreadable, problem)
 
 
 @pytest.mark.parametrize("width", [80, 120, 160])
@@ -56,15 +65,15 @@ def test_a_run_looks_as_drawn() -> None:
     )
     fold = folded(FULL, *HAPPENINGS, last)
     row = row_of(FULL, fold, "/state/train.jsonl", alive=False)
-    shown = RunShown(row, FULL, fold, 5_000_000, False, 2, "event is missing")
-    assert_golden("run.txt", painted(render_run(shown, BEGAN + 99, 100)))
+    read = read_of(fold, 5_000_000, 2, "event is missing")
+    assert_golden("run.txt", painted(render_run(row, read, BEGAN + 99, 100)))
 
 
 def test_a_lost_run_looks_as_drawn() -> None:
     fold = folded(FULL, *HAPPENINGS)
     row = row_of(FULL, fold, "/state/train.jsonl", alive=False)
-    shown = RunShown(row, FULL, fold, 70_000_000, False)
-    assert_golden("run-lost.txt", painted(render_run(shown, BEGAN + 99, 100)))
+    read = read_of(fold, 70_000_000)
+    assert_golden("run-lost.txt", painted(render_run(row, read, BEGAN + 99, 100)))
 
 
 @pytest.mark.parametrize("width", [80, 120])

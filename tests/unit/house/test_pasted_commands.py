@@ -42,7 +42,7 @@ IDS = {
     "api/submit.py": {"self.label"}, "app/job_messages.py": {"view.label"},
     "cli/commands/explain/alerts.py": {"made"}, "cli/commands/runs/compare.py": {"row.id"},
     "cli/commands/runs/opened.py": {"row.id"},
-    "cli/commands/runs/show.py": {"shown.row.id", "verb"},
+    "cli/commands/runs/show.py": {"row.id", "verb"},
     "cli/map_session.py": {"row.id"}, "cli/show/render.py": {"entry.label"},
     "explain/conditions/sharing/phrases.py": {"name"}, "fleet/rules/past.py": {"row.id"},
     "jobs/acts.py": {"facts.spec.label", "label", "verb"}, "jobs/rules/states.py": {"spec.label"},

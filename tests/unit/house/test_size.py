@@ -11,7 +11,7 @@ BUDGET = {
     "api": 3590,
     "app": 3252,
     "callbacks": 1461,
-    "cli": 20870,
+    "cli": 20847,
     "clusters": 4408,
     "doctor": 3251,
     "drivers": 7665,

@@ -7,14 +7,14 @@ import click
 from andon.cli.commands.runs.opened import RUN_FORMS, complete_run, record_of
 from andon.cli.json_text import as_json_text
 from andon.cli.options import at_server, chosen, shared
-from andon.cli.show.runs.detail import RunShown, render_run
+from andon.cli.show.runs.detail import render_run
 from andon.cli.show.text import say
 from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal
-from andon.model.run.record import RunState
+from andon.model.run.record import RunRow, RunState
 from andon.model.shapes import to_json
 from andon.model.wire import Json
-from andon.runs.files import read_ends
+from andon.runs.files import RecordRead, read_ends
 
 SCHEMA = "andon.run_details/1"
 
@@ -30,35 +30,27 @@ def show(run: str, as_json: bool) -> int:
     If the run has ended, only the two ends of its record are read, so that a record of any size
     opens at once. `andon runs tail` follows a run in progress.
     """
-    shown, terminal = read_run(run), Terminal.of(chosen())
+    source, terminal = node_of(chosen()).runs, Terminal.of(chosen())
+    row = source.resolve(run)
+    read = record_of(source, row, read_ends)
     if as_json:
-        terminal.show(as_json_text(run_to_json(shown), terminal.live))
+        terminal.show(as_json_text(run_to_json(row, read), terminal.live))
         return 0
 
-    for line in render_run(shown, time.time(), terminal.width):
+    for line in render_run(row, read, time.time(), terminal.width):
         terminal.say(line)
     if not terminal.quiet:
-        verb = "tail" if shown.row.state is RunState.RUNNING else "report"
-        terminal.say(say(f"Next: andon runs {verb} {shown.row.id}", "dim"))
+        verb = "tail" if row.state is RunState.RUNNING else "report"
+        terminal.say(say(f"Next: andon runs {verb} {row.id}", "dim"))
     return 0
 
 
-def read_run(word: str) -> RunShown:
-    """Returns the named run with its record as it is now."""
-    source = node_of(chosen()).runs
-    row = source.resolve(word)
-    read = record_of(source, row, read_ends)
-    return RunShown(
-        row, read.begin, read.fold, read.size_bytes, read.whole, read.unreadable, read.problem
-    )
-
-
-def run_to_json(shown: RunShown) -> Json:
+def run_to_json(row: RunRow, read: RecordRead) -> Json:
     return {
         "schema": SCHEMA,
-        "run": to_json(shown.row),
-        "begin": to_json(shown.begin),
-        "facts": to_json(shown.fold.facts),
-        "end": to_json(shown.fold.end),
-        "summary": to_json(shown.fold.summary()),
+        "run": to_json(row),
+        "begin": to_json(read.begin),
+        "facts": to_json(read.fold.facts),
+        "end": to_json(read.fold.end),
+        "summary": to_json(read.fold.summary()),
     }

@@ -19,25 +19,13 @@ from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
 from andon.model.naming import short_model
 from andon.model.run.record import WAITED, RunBegin, RunDevice, RunEnd, RunRow, RunState
-from andon.runs.rules.fold import RunFold
+from andon.runs.files import RecordRead
 from andon.runs.rules.matching import devices_words
 from andon.units import and_more, fixed, human_bytes, measured_seconds
 
 WIDTH = 11
 MOST_PAIRS = 20
 LOCAL_SHOWN = 19  # characters of an ISO time without its fraction
-
-
-class RunShown(Struct, frozen=True):
-    """A run as it is shown: its row, and what was read of its record."""
-
-    row: RunRow
-    begin: RunBegin
-    fold: RunFold
-    size_bytes: int
-    whole: bool
-    unreadable: int = 0
-    problem: str | None = None
 
 
 class UsedDevice(Struct, frozen=True):
@@ -51,29 +39,28 @@ class UsedDevice(Struct, frozen=True):
         return found if isinstance(found, Mapping) else {}
 
 
-def render_run(shown: RunShown, now: float, width: int) -> Iterator[Text]:
+def render_run(row: RunRow, read: RecordRead, now: float, width: int) -> Iterator[Text]:
     """The head, the facts, the devices and what to know about the record."""
-    yield _head(shown, now)
-    for label, words in _facts(shown):
+    yield _head(row, read, now)
+    for label, words in _facts(row, read):
         yield (say(f"  {label}".ljust(WIDTH + 2), "dim") + say(words)).fit(width)
-    devices = _devices(shown)
+    devices = _devices(read)
     if devices:
         yield Text()
         yield from draw(_COLUMNS, [TableRow(device) for device in devices], width)
-    for remark in _remarks(shown):
+    for remark in _remarks(row, read):
         yield say(remark, "yellow")
 
 
-def _head(shown: RunShown, now: float) -> Text:
-    row = shown.row
+def _head(row: RunRow, read: RecordRead, now: float) -> Text:
     mark = say("SIMULATED ", "reverse") if row.simulated else Text()
-    took = shown.fold.duration_seconds(row.state is RunState.RUNNING, now)
+    took = read.fold.duration_seconds(row.state is RunState.RUNNING, now)
     words = mark + say(row.name, "bold") + say(f" ({row.id}): ") + state_text(row.state)
     if took is not None:
         words += say(" for " if row.state is RunState.RUNNING else " after ") + length(took)
     if row.progress is not None:
         words += say(f"; {row.progress.words(now)}")
-    end = shown.fold.end
+    end = read.fold.end
     return words + say(_ending(end)) if end is not None else words
 
 
@@ -83,19 +70,19 @@ def _ending(end: RunEnd) -> str:
     return code + signal + (f": {end.message}" if end.message else "")
 
 
-def _facts(shown: RunShown) -> Iterator[tuple[str, str]]:
-    begin, row, facts = shown.begin, shown.row, shown.fold.facts
+def _facts(row: RunRow, read: RecordRead) -> Iterator[tuple[str, str]]:
+    begin, facts = read.begin, read.fold.facts
     by = f" by {row.user}" if row.user else ""
     known: dict[str, str | None] = {
         "began": f"{_local(begin.at)} on {begin.node}{by}",
         "command": begin.command,
         "folder": begin.working_directory,
         "GPU": _chosen(row, begin),
-        "loop": _loop(shown.fold.last_values),
+        "loop": _loop(read.fold.last_values),
         "group": _group(begin),
         "parent": begin.parent,
         "params": _pairs(begin.params),
-        "values": _pairs({name: number(one) for name, one in shown.fold.last_values.items()}),
+        "values": _pairs({name: number(one) for name, one in read.fold.last_values.items()}),
         "tags": " ".join(row.tags),
         "note": row.note,
     }
@@ -104,7 +91,7 @@ def _facts(shown: RunShown) -> Iterator[tuple[str, str]]:
         dirty = {True: " with changes", False: "", None: ""}
         known["git"] = f"{git.commit[:12]}{dirty[git.dirty]}" if git else reason
         known["versions"] = ", ".join(f"{name} {one}" for name, one in facts.versions.items())
-    known["record"] = f"{row.path} ({human_bytes(shown.size_bytes)})"
+    known["record"] = f"{row.path} ({human_bytes(read.size_bytes)})"
     yield from ((label, words) for label, words in known.items() if words)
 
 
@@ -141,28 +128,26 @@ def _local(at: float) -> str:
     return datetime.fromtimestamp(at).astimezone().isoformat(" ")[:LOCAL_SHOWN]
 
 
-def _devices(shown: RunShown) -> list[UsedDevice]:
-    summary = shown.fold.summary()
-    return [
-        UsedDevice(one, summary[one.uuid]) for one in shown.begin.devices if one.uuid in summary
-    ]
+def _devices(read: RecordRead) -> list[UsedDevice]:
+    summary = read.fold.summary()
+    return [UsedDevice(one, summary[one.uuid]) for one in read.begin.devices if one.uuid in summary]
 
 
-def _remarks(shown: RunShown) -> Iterator[str]:
-    end = shown.fold.end
+def _remarks(row: RunRow, read: RecordRead) -> Iterator[str]:
+    end = read.fold.end
     if end is not None and end.no_samples_reason:
         yield f"no samples: {end.no_samples_reason}"
     if end is not None and end.dropped:
         yield f"{end.dropped} lines could not be written in time"
-    if shown.row.state is RunState.LOST and end is None:
-        last = shown.fold.last_at
+    if row.state is RunState.LOST and end is None:
+        last = read.fold.last_at
         when = "" if last is None else f", its last line is from {_local(last)}"
         yield f"its process is gone; the record has no end{when}"
-    if not shown.whole and end is None:
-        yield f"the record is {human_bytes(shown.size_bytes)}: only its two ends were read"
-    if shown.unreadable:
-        lines = "line" if shown.unreadable == 1 else "lines"
-        yield f"{shown.unreadable} {lines} could not be read: {shown.problem}"
+    if not read.whole and end is None:
+        yield f"the record is {human_bytes(read.size_bytes)}: only its two ends were read"
+    if read.unreadable:
+        lines = "line" if read.unreadable == 1 else "lines"
+        yield f"{read.unreadable} {lines} could not be read: {read.problem}"
 
 
 def _mean(name: str, unit: str) -> "TableColumn[UsedDevice]":
