@@ -60,6 +60,4 @@ def report_on(*lines: RunLine, **more: Any) -> RunReport:
     """The report of a record of these lines."""
     fold = RunFold()
     fold.add_all(lines)
-    found = report_of(fold, **more)
-    assert found is not None
-    return found
+    return report_of(fold, **more)

@@ -134,6 +134,12 @@ def test_out_of_memory_is_told_with_its_numbers() -> None:
         assert words in shown
 
 
+def test_of_a_record_whose_ends_alone_were_read_no_number_of_samples_is_shown() -> None:
+    shown = text(report(samples=None, series=None))
+    assert "No charts: only its two ends were read." in shown
+    assert "Samples" not in shown
+
+
 def test_a_run_without_samples_says_why() -> None:
     shown = text(report_on(begin(), end(samples=0, summary={}, no_samples_reason="no driver")))
     assert "No charts: no driver." in shown

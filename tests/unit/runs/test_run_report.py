@@ -54,7 +54,6 @@ def test_a_device_that_joins_late_counts_from_then_on() -> None:
     fold.add_all([begin(devices=(ALICE,)), RunJoined(BEGAN + 3.0, BOB)])
     fold.add_all(sample(second, 0) for second in range(1, 6))
     found = report_of(fold, alive=True, now=BEGAN + 5.0)
-    assert found is not None
     assert [one.held_seconds for one in found.devices] == [5.0, 2.0]
     assert found.devices[1].wasted_seconds == 2.0
     assert found.device_seconds == 7.0
@@ -90,8 +89,11 @@ def test_a_run_that_goes_on_is_reported_as_far_as_it_went() -> None:
     assert found.devices[0].most("utilization_percent") == 100
 
 
-def test_a_record_without_its_first_line_has_no_report() -> None:
-    assert report_of(RunFold()) is None
+def test_of_an_unfinished_record_whose_ends_alone_were_read_samples_are_not_known() -> None:
+    fold = RunFold(tallying=False)
+    fold.add_all([begin(devices=(ALICE,)), sample(1), sample(2)])
+    found = report_of(fold, whole=False)
+    assert (found.samples, found.devices[0].samples) == (None, None)
 
 
 def test_idleness_is_no_throttling_and_the_largest_share_comes_first() -> None:

@@ -23,8 +23,8 @@ def read_report(source: NodeRuns, row: RunRow, prices: Prices = NO_PRICES) -> Ru
         notice(
             f"{row.path} is large: only the items and events at its two ends are shown", chosen()
         )
-    found = report_of(read.fold, row.state is RunState.RUNNING, time.time(), prices)
-    assert found is not None  # a record without a begin is refused above
+    alive = row.state is RunState.RUNNING
+    found = report_of(read.fold, alive, time.time(), prices, read.whole)
     return replace(found, begin=replace(found.begin, tags=row.tags, user=row.user))
 
 

@@ -110,7 +110,7 @@ def _summary(report: RunReport) -> Facts | None:
                 "Waited for GPUs",
                 seconds_words(report.begin.waited_seconds) if _waited(report) else None,
             ),
-            ("Samples", str(report.samples)),
+            ("Samples", None if report.samples is None else str(report.samples)),
             ("No samples", report.no_samples_reason),
             ("Dropped", f"{report.dropped} lines could not be written" if report.dropped else None),
         ]
@@ -261,6 +261,7 @@ def _no_charts(report: RunReport) -> Sentences | None:
     if report.series is not None or not report.devices:
         return None
     none = "its end has no series" if report.samples else "the record has no samples"
+    none = "only its two ends were read" if report.samples is None else none
     why = report.no_samples_reason or none
     return sentences([f"No charts: {why}."], quiet=True)
 

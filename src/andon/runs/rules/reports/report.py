@@ -143,7 +143,7 @@ class DeviceReport(Struct, frozen=True):
     """One device of a run."""
 
     device: RunDevice
-    samples: int = 0
+    samples: int | None = None
     readings: Mapping[str, ReadingFigures] = field(default_factory=dict)
     idle_share: float | None = None
     spells: IdleSpells | None = None
@@ -177,7 +177,7 @@ class RunReport(Struct, frozen=True):
     begin: RunBegin
     state: RunState
     duration_seconds: float | None
-    samples: int
+    samples: int | None  # None where only the two ends of an unfinished record were read
     devices: tuple[DeviceReport, ...]
     git: GitState | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -221,12 +221,16 @@ class RunReport(Struct, frozen=True):
 
 
 def report_of(
-    fold: RunFold, alive: bool = False, now: float = 0.0, prices: Prices = NO_PRICES
-) -> RunReport | None:
-    """Returns the report; None if the record has no first line yet."""
+    fold: RunFold,
+    alive: bool = False,
+    now: float = 0.0,
+    prices: Prices = NO_PRICES,
+    whole: bool = True,
+) -> RunReport:
+    """Returns the report of a record that has its first line; `whole`: whether every line of it was
+    folded."""
     begin, end, tallies = fold.begin, fold.end, fold.tallies
-    if begin is None:
-        return None
+    assert begin is not None
     duration = fold.duration_seconds(alive, now)
     series = (end.series if end else None) or (tallies.series() if tallies else None)
     done = items_by_device(fold.items, begin.devices, duration)
@@ -241,7 +245,7 @@ def report_of(
         begin=begin,
         state=fold.state(alive),
         duration_seconds=duration,
-        samples=fold.samples if end is None else end.samples,
+        samples=end.samples if end else fold.samples if whole else None,
         devices=devices,
         git=fold.facts.git if fold.facts else None,
         versions=fold.facts.versions if fold.facts else {},
@@ -275,7 +279,7 @@ def _device(
     busy = series.devices.get(device.uuid, {}).get("utilization_percent") if series else None
     return DeviceReport(
         device=device,
-        samples=used.get("samples", 0),
+        samples=used.get("samples"),
         readings=_readings(used),
         idle_share=used.get("idle_share"),
         spells=used.get("idle_spells"),
