@@ -34,15 +34,13 @@ from andon.work.map.commands import MapCommand
 from andon.work.map.places import CpuPlaces, LeasedPlaces, MapPlace, WorkPlaces
 from andon.work.map.pool import MapPool, Notify, WorkerPool
 from andon.work.rules.map.plan import MapPlan, MapUnit
-from andon.work.rules.map.template import CommandTemplate
+from andon.work.rules.map.template import FIRST_GPU, CommandTemplate
 
 if TYPE_CHECKING:
     from andon.work.containers.running import ContainedCommand
 
 MOST_JOBS, MOST_WORKERS = 100, 1000
 """Of one map in a cluster, unless --gpus says less."""
-FIRST_GPU = "0"
-"""What a worker calls its GPU, whichever it got."""
 GPU_OPTIONS = ("memory", "shared", "model", "label", "devices")
 
 

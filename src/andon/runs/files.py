@@ -38,7 +38,6 @@ class RecordRead(Struct, frozen=True):
     owner: str | None  # of the file: a record's own word for its user proves nothing
     unreadable: int = 0
     problem: str | None = None  # of the first line that could not be read
-    partial: bool = False  # it ends in half a line
 
 
 class _End(Struct):
@@ -213,7 +212,6 @@ def _result(
         owner=user_name(status.st_uid) if hasattr(os, "getuid") else None,
         unreadable=reader.unreadable,
         problem=reader.first_problem,
-        partial=reader.is_partial,
     )
 
 

@@ -33,7 +33,7 @@ def test_of_a_finished_record_only_the_ends_are_read(long: Path) -> None:
     assert read.fold.end.samples == SAMPLES
     assert not read.whole
     assert read.fold.samples < SAMPLES / 2
-    assert (read.unreadable, read.partial) == (0, False)
+    assert read.unreadable == 0
 
 
 def test_all_of_it_is_read_where_that_is_wanted(long: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_half_written_last_line_is_left_for_later(tmp_path: Path, cut: int) ->
     path = write_record(tmp_path / "r.jsonl", begin(), sample(1), sample(2))
     path.write_bytes(path.read_bytes()[:-cut])
     read = read_ends(path)
-    assert (read.partial, read.fold.samples, read.unreadable) == (True, 1, 0)
+    assert (read.fold.samples, read.unreadable) == (1, 0)
 
 
 def test_a_half_written_end_is_no_end(tmp_path: Path) -> None:

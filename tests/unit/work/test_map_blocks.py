@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from andon.model.run.record import ItemState
 from andon.work.map.block_worker import BlockWorker
-from andon.work.map.blocks import BlockFolder, CallResult, SharedPlan, block_size
+from andon.work.map.blocks import SILENT_SECONDS, BlockFolder, CallResult, SharedPlan, block_size
 from andon.work.rules.map.items import items_of
 from andon.work.rules.map.template import CommandTemplate
 
@@ -54,7 +54,7 @@ def test_the_blocks_of_a_silent_worker_are_taken_by_another(folder: BlockFolder)
     assert [folder.claim(PLAN, alive) for _ in range(3)] == [(1, 1), (2, 1), None]
     for block in (1, 2):
         folder.finish(block)
-    past = alive.stat().st_mtime - PLAN.silent_seconds - 5
+    past = alive.stat().st_mtime - SILENT_SECONDS - 5
     os.utime(dead, (past, past))
     assert folder.claim(PLAN, alive) == (0, 2)
     assert [one.call for one in folder.of_block(0, 2)] == [0]

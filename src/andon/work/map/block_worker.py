@@ -20,9 +20,8 @@ from andon.runs.rules.ranks import RECORD_VARIABLE, RUN_VARIABLE, run_variables
 from andon.work.map.blocks import BEAT_SECONDS, BlockFolder, CallResult, SharedPlan
 from andon.work.map.calls import CallEnd, CommandCaller, ItemLimits
 from andon.work.rules.map.plan import MapUnit
+from andon.work.rules.map.template import FIRST_GPU
 
-FIRST_GPU = "0"
-"""What a worker calls its GPU, whichever it got."""
 PAUSE_SECONDS = 0.5
 
 

@@ -46,7 +46,6 @@ class SharedPlan(Struct, frozen=True):
     retries: int = 0
     grace_seconds: float = 10.0
     timeout_seconds: float | None = None
-    silent_seconds: float = SILENT_SECONDS
     run: str = ""  # the map's own
 
     @property
@@ -112,7 +111,7 @@ class BlockFolder:
             if block not in claims and self._link(worker, block, 1):
                 return block, 1
         os.utime(worker)
-        late = worker.stat().st_mtime - plan.silent_seconds
+        late = worker.stat().st_mtime - SILENT_SECONDS
         for block, number in claims.items():
             with suppress(OSError):
                 beat = (self.path / CLAIMS / f"{block}.{number}").stat().st_mtime
@@ -173,9 +172,8 @@ class BlockFolder:
 
     def is_alive(self) -> bool:
         """Whether a worker has shown itself of late."""
-        silent = self.plan().silent_seconds
         beats = [file.stat().st_mtime for file in (self.path / WORKERS).iterdir()]
-        return time.time() - max(beats, default=0.0) < silent
+        return time.time() - max(beats, default=0.0) < SILENT_SECONDS
 
     def outcomes(self) -> dict[int, tuple[str, ItemState]]:
         """Returns the text of each item that has begun, and how it ended, by its number."""

@@ -9,6 +9,8 @@ from andon.work.rules.map.items import MapItem
 from andon.work.rules.shell_text import NAMED, filled, filled_command
 
 ITEM, STEM, INDEX, GPU = "item", "stem", "index", "gpu"
+FIRST_GPU = "0"
+"""What a worker on a cluster calls its GPU, whichever it got."""
 OF_AN_ITEM = frozenset({ITEM, STEM, INDEX})
 
 
