@@ -50,34 +50,27 @@ class _End(Struct):
 def read_ends(path: Path, unfinished_bytes: int = WHOLE_BYTES) -> RecordRead:
     """Reads the beginning, the end and the lines next to them. A record without an end is read
     whole up to this size: what it used so far is in its samples."""
-    with open_record(path) as file:
-        head, tail, status = _ends(path, file)
-        unfinished = not (tail.lines and isinstance(tail.lines[-1], RunEnd))
-        if unfinished and status.st_size <= unfinished_bytes:
-            return _whole(path, file, status, RunFold())
-        fold = RunFold(tallying=False)
-        fold.add_all(head.lines)
-        if tail is not head:
-            fold.add_all(tail.lines)
-        elif unfinished:
-            fold.latest = _last_sample(file)
-        return _result(path, status, fold, tail.reader, whole=False)
+    return read_record(path, unfinished_bytes, finished_bytes=0)
 
 
 def read_record(
-    path: Path, most_bytes: int = WHOLE_BYTES, finished_bytes: int = FINISHED_BYTES
+    path: Path, unfinished_bytes: int = WHOLE_BYTES, finished_bytes: int = FINISHED_BYTES
 ) -> RecordRead:
-    """Reads every line up to this size, so that events, items and logged values are included. In
-    a finished record samples are skipped: its last line has their summary."""
+    """Reads every line up to these sizes, so that events, items and logged values are included. In
+    a finished record samples are skipped: its last line has their summary. Of a larger one it reads
+    the two ends."""
     with open_record(path) as file:
         head, tail, status = _ends(path, file)
         finished = bool(tail.lines) and isinstance(tail.lines[-1], RunEnd)
-        if status.st_size <= (finished_bytes if finished else most_bytes):
+        if status.st_size <= (finished_bytes if finished else unfinished_bytes):
             skipped = (SAMPLE,) if finished else ()
             return _whole(path, file, status, RunFold(tallying=not finished), skipped)
         fold = RunFold(tallying=False)
         fold.add_all(head.lines)
-        fold.add_all(tail.lines)
+        if tail is not head:
+            fold.add_all(tail.lines)
+        elif not finished:
+            fold.latest = _last_sample(file)
         return _result(path, status, fold, tail.reader, whole=False)
 
 
@@ -188,7 +181,7 @@ def _whole(
     file: BinaryIO,
     status: os.stat_result,
     fold: RunFold,
-    skipped: tuple[bytes, ...] = (),
+    skipped: tuple[bytes, ...],
 ) -> RecordRead:
     reader = RecordLines(skipped=skipped)
     try:

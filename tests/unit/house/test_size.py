@@ -30,7 +30,7 @@ BUDGET = {
     "model": 5365,
     "node": 8090,
     "notifiers": 491,
-    "runs": 5079,
+    "runs": 5072,
     "sampling": 2754,
     "settings": 2185,
     "standalone": 1045,

@@ -236,5 +236,5 @@ def _counted(path: Path, act: object) -> int:
 
 def test_the_fold_of_the_ends_never_tallies(long: Path) -> None:
     """What lies between them is not known: a mean of the ends would be wrong."""
-    fold: RunFold = read_record(long, most_bytes=10).fold
+    fold: RunFold = read_record(long, finished_bytes=10).fold
     assert fold.tallies is None
