@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 
 from andon.errors import Invalid
 from andon.model.run.record import RunKind, RunRow, RunState
+from andon.runs.rules.baselines import DURATION, ITEMS
 from andon.runs.rules.reports.compare import (
-    DURATION,
-    ITEMS,
     ComparedRun,
     RunSide,
     compare,

@@ -20,28 +20,50 @@ from andon.runs.rules.spread import (
     spread_of,
 )
 
-LOGGED = "log."  # in front of the names of a program's own values
 PERCENT = 100.0
 BASELINES_SCHEMA = "andon.baselines/1"
 DRIFT_SCHEMA = "andon.drift/1"
 
 
+# What runs are measured by: baselines, comparisons and sweeps use one table.
+
+LOGGED = "log."  # in front of the names of a program's own values
+DURATION, ITEMS, STEPS = "duration_seconds", "items_per_second", "steps_per_second"
+
+
 class RunMeasure(NamedTuple):
-    """A number of a run that a baseline keeps; a percentage is compared in points."""
+    """A number of a run; a percentage is compared in points."""
 
     name: str
     label: str
+    lower: str = "lower"  # what a run is called with a lower one
+    higher: str = "higher"
     is_share: bool = False
+    more_is_better: bool = False
 
 
-MEASURES = (
-    RunMeasure("duration_seconds", "duration"),
-    RunMeasure("mean_utilization_percent", "utilisation", is_share=True),
-    RunMeasure("idle_percent", "idle", is_share=True),
-    RunMeasure("peak_memory_bytes", "peak memory"),
-    RunMeasure("energy_joules", "energy"),
-)
-_KNOWN = {measure.name: measure for measure in MEASURES}
+MEASURES = {
+    measure.name: measure
+    for measure in (
+        RunMeasure(DURATION, "duration", "faster", "slower"),
+        RunMeasure(ITEMS, "items", "slower", "faster", more_is_better=True),
+        RunMeasure(STEPS, "steps", "slower", "faster", more_is_better=True),
+        RunMeasure("mean_utilization_percent", "utilisation", "less busy", "busier", True, True),
+        RunMeasure("idle_percent", "idle", "less idle", "more idle", is_share=True),
+        RunMeasure("peak_memory_bytes", "peak memory", "less", "more"),
+        RunMeasure("energy_joules", "energy", "less", "more"),
+    )
+}
+"""In the order in which they are listed; a program's own follow."""
+
+
+def measure_of(name: str) -> RunMeasure:
+    return MEASURES.get(name) or RunMeasure(name, name.removeprefix(LOGGED))
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    given = set(names)
+    return [name for name in MEASURES if name in given] + sorted(given.difference(MEASURES))
 
 
 class BaselineRun(Struct, frozen=True):
@@ -77,7 +99,7 @@ def values_of(row: RunRow) -> dict[str, float]:
     """Returns the numbers of a run by the names of `MEASURES`, without unknown ones."""
     idle = None if row.idle_share is None else row.idle_share * PERCENT
     found = {
-        "duration_seconds": row.duration_seconds,
+        DURATION: row.duration_seconds,
         "mean_utilization_percent": row.mean_utilization_percent,
         "idle_percent": idle,
         "peak_memory_bytes": row.peak_memory_bytes,
@@ -106,8 +128,8 @@ def drift(
     """Returns one line for each number that both sides have."""
     before = [run.values for run in baseline.runs]
     after = [values_of(row) for row in rows]
-    names = {name: None for values in before for name in values}
-    found = (_line(name, before, after, tolerance_percent) for name in _ordered(names))
+    names = in_order(name for values in before for name in values)
+    found = (_line(name, before, after, tolerance_percent) for name in names)
     return [line for line in found if line is not None]
 
 
@@ -120,12 +142,6 @@ def other_devices(baseline: RunBaseline, rows: Sequence[RunRow]) -> str | None:
     return f"other devices: {' and '.join(has)}; the baseline used {' and '.join(had)}"
 
 
-def _ordered(names: Iterable[str]) -> list[str]:
-    given = set(names)
-    first = [name for name in _KNOWN if name in given]
-    return first + sorted(given.difference(_KNOWN))
-
-
 def _line(
     name: str,
     before: Sequence[Mapping[str, float]],
@@ -136,7 +152,7 @@ def _line(
     new = spread_of(values.get(name) for values in after)
     if old is None or new is None:
         return None
-    measure = _KNOWN.get(name) or RunMeasure(name, name.removeprefix(LOGGED))
+    measure = measure_of(name)
     change = _change_percent(measure, new.median, old.median)
     beyond = new.median != old.median if change is None else abs(change) > tolerance_percent
     drifted = beyond and _is_outside(new, old)

@@ -15,11 +15,8 @@ from andon.cli.show.reports.document import (
 from andon.cli.show.reports.figures import rate, seconds_words, size, three
 from andon.cli.show.text import UNKNOWN
 from andon.model.shapes import to_json
-from andon.runs.rules.baselines import LOGGED
+from andon.runs.rules.baselines import ITEMS, LOGGED, MEASURES
 from andon.runs.rules.reports.compare import (
-    DURATION,
-    ITEMS,
-    STEPS,
     ComparedMeasure,
     ComparedSide,
     RunComparison,
@@ -29,15 +26,6 @@ from andon.runs.rules.spread import LEAST_RUNS, Order
 from andon.units import fixed, human_joules
 
 SCHEMA = "andon.run_comparison/1"
-TITLES = {
-    DURATION: "Duration",
-    ITEMS: "Items",
-    STEPS: "Steps",
-    "mean_utilization_percent": "Utilisation",
-    "idle_percent": "Idle",
-    "peak_memory_bytes": "Peak memory",
-    "energy_joules": "Energy",
-}
 
 
 def comparison_document(found: RunComparison, devices: Mapping[str, str]) -> Document:
@@ -56,7 +44,7 @@ def comparison_document(found: RunComparison, devices: Mapping[str, str]) -> Doc
 
 
 def _title(name: str) -> str:
-    return TITLES.get(name) or name.removeprefix(LOGGED)
+    return MEASURES[name].label.capitalize() if name in MEASURES else name.removeprefix(LOGGED)
 
 
 def _subtitle(found: RunComparison) -> str:

@@ -1,33 +1,14 @@
 """Runs side by side: medians, ranges, and a verdict only if the ranges do not overlap."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
 from andon.errors import Invalid
 from andon.model.run.record import RunRow
-from andon.runs.rules.baselines import LOGGED, MEASURES
+from andon.runs.rules.baselines import DURATION, ITEMS, LOGGED, in_order, measure_of
 from andon.runs.rules.matching import OF_A_JOB
 from andon.runs.rules.spread import Order, SpreadOfRuns, change_of, order_of, spread_of
-
-ITEMS, STEPS, DURATION = "items_per_second", "steps_per_second", "duration_seconds"
-ORDER = (
-    DURATION, ITEMS, STEPS, "mean_utilization_percent", "idle_percent", "peak_memory_bytes",
-    "energy_joules",
-)  # fmt: skip
-"""The measures that are listed first; a program's own follow."""
-VERDICTS = {
-    DURATION: ("faster", "slower"),
-    ITEMS: ("slower", "faster"),
-    STEPS: ("slower", "faster"),
-    "mean_utilization_percent": ("less busy", "busier"),
-    "idle_percent": ("less idle", "more idle"),
-    "peak_memory_bytes": ("less", "more"),
-    "energy_joules": ("less", "more"),
-}
-"""What a side is called whose values are all lower, and all higher, than the first side's."""
-PLAIN = ("lower", "higher")
-SHARES = frozenset(measure.name for measure in MEASURES if measure.is_share)
 
 
 class ComparedRun(Struct, frozen=True):
@@ -97,7 +78,7 @@ def compare(sides: Sequence[RunSide], by: str | None = None) -> RunComparison:
     """Compares runs. With `by`, the sides are in its order, the lowest first, and it is listed
     first."""
     first = sides[0] if sides else None
-    names = _measures(sides)
+    names = in_order(name for side in sides for run in side.runs for name in run.values)
     chosen = None if by is None else measure_named(by, names)
     ranked = sorted(sides, key=lambda side: _rank(side, chosen)) if chosen else list(sides)
     ordered = sorted(names, key=lambda name: name != chosen)
@@ -129,11 +110,6 @@ def _scaled(basis: str, found: Sequence[tuple[RunSide, SpreadOfRuns]]) -> tuple[
     return tuple(rows)
 
 
-def _measures(sides: Iterable[RunSide]) -> list[str]:
-    known = {name for side in sides for run in side.runs for name in run.values}
-    return [name for name in ORDER if name in known] + sorted(known.difference(ORDER))
-
-
 def measure_named(word: str, known: Sequence[str], alias: str = "") -> str:
     """Returns the measure that a user names, a value of the program's own without its prefix."""
     for name in (word, LOGGED + word, alias):
@@ -156,23 +132,18 @@ def _measured(name: str, sides: Sequence[RunSide], first: RunSide) -> ComparedMe
         ComparedSide(side.label, reference) if side is first else _against(reference, name, side)
         for side in sides
     )
-    return ComparedMeasure(name, tuple(found), name in SHARES)
+    return ComparedMeasure(name, tuple(found), measure_of(name).is_share)
 
 
 def _against(reference: SpreadOfRuns | None, name: str, side: RunSide) -> ComparedSide:
     spread = side.spread(name)
     if spread is None or reference is None:
         return ComparedSide(side.label, spread)
-    order = order_of(spread, reference)
+    order, measure = order_of(spread, reference), measure_of(name)
     points = spread.median - reference.median
-    change = points if name in SHARES else change_of(spread.median, reference.median)
-    return ComparedSide(side.label, spread, change, order, verdict_of(name, order))
-
-
-def verdict_of(name: str, order: Order) -> str | None:
-    """Returns a word such as `faster`; None if nothing follows from the numbers."""
-    lower, higher = VERDICTS.get(name, PLAIN)
-    return {Order.LOWER: lower, Order.HIGHER: higher, Order.SAME: "ranges meet"}.get(order)
+    change = points if measure.is_share else change_of(spread.median, reference.median)
+    verdicts = {Order.LOWER: measure.lower, Order.HIGHER: measure.higher, Order.SAME: "ranges meet"}
+    return ComparedSide(side.label, spread, change, order, verdicts.get(order))
 
 
 def sides_of(rows: Sequence[RunRow]) -> list[tuple[str, list[RunRow]]]:

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from andon.errors import Invalid
 from andon.model.run.energy import POWER
 from andon.model.run.record import RunKind, RunRow, RunState
-from andon.runs.rules.baselines import LOGGED, values_of
+from andon.runs.rules.baselines import DURATION, LOGGED, measure_of, values_of
 from andon.runs.rules.matching import OF_A_JOB
-from andon.runs.rules.reports.compare import DURATION, ITEMS, STEPS, measure_named
+from andon.runs.rules.reports.compare import measure_named
 from andon.units import parse_seconds
 
 SEEDS = frozenset({"seed", "seeds", "random_seed", "random-seed", "rng_seed"})
@@ -22,9 +22,8 @@ ALIASES = {
     "time": DURATION, "duration": DURATION, "energy": "energy_joules", "peak": "peak_memory_bytes",
     "memory": "peak_memory_bytes", "gpu": "mean_utilization_percent", "idle": "idle_percent",
 }  # fmt: skip
-HIGHER = frozenset({ITEMS, STEPS, "mean_utilization_percent"})
-"""Measures of which more is better; of the others less is, unless the user says `:max`."""
 HIGHER_LOGGED = ("_per_second", "per_joule", "throughput", "accuracy", "reward", "score")
+"""Values of which more is better; of others less is, unless the user says `:max`."""
 USUAL = (DURATION, "mean_utilization_percent", "peak_memory_bytes", "energy_joules")
 MOST_LOGGED = 4
 MAX, MIN = ":max", ":min"
@@ -200,7 +199,7 @@ def _measure(word: str, known: Sequence[str]) -> SweepMeasure:
         name, higher = word[:-4], word.endswith(MAX)
     found = measure_named(name, known, ALIASES.get(name, ""))
     if higher is None:
-        higher = found in HIGHER or found.endswith(HIGHER_LOGGED)
+        higher = measure_of(found).more_is_better or found.endswith(HIGHER_LOGGED)
     return SweepMeasure(found, higher)
 
 
