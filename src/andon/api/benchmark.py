@@ -23,8 +23,7 @@ from andon.model.run.use import mean_of, sum_of
 from andon.model.shapes import to_json
 from andon.runs.rules.reports.report import JOULES_PER_KWH
 from andon.runs.rules.reports.sweep import parse_limit
-from andon.work.load.driver import DrivenLoad
-from andon.work.load.genai_bench import GenaiBenchLoad
+from andon.work.load.driver import DrivenLoad, GenaiBenchLoad
 from andon.work.rules.genai_bench import each_load
 from andon.work.rules.load import (
     MOST_LINES,

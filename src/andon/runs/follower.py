@@ -7,8 +7,7 @@ from typing import Self
 from andon.errors import Unavailable
 from andon.model.run.record import RunBegin, RunLine
 from andon.runs.files import ENDS_BYTES, PIECE_BYTES, open_record, read_ends
-from andon.runs.rules.lines import RecordLines
-from andon.runs.rules.recent import RecentLines
+from andon.runs.rules.lines import RecentLines, RecordLines
 
 MOST_BACK_BYTES = 8 * 1024 * 1024
 """How far back rare lines are searched for."""

@@ -28,7 +28,7 @@ MOST_NEWS = 300  # lines in one live event
 BUDGET_SECONDS = 0.3
 """How long one request reads; the answer says how far it got, and the next continues there."""
 
-Happening = RunEvent | RunItem | RunAlert
+MarkLine = RunEvent | RunItem | RunAlert
 
 
 class RunRecord:
@@ -174,10 +174,10 @@ def opened(path: str, run: str) -> BinaryIO:
     return file
 
 
-def happenings(path: str, run: str) -> tuple[list[Happening], bool]:
+def mark_lines(path: str, run: str) -> tuple[list[MarkLine], bool]:
     """Returns events, items and alerts, and whether the whole record was searched."""
     reader = RecordLines(skipped=(SAMPLE, LOGGED))
     with opened(path, run) as file:
         lines = lines_in(file, MOST_SCANNED_BYTES, reader)
-        found = [line for line in lines if isinstance(line, Happening)]
+        found = [line for line in lines if isinstance(line, MarkLine)]
         return found, file.tell() < MOST_SCANNED_BYTES

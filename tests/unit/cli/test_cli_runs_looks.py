@@ -17,7 +17,7 @@ from andon.model.run.record import (
 from andon.runs.files import RecordRead
 from andon.runs.rules.baselines import baseline_of, drift
 from andon.runs.rules.fold import RunFold, row_of
-from andon.runs.rules.recent import RecentLines
+from andon.runs.rules.lines import RecentLines
 from tests.support.run_records import BEGAN, FULL, HAPPENINGS, begin, end, sample, used
 from tests.support.snapshots import assert_golden
 

@@ -8,10 +8,10 @@ BUDGET = {
     "(modules)": 1242,
     "access": 1222,
     "alerts": 4891,
-    "api": 3590,
+    "api": 3589,
     "app": 3252,
     "callbacks": 1461,
-    "cli": 20832,
+    "cli": 20861,
     "clusters": 4408,
     "doctor": 3251,
     "drivers": 7665,
@@ -30,7 +30,7 @@ BUDGET = {
     "model": 5365,
     "node": 8090,
     "notifiers": 491,
-    "runs": 5058,
+    "runs": 5017,
     "sampling": 2754,
     "settings": 2185,
     "standalone": 1045,
@@ -38,7 +38,7 @@ BUDGET = {
     "testing": 2169,
     "tui": 4415,
     "web": 10067,
-    "work": 6290,
+    "work": 6283,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that
 it moves down with the code. A commit that raises a row says what people get for it."""

@@ -8,7 +8,7 @@ from andon.errors import Gone, Invalid
 from andon.model.run.record import RunEnd, RunEvent, RunLine, RunSample
 from andon.runs.files import ENDS_BYTES
 from andon.runs.follower import RecordFollower
-from andon.runs.rules.recent import RecentLines
+from andon.runs.rules.lines import RecentLines
 from tests.support.run_records import BEGAN, begin, end, sample, text_of, write_record
 
 LINES: list[RunLine] = [

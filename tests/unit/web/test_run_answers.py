@@ -31,7 +31,7 @@ from andon.node.seen.sights import details_seen_by, entry_seen_by, marks_seen_by
 from andon.node.watched import run_list
 from andon.node.watched.run_details import columns_between, details_of, marks_of
 from andon.node.watched.runs import FoundRuns, ServedRuns
-from andon.runs.growing import Happening
+from andon.runs.growing import MarkLine
 from andon.runs.rules.fold import RunFold, row_of
 from andon.runs.rules.matching import RunQuery
 from andon.units import GIB
@@ -96,7 +96,7 @@ def test_a_stranger_sees_neither_command_nor_folders_nor_parameters(
     entry = entry_of(sight, row(note=f"the {SECRET} one"))
     assert (entry.note is not None) is shown
     facts = RunFacts(BEGAN, GitState(SECRET), versions_reason=f"{SECRET} has none of torch")
-    items: list[Happening] = [
+    items: list[MarkLine] = [
         RunItem(BEGAN + 1, ItemState.FAILED, 3, SECRET, output=SECRET),
         RunEvent(BEGAN + 2, SECRET, {"path": SECRET}),
     ]
@@ -279,7 +279,7 @@ def test_news_are_points_and_a_silent_device_is_a_gap() -> None:
 
 
 def test_what_happened_is_in_order_and_a_failure_is_one() -> None:
-    lines: list[Happening] = [
+    lines: list[MarkLine] = [
         RunItem(BEGAN + 5, ItemState.FAILED, 3, "c.txt", runtime_seconds=2.0),
         RunAlert(BEGAN + 4, "thermal", "critical", "firing", "GPU 0 is hot"),
         RunEvent(BEGAN - 1, "epoch"),

@@ -13,7 +13,7 @@ from andon.model.run.record import RunAlert, RunEnd, RunEvent, RunLogged, RunSer
 from andon.node.seen.runs import SeenRuns, news
 from andon.node.watched.runs import FoundRuns, ServedRuns
 from andon.runs.files import tail_of
-from andon.runs.growing import MOST_NEWS, RunRecord, happenings, opened
+from andon.runs.growing import MOST_NEWS, RunRecord, mark_lines, opened
 from andon.runs.rules.matching import RunQuery
 from tests.support.run_records import BEGAN, begin, end, sample, text_of, write_record
 from tests.support.served_runs import NOW, index_of, row_at, runs_of
@@ -184,7 +184,7 @@ def test_what_happened_is_found_without_parsing_the_samples(tmp_path: Path) -> N
     )
     with path.open("a") as file:
         file.write('{"event":"item",nonsense}\n{"event":"event","at":')
-    found, whole = happenings(str(path), RUN)
+    found, whole = mark_lines(str(path), RUN)
     assert sorted(found, key=lambda line: line.at) == [event, alert]
     assert whole
 

@@ -27,7 +27,7 @@ from andon.node.watched.run_details import (
 )
 from andon.node.watched.users import Download, RunsOfUser, SharedUsers, only
 from andon.ports import RunIndex
-from andon.runs.growing import Happening, RunRecord, RunRecords, happenings, opened
+from andon.runs.growing import MarkLine, RunRecord, RunRecords, mark_lines, opened
 from andon.runs.rules.fold import row_of
 from andon.runs.rules.matching import RunCounts, RunListing, RunQuery
 
@@ -147,7 +147,7 @@ class ServedRuns(RunsOfUser):
         with record.lock:
             record.refresh(0.0)
             begin = record.begin
-        lines, whole = happenings(row.path, row.id)
+        lines, whole = mark_lines(row.path, row.id)
         found = marks_of(begin, lines)
         omitted = max(0, len(found) - MOST_MARKS)
         return RunMarks(row.id, found[omitted:], omitted, None if whole else NOT_ALL)
@@ -165,7 +165,7 @@ class ServedRuns(RunsOfUser):
             before, lines = record.take_news()
             row, begin, now = current(row, record), record.begin, self.clock()
             going = row.state is RunState.RUNNING
-            marks = marks_of(begin, [line for line in lines if isinstance(line, Happening)])
+            marks = marks_of(begin, [line for line in lines if isinstance(line, MarkLine)])
             return RunUpdate(
                 id=row.id,
                 state=row.state,

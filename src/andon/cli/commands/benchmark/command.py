@@ -26,7 +26,7 @@ from andon.jobs.file import read_job_file
 from andon.model.job.desk import JobAct
 from andon.model.job.facts import JobState
 from andon.units import sh
-from andon.work.load.genai_bench import GenaiBenchLoad, find_tool
+from andon.work.load.driver import GenaiBenchLoad, find_tool
 from andon.work.rules.genai_bench import command_of, each_load
 from andon.work.rules.load import LoadOrder
 

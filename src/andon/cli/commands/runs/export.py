@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
@@ -15,15 +15,22 @@ from andon.cli.show.csv_table import CsvTable, items
 from andon.cli.show.history_parquet import check_packages, write_batches
 from andon.cli.terminal import notice, write
 from andon.errors import Denied, Invalid, Unavailable
-from andon.model.run.record import RUN_SCHEMA, RunBegin, RunLine, RunSample
+from andon.model.run.record import RUN_SCHEMA, SAMPLED, RunBegin, RunLine, RunSample
 from andon.model.run.wire import line_to_text
 from andon.runs.files import lines_in, open_record, read_ends
 from andon.runs.rules.lines import RecordLines
-from andon.runs.rules.tables import SAMPLE_COLUMNS, sample_rows
 from andon.units import iso_utc
 
 AT_ISO = "at_iso"  # the last column: parsing by position keeps working
 FORMS = ("csv", "jsonl", "parquet")
+TEXT, WHOLE, NUMBER, TIME = "string", "int64", "float64", "time"
+SAMPLE_COLUMNS: Mapping[str, str] = {
+    "at": TIME, "elapsed_seconds": NUMBER, "run": TEXT, "device": TEXT, "index": WHOLE,
+    "label": TEXT, "model": TEXT, "state": TEXT,
+    **{name: TEXT if name == "throttle" else NUMBER for name in SAMPLED},
+    "cpu_percent": NUMBER,
+}  # fmt: skip
+"""Name → type. New readings are added at the end, so that parsing by position keeps working."""
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -90,7 +97,29 @@ def _rows(lines: Iterable[RunLine]) -> Iterator[dict[str, Any]]:
         if isinstance(line, RunBegin):
             begin = begin or line
         elif isinstance(line, RunSample) and begin is not None:
-            yield from sample_rows(begin, line)
+            yield from _rows_of(begin, line)
+
+
+def _rows_of(begin: RunBegin, sample: RunSample) -> Iterator[dict[str, Any]]:
+    """Yields a row for each device and time; None for a value that is not known."""
+    for device in begin.devices:
+        readings = sample.devices.get(device.uuid)
+        if readings is None:
+            continue
+        reasons = readings.get("throttle")
+        yield {
+            "at": sample.at,
+            "elapsed_seconds": round(sample.at - begin.at, 3),
+            "run": begin.id,
+            "device": device.uuid,
+            "index": device.index,
+            "label": device.label,
+            "model": device.name,
+            "state": readings.get("state"),
+            **{name: readings.get(name) for name in SAMPLED},
+            "throttle": None if reasons is None else " ".join(reasons),
+            "cpu_percent": sample.cpu_percent,
+        }
 
 
 def _text(path: Path, form: str, out: Path | None) -> int:

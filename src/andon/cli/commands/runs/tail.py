@@ -15,7 +15,7 @@ from andon.cli.terminal import Terminal, notice
 from andon.model.run.record import RunLine, RunState
 from andon.runs.follower import RecordFollower
 from andon.runs.index import is_alive
-from andon.runs.rules.recent import RecentLines
+from andon.runs.rules.lines import RecentLines
 
 SHOWN = 15
 POLL_SECONDS = 0.5

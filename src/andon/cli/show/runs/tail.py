@@ -23,8 +23,8 @@ from andon.model.run.record import (
     RunSample,
     RunState,
 )
+from andon.runs.rules.lines import Happening, RecentLines
 from andon.runs.rules.progress import logged_progress
-from andon.runs.rules.recent import Happening, RecentLines
 from andon.units import fixed, human_bytes
 
 ITEM_STYLES = {ItemState.FAILED: "red", ItemState.RETRY: "yellow", ItemState.OK: "green"}
