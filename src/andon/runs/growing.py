@@ -15,7 +15,6 @@ from andon.model.run.record import (
     RunEvent,
     RunItem,
     RunLine,
-    RunSeries,
 )
 from andon.runs.files import head_of, lines_in, tail_of
 from andon.runs.rules.fold import RunFold
@@ -44,7 +43,7 @@ class RunRecord:
         self._start()
 
     def _start(self) -> None:
-        self.fold, self._lines = RunFold(), RecordLines()
+        self.fold, self.lines = RunFold(), RecordLines()
         self.read_bytes = self.of_bytes = 0
         self._news: list[RunLine] = []
         self._told_bytes = 0
@@ -54,21 +53,6 @@ class RunRecord:
         if self.fold.begin is None:
             raise Gone(f"{self.path} holds no run", hint="andon runs lists those there are")
         return self.fold.begin
-
-    @property
-    def series(self) -> RunSeries | None:
-        """Returns the series in the record's end, or that of the samples so far."""
-        if self.fold.end is not None and self.fold.end.series is not None:
-            return self.fold.end.series
-        return None if self.fold.tallies is None else self.fold.tallies.series()
-
-    @property
-    def unreadable(self) -> int:
-        return self._lines.unreadable
-
-    @property
-    def problem(self) -> str | None:
-        return self._lines.first_problem
 
     def refresh(
         self,
@@ -119,7 +103,7 @@ class RunRecord:
         file.seek(self.read_bytes)
         while data := file.read(min(self.piece_bytes, self.of_bytes - self.read_bytes)):
             self.read_bytes += len(data)
-            for line in self._lines.feed(data):
+            for line in self.lines.feed(data):
                 self.fold.add(line)
                 if self._keeps and len(self._news) <= MOST_NEWS:
                     self._news.append(line)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from andon.errors import AndonError
 from andon.failures.log import FailureLog
@@ -85,7 +85,7 @@ class SampleWriter(Protocol):
 
 
 class RunOutcome(Struct, frozen=True):
-    """The end of a run, as far as its recorder needs it."""
+    """How a run ended: the part of a RunEnd that its recorder cannot know."""
 
     state: RunState
     exit_code: int | None = None
@@ -312,26 +312,18 @@ class RunRecorder:
 
     def _end_line(self, outcome: RunOutcome, oom: OutOfMemory | None) -> RunEnd:
         """Returns the last line; energy counts up to the last sample, which was at the end."""
-        at, told = outcome.at or time.time(), outcome.duration_seconds
-        seconds = max(0.0, at - self.begin.at) if told is None else told
+        at, seconds = outcome.at or time.time(), outcome.duration_seconds
+        seconds = max(0.0, at - self.begin.at) if seconds is None else seconds
         return RunEnd(
-            at=at,
-            state=outcome.state,
-            duration_seconds=round(seconds, 3),
+            **asdict(replace(outcome, at=at, duration_seconds=round(seconds, 3))),
             samples=self.tallies.samples,
             summary=self.tallies.summary(lasted_seconds=seconds),
-            exit_code=outcome.exit_code,
-            signal=outcome.signal,
-            message=outcome.message,
-            reported_by=outcome.reported_by,
             dropped=self.file.dropped,
             no_samples_reason=self.why_none,
             out_of_memory=oom,
             series=self.tallies.series(),
             node=self.tallies.node(),
             last_values=dict(self._last_values),
-            released_by=outcome.released_by,
-            release_note=outcome.release_note,
             devices=self.begin.devices if self._joined else (),
         )
 

@@ -232,7 +232,7 @@ def test_a_whole_answer_about_a_run_is_read_again() -> None:
     fold = RunFold()
     fold.add_all((begin(), sample(1), sample(2), end()))
     row = row_of(begin(), fold, "/x.jsonl", alive=False)
-    said = details_of(row, fold, None, RecordExtent(1, 1, 0, None), BEGAN)
+    said = details_of(row, fold, RecordExtent(1, 1, 0, None), BEGAN)
     assert to_json(read(RunDetails, json.loads(json.dumps(to_json(said))))) == to_json(said)
 
 

@@ -57,11 +57,9 @@ def details(sight: Sight, *lines: Any, state: RunState | None = None, **begun: A
     fold = RunFold()
     first = begin(working_directory=f"/home/ada/{SECRET}", **begun)
     fold.add_all([first, *lines])
-    tallied = None if fold.tallies is None else fold.tallies.series()
-    series = fold.end.series if fold.end else tallied
     found = row_of(first, fold, f"/home/ada/{SECRET}", alive=state is RunState.RUNNING)
     read = RecordExtent(10, 10, 0, None)
-    return details_seen_by(sight, details_of(found, fold, series, read, NOW))
+    return details_seen_by(sight, details_of(found, fold, read, NOW))
 
 
 def entry_of(sight: Sight, row: RunRow) -> RunEntry:

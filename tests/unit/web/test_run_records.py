@@ -45,7 +45,7 @@ def test_of_a_finished_run_only_the_ends_are_read(tmp_path: Path) -> None:
     record.refresh()
     assert record.taken == 0
     assert record.fold.samples < 1000
-    assert record.series == SERIES
+    assert record.fold.series() == SERIES
     assert record.read_bytes == record.of_bytes == path.stat().st_size
 
 
@@ -118,7 +118,7 @@ def test_a_run_that_goes_on_is_read_once_and_then_only_its_new_bytes(tmp_path: P
     append(path, end(series=SERIES))
     record.refresh()
     assert record.fold.end is not None
-    assert record.series == SERIES
+    assert record.fold.series() == SERIES
 
 
 def test_what_one_request_reads_is_bounded_and_the_next_goes_on(

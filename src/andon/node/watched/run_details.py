@@ -49,9 +49,7 @@ _UNKNOWN = MonitoredSpread(None, None, None)
 Summary = Mapping[str, Mapping[str, Any]]
 
 
-def details_of(
-    row: RunRow, fold: RunFold, series: RunSeries | None, read: RecordExtent, now: float
-) -> RunDetails:
+def details_of(row: RunRow, fold: RunFold, read: RecordExtent, now: float) -> RunDetails:
     """Returns the details of a run. `fold` has at least the begin, and the end if there is one."""
     begin, end, facts = fold.begin, fold.end, fold.facts
     assert begin is not None
@@ -70,7 +68,7 @@ def details_of(
         gpu_info=gpu_info(begin),
         metrics=RunMetrics(gpu_monitoring(begin, summary, row, entry.duration_seconds or 0.0)),
         uses=uses_of(begin, summary),
-        series=columns_of(series),
+        series=columns_of(fold.series()),
         signal=None if end is None else end.signal,
         dropped=0 if end is None else end.dropped,
         out_of_memory=None if end is None else end.out_of_memory,
@@ -86,7 +84,7 @@ def details_without_record(row: RunRow, now: float) -> RunDetails:
     )  # fmt: skip
     fold = RunFold()
     fold.add(begin)
-    found = details_of(row, fold, None, RecordExtent(0, 0, 0, None), now)
+    found = details_of(row, fold, RecordExtent(0, 0, 0, None), now)
     return replace(
         found, path=None, downloadable=False, telemetry=False, telemetry_reason=where_recorded(row)
     )

@@ -138,7 +138,7 @@ class ServedRuns(RunsOfUser):
         with record.lock:
             record.refresh()
             read, now = read_of(record), self.clock()
-            return details_of(current(row, record), record.fold, record.series, read, now)
+            return details_of(current(row, record), record.fold, read, now)
 
     def marks(self, row: RunRow) -> RunMarks:
         if not row.path:
@@ -200,4 +200,5 @@ def current(row: RunRow, record: RunRecord) -> RunRow:
 
 
 def read_of(record: RunRecord) -> RecordExtent:
-    return RecordExtent(record.read_bytes, record.of_bytes, record.unreadable, record.problem)
+    unreadable, problem = record.lines.unreadable, record.lines.first_problem
+    return RecordExtent(record.read_bytes, record.of_bytes, unreadable, problem)

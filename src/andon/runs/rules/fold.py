@@ -22,6 +22,7 @@ from andon.model.run.record import (
     RunLogged,
     RunRow,
     RunSample,
+    RunSeries,
     RunState,
 )
 from andon.model.run.use import known_of, mean_of, sum_of
@@ -90,6 +91,11 @@ class RunFold(Struct):
         if self.end is not None:
             return self.end.summary
         return {} if self.tallies is None else self.tallies.summary()
+
+    def series(self) -> RunSeries | None:
+        """Returns the series of the run: from its end, or from the samples so far."""
+        ended = None if self.end is None else self.end.series
+        return ended or (None if self.tallies is None else self.tallies.series())
 
     def state(self, alive: bool) -> RunState:
         """The state; `alive`: whether its process still runs, which only its own node can know."""

@@ -171,7 +171,7 @@ class _Record:
         return RunEnd(
             at=work.ended, state=state, duration_seconds=work.ended - work.began,
             samples=fold.samples, summary=dict(fold.summary()), exit_code=code, message=message,
-            series=None if fold.tallies is None else fold.tallies.series(),
+            series=fold.series(),
             last_values=dict(fold.last_values), **more,
         )  # fmt: skip
 

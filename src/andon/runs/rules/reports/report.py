@@ -232,7 +232,7 @@ def report_of(
     begin, end, tallies = fold.begin, fold.end, fold.tallies
     assert begin is not None
     duration = fold.duration_seconds(alive, now)
-    series = (end.series if end else None) or (tallies.series() if tallies else None)
+    series = fold.series()
     done = items_by_device(fold.items, begin.devices, duration)
     summary = fold.summary()
     node: Mapping[str, Any] = end.node if end else tallies.node() if tallies else {}
