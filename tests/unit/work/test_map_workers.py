@@ -23,7 +23,7 @@ from andon.work.map.earlier import earlier_outcomes
 from andon.work.map.places import CpuPlaces, MapPlace
 from andon.work.map.pool import MapPool
 from andon.work.map.session import MapSession
-from andon.work.map.worker_calls import LastBytes, WorkerCaller
+from andon.work.map.worker_calls import WorkerCaller, keep_end
 from andon.work.process_group import ProcessGroup
 from andon.work.rules.map.items import DIGEST, items_of
 from andon.work.rules.map.plan import MapPlan, MapUnit
@@ -95,11 +95,11 @@ def test_each_item_has_the_end_of_its_own_errors(tmp_path: Path) -> None:
 
 
 def test_of_a_long_output_the_end_is_kept() -> None:
-    kept, size = LastBytes(), KEPT_BYTES
+    kept, size = bytearray(), KEPT_BYTES
     for number in range(50):
-        kept.append(bytes([number]) * (size // 10))
-    assert kept.content() == b"".join(bytes([n]) * (size // 10) for n in range(39, 50))[-size:]
-    assert sum(map(len, kept._pieces)) <= 2 * size
+        keep_end(kept, bytes([number]) * (size // 10))
+        assert len(kept) <= 2 * size
+    assert kept[-size:] == b"".join(bytes([n]) * (size // 10) for n in range(39, 50))[-size:]
 
 
 class Heard:

@@ -50,7 +50,7 @@ class WorkerCaller:
         except OSError as exc:
             words = f"the worker could not be started: {exc.strerror}"
             return CallEnd(False, time.monotonic() - began, words)
-        output = LastBytes()
+        output = bytearray()
         answer, trouble = self._ask(group, item, output)
         interrupted = False
         if answer is None:
@@ -63,7 +63,7 @@ class WorkerCaller:
             answer is not None and answer.ok,
             time.monotonic() - began,
             trouble,
-            CallOutput(output.content()),
+            CallOutput(bytes(output[-KEPT_BYTES:])),
             CallOutput(self._new_errors()),
             None if answer is None else answer.result,
             interrupted,
@@ -112,7 +112,7 @@ class WorkerCaller:
         return self._group
 
     def _ask(
-        self, group: ProcessGroup, item: MapItem, output: "LastBytes"
+        self, group: ProcessGroup, item: MapItem, output: bytearray
     ) -> tuple[WorkerAnswer | None, str]:
         """Returns a worker's answer, or why there is none. While a long item is written, its
         output is read: a worker that writes before it reads would otherwise wait for us, and we
@@ -126,9 +126,9 @@ class WorkerCaller:
                 answer = answer_of(line)
                 if answer is not None and answer.index == item.index:
                     return answer, ""
-                output.append(line)
+                keep_end(output, line)
             if len(self._rest) > LONGEST_ANSWER:
-                output.append(self._rest)
+                keep_end(output, self._rest)
                 self._rest = b""
             ready = self._ready(group, until, bool(unsent))
             if not ready or _is_past(until):  # also one that never stops printing is late
@@ -141,7 +141,7 @@ class WorkerCaller:
             if process.stdout in ready:
                 piece = self._piece(group)
                 if not piece:
-                    output.append(self._rest)
+                    keep_end(output, self._rest)
                     return None, ""
                 self._rest += piece
 
@@ -198,18 +198,8 @@ def _is_past(moment: float | None) -> bool:
     return moment is not None and time.monotonic() >= moment
 
 
-class LastBytes:
-    """The last bytes of an output of any length."""
-
-    def __init__(self) -> None:
-        self._pieces: list[bytes] = []
-        self._size = 0
-
-    def append(self, piece: bytes) -> None:
-        self._pieces.append(piece)
-        self._size += len(piece)
-        if self._size > 2 * KEPT_BYTES:
-            self._pieces, self._size = [self.content()], KEPT_BYTES
-
-    def content(self) -> bytes:
-        return b"".join(self._pieces)[-KEPT_BYTES:]
+def keep_end(output: bytearray, piece: bytes) -> None:
+    """Adds a piece; of an output of any length the end is kept, and seldom copied."""
+    output += piece
+    if len(output) > 2 * KEPT_BYTES:
+        del output[:-KEPT_BYTES]
