@@ -284,7 +284,7 @@ class RecordedRun:
         said = "" if error is None else "".join(traceback.format_exception_only(error))
         state, code, message = ending_of(error, said)
         recorder.finish(
-            lambda strains: Verdict(state, message or ""),
+            lambda memory: Verdict(state, message or ""),
             said,
             exit_code=code,
             duration_seconds=boot_seconds() - self._began,

@@ -62,17 +62,17 @@ def load_run_index() -> None:
 
 
 def open_run_finder(
-    tell: Callable[[str], None] = lambda words: None,
+    notify: Callable[[str], None] = lambda words: None,
     settings: Settings | None = None,
     in_memory: bool = False,
 ) -> "RunFinder":
     """Opens a finder of runs, by the index and in the folder of records; `close` its index
-    afterwards. `tell` is called when a name means the newest of several runs. With `in_memory`
+    afterwards. `notify` is called when a name means the newest of several runs. With `in_memory`
     the index of this machine is neither read nor written."""
     from andon.runs.index import RunFinder
 
     index = open_run_index(settings, in_memory)
-    return RunFinder(index, runs_folder(), tell=tell, printed=printed_progress)
+    return RunFinder(index, runs_folder(), notify=notify, printed=printed_progress)
 
 
 def printed_progress() -> Mapping[str, WorkProgress]:

@@ -45,7 +45,7 @@ def finish(
         judged = judged_end(end, tail, ())
     else:
         judged, _ = recorder.finish(
-            lambda strains: judged_end(end, tail, strains),
+            lambda memory: judged_end(end, tail, memory),
             tail,
             exit_code=end.exit_code,
             signal=end.signal,
@@ -55,7 +55,7 @@ def finish(
     return AttemptVerdict(judged.end, judged.words, out, free_bytes)
 
 
-def judged_end(end: AttemptEnd, tail: str, strains: Sequence[MemoryBeforeEnd]) -> Verdict:
+def judged_end(end: AttemptEnd, tail: str, memory: Sequence[MemoryBeforeEnd]) -> Verdict:
     """Returns how an attempt ended, as `andon run` would report it."""
     if end.reason is EndReason.NOT_STARTED:
         return Verdict(RunState.NOT_STARTED, end.message or "the command could not be started")
@@ -63,7 +63,7 @@ def judged_end(end: AttemptEnd, tail: str, strains: Sequence[MemoryBeforeEnd]) -
         return Verdict(RunState.STOPPED, "cancelled before it began")
     late = "it ran longer than --for" if end.reason is EndReason.TIME_LIMIT else None
     asked = end.reason in (EndReason.CANCELLED, EndReason.REQUEUED, EndReason.RELEASED)
-    return verdict(end.exit_code, end.signal, tail, strains, end.host_kills, late, asked)
+    return verdict(end.exit_code, end.signal, tail, memory, end.host_kills, late, asked)
 
 
 def begin_record(spec: JobSpec, attempt: int, grant: Grant, owner: Owner) -> RunBegin:

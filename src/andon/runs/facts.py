@@ -15,7 +15,7 @@ from andon.sampling.spawning import wait_for
 
 PACKAGES = ("torch", "jax", "transformers", "vllm")
 SECONDS = 1.0
-_ASK = (
+_SCRIPT = (
     "import sys\n"
     "sys.path[:] = [p for p in sys.path if p]\n"  # not from the current folder
     "import importlib.metadata as m\n"
@@ -88,10 +88,10 @@ def versions_of(
     python = interpreter_of(command, path)
     if python is None:
         return {}, "the command is not run by a known Python"
-    said = _output([python, "-c", _ASK.format(names=PACKAGES)], SECONDS)
-    if said is None:
+    printed = _output([python, "-c", _SCRIPT.format(names=PACKAGES)], SECONDS)
+    if printed is None:
         return {}, f"{python} did not answer within {SECONDS:.0f} s"
-    found = dict(line.split(" ", 1) for line in said.splitlines() if " " in line)
+    found = dict(line.split(" ", 1) for line in printed.splitlines() if " " in line)
     return found, None if found else f"{python} has none of {', '.join(PACKAGES)}"
 
 

@@ -39,14 +39,14 @@ class RunRecord:
         self.path, self.run = path, run
         self.lock = threading.Lock()
         self._inode: tuple[int, int] | None = None
-        self._keeps = False
+        self._collects = False
         self._start()
 
     def _start(self) -> None:
         self.fold, self.lines = RunFold(), RecordLines()
         self.read_bytes = self.of_bytes = 0
         self._news: list[RunLine] = []
-        self._told_bytes = 0
+        self._taken_bytes = 0
 
     @property
     def begin(self) -> RunBegin:
@@ -58,11 +58,11 @@ class RunRecord:
         self,
         budget_seconds: float = BUDGET_SECONDS,
         clock: Callable[[], float] = time.monotonic,
-        keeping: bool = False,
+        collecting: bool = False,
     ) -> None:
-        """Reads new lines, as far as the budget goes; `keeping` begins to keep the lines."""
-        if keeping and not self._keeps:
-            self._keeps, self._told_bytes = True, self.read_bytes
+        """Reads new lines, as far as the budget goes; `collecting` begins to keep the lines."""
+        if collecting and not self._collects:
+            self._collects, self._taken_bytes = True, self.read_bytes
         with opened(self.path, self.run) as file:
             self._check_same(file)
             if self.read_bytes or not self._take_ends(file):
@@ -74,11 +74,11 @@ class RunRecord:
         If there are too many, none are returned: a client that continues from an earlier byte
         has to start again.
         """
-        news, told = self._news, self._told_bytes
-        self._news, self._told_bytes = [], self.read_bytes
+        news, before = self._news, self._taken_bytes
+        self._news, self._taken_bytes = [], self.read_bytes
         if len(news) > MOST_NEWS:
             return self.read_bytes, []
-        return told, news
+        return before, news
 
     def _check_same(self, file: BinaryIO) -> None:
         """Starts again if the file is another or a shorter one: a record is only appended to."""
@@ -105,7 +105,7 @@ class RunRecord:
             self.read_bytes += len(data)
             for line in self.lines.feed(data):
                 self.fold.add(line)
-                if self._keeps and len(self._news) <= MOST_NEWS:
+                if self._collects and len(self._news) <= MOST_NEWS:
                     self._news.append(line)
             if clock() >= until:
                 break
@@ -115,17 +115,17 @@ class RunRecords:
     """The records that were opened last; a finished one is small, and is not read twice."""
 
     def __init__(self, most: int = MOST_RECORDS) -> None:
-        self._most, self._kept = most, dict[str, RunRecord]()
+        self._most, self._records = most, dict[str, RunRecord]()
         self._lock = threading.Lock()
 
     def of(self, run: str, path: str) -> RunRecord:
         with self._lock:
-            found = self._kept.pop(run, None)
+            found = self._records.pop(run, None)
             if found is None or found.path != path:
                 found = RunRecord(path, run)
-            self._kept[run] = found
-            while len(self._kept) > self._most:
-                del self._kept[next(iter(self._kept))]
+            self._records[run] = found
+            while len(self._records) > self._most:
+                del self._records[next(iter(self._records))]
             return found
 
 

@@ -77,12 +77,12 @@ class RunFinder:
         index: RunIndex,
         folder: Path,
         clock: Callable[[], float] = time.time,
-        tell: Callable[[str], None] = lambda words: None,
+        notify: Callable[[str], None] = lambda words: None,
         printed: Callable[[], Mapping[str, WorkProgress]] = dict,
     ) -> None:
-        """`tell` is called when a name means the newest of several runs; `printed` returns the
+        """`notify` is called when a name means the newest of several runs; `printed` returns the
         progress of jobs' runs, from the jobs' outputs."""
-        self.index, self.folder, self._clock, self._tell = index, folder, clock, tell
+        self.index, self.folder, self._clock, self._notify = index, folder, clock, notify
         self._printed = printed
         self._records = RunRecords(MOST_RUNNING)
 
@@ -90,7 +90,7 @@ class RunFinder:
         """Brings the index up to date: runs that went on, then new records of the folder, the
         newest first. Returns how many were left for the next time."""
         until = time.monotonic() + budget_seconds
-        self._settle(self.index.find(RunQuery(state=RunState.RUNNING)), until)
+        self._reread(self.index.find(RunQuery(state=RunState.RUNNING)), until)
         known = self.index.paths()
         new = [Path(path) for path in _records(self.folder) if path not in known]
         new.sort(key=_modified, reverse=True)
@@ -106,14 +106,14 @@ class RunFinder:
         batch: dict[str, RunRow] = {}
         for path in paths:
             for file in _files(path):
-                self._take(file, batch, done)
+                self._add_file(file, batch, done)
                 if len(batch) >= BATCH:
                     self.index.put(self._with_printed(list(batch.values())))
                     batch.clear()
         self.index.put(self._with_printed(list(batch.values())))
         return done
 
-    def collect(self, kept: RetentionPolicy) -> CollectedRecords:
+    def collect(self, policy: RetentionPolicy) -> CollectedRecords:
         """Deletes overdue records of the folder, and forgets runs whose records are gone."""
         self.refresh(FOREVER)
         held = {one.id for baseline in self.index.baselines() for one in baseline.runs}
@@ -127,7 +127,7 @@ class RunFinder:
                 records.append(StoredRecord(row, size))
             elif not (row.tags or row.note or row.id in held):
                 done.forgotten.append(row.id)
-        for record in overdue(records, kept, self._clock(), held):
+        for record in overdue(records, policy, self._clock(), held):
             delete_record(Path(record.row.path))
             done.deleted.append(record.row.id)
             done.freed_bytes += record.size_bytes
@@ -147,7 +147,7 @@ class RunFinder:
         if os.sep in word or word.endswith(SUFFIX) or os.path.isfile(word):  # noqa: PTH113
             return self.at(Path(word))
         found = self._called(word, only_one) or self._by_id(word)
-        return self._settle([found])[0] if found.state is RunState.RUNNING else found
+        return self._reread([found])[0] if found.state is RunState.RUNNING else found
 
     def at(self, path: Path) -> RunRow:
         """Returns the run of a file as it is now; with its tags and note if the index has it."""
@@ -184,12 +184,12 @@ class RunFinder:
         self.refresh()
         found = called(word, self.index.find(RunQuery(name=word)), only_one)
         if found is not None and found[1] is not None:
-            self._tell(found[1])
+            self._notify(found[1])
         return None if found is None else found[0]
 
-    def _settle(self, rows: Sequence[RunRow], until: float = FOREVER) -> list[RunRow]:
+    def _reread(self, rows: Sequence[RunRow], until: float = FOREVER) -> list[RunRow]:
         """Returns runs that were in progress, as their records are now."""
-        now = self._with_printed([self._again(row, until) for row in rows])
+        now = self._with_printed([self._reread_row(row, until) for row in rows])
         changed = [new for new, old in zip(now, rows, strict=True) if new != old]
         if changed:
             self.index.put(changed)
@@ -205,7 +205,7 @@ class RunFinder:
             for row in rows
         ]
 
-    def _again(self, row: RunRow, until: float) -> RunRow:
+    def _reread_row(self, row: RunRow, until: float) -> RunRow:
         try:
             new = self._read(Path(row.path), until)
         except (Gone, Invalid):
@@ -222,9 +222,9 @@ class RunFinder:
         row = self.row_of(read_ends(path, 0))
         if row.state is RunState.LOST:
             return self.row_of(read_ends(path, UNFINISHED_BYTES))
-        return self._so_far(row, until) if row.state is RunState.RUNNING else row
+        return self._with_use_so_far(row, until) if row.state is RunState.RUNNING else row
 
-    def _so_far(self, row: RunRow, until: float | None) -> RunRow:
+    def _with_use_so_far(self, row: RunRow, until: float | None) -> RunRow:
         record, now = self._records.of(row.id, row.path), time.monotonic()
         with suppress(AndonError):  # it is a link, or was just replaced
             record.refresh(BUDGET_SECONDS if until is None else max(0.0, until - now))
@@ -232,7 +232,7 @@ class RunFinder:
                 return replace(row_of(record.begin, record.fold, row.path, True), user=row.user)
         return row
 
-    def _take(self, path: Path, batch: dict[str, RunRow], done: AddedRecords) -> None:
+    def _add_file(self, path: Path, batch: dict[str, RunRow], done: AddedRecords) -> None:
         try:
             str(path).encode()
             row = self._read(path)

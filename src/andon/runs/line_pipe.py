@@ -147,10 +147,10 @@ class LinePipe:
 
     def _listen(self) -> None:
         with suppress(BlockingIOError):
-            said = os.read(self._answers, 4096).decode(errors="replace").splitlines()
-            lost = [int(word) for word in said if word.isdecimal()]
+            answers = os.read(self._answers, 4096).decode(errors="replace").splitlines()
+            lost = [int(word) for word in answers if word.isdecimal()]
             self.dropped += sum(lost)
-            for problem in said:
+            for problem in answers:
                 if not problem.isdecimal():
                     self._report(problem)
 

@@ -39,20 +39,20 @@ class RunRecording(Struct, frozen=True):
         begin: RunBegin,
         facts: FindFacts | None,
         why_none: str | None = None,
-        also: Callable[[Path], SampleWriter] | None = None,
+        sample_writer: Callable[[Path], SampleWriter] | None = None,
         progress: Callable[[], WorkProgress | None] = lambda: None,
         path: Path | None = None,
         follows: bool = True,
     ) -> RunRecorder:
         """Begins a record, at this path if one is given. With `why_none`, the reason, no devices
-        are sampled, and without `follows` not yet; `also` makes a writer of the samples in another
-        form, beside the record."""
+        are sampled, and without `follows` not yet; `sample_writer` makes what writes the samples in
+        another form, beside the record."""
         path = path or record_path(self.folder or runs_folder(), begin.name, begin.at)
         recorder = RunRecorder(
             begin,
             self._file(path),
             self.source if why_none is None else None,
-            None if also is None else also(path),
+            None if sample_writer is None else sample_writer(path),
             why_none=why_none,
             book=self.book,
             progress=progress,

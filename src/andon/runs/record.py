@@ -106,15 +106,20 @@ class RunRecorder:
         begin: RunBegin,
         file: LineSink,
         source: SampleSource | None,
-        also: SampleWriter | None = None,
+        sample_writer: SampleWriter | None = None,
         why_none: str | None = None,
         book: "Callable[[], Rulebook] | None" = None,
         progress: Callable[[], WorkProgress | None] = lambda: None,
     ) -> None:
-        """Without a source no devices are sampled, and `why_none` is the reason; `also` gets
-        each snapshot, to write it in another form; `book` has the thresholds of alerts;
-        `progress` is called with each sample for the program's progress."""
-        self.begin, self._source, self._also, self._why_none = begin, source, also, why_none
+        """Without a source no devices are sampled, and `why_none` is the reason; `sample_writer`
+        writes each snapshot in another form; `book` has the thresholds of alerts; `progress` is
+        called with each sample for the program's progress."""
+        self.begin, self._source, self._sample_writer, self._why_none = (
+            begin,
+            source,
+            sample_writer,
+            why_none,
+        )
         self.tallies = RunTallies(begin.devices, begin.at)
         self.file, self._progress = file, progress
         self._began = time.monotonic()
@@ -190,8 +195,8 @@ class RunRecorder:
             self.tallies.add(line)
         self.write(line)
         self._take_rings()
-        if self._also is not None:
-            self._also(snapshot)
+        if self._sample_writer is not None:
+            self._sample_writer(snapshot)
 
     def add(self, line: RunSample) -> None:
         """Counts a sample that another record has: it is not written again."""
@@ -226,7 +231,7 @@ class RunRecorder:
         if self._alerts is not None:
             self._alerts.uuids = self.tallies.present
 
-    def strains(self) -> list[MemoryBeforeEnd]:
+    def memory_before_end(self) -> list[MemoryBeforeEnd]:
         """Returns the memory of the devices as last read during the work: not at the begin, and not
         while nothing was used yet."""
         latest = self.tallies.latest if self.tallies.samples > 1 else {}
@@ -256,17 +261,17 @@ class RunRecorder:
         self.take(self._source.once(account=RunAccount.ENERGY))
 
     def finish(
-        self, judge: Callable[[Sequence[MemoryBeforeEnd]], Verdict], said: str, **more: Any
+        self, judge: Callable[[Sequence[MemoryBeforeEnd]], Verdict], output: str, **more: Any
     ) -> tuple[Verdict, RunEnd]:
         """Completes the record of work that has ended: `judge` decides by the memory shortly before
-        the end, `said` is the output with an error message; `more` are fields of RunOutcome."""
-        strains, growth = self.strains(), self.growth()  # before its memory is free
+        the end, `output` is the output with an error message; `more` are fields of RunOutcome."""
+        memory, growth = self.memory_before_end(), self.growth()  # before its memory is free
         with suppress(AndonError, OSError):  # devices that cannot be read any more
             self.read_last()
-        judged = judge(strains)
+        judged = judge(memory)
         oom, by = None, judged.reported_by
         if judged.end is RunState.DEVICE_OUT_OF_MEMORY:
-            oom = memory_numbers(said, strains, growth)
+            oom = memory_numbers(output, memory, growth)
             by = by or (None if oom is None else oom.reported_by)
         outcome = RunOutcome(judged.end, message=judged.words or None, reported_by=by, **more)
         return judged, self.end(outcome, oom)
@@ -279,8 +284,8 @@ class RunRecorder:
         self.write(last)
         self.ended = last
         self.file.close()
-        if self._also is not None:
-            self._also.close()
+        if self._sample_writer is not None:
+            self._sample_writer.close()
         return last
 
     @property

@@ -72,7 +72,7 @@ class Launcher:
         self._tap = Tap() if tapped else None
         self._group: ProcessGroup | None = None
         self._pending: list[int] = []
-        self._asked = 0
+        self._end_requests = 0
         self._ended_for: str | None = None
         self._terminal = _terminal()
 
@@ -85,7 +85,7 @@ class Launcher:
             code = self._wait(self._start(), check)
         finally:
             self._take_terminal_back()
-            if code < 0 or self._asked or self._ended_for:
+            if code < 0 or self._end_requests or self._ended_for:
                 _set_modes(self._terminal, modes)
             for number, handler in before.items():
                 signal.signal(number, handler)
@@ -93,7 +93,12 @@ class Launcher:
         tail = self._tap.tail() if self._tap else ""
         shown = 128 - code if code < 0 else code
         return CommandEnd(
-            shown, -code if code < 0 else None, seconds, self._ended_for, self._asked > 0, tail
+            shown,
+            -code if code < 0 else None,
+            seconds,
+            self._ended_for,
+            self._end_requests > 0,
+            tail,
         )
 
     def recent(self) -> tuple[str, float]:
@@ -103,7 +108,7 @@ class Launcher:
     # Starting.
 
     def _start(self) -> ProcessGroup:
-        kept = self._hold.descriptors if self._hold else ()
+        locks = self._hold.descriptors if self._hold else ()
         try:
             group = self._group = ProcessGroup(
                 self._command,
@@ -111,7 +116,7 @@ class Launcher:
                 self._grace_seconds,
                 self._cpus,
                 None if self._elsewhere is None else self._signal_elsewhere,
-                pass_fds=kept,  # the lock lasts as long as the command, even without us
+                pass_fds=locks,  # the lock lasts as long as the command, even without us
                 stdin=None if self._output is None else DEVNULL,
                 stdout=self._output,
                 stderr=self._tap.entrance if self._tap else self._errors,
@@ -185,8 +190,8 @@ class Launcher:
 
     def _end(self, number: int, frame: FrameType | None) -> None:
         """Handles signals to end: the first is passed on; the second kills the command."""
-        self._asked += 1
-        if self._asked == 1:
+        self._end_requests += 1
+        if self._end_requests == 1:
             sent = self._stopping() if number == signal.SIGTERM else number
             if self._forwards:
                 self._ask_to_end(sent)

@@ -14,11 +14,11 @@ REST_SECONDS = 1.0  # for the rest of it: a process that left the group may keep
 class OutputTail:
     """A pipe with a thread that reads it; `entrance` is the end for the process."""
 
-    def __init__(self, look: Callable[[str], None] | None = None) -> None:
-        """`look` is called with each line."""
+    def __init__(self, each_line: Callable[[str], None] | None = None) -> None:
+        """`each_line` is called with each line."""
         self._source, self.entrance = os.pipe()
         os.set_blocking(self._source, False)
-        self._look, self._reading = look, threading.Lock()
+        self._each_line, self._reading = each_line, threading.Lock()
         self._tail, self._line = b"", b""
         self.written = 0  # how many bytes have been read
         self._thread = threading.Thread(target=self._follow, name="andon output", daemon=True)
@@ -54,7 +54,7 @@ class OutputTail:
             while watched.poll() and self._drain():
                 pass
         if self._line:
-            self._seen(self._line)
+            self._pass_on(self._line)
         with self._reading:
             os.close(self._source)
             self._source = -1
@@ -71,13 +71,13 @@ class OutputTail:
                     return False
                 self.written += len(piece)
                 self._tail = (self._tail + piece)[-TAIL_BYTES:]
-                if self._look is not None:
+                if self._each_line is not None:
                     *lines, self._line = (self._line + piece).replace(b"\r", b"\n").split(b"\n")
                     self._line = self._line[-LONGEST_LINE:]
                     for line in lines:
-                        self._seen(line)
+                        self._pass_on(line)
         return False
 
-    def _seen(self, line: bytes) -> None:
-        if self._look is not None:
-            self._look(line.decode(errors="replace"))
+    def _pass_on(self, line: bytes) -> None:
+        if self._each_line is not None:
+            self._each_line(line.decode(errors="replace"))

@@ -42,7 +42,9 @@ class CommandWork(Struct, frozen=True):
     shell: bool = False  # it is a person's shell
     bind: bool = False  # to the CPUs next to its devices, as far as they are known
     contained: "ContainedCommand | None" = None  # it runs in a container
-    also: Callable[[RunBegin, Path], SampleWriter] | None = None  # the samples in another form
+    sample_writer: Callable[[RunBegin, Path], SampleWriter] | None = (
+        None  # the samples in another form
+    )
     kind: RunKind = RunKind.COMMAND
     more: Mapping[str, Any] = {}  # of the record's first line
     unsampled: str | None = None  # why none of its devices can be read
@@ -82,20 +84,20 @@ class _Attempt:
         self._watch = LeaseWatch(placement.held, self._notify)
         self._hopeless: str | None = None
         begin = self._begin()
-        self._printed, also = PrintedProgress(begin.at), work.also
+        self._printed, sample_writer = PrintedProgress(begin.at), work.sample_writer
         image = None if work.contained is None else work.contained.options.image
         self._recorder = work.recording.open(
             begin,
             partial(find_facts, work.command, image=image),
             self._why_not_sampled(),
-            None if also is None else partial(also, begin),
+            None if sample_writer is None else partial(sample_writer, begin),
             self._printed,
         )
 
     def _begin(self) -> RunBegin:
         work, place = self._work, self._placement
         assert place.snapshot is not None
-        told = {
+        fields = {
             "command": work.words,
             "lease": place.lease_id,
             "waited_seconds": None if place.held is None else round(place.waited_seconds, 3),
@@ -105,7 +107,7 @@ class _Attempt:
             **work.more,
         }
         name = work.name or command_name(work.command)
-        return new_run(work.kind, name, place.snapshot, place.uuids, os.environ, **told)
+        return new_run(work.kind, name, place.snapshot, place.uuids, os.environ, **fields)
 
     def _why_not_sampled(self) -> str | None:
         """Of several ranks on one lease only the first samples; a lease of its own is always
@@ -124,8 +126,8 @@ class _Attempt:
             tail = end.tail if work.output is None else work.output()
             note, hopeless = self._watch.note, self._hopeless
             judged, last = recorder.finish(
-                lambda strains: verdict(
-                    end.code, end.signal, tail, strains, host_kills() - kills,
+                lambda memory: verdict(
+                    end.code, end.signal, tail, memory, host_kills() - kills,
                     None if hopeless else end.ended_for, hopeless or end.interrupted, killed,
                 ),
                 tail,
@@ -157,8 +159,8 @@ class _Attempt:
         if work.contained is None:
             run = run_variables(recorder.begin.id, str(recorder.path.absolute()))
             more = {**simulation_variables(work.settings), **run}
-            told = environment_of(os.environ, place, more, free_port())
-            return self._launch(work.command, told, None if bound is None else bound.cpus), False
+            fields = environment_of(os.environ, place, more, free_port())
+            return self._launch(work.command, fields, None if bound is None else bound.cpus), False
         from andon.work.containers.running import follow_container
 
         inside = {**defaults({}, free_port()), **run_variables(recorder.begin.id)}

@@ -21,11 +21,11 @@ class Tap:
     """A tee between the command and our standard error; a terminal stays a terminal."""
 
     def __init__(self) -> None:
-        asked, self._ask = os.pipe()
+        questions, self._questions = os.pipe()
         self._answer, answer = os.pipe()
         source, self.entrance = _terminal() if os.isatty(2) else os.pipe()
         self._shown, self._lock = _memory(), threading.Lock()
-        passed = [asked, answer, *([] if self._shown is None else [self._shown])]
+        passed = [questions, answer, *([] if self._shown is None else [self._shown])]
         tee = STANDALONE / "tee.py"
         self._process = subprocess.Popen(
             isolated_command(str(tee), *map(str, passed)),
@@ -34,7 +34,7 @@ class Tap:
             pass_fds=passed,
             start_new_session=True,  # so that Ctrl-C does not reach it
         )
-        for theirs in (source, asked, answer):
+        for theirs in (source, questions, answer):
             os.close(theirs)
 
     def started(self) -> None:
@@ -57,11 +57,11 @@ class Tap:
         """Returns the end of the output, once the command has ended; its children may still
         write."""
         with suppress(OSError):  # it may have exited after answering
-            os.write(self._ask, b"?")
+            os.write(self._questions, b"?")
         content = b"".join(self._pieces())
         with self._lock:
             shown, self._shown = self._shown, None
-        for done in (self._ask, self._answer, *([] if shown is None else [shown])):
+        for done in (self._questions, self._answer, *([] if shown is None else [shown])):
             os.close(done)
         wait_for(self._process, 0.1)
         return content.decode(errors="replace")
@@ -117,6 +117,6 @@ class PrintedProgress:
         if text and at != self._at:
             from andon.runs.rules.progress import progress_in, work_progress  # not every one prints
 
-            told, self._at = progress_in(text), at
-            self._latest = None if told is None else work_progress(told, self._began, at)
+            shown, self._at = progress_in(text), at
+            self._latest = None if shown is None else work_progress(shown, self._began, at)
         return self._latest

@@ -86,7 +86,7 @@ def test_other_ends_are_told_apart() -> None:
     assert verdict(137, None, "", [], host_kills=0).end is RunState.FAILED
     assert verdict(139, 11, "", full).words == "ended by signal 11; GPU 0 held 79.0 GiB of 80.0 GiB"
     assert verdict(143, 15, "", [], ended_for="lease abc has ended").end is RunState.TIMEOUT
-    assert verdict(130, 2, "", [], asked=True).end is RunState.STOPPED
+    assert verdict(130, 2, "", [], requested=True).end is RunState.STOPPED
     assert verdict(3, None, "", full).words == "exit code 3; GPU 0 held 79.0 GiB of 80.0 GiB"
     assert not MemoryBeforeEnd("0", 70 * GIB, 80 * GIB).at_limit
     assert not MemoryBeforeEnd("0", None, 80 * GIB).at_limit
@@ -120,12 +120,12 @@ def test_what_others_hold_is_what_is_left() -> None:
 
 def test_what_the_message_does_not_say_comes_from_the_samples_or_is_unknown() -> None:
     line = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 68719476736 bytes."
-    strains = [MemoryBeforeEnd("0", 10 * GIB, 80 * GIB), MemoryBeforeEnd("1", 78 * GIB, 80 * GIB)]
-    found = memory_numbers(line, strains, None)
+    memory = [MemoryBeforeEnd("0", 10 * GIB, 80 * GIB), MemoryBeforeEnd("1", 78 * GIB, 80 * GIB)]
+    found = memory_numbers(line, memory, None)
     assert found is not None
     assert (found.wanted_bytes, found.free_bytes) == (64 * GIB, 2 * GIB)
     assert (found.held_by_run_bytes, found.held_by_others_bytes) == (None, None)
-    assert memory_numbers("Killed", strains, None) is None
+    assert memory_numbers("Killed", memory, None) is None
 
 
 @pytest.mark.parametrize(

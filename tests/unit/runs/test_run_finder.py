@@ -268,7 +268,7 @@ def test_a_name_means_its_run_the_newest_of_several_or_none_where_that_would_be_
     finder: RunFinder, folder: Path
 ) -> None:
     said: list[str] = []
-    finder = RunFinder(finder.index, folder, tell=said.append)
+    finder = RunFinder(finder.index, folder, notify=said.append)
     for n, (name, called) in enumerate(
         (("qqbb", "train"), ("rrcc", "train"), ("sstt", "once"), ("uuvv", "qqb"))
     ):

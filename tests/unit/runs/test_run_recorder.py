@@ -118,7 +118,7 @@ def test_a_leak_is_told_by_the_fullest_device() -> None:
     for snapshot in readings:
         recorder.take(snapshot)
     assert recorder.growth() == "leak"
-    assert recorder.strains()[0].used_bytes == 58 * 2**30
+    assert recorder.memory_before_end()[0].used_bytes == 58 * 2**30
 
 
 def test_alerts_on_its_devices_are_lines_once() -> None:

@@ -104,7 +104,7 @@ def test_a_run_that_goes_on_is_read_once_and_then_only_its_new_bytes(tmp_path: P
     half = text_of([sample(2)])
     with path.open("a") as file:
         file.write(half[:20])
-    record.refresh(keeping=True)
+    record.refresh(collecting=True)
     assert record.fold.samples == 1
     with path.open("a") as file:
         file.write(half[20:])
@@ -140,7 +140,7 @@ def test_what_one_request_reads_is_bounded_and_the_next_goes_on(
 def test_too_many_news_are_none_so_that_the_page_begins_anew(tmp_path: Path) -> None:
     path = write_record(tmp_path / "r.jsonl", begin())
     record = RunRecord(str(path), RUN)
-    record.refresh(keeping=True)
+    record.refresh(collecting=True)
     append(path, *map(sample, range(MOST_NEWS + 1)))
     record.refresh()
     assert record.take_news() == (record.read_bytes, [])

@@ -161,7 +161,7 @@ class ServedRuns(RunsOfUser):
         _check_is_here(row)
         record = self._records.of(row.id, row.path)
         with record.lock:
-            record.refresh(keeping=True)
+            record.refresh(collecting=True)
             before, lines = record.take_news()
             row, begin, now = current(row, record), record.begin, self.clock()
             going = row.state is RunState.RUNNING

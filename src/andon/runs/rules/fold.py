@@ -33,7 +33,7 @@ MOST_KEPT = 20_000
 MOST_VALUES = 500  # names of logged values
 
 
-def _kept() -> deque[Any]:
+def _bounded() -> deque[Any]:
     return deque(maxlen=MOST_KEPT)
 
 
@@ -50,10 +50,10 @@ class RunFold(Struct):
     latest: RunSample | None = None
     last_at: float | None = None  # of any line
     samples: int = 0
-    events: deque[RunEvent] = field(default_factory=_kept)
-    items: deque[RunItem] = field(default_factory=_kept)
-    logged: deque[RunLogged] = field(default_factory=_kept)
-    alerts: deque[RunAlert] = field(default_factory=_kept)
+    events: deque[RunEvent] = field(default_factory=_bounded)
+    items: deque[RunItem] = field(default_factory=_bounded)
+    logged: deque[RunLogged] = field(default_factory=_bounded)
+    alerts: deque[RunAlert] = field(default_factory=_bounded)
     left_out: int = 0  # lines that are no longer in these four
     last_values: dict[str, float] = field(default_factory=dict)
     tallies: RunTallies | None = None
@@ -137,9 +137,9 @@ class RunFold(Struct):
             self._join(device, line.at)
         keep_last(self.last_values, line.last_values)
 
-    def _keep(self, kept: deque[Any], line: RunLine) -> None:
-        self.left_out += len(kept) == MOST_KEPT
-        kept.append(line)
+    def _keep(self, lines: deque[Any], line: RunLine) -> None:
+        self.left_out += len(lines) == MOST_KEPT
+        lines.append(line)
 
 
 def keep_last(last: dict[str, float], values: Mapping[str, float]) -> None:

@@ -44,7 +44,7 @@ PATTERNS = (
 """Each framework's message; the most specific first, since PyTorch's contains CUDA's."""
 
 _SIZE = r"([\d.]+) ?([KMGT]?)(?:iB|B|bytes)"
-_ASKED = r"(?:Tried to allocate|allocating|allocate) ([\d.]+ ?(?:[KMGT]i?B|bytes))"
+_WANTED = r"(?:Tried to allocate|allocating|allocate) ([\d.]+ ?(?:[KMGT]i?B|bytes))"
 _NUMBERS = {
     "wanted": rf"(?:Tried to allocate|allocating|allocate) {_SIZE}",
     "total": rf"total capacity of {_SIZE}",
@@ -91,10 +91,10 @@ def verdict(
     code: int,
     signal: int | None,
     tail: str,
-    strains: Sequence[MemoryBeforeEnd],
+    memory: Sequence[MemoryBeforeEnd],
     host_kills: int = 0,
     ended_for: str | None = None,
-    asked: str | bool = False,
+    requested: str | bool = False,
     container_killed: bool = False,
 ) -> Verdict:
     """The reason. An out-of-memory message counts only if the command failed: many are caught."""
@@ -104,43 +104,43 @@ def verdict(
         return Verdict(RunState.TIMEOUT, ended_for)
     if container_killed:
         return Verdict(RunState.HOST_OUT_OF_MEMORY, HOST_MEMORY_WORDS)
-    said = complaint(tail)
-    if said is not None:
-        return Verdict(RunState.DEVICE_OUT_OF_MEMORY, _device_words(*said, strains), said[0])
+    message = complaint(tail)
+    if message is not None:
+        return Verdict(RunState.DEVICE_OUT_OF_MEMORY, _device_words(*message, memory), message[0])
     if SIGKILL in (signal, code - 128) and host_kills > 0:  # its own, or as a shell reports it
         words = "killed by the kernel: out of host memory (OOM killer)"
         return Verdict(RunState.HOST_OUT_OF_MEMORY, words)
-    if asked:
-        return Verdict(RunState.STOPPED, asked if isinstance(asked, str) else "stopped on request")
+    if requested:
+        return Verdict(
+            RunState.STOPPED, requested if isinstance(requested, str) else "stopped on request"
+        )
     if signal is not None:
-        full = [strain for strain in strains if strain.at_limit]
+        full = [one for one in memory if one.at_limit]
         more = f"; {_full_words(full)}" if full else ""
         return Verdict(RunState.SIGNAL, f"ended by signal {signal}{more}")
-    full = [strain for strain in strains if strain.at_limit]
+    full = [one for one in memory if one.at_limit]
     more = f"; {_full_words(full)}" if full else ""
     return Verdict(RunState.FAILED, f"exit code {code}{more}")
 
 
 def memory_numbers(
-    tail: str, strains: Sequence[MemoryBeforeEnd], growth: str | None
+    tail: str, memory: Sequence[MemoryBeforeEnd], growth: str | None
 ) -> OutOfMemory | None:
     """The numbers in the message, else those of the samples; None if there is no message."""
-    said = complaint(tail)
-    if said is None:
+    message = complaint(tail)
+    if message is None:
         return None
-    found = {name: _bytes(re.search(pattern, said[1])) for name, pattern in _NUMBERS.items()}
+    found = {name: _bytes(re.search(pattern, message[1])) for name, pattern in _NUMBERS.items()}
     own, free, total = found["own"], found["free"], found["total"]
-    others = [_bytes(each) for each in re.finditer(_OTHER, said[1])]
+    others = [_bytes(each) for each in re.finditer(_OTHER, message[1])]
     held = sum(size or 0 for size in others) if others else None
     if held is None and None not in (own, free, total):
         held = max(0, (total or 0) - (free or 0) - (own or 0))
-    known = [s for s in strains if s.used_bytes is not None and s.total_bytes]
+    known = [s for s in memory if s.used_bytes is not None and s.total_bytes]
     if free is None and known:
-        fullest = max(
-            known, key=lambda strain: (strain.used_bytes or 0) / (strain.total_bytes or 1)
-        )
+        fullest = max(known, key=lambda one: (one.used_bytes or 0) / (one.total_bytes or 1))
         free = max(0, (fullest.total_bytes or 0) - (fullest.used_bytes or 0))
-    return OutOfMemory(said[0], found["wanted"], free, own, held, found["cache"], growth)
+    return OutOfMemory(message[0], found["wanted"], free, own, held, found["cache"], growth)
 
 
 def memory_growth(curve: Sequence[float], total_bytes: int | None) -> str | None:
@@ -167,19 +167,19 @@ def _bytes(found: re.Match[str] | None) -> int | None:
         return None
 
 
-def _device_words(name: str, line: str, strains: Sequence[MemoryBeforeEnd]) -> str:
-    asked = re.search(_ASKED, line)
-    said = f"{name} tried to allocate {asked[1]} more" if asked else f"reported by {name}"
-    known = [s for s in strains if s.used_bytes is not None and s.total_bytes]
+def _device_words(name: str, line: str, memory: Sequence[MemoryBeforeEnd]) -> str:
+    wanted = re.search(_WANTED, line)
+    attempt = f"{name} tried to allocate {wanted[1]} more" if wanted else f"reported by {name}"
+    known = [s for s in memory if s.used_bytes is not None and s.total_bytes]
     more = f"; {_full_words(known)}" if known else ""
-    return f"out of GPU memory: {said}{more}"
+    return f"out of GPU memory: {attempt}{more}"
 
 
 def _size(count: int | None) -> str:
     return human_bytes(count or 0)
 
 
-def _full_words(strains: Sequence[MemoryBeforeEnd]) -> str:
+def _full_words(memory: Sequence[MemoryBeforeEnd]) -> str:
     return ", ".join(
-        f"{title(s.label)} held {_size(s.used_bytes)} of {_size(s.total_bytes)}" for s in strains
+        f"{title(s.label)} held {_size(s.used_bytes)} of {_size(s.total_bytes)}" for s in memory
     )

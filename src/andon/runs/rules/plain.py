@@ -101,8 +101,8 @@ LONGEST_MESSAGE = 500
 TERMINATED = ("StoppedBySigterm", "SIGTERMException")  # ours and Lightning's
 
 
-def ending_of(error: BaseException | None, said: str) -> tuple[RunState, int | None, str | None]:
-    """Returns state, exit code and message; `said` is the error as Python prints it."""
+def ending_of(error: BaseException | None, printed: str) -> tuple[RunState, int | None, str | None]:
+    """Returns state, exit code and message; `printed` is the error as Python prints it."""
     if error is None:
         return RunState.SUCCEEDED, None, None
     if isinstance(error, SystemExit):
@@ -114,8 +114,8 @@ def ending_of(error: BaseException | None, said: str) -> tuple[RunState, int | N
         return RunState.STOPPED, None, "left early"
     if type(error).__name__ in TERMINATED:
         return RunState.STOPPED, None, "stopped by SIGTERM"
-    if complaint(said) is not None:
-        return RunState.DEVICE_OUT_OF_MEMORY, None, plain_text(said.strip(), LONGEST_MESSAGE)
+    if complaint(printed) is not None:
+        return RunState.DEVICE_OUT_OF_MEMORY, None, plain_text(printed.strip(), LONGEST_MESSAGE)
     if isinstance(error, MemoryError):
         return RunState.HOST_OUT_OF_MEMORY, None, "out of host memory"
-    return RunState.FAILED, None, plain_text(said.strip(), LONGEST_MESSAGE)
+    return RunState.FAILED, None, plain_text(printed.strip(), LONGEST_MESSAGE)

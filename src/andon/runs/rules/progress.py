@@ -69,22 +69,22 @@ def progress_in(tail: str) -> OutputProgress | None:
     return step
 
 
-def work_progress(told: OutputProgress, started: float | None, told_at: float) -> WorkProgress:
+def work_progress(shown: OutputProgress, started: float | None, at: float) -> WorkProgress:
     """The expected end by the steps and the time they took: that of the bar, else since the start.
     It is unknown before the first step, and for steps of one of an unknown number of epochs."""
-    took = told.bar_seconds if told.epochs is None else None
-    if took is None and started is not None and (told.epochs is not None or not told.within):
-        took = told_at - started
+    took = shown.bar_seconds if shown.epochs is None else None
+    if took is None and started is not None and (shown.epochs is not None or not shown.within):
+        took = at - started
     end = rate = None
-    if took is not None and took > 0 and told.share > 0:
-        end = told_at + took * (1 - told.share) / told.share
-    if told.total == 0 and told.epochs is not None and told.epoch is not None:
-        return WorkProgress(told.epoch, told.epochs, told.label, None, end)
-    paced = told.bar_seconds if told.epochs is not None else took
+    if took is not None and took > 0 and shown.share > 0:
+        end = at + took * (1 - shown.share) / shown.share
+    if shown.total == 0 and shown.epochs is not None and shown.epoch is not None:
+        return WorkProgress(shown.epoch, shown.epochs, shown.label, None, end)
+    paced = shown.bar_seconds if shown.epochs is not None else took
     if paced is not None and paced > 0:
-        rate = told.step / paced
-    label = told.label if told.epochs is None else f"epoch {told.epoch}/{told.epochs}"
-    return WorkProgress(told.step, told.total, label, rate, end)
+        rate = shown.step / paced
+    label = shown.label if shown.epochs is None else f"epoch {shown.epoch}/{shown.epochs}"
+    return WorkProgress(shown.step, shown.total, label, rate, end)
 
 
 def logged_progress(lines: Iterable[RunLogged]) -> WorkProgress | None:

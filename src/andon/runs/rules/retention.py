@@ -25,16 +25,19 @@ class StoredRecord(Struct, frozen=True):
 
 
 def overdue(
-    records: Sequence[StoredRecord], kept: RetentionPolicy, now: float, baselines: AbstractSet[str]
+    records: Sequence[StoredRecord],
+    policy: RetentionPolicy,
+    now: float,
+    baselines: AbstractSet[str],
 ) -> list[StoredRecord]:
     """Returns the records that are too old, and then the oldest until the rest fits."""
     total = sum(record.size_bytes for record in records)
     out: list[StoredRecord] = []
     for record in sorted(records, key=lambda one: one.row.began):
         row = record.row
-        too_old = row.began < now - kept.seconds
+        too_old = row.began < now - policy.seconds
         marked = row.tags or row.id in baselines or row.state is RunState.RUNNING
-        if (too_old or total > kept.most_bytes) and not marked:
+        if (too_old or total > policy.most_bytes) and not marked:
             total -= record.size_bytes
             out.append(record)
     return out

@@ -28,11 +28,11 @@ RECENT_SECONDS = 600.0
 def write_note(engine: str, work: CreatedWork) -> None:
     """Writes a note before the container exists, and again with its id. Without a note only the
     process that made a container removes it."""
-    said = {"engine": engine, "id": work.id, "label": work.label, "home": work.home}
+    note = {"engine": engine, "id": work.id, "label": work.label, "home": work.home}
     with suppress(AndonError, OSError):
         folder = open_node_folder() / FOLDER
         make_private(folder)
-        replace_file(folder / work.note, json.dumps(said).encode())
+        replace_file(folder / work.note, json.dumps(note).encode())
 
 
 def drop_note(work: CreatedWork) -> None:
@@ -57,9 +57,9 @@ def noted(engine: str) -> list[CreatedWork]:
     found: list[CreatedWork] = []
     for name in names:
         with suppress(OSError, ValueError, RecursionError, Wrong):
-            said = json.loads(read_regular(node_path() / FOLDER / name, LARGEST_BYTES))
-            if isinstance(said, dict) and said.get("engine") == engine:
-                found.append(_work(name, said))
+            note = json.loads(read_regular(node_path() / FOLDER / name, LARGEST_BYTES))
+            if isinstance(note, dict) and note.get("engine") == engine:
+                found.append(_work(name, note))
     return found
 
 
@@ -69,7 +69,7 @@ class _Note(Struct, frozen=True):
     home: Text | None = None
 
 
-def _work(name: str, said: Json) -> CreatedWork:
-    note = read(_Note, said)
+def _work(name: str, value: Json) -> CreatedWork:
+    note = read(_Note, value)
     home = note.home if note.home is None or Path(note.home).is_absolute() else None
     return CreatedWork(note.id, note.label, home=home, note=name)

@@ -76,10 +76,10 @@ def main(arguments: list[str]) -> int:
         answer = called(lambda given: function(*given[0], **given[1]), call["argument"])
     sys.stdout.flush()
     replace_file(folder / ANSWER, answer)
-    told = carried(answer)
-    if "error" not in told:
+    outcome = carried(answer)
+    if "error" not in outcome:
         return 0
-    os.write(2, str(told.get("traceback") or told["error"]).encode(errors="replace"))
+    os.write(2, str(outcome.get("traceback") or outcome["error"]).encode(errors="replace"))
     return 1
 
 

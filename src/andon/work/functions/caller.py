@@ -116,11 +116,11 @@ class FunctionWorker:
         if failed is None:
             return
         outcome = outcome_of(failed, 0.0)
-        said = self.output()
+        printed = self.output()
         self.close()
         if outcome.exception is not None:
             raise outcome.raised()
-        lines = [line for line in said.splitlines() if line.strip()]
+        lines = [line for line in printed.splitlines() if line.strip()]
         hint = lines[-1][:200] if lines else ""
         raise AndonError(f"the function could not be loaded: {outcome.error}", hint=hint)
 
@@ -202,8 +202,10 @@ def outcome_of(answer: Mapping[str, Any], seconds: float) -> CallOutcome:
         except Exception as exc:  # noqa: BLE001 - whatever its class raises here
             error = f"its result cannot be read here: {type(exc).__name__}: {exc}"
             return CallOutcome(error=error, seconds=seconds)
-    said = str(answer.get("traceback", ""))
-    return CallOutcome(None, str(answer["error"]), answer.get("exception"), said, seconds=seconds)
+    printed = str(answer.get("traceback", ""))
+    return CallOutcome(
+        None, str(answer["error"]), answer.get("exception"), printed, seconds=seconds
+    )
 
 
 def _ended(code: int, seconds: float, timed_out: bool = False) -> CallOutcome:

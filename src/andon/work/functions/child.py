@@ -44,8 +44,8 @@ def _exactly(descriptor: int, count: int) -> bytes | None:
 def failed(error: BaseException) -> dict[str, Any]:
     """Returns the answer for an exception: always its text, and the exception itself if it can
     be carried."""
-    said = "".join(traceback.format_exception(error))
-    answer: dict[str, Any] = {"error": f"{type(error).__name__}: {error}", "traceback": said}
+    printed = "".join(traceback.format_exception(error))
+    answer: dict[str, Any] = {"error": f"{type(error).__name__}: {error}", "traceback": printed}
     try:
         answer["exception"] = carry_value(error.with_traceback(None))
     except Invalid:

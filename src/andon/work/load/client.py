@@ -73,8 +73,8 @@ class StreamedAnswer:
         if chunk.usage is not None and chunk.usage.completion_tokens is not None:
             self.tokens = chunk.usage.completion_tokens
         for choice in chunk.choices:
-            said = choice.delta or choice.message
-            text = choice.text if said is None else said.content or said.reasoning_content
+            message = choice.delta or choice.message
+            text = choice.text if message is None else message.content or message.reasoning_content
             if text:
                 self.times.append(now)
                 break

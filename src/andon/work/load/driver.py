@@ -92,7 +92,7 @@ class DrivenLoad:
 # genai-bench as the client.
 
 KEY = "MODEL_API_KEY"
-SAID_BYTES = 4096
+PRINTED_BYTES = 4096
 
 
 def find_tool() -> str:
@@ -111,9 +111,9 @@ class GenaiBenchLoad:
         self._order = order
         self._folder = tempfile.TemporaryDirectory(prefix="andon-", ignore_cleanup_errors=True)
         command = command_of(order, tokenizer, input_tokens, self._folder.name)
-        self._said = Path(self._folder.name) / "output"
+        self._printed = Path(self._folder.name) / "output"
         self._began = time.time()
-        with self._said.open("wb") as output:
+        with self._printed.open("wb") as output:
             self._process = subprocess.Popen(
                 [find_tool(), *command[1:]],
                 stdin=subprocess.DEVNULL,
@@ -134,7 +134,7 @@ class GenaiBenchLoad:
             self._process.wait()
             found = sorted(Path(self._folder.name).glob("result/*_num_concurrency_*.json"))
             if not found and not self._is_interrupted:
-                last = read_tail(self._said, SAID_BYTES).strip().rpartition("\n")[2]
+                last = read_tail(self._printed, PRINTED_BYTES).strip().rpartition("\n")[2]
                 raise AndonError(f"genai-bench has no result: {last[:200]}")
             for path in found:
                 results, end = results_in(path.read_bytes(), self._began)

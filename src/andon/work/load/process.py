@@ -49,16 +49,16 @@ class LoadClient:
 
     def _body(self, prompt: str) -> bytes:
         order = self._order
-        asked: dict[str, object] = {"model": order.model, "stream": order.stream}
+        body: dict[str, object] = {"model": order.model, "stream": order.stream}
         if order.url.endswith(CHAT):
-            asked["messages"] = [{"role": "user", "content": prompt}]
+            body["messages"] = [{"role": "user", "content": prompt}]
         else:
-            asked["prompt"] = prompt
+            body["prompt"] = prompt
         if order.output_tokens is not None:
-            asked |= {"max_tokens": order.output_tokens, "ignore_eos": True}
+            body |= {"max_tokens": order.output_tokens, "ignore_eos": True}
         if order.stream:
-            asked["stream_options"] = {"include_usage": True}
-        return _encode(asked)
+            body["stream_options"] = {"include_usage": True}
+        return _encode(body)
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -135,10 +135,10 @@ class LoadClient:
             slow = connection is not None and connection.has_begun
             result = self._failed(planned, sent, SLOW if slow else TIMEOUT)
         except OSError as error:
-            said = error.strerror or str(error)
+            reason = error.strerror or str(error)
             if isinstance(error, ConnectionError) and error.errno:
-                said = os.strerror(error.errno)  # without asyncio's words and addresses
-            result = self._failed(planned, sent, REFUSED, said)
+                reason = os.strerror(error.errno)  # without asyncio's words and addresses
+            result = self._failed(planned, sent, REFUSED, reason)
         finally:
             if sys.exc_info()[0] is not None and connection is not None:
                 connection.close()

@@ -140,10 +140,10 @@ class BlockFolder:
             os.utime(worker, (0, 0))
 
     def write(self, block: int, number: int, result: CallResult) -> None:
-        told: dict[str, Any] = {**to_builtins(result, builtin_types=(bytes,))}
+        fields: dict[str, Any] = {**to_builtins(result, builtin_types=(bytes,))}
         for name in ("output", "errors"):
-            told[name] = base64.b64encode(told[name]).decode()
-        line = json.dumps(told).encode() + b"\n"
+            fields[name] = base64.b64encode(fields[name]).decode()
+        line = json.dumps(fields).encode() + b"\n"
         path = self.path / RESULTS / f"{block}.{number}"
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
             file.write(line)

@@ -66,8 +66,8 @@ class CallEnd(Struct, frozen=True):
 
     def tail(self) -> str:
         """Returns the end of its output; errors first if there are any."""
-        said = b"".join(one.tail() for one in (self.output, self.errors) if one is not None)
-        return said[-TAIL_BYTES:].decode(errors="replace")
+        printed = b"".join(one.tail() for one in (self.output, self.errors) if one is not None)
+        return printed[-TAIL_BYTES:].decode(errors="replace")
 
 
 class ItemLimits(Struct, frozen=True):

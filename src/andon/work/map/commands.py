@@ -39,12 +39,12 @@ class MapCommand(Struct, frozen=True):
     inside: tuple[ContainerEngine, ContainerOptions] | None = None  # in containers of one image
 
     def caller(self, place: Placement, recorder: RunRecorder) -> Caller:
-        told = run_variables(recorder.begin.id)
+        variables = run_variables(recorder.begin.id)
         if self.inside is None:
-            env = environment_of(os.environ, place, told, free_port())
+            env = environment_of(os.environ, place, variables, free_port())
             return self._caller(place, recorder, list, env)
         label = place.lease_id or UNLEASED + os.urandom(4).hex()  # containers are found by it
-        contain = partial(self._contained, place, label, {**defaults({}, free_port()), **told})
+        contain = partial(self._contained, place, label, {**defaults({}, free_port()), **variables})
         inner = self._caller(place, recorder, contain, module_environment())
         return ContainedCaller(inner, place, partial(self._clean, label))
 
@@ -75,14 +75,14 @@ class MapCommand(Struct, frozen=True):
         return bound.cpus
 
     def _contained(
-        self, place: Placement, label: str, told: Mapping[str, str], words: Sequence[str]
+        self, place: Placement, label: str, variables: Mapping[str, str], words: Sequence[str]
     ) -> list[str]:
         """Returns the command that runs another one in a container; a worker reads its items
         from its standard input."""
         assert self.inside is not None
         engine, options = self.inside
         return task_command(
-            to_json(options), label, place.devices, told, words, engine.name,
+            to_json(options), label, place.devices, variables, words, engine.name,
             stdin=self.worker, sweep=False,
         )  # fmt: skip
 

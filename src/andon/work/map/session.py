@@ -234,12 +234,12 @@ class MapSession(Struct):
         if self._recorder is None:
             return
         at, device = time.time() - ago, None if place.label == NO_GPU else place.label
-        said = None if end is None else _said(end)
+        output = None if end is None else _output_of(end)
         for item in unit.items:
             self._recorder.write(
                 RunItem(
                     at, state, item.index, item.shown, device, unit.attempt,
-                    None if end is None else round(end.seconds, 6), said, item.begun_before,
+                    None if end is None else round(end.seconds, 6), output, item.begun_before,
                 )
             )  # fmt: skip
 
@@ -249,7 +249,7 @@ def _ago(at: float | None) -> float:
     return 0.0 if at is None else max(0.0, time.time() - at)
 
 
-def _said(end: CallEnd) -> str | None:
+def _output_of(end: CallEnd) -> str | None:
     """Returns the end of its output; the reason of a failure comes last."""
     tail = end.tail().rstrip()
     if end.ok or not end.words:

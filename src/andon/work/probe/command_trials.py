@@ -74,12 +74,12 @@ class CommandTrials:
             check_seconds=CHECK_SECONDS,
         )
         try:
-            end = launcher.run(watch, self._said)
+            end = launcher.run(watch, self._pass_on)
         finally:
             tail = output.close()
         return self._ended(end, watch, lines, tail)
 
-    def _said(self, text: str) -> None:
+    def _pass_on(self, text: str) -> None:
         if "Ctrl-C" in text:  # a trial that is stopped as planned needs no notice
             self._notify(text)
 

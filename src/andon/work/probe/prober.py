@@ -33,12 +33,12 @@ class Prober:
         attempt: Callable[[int], TrialEnd],
         source: SampleSource,
         devices: Sequence[RunDevice],
-        told: Callable[[Trial], None] = lambda trial: None,
+        ended: Callable[[Trial], None] = lambda trial: None,
         why_no_throughput: str = NO_METRIC,
     ) -> None:
-        """`told` is called with each trial as it ends."""
+        """`ended` is called with each trial as it ends."""
         self._plan, self._attempt, self._source, self._devices = plan, attempt, source, devices
-        self._told, self._why_no_throughput = told, why_no_throughput
+        self._ended, self._why_no_throughput = ended, why_no_throughput
 
     def run(self) -> ProbeOutcome:
         trials: list[Trial] = []
@@ -47,7 +47,7 @@ class Prober:
             note = back.wait() if trials else None
             trial, end = self._try(size, note)
             trials.append(trial)
-            self._told(trial)
+            self._ended(trial)
             if not trial.state.decides:
                 return ProbeOutcome(self._result(trials), trial, end.tail)
         return ProbeOutcome(self._result(trials))
@@ -62,7 +62,7 @@ class Prober:
             end = self._attempt(size)
         finally:
             readings = meter.close()
-        state, message = judged(end, readings.strains, host_kills() - kills)
+        state, message = judged(end, readings.memory, host_kills() - kills)
         return self._trial(size, end, readings, note, (state, message)), end
 
     def _trial(

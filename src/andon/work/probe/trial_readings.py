@@ -36,7 +36,7 @@ class TrialReadings(Struct, frozen=True):
     energy_source: str | None
     samples: int
     missing: Mapping[str, str]
-    strains: tuple[MemoryBeforeEnd, ...]
+    memory: tuple[MemoryBeforeEnd, ...]
 
 
 class TrialMeter:
@@ -87,7 +87,7 @@ class TrialMeter:
             energy_source=", ".join(sorted(sources)) or None,
             samples=during,
             missing=missing,
-            strains=tuple(
+            memory=tuple(
                 MemoryBeforeEnd(
                     one.label, latest[one.uuid].get("memory_used_bytes"), one.memory_total_bytes
                 )

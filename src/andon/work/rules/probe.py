@@ -109,14 +109,14 @@ class TrialEnd(Struct, frozen=True):
 
 
 def judged(
-    end: TrialEnd, strains: Sequence[MemoryBeforeEnd], host_kills: int
+    end: TrialEnd, memory: Sequence[MemoryBeforeEnd], host_kills: int
 ) -> tuple[TrialState, str]:
     """Returns the state of a trial, and the reason as a sentence."""
     if end.interrupted:
         return TrialState.STOPPED, "stopped on request"
     if end.stopped is not None:
         return _stopped(end, end.stopped)
-    found = verdict(end.code, end.signal, end.tail, strains, host_kills)
+    found = verdict(end.code, end.signal, end.tail, memory, host_kills)
     if found.end is RunState.SUCCEEDED and end.never_ready:
         return TrialState.FAILED, "ended before a line of its output matched --ready"
     state = {
@@ -133,9 +133,9 @@ def _stopped(end: TrialEnd, reason: StopReason) -> tuple[TrialState, str]:
         return TrialState.STOPPED, end.why
     if reason is StopReason.READY:
         return TrialState.FITS, f"ready after {took}"
-    said = complaint(end.tail)
-    if said is not None:  # one of several processes ran out, and the others wait for it
-        words = f"out of GPU memory: reported by {said[0]}, and it did not end by itself"
+    complained = complaint(end.tail)
+    if complained is not None:  # one of several processes ran out, and the others wait for it
+        words = f"out of GPU memory: reported by {complained[0]}, and it did not end by itself"
         return TrialState.DEVICE_OUT_OF_MEMORY, words
     if reason is StopReason.HELD:
         return TrialState.FITS, f"ran for {took}"

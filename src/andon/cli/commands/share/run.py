@@ -196,7 +196,7 @@ def _run(
             name,
             bind=bind,
             contained=inside,
-            also=partial(_csv_copy, choices) if asked["as_csv"] else None,
+            sample_writer=partial(_csv_copy, choices) if asked["as_csv"] else None,
             more=more,
         )
         lease = asked["lease_id"] or os.environ.get("ANDON_LEASE")

@@ -58,7 +58,7 @@ def out_of_memory(report: RunReport) -> Iterator[Advice]:
     if found is None:
         return
     wanted = f": {human_bytes(found.wanted_bytes)} more were wanted" if found.wanted_bytes else ""
-    said = f"GPU memory ran out{wanted}"
+    evidence = f"GPU memory ran out{wanted}"
     others = found.held_by_others_bytes or 0
     if others and others >= (found.wanted_bytes or 0) > 0:
         advice = f"others held {human_bytes(others)}; ask for a device of your own (andon run)"
@@ -71,7 +71,7 @@ def out_of_memory(report: RunReport) -> Iterator[Advice]:
         advice = f"the allocator's cache held {cached}; it is fragmented (expandable segments help)"
     else:
         advice = "use a smaller batch, or a device with more memory"
-    yield Advice("out_of_memory", said, advice)
+    yield Advice("out_of_memory", evidence, advice)
 
 
 def never_used(report: RunReport) -> Iterator[Advice]:
@@ -81,19 +81,19 @@ def never_used(report: RunReport) -> Iterator[Advice]:
     held = human_seconds(report.duration_seconds or 0)
     if len(unused) == len(report.devices):
         labels = ", ".join(device.device.label for device in unused)
-        said = f"{title(labels)} was held for {held} and nothing ran on it"
-        yield Advice("never_used", said, "does the program use the CPU instead?")
+        evidence = f"{title(labels)} was held for {held} and nothing ran on it"
+        yield Advice("never_used", evidence, "does the program use the CPU instead?")
         return
     for device in unused:
-        said = f"{_gpu(device)} was held for {held} and nothing ran on it"
-        yield Advice("never_used", said, "ask for fewer devices", device.device.label)
+        evidence = f"{_gpu(device)} was held for {held} and nothing ran on it"
+        yield Advice("never_used", evidence, "ask for fewer devices", device.device.label)
 
 
 def starved_loader(report: RunReport) -> Iterator[Advice]:
     cpu, waited = report.cpu.mean, report.last_values.get(WAITED)
-    for device, said in _waiting(report, pausing=False):
+    for device, evidence in _waiting(report, pausing=False):
         if waited is not None:
-            said += f"; the loop waited for data {fixed(waited)} % of the time"
+            evidence += f"; the loop waited for data {fixed(waited)} % of the time"
         if waited is not None and waited < HARDLY_PERCENT:
             advice = "it is not the loader; larger batches, or less work on the CPU between kernels"
         elif cpu is not None and cpu >= CPU_BUSY_PERCENT:
@@ -106,14 +106,14 @@ def starved_loader(report: RunReport) -> Iterator[Advice]:
                 f"the loader starves it{known}; try more loader workers, faster storage or larger "
                 "batches; normal for a server with few requests"
             )
-        yield Advice("starved_loader", said, advice, device.device.label)
+        yield Advice("starved_loader", evidence, advice, device.device.label)
 
 
 def long_pauses(report: RunReport) -> Iterator[Advice]:
     """Advises on long pauses: a loader starves a device for seconds at most."""
     advice = "something else runs in between, such as evaluation or checkpoints on the CPU"
-    for device, said in _waiting(report, pausing=True):
-        yield Advice("long_pauses", said, advice, device.device.label)
+    for device, evidence in _waiting(report, pausing=True):
+        yield Advice("long_pauses", evidence, advice, device.device.label)
 
 
 def _waiting(report: RunReport, pausing: bool) -> Iterator[tuple[DeviceReport, str]]:
@@ -126,8 +126,8 @@ def _waiting(report: RunReport, pausing: bool) -> Iterator[tuple[DeviceReport, s
             continue
         if pausing == (spells is not None and spells["mean_seconds"] >= PAUSE_SECONDS):
             when = "" if spells == device.spells else " between its first and its last work"
-            said = f"{_gpu(device)} was busy {fixed(busy)} % of the time{when}"
-            yield device, said + _stretches(spells)
+            evidence = f"{_gpu(device)} was busy {fixed(busy)} % of the time{when}"
+            yield device, evidence + _stretches(spells)
 
 
 def _stretches(spells: IdleSpells | None) -> str:
@@ -145,14 +145,14 @@ def small_kernels(report: RunReport) -> Iterator[Advice]:
         busy, active = _busy_at_work(device), device.mean("sm_active_percent")
         if busy is None or busy < ALWAYS_PERCENT:
             continue
-        said = f"{_gpu(device)} was busy {fixed(busy)} %, "
+        evidence = f"{_gpu(device)} was busy {fixed(busy)} %, "
         if active is not None and active < LOW_SM_PERCENT:
-            said += f"SMs active {fixed(active)} %"
+            evidence += f"SMs active {fixed(active)} %"
         elif active is None and (share := _low_power(device)) is not None:
-            said += f"but drew {fixed(100 * share)} % of its power limit"
+            evidence += f"but drew {fixed(100 * share)} % of its power limit"
         else:
             continue
-        yield Advice("small_kernels", said, advice, device.device.label)
+        yield Advice("small_kernels", evidence, advice, device.device.label)
 
 
 def thermal(report: RunReport) -> Iterator[Advice]:
@@ -161,17 +161,17 @@ def thermal(report: RunReport) -> Iterator[Advice]:
         if share >= THERMAL_SHARE:
             hottest = device.most("temperature_celsius")
             most = "" if hottest is None else f" (up to {fixed(hottest)} °C)"
-            said = f"Heat slowed {_gpu(device)} down {_percent(share)} of the time{most}"
-            yield Advice("thermal", said, "check airflow and fans", device.device.label)
+            evidence = f"Heat slowed {_gpu(device)} down {_percent(share)} of the time{most}"
+            yield Advice("thermal", evidence, "check airflow and fans", device.device.label)
 
 
 def hardware_slowdown(report: RunReport) -> Iterator[Advice]:
     for device in report.devices:
         share = _throttled(device, ThrottleKind.HARDWARE)
         if share >= THERMAL_SHARE:
-            said = f"The board slowed {_gpu(device)} down {_percent(share)} of the time"
+            evidence = f"The board slowed {_gpu(device)} down {_percent(share)} of the time"
             advice = "check power supply and cooling (andon why)"
-            yield Advice("hardware_slowdown", said, advice, device.device.label)
+            yield Advice("hardware_slowdown", evidence, advice, device.device.label)
 
 
 def power_capped(report: RunReport) -> Iterator[Advice]:
@@ -182,9 +182,9 @@ def power_capped(report: RunReport) -> Iterator[Advice]:
         near = limit is None or drawn is None or drawn >= NEAR_CAP_SHARE * limit
         if share >= POWER_SHARE and near:
             at = "" if limit is None else f" of {fixed(limit)} W"
-            said = f"{_gpu(device)} was at its power cap{at} {_percent(share)} of the time"
+            evidence = f"{_gpu(device)} was at its power cap{at} {_percent(share)} of the time"
             advice = "normal under full load; below the default limit a higher one makes it faster"
-            yield Advice("power_capped", said, advice, device.device.label)
+            yield Advice("power_capped", evidence, advice, device.device.label)
 
 
 def unbalanced(report: RunReport) -> Iterator[Advice]:
@@ -199,11 +199,11 @@ def unbalanced(report: RunReport) -> Iterator[Advice]:
         return
     least, most = min(used, key=lambda pair: pair[0]), max(used, key=lambda pair: pair[0])
     if most[0] - least[0] >= UNBALANCED_PERCENT:
-        said = (
+        evidence = (
             f"{_gpu(least[1])} was busy {fixed(least[0])} % and {_gpu(most[1])} {fixed(most[0])} % "
             "of the time"
         )
-        yield Advice("unbalanced", said, "the work is not divided evenly between the devices")
+        yield Advice("unbalanced", evidence, "the work is not divided evenly between the devices")
 
 
 def long_warm_up(report: RunReport) -> Iterator[Advice]:
@@ -211,9 +211,11 @@ def long_warm_up(report: RunReport) -> Iterator[Advice]:
         phases, held = device.phases, device.held_seconds
         if phases is not None and held and _is_long(phases.idle_before_seconds, held):
             first = human_seconds(phases.idle_before_seconds)
-            said = f"Nothing ran on {_gpu(device)} in the first {first} of {human_seconds(held)}"
+            evidence = (
+                f"Nothing ran on {_gpu(device)} in the first {first} of {human_seconds(held)}"
+            )
             advice = "load and prepare the data before the devices are taken"
-            yield Advice("long_warm_up", said, advice, device.device.label)
+            yield Advice("long_warm_up", evidence, advice, device.device.label)
 
 
 def idle_end(report: RunReport) -> Iterator[Advice]:
@@ -223,9 +225,9 @@ def idle_end(report: RunReport) -> Iterator[Advice]:
         phases, held = device.phases, device.held_seconds
         if phases is not None and held and _is_long(phases.idle_after_seconds, held):
             last = human_seconds(phases.idle_after_seconds)
-            said = f"{_gpu(device)} was held but idle for the last {last}"
+            evidence = f"{_gpu(device)} was held but idle for the last {last}"
             advice = "end the run, or release the device, when its work is done"
-            yield Advice("idle_end", said, advice, device.device.label)
+            yield Advice("idle_end", evidence, advice, device.device.label)
 
 
 def memory_room(report: RunReport) -> Iterator[Advice]:
@@ -237,9 +239,9 @@ def memory_room(report: RunReport) -> Iterator[Advice]:
         if peak is None or not total or _busy_at_work(device) is None or _never_busy(device):
             continue
         if peak <= (1 - ROOM_SHARE) * total:
-            said = f"{_gpu(device)} used {human_bytes(peak)} of {human_bytes(total)} at most"
+            evidence = f"{_gpu(device)} used {human_bytes(peak)} of {human_bytes(total)} at most"
             advice = "a larger batch fits, or a smaller device would do"
-            yield Advice("memory_room", said, advice, device.device.label)
+            yield Advice("memory_room", evidence, advice, device.device.label)
 
 
 def memory_full(report: RunReport) -> Iterator[Advice]:
@@ -248,20 +250,20 @@ def memory_full(report: RunReport) -> Iterator[Advice]:
     for device in report.devices:
         peak, total = device.peak_memory_bytes, device.device.memory_total_bytes
         if peak is not None and total and peak >= FULL_SHARE * total:
-            said = f"{_gpu(device)} used {human_bytes(peak)} of {human_bytes(total)}"
+            evidence = f"{_gpu(device)} used {human_bytes(peak)} of {human_bytes(total)}"
             advice = "a slightly larger batch would not fit"
-            yield Advice("memory_full", said, advice, device.device.label)
+            yield Advice("memory_full", evidence, advice, device.device.label)
 
 
 def failed_items(report: RunReport) -> Iterator[Advice]:
     counted = [device.items for device in report.devices if device.items is not None]
     failed, retried = (sum(getattr(i, name) for i in counted) for name in ("failed", "retried"))
     if failed or retried:
-        said = (
+        evidence = (
             f"Of {report.items_done + failed} items {failed} failed, {retried} tries were repeated"
         )
         advice = "their output says why (andon runs tail)"
-        yield Advice("failed_items", said, advice)
+        yield Advice("failed_items", evidence, advice)
 
 
 ADVICE: tuple[Callable[[RunReport], Iterator[Advice]], ...] = (

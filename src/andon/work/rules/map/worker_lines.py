@@ -44,5 +44,5 @@ def answer_of(line: bytes) -> WorkerAnswer | None:
     if not isinstance(index, int) or isinstance(index, bool) or not isinstance(ok, bool):
         return None
     error = value.get("error")
-    said = None if error is None else str(error)
-    return WorkerAnswer(index, ok, value.get("result"), said)
+    reason = None if error is None else str(error)
+    return WorkerAnswer(index, ok, value.get("result"), reason)
