@@ -52,7 +52,7 @@ def finish(
             duration_seconds=round(end.seconds, 3),
         )
     out = judged.end is RunState.DEVICE_OUT_OF_MEMORY
-    return AttemptVerdict(judged.end, judged.words, out, free_bytes)
+    return AttemptVerdict(judged.end, judged.message, out, free_bytes)
 
 
 def judged_end(end: AttemptEnd, tail: str, memory: Sequence[MemoryBeforeEnd]) -> Verdict:

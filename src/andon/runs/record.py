@@ -273,7 +273,7 @@ class RunRecorder:
         if judged.end is RunState.DEVICE_OUT_OF_MEMORY:
             oom = memory_numbers(output, memory, growth)
             by = by or (None if oom is None else oom.reported_by)
-        outcome = RunOutcome(judged.end, message=judged.words or None, reported_by=by, **more)
+        outcome = RunOutcome(judged.end, message=judged.message or None, reported_by=by, **more)
         return judged, self.end(outcome, oom)
 
     def end(self, outcome: RunOutcome, oom: OutOfMemory | None = None) -> RunEnd:

@@ -108,5 +108,5 @@ def bound_to(devices: Sequence[Device]) -> CpuBinding:
 def bound_line(bound: CpuBinding, devices: str | None = None) -> RunEvent:
     """Returns the line of a record; `devices` names those of one worker, if a run has several."""
     cpus = None if bound.cpus is None else cpu_words(bound.cpus)
-    data = {"cpus": cpus, "reason": bound.words}
+    data = {"cpus": cpus, "reason": bound.reason}
     return RunEvent(time.time(), "bind", data if devices is None else {**data, "devices": devices})

@@ -55,7 +55,7 @@ class CommandWork(Struct, frozen=True):
     hopeless: Callable[[], str | None] | None = None  # why it is to be stopped, if it is
 
     @property
-    def words(self) -> str:
+    def shown_command(self) -> str:
         """Returns the command as it may be shown."""
         return redact(tuple(self.command))
 
@@ -98,7 +98,7 @@ class _Attempt:
         work, place = self._work, self._placement
         assert place.snapshot is not None
         fields = {
-            "command": work.words,
+            "command": work.shown_command,
             "lease": place.lease_id,
             "waited_seconds": None if place.held is None else round(place.waited_seconds, 3),
             "allocation_method": place.method,
@@ -151,7 +151,7 @@ class _Attempt:
         bound = bound_to(place.devices) if work.bind else None
         if bound is not None:
             recorder.write(bound_line(bound))
-            self._notify(bound.words)
+            self._notify(bound.reason)
         if not work.interactive and not work.quiet:  # `andon lease` has said so
             lease = "without a lease" if place.lease is None else f"(lease {place.lease_id})"
             where = f"on {place.title} {lease}" if place.devices else f"where {work.unsampled}"

@@ -68,7 +68,7 @@ def test_other_troubles_are_not_taken_for_it(line: str) -> None:
 def test_the_numbers_are_told() -> None:
     line = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has"
     found = verdict(1, None, line, [MemoryBeforeEnd("3", 78 * GIB, 80 * GIB)])
-    assert found.words == (
+    assert found.message == (
         "out of GPU memory: PyTorch tried to allocate 20.00 GiB more; "
         "GPU 3 held 78.0 GiB of 80.0 GiB"
     )
@@ -84,10 +84,12 @@ def test_other_ends_are_told_apart() -> None:
     assert verdict(137, None, "", [], host_kills=1).end is RunState.HOST_OUT_OF_MEMORY
     assert verdict(137, 9, "", [], host_kills=0).end is RunState.SIGNAL
     assert verdict(137, None, "", [], host_kills=0).end is RunState.FAILED
-    assert verdict(139, 11, "", full).words == "ended by signal 11; GPU 0 held 79.0 GiB of 80.0 GiB"
+    assert (
+        verdict(139, 11, "", full).message == "ended by signal 11; GPU 0 held 79.0 GiB of 80.0 GiB"
+    )
     assert verdict(143, 15, "", [], ended_for="lease abc has ended").end is RunState.TIMEOUT
     assert verdict(130, 2, "", [], requested=True).end is RunState.STOPPED
-    assert verdict(3, None, "", full).words == "exit code 3; GPU 0 held 79.0 GiB of 80.0 GiB"
+    assert verdict(3, None, "", full).message == "exit code 3; GPU 0 held 79.0 GiB of 80.0 GiB"
     assert not MemoryBeforeEnd("0", 70 * GIB, 80 * GIB).at_limit
     assert not MemoryBeforeEnd("0", None, 80 * GIB).at_limit
 

@@ -211,18 +211,18 @@ def test_a_command_is_bound_to_the_cpus_next_to_its_devices_that_it_may_use() ->
     devices = box()
     bound = binding(devices[:2], range(128))
     assert bound.cpus == frozenset(range(32))
-    assert bound.words == "bound to the CPUs 0-31, next to its devices, NUMA node 0"
+    assert bound.reason == "bound to the CPUs 0-31, next to its devices, NUMA node 0"
     both = binding([devices[0], devices[4]], range(16, 40))
-    assert (both.cpus, "NUMA node 0, 1" in both.words) == (frozenset(range(16, 40)), True)
-    assert both.words.endswith("these are all that it may use")
+    assert (both.cpus, "NUMA node 0, 1" in both.reason) == (frozenset(range(16, 40)), True)
+    assert both.reason.endswith("these are all that it may use")
     none = binding(devices[4:5], range(32))
     assert none.cpus is None
-    assert none.words == (
+    assert none.reason == (
         "not bound: this process may use the CPUs 0-31, and those next to its devices are 32-63"
     )
     unknown = binding([device(3, missing={"cpus": "no reason"})], range(4))
     assert unknown.cpus is None
-    assert unknown.words == "not bound: the CPUs next to GPU 3 are unknown: no reason"
+    assert unknown.reason == "not bound: the CPUs next to GPU 3 are unknown: no reason"
 
 
 def test_a_place_survives_the_pipe_of_the_reader() -> None:
@@ -305,7 +305,7 @@ def test_what_is_unknown_is_said_with_its_reason() -> None:
 
 def test_nodes_are_named_in_their_order() -> None:
     devices = [device(i, numa_node=node, cpus="0-3") for i, node in enumerate((10, 2))]
-    assert "NUMA node 2, 10" in binding(devices, {0, 1, 2, 3, 4}).words
+    assert "NUMA node 2, 10" in binding(devices, {0, 1, 2, 3, 4}).reason
 
 
 def test_cpus_that_are_gone_leave_a_command_unbound() -> None:

@@ -61,7 +61,7 @@ def test_a_worker_that_writes_much_before_it_reads_a_long_item(tmp_path: Path) -
     (unit,) = units("y" * 300_000)
     end = caller.call(unit)
     caller.close()
-    assert (end.ok, end.words) == (True, "")
+    assert (end.ok, end.reason) == (True, "")
     assert end.output is not None
     assert len(end.output.content) == 300_001
 
@@ -78,7 +78,7 @@ def test_a_worker_that_never_stops_printing_is_late_all_the_same(tmp_path: Path)
     )
     (unit,) = units("a")
     end = caller.call(unit)
-    assert (end.ok, end.words) == (False, "took longer than 0 s (--item-timeout)")
+    assert (end.ok, end.reason) == (False, "took longer than 0 s (--item-timeout)")
     caller._started()
     caller.close()
 

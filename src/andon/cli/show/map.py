@@ -173,7 +173,7 @@ class MapScreen:
                 self._clear()
                 again = "; it is tried again" if state is ItemState.RETRY else ""
                 item = unit.items[0].shown + and_more(len(unit.items) - 1)
-                notice(f"item {item}: {end.words}{again}", self._choices)
+                notice(f"item {item}: {end.reason}{again}", self._choices)
             self._draw()
 
     def close(self) -> None:

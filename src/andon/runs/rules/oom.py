@@ -74,7 +74,7 @@ class Verdict(Struct, frozen=True):
     """Why a command ended, as a sentence with the numbers."""
 
     end: RunState
-    words: str
+    message: str
     reported_by: str | None = None
 
 

@@ -117,7 +117,7 @@ def _result(call: int, attempt: int, state: ItemState, end: CallEnd) -> CallResu
             output.copy_to(pieces.append)
         texts.append(b"".join(pieces))
     seconds = round(end.seconds, 6)
-    return CallResult(call, state, seconds, attempt, end.words, output=texts[0], errors=texts[1])
+    return CallResult(call, state, seconds, attempt, end.reason, output=texts[0], errors=texts[1])
 
 
 def main(words: list[str]) -> int:

@@ -55,7 +55,7 @@ class CallEnd(Struct, frozen=True):
 
     ok: bool
     seconds: float
-    words: str = ""  # why not
+    reason: str = ""  # why not
     output: CallOutput | None = None
     errors: CallOutput | None = None
     result: Any = None  # of a worker that stays

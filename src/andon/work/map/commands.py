@@ -71,7 +71,7 @@ class MapCommand(Struct, frozen=True):
         one line name them, or the reason."""
         bound = bound_to(place.devices)
         recorder.write(bound_line(bound, place.label))
-        self.notify(f"{place.title}: {bound.words}")
+        self.notify(f"{place.title}: {bound.reason}")
         return bound.cpus
 
     def _contained(

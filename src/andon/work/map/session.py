@@ -78,7 +78,7 @@ class MapRecord(Struct, frozen=True):
     """How a map is recorded."""
 
     name: str
-    words: Sequence[str]  # its command; none in Python
+    command: Sequence[str]  # none in Python
     recording: RunRecording
     params: Mapping[str, Any]
     image: str | None = None
@@ -95,12 +95,12 @@ class MapRecord(Struct, frozen=True):
             first.snapshot or source.once(with_host=False),
             uuids,
             os.environ,
-            command=redact(tuple(self.words)) if self.words else None,
+            command=redact(tuple(self.command)) if self.command else None,
             params=dict(self.params),
             waited_seconds=round(first.waited_seconds, 3),
             allocation_method=chosen_by(None) if uuids else None,
         )
-        facts = partial(find_facts, list(self.words) or None, image=self.image)
+        facts = partial(find_facts, list(self.command) or None, image=self.image)
         return self.recording.open(
             begin, facts, self.unsampled or (None if uuids else WITHOUT_DEVICE)
         )
@@ -252,9 +252,9 @@ def _ago(at: float | None) -> float:
 def _output_of(end: CallEnd) -> str | None:
     """Returns the end of its output; the reason of a failure comes last."""
     tail = end.tail().rstrip()
-    if end.ok or not end.words:
+    if end.ok or not end.reason:
         return tail or None
-    return f"{tail}\n{end.words}" if tail else end.words
+    return f"{tail}\n{end.reason}" if tail else end.reason
 
 
 @contextmanager

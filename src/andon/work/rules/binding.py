@@ -12,7 +12,7 @@ class CpuBinding(Struct, frozen=True):
     """The CPUs, or None if the command is not bound; and the reason as text."""
 
     cpus: frozenset[int] | None
-    words: str
+    reason: str
 
 
 def binding(devices: Sequence[Device], allowed: Collection[int]) -> CpuBinding:

@@ -124,7 +124,7 @@ def judged(
         RunState.DEVICE_OUT_OF_MEMORY: TrialState.DEVICE_OUT_OF_MEMORY,
         RunState.HOST_OUT_OF_MEMORY: TrialState.HOST_OUT_OF_MEMORY,
     }.get(found.end, TrialState.FAILED)
-    return state, found.words
+    return state, found.message
 
 
 def _stopped(end: TrialEnd, reason: StopReason) -> tuple[TrialState, str]:

@@ -77,7 +77,7 @@ class Probing:
         )
         self._notify(f"probing on {where} (lease {placement.lease_id})")
         if bound is not None:
-            self._notify(bound.words)
+            self._notify(bound.reason)
         prober = Prober(
             plan,
             trials,

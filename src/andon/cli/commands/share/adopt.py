@@ -34,7 +34,7 @@ def adopt(lease_id: str) -> int:
     notice(f"adopted lease {adopted.held.lease.id} with container {adopted.work.id[:12]}", choices)
     code, judged = _followed(adopted, choices)
     if judged.end not in (RunState.SUCCEEDED, RunState.FAILED, RunState.STOPPED):
-        notice(judged.words, choices)
+        notice(judged.message, choices)
     return code
 
 

@@ -133,7 +133,7 @@ def lease(command: tuple[str, ...], length: float | None, bind: bool, **asked: A
                 bind=bind,
                 contained=inside,
             )
-            terms = LeaseTerms(command=work.words, seconds=length)
+            terms = LeaseTerms(command=work.shown_command, seconds=length)
             availability = availability_of(choices, sampler)
             grant = take(choices, availability, request, terms, wait_seconds(asked))
             notice(_words(grant, bool(command)), choices)

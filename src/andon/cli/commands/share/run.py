@@ -218,7 +218,7 @@ def _granted(
     asked: dict[str, Any],
     choices: Choices,
 ) -> int:
-    terms = LeaseTerms(command=work.words, seconds=asked["length"])
+    terms = LeaseTerms(command=work.shown_command, seconds=asked["length"])
     retries, before = asked["retry_oom"] or 0, None
     while True:
         try:
@@ -238,7 +238,7 @@ def _granted(
             request = larger_request(request, min(had), devices, availability.labels)
         except Unavailable as error:
             return _not_retried(before, error, choices)
-        notice(f"{verdict.words}: retrying with more memory", choices)
+        notice(f"{verdict.message}: retrying with more memory", choices)
 
 
 def _not_retried(before: tuple[int, Verdict], error: AndonError, choices: Choices) -> int:
@@ -253,7 +253,7 @@ def _ended(result: tuple[int, Verdict], choices: Choices, oom_hint: str = "") ->
     code, verdict = result
     if verdict.end not in (RunState.SUCCEEDED, RunState.FAILED, RunState.STOPPED):
         hint = oom_hint if verdict.end is RunState.DEVICE_OUT_OF_MEMORY else ""
-        notice(verdict.words + hint, choices)
+        notice(verdict.message + hint, choices)
     return code
 
 
