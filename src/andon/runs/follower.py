@@ -16,10 +16,10 @@ MOST_BACK_BYTES = 8 * 1024 * 1024
 class RecordFollower:
     """One record, from its latest lines on. A context manager."""
 
-    def __init__(self, path: Path, most: int, most_back_bytes: int = MOST_BACK_BYTES) -> None:
+    def __init__(self, path: Path, most: int) -> None:
         """Raises as `read_ends` does if it is not the record of a run."""
         self.begin: RunBegin = read_ends(path, 0).begin
-        self._path, self._most, self._most_back_bytes = path, most, most_back_bytes
+        self._path, self._most = path, most
         self._file = open_record(path)
         self._lines = RecordLines()
         self.offset = 0  # everything before it was read
@@ -35,7 +35,7 @@ class RecordFollower:
         size, back = os.fstat(self._file.fileno()).st_size, ENDS_BYTES
         while True:
             found = self._from(max(0, size - back), size)
-            if found.is_full or back >= min(size, self._most_back_bytes):
+            if found.is_full or back >= min(size, MOST_BACK_BYTES):
                 found.begin = self.begin
                 return found
             back *= 4

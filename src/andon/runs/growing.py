@@ -16,11 +16,10 @@ from andon.model.run.record import (
     RunItem,
     RunLine,
 )
-from andon.runs.files import head_of, lines_in, tail_of
+from andon.runs.files import PIECE_BYTES, head_of, lines_in, tail_of
 from andon.runs.rules.fold import RunFold
 from andon.runs.rules.lines import LOGGED, SAMPLE, RecordLines
 
-PIECE_BYTES = 1024 * 1024
 MOST_SCANNED_BYTES = 512 * 1024 * 1024
 MOST_RECORDS = 16
 MOST_NEWS = 300  # lines in one live event
@@ -32,8 +31,6 @@ MarkLine = RunEvent | RunItem | RunAlert
 
 class RunRecord:
     """One record that a client has open. For one thread at a time; the caller takes `lock`."""
-
-    piece_bytes = PIECE_BYTES
 
     def __init__(self, path: str, run: str) -> None:
         self.path, self.run = path, run
@@ -101,7 +98,7 @@ class RunRecord:
 
     def _take_new(self, file: BinaryIO, until: float, clock: Callable[[], float]) -> None:
         file.seek(self.read_bytes)
-        while data := file.read(min(self.piece_bytes, self.of_bytes - self.read_bytes)):
+        while data := file.read(min(PIECE_BYTES, self.of_bytes - self.read_bytes)):
             self.read_bytes += len(data)
             for line in self.lines.feed(data):
                 self.fold.add(line)

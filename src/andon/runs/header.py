@@ -4,7 +4,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +36,13 @@ def place_of(variables: Mapping[str, str]) -> RankPlace:
     return rank_place(variables, f"{parent}.{started}.{(boot or '')[:8]}")
 
 
-def record_path(
-    folder: Path, name: str, at: float, draw: Callable[[int], bytes] = os.urandom
-) -> Path:
+def record_path(folder: Path, name: str, at: float) -> Path:
     """Returns `train.py_20251115T014107Z_3f2a.jsonl`: readable, and unused; runs of one name may
     begin in the same second."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name.rsplit("/", 1)[-1])[:60] or "run"
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(at))
     for _ in range(MOST_TRIES):
-        path = folder / f"{plain}_{stamp}_{draw(2).hex()}.jsonl"
+        path = folder / f"{plain}_{stamp}_{os.urandom(2).hex()}.jsonl"
         if not os.path.lexists(path):
             break
     return path

@@ -16,7 +16,6 @@ from andon.model.job.progress import WorkProgress
 from andon.model.run.record import RunBegin, RunKind, RunLogged, RunState
 from andon.model.run.wire import line_to_text
 from andon.runs.files import read_ends
-from andon.runs.growing import RunRecord
 from andon.runs.index import BATCH, FRESH_SECONDS, RunFinder, is_alive
 from andon.runs.rules.fold import row_of
 from andon.runs.rules.matching import RunQuery
@@ -83,7 +82,7 @@ def test_what_is_not_added_up_in_time_stays_as_it_was_known(
     finder.refresh()
     (row,) = finder.index.find(RunQuery())
     later = RunFinder(finder.index, folder, clock=lambda: NOW)
-    monkeypatch.setattr(RunRecord, "piece_bytes", 100)
+    monkeypatch.setattr("andon.runs.growing.PIECE_BYTES", 100)
     later.refresh(0.0)
     assert finder.index.find(RunQuery())[0] == row
 

@@ -68,7 +68,9 @@ def test_the_end_comes_like_any_line(path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_rare_lines_are_looked_for_further_back(tmp_path: Path) -> None:
+def test_rare_lines_are_looked_for_further_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     early: list[RunLine] = [RunEvent(BEGAN, "early"), *(sample(n) for n in range(2000))]
     path = write_record(tmp_path / "r.jsonl", begin(), *early)
     assert path.stat().st_size > 2 * ENDS_BYTES
@@ -76,7 +78,8 @@ def test_rare_lines_are_looked_for_further_back(tmp_path: Path) -> None:
         recent = follower.recent()
         assert len(recent.happenings) == 1
         assert follower.new() == []
-    with RecordFollower(path, 2, most_back_bytes=ENDS_BYTES) as follower:
+    monkeypatch.setattr("andon.runs.follower.MOST_BACK_BYTES", ENDS_BYTES)
+    with RecordFollower(path, 2) as follower:
         assert len(follower.recent().happenings) == 0
 
 

@@ -143,10 +143,11 @@ def test_a_record_has_a_name_a_time_and_four_digits() -> None:
     assert record_path(Path("/x"), "///", 0.0).name.startswith("run_")
 
 
-def test_a_record_gets_a_name_that_is_free(tmp_path: Path) -> None:
+def test_a_record_gets_a_name_that_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = iter([b"\0\1", b"\0\1", b"\0\2"])
-    record_path(tmp_path, "x", 0.0, lambda _: next(drawn)).touch()
-    found = record_path(tmp_path, "x", 0.0, lambda _: next(drawn))
+    monkeypatch.setattr("os.urandom", lambda _: next(drawn))
+    record_path(tmp_path, "x", 0.0).touch()
+    found = record_path(tmp_path, "x", 0.0)
     assert found.name == "x_19700101T000000Z_0002.jsonl"
 
 

@@ -122,13 +122,11 @@ def test_a_run_that_goes_on_is_read_once_and_then_only_its_new_bytes(tmp_path: P
 
 
 def test_what_one_request_reads_is_bounded_and_the_next_goes_on(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Small(RunRecord):
-        piece_bytes = 1000
-
+    monkeypatch.setattr("andon.runs.growing.PIECE_BYTES", 1000)
     path = write_record(tmp_path / "r.jsonl", begin(), *map(sample, range(50)))
-    record = Small(str(path), RUN)
+    record = RunRecord(str(path), RUN)
     record.refresh(0.0)
     assert 0 < record.read_bytes <= 1000
     assert record.of_bytes == path.stat().st_size

@@ -60,9 +60,10 @@ DEVICES = run_devices(PlannedSource().once(), [CARD.uuid])
     ],
 )
 def test_the_next_trial_waits_for_the_memory_of_the_last(
-    used: tuple[int | None, ...], words: str | None
+    used: tuple[int | None, ...], words: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    back = MemoryReturn(PlannedSource(*used), DEVICES, simulated=False, wait_seconds=0.02)
+    monkeypatch.setattr("andon.work.probe.trial_readings.BACK_SECONDS", 0.02)
+    back = MemoryReturn(PlannedSource(*used), DEVICES, simulated=False)
     said = back.wait()
     assert said == words if words is None or said is None else said.startswith(words)
 

@@ -100,14 +100,8 @@ class TrialMeter:
 class MemoryReturn:
     """Waits until the memory of the devices is as it was before the first trial."""
 
-    def __init__(
-        self,
-        source: SampleSource,
-        devices: Sequence[RunDevice],
-        simulated: bool,
-        wait_seconds: float = BACK_SECONDS,
-    ) -> None:
-        self._source, self._devices, self._wait_seconds = source, tuple(devices), wait_seconds
+    def __init__(self, source: SampleSource, devices: Sequence[RunDevice], simulated: bool) -> None:
+        self._source, self._devices = source, tuple(devices)
         self._simulated = simulated  # such memory belongs to no process, and comes and goes
         self._before = {} if simulated else self._used()
 
@@ -116,7 +110,7 @@ class MemoryReturn:
         much."""
         if self._simulated:
             return None
-        until = time.monotonic() + self._wait_seconds
+        until = time.monotonic() + BACK_SECONDS
         while True:
             left, rest_seconds = self._left(), until - time.monotonic()
             if left is None or rest_seconds <= 0:
@@ -132,7 +126,7 @@ class MemoryReturn:
                 return f"the memory of {name} could not be read after the trial before this one"
             slack = max(SLACK_BYTES, int(SLACK_SHARE * (device.memory_total_bytes or 0)))
             if before is not None and used > before + slack:
-                waited = human_seconds(self._wait_seconds)
+                waited = human_seconds(BACK_SECONDS)
                 return (
                     f"{name} still held {human_bytes(used)} {waited} after the trial before this "
                     f"one ({human_bytes(before)} before)"
