@@ -20,8 +20,7 @@ from andon.runs.rules.matching import (
     models_of,
     names_of,
     seen_by,
-    terms_of,
-    words_of,
+    texts_of,
 )
 from andon.stores.session import Database, TableSession
 
@@ -127,7 +126,7 @@ class RunTables:
             "group": _searched(query.group),
             "state": None if query.state is None else str(query.state),
             "model": _searched(None if query.model is None else query.model.lower()),
-            "words": _list(terms_of(query)),
+            "words": _list([word.lower() for word in query.words]),
             "without": _list(sorted(query.without)),
             "not_user": _searched(query.not_user),
             "everything": query.sight.everything,
@@ -152,8 +151,8 @@ def _write_row(session: TableSession, row: RunRow) -> None:
             "path": row.path,
             "devices": "\n".join(names_of(row)),
             "models": models_of(row),
-            "words": words_of(row),
-            "open_words": words_of(others),
+            "words": texts_of(row),
+            "open_words": texts_of(others),
             "body": json.dumps(to_json(row), separators=(",", ":")),
         },
     )

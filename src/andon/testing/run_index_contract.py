@@ -55,17 +55,17 @@ QUERIES = (
     RunQuery(state=RunState.FAILED),
     RunQuery(model="h200"),
     RunQuery(model="mi300x"),
-    RunQuery(text="ÉVAL"),
-    RunQuery(text="train.py"),
-    RunQuery(text="wrong seed"),
-    RunQuery(text="node-1", state=RunState.SUCCEEDED, group="sweep"),
-    RunQuery(text="%"),
-    RunQuery(text="\ud800"),
+    RunQuery(words=("ÉVAL",)),
+    RunQuery(words=("train.py",)),
+    RunQuery(words=("wrong seed",)),
+    RunQuery(words=("node-1",), state=RunState.SUCCEEDED, group="sweep"),
+    RunQuery(words=("%",)),
+    RunQuery(words=("\ud800",)),
     RunQuery(tag="\ud800"),
     RunQuery(words=("PYTHON", "h200")),
     RunQuery(words=("ada", "acme")),
     RunQuery(words=("train", "nothing")),
-    RunQuery(words=(HIDDEN_NAME[2:],), text="y"),
+    RunQuery(words=(HIDDEN_NAME[2:], "y")),
     RunQuery(name=f"{HIDDEN_NAME[:3]}*"),
     RunQuery(name="merger"),
     RunQuery(tag="acme"),
@@ -116,7 +116,11 @@ class RunIndexContract:
         index = reopen()
         index.put(ROWS)
         hidden = [RunQuery(words=("acme",)), RunQuery(tag="acme"), RunQuery(name="merger")]
-        hidden += [RunQuery(text="for acme"), RunQuery(words=("merger",)), RunQuery(group="acme")]
+        hidden += [
+            RunQuery(words=("for acme",)),
+            RunQuery(words=("merger",)),
+            RunQuery(group="acme"),
+        ]
         for query in hidden:
             for sight, count in zip(SIGHTS, (1, 0, 1, 0), strict=True):
                 assert index.count(replace(query, sight=sight)) == count, (query, sight)
@@ -136,7 +140,7 @@ class RunIndexContract:
         index.put([FIRST])
         index.annotate(FIRST.id, ["best", "best", "a b"], "the one in the paper")
         index.put([FIRST])
-        (found,) = reopen().find(RunQuery(tag="best", text="the one"))
+        (found,) = reopen().find(RunQuery(tag="best", words=("the one",)))
         assert (found.tags, found.note) == (("a b", "best"), "the one in the paper")
         assert list(index.find(RunQuery(tag="paper"))) == []
         index.annotate(FIRST.id, [], None)

@@ -39,7 +39,7 @@ class RemoteRuns:
     def listed(self, query: RunQuery) -> RunListing:
         page = self._page(query, 0, 1)
         rows = list(self.find(query))
-        ours = query.name is not None or query.since is not None or query.text is not None
+        ours = query.name is not None or query.since is not None or bool(query.words)
         note = page.get("note")
         total = len(rows) if ours else max(self._total(page), len(rows))
         return RunListing(rows, total, note if isinstance(note, str) else None)

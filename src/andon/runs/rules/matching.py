@@ -28,8 +28,7 @@ class RunQuery(Struct, frozen=True):
     group: str | None = None
     state: RunState | None = None
     model: str | None = None  # part of a device's name, in any case
-    text: str | None = None  # part of any of its words, in any case
-    words: tuple[str, ...] = ()  # likewise, each of them
+    words: tuple[str, ...] = ()  # each is a part of any of its texts, in any case
     not_user: str | None = None  # of anyone else
     without: frozenset[str] = frozenset()  # ids that are not meant
     sight: Sight = ALL_SEEING  # of the caller: what is hidden from it is not found
@@ -87,18 +86,13 @@ def matches(row: RunRow, query: RunQuery) -> bool:
         and (query.model is None or query.model.lower() in models_of(row))
         and (query.not_user is None or query.not_user != row.user)
         and row.id not in query.without
-        and _has(row, terms_of(query))
+        and _has(row, query.words)
     )
 
 
-def terms_of(query: RunQuery) -> list[str]:
-    """What must be found in the words of a run, in small letters."""
-    return [term.lower() for term in (query.text, *query.words) if term is not None]
-
-
-def _has(row: RunRow, terms: Sequence[str]) -> bool:
-    words = words_of(row) if terms else ""
-    return all(term in words for term in terms)
+def _has(row: RunRow, words: Sequence[str]) -> bool:
+    texts = texts_of(row) if words else ""
+    return all(word.lower() in texts for word in words)
 
 
 def select(rows: Iterable[RunRow], query: RunQuery) -> list[RunRow]:
@@ -124,8 +118,8 @@ def glob_of(name: str) -> str:
     return name.replace("[", "[[]")
 
 
-def words_of(row: RunRow) -> str:
-    """The texts that a search covers."""
+def texts_of(row: RunRow) -> str:
+    """The texts that a search covers, in small letters."""
     known = (row.id, row.name, row.user, row.node, row.group, row.command, row.note, *row.tags)
     return "\n".join([word for word in known if word] + [models_of(row)]).lower()
 

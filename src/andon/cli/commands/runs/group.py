@@ -89,7 +89,7 @@ def runs(
         tag=tag,
         group=group,
         state=None if state is None else RunState(state),
-        text=search,
+        words=() if search is None else (search,),
         limit=(SHOWN if most is None else most) or None,
     )
     source = node_of(chosen()).runs
