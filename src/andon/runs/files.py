@@ -18,12 +18,12 @@ from andon.runs.rules.lines import SAMPLE, RecordLines
 
 CSV = ".csv"
 ENDS_BYTES = 128 * 1024
-"""Of each end: the begin with its facts; the last line, and some before it."""
+"""How much of each end is read first: begin and facts, the last line and some before it."""
 PIECE_BYTES = 1024 * 1024
 WHOLE_BYTES = 64 * 1024 * 1024
 """A larger record is not read whole."""
 FINISHED_BYTES = 2 * 1024**3
-"""The same of one with its end, of which samples are passed over."""
+"""The same for a finished record, of which samples are skipped."""
 
 
 class RecordRead(Struct, frozen=True):

@@ -41,7 +41,7 @@ def is_alive(begin: RunBegin, modified: float, now: float) -> bool:
 
 SUFFIX = ".jsonl"
 LAST = ("last", "@")
-"""The second as it means the last job."""
+"""@ is also the last job, in commands about jobs."""
 UNFINISHED_BYTES = 1024 * 1024  # what a list reads of a record without an end
 BUDGET_SECONDS = 1.0
 FOREVER = float("inf")

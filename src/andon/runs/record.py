@@ -152,7 +152,7 @@ class RunRecorder:
             self.follow()
 
     def follow(self) -> None:
-        """Sample from now on; a record that another process began is continued."""
+        """Samples from now on."""
         if self._source is None:
             return
         self._source.account(RunAccount.ENERGY)
@@ -209,7 +209,7 @@ class RunRecorder:
             return list(self.tallies.summary().values())
 
     def join(self, device: RunDevice, at: float | None = None) -> None:
-        """Adds a device that the run takes after it has begun; now, unless it was before."""
+        """Adds a device that the run takes after its begin: at this time, or now."""
         if device.uuid in self.tallies.present:
             return
         at = time.time() if at is None else at

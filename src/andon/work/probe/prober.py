@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from andon.host.oom_kills import host_kills
-from andon.model.probe import ProbeResult, Trial, TrialState
+from andon.model.probe import ProbeResult, Trial
 from andon.model.run.record import RunDevice
 from andon.runs.record import SampleSource
-from andon.work.probe.trial_readings import MemoryReturn, TrialMeter, TrialReadings
+from andon.work.probe.trial_readings import MemoryReturn, TrialMeter
 from andon.work.rules.probe import ProbePlan, TrialEnd, judged, probe_of
 
 NO_METRIC = "no pattern was given to find it in the output (--metric)"
@@ -61,23 +61,12 @@ class Prober:
         try:
             end = self._attempt(size)
         finally:
-            readings = meter.close()
-        state, message = judged(end, readings.memory, host_kills() - kills)
-        return self._trial(size, end, readings, note, (state, message)), end
-
-    def _trial(
-        self,
-        size: int,
-        end: TrialEnd,
-        read: TrialReadings,
-        note: str | None,
-        verdict: tuple[TrialState, str],
-    ) -> Trial:
+            read = meter.close()
+        state, message = judged(end, read.memory, host_kills() - kills)
         missing = dict(read.missing)
         if end.throughput is None:
             missing["throughput"] = self._why_no_throughput
-        state, message = verdict
-        return Trial(
+        trial = Trial(
             size=size,
             state=state,
             seconds=end.seconds,
@@ -91,3 +80,4 @@ class Prober:
             missing=missing,
             note=note,
         )
+        return trial, end
