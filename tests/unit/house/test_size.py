@@ -38,7 +38,7 @@ BUDGET = {
     "testing": 2173,
     "tui": 4415,
     "web": 10067,
-    "work": 6266,
+    "work": 6268,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that
 it moves down with the code. A commit that raises a row says what people get for it."""

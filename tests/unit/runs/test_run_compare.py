@@ -136,6 +136,7 @@ def test_scaling_by_duration_where_there_are_no_items() -> None:
             )
         ],
         [side("a", [1.0]), side("b", [0.0], devices=2)],
+        [side("on the CPU", [9.0], devices=0), side("a", [3.0]), side("b", [2.0], devices=2)],
         [side("a", [1.0]), side("b", [1.0], "energy_joules", devices=2)],
     ],
 )

@@ -47,8 +47,10 @@ class DrivenLoad:
             preexec_fn=die_with_parent(),
         )
         assert process.stdin is not None
-        process.stdin.write(msgspec.json.encode(replace(self._order, share=share, shares=shares)))
-        process.stdin.close()
+        with suppress(BrokenPipeError), process.stdin:  # it has ended: `run` says with which code
+            process.stdin.write(
+                msgspec.json.encode(replace(self._order, share=share, shares=shares))
+            )
         threading.Thread(target=self._read, args=(process,), name="andon load", daemon=True).start()
         return process
 

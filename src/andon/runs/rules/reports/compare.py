@@ -87,10 +87,11 @@ def compare(sides: Sequence[RunSide], by: str | None = None) -> RunComparison:
 
 
 def scaling(sides: Sequence[RunSide]) -> ScalingReport | None:
-    """Returns the scaling; None if all sides used as many devices, or one used several numbers
-    of them."""
+    """Returns the scaling; None if all sides used as many devices, one used several numbers of
+    them, or one used none: what a device adds to nothing is not known."""
     counts = [{run.devices for run in side.runs} for side in sides]
-    if any(len(each) != 1 for each in counts) or len(set().union(*counts)) < 2:
+    known = set[int]().union(*counts)
+    if any(len(each) != 1 for each in counts) or len(known) < 2 or 0 in known:
         return None
     for basis in (ITEMS, DURATION):
         found = [(side, spread) for side in sides if (spread := side.spread(basis)) is not None]
@@ -105,8 +106,7 @@ def _scaled(basis: str, found: Sequence[tuple[RunSide, SpreadOfRuns]]) -> tuple[
     rows = []
     for devices, label, middle in listed:
         faster = reference / middle if basis == DURATION else middle / reference
-        share = faster * fewest / devices if devices else 0.0
-        rows.append(ScalingRow(devices, label, middle, faster, share))
+        rows.append(ScalingRow(devices, label, middle, faster, faster * fewest / devices))
     return tuple(rows)
 
 
