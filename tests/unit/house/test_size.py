@@ -30,7 +30,7 @@ BUDGET = {
     "model": 5365,
     "node": 8089,
     "notifiers": 491,
-    "runs": 4998,
+    "runs": 4996,
     "sampling": 2754,
     "settings": 2185,
     "standalone": 1045,
@@ -38,7 +38,7 @@ BUDGET = {
     "testing": 2173,
     "tui": 4415,
     "web": 10067,
-    "work": 6268,
+    "work": 6264,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that
 it moves down with the code. A commit that raises a row says what people get for it."""

@@ -67,14 +67,17 @@ def test_a_worker_that_writes_much_before_it_reads_a_long_item(tmp_path: Path) -
 
 
 @pytest.mark.process
-def test_a_worker_that_never_stops_printing_is_late_all_the_same(tmp_path: Path) -> None:
+def test_a_worker_that_never_stops_printing_is_late_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """First with an item, then after its input was closed."""
+    monkeypatch.setattr("andon.work.map.worker_calls.LEAVE_SECONDS", 0.1)
     flood = "while True: print('x', flush=True)"
     caller = WorkerCaller(
         [sys.executable, "-S", "-c", flood],
         os.environ,
         tuple,
-        ItemLimits(GRACE, 0.1, leave_seconds=0.1),
+        ItemLimits(GRACE, 0.1),
     )
     (unit,) = units("a")
     end = caller.call(unit)

@@ -16,7 +16,6 @@ from andon.cli import map_session
 from andon.cli.show.map import MapScreen, summary_words
 from andon.cli.terminal import Choices
 from andon.errors import Invalid
-from andon.failures.rules.backoff import BackOff
 from andon.model.run.record import ItemState, RunEnd, RunItem, RunState
 from andon.work.map.calls import CallEnd, CallOutput
 from andon.work.map.session import MapProgress, MapResult
@@ -37,7 +36,7 @@ from andon.work.rules.map.template import stem, template_of
 from andon.work.rules.map.worker_lines import answer_of, request_line
 from tests.support.invariants import check_map
 
-AT_ONCE = BackOff(first_seconds=0.0, most_seconds=0.0, at_once=0)
+LATER = 1000.0  # when every item that is retried is due
 
 
 def texts(items: tuple[MapItem, ...]) -> list[str]:
@@ -113,7 +112,7 @@ def test_several_items_of_a_call_are_words_of_their_own() -> None:
 def test_every_item_is_somewhere_and_none_is_tried_too_often(
     count: int, per_call: int, retries: int, most: int | None, steps: list[tuple[int, bool, bool]]
 ) -> None:
-    plan = MapPlan(items_of(map(str, range(count))), MapPolicy(retries, most, AT_ONCE), per_call)
+    plan = MapPlan(items_of(map(str, range(count))), MapPolicy(retries, most), per_call)
     tried: dict[int, int] = {}
     running: list[MapUnit] = []
     for place, ok, returned in steps:
@@ -125,7 +124,7 @@ def test_every_item_is_somewhere_and_none_is_tried_too_often(
                 tried[unit.items[0].index] -= 1
             else:
                 plan.ended(unit, ok, 0.0)
-        elif (unit_or_none := plan.take(0.0)) is not None:
+        elif (unit_or_none := plan.take(LATER)) is not None:
             running.append(unit_or_none)
             first = unit_or_none.items[0].index
             tried[first] = tried.get(first, 0) + 1

@@ -114,13 +114,10 @@ def verdict(
         return Verdict(
             RunState.STOPPED, requested if isinstance(requested, str) else "stopped on request"
         )
+    full = _held([one for one in memory if one.at_limit])
     if signal is not None:
-        full = [one for one in memory if one.at_limit]
-        more = f"; {_full_words(full)}" if full else ""
-        return Verdict(RunState.SIGNAL, f"ended by signal {signal}{more}")
-    full = [one for one in memory if one.at_limit]
-    more = f"; {_full_words(full)}" if full else ""
-    return Verdict(RunState.FAILED, f"exit code {code}{more}")
+        return Verdict(RunState.SIGNAL, f"ended by signal {signal}{full}")
+    return Verdict(RunState.FAILED, f"exit code {code}{full}")
 
 
 def memory_numbers(
@@ -171,15 +168,16 @@ def _device_words(name: str, line: str, memory: Sequence[MemoryBeforeEnd]) -> st
     wanted = re.search(_WANTED, line)
     attempt = f"{name} tried to allocate {wanted[1]} more" if wanted else f"reported by {name}"
     known = [s for s in memory if s.used_bytes is not None and s.total_bytes]
-    more = f"; {_full_words(known)}" if known else ""
-    return f"out of GPU memory: {attempt}{more}"
+    return f"out of GPU memory: {attempt}{_held(known)}"
 
 
 def _size(count: int | None) -> str:
     return human_bytes(count or 0)
 
 
-def _full_words(memory: Sequence[MemoryBeforeEnd]) -> str:
-    return ", ".join(
+def _held(memory: Sequence[MemoryBeforeEnd]) -> str:
+    """Returns the end of a sentence; empty without devices."""
+    held = (
         f"{title(s.label)} held {_size(s.used_bytes)} of {_size(s.total_bytes)}" for s in memory
     )
+    return f"; {', '.join(held)}" if memory else ""

@@ -19,7 +19,7 @@ from andon.model.run.record import ItemState
 from andon.runs.rules.ranks import RECORD_VARIABLE, RUN_VARIABLE, run_variables
 from andon.work.map.blocks import BEAT_SECONDS, BlockFolder, CallResult, SharedPlan
 from andon.work.map.calls import CallEnd, CommandCaller, ItemLimits
-from andon.work.rules.map.plan import MapUnit
+from andon.work.rules.map.plan import BACK_OFF, MapUnit
 from andon.work.rules.map.template import FIRST_GPU
 
 PAUSE_SECONDS = 0.5
@@ -79,18 +79,18 @@ class BlockWorker:
         return failed
 
     def _call(self, block: int, claim: int, call: int) -> int:
-        policy = self._plan.policy
-        for attempt in range(1, policy.retries + 2):
+        retries = self._plan.retries
+        for attempt in range(1, retries + 2):
             self._write(block, claim, CallResult(call, ItemState.START, 0.0, attempt))
             end = self._caller.call(MapUnit(self._plan.units[call], attempt))
             if self._ended.is_set() and not end.ok:
                 return 0  # it was ended with its job
-            again = not end.ok and attempt <= policy.retries and not self._folder.is_stopped()
+            again = not end.ok and attempt <= retries and not self._folder.is_stopped()
             state = ItemState.OK if end.ok else ItemState.RETRY if again else ItemState.FAILED
             self._write(block, claim, _result(call, attempt, state, end))
             if not again:
                 return 0 if end.ok else 1
-            self._ended.wait(policy.back_off.seconds(attempt))
+            self._ended.wait(BACK_OFF.seconds(attempt))
         return 1
 
     def _write(self, block: int, claim: int, result: CallResult) -> None:

@@ -22,7 +22,6 @@ from andon.host.files import make_private, names_in, replace_file
 from andon.model.codec import prepared
 from andon.model.run.record import ItemState
 from andon.work.rules.map.items import MapItem
-from andon.work.rules.map.plan import MapPolicy
 from andon.work.rules.map.template import CommandTemplate
 
 FOLDER = "blocks"
@@ -55,10 +54,6 @@ class SharedPlan(Struct, frozen=True):
     def calls(self, block: int) -> range:
         """Returns the calls of a block, by number."""
         return range(block * self.block, min(len(self.units), (block + 1) * self.block))
-
-    @property
-    def policy(self) -> MapPolicy:
-        return MapPolicy(self.retries)
 
 
 class CallResult(Struct, frozen=True):

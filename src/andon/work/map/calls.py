@@ -76,7 +76,6 @@ class ItemLimits(Struct, frozen=True):
     grace_seconds: float
     timeout_seconds: float | None = None
     cpus: frozenset[int] | None = None
-    leave_seconds: float = 30.0  # for a worker, after its input is closed
 
 
 class Caller(Protocol):

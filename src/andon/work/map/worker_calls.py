@@ -23,6 +23,7 @@ from andon.work.rules.map.plan import MapUnit
 from andon.work.rules.map.worker_lines import LONGEST_ANSWER, WorkerAnswer, answer_of, request_line
 
 PIECE_BYTES = 1 << 16
+LEAVE_SECONDS = 30.0  # for a worker, after its input is closed
 
 
 class WorkerCaller:
@@ -170,7 +171,7 @@ class WorkerCaller:
 
     def _drain(self, group: ProcessGroup) -> None:
         """Reads what the worker still writes at its end, so that it can end."""
-        until = time.monotonic() + self._limits.leave_seconds
+        until = time.monotonic() + LEAVE_SECONDS
         while self._ready(group, until) and not _is_past(until):
             if not self._piece(group):
                 return

@@ -11,13 +11,14 @@ from andon.model.run.record import ItemState
 from andon.units import counted
 from andon.work.rules.map.items import MapItem
 
+BACK_OFF = BackOff(first_seconds=1.0, most_seconds=60.0, at_once=0)
+
 
 class MapPolicy(Struct, frozen=True):
     """How often an item is tried, and when the whole map is given up."""
 
     retries: int = 0
     most_failures: int | None = None
-    back_off: BackOff = BackOff(first_seconds=1.0, most_seconds=60.0, at_once=0)
 
 
 class MapUnit(Struct, frozen=True):
@@ -95,7 +96,7 @@ class MapPlan(Struct):
             self.done += len(unit.items)
             return ItemState.OK
         if unit.attempt <= self.policy.retries and not self.stopped:
-            at = now + self.policy.back_off.seconds(unit.attempt)
+            at = now + BACK_OFF.seconds(unit.attempt)
             self._order += 1
             again = MapUnit(unit.items, unit.attempt + 1)
             heapq.heappush(self._later, (at, self._order, again))
