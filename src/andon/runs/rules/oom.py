@@ -104,12 +104,12 @@ def verdict(
         return Verdict(RunState.TIMEOUT, ended_for)
     if container_killed:
         return Verdict(RunState.HOST_OUT_OF_MEMORY, HOST_MEMORY_WORDS)
-    message = complaint(tail)
-    if message is not None:
-        return Verdict(RunState.DEVICE_OUT_OF_MEMORY, _device_words(*message, memory), message[0])
+    reported = complaint(tail)
+    if reported is not None:
+        return Verdict(RunState.DEVICE_OUT_OF_MEMORY, _device_words(*reported, memory), reported[0])
     if SIGKILL in (signal, code - 128) and host_kills > 0:  # its own, or as a shell reports it
-        words = "killed by the kernel: out of host memory (OOM killer)"
-        return Verdict(RunState.HOST_OUT_OF_MEMORY, words)
+        killed = "killed by the kernel: out of host memory (OOM killer)"
+        return Verdict(RunState.HOST_OUT_OF_MEMORY, killed)
     if requested:
         return Verdict(
             RunState.STOPPED, requested if isinstance(requested, str) else "stopped on request"
@@ -124,12 +124,12 @@ def memory_numbers(
     tail: str, memory: Sequence[MemoryBeforeEnd], growth: str | None
 ) -> OutOfMemory | None:
     """The numbers in the message, else those of the samples; None if there is no message."""
-    message = complaint(tail)
-    if message is None:
+    reported = complaint(tail)
+    if reported is None:
         return None
-    found = {name: _bytes(re.search(pattern, message[1])) for name, pattern in _NUMBERS.items()}
+    found = {name: _bytes(re.search(pattern, reported[1])) for name, pattern in _NUMBERS.items()}
     own, free, total = found["own"], found["free"], found["total"]
-    others = [_bytes(each) for each in re.finditer(_OTHER, message[1])]
+    others = [_bytes(each) for each in re.finditer(_OTHER, reported[1])]
     held = sum(size or 0 for size in others) if others else None
     if held is None and None not in (own, free, total):
         held = max(0, (total or 0) - (free or 0) - (own or 0))
@@ -137,7 +137,7 @@ def memory_numbers(
     if free is None and known:
         fullest = max(known, key=lambda one: (one.used_bytes or 0) / (one.total_bytes or 1))
         free = max(0, (fullest.total_bytes or 0) - (fullest.used_bytes or 0))
-    return OutOfMemory(message[0], found["wanted"], free, own, held, found["cache"], growth)
+    return OutOfMemory(reported[0], found["wanted"], free, own, held, found["cache"], growth)
 
 
 def memory_growth(curve: Sequence[float], total_bytes: int | None) -> str | None:

@@ -131,9 +131,9 @@ class CommandCaller:
         interrupted = group.was_asked
         code = group.close() if late else group.reap()
         self._group, seconds = None, time.monotonic() - began
-        words = ending_words(code, timeout if late else None)
+        reason = ending_reason(code, timeout if late else None)
         return CallEnd(
-            code == 0 and not late, seconds, words, CallOutput.of(output), CallOutput.of(errors),
+            code == 0 and not late, seconds, reason, CallOutput.of(output), CallOutput.of(errors),
             interrupted=interrupted,
         )  # fmt: skip
 
@@ -150,16 +150,16 @@ def new_file() -> IO[bytes]:
     return tempfile.TemporaryFile()
 
 
-def ending_words(code: int, timeout_seconds: float | None = None) -> str:
+def ending_reason(code: int, timeout_seconds: float | None = None) -> str:
     """Describes how a command ended."""
     if timeout_seconds is not None:
-        return late_words(timeout_seconds)
+        return late_reason(timeout_seconds)
     if code < 0:
         return f"ended by {_signal_name(-code)}"
     return "" if code == 0 else f"exit code {code}"
 
 
-def late_words(seconds: float) -> str:
+def late_reason(seconds: float) -> str:
     return f"took longer than {human_seconds(seconds)} (--item-timeout)"
 
 

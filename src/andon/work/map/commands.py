@@ -58,13 +58,13 @@ class MapCommand(Struct, frozen=True):
         cpus = self._cpus(place, recorder) if self.bind else None
         limits = ItemLimits(self.grace_seconds, self.timeout_seconds, cpus)
         if self.worker:
-            stays = [word.replace("{gpu}", place.label) for word in self.template.words]
-            return WorkerCaller(wrapped(stays), env, place.descriptors, limits)
+            worker_command = [word.replace("{gpu}", place.label) for word in self.template.words]
+            return WorkerCaller(wrapped(worker_command), env, place.descriptors, limits)
 
-        def words(unit: MapUnit) -> Sequence[str]:
+        def command(unit: MapUnit) -> Sequence[str]:
             return wrapped(self.template.command(unit.items, place.label))
 
-        return CommandCaller(words, env, place.descriptors, limits)
+        return CommandCaller(command, env, place.descriptors, limits)
 
     def _cpus(self, place: Placement, recorder: RunRecorder) -> frozenset[int] | None:
         """Returns the CPUs next to a worker's devices, as far as they are known; the record and
@@ -75,14 +75,14 @@ class MapCommand(Struct, frozen=True):
         return bound.cpus
 
     def _contained(
-        self, place: Placement, label: str, variables: Mapping[str, str], words: Sequence[str]
+        self, place: Placement, label: str, variables: Mapping[str, str], command: Sequence[str]
     ) -> list[str]:
         """Returns the command that runs another one in a container; a worker reads its items
         from its standard input."""
         assert self.inside is not None
         engine, options = self.inside
         return task_command(
-            to_json(options), label, place.devices, variables, words, engine.name,
+            to_json(options), label, place.devices, variables, command, engine.name,
             stdin=self.worker, sweep=False,
         )  # fmt: skip
 

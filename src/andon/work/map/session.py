@@ -172,13 +172,13 @@ class MapSession(Struct):
 
     def _outcome(self) -> RunOutcome:
         plan, seconds = self.plan, time.monotonic() - self._opened
-        words = f"{plan.done} of {len(plan.items)} items succeeded, {plan.failed} failed"
+        message = f"{plan.done} of {len(plan.items)} items succeeded, {plan.failed} failed"
         if plan.stopped:
-            state, words = RunState.STOPPED, f"{words}; {plan.stopped}"
+            state, message = RunState.STOPPED, f"{message}; {plan.stopped}"
         else:
             state = RunState.FAILED if plan.failed else RunState.SUCCEEDED
         code = 0 if state is RunState.SUCCEEDED else 1
-        return RunOutcome(state, code, None, words, duration_seconds=round(seconds, 3))
+        return RunOutcome(state, code, None, message, duration_seconds=round(seconds, 3))
 
     # What the pool tells.
 

@@ -13,8 +13,8 @@ from andon.work.map.calls import (
     CallEnd,
     CallOutput,
     ItemLimits,
-    ending_words,
-    late_words,
+    ending_reason,
+    late_reason,
     new_file,
 )
 from andon.work.process_group import ProcessGroup
@@ -49,15 +49,15 @@ class WorkerCaller:
         try:
             group = self._started()
         except OSError as exc:
-            words = f"the worker could not be started: {exc.strerror}"
-            return CallEnd(False, time.monotonic() - began, words)
+            reason = f"the worker could not be started: {exc.strerror}"
+            return CallEnd(False, time.monotonic() - began, reason)
         output = bytearray()
         answer, trouble = self._ask(group, item, output)
         interrupted = False
         if answer is None:
             interrupted = group.was_asked
             code = self._gone(group)
-            trouble = trouble or f"the worker ended before it answered ({ending_words(code) or 0})"
+            trouble = trouble or f"the worker ended before it answered ({ending_reason(code) or 0})"
         elif not answer.ok:
             trouble = answer.error or "the worker reported a failure"
         return CallEnd(
@@ -133,7 +133,7 @@ class WorkerCaller:
                 self._rest = b""
             ready = self._ready(group, until, bool(unsent))
             if not ready or _is_past(until):  # also one that never stops printing is late
-                return None, late_words(limit or 0.0)
+                return None, late_reason(limit or 0.0)
             if unsent and process.stdin in ready:
                 try:
                     unsent = unsent[os.write(process.stdin.fileno(), unsent) :]

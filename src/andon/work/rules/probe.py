@@ -133,10 +133,10 @@ def _stopped(end: TrialEnd, reason: StopReason) -> tuple[TrialState, str]:
         return TrialState.STOPPED, end.why
     if reason is StopReason.READY:
         return TrialState.FITS, f"ready after {took}"
-    complained = complaint(end.tail)
-    if complained is not None:  # one of several processes ran out, and the others wait for it
-        words = f"out of GPU memory: reported by {complained[0]}, and it did not end by itself"
-        return TrialState.DEVICE_OUT_OF_MEMORY, words
+    out_of_memory = complaint(end.tail)
+    if out_of_memory is not None:  # one of several processes ran out, and the others wait for it
+        message = f"out of GPU memory: reported by {out_of_memory[0]}, and it did not end by itself"
+        return TrialState.DEVICE_OUT_OF_MEMORY, message
     if reason is StopReason.HELD:
         return TrialState.FITS, f"ran for {took}"
     return TrialState.HUNG, f"did not end within {took}"
