@@ -17,9 +17,8 @@ from andon.runs.rules.baselines import (
     drift,
     drift_to_json,
     other_devices,
-    values_of,
 )
-from andon.runs.rules.spread import Order
+from andon.runs.rules.measures import Order, values_of
 from andon.testing.run_index_contract import AT, FIRST
 from tests.support.rows import rows
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from andon.errors import Invalid
 from andon.model.run.record import RunKind, RunRow, RunState
-from andon.runs.rules.baselines import DURATION, ITEMS
+from andon.runs.rules.measures import DURATION, ITEMS
 from andon.runs.rules.reports.compare import (
     ComparedRun,
     RunSide,

@@ -1,7 +1,7 @@
 """Named baselines: the numbers of good runs, and whether a later run drifts from them."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -11,59 +11,22 @@ from andon.model.run.record import RunRow, RunState
 from andon.model.shapes import to_json
 from andon.model.wire import Json
 from andon.runs.rules.matching import devices_words
-from andon.runs.rules.spread import (
+from andon.runs.rules.measures import (
     LEAST_RUNS,
+    PERCENT,
     Order,
+    RunMeasure,
     SpreadOfRuns,
     change_of,
+    in_order,
+    measure_of,
     order_of,
     spread_of,
+    values_of,
 )
 
-PERCENT = 100.0
 BASELINES_SCHEMA = "andon.baselines/1"
 DRIFT_SCHEMA = "andon.drift/1"
-
-
-# What runs are measured by: baselines, comparisons and sweeps use one table.
-
-LOGGED = "log."  # in front of the names of a program's own values
-DURATION, ITEMS, STEPS = "duration_seconds", "items_per_second", "steps_per_second"
-
-
-class RunMeasure(NamedTuple):
-    """A number of a run; a percentage is compared in points."""
-
-    name: str
-    label: str
-    lower: str = "lower"  # what a run is called with a lower one
-    higher: str = "higher"
-    is_share: bool = False
-    more_is_better: bool = False
-
-
-MEASURES = {
-    measure.name: measure
-    for measure in (
-        RunMeasure(DURATION, "duration", "faster", "slower"),
-        RunMeasure(ITEMS, "items", "slower", "faster", more_is_better=True),
-        RunMeasure(STEPS, "steps", "slower", "faster", more_is_better=True),
-        RunMeasure("mean_utilization_percent", "utilisation", "less busy", "busier", True, True),
-        RunMeasure("idle_percent", "idle", "less idle", "more idle", is_share=True),
-        RunMeasure("peak_memory_bytes", "peak memory", "less", "more"),
-        RunMeasure("energy_joules", "energy", "less", "more"),
-    )
-}
-"""In the order in which they are listed; a program's own follow."""
-
-
-def measure_of(name: str) -> RunMeasure:
-    return MEASURES.get(name) or RunMeasure(name, name.removeprefix(LOGGED))
-
-
-def in_order(names: Iterable[str]) -> list[str]:
-    given = set(names)
-    return [name for name in MEASURES if name in given] + sorted(given.difference(MEASURES))
 
 
 class BaselineRun(Struct, frozen=True):
@@ -93,20 +56,6 @@ class DriftLine(Struct, frozen=True):
     change_percent: float | None  # points of a share; None where the baseline is 0
     order: Order
     drifted: bool
-
-
-def values_of(row: RunRow) -> dict[str, float]:
-    """Returns the numbers of a run by the names of `MEASURES`, without unknown ones."""
-    idle = None if row.idle_share is None else row.idle_share * PERCENT
-    found = {
-        DURATION: row.duration_seconds,
-        "mean_utilization_percent": row.mean_utilization_percent,
-        "idle_percent": idle,
-        "peak_memory_bytes": row.peak_memory_bytes,
-        "energy_joules": row.energy_joules,
-        **{LOGGED + name: value for name, value in row.last_values.items()},
-    }
-    return {name: float(value) for name, value in found.items() if value is not None}
 
 
 def baseline_of(name: str, at: float, rows: Sequence[RunRow]) -> RunBaseline:

@@ -20,8 +20,8 @@ from andon.model.run.energy import POWER
 from andon.model.run.record import RunRow
 from andon.model.shapes import to_json
 from andon.node.port import NodeRuns
-from andon.runs.rules.baselines import ITEMS, STEPS, values_of
 from andon.runs.rules.matching import RunQuery, devices_words
+from andon.runs.rules.measures import ITEMS, STEPS, values_of
 from andon.runs.rules.reports.compare import (
     ComparedRun,
     RunComparison,

@@ -15,14 +15,13 @@ from andon.cli.show.reports.document import (
 from andon.cli.show.reports.figures import rate, seconds_words, size, three
 from andon.cli.show.text import UNKNOWN
 from andon.model.shapes import to_json
-from andon.runs.rules.baselines import ITEMS, LOGGED, MEASURES
+from andon.runs.rules.measures import ITEMS, LEAST_RUNS, LOGGED, MEASURES, Order
 from andon.runs.rules.reports.compare import (
     ComparedMeasure,
     ComparedSide,
     RunComparison,
     ScalingReport,
 )
-from andon.runs.rules.spread import LEAST_RUNS, Order
 from andon.units import fixed, human_joules
 
 SCHEMA = "andon.run_comparison/1"

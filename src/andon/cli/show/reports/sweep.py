@@ -21,7 +21,7 @@ from andon.cli.show.reports.run_report import CHARTS
 from andon.cli.show.text import UNKNOWN
 from andon.model.device import reading_label
 from andon.model.run.record import RunState
-from andon.runs.rules.baselines import LOGGED
+from andon.runs.rules.measures import LOGGED
 from andon.runs.rules.reports.report import RunReport
 from andon.runs.rules.reports.sweep import MeanSpread, SweepBest, SweepRow, SweepTable
 from andon.units import GIB, and_more, counted, symbol_of, unit_of

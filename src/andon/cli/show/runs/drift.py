@@ -8,7 +8,7 @@ from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.model.run.record import RunRow, RunState
 from andon.runs.rules.baselines import DriftLine, RunBaseline, other_devices
-from andon.runs.rules.spread import LEAST_RUNS, SpreadOfRuns
+from andon.runs.rules.measures import LEAST_RUNS, SpreadOfRuns
 from andon.units import fixed, human_bytes, human_joules, measured_seconds, unit_of
 
 

@@ -4,11 +4,20 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from andon.errors import Invalid
 from andon.model.run.record import RunRow
-from andon.runs.rules.baselines import DURATION, ITEMS, LOGGED, in_order, measure_of
 from andon.runs.rules.matching import OF_A_JOB
-from andon.runs.rules.spread import Order, SpreadOfRuns, change_of, order_of, spread_of
+from andon.runs.rules.measures import (
+    DURATION,
+    ITEMS,
+    Order,
+    SpreadOfRuns,
+    change_of,
+    in_order,
+    measure_named,
+    measure_of,
+    order_of,
+    spread_of,
+)
 
 
 class ComparedRun(Struct, frozen=True):
@@ -108,17 +117,6 @@ def _scaled(basis: str, found: Sequence[tuple[RunSide, SpreadOfRuns]]) -> tuple[
         faster = reference / middle if basis == DURATION else middle / reference
         rows.append(ScalingRow(devices, label, middle, faster, faster * fewest / devices))
     return tuple(rows)
-
-
-def measure_named(word: str, known: Sequence[str], alias: str = "") -> str:
-    """Returns the measure that a user names, a value of the program's own without its prefix."""
-    for name in (word, LOGGED + word, alias):
-        if name in known:
-            return name
-    names = ", ".join(name.removeprefix(LOGGED) for name in known)
-    raise Invalid(
-        f"no run has {word[:80]!r}", hint=f"compare by one of: {names or 'nothing known'}"
-    )
 
 
 def _rank(side: RunSide, name: str) -> tuple[bool, float]:

@@ -11,9 +11,8 @@ from msgspec.structs import replace
 from andon.errors import Invalid
 from andon.model.run.energy import POWER
 from andon.model.run.record import RunKind, RunRow, RunState
-from andon.runs.rules.baselines import DURATION, LOGGED, measure_of, values_of
 from andon.runs.rules.matching import OF_A_JOB
-from andon.runs.rules.reports.compare import measure_named
+from andon.runs.rules.measures import DURATION, LOGGED, measure_named, measure_of, values_of
 from andon.units import parse_seconds
 
 SEEDS = frozenset({"seed", "seeds", "random_seed", "random-seed", "rng_seed"})

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.runs.rules.spread import Order, SpreadOfRuns, change_of, order_of, spread_of
+from andon.runs.rules.measures import Order, SpreadOfRuns, change_of, order_of, spread_of
 
 NUMBERS = st.lists(st.floats(-1e9, 1e9), min_size=3, max_size=9)
 
