@@ -18,7 +18,7 @@ from andon.units import check_seconds, parse_seconds
 from andon.work.functions.caller import CallOutcome, FunctionWorker
 from andon.work.functions.carrying import carry_function
 from andon.work.probe.prober import Prober
-from andon.work.probe.shelf import keep
+from andon.work.probe.shelf import store_probe
 from andon.work.rules.probe import ProbeRequest, StopReason, TrialEnd, begin_search, check_margin
 
 NO_NUMBER = "the function returned no number"
@@ -71,7 +71,7 @@ def probe(
         first = outcome.probe.trials[0]
         raise Conflict(f"even the smallest size, {first.size}, does not fit: {first.message}")
     with suppress(Denied, Unavailable):  # the caller has the result; the list is an extra
-        keep(outcome.probe)
+        store_probe(outcome.probe)
     return outcome.probe
 
 

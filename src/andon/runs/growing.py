@@ -22,7 +22,7 @@ from andon.runs.rules.lines import LOGGED, SAMPLE, RecordLines
 
 MOST_SCANNED_BYTES = 512 * 1024 * 1024
 MOST_RECORDS = 16
-MOST_NEWS = 300  # lines in one live event
+MOST_NEW_LINES = 300  # lines in one live event
 BUDGET_SECONDS = 0.3
 """How long one request reads; the answer says how far it got, and the next continues there."""
 
@@ -42,7 +42,7 @@ class RunRecord:
     def _start(self) -> None:
         self.fold, self.lines = RunFold(), RecordLines()
         self.read_bytes = self.of_bytes = 0
-        self._news: list[RunLine] = []
+        self._new_lines: list[RunLine] = []
         self._taken_bytes = 0
 
     @property
@@ -65,15 +65,15 @@ class RunRecord:
             if self.read_bytes or not self._take_ends(file):
                 self._take_new(file, clock() + budget_seconds, clock)
 
-    def take_news(self) -> tuple[int, list[RunLine]]:
+    def take_new_lines(self) -> tuple[int, list[RunLine]]:
         """Returns the lines since the last call, and the byte at which they begin.
 
         If there are too many, none are returned: a client that continues from an earlier byte
         has to start again.
         """
-        news, before = self._news, self._taken_bytes
-        self._news, self._taken_bytes = [], self.read_bytes
-        if len(news) > MOST_NEWS:
+        news, before = self._new_lines, self._taken_bytes
+        self._new_lines, self._taken_bytes = [], self.read_bytes
+        if len(news) > MOST_NEW_LINES:
             return self.read_bytes, []
         return before, news
 
@@ -102,8 +102,8 @@ class RunRecord:
             self.read_bytes += len(data)
             for line in self.lines.feed(data):
                 self.fold.add(line)
-                if self._collects and len(self._news) <= MOST_NEWS:
-                    self._news.append(line)
+                if self._collects and len(self._new_lines) <= MOST_NEW_LINES:
+                    self._new_lines.append(line)
             if clock() >= until:
                 break
 

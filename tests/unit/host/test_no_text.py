@@ -45,8 +45,8 @@ def test_a_record_takes_any_line(tmp_path: Path) -> None:
 def test_a_probe_of_a_program_whose_name_is_no_text() -> None:
     plan = ProbePlan(ODD, f"./{ODD} {{n}}", "NVIDIA H200", 1, "node", 1, 4)
     probe = probe_of(plan, (), 1.0)
-    assert shelf.keep(probe) != shelf.keep(replace(probe, name="a\udcfeb"))
-    assert {one.name for one in shelf.kept_probes()} == {"a?b"}
+    assert shelf.store_probe(probe) != shelf.store_probe(replace(probe, name="a\udcfeb"))
+    assert {one.name for one in shelf.stored_probes()} == {"a?b"}
 
 
 def test_a_user_whose_name_is_no_text_holds_leases_and_has_processes(

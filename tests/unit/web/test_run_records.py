@@ -13,7 +13,7 @@ from andon.model.run.record import RunAlert, RunEnd, RunEvent, RunLogged, RunSer
 from andon.node.seen.runs import SeenRuns, news
 from andon.node.watched.runs import FoundRuns, ServedRuns
 from andon.runs.files import tail_of
-from andon.runs.growing import MOST_NEWS, RunRecord, mark_lines, opened
+from andon.runs.growing import MOST_NEW_LINES, RunRecord, mark_lines, opened
 from andon.runs.rules.matching import RunQuery
 from tests.support.run_records import BEGAN, begin, end, sample, text_of, write_record
 from tests.support.served_runs import NOW, index_of, row_at, runs_of
@@ -111,10 +111,10 @@ def test_a_run_that_goes_on_is_read_once_and_then_only_its_new_bytes(tmp_path: P
     append(path, RunEvent(BEGAN + 3, "epoch"))
     record.refresh()
     assert record.fold.samples == 2
-    before, lines = record.take_news()
+    before, lines = record.take_new_lines()
     assert before == first
     assert [type(line).__name__ for line in lines] == ["RunSample", "RunEvent"]
-    assert record.take_news() == (path.stat().st_size, [])
+    assert record.take_new_lines() == (path.stat().st_size, [])
     append(path, end(series=SERIES))
     record.refresh()
     assert record.fold.end is not None
@@ -139,9 +139,9 @@ def test_too_many_news_are_none_so_that_the_page_begins_anew(tmp_path: Path) -> 
     path = write_record(tmp_path / "r.jsonl", begin())
     record = RunRecord(str(path), RUN)
     record.refresh(collecting=True)
-    append(path, *map(sample, range(MOST_NEWS + 1)))
+    append(path, *map(sample, range(MOST_NEW_LINES + 1)))
     record.refresh()
-    assert record.take_news() == (record.read_bytes, [])
+    assert record.take_new_lines() == (record.read_bytes, [])
 
 
 def test_a_record_that_was_replaced_is_read_from_its_begin(tmp_path: Path) -> None:

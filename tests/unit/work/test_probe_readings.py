@@ -99,13 +99,13 @@ def test_a_search_ends_at_the_trial_that_decides_nothing() -> None:
 
 
 def test_a_probe_replaces_an_earlier_one_of_the_same_command_and_model() -> None:
-    assert shelf.kept_probes() == []
+    assert shelf.stored_probes() == []
     outcome = Prober(PLAN, lambda size: TrialEnd(0, None, 0.1, ""), PlannedSource(0), DEVICES).run()
-    path = shelf.keep(outcome.probe)
+    path = shelf.store_probe(outcome.probe)
     newer = replace(outcome.probe, at=outcome.probe.at + 1, largest=32)
-    assert shelf.keep(newer) == path
+    assert shelf.store_probe(newer) == path
     other = replace(outcome.probe, model="NVIDIA A100")
-    assert shelf.keep(other) != path
+    assert shelf.store_probe(other) != path
     (path.parent / "broken.json").write_text("{")
-    assert shelf.kept_probes() == [newer, other]
+    assert shelf.stored_probes() == [newer, other]
     assert oct(path.stat().st_mode & 0o777) == "0o600"

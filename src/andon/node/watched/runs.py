@@ -162,7 +162,7 @@ class ServedRuns(RunsOfUser):
         record = self._records.of(row.id, row.path)
         with record.lock:
             record.refresh(collecting=True)
-            before, lines = record.take_news()
+            before, lines = record.take_new_lines()
             row, begin, now = current(row, record), record.begin, self.clock()
             going = row.state is RunState.RUNNING
             marks = marks_of(begin, [line for line in lines if isinstance(line, MarkLine)])

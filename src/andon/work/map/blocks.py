@@ -77,7 +77,7 @@ def block_size(calls: int, workers: int) -> int:
 
 
 class BlockFolder:
-    """The folder of one map, as one of its workers or whoever started it sees it."""
+    """The folder of one map, for its workers and for who collects their results."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -160,13 +160,13 @@ class BlockFolder:
                 if one.state in ENDED:
                     yield one
 
-    # Whoever collects.
+    # The collector.
 
     def stop(self) -> None:
         (self.path / STOP).touch(mode=0o600)
 
     def is_alive(self) -> bool:
-        """Whether a worker has shown itself of late."""
+        """Whether a worker has touched its file lately."""
         beats = [file.stat().st_mtime for file in (self.path / WORKERS).iterdir()]
         return time.time() - max(beats, default=0.0) < SILENT_SECONDS
 

@@ -18,7 +18,7 @@ def probes_folder() -> Path:
     return state_folder() / FOLDER
 
 
-def keep(probe: ProbeResult) -> Path:
+def store_probe(probe: ProbeResult) -> Path:
     """Stores a probe in place of an earlier one of the same command on the same model."""
     folder = open_state_folder() / FOLDER
     path = folder / f"{_key(probe)}.json"
@@ -31,7 +31,7 @@ def keep(probe: ProbeResult) -> Path:
     return path
 
 
-def kept_probes() -> list[ProbeResult]:
+def stored_probes() -> list[ProbeResult]:
     """Returns all probes, newest first; a file that cannot be read is left out."""
     try:
         paths = sorted(probes_folder().glob("*.json"))

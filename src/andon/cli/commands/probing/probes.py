@@ -9,7 +9,7 @@ from andon.cli.show.probe import render_probes
 from andon.cli.terminal import Terminal
 from andon.errors import Gone
 from andon.model.probe import probes_to_json
-from andon.work.probe.shelf import kept_probes
+from andon.work.probe.shelf import stored_probes
 from andon.work.rules.probe import best
 
 
@@ -22,7 +22,7 @@ def probes(context: click.Context, as_json: bool) -> int:
     if context.invoked_subcommand is not None:
         return 0
 
-    terminal, found = Terminal.of(chosen()), kept_probes()
+    terminal, found = Terminal.of(chosen()), stored_probes()
     if as_json:
         terminal.show(as_json_text(probes_to_json(found), terminal.live))
     else:
@@ -37,7 +37,7 @@ def probes(context: click.Context, as_json: bool) -> int:
 @shared
 def best_(name: str, model: str | None, largest: bool) -> int:
     """Print the recommended size alone: --batch $(andon probes best train.py)"""
-    found = best(kept_probes(), name, model)
+    found = best(stored_probes(), name, model)
     size = found.largest if largest else found.recommended
     if size is None:
         raise Gone(f"no size of {name} fits")

@@ -19,7 +19,7 @@ from andon.work.lease_watch import LeaseWatch
 from andon.work.preparing import bound_to, environment_of, free_port
 from andon.work.probe.command_trials import CommandTrials, TrialLimits
 from andon.work.probe.prober import NO_MATCH, NO_METRIC, ProbeOutcome, Prober
-from andon.work.probe.shelf import keep
+from andon.work.probe.shelf import store_probe
 from andon.work.rules.probe import ProbeRequest
 
 INTERRUPTED = 130
@@ -110,7 +110,7 @@ class Probing:
                 f"{smallest.message}",
                 hint="lower --min, or request a larger GPU: --memory SIZE",
             )
-        keep(probe)
+        store_probe(probe)
         self._notify(f"stored: andon probes best {sh(probe.name)}")
         return 0
 
