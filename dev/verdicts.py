@@ -16,11 +16,11 @@ from tests.support.generated_nodes import nodes
 from tests.timelines.grammar import Timeline, timelines
 from tests.timelines.playing import Player
 
+from andon.alerts.rules.alerts_from_sample import alerts_from_sample
 from andon.alerts.rules.commands import current
-from andon.alerts.rules.glance import lamps_now
 from andon.alerts.rules.lamps import board
+from andon.alerts.rules.lamps_from_sample import lamps_from_sample
 from andon.alerts.rules.rule_page import RuleContext, rule_to_json
-from andon.alerts.rules.standing import standing
 from andon.alerts.rules.state import EMPTY, StepResult
 from andon.alerts.rules.state_machine import step
 from andon.explain.conditions.catalogue import BY_NAME
@@ -71,9 +71,9 @@ def of_node(name: str, node: Node) -> Iterator[str]:
     alerts = _watched(node, book)
     for alert in alerts:
         yield _line(name, "alert", _stable(alert))
-    for alert in standing(latest, book):
+    for alert in alerts_from_sample(latest, book):
         yield _line(name, "stands", _stable(alert))
-    for lamp in lamps_now(latest, book):
+    for lamp in lamps_from_sample(latest, book):
         yield _line(name, "lamp", to_json(lamp))
     shown = board(latest, alerts)
     yield _line(name, "board", board_to_json(shown, latest.node, alerts=alerts))

@@ -7,7 +7,7 @@ from andon.explain.conditions.catalogue import DEFAULTS, RULES
 from andon.explain.conditions.condition import Condition, Rung
 from andon.explain.conditions.prometheus import no_query_reason
 from andon.explain.conditions.rulebook import RENOTIFY_SECONDS
-from andon.explain.conditions.stated import stated
+from andon.explain.conditions.with_figures import with_figures
 from andon.explain.evidence.track import FLICKER_SECONDS
 from andon.units import human_seconds
 
@@ -107,7 +107,7 @@ one. The rules differ from andon in these points:
 
 def alert_behaviour() -> str:
     """The whole page."""
-    rules = [stated(rule, DEFAULTS) for rule in RULES]
+    rules = [with_figures(rule, DEFAULTS) for rule in RULES]
     rows = [_row(rule, rung) for rule in rules for rung in rule.rungs]
     left_out = [f"| `{rule.name}` | {why} |" for rule in RULES if (why := no_query_reason(rule))]
     return "\n".join(

@@ -7,7 +7,7 @@ from msgspec import Struct
 from andon.explain.conditions.catalogue import DEFAULTS, RULES
 from andon.explain.conditions.condition import Condition, Subject
 from andon.explain.conditions.prometheus import RungQuery, rung_queries
-from andon.explain.conditions.stated import stated
+from andon.explain.conditions.with_figures import with_figures
 from andon.exporter.catalogue import ALL
 
 NAMES = frozenset(row.name for row in ALL)
@@ -42,7 +42,7 @@ def alerts(prefix: str = "andon") -> tuple[Alert, ...]:
     """The rungs of the catalogue, in its order."""
     return tuple(
         _alert(rule, found, prefix)
-        for rule in (stated(one, DEFAULTS) for one in RULES)
+        for rule in (with_figures(one, DEFAULTS) for one in RULES)
         for found in rung_queries(rule, DEFAULTS, prefix)
     )
 

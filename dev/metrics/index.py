@@ -27,7 +27,7 @@ def index() -> str:
         *_rows((one.name, _quoted(f"{GROUP_OF[one.name]}.{one.name}")) for one in CONDITIONS),
         "}",
         '"""The file of each, in a folder beside this one."""',
-        "LIT: Mapping[str, tuple[str, ...]] = {",
+        "POSSIBLE: Mapping[str, tuple[str, ...]] = {",
         *(line for one in lit for line in _tests(one)),
         "}",
         '"""What can light a lamp at the first look, and what must be so for that."""',
@@ -47,7 +47,7 @@ def index() -> str:
 
 def _is_seen_at_once(one: Condition) -> bool:
     readings = _is_present(one) or isinstance(one.judged, OnReading | OnState)
-    return readings and one.lit_if is not None
+    return readings and one.possible_if is not None
 
 
 def _is_present(one: Condition) -> bool:
@@ -59,7 +59,7 @@ def _tests(one: Condition) -> Iterator[str]:
     silent = "answered <= 0" if isinstance(one.judged, OnState) else ""
     found = one.judged.reasons if isinstance(one.judged, OnReading) else None
     reasons = " or ".join(f"throttle has {name}" for name in sorted(found or ()))
-    needs = [text for text in (silent, reasons, *(one.lit_if or ())) if text]
+    needs = [text for text in (silent, reasons, *(one.possible_if or ())) if text]
     row = f"    {_quoted(one.name)}: ({', '.join(map(_quoted, needs))}{',' * (len(needs) == 1)}),"
     if len(row) <= WIDTH:
         yield row

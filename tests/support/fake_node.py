@@ -6,7 +6,7 @@ from typing import Any, Self, TypeVar
 
 from msgspec.structs import replace
 
-from andon.alerts.rules.glance import lamps_now
+from andon.alerts.rules.lamps_from_sample import lamps_from_sample
 from andon.alerts.rules.overview import AlertOverview
 from andon.errors import Gone, Unavailable
 from andon.explain.conditions.rulebook import Rulebook
@@ -134,7 +134,7 @@ class FakeLive:
         return snapshot
 
     def lamps(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...]:
-        return lamps_now(snapshot, Rulebook())
+        return lamps_from_sample(snapshot, Rulebook())
 
 
 class FakeSession:

@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from andon.alerts.rules.alerts_from_sample import alerts_from_sample
 from andon.alerts.rules.lamps import board
-from andon.alerts.rules.standing import standing
 from andon.explain.conditions.rulebook import Rulebook
 from andon.model.device import Snapshot
 from andon.model.lease import LeaseKind, LeaseState, Share
@@ -27,14 +27,14 @@ SPAN = 60.0
 
 def scene_of(snapshot: Snapshot, **more: Any) -> Scene:
     """The scene of one snapshot, with its alerts; `more` are fields of the scene."""
-    alerts = standing(snapshot, Rulebook())
+    alerts = alerts_from_sample(snapshot, Rulebook())
     lamps = board(snapshot, alerts)
     found = with_snapshot(Scene(me="alice"), snapshot, Rulebook(), lamps)
     return replace(found, alerts=alerts, **more)
 
 
 def tick_of(snapshot: Snapshot) -> Tick:
-    alerts = standing(snapshot, Rulebook())
+    alerts = alerts_from_sample(snapshot, Rulebook())
     return Tick(snapshot, board(snapshot, alerts), alerts)
 
 

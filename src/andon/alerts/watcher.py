@@ -9,6 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from andon.alerts.rules import commands
+from andon.alerts.rules.alerts_from_sample import lasting
 from andon.alerts.rules.commands import current, raised
 from andon.alerts.rules.handover import (
     HUB_ROUTE,
@@ -23,10 +24,9 @@ from andon.alerts.rules.handover import (
 from andon.alerts.rules.listing import entries
 from andon.alerts.rules.messages import trial_notice
 from andon.alerts.rules.outbox import Acceptance, Delivery, Outbox, SavedAlerts
-from andon.alerts.rules.past import Query, is_kept
+from andon.alerts.rules.past import Query, is_stored
 from andon.alerts.rules.persistence import dump, restore
 from andon.alerts.rules.routes import Route, resolved
-from andon.alerts.rules.standing import lasting
 from andon.alerts.rules.state import EMPTY, AlertState, StepResult
 from andon.alerts.rules.state_machine import step
 from andon.alerts.sender import NotifierWork, NotifierWorker
@@ -192,11 +192,11 @@ class Watcher:
             {**to_json(worker.health()), "waiting": box.count(name)}
             for name, worker in self._workers.items()
         ]
-        kept, failure = self._writer.trouble, self._failure()
+        trouble, failure = self._writer.trouble, self._failure()
         failing = [one["name"] for one in notifiers if not one["ok"]]
         reason, hint = failure, None
-        if failure is None and kept is not None:
-            reason, hint = f"alerts are kept in memory only: {kept[0].reason}", kept[0].hint
+        if failure is None and trouble is not None:
+            reason, hint = f"alerts are kept in memory only: {trouble[0].reason}", trouble[0].hint
         elif failure is None and failing:
             reason = f"failing notifiers: {', '.join(failing)}"
         return {
@@ -315,7 +315,7 @@ class Watcher:
             leases=None if page is None else page.leases,
             sharing=BLANK.sharing if page is None else page.sharing,
         )
-        self._apply_by(lambda s, m: step(s, observation, m, self.rulebook), is_kept)
+        self._apply_by(lambda s, m: step(s, observation, m, self.rulebook), is_stored)
         if time.monotonic() - self._written >= SAVE_SECONDS:
             self._save()
 
@@ -339,8 +339,8 @@ class Watcher:
             for one in (worker.health() for worker in self._workers.values())
             if not one.ok
         ]
-        if (kept := self._writer.trouble) is not None:
-            found.append(OwnTrouble("store", f"alerts: {kept[0].reason}", kept[0].hint))
+        if (trouble := self._writer.trouble) is not None:
+            found.append(OwnTrouble("store", f"alerts: {trouble[0].reason}", trouble[0].hint))
         silent = time.monotonic() - self._heard
         if silent >= self._silent_seconds:
             found.append(OwnTrouble("sampler", f"the last reading was {human_seconds(silent)} ago"))

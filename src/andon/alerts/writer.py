@@ -75,8 +75,8 @@ class AlertWriter:
             earlier = self._page.changed if self._page else {}
             merged = {**earlier, **{alert.id: alert for alert in changed}}
             self._dropped += max(0, len(merged) - MOST_CHANGED)
-            kept = dict(list(merged.items())[-MOST_CHANGED:])
-            self._page = AlertPage(self._version, state, kept, tuple(deliveries))
+            latest = dict(list(merged.items())[-MOST_CHANGED:])
+            self._page = AlertPage(self._version, state, latest, tuple(deliveries))
             self._changed.notify_all()
             return self._version
 

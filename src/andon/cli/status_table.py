@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from andon.node.port import Node
 
 SHOWN_WITH = (
-    "andon.alerts.rules.glance",
+    "andon.alerts.rules.lamps_from_sample",
     "andon.app.thresholds",
     "andon.leases.book.places",
     "andon.leases.rules.verdict",

@@ -60,16 +60,18 @@ def explain(
 def _of_conditions(view: View, of_node: Thresholds) -> list[Reason]:
     """Returns a reason for each condition that finds something, unless another one explains it."""
     label = device_labels(view.snapshot.devices)[view.device.uuid]
-    said = ((one, _told(one, view, of_node, label)) for one in EXPLAINED)
-    told = {one.name: (one, about) for one, about in said if about is not None}
+    descriptions = ((one, _description(one, view, of_node, label)) for one in EXPLAINED)
+    by_name = {one.name: (one, about) for one, about in descriptions if about is not None}
     return [
-        _reason(condition, said, view)
-        for condition, said in told.values()
-        if told.keys().isdisjoint(condition.behind)
+        _reason(condition, description, view)
+        for condition, description in by_name.values()
+        if by_name.keys().isdisjoint(condition.behind)
     ]
 
 
-def _told(condition: Condition, view: View, of_node: Thresholds, label: str) -> Description | None:
+def _description(
+    condition: Condition, view: View, of_node: Thresholds, label: str
+) -> Description | None:
     """What the condition says of the device, if anything."""
     if isinstance(condition.judged, OnRequest):
         return condition.judged.explain(view)
@@ -83,9 +85,9 @@ def _told(condition: Condition, view: View, of_node: Thresholds, label: str) -> 
     return described(condition, ConditionFacts(it, finding, view, label))
 
 
-def _reason(condition: Condition, said: Description, view: View | None = None) -> Reason:
-    kind, advice = said.kind or condition.kinds[0], said.advice or condition.advice
-    return conclude(kind, said, view, advice)
+def _reason(condition: Condition, description: Description, view: View | None = None) -> Reason:
+    kind, advice = description.kind or condition.kinds[0], description.advice or condition.advice
+    return conclude(kind, description, view, advice)
 
 
 def _of_lamp(lamp: DeviceLamp | None, found: Sequence[Reason]) -> list[Reason]:
@@ -107,9 +109,11 @@ def explain_node(
     if not snapshots:
         return {}
     past = sorted(snapshots, key=lambda snapshot: snapshot.at)
-    lit = {lamp.uuid: lamp for lamp in lamps}
+    lamps_by_uuid = {lamp.uuid: lamp for lamp in lamps}
     uuids = [status.device.uuid for status in past[-1].devices]
-    return {uuid: explain(past, uuid, rulebook, departures, lit.get(uuid)) for uuid in uuids}
+    return {
+        uuid: explain(past, uuid, rulebook, departures, lamps_by_uuid.get(uuid)) for uuid in uuids
+    }
 
 
 def explain_absence(snapshots: Sequence[Snapshot]) -> tuple[Reason, ...]:
@@ -122,10 +126,10 @@ def worst_first(
     explained: Mapping[str, tuple[Reason, ...]], lamps: Iterable[DeviceLamp]
 ) -> list[str]:
     """The devices by their lamps, then by what their first reason weighs, then as given."""
-    lit = {lamp.uuid: lamp.urgency for lamp in lamps}
+    urgencies = {lamp.uuid: lamp.urgency for lamp in lamps}
     return sorted(
         explained,
-        key=lambda uuid: (lit.get(uuid, NOT_URGENT), explained[uuid][0].weight),
+        key=lambda uuid: (urgencies.get(uuid, NOT_URGENT), explained[uuid][0].weight),
         reverse=True,
     )
 
@@ -146,8 +150,10 @@ def _of_fault(fault: Fault, snapshot: Snapshot) -> Reason:
     for one in OF_DRIVERS:
         finding = one.judged.judge(fault, snapshot) if isinstance(one.judged, OnFault) else None
         if finding is not None:
-            said = described(one, ConditionFacts("The driver", finding))
-            return of_fault(fault, snapshot.at) if said is None else _reason(one, said)
+            description = described(one, ConditionFacts("The driver", finding))
+            return (
+                of_fault(fault, snapshot.at) if description is None else _reason(one, description)
+            )
     return of_fault(fault, snapshot.at)
 
 

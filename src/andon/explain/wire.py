@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from andon.explain.conditions.catalogue import LIT_REASONS
+from andon.explain.conditions.catalogue import SHOWN_REASONS
 from andon.explain.evidence.reasons import Evidence, Reason
 from andon.model.device import Device
 from andon.model.lamp import DeviceLamp, Lamp
@@ -25,8 +25,8 @@ class ExplainedDevice(Struct, frozen=True):
     reasons: tuple[Reason, ...]
 
     @classmethod
-    def of(cls, device: Device, reasons: tuple[Reason, ...], lit: DeviceLamp) -> "ExplainedDevice":
-        return cls(device.uuid, device.index, device.name, lit.lamp, lit.status, reasons)
+    def of(cls, device: Device, reasons: tuple[Reason, ...], lamp: DeviceLamp) -> "ExplainedDevice":
+        return cls(device.uuid, device.index, device.name, lamp.lamp, lamp.status, reasons)
 
 
 class Explained(Struct, frozen=True):
@@ -68,7 +68,7 @@ def explained_to_json(found: Explained) -> Json:
 
 def reason_to_json(reason: Reason, lamp: Lamp) -> Json:
     values = {**dict.fromkeys(REASON_SHAPE.members), **plain(reason, _REASON)}
-    values["problem"] = lamp is not Lamp.GREEN and reason.code in LIT_REASONS
+    values["problem"] = lamp is not Lamp.GREEN and reason.code in SHOWN_REASONS
     values["evidence"] = [plain(one, _EVIDENCE) for one in reason.evidence]
     values["process"] = None if reason.process is None else process_to_json(reason.process)
     return values

@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 from andon.alerts.rules.outbox import Delivery, SavedAlerts
 from andon.alerts.rules.past import (
-    KEPT_SECONDS,
     MOST_BYTES,
     MOST_EPISODES,
+    RETENTION_SECONDS,
     Query,
-    is_kept,
+    is_stored,
     trimmed,
 )
 from andon.errors import Invalid
@@ -46,7 +46,7 @@ class AlertTables:
         with self._database.transaction() as session:
             node = session.node
             session.put("put_state", (node, _text(state)))
-            kept = [(node, *_row(alert)) for alert in changed if is_kept(alert)]
+            kept = [(node, *_row(alert)) for alert in changed if is_stored(alert)]
             session.many("put_episode", kept)
             known = {(row[0], row[1]) for row in session.run("outbox", (node,))}
             pending = {delivery.key: delivery for delivery in deliveries}
@@ -73,7 +73,7 @@ class AlertTables:
     def prune(self, at: float) -> int:
         with self._database.transaction() as session:
             node = session.node
-            gone: int = session.run("old_episodes", (node, at - KEPT_SECONDS)).rowcount
+            gone: int = session.run("old_episodes", (node, at - RETENTION_SECONDS)).rowcount
             excess = list(_excess(session))
             session.many("drop_episode", excess)
         return gone + len(excess)

@@ -5,7 +5,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from andon.alerts.rules.outbox import Delivery
-from andon.alerts.rules.past import KEPT_SECONDS, Query
+from andon.alerts.rules.past import RETENTION_SECONDS, Query
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase
 from andon.model.event import Party
 from andon.ports import AlertStore
@@ -141,8 +141,8 @@ class AlertStoreContract:
     def test_old_episodes_go_and_what_fires_stays(self, reopen: OpenAlertStore) -> None:
         ledger = reopen()
         ledger.save({}, [over(HOT), DISK], [])
-        assert ledger.prune(AT + KEPT_SECONDS - 1) == 0
-        assert ledger.prune(AT + KEPT_SECONDS + 1) == 1
+        assert ledger.prune(AT + RETENTION_SECONDS - 1) == 0
+        assert ledger.prune(AT + RETENTION_SECONDS + 1) == 1
         assert [alert.rule for alert in ledger.episodes(Query())] == ["node_disk"]
 
     def test_long_command_lines_and_crowds_are_not_kept_for_a_year(
@@ -164,7 +164,7 @@ class AlertStoreContract:
         assert saved is not None
         assert (saved.state, list(saved.deliveries)) == ({"n": 1}, [delivery(), delivery(DISK)])
         second.save({"n": 3}, [], [])
-        assert second.prune(AT + KEPT_SECONDS + 1) == 2
+        assert second.prune(AT + RETENTION_SECONDS + 1) == 2
         saved, other = reopen("node-1").load(), reopen("node-2").load()
         assert saved is not None
         assert other is not None

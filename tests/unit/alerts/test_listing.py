@@ -119,8 +119,13 @@ def test_what_calls_nobody_is_counted_apart() -> None:
     ]
     found = counts(entries(told))
     assert found == Counts(critical=2, info=1, pending=1, clearing=1, handled=2)
-    assert listing.level_words(found) == ["2 critical"]
-    assert listing.other_words(found) == ["1 pending", "1 clearing", "2 handled", "1 informational"]
+    assert listing.level_counts(found) == ["2 critical"]
+    assert listing.other_counts(found) == [
+        "1 pending",
+        "1 clearing",
+        "2 handled",
+        "1 informational",
+    ]
     assert [needs_attention(one) for one in told] == [True, *6 * [False], True]
     assert listing.firing_by_level(entries(told)) == {"critical": 5, "warning": 0, "info": 1}
 

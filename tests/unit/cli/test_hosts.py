@@ -13,7 +13,7 @@ from typing import Any, ClassVar, cast
 import click
 import pytest
 
-from andon.alerts.rules.glance import lamps_now
+from andon.alerts.rules.lamps_from_sample import lamps_from_sample
 from andon.cli.main import cli, run
 from andon.cli.node_answers import NodeAnswer, NodeTable, answers_to_json, offer_line, summary
 from andon.cli.options import chosen
@@ -384,7 +384,7 @@ class Silent:
         return answer
 
     def lamps(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...]:
-        return lamps_now(snapshot, Rulebook())
+        return lamps_from_sample(snapshot, Rulebook())
 
 
 def test_a_host_that_sleeps_is_shown_with_its_age() -> None:

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from andon.alerts.rules.alerts_from_sample import alerts_from_sample, board_from_sample
 from andon.alerts.rules.commands import current
-from andon.alerts.rules.standing import board_now, standing
 from andon.alerts.rules.state import EMPTY
 from andon.alerts.rules.state_machine import step
 from andon.explain.conditions.rulebook import Rulebook
@@ -52,7 +52,7 @@ def process(pid: int, user: str | None = "dora", **more: object) -> Process:
 )  # fmt: skip
 def test_it_is_told_in_words(processes: list[Process], words: str | None) -> None:
     found = blamed(processes)
-    assert (None if found is None else found.words) == words
+    assert (None if found is None else found.text) == words
 
 
 PROCESSES = st.lists(
@@ -99,10 +99,10 @@ def test_why_alerts_and_the_headline_blame_the_same() -> None:
     told = "7 processes of dora, bob and caroline"
     reason = explain([seen], crowded().device.uuid)[0]
     assert (reason.process, reason.blamed) == (None, told)
-    lit = board_now(seen, Rulebook())
+    lit = board_from_sample(seen, Rulebook())
     assert told in lit.headline
     assert lit.devices[0].affected_user == "dora, bob and caroline"
-    (hot,) = [alert for alert in standing(seen, Rulebook()) if alert.rule == "thermal"]
+    (hot,) = [alert for alert in alerts_from_sample(seen, Rulebook()) if alert.rule == "thermal"]
     assert {party.user for party in hot.affected} == {"dora", "bob", "caroline"}
 
 

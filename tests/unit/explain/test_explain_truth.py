@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import fields
 
-from andon.alerts.rules.standing import board_now
+from andon.alerts.rules.alerts_from_sample import board_from_sample
 from andon.cli.json_text import as_json_text
 from andon.cli.show.text import display_width
 from andon.cli.show.why import answer, answer_to_json, render_why
@@ -70,7 +70,7 @@ def test_the_same_readings_give_the_same_reasons_in_any_order(
     assert explain_absence(mixed) == explain_absence(past)
     found = explain_node(past)
     assert set(found) == {s.device.uuid for s in past[-1].devices}
-    lit = {lamp.uuid: lamp for lamp in board_now(past[-1], Rulebook()).devices}
+    lit = {lamp.uuid: lamp for lamp in board_from_sample(past[-1], Rulebook()).devices}
     worst = worst_first(found, lit.values())
     assert sorted(worst) == sorted(found)
     urgency = [(lit[uuid].urgency, found[uuid][0].weight) for uuid in worst]
@@ -267,7 +267,7 @@ def _other(name: str, reason: Reason, view: View) -> object:
         "instances": len(view.instances),
         "peers": len(peers(view)),
         "users": len(users),
-        "processes.blamed": worker and worker.words,
+        "processes.blamed": worker and worker.text,
         "memory_rise_bytes": grown and grown.rise_bytes,
         "memory_rise_seconds": grown and grown.seconds,
         "memory_growth_bytes_per_second": grown and grown.bytes_per_second,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from andon.alerts.rules.standing import board_now
+from andon.alerts.rules.alerts_from_sample import board_from_sample
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.evidence.departures import EndedProcesses
 from andon.explain.why import explain, explain_node, worst_first
@@ -382,7 +382,7 @@ def test_heat_outranks_idleness_and_the_most_troubled_comes_first() -> None:
     seen = node(held, hot, card(IDLE, number=2))
     explained = explain_node([seen])
     assert list(explained) == ["GPU-0", "GPU-1", "GPU-2"]
-    lamps = board_now(seen, Rulebook()).devices
+    lamps = board_from_sample(seen, Rulebook()).devices
     assert worst_first(explained, lamps) == ["GPU-1", "GPU-0", "GPU-2"]
     assert worst_first({}, ()) == []
 
@@ -394,4 +394,4 @@ def test_a_hot_device_comes_before_one_with_a_little_unattributed_memory() -> No
     seen = node(strange, warm)
     explained = explain_node([seen])
     assert explained["GPU-0"][0].weight > explained["GPU-1"][0].weight
-    assert worst_first(explained, board_now(seen, Rulebook()).devices)[0] == "GPU-1"
+    assert worst_first(explained, board_from_sample(seen, Rulebook()).devices)[0] == "GPU-1"

@@ -8,7 +8,7 @@ from msgspec.structs import fields
 from andon.explain.conditions.catalogue import CONDITIONS, FIGURES, RULES
 from andon.explain.conditions.condition import Condition
 from andon.explain.conditions.finding import EVENT, HOLDS, Finding
-from andon.explain.conditions.index import LIT
+from andon.explain.conditions.index import POSSIBLE
 from andon.explain.conditions.judging import OnEvents, OnReading, OnState, found_on
 from andon.explain.conditions.rulebook import DEFAULTS, SIGNS, may_light
 from andon.explain.evidence.track import updated_track
@@ -69,13 +69,13 @@ def test_so_it_is_in_every_situation_and_each_condition_is_found_in_one() -> Non
     for situation in SITUATIONS:
         for seen in situation.snapshots:
             found |= assert_let_through(seen, DEFAULTS)
-    assert found == set(LIT)
+    assert found == set(POSSIBLE)
 
 
 def test_what_must_be_so_names_values_that_exist() -> None:
     of_device = {*dir(DeviceStatus), *(one.name for one in fields(Sample))}
     bounds = {*FIGURES, *dir(Limits), *(reason.name for reason in REASONS)}
-    for tests in LIT.values():
+    for tests in POSSIBLE.values():
         for test in (one for text in tests for one in text.split(" or ")):
             name, sign, bound = test.split()
             assert name in of_device, test
@@ -84,8 +84,8 @@ def test_what_must_be_so_names_values_that_exist() -> None:
 
 
 def test_what_one_look_cannot_show_is_judged_by_a_trend() -> None:
-    assert [one.name for one in CONDITIONS if one.lit_if is None] == ["memory_leak"]
-    assert "memory_leak" not in LIT
+    assert [one.name for one in CONDITIONS if one.possible_if is None] == ["memory_leak"]
+    assert "memory_leak" not in POSSIBLE
 
 
 def test_a_device_at_its_own_limit_is_let_through() -> None:

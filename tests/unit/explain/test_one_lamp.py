@@ -7,11 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
 
+from andon.alerts.rules.alerts_from_sample import alerts_from_sample
 from andon.alerts.rules.commands import current
-from andon.alerts.rules.glance import lamps_now
 from andon.alerts.rules.lamps import LampBoard, board
+from andon.alerts.rules.lamps_from_sample import lamps_from_sample
 from andon.alerts.rules.listing import entries, is_clearing, is_listed, shown_level
-from andon.alerts.rules.standing import standing
 from andon.cli.show import cells
 from andon.cli.show.entries import lit_entries
 from andon.cli.show.render import render_status
@@ -118,8 +118,8 @@ def assert_verdicts(seen: Snapshot, lit: LampBoard) -> None:
 
 def assert_glance(seen: Snapshot, book: Rulebook) -> None:
     """The conditions that one look loads light the lamps that all conditions light."""
-    everything = board(seen, standing(seen, book)).devices
-    glanced = lamps_now(seen, book)
+    everything = board(seen, alerts_from_sample(seen, book)).devices
+    glanced = lamps_from_sample(seen, book)
     assert [replace(one, alerts=()) for one in glanced] == [
         replace(one, alerts=()) for one in everything
     ]
@@ -132,7 +132,7 @@ def test_in_every_situation() -> None:
         past = situation.snapshots
         if past[-1].devices:
             with named(situation.name):
-                assert_agreement(past, standing(past[-1], book), book)
+                assert_agreement(past, alerts_from_sample(past[-1], book), book)
                 assert_glance(past[-1], book)
 
 
@@ -183,7 +183,7 @@ def named(story: str) -> Iterator[None]:
 @given(nodes())
 def test_whatever_the_devices_say(past: list[Snapshot]) -> None:
     if past[-1].devices:
-        assert_agreement(past, standing(past[-1], Rulebook()), Rulebook())
+        assert_agreement(past, alerts_from_sample(past[-1], Rulebook()), Rulebook())
         assert_glance(past[-1], Rulebook())
 
 
@@ -195,7 +195,7 @@ def only(status: DeviceStatus) -> Snapshot:
 
 
 def lamp_of(status: DeviceStatus, alerts: Sequence[Alert] | None = None) -> tuple[Lamp, str]:
-    found = standing(only(status), Rulebook()) if alerts is None else alerts
+    found = alerts_from_sample(only(status), Rulebook()) if alerts is None else alerts
     (lamp,) = board(only(status), found).devices
     return lamp.lamp, lamp.status
 
@@ -204,7 +204,7 @@ def test_memory_errors_from_before_andon_came_are_amber_everywhere() -> None:
     """Board green, `andon` green, `why` a triangle, and `free` refused it."""
     broken = h200(0, 0, ecc_uncorrected=2)
     assert lamp_of(broken) == (Lamp.AMBER, "memory errors")
-    assert_agreement([only(broken)], standing(only(broken), Rulebook()), Rulebook())
+    assert_agreement([only(broken)], alerts_from_sample(only(broken), Rulebook()), Rulebook())
 
 
 def test_they_stay_amber_after_their_alert_ended_because_the_device_stays_withheld() -> None:
@@ -265,6 +265,6 @@ def test_the_shapes_and_colours_are_those_of_the_board() -> None:
 
 
 def test_what_is_standing_fires_and_says_so() -> None:
-    found = standing(farm(), Rulebook())
+    found = alerts_from_sample(farm(), Rulebook())
     assert {alert.state for alert in found} == {Phase.FIRING}
     assert all(alert.fires_in_seconds is None and not alert.notified for alert in found)

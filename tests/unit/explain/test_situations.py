@@ -1,6 +1,6 @@
 """What `andon why` says in situations that were told without knowing how it decides."""
 
-from andon.alerts.rules.standing import board_now
+from andon.alerts.rules.alerts_from_sample import board_from_sample
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.evidence.phrasing import format_evidence
 from andon.explain.evidence.reasons import Reason
@@ -27,7 +27,7 @@ def _asked(situation: Situation) -> tuple[Reason, ...]:
     if situation.device:
         return explain(situation.snapshots, situation.device)
     found = explain_node(situation.snapshots)
-    lamps = board_now(situation.snapshots[-1], Rulebook()).devices if found else ()
+    lamps = board_from_sample(situation.snapshots[-1], Rulebook()).devices if found else ()
     return explain(situation.snapshots, next(iter(worst_first(found, lamps)), ""))
 
 

@@ -17,7 +17,7 @@ from andon.explain.conditions.catalogue import (
 from andon.explain.conditions.condition import Condition
 from andon.explain.conditions.judging import OnReport
 from andon.explain.conditions.rulebook import Rulebook, thresholds
-from andon.explain.conditions.stated import stated
+from andon.explain.conditions.with_figures import with_figures
 from andon.model.thresholds import Thresholds
 from tests.support.rows import rows
 
@@ -32,7 +32,7 @@ OF_RULE = RULES_OF | {
 
 
 def texts(rule: str, figures: Thresholds) -> str:
-    made = stated(BY_NAME[rule], figures)
+    made = with_figures(BY_NAME[rule], figures)
     rungs = " ".join(f"{r.condition}. {r.clear_condition}. {r.for_seconds:g}" for r in made.rungs)
     return f"{made.why} {rungs}"
 
@@ -56,7 +56,7 @@ def test_every_threshold_is_in_the_text_of_its_rule(figure: str) -> None:
 
 @rows("rule", RULES, ids=lambda rule: rule.name)
 def test_no_name_of_a_number_is_left_in_a_text(rule: Condition) -> None:
-    assert "{" not in repr(replace(stated(rule, DEFAULTS), judged=OnReport()))
+    assert "{" not in repr(replace(with_figures(rule, DEFAULTS), judged=OnReport()))
 
 
 def test_the_levels_of_a_rule_say_how_long_they_wait_here() -> None:

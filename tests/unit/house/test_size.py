@@ -7,7 +7,7 @@ from tests.support.rows import rows
 BUDGET = {
     "(modules)": 1242,
     "access": 1222,
-    "alerts": 4891,
+    "alerts": 4898,
     "api": 3589,
     "app": 3252,
     "callbacks": 1461,
@@ -18,7 +18,7 @@ BUDGET = {
     "engines": 452,
     "estimate": 4099,
     "events": 500,
-    "explain": 7487,
+    "explain": 7498,
     "exporter": 1922,
     "failures": 312,
     "fleet": 1643,

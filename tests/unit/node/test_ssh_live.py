@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from andon.alerts.rules.glance import lamps_now
+from andon.alerts.rules.lamps_from_sample import lamps_from_sample
 from andon.errors import Unavailable
 from andon.explain.conditions.rulebook import Rulebook, thresholds
 from andon.leases.rules.verdict import by_readings
@@ -33,7 +33,11 @@ def test_without_leases_there_verdicts_follow_from_the_readings() -> None:
 
 def test_lamps_are_by_the_thresholds_of_the_host() -> None:
     live, snapshot = live_after(judged={"verdicts": None, "lamps": None})
-    assert live.lamps(snapshot) == lamps_now(snapshot, Rulebook()) != lamps_now(snapshot, OWN)
+    assert (
+        live.lamps(snapshot)
+        == lamps_from_sample(snapshot, Rulebook())
+        != lamps_from_sample(snapshot, OWN)
+    )
     lamp = {"uuid": "a", "index": 0, "lamp": "red", "status": "too hot"}
     live, snapshot = live_after(judged={"verdicts": [], "lamps": [lamp]})
     assert [one.status for one in live.lamps(snapshot)] == ["too hot"]
@@ -56,7 +60,7 @@ def test_a_reading_without_them_says_nothing_about_leases() -> None:
     live, snapshot = live_after()
     assert live.verdicts() == ()
     assert live.free() is None
-    assert live.lamps(snapshot) == lamps_now(snapshot, OWN)
+    assert live.lamps(snapshot) == lamps_from_sample(snapshot, OWN)
 
 
 def test_gpus_of_other_vendors_need_andon_there() -> None:

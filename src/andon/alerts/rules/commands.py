@@ -13,7 +13,7 @@ from andon.errors import Conflict, Gone, Invalid
 from andon.explain.conditions.catalogue import BY_NAME, DEFAULTS
 from andon.explain.conditions.condition import Condition, severity
 from andon.explain.conditions.rulebook import Rulebook
-from andon.explain.conditions.stated import for_seconds
+from andon.explain.conditions.with_figures import for_seconds
 from andon.explain.evidence.observation import Moment
 from andon.model.alert import Acknowledgement, Alert, Level, Phase, Silence
 from andon.model.thresholds import Thresholds

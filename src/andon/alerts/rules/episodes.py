@@ -24,7 +24,7 @@ from andon.explain.conditions.finding import (
     Rungs,
     RungState,
 )
-from andon.explain.conditions.stated import for_seconds
+from andon.explain.conditions.with_figures import for_seconds
 from andon.explain.evidence.observation import Moment
 from andon.model.alert import Alert, Level, Phase
 from andon.model.thresholds import Thresholds

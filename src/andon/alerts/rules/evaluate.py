@@ -28,7 +28,7 @@ from andon.model.utilisation import ZERO_READING
 from andon.model.vendors import vendor_of_backend
 
 READERS = "reader:"
-ASKED = (DeviceState.OK, DeviceState.STALE)  # the rest was not asked, or is lost
+JUDGED_STATES = (DeviceState.OK, DeviceState.STALE)  # the rest was not asked, or is lost
 LEAST_READERS = 2  # one device that does not respond says nothing about its vendor
 DEVICE_JUDGES = {r.name: r.judged for r in RULES if isinstance(r.judged, OnReading)}
 HELD_JUDGES = tuple((r.name, r.judged.judge) for r in RULES if isinstance(r.judged, OnHeld))
@@ -215,7 +215,7 @@ class Evaluation:
         device."""
         states: dict[str, list[DeviceState]] = {}
         for status in self.snapshot.devices:
-            if status.device.parent is None and status.state in ASKED:
+            if status.device.parent is None and status.state in JUDGED_STATES:
                 states.setdefault(status.device.vendor, []).append(status.state)
         many = {vendor: set(seen) for vendor, seen in states.items() if len(seen) >= LEAST_READERS}
         for name, judged in STATE_JUDGES:

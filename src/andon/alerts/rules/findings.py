@@ -141,6 +141,6 @@ def _by_device(leases: Iterable[HeldDevices]) -> dict[str, tuple[HeldDevices, ..
 
 def _remembered(known: Alert) -> PreviousLease:
     """The lease that the alert itself recorded: a server that was restarted never saw it."""
-    said = known.evidence
-    user = said.get("user")
-    return PreviousLease(str(said.get("lease", "")), None if user is None else str(user), 0.0)
+    evidence = known.evidence
+    user = evidence.get("user")
+    return PreviousLease(str(evidence.get("lease", "")), None if user is None else str(user), 0.0)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from andon.alerts.rules.listing import (
     covered,
-    handled_words,
+    handled_text,
     is_clearing,
     is_handled,
     is_listed,
@@ -55,11 +55,13 @@ def board(snapshot: Snapshot, alerts: Iterable[Alert]) -> LampBoard:
     """The lamps of a snapshot, given the alerts that are pending or firing now."""
     mine, numbers = _by_subject(alerts), device_labels(snapshot.devices)
     devices = _lamps(snapshot, mine, numbers)
-    lit = {one.uuid for one in devices}
-    others = [a for subject, on in mine.items() if subject not in lit for a in on if _fires(a)]
-    said = _headline(snapshot, devices, mine, others, numbers)
+    with_lamps = {one.uuid for one in devices}
+    others = [
+        a for subject, on in mine.items() if subject not in with_lamps for a in on if _fires(a)
+    ]
+    headline = _headline(snapshot, devices, mine, others, numbers)
     lamp = _overall(devices, others)
-    return LampBoard(snapshot.at, said.text, lamp, devices, snapshot.simulated, said.alert)
+    return LampBoard(snapshot.at, headline.text, lamp, devices, snapshot.simulated, headline.alert)
 
 
 def lamps_of(snapshot: Snapshot, alerts: Iterable[Alert]) -> tuple[DeviceLamp, ...]:
@@ -72,7 +74,7 @@ def _lamps(
 ) -> tuple[DeviceLamp, ...]:
     uuids = [(status, status.device.uuid) for status in snapshot.devices]
     return tuple(
-        _lit(snapshot, status, mine.get(uuid, []), numbers[uuid]) for status, uuid in uuids
+        _device_lamp(snapshot, status, mine.get(uuid, []), numbers[uuid]) for status, uuid in uuids
     )
 
 
@@ -108,7 +110,9 @@ class _Light(Struct, frozen=True):
     handled: bool = False
 
 
-def _lit(snapshot: Snapshot, status: DeviceStatus, alerts: list[Alert], number: str) -> DeviceLamp:
+def _device_lamp(
+    snapshot: Snapshot, status: DeviceStatus, alerts: list[Alert], number: str
+) -> DeviceLamp:
     """The lamp for the state of a device, unless something else about it is as bad or worse."""
     device, found = status.device, _worst(snapshot, status, alerts, number)
     lamp = _STATES.get(status.state, Lamp.GREEN)
@@ -129,8 +133,8 @@ def _worst(
 ) -> _Light | None:
     """Returns what lights a lamp: the worst that is not handled; if all are handled, the worst."""
     found = [_of_alert(alert) for alert in alerts if lights(alert)]
-    lit = {one.rule.name for one in found}
-    found += [one for one in _present(snapshot, status, number) if one.rule.name not in lit]
+    lit_rules = {one.rule.name for one in found}
+    found += [one for one in _present(snapshot, status, number) if one.rule.name not in lit_rules]
     return max(found, key=_urgency, default=None)
 
 
@@ -170,8 +174,10 @@ def _light(rule: "Condition", finding: "Finding", view: "View", number: str) -> 
 
     pairs = zip(rule.rungs, finding.rungs, strict=True)
     rung = next(rung for rung, state in pairs if state is not CALM)
-    told = described(rule, ConditionFacts(title(number), finding, view, number))
-    text, advice = (rule.title, "") if told is None else (told.text.text, told.advice)
+    description = described(rule, ConditionFacts(title(number), finding, view, number))
+    text, advice = (
+        (rule.title, "") if description is None else (description.text.text, description.advice)
+    )
     lamp = Lamp.AMBER if rung.lamp is None else rung.lamp
     weight = severity(rung.level, rule)
     return _Light(lamp, rule, weight, text, rule.label, advice or rule.advice)
@@ -212,7 +218,7 @@ def _headline(
     troubled = [d for d in devices if d.is_troubled and d.uuid not in unread]
     if troubled:
         first = max(troubled, key=lambda one: one.urgency)
-        worst = _lit_by(first, mine)
+        worst = _cause_of(first, mine)
         text = _of_device(snapshot, first, worst, numbers[first.uuid])
         more = len(troubled) - 1
         if more:
@@ -224,17 +230,17 @@ def _headline(
     if (silent := _silent_headline(devices, numbers)) is not None:
         return _Headline(silent)
     rings = [d for d in devices if d.lamp is Lamp.RING and not d.handled]
-    on_rings = [alert for d in rings if (alert := _lit_by(d, mine)) is not None]
+    on_rings = [alert for d in rings if (alert := _cause_of(d, mine)) is not None]
     clearing = [alert for alert in others if not is_handled(alert)]
     if on_rings or clearing:
         return _of_ring(min([*on_rings, *clearing], key=order), numbers)
-    handled = [alert for d in devices if d.handled and (alert := _lit_by(d, mine)) is not None]
+    handled = [alert for d in devices if d.handled and (alert := _cause_of(d, mine)) is not None]
     if handled or others:
         return _of_handled(snapshot, devices, [*handled, *others], numbers)
     return _Headline(_calm_headline(devices))
 
 
-def _lit_by(lamp: DeviceLamp, mine: Mapping[str, list[Alert]]) -> Alert | None:
+def _cause_of(lamp: DeviceLamp, mine: Mapping[str, list[Alert]]) -> Alert | None:
     alerts = mine.get(lamp.uuid, [])
     return next((a for a in alerts if a.rule == lamp.rule and lights(a)), None)
 
@@ -276,7 +282,7 @@ def _of_handled(
     what = f"{title(numbers[first.subject])} {rule.headline}" if known else first.message
     more = len(alerts) - 1
     tail = f"; {more} more {fitting(more, 'is', 'are')} handled" if more else ""
-    text = f"{what} ({handled_words(first, snapshot.at)}){tail}"
+    text = f"{what} ({handled_text(first, snapshot.at)}){tail}"
     return _Headline(start + text, first.id)
 
 
@@ -350,7 +356,7 @@ def _whose(status: DeviceStatus, who: tuple[Party, ...]) -> str:
     if not who:
         return ""
     found = _blamed(status, who)
-    return found.words if found is not None and found.one is None else owned(who[0])
+    return found.text if found is not None and found.one is None else owned(who[0])
 
 
 def _blamed(status: DeviceStatus, who: tuple[Party, ...]) -> Blame | None:

@@ -88,7 +88,7 @@ def is_handled(alert: Alert) -> bool:
     return alert.acknowledged is not None or alert.silenced_until is not None
 
 
-def handled_words(alert: Alert, at: float) -> str:
+def handled_text(alert: Alert, at: float) -> str:
     """`acknowledged by ana`, `silenced for 40 min more`."""
     if alert.silenced_until is not None:
         return f"silenced for {human_seconds(max(0.0, alert.silenced_until - at))} more"
@@ -201,7 +201,7 @@ def worst(alerts: Iterable[Alert]) -> Level | None:
     return max(levels, key=lambda level: level.rank, default=None)
 
 
-def other_words(found: Counts) -> list[str]:
+def other_counts(found: Counts) -> list[str]:
     """Returns `1 pending`, `1 clearing`, `1 handled`, `3 informational`: alerts that notify
     nobody."""
     rest = (
@@ -213,7 +213,7 @@ def other_words(found: Counts) -> list[str]:
     return [f"{count} {word}" for count, word in rest if count]
 
 
-def level_words(found: Counts) -> list[str]:
+def level_counts(found: Counts) -> list[str]:
     """Returns `2 critical`, `1 warning`; counts of 0 are left out."""
     warnings = counted(found.warning, "warning")
     return [

@@ -158,14 +158,14 @@ def without_secrets(notice: Notice) -> Notice:
         )
         for p in alert.affected
     )
-    told = replace(
+    sent = replace(
         alert,
         affected=who,
         message=_tame(alert.message),
         where=_tame(alert.where),
         advice=_tame(alert.advice),
     )
-    return replace(notice, node=_tame(notice.node), alert=told)
+    return replace(notice, node=_tame(notice.node), alert=sent)
 
 
 def _tame(text: str) -> str:

@@ -117,8 +117,8 @@ class Outbox(Struct, frozen=True):
                 and (alert, name) not in over
             ):
                 informed[alert] = known if name in known else (*known, name)
-        kept = tuple(e for e in self.deliveries if e.key not in keys)
-        return replace(self, deliveries=kept, informed=informed, accepted=latest(accepted))
+        remaining = tuple(e for e in self.deliveries if e.key not in keys)
+        return replace(self, deliveries=remaining, informed=informed, accepted=latest(accepted))
 
     def ready(self, notifier: str, at: float) -> tuple[Delivery, ...]:
         """What this notifier has to send now."""
@@ -156,13 +156,13 @@ class Outbox(Struct, frozen=True):
 
     def pruned(self, at: float, notifiers: Collection[str]) -> "Outbox":
         """Removes deliveries that are too old, or for notifiers that no longer exist."""
-        kept = tuple(
+        remaining = tuple(
             e
             for e in self.deliveries
             if e.notifier in notifiers and not _is_old(at - max(e.notice.at, e.due))
         )
         return replace(
-            self, deliveries=kept, dropped=self.dropped + len(self.deliveries) - len(kept)
+            self, deliveries=remaining, dropped=self.dropped + len(self.deliveries) - len(remaining)
         )
 
     def _sent_to(self, route: Route, notice: Notice, at: float, offset: Offset) -> "Outbox":
@@ -192,14 +192,17 @@ class Outbox(Struct, frozen=True):
 
     def _bounded(self) -> "Outbox":
         counts: dict[str, int] = {}
-        kept: list[Delivery] = []
+        remaining: list[Delivery] = []
         for delivery in reversed(self.deliveries):
             counts[delivery.notifier] = counts.get(delivery.notifier, 0) + 1
             if counts[delivery.notifier] <= MOST_DELIVERIES:
-                kept.append(delivery)
-        dropped = self.dropped + len(self.deliveries) - len(kept)
+                remaining.append(delivery)
+        dropped = self.dropped + len(self.deliveries) - len(remaining)
         return replace(
-            self, deliveries=tuple(reversed(kept)), informed=latest(self.informed), dropped=dropped
+            self,
+            deliveries=tuple(reversed(remaining)),
+            informed=latest(self.informed),
+            dropped=dropped,
         )
 
 

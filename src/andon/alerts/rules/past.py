@@ -9,7 +9,7 @@ from andon.model.event import Party
 MOST_EPISODES = 20_000
 MOST_BYTES = 5_000_000
 """A year of alerts stays well below 10 MB on disk, including index and free pages."""
-KEPT_SECONDS = 400 * 86_400.0
+RETENTION_SECONDS = 400 * 86_400.0
 MOST_PARTIES = 4
 COMMAND_CHARACTERS = 200
 
@@ -39,7 +39,7 @@ def matches(query: Query, alert: Alert) -> bool:
     )
 
 
-def is_kept(alert: Alert) -> bool:
+def is_stored(alert: Alert) -> bool:
     """Whether an alert is kept: only those that fired are."""
     return alert.fired is not None
 

@@ -42,9 +42,9 @@ def dump(state: AlertState) -> Json:
     """Returns what must survive a restart: small, and unchanged after `restore`."""
     episodes = [one for on in state.episodes.values() for one in on.values()]
     xids = {one: {str(code): at for code, at in on.items()} for one, on in state.xids.items()}
-    kept = plain(state, (*_AS_IT_IS, "owed"))
-    kept["episodes"] = [plain(one, _EPISODE) for one in episodes]
-    return {"schema": VERSION, **to_json(kept), "xids": xids}
+    fields = plain(state, (*_AS_IT_IS, "owed"))
+    fields["episodes"] = [plain(one, _EPISODE) for one in episodes]
+    return {"schema": VERSION, **to_json(fields), "xids": xids}
 
 
 def restore(data: Json, moment: Moment, boot: str | None) -> AlertState:
@@ -106,8 +106,8 @@ def _state(found: StoredState) -> AlertState:
         elif one.notified_rank is not None:  # people who were notified of it hear of its end
             owed.append(replace(one.alert, state=Phase.RESOLVED, resolved=found.wall))
     xids = {one: {int(code): at for code, at in on.items()} for one, on in found.xids.items()}
-    kept = plain(found, _AS_IT_IS)
-    return AlertState(episodes=episodes, owed=tuple(owed), xids=xids, **kept)
+    fields = plain(found, _AS_IT_IS)
+    return AlertState(episodes=episodes, owed=tuple(owed), xids=xids, **fields)
 
 
 def _is_known(episode: Episode) -> bool:

@@ -23,7 +23,7 @@ from andon.model.vendors import vendor_of
 from andon.units import human_seconds
 
 NO_TRACKS: Mapping[str, Track] = {}
-SAID_ELSEWHERE = ("process.", "processes.", "users.", "threshold")
+SHOWN_ELSEWHERE = ("process.", "processes.", "users.", "threshold")
 """Evidence for which an alert has fields: `affected`, `threshold`."""
 
 
@@ -55,18 +55,18 @@ class AlertRenderer:
     def rendered(self, alert: Alert, finding: Finding) -> Alert:
         """The alert with the numbers, the text and the people of a finding."""
         alert, condition = self.named(alert), BY_NAME[alert.rule]
-        told = described(condition, self._facts(alert, finding))
-        told = Description(Clause(condition.title)) if told is None else told
+        description = described(condition, self._facts(alert, finding))
+        description = Description(Clause(condition.title)) if description is None else description
         return replace(
             alert,
             value=finding.value,
             threshold=finding.threshold,
             limit=finding.limit,
             unit=condition.unit,
-            message=told.text.text,
-            advice=told.advice or condition.advice,
+            message=description.text.text,
+            advice=description.advice or condition.advice,
             affected=self._affected(alert, finding) or self._remaining(alert),
-            evidence=_evidence_of(told),
+            evidence=_evidence_of(description),
         )
 
     def current(self, episode: Episode, finding: Finding | None) -> Alert:
@@ -87,11 +87,11 @@ class AlertRenderer:
         clears = f"clears after {human_seconds(condition.clear_seconds * episode.factor)}"
         clears = clears if left is None else f"clears in {human_seconds(left)}"
         it = self._title(alert.subject)
-        told = recovering(condition, it, episode.worst, now, clears)
-        if told is None:
+        description = recovering(condition, it, episode.worst, now, clears)
+        if description is None:
             return alert
-        alert = replace(alert, message=told.text.text)
-        return replace(alert, value=now, evidence=_evidence_of(told)) if measure else alert
+        alert = replace(alert, message=description.text.text)
+        return replace(alert, value=now, evidence=_evidence_of(description)) if measure else alert
 
     def _facts(self, alert: Alert, finding: Finding) -> ConditionFacts:
         subject, lasted = alert.subject, self.snapshot.at - alert.since
@@ -129,8 +129,8 @@ class AlertRenderer:
         if event is not None and event.who:
             return event.who[:MOST_PARTIES]  # the culprit has often exited since
         named: tuple[Process, ...] = getattr(finding.about, "processes", ())
-        there = parties(named or self._processes(alert.subject, event))
-        return _concerned(finding, there)
+        present = parties(named or self._processes(alert.subject, event))
+        return _concerned(finding, present)
 
     def _remaining(self, alert: Alert) -> tuple[Party, ...]:
         """The people of an alert about readings: those who are there now, if that is known."""
@@ -186,7 +186,7 @@ def _evidence_of(told: Description) -> dict[str, str | float]:
     return {
         one.name: one.value
         for one in told.evidence
-        if one.value is not None and not one.name.startswith(SAID_ELSEWHERE)
+        if one.value is not None and not one.name.startswith(SHOWN_ELSEWHERE)
     }
 
 

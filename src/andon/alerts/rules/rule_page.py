@@ -25,7 +25,7 @@ from andon.explain.conditions.condition import (
 )
 from andon.explain.conditions.prometheus import no_query_reason, rung_queries
 from andon.explain.conditions.rulebook import Rulebook
-from andon.explain.conditions.stated import stated
+from andon.explain.conditions.with_figures import with_figures
 from andon.explain.evidence.reasons import TROUBLE_FROM, ReasonKind
 from andon.model.alert import Level
 from andon.model.codec import Index, Name, Number, Text, Wrong, read_schema
@@ -165,18 +165,18 @@ class RuleContext(NamedTuple):
     prefix: str = "andon"  # of the metrics
 
 
-def rule_to_json(condition: Condition, here: RuleContext) -> Json:
+def rule_to_json(condition: Condition, context: RuleContext) -> Json:
     """andon.rule/1."""
-    page = rule_page(condition, here)
-    levels = rungs_to_json(stated(condition, here.rulebook.thresholds))
+    page = rule_page(condition, context)
+    levels = rungs_to_json(with_figures(condition, context.rulebook.thresholds))
     return {"schema": RULE_SCHEMA, **to_json(page), "levels": levels}
 
 
-def rule_page(condition: Condition, here: RuleContext) -> RulePage:
+def rule_page(condition: Condition, context: RuleContext) -> RulePage:
     """The page, with the thresholds in effect here."""
-    figures, devices = here.rulebook.thresholds, labelled(here.rulebook, here.statuses)
-    rule, is_rule = stated(condition, figures), bool(condition.rungs)
-    reason = inactive_here(rule, here.rulebook, here.awake) if is_rule else NEVER_AN_ALERT
+    figures, devices = context.rulebook.thresholds, labelled(context.rulebook, context.statuses)
+    rule, is_rule = with_figures(condition, figures), bool(condition.rungs)
+    reason = inactive_in(rule, context.rulebook, context.awake) if is_rule else NEVER_AN_ALERT
     return RulePage(
         name=rule.name,
         title=rule.title,
@@ -191,12 +191,12 @@ def rule_page(condition: Condition, here: RuleContext) -> RulePage:
         levels=list(rule.rungs),
         behind=[name for name in rule.behind if BY_NAME[name].rungs],
         figures=[_figure(one, figures) for one in (*rule.figures, *_borrowed(condition))],
-        devices=on_devices(rule, devices, here.rulebook),
-        overrides=[row for one in devices for row in _overrides(rule, one, here.rulebook)],
+        devices=on_devices(rule, devices, context.rulebook),
+        overrides=[row for one in devices for row in _overrides(rule, one, context.rulebook)],
         reasons=[_reason(kind) for kind in rule.kinds],
         queries=[
             QueryRow(one.alert, one.rung.level, one.query)
-            for one in rung_queries(rule, figures, here.prefix)
+            for one in rung_queries(rule, figures, context.prefix)
         ],
         no_query_reason=no_query_reason(rule) or None,
     )
@@ -256,7 +256,7 @@ def rules_to_json(
     return {
         "schema": RULES_SCHEMA,
         "rules": [
-            _rule_to_json(stated(rule, rulebook.thresholds), rulebook, devices, awake)
+            _rule_to_json(with_figures(rule, rulebook.thresholds), rulebook, devices, awake)
             for rule in RULES
         ],
         "explained_only": [
@@ -275,7 +275,7 @@ def labelled(rulebook: Rulebook, statuses: Sequence[DeviceStatus]) -> list[Label
 def _rule_to_json(
     rule: Condition, rulebook: Rulebook, devices: Sequence[Labelled], awake: frozenset[Precondition]
 ) -> Json:
-    reason = inactive_here(rule, rulebook, awake)
+    reason = inactive_in(rule, rulebook, awake)
     found = RuleRow(
         name=rule.name,
         title=rule.title,
@@ -299,9 +299,7 @@ def rungs_to_json(rule: Condition) -> list[Json]:
     return [plain(rung, _RUNG) for rung in rule.rungs]
 
 
-def inactive_here(
-    rule: Condition, rulebook: Rulebook, awake: frozenset[Precondition]
-) -> str | None:
+def inactive_in(rule: Condition, rulebook: Rulebook, awake: frozenset[Precondition]) -> str | None:
     """Returns why the condition cannot become an alert here; None if it can."""
     if rule.name in rulebook.thresholds.off:
         return "disabled in the settings"

@@ -113,9 +113,9 @@ class _Step:
             else:
                 fresh[rule] = after
                 self._changed(episode, after)
-        kept = on if fresh is None else fresh
+        current = on if fresh is None else fresh
         for rule, finding in found.items():
-            if rule not in kept and finding.holds:
+            if rule not in current and finding.holds:
                 fresh = dict(on) if fresh is None else fresh
                 fresh[rule] = self._begin(subject, rule, finding)
         if fresh is None:
@@ -292,8 +292,8 @@ class _Step:
         more = len(seconds) > len(self.state.seconds)
         if more and len(seconds) > SOME_SECONDS:  # a clock set back further reuses no id
             old = self.moment.wall - OLD_SECONDS
-            kept = [item for item in seconds.items() if item[1] > old]
-            seconds = dict(kept[-MOST_SECONDS:])
+            remaining = [item for item in seconds.items() if item[1] > old]
+            seconds = dict(remaining[-MOST_SECONDS:])
         return AlertState(
             episodes=self.episodes,
             silences=self.silences,

@@ -63,11 +63,11 @@ def render_alerts(page: AlertOverview, width: int, color: bool, ended: bool = Tr
 def summary(page: AlertOverview) -> list[Text]:
     """How many of each level, or that there are none."""
     counts = listing.counts(page.entries)
-    words = listing.level_words(counts)
+    words = listing.level_counts(counts)
     styles = [LAMPS[Lamp.RED if "critical" in word else Lamp.AMBER][1] for word in words]
     parts = [say(word, style) for word, style in zip(words, styles, strict=True)]
     parts = parts or ([say(FINE, "green")] if page.is_known else [])
-    return parts + [say(word, "dim") for word in listing.other_words(counts)]
+    return parts + [say(word, "dim") for word in listing.other_counts(counts)]
 
 
 def names_of(alerts: Sequence[Alert]) -> Mapping[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from andon.alerts.rules.glance import lamps_now
+from andon.alerts.rules.lamps_from_sample import lamps_from_sample
 from andon.cli.show import cells
 from andon.cli.show.columns import label
 from andon.cli.show.entries import NamedDevice, is_masked, lit_entries, model_name
@@ -74,7 +74,7 @@ def answer(
     latest, seconds = snapshots[-1], snapshots[-1].at - snapshots[0].at
     if not latest.devices:
         return WhyAnswer(latest, seconds, {}, None, False, explain_absence(snapshots))
-    lit = lamps_now(latest, rulebook or Rulebook()) if lit is None else lit
+    lit = lamps_from_sample(latest, rulebook or Rulebook()) if lit is None else lit
     found = explain_node(snapshots, rulebook, departures, lit)
     reasons = {one: found[one] for one in worst_first(found, lit)}
     chosen = uuid or next(iter(reasons))

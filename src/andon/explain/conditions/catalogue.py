@@ -45,7 +45,7 @@ CONDITIONS = tuple(sorted((one for group in GROUPS for one in group.conditions),
 BY_NAME = {condition.name: condition for condition in CONDITIONS}
 RULES = tuple(condition for condition in CONDITIONS if condition.rungs)
 """The conditions that can become alerts: the alert rules."""
-LIT_REASONS = frozenset(
+SHOWN_REASONS = frozenset(
     kind.code
     for condition in CONDITIONS
     if condition.lights or any(BY_NAME[name].lights for name in condition.explains)

@@ -15,7 +15,7 @@ from andon.explain.conditions.judging import Judged
 from andon.explain.conditions.promql import Query
 from andon.explain.evidence.labels import label_of
 from andon.explain.evidence.measures import Measure
-from andon.explain.evidence.phrasing import Clause, say
+from andon.explain.evidence.phrasing import Clause, phrase
 from andon.explain.evidence.reasons import Evidence, ReasonKind
 from andon.model.alert import Level
 from andon.model.codec import Text
@@ -96,7 +96,7 @@ class Condition(Struct, frozen=True):
     describe: Describe | None = None  # otherwise its title
     measure: Measure | None = None
     """Its value now: an alert that recovers says how bad it was, and how it is."""
-    lit_if: tuple[str, ...] | None = ()
+    possible_if: tuple[str, ...] | None = ()
     """What its judge compares, values of a device with figures, numbers or limits: it lights no
     lamp unless each of these is so, and one look does not load it before. None: it follows from how
     readings change, which one look does not show."""
@@ -158,8 +158,8 @@ def recovering(
     name = "" if condition.measure is None else condition.measure.__name__
     bad, good = _known(f"worst.{name}", worst), _known(name, now)
     of = f"{label_of(name)} " if symbol_of(name) == "%" else ""  # a share says of what it is one
-    text = Clause(f"{it} {PAST[verb]} {what}") + say(f" ({of}{{bad}})", bad=bad) + Clause("; ")
-    return Description(text + say("now {good}, ", good=good) + Clause(clears))
+    text = Clause(f"{it} {PAST[verb]} {what}") + phrase(f" ({of}{{bad}})", bad=bad) + Clause("; ")
+    return Description(text + phrase("now {good}, ", good=good) + Clause(clears))
 
 
 def _known(name: str, value: float | None) -> Evidence | None:

@@ -8,7 +8,7 @@ from msgspec import Struct
 from andon.explain.conditions.finding import Finding
 from andon.explain.evidence.blame import Blame
 from andon.explain.evidence.forecast import Arrival
-from andon.explain.evidence.phrasing import CERTAIN, Clause, format_evidence, say
+from andon.explain.evidence.phrasing import CERTAIN, Clause, format_evidence, phrase
 from andon.explain.evidence.reasons import Evidence, Reason, ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.device import Process
@@ -88,7 +88,7 @@ def compared(template: str, name: str) -> Describe:
 
     def describe(facts: ConditionFacts) -> Description:
         least = facts.threshold(symbol_of(name))
-        text = say(template, facts.it, now=facts.value(name), least=least)
+        text = phrase(template, facts.it, now=facts.value(name), least=least)
         return Description(text)
 
     return describe
@@ -100,22 +100,22 @@ def evidence_of(values: Mapping[str, float | str], at: float | None = None) -> l
 
 
 def conclude(
-    kind: ReasonKind, said: Description, view: View | None = None, advice: str = ""
+    kind: ReasonKind, description: Description, view: View | None = None, advice: str = ""
 ) -> Reason:
     """The description as a reason that `why` gives of a device, with what is known of who is
     blamed."""
-    blame = said.blame() if callable(said.blame) else said.blame
+    blame = description.blame() if callable(description.blame) else description.blame
     blame = Blame((blame,)) if isinstance(blame, Process) else blame
     who = () if view is None else (one for one in view.who(blame) if one is not None)
     return Reason(
         code=kind.code,
-        weight=kind.mild if said.mild and kind.mild is not None else kind.weight,
-        confidence=said.confidence,
-        sentence=f"{said.text.text.rstrip('.')}.",
-        evidence=tuple(dict.fromkeys((*said.evidence, *who))),
+        weight=kind.mild if description.mild and kind.mild is not None else kind.weight,
+        confidence=description.confidence,
+        sentence=f"{description.text.text.rstrip('.')}.",
+        evidence=tuple(dict.fromkeys((*description.evidence, *who))),
         process=None if blame is None else blame.one,
-        blamed="" if blame is None or blame.one is not None else blame.words,
-        advice=advice or said.advice,
+        blamed="" if blame is None or blame.one is not None else blame.text,
+        advice=advice or description.advice,
     )
 
 
@@ -131,8 +131,8 @@ def reported(start: str) -> Callable[[ConditionFacts], Description]:
 
     def describe(facts: ConditionFacts) -> Description:
         reason, hint = facts.finding.about
-        why = say(": {reason}", reason=Evidence("reason", reason) if reason else None)
-        return Description(say(start, facts.it) + why, advice=hint or "")
+        why = phrase(": {reason}", reason=Evidence("reason", reason) if reason else None)
+        return Description(phrase(start, facts.it) + why, advice=hint or "")
 
     return describe
 
@@ -145,9 +145,9 @@ def lately(view: View, reasons: Iterable[str]) -> Clause:
     readings, part = view.track.readings, view.derived("last_hour_percent", share)
     known = readings[-1][0] - readings[0][0]
     if known > 3500:
-        return say(", {part} of the last hour", part=part)
+        return phrase(", {part} of the last hour", part=part)
     span = view.derived("readings_seconds", known) if known >= LEAST_SECONDS else None
-    return say(", {part} of the last {span}", part=part, span=span)
+    return phrase(", {part} of the last {span}", part=part, span=span)
 
 
 def span_of(name: str, when: Arrival) -> Clause:
@@ -157,5 +157,5 @@ def span_of(name: str, when: Arrival) -> Clause:
         for which, seconds in zip(("", "_earliest", "_latest"), when, strict=True)
     )
     if format_evidence(early) == format_evidence(late):
-        return say("about {best}", best=best) + Clause("", (early, late))
-    return say("about {best} ({early} to {late})", best=best, early=early, late=late)
+        return phrase("about {best}", best=best) + Clause("", (early, late))
+    return phrase("about {best} ({early} to {late})", best=best, early=early, late=late)

@@ -60,7 +60,7 @@ PLACES: Mapping[str, str] = {
     "idle_lease": "sharing.idle_lease",
 }
 """The file of each, in a folder beside this one."""
-LIT: Mapping[str, tuple[str, ...]] = {
+POSSIBLE: Mapping[str, tuple[str, ...]] = {
     "device_lost": ("answered <= 0",),
     "thermal": (
         "temperature_celsius >= thermal_celsius or "

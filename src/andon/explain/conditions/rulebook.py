@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from andon.explain.conditions.index import FIGURES, LIT, PLACES, PRESENT
+from andon.explain.conditions.index import FIGURES, PLACES, POSSIBLE, PRESENT
 from andon.model.device import Device, DeviceStatus
 from andon.model.naming import device_labels, may_mean, recorded_label
 from andon.model.thresholds import NOTHING_OFF, Thresholds
@@ -62,7 +62,7 @@ SIGNS: Mapping[str, Callable[[Any, Any], bool]] = {">=": ge, "<=": le, "<": lt, 
 
 def may_light(status: DeviceStatus, figures: Thresholds) -> Iterator[str]:
     """The names of the conditions that a single reading of a device may show."""
-    return (name for name in LIT if _may(name, status, figures))
+    return (name for name in POSSIBLE if _may(name, status, figures))
 
 
 def may_be_present(status: DeviceStatus) -> Iterator["Condition"]:
@@ -72,7 +72,8 @@ def may_be_present(status: DeviceStatus) -> Iterator["Condition"]:
 
 def _may(name: str, status: DeviceStatus, figures: Thresholds) -> bool:
     return all(
-        any(_is_so(test, status, figures) for test in one_of.split(" or ")) for one_of in LIT[name]
+        any(_is_so(test, status, figures) for test in one_of.split(" or "))
+        for one_of in POSSIBLE[name]
     )
 
 
@@ -126,7 +127,7 @@ class Rulebook:
         self.overrides = tuple(overrides)
         self.renotify_seconds = renotify_seconds  # 0: no reminders
         self.turns_off = bool(self.thresholds.off) or any(one.off for one in self.overrides)
-        self._kept: dict[str, tuple[Device, Thresholds]] = {}
+        self._cached: dict[str, tuple[Device, Thresholds]] = {}
         self._labels: dict[str, str] = {}
         self._has_names = any(one.device is not None for one in self.overrides)
 
@@ -134,18 +135,18 @@ class Rulebook:
         """Sets the devices' labels: a partition's label follows from the whole list."""
         if self._has_names and (labels := device_labels(statuses)) != self._labels:
             self._labels = labels
-            self._kept.clear()
+            self._cached.clear()
 
     def for_device(self, device: Device) -> Thresholds:
         """The thresholds for one device; needed for every device and sample, so they are cached."""
-        kept = self._kept.get(device.uuid)
-        if kept is not None and kept[0] is device:
-            return kept[1]
-        if len(self._kept) >= MOST_DEVICES:
-            self._kept.clear()
-        same = kept is not None and kept[0] == device
-        found = kept[1] if kept is not None and same else self._resolved(device)
-        self._kept[device.uuid] = (device, found)
+        cached = self._cached.get(device.uuid)
+        if cached is not None and cached[0] is device:
+            return cached[1]
+        if len(self._cached) >= MOST_DEVICES:
+            self._cached.clear()
+        same = cached is not None and cached[0] == device
+        found = cached[1] if cached is not None and same else self._resolved(device)
+        self._cached[device.uuid] = (device, found)
         return found
 
     def overrides_for(self, device: Device) -> list[Override]:

@@ -31,7 +31,7 @@ class Blame(Struct, frozen=True):
         return tuple(dict.fromkeys(p.user for p in self.processes if p.user))
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """`alice's train.py`, or `7 processes of dora, caroline and bob`."""
         first = self.processes[0]
         if self.one is not None:

@@ -12,7 +12,7 @@ from andon.model.device import DeviceStatus, Process, Snapshot
 if TYPE_CHECKING:  # of the history, which most commands do not read
     from andon.history.rules.intervals import UsageInterval
 
-KEPT_SECONDS = 86_400.0
+REMEMBERED_SECONDS = 86_400.0
 MOST = 100  # processes of one device: the latest
 Identity = tuple[int, float | None]
 """A pid, and when that process was started."""
@@ -54,11 +54,11 @@ def departed(
         if status.sample is not None:
             for process in status.processes:
                 _add(found, process, status.sample.at)
-    here = {(process.pid, process.started) for process in now.processes}
+    present = {(process.pid, process.started) for process in now.processes}
     gone = [
         EndedProcess(process, last, identity in known.exited)
         for identity, (process, last) in found.items()
-        if identity not in here
+        if identity not in present
     ]
     return sorted(gone, key=lambda one: one.last)
 
@@ -106,7 +106,7 @@ def departures(
 def _used(usage: Usage, uuid: str, at: float) -> "tuple[UsageInterval, ...]":
     """Returns the past use; empty without a history."""
     try:
-        found = usage(uuid, at - KEPT_SECONDS, at)
+        found = usage(uuid, at - REMEMBERED_SECONDS, at)
     except AndonError:
         return ()
     return tuple(sorted(found, key=lambda use: use.last)[-MOST:])

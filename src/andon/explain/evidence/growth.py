@@ -51,19 +51,19 @@ def _points(view: View) -> tuple[list[Point], list[DeviceStatus]]:
     if not found or not view.status.answered or view.sample.memory_used_bytes is None:
         return [], []
     end = found[-1][1][0]
-    kept = [(s, p) for s, p in found if end - p[0] <= LONGEST_SECONDS]
-    step = max(1, -(-len(kept) // POINTS))
-    thin = kept[::-step][::-1]  # from the end, so that the latest stays
+    recent = [(s, p) for s, p in found if end - p[0] <= LONGEST_SECONDS]
+    step = max(1, -(-len(recent) // POINTS))
+    thin = recent[::-step][::-1]  # from the end, so that the latest stays
     return [point for _, point in thin], [status for status, _ in thin]
 
 
 def _starting(answers: list[DeviceStatus]) -> bool:
     """Whether a process started in this time or shortly before: loading is not leaking."""
     first, last = answers[0], answers[-1]
-    there = {(p.pid, p.started) for p in first.processes}
+    present = {(p.pid, p.started) for p in first.processes}
     began = first.sample.at if first.sample else 0.0
     return any(
-        (p.pid, p.started) not in there
+        (p.pid, p.started) not in present
         or (p.started is not None and p.started > began - FOR_EXPLANATIONS.least_seconds)
         for p in last.processes
     )

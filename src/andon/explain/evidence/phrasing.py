@@ -24,7 +24,7 @@ class Clause(Struct, frozen=True):
         return bool(self.text)
 
 
-def say(template: str, it: str = "", /, **values: Evidence | None) -> Clause:
+def phrase(template: str, it: str = "", /, **values: Evidence | None) -> Clause:
     """The template filled in; empty if a value is unknown. `it` is what the sentence is about."""
     known = {name: evidence for name, evidence in values.items() if evidence is not None}
     if len(known) < len(values):
@@ -36,10 +36,10 @@ def say(template: str, it: str = "", /, **values: Evidence | None) -> Clause:
 
 def listed(clauses: Iterable[Clause], last: str = " and ") -> Clause:
     """`a, b and c`, without empty clauses."""
-    kept = [clause for clause in clauses if clause]
+    present = [clause for clause in clauses if clause]
     out = Clause()
-    for place, clause in enumerate(kept):
-        between = "" if place == 0 else last if place == len(kept) - 1 else ", "
+    for place, clause in enumerate(present):
+        between = "" if place == 0 else last if place == len(present) - 1 else ", "
         out = out + Clause(between) + clause
     return out
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from andon.explain.evidence.blame import Blame, blamed, owns_memory
 from andon.explain.evidence.departures import NOTHING_KNOWN, EndedProcess, EndedProcesses, departed
 from andon.explain.evidence.observation import HeldDevices
-from andon.explain.evidence.phrasing import Clause, listed, say
+from andon.explain.evidence.phrasing import Clause, listed, phrase
 from andon.explain.evidence.reasons import Evidence
 from andon.explain.evidence.track import Reasons, Track, updated_track
 from andon.model.device import (
@@ -201,16 +201,16 @@ class View:
         pid = Evidence("process.pid", process.pid, "", self.at)
         user = self.of_process(process, "user")
         name = self.derived("process.name", program_of(process.command, process.name))
-        named = say("{user}'s {name}", user=user, name=name) or say("{name}", name=name)
-        owned = say("{user}'s process {pid}", user=user, pid=pid)
-        found = named or owned or say("process {pid}", pid=pid)
+        named = phrase("{user}'s {name}", user=user, name=name) or phrase("{name}", name=name)
+        owned = phrase("{user}'s process {pid}", user=user, pid=pid)
+        found = named or owned or phrase("process {pid}", pid=pid)
         return Clause(found.text, (*found.evidence, pid))
 
     def who(self, blame: Process | Blame | None) -> list[Evidence | None]:
         """Returns owner, container, job, lease, usage and running time of a process that is there;
         of several, the owners."""
         if isinstance(blame, Blame) and blame.one is None:
-            return [self.derived("processes.blamed", blame.words)]
+            return [self.derived("processes.blamed", blame.text)]
         process = blame.one if isinstance(blame, Blame) else blame
         if process is None:
             return []
@@ -229,7 +229,7 @@ class View:
 def part_of_whole(view: View, name: str, whole: Evidence | None) -> Clause:
     """`138 GiB of 140 GiB`, or only the part."""
     part = view.read(name)
-    return say("{part} of {whole}", part=part, whole=whole) or say("{part}", part=part)
+    return phrase("{part} of {whole}", part=part, whole=whole) or phrase("{part}", part=part)
 
 
 def after_colon(*clauses: Clause) -> Clause:

@@ -5,10 +5,10 @@ from typing import Any, NoReturn
 
 from msgspec.structs import replace
 
+from andon.alerts.rules.alerts_from_sample import alerts_from_sample
 from andon.alerts.rules.commands import current
 from andon.alerts.rules.overview import AlertOverview
 from andon.alerts.rules.rule_page import RuleContext, rule_to_json, rules_to_json
-from andon.alerts.rules.standing import standing
 from andon.alerts.rules.state import EMPTY
 from andon.alerts.rules.state_machine import step
 from andon.errors import Gone, Unavailable
@@ -57,7 +57,7 @@ class LocalAlerts:
         reason = NONE_RUNNING if silent is None else f"{silent} does not answer"
         note = OWN_THRESHOLDS if self._here.own_thresholds else ONE_READING.format(reason)
         note = note if not has_none(snapshot) else f"{NO_GPU} {note}"
-        found = standing(snapshot, self._here.rulebook)
+        found = alerts_from_sample(snapshot, self._here.rulebook)
         return _overview(snapshot, _narrowed(found, snapshot, devices), note)
 
     def pages(self, devices: Sequence[str] = ()) -> Iterator[AlertOverview]:

@@ -94,9 +94,9 @@ class LocalLive:
     def lamps(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...]:
         if found := self._lamps_by_server(snapshot):
             return found
-        from andon.alerts.rules.glance import lamps_now
+        from andon.alerts.rules.lamps_from_sample import lamps_from_sample
 
-        return lamps_now(snapshot, self._here.rulebook)
+        return lamps_from_sample(snapshot, self._here.rulebook)
 
     def lamps_beyond_readings(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...] | None:
         """Returns the lamps; None where they follow from the readings by the usual thresholds."""

@@ -4,8 +4,8 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from andon.alerts.rules.glance import lamps_now
 from andon.alerts.rules.lamps import lamps_of
+from andon.alerts.rules.lamps_from_sample import lamps_from_sample
 from andon.errors import AndonError, Invalid, Unavailable
 from andon.explain.conditions.rulebook import Rulebook
 from andon.failures.retrying import Retrying, RetryTexts
@@ -66,7 +66,7 @@ class RemoteLive:
         return snapshot
 
     def lamps(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...]:
-        return lamps_by(RemoteAlerts(self.server), snapshot) or lamps_now(
+        return lamps_by(RemoteAlerts(self.server), snapshot) or lamps_from_sample(
             snapshot, self._rulebook()
         )
 

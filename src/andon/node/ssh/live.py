@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from andon.alerts.rules.glance import lamps_now
+from andon.alerts.rules.lamps_from_sample import lamps_from_sample
 from andon.errors import AndonError, Unavailable
 from andon.explain.conditions.rulebook import Rulebook
 from andon.leases.rules.verdict import by_readings
@@ -79,9 +79,9 @@ class SshLive(RemoteLive):
 
     def lamps(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...]:
         if self._judged is None or self._last is not snapshot:
-            return lamps_now(snapshot, self._rulebook())
+            return lamps_from_sample(snapshot, self._rulebook())
         if (given := self._judged.get("lamps")) is None:  # by the usual thresholds
-            return lamps_now(snapshot, Rulebook())
+            return lamps_from_sample(snapshot, Rulebook())
         return self._part(tuple[DeviceLamp, ...], given)
 
     def _part(self, kind: type[T], value: object) -> T:

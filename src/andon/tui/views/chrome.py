@@ -69,9 +69,9 @@ def alerts_line(frame: Frame) -> Text:
     """How many alerts there are, and the worst in a sentence."""
     entries = listing.entries(frame.scene.alerts)
     counts = listing.counts(entries)
-    words = listing.level_words(counts)
+    words = listing.level_counts(counts)
     if not words:
-        said = "; ".join(["no active alerts", *listing.other_words(counts._replace(info=0))])
+        said = "; ".join(["no active alerts", *listing.other_counts(counts._replace(info=0))])
         text = say(frame.scene.notes.get("alerts", said), "dim")
         return (say("alerts  ", "dim") + text).fit(frame.width)
     styles = [next((s for k, s in _STYLES.items() if k in word), "") for word in words]

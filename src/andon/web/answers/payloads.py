@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 
-from andon.alerts.rules.glance import lamps_now
+from andon.alerts.rules.lamps_from_sample import lamps_from_sample
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.evidence.departures import NOTHING_KNOWN, EndedProcesses
 from andon.explain.why import explain, explain_absence
@@ -201,7 +201,7 @@ def why(
     are given."""
     latest = snapshots[-1]
     status = device_named(name, latest.devices)
-    lamps = lamps_now(latest, rulebook or Rulebook()) if lamps is None else lamps
+    lamps = lamps_from_sample(latest, rulebook or Rulebook()) if lamps is None else lamps
     lit = next(lamp for lamp in lamps if lamp.uuid == status.device.uuid)
     reasons = explain(snapshots, status.device.uuid, rulebook, departures, lit)
     found = Explained(

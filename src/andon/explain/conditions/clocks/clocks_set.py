@@ -18,7 +18,7 @@ from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
 from andon.explain.evidence.measures import clock_loss_percent
-from andon.explain.evidence.phrasing import say
+from andon.explain.evidence.phrasing import phrase
 from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure
 from andon.model.throttling import CLOCKS_SET as CLOCKS_SET_REASON
@@ -68,8 +68,8 @@ def judge(seen: View) -> Finding | None:
 def describe(facts: ConditionFacts) -> Description:
     """What the setting costs, and how to undo it."""
     loss, limit = facts.value("clock_loss_percent"), facts.threshold("%")
-    text = say("{it} runs {loss} below its maximum clock", facts.it, loss=loss)
-    text += say(" because someone set its clocks (threshold {limit})", limit=limit)
+    text = phrase("{it} runs {loss} below its maximum clock", facts.it, loss=loss)
+    text += phrase(" because someone set its clocks (threshold {limit})", limit=limit)
     view = facts.device
     more = [view.read("throttle"), *clocks(view)]
     return Description(text + lately(view, BY_SETTING), more, advice=undo(view.device, *UNDO))

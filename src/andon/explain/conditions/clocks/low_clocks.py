@@ -10,7 +10,7 @@ from andon.explain.conditions.finding import CALM, NEITHER, NO_DATA, ONE, UNKNOW
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
 from andon.explain.evidence.measures import clock_loss_percent
-from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, Clause, say
+from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, Clause, phrase
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure
@@ -53,7 +53,7 @@ def judge(seen: View) -> Finding | None:
 def describe(facts: ConditionFacts) -> Description:
     """How far the clock is below the maximum, and that no reason is given."""
     loss, view = facts.value("clock_loss_percent"), facts.device
-    text = say("{it} runs {loss} below its maximum clock", facts.it, loss=loss)
+    text = phrase("{it} runs {loss} below its maximum clock", facts.it, loss=loss)
     silent = "" if view.sample.throttle is None else " and gives no reason"
     text += Clause(f"{silent}: its clocks may be locked")
     more = [view.read("utilization_percent"), view.read("throttle"), *clocks(view)]

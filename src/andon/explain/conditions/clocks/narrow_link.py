@@ -16,7 +16,7 @@ from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import CALM, HOLDS, NO_DATA, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms
-from andon.explain.evidence.phrasing import listed, say
+from andon.explain.evidence.phrasing import listed, phrase
 from andon.explain.evidence.reasons import Evidence, ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.device import Limits, Sample
@@ -105,11 +105,11 @@ def describe(facts: ConditionFacts) -> Description:
     link: Link = facts.finding.about
     view = facts.device
     parts = (
-        say("has {now} of {most} lanes", **_part(view, "width", link.is_narrow)),
-        say("runs at generation {now} of {most}", **_part(view, "generation", link.is_slow)),
+        phrase("has {now} of {most} lanes", **_part(view, "width", link.is_narrow)),
+        phrase("runs at generation {now} of {most}", **_part(view, "generation", link.is_slow)),
     )
-    text = say("The PCIe link of {it} ", facts.it) + listed(parts)
-    text += say(" under load: {lost} of its speed lost", lost=facts.value("speed_lost_percent"))
+    text = phrase("The PCIe link of {it} ", facts.it) + listed(parts)
+    text += phrase(" under load: {lost} of its speed lost", lost=facts.value("speed_lost_percent"))
     return Description(text, [view.read("utilization_percent")])
 
 
@@ -141,7 +141,7 @@ CONDITION = Condition(
     "its link.",
     advice=ADVICE,
     judged=OnReading(judge),
-    lit_if=("pcie_width < link_width",),
+    possible_if=("pcie_width < link_width",),
     rungs=(
         Rung(
             INFO,

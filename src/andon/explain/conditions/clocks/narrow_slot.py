@@ -3,7 +3,7 @@
 from andon.explain.conditions.condition import Condition
 from andon.explain.conditions.description import Description
 from andon.explain.conditions.judging import OnRequest
-from andon.explain.evidence.phrasing import Clause, listed, say
+from andon.explain.evidence.phrasing import Clause, listed, phrase
 from andon.explain.evidence.reasons import Evidence, ReasonKind
 from andon.explain.evidence.view import View
 
@@ -13,10 +13,10 @@ NARROW_SLOT = ReasonKind("narrow_slot", "the slot offers a slower link than the 
 def explain(view: View) -> Description | None:
     """The slot allows less than the card: no fault, but worth knowing."""
     width, generation = _slotted(view, "width"), _slotted(view, "generation")
-    lanes = say("{s} of its {c} lanes", s=width[0], c=width[1]) if width else Clause()
+    lanes = phrase("{s} of its {c} lanes", s=width[0], c=width[1]) if width else Clause()
     speed = Clause()
     if generation:
-        speed = say("PCIe generation {s} of {c}", s=generation[0], c=generation[1])
+        speed = phrase("PCIe generation {s} of {c}", s=generation[0], c=generation[1])
     if not lanes and not speed:
         return None
     text = Clause("Its slot offers ") + listed([lanes, speed])

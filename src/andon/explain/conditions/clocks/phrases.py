@@ -5,7 +5,7 @@ from andon.explain.evidence.measures import (
     measured,
     power_limit_percent,
 )
-from andon.explain.evidence.phrasing import Clause, say
+from andon.explain.evidence.phrasing import Clause, phrase
 from andon.explain.evidence.reasons import Evidence, ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.device import Device
@@ -44,7 +44,7 @@ def slower(view: View) -> Clause:
     """`, clock 12 % below maximum`, if that is worth mentioning."""
     if (clock_loss_percent(view) or 0) < LEAST_LOSS_PERCENT:
         return Clause()
-    return say(", clock {loss} below maximum", loss=measured(view, clock_loss_percent))
+    return phrase(", clock {loss} below maximum", loss=measured(view, clock_loss_percent))
 
 
 def clocks(view: View) -> list[Evidence | None]:

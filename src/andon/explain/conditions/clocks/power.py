@@ -12,7 +12,7 @@ from andon.explain.conditions.finding import BETWEEN, CALM, NEITHER, NO_DATA, ON
 from andon.explain.conditions.judging import TENTH, OnReading
 from andon.explain.conditions.promql import PromTerms, above
 from andon.explain.evidence.measures import clock_loss_percent, measured, power_percent
-from andon.explain.evidence.phrasing import say
+from andon.explain.evidence.phrasing import phrase
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure
@@ -55,12 +55,12 @@ def describe(facts: ConditionFacts) -> Description:
     """How close it is to its limit."""
     now, least, view = facts.value("power_percent"), facts.threshold("%"), facts.device
     watts, limit = view.read("power_watts"), view.read("power_limit_watts")
-    text = say(
+    text = phrase(
         "{it} is at its power limit: {now} (threshold {least})", facts.it, now=now, least=least
     )
     if facts.finding.notable:
-        text = say("The driver holds {it} at its power limit", facts.it)
-        text += say(": {watts} of {limit}", watts=watts, limit=limit)
+        text = phrase("The driver holds {it} at its power limit", facts.it)
+        text += phrase(": {watts} of {limit}", watts=watts, limit=limit)
     more = [watts, limit, view.read("throttle"), measured(view, clock_loss_percent), *clocks(view)]
     return Description(text, more, mild=not loses(view, NOTABLE_PERCENT))
 

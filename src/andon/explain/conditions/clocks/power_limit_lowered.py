@@ -12,7 +12,7 @@ from andon.explain.conditions.condition import Condition
 from andon.explain.conditions.description import Description
 from andon.explain.conditions.judging import OnRequest
 from andon.explain.evidence.measures import measured, power_limit_percent
-from andon.explain.evidence.phrasing import Clause, say
+from andon.explain.evidence.phrasing import Clause, phrase
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.throttling import POWER_CAP
@@ -36,7 +36,7 @@ def explain(view: View) -> Description | None:
 
 def _text(view: View, costs: bool) -> Clause:
     limit, default = view.read("power_limit_watts"), view.limit("power_default_watts")
-    text = say("Power limit {limit}, below the default of {d}", limit=limit, d=default)
+    text = phrase("Power limit {limit}, below the default of {d}", limit=limit, d=default)
     return text + (slower(view) if costs else Clause())
 
 

@@ -9,7 +9,7 @@ from andon.explain.evidence.measures import (
     peers_sm_clock_mhz,
     peers_temperature_celsius,
 )
-from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, say
+from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, phrase
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
 
@@ -28,7 +28,7 @@ def explain(view: View) -> Description | None:
         return None
     if own >= SLOWER_SHARE * others:
         return None
-    text = say(
+    text = phrase(
         "Runs at {own}; equally busy GPUs of the same model run at {others}",
         own=view.read("sm_clock_mhz"),
         others=measured(view, peers_sm_clock_mhz),

@@ -15,7 +15,7 @@ from andon.explain.conditions.heat.limits import heat_throttling
 from andon.explain.conditions.heat.phrases import slowed_query
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
-from andon.explain.evidence.phrasing import Clause, say
+from andon.explain.evidence.phrasing import Clause, phrase
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.throttling import HW_SLOWDOWN
@@ -50,9 +50,9 @@ def judge(seen: View) -> Finding | None:
 def describe(facts: ConditionFacts) -> Description:
     """Whether the power supply or the hardware slows it down, and what that costs."""
     if facts.finding.rungs == _BRAKED:
-        text = say("{it} is throttled: its power supply signals an emergency", facts.it)
+        text = phrase("{it} is throttled: its power supply signals an emergency", facts.it)
         return _described(text, facts, BRAKE, "power_watts", POWER_BRAKE, CHECK_POWER)
-    text = say("The hardware throttles {it} without giving a reason", facts.it)
+    text = phrase("The hardware throttles {it} without giving a reason", facts.it)
     return _described(text, facts, SLOWDOWN, "temperature_celsius", HARDWARE_SLOWDOWN, "")
 
 

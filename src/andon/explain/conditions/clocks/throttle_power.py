@@ -14,7 +14,7 @@ from andon.explain.conditions.finding import BETWEEN, CALM, NEITHER, ONE, UNKNOW
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
 from andon.explain.evidence.measures import clock_loss_percent, measured, power_percent
-from andon.explain.evidence.phrasing import Clause, say
+from andon.explain.evidence.phrasing import Clause, phrase
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.device import Sample
@@ -80,12 +80,12 @@ def _most(seen: View) -> float:
 def describe(facts: ConditionFacts) -> Description:
     """What it costs, what is normal, and what would help."""
     loss, normal = facts.value("clock_loss_percent"), facts.threshold("%")
-    text = say("{it} runs {loss} below its maximum clock", facts.it, loss=loss)
+    text = phrase("{it} runs {loss} below its maximum clock", facts.it, loss=loss)
     text += Clause(" because of its power limit")
     if facts.finding.notable:
-        text += say(", of which it draws {share}", share=measured(facts.device, power_percent))
+        text += phrase(", of which it draws {share}", share=measured(facts.device, power_percent))
     else:
-        text += say(" (up to {normal} is normal)", normal=normal)
+        text += phrase(" (up to {normal} is normal)", normal=normal)
     view = facts.device
     text += lately(view, CAPPED)
     power = [view.read("power_watts"), view.read("power_limit_watts")]
@@ -114,7 +114,7 @@ CONDITION = Condition(
     why="The power limit costs more clock speed than a full load normally does.",
     advice="Raise the limit to the device's default, if power and cooling allow.",
     judged=OnReading(judge, reasons=frozenset(CAPPED)),
-    lit_if=(
+    possible_if=(
         "clock_loss_percent >= clock_loss_percent or "
         "clock_loss_percent >= clock_loss_default_limit_percent",
     ),

@@ -12,7 +12,7 @@ from andon.explain.conditions.heat.limits import hot_from
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms
 from andon.explain.evidence.measures import temperature_celsius
-from andon.explain.evidence.phrasing import CERTAIN, LIKELY, say
+from andon.explain.evidence.phrasing import CERTAIN, LIKELY, phrase
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure
@@ -43,8 +43,8 @@ def judge(seen: View) -> Finding | None:
 
 def describe(facts: ConditionFacts) -> Description:
     """How hot it is without its fan."""
-    text = say("The fan of {it} has stopped", facts.it)
-    text += say(" at {now}", now=facts.value("temperature_celsius"))
+    text = phrase("The fan of {it} has stopped", facts.it)
+    text += phrase(" at {now}", now=facts.value("temperature_celsius"))
     view = facts.device
     hot = view.at_least("temperature_celsius", hot_from(facts.finding.limit, view.figures))
     more = [view.read("fan_percent"), view.limit("slowdown_celsius"), view.read("throttle")]
@@ -63,7 +63,7 @@ CONDITION = Condition(
     why="It is hot and nothing cools it.",
     advice=ADVICE,
     judged=OnReading(judge),
-    lit_if=("fan_percent <= 0", "temperature_celsius >= fan_celsius"),
+    possible_if=("fan_percent <= 0", "temperature_celsius >= fan_celsius"),
     rungs=(
         Rung(
             WARNING,

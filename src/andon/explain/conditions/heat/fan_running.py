@@ -9,7 +9,7 @@ from andon.explain.evidence.measures import (
     temperature_fall_celsius,
     utilization_max_percent,
 )
-from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, Clause, say
+from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, Clause, phrase
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.utilisation import BARELY_BUSY_PERCENT
@@ -20,7 +20,7 @@ HOT_MARGIN_CELSIUS = 5  # below its slowdown temperature: no fan speed is normal
 RUNS_PERCENT = 25
 LOUD_PERCENT = 36  # some cards idle at a third
 LOAD_PERCENT = 30
-ASKED_PERCENT = 70  # loud enough that people ask
+VERY_LOUD_PERCENT = 70  # loud enough that people ask
 FAN = ReasonKind("fan", "heat or load explains the fan", 14, mild=6)
 """Milder: it is not loud."""
 FAN_IDLE = ReasonKind("fan_idle", "the fan runs although the device is idle and cool", 24)
@@ -41,9 +41,9 @@ def _running(view: View) -> Description | None:
     because = _cause(view)
     if not because:
         return None
-    text = say("Fan at {f}:", f=view.read("fan_percent")) + Clause(" ") + because
+    text = phrase("Fan at {f}:", f=view.read("fan_percent")) + Clause(" ") + because
     more = [view.read("utilization_percent"), view.read("power_watts")]
-    mild = not view.at_least("fan_percent", ASKED_PERCENT)
+    mild = not view.at_least("fan_percent", VERY_LOUD_PERCENT)
     margin = slowdown_margin_celsius(view)
     hot = margin is not None and margin <= HOT_MARGIN_CELSIUS
     advice = TOO_HOT if hot else NORMAL
@@ -52,7 +52,7 @@ def _running(view: View) -> Description | None:
 
 def _for_nothing(view: View) -> Description:
     """The fan runs although the device is idle and cool, and has been throughout."""
-    text = say(
+    text = phrase(
         "Fan at {f} although the GPU is idle ({u}) and cool ({t})",
         f=view.read("fan_percent"),
         u=view.read("utilization_percent"),
@@ -72,16 +72,16 @@ def _runs_for_nothing(view: View) -> bool:
 
 def _cause(view: View) -> Clause:
     if view.at_least("temperature_celsius", COOL_CELSIUS):
-        return say("the GPU is at {t}", t=view.read("temperature_celsius")) + say(
+        return phrase("the GPU is at {t}", t=view.read("temperature_celsius")) + phrase(
             " and {u} busy", u=view.read("utilization_percent") if view.works else None
         )
     if view.at_least("utilization_percent", LOAD_PERCENT):
-        return say("the GPU is {u} busy", u=view.read("utilization_percent"))
+        return phrase("the GPU is {u} busy", u=view.read("utilization_percent"))
     if view.works and not _has_cooled(view):
-        return say("the GPU is lightly used ({u})", u=view.read("utilization_percent"))
+        return phrase("the GPU is lightly used ({u})", u=view.read("utilization_percent"))
     if _cools_down(view):
         most = measured(view, utilization_max_percent)
-        return say("the GPU is cooling down after work ({u} in the last minute)", u=most)
+        return phrase("the GPU is cooling down after work ({u} in the last minute)", u=most)
     return Clause()
 
 

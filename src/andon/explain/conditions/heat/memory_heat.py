@@ -6,7 +6,7 @@ from andon.explain.conditions.description import Description
 from andon.explain.conditions.heat.phrases import throttling
 from andon.explain.conditions.judging import OnRequest
 from andon.explain.evidence.measures import clock_loss_percent, measured, slowdown_margin_celsius
-from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, Clause, say
+from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, Clause, phrase
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
 
@@ -42,8 +42,8 @@ def _is_hot(view: View) -> bool:
 
 
 def _text(view: View) -> Clause:
-    text = say("Hot memory: {m}", m=view.read("memory_temperature_celsius"))
-    return text + say(", while the chip is at {t}", t=view.read("temperature_celsius"))
+    text = phrase("Hot memory: {m}", m=view.read("memory_temperature_celsius"))
+    return text + phrase(", while the chip is at {t}", t=view.read("temperature_celsius"))
 
 
 CONDITION = Condition(

@@ -2,7 +2,7 @@
 
 from andon.explain.conditions.heat.limits import HEAT_REASONS, HeatThrottling, heat_throttling
 from andon.explain.conditions.promql import DEVICE, PromTerms
-from andon.explain.evidence.phrasing import Clause, say
+from andon.explain.evidence.phrasing import Clause, phrase
 from andon.explain.evidence.reasons import Evidence, ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.device import Device, Sample
@@ -48,8 +48,8 @@ def throttling(view: View) -> HeatThrottling:
 
 def temperature(view: View) -> Clause:
     now, slowdown = view.read("temperature_celsius"), view.limit("slowdown_celsius")
-    both = say("{t} (slows down at {s})", t=now, s=slowdown)
-    return both or say("{t}", t=now)
+    both = phrase("{t} (slows down at {s})", t=now, s=slowdown)
+    return both or phrase("{t}", t=now)
 
 
 def cooling(view: View) -> list[Evidence | None]:

@@ -37,7 +37,7 @@ from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
 from andon.explain.evidence.forecast import Arrival, Trend, arrival
 from andon.explain.evidence.measures import temperature_celsius
-from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, say
+from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, phrase
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.throttling import HW_THERMAL
@@ -80,13 +80,13 @@ def describe(facts: ConditionFacts) -> Description:
     """How hot it is, what its limits are, and when it reaches the next one."""
     found, view, slowed = facts.finding, facts.device, facts.finding.about or NOT_THROTTLED
     now, most = facts.value("temperature_celsius"), facts.limit("slowdown_celsius")
-    text, least = say("{it} is too hot: {now}", facts.it, now=now), facts.threshold("°C")
+    text, least = phrase("{it} is too hot: {now}", facts.it, now=now), facts.threshold("°C")
     if most is None:
-        text += say(" (alert above {least})", least=least)
+        text += phrase(" (alert above {least})", least=least)
     elif (found.value or 0) < (found.limit or 0):
-        text += say(" (alert above {least}, slows down at {most})", least=least, most=most)
+        text += phrase(" (alert above {least}, slows down at {most})", least=least, most=most)
     else:
-        text += say(" (slows down at {most})", most=most)
+        text += phrase(" (slows down at {most})", most=most)
     by_memory = slowed is not NOT_THROTTLED and memory_is_the_cause(view)
     if slowed is not NOT_THROTTLED:
         text += Clause(", thermally throttled") + (_by_memory(view) if by_memory else Clause())
@@ -109,7 +109,7 @@ def describe(facts: ConditionFacts) -> Description:
 
 
 def _by_memory(view: View) -> Clause:
-    return say(" by its memory ({m})", m=view.read("memory_temperature_celsius"))
+    return phrase(" by its memory ({m})", m=view.read("memory_temperature_celsius"))
 
 
 def _slows_down(found: Finding, trend: Trend | None) -> Arrival | None:
@@ -153,7 +153,7 @@ CONDITION = Condition(
     "{thermal_critical_celsius} °C is critical.",
     advice=COOLING_ADVICE,
     judged=OnReading(judge),
-    lit_if=(
+    possible_if=(
         "temperature_celsius >= thermal_celsius or "
         "slowdown_margin_celsius <= thermal_margin_celsius",
     ),

@@ -31,7 +31,7 @@ from andon.explain.conditions.heat.phrases import (
 )
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms
-from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, say
+from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, phrase
 from andon.explain.evidence.view import View, after_colon
 
 _DRIVER_ONLY: Final[Rungs] = (HOLDS, CALM)
@@ -53,12 +53,12 @@ def judge(seen: View) -> Finding | None:
 def describe(facts: ConditionFacts) -> Description:
     """What is hot, what it costs, and for how long: the chip, or its memory."""
     view = facts.device
-    text = say("{it} is thermally throttled", facts.it)
+    text = phrase("{it} is thermally throttled", facts.it)
     by_memory = memory_is_the_cause(view)
     if by_memory:
         memory = view.read("memory_temperature_celsius")
-        text += say(" by its memory: {m}", m=memory)
-        text += say(", while the chip is at {t}", t=view.read("temperature_celsius"))
+        text += phrase(" by its memory: {m}", m=memory)
+        text += phrase(", while the chip is at {t}", t=view.read("temperature_celsius"))
     else:
         text += after_colon(temperature(view))
     # The last hour counts only the reasons that mean heat whatever the temperature was then.

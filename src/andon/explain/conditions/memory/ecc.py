@@ -13,7 +13,7 @@ from andon.explain.conditions.finding import CALM, EVENT, Finding
 from andon.explain.conditions.judging import Counted, OnEvents
 from andon.explain.conditions.promql import PromTerms
 from andon.explain.evidence.measures import ecc_rise
-from andon.explain.evidence.phrasing import Clause, say
+from andon.explain.evidence.phrasing import Clause, phrase
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.event import Event, EventKind
@@ -55,7 +55,7 @@ def describe(facts: ConditionFacts) -> Description:
         errors = counted(int(facts.finding.value or 0), "uncorrectable memory error")
     text = Clause(f"{facts.it} has {errors}", () if count is None else (count,))
     rise = None if view is None else view.derived("ecc_rise", ecc_rise(view) or None)
-    text += say(" ({n} new)", n=rise) or Clause(f" ({detail})" if detail else "")
+    text += phrase(" ({n} new)", n=rise) or Clause(f" ({detail})" if detail else "")
     return Description(text)
 
 
@@ -73,7 +73,7 @@ CONDITION = Condition(
         frozenset({EventKind.ECC}), judge, once=False, count=lambda one: one.ecc_uncorrected,
         judge_count=judge_count, present=present,
     ),
-    lit_if=("ecc_uncorrected >= 1",),
+    possible_if=("ecc_uncorrected >= 1",),
     rungs=(
         Rung(
             INFO, "errors from before andon first saw it",

@@ -6,7 +6,7 @@ from andon.explain.conditions.condition import INFO, Condition, Rung
 from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import CALM, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
-from andon.explain.evidence.phrasing import Clause, say
+from andon.explain.evidence.phrasing import Clause, phrase
 from andon.explain.evidence.reasons import Evidence, ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure
@@ -29,7 +29,7 @@ ADVICE = (
 )
 
 
-WORDS = {True: "on", False: "off", None: None}
+MODES = {True: "on", False: "off", None: None}
 
 
 OFF_AFTER_A_REBOOT: Final = Finding((CALM,), notable=True)
@@ -49,10 +49,10 @@ def describe(facts: ConditionFacts) -> Description:
     """Whether it is off now, or will be."""
     view, pending = facts.device, facts.device.device.setup.ecc_pending
     if facts.finding.notable:
-        text = say("ECC is on for {it}, and will be off after a reboot", facts.it)
+        text = phrase("ECC is on for {it}, and will be off after a reboot", facts.it)
         return Description(text, _modes(view), mild=True)
     later = "; it will be on after a reboot" if pending else ""
-    text = say("ECC is off on {it}: memory errors are not corrected", facts.it) + Clause(later)
+    text = phrase("ECC is off on {it}: memory errors are not corrected", facts.it) + Clause(later)
     own = view.device.vendor == NVIDIA.name
     advice = ADVICE.replace("-i N", f"-i {view.device.index}") if own else ""
     return Description(text, _modes(view), advice=REBOOT if pending else advice)
@@ -61,7 +61,7 @@ def describe(facts: ConditionFacts) -> Description:
 def _modes(view: View) -> list[Evidence | None]:
     setup = view.device.setup
     found = {"setup.ecc": setup.ecc, "setup.ecc_pending": setup.ecc_pending}
-    return [view.derived(name, WORDS[mode]) for name, mode in found.items()]
+    return [view.derived(name, MODES[mode]) for name, mode in found.items()]
 
 
 CONDITION = Condition(

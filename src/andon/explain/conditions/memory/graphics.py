@@ -5,7 +5,7 @@ from andon.explain.conditions.description import Description
 from andon.explain.conditions.judging import OnRequest
 from andon.explain.conditions.memory.phrases import is_full
 from andon.explain.evidence.measures import graphics_memory_bytes, measured
-from andon.explain.evidence.phrasing import say
+from andon.explain.evidence.phrasing import phrase
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
 from andon.units import MIB
@@ -22,7 +22,7 @@ def explain(view: View) -> Description | None:
     held = graphics_memory_bytes(view)
     if held is None or held < DESKTOP_BYTES:
         return None
-    text = say("A desktop uses {held} of its memory", held=measured(view, graphics_memory_bytes))
+    text = phrase("A desktop uses {held} of its memory", held=measured(view, graphics_memory_bytes))
     total = view.device.memory_total_bytes
     share = 0.0 if not total else held / total
     much = share >= DESKTOP_MUCH or (is_full(view) and share >= DESKTOP_SHARE)

@@ -6,7 +6,7 @@ from andon.explain.conditions.judging import OnRequest
 from andon.explain.conditions.memory.phrases import hoarder, idle_confidence, is_full
 from andon.explain.conditions.open_files import find_who
 from andon.explain.evidence.measures import measured, memory_percent, process_idle_seconds
-from andon.explain.evidence.phrasing import Clause, say
+from andon.explain.evidence.phrasing import Clause, phrase
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.device import Process
@@ -24,7 +24,7 @@ def explain(view: View) -> Description | None:
     lasted, roomy = process_idle_seconds(view, process), not is_full(view)
     share = measured(view, memory_percent)
     text = _holding(view, process, lasted)
-    text = text + say("; memory is {share} full", share=None if roomy else share)
+    text = text + phrase("; memory is {share} full", share=None if roomy else share)
     more = [share, view.read("utilization_percent")]
     advice = ""
     if process.user is None and process.name is None:
@@ -36,11 +36,11 @@ def explain(view: View) -> Description | None:
 def _holding(view: View, process: Process, idle_seconds: float | None) -> Clause:
     held = view.of_process(process, "memory_bytes")
     text = Clause("Idle process holds memory: ") + view.naming(process)
-    text = text + say(" holds {held}", held=held)
+    text = text + phrase(" holds {held}", held=held)
     if not idle_seconds:
         return text + Clause(" and is idle")
     lasted = view.derived("process.idle_seconds", idle_seconds)
-    return text + say(" and has been idle for {s}", s=lasted)
+    return text + phrase(" and has been idle for {s}", s=lasted)
 
 
 CONDITION = Condition(

@@ -6,7 +6,7 @@ from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import TENTH, OnReading
 from andon.explain.conditions.promql import PromTerms, above
 from andon.explain.evidence.measures import memory_percent
-from andon.explain.evidence.phrasing import say
+from andon.explain.evidence.phrasing import phrase
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure
@@ -40,7 +40,7 @@ def judge(seen: View) -> Finding | None:
 def describe(facts: ConditionFacts) -> Description:
     """How full it is, and who holds most of it."""
     now, least, view = facts.value("memory_percent"), facts.threshold("%"), facts.device
-    text = say(
+    text = phrase(
         "The memory of {it} is {now} full (threshold {least})", facts.it, now=now, least=least
     )
     room = view.room_bytes

@@ -5,7 +5,7 @@ from andon.explain.conditions.description import Description
 from andon.explain.conditions.judging import OnRequest
 from andon.explain.conditions.memory.memory_leak import LEAK
 from andon.explain.evidence.growth import growth
-from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, say
+from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, phrase
 from andon.explain.evidence.view import View
 
 SOON_SECONDS = 3600.0
@@ -17,13 +17,13 @@ def explain(view: View) -> Description | None:
     found = growth(view)
     if found is None or not view.owns_memory:
         return None
-    text = say(
+    text = phrase(
         "Memory grows steadily: by {rise} in {seconds}",
         rise=view.derived("memory_rise_bytes", found.rise_bytes),
         seconds=view.derived("memory_rise_seconds", found.seconds),
     )
     left = view.derived("full_in_seconds", found.full_in_seconds)
-    text += say("; full in {left} at this rate", left=left)
+    text += phrase("; full in {left} at this rate", left=left)
     rate = view.derived("memory_growth_bytes_per_second", found.bytes_per_second)
     more = [rate, view.read("memory_used_bytes"), view.read("memory_free_bytes")]
     soon = found.full_in_seconds is not None and found.full_in_seconds <= SOON_SECONDS

@@ -9,7 +9,7 @@ from andon.explain.conditions.finding import UNKNOWN, Finding, rung
 from andon.explain.conditions.judging import TENTH, OnReading
 from andon.explain.evidence.forecast import Arrival, Trend, arrival
 from andon.explain.evidence.growth import grower
-from andon.explain.evidence.phrasing import Clause, say
+from andon.explain.evidence.phrasing import Clause, phrase
 from andon.explain.evidence.reasons import Evidence, ReasonKind
 from andon.explain.evidence.track import Track
 from andon.explain.evidence.view import View
@@ -73,7 +73,7 @@ def describe(facts: ConditionFacts) -> Description:
     view = facts.device
     slope = about.trend.slope
     rate = Evidence("growth_bytes_per_minute", slope * 60, "bytes")
-    text = say("{it}: memory grows by {rate} a minute", facts.it, rate=rate)
+    text = phrase("{it}: memory grows by {rate} a minute", facts.it, rate=rate)
     text += Clause(" and will be full in ") + span_of("full_in", about.full)
     per_second = Evidence("growth_bytes_per_second", slope, "bytes/s")
     more = [per_second, view.read("memory_used_bytes"), view.read("memory_free_bytes")]
@@ -94,7 +94,7 @@ CONDITION = Condition(
     why="At this rate memory will run out and the work will fail.",
     advice=ADVICE,
     judged=OnReading(judge),
-    lit_if=None,
+    possible_if=None,
     rungs=(
         Rung(
             WARNING,

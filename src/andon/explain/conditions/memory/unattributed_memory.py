@@ -16,7 +16,7 @@ from andon.explain.evidence.blame import (
 )
 from andon.explain.evidence.departures import EndedProcess
 from andon.explain.evidence.measures import memory_unattributed_bytes
-from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, say
+from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, phrase
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure, Thresholds
@@ -75,7 +75,9 @@ def _judged(spare: int, total: int, busy: int | None, figures: Thresholds) -> Fi
 def describe(facts: ConditionFacts) -> Description:
     """How much memory it is, and which process may have left it."""
     spare, view = facts.value("memory_unattributed_bytes"), facts.device
-    text = say("{it}: no visible process accounts for {spare} of its memory", facts.it, spare=spare)
+    text = phrase(
+        "{it}: no visible process accounts for {spare} of its memory", facts.it, spare=spare
+    )
     left = _left(view, int(facts.finding.value or 0))
     dead = None if left is None else left.process
     if left is not None:
@@ -88,7 +90,7 @@ def describe(facts: ConditionFacts) -> Description:
 def _held(view: View, left: EndedProcess) -> Clause:
     """Returns ` held 40.0 GiB until 12 min ago and has exited`; a process that still runs may
     have left only this device."""
-    held = say(
+    held = phrase(
         " held {held} until {ago} ago",
         held=view.of_process(left.process, "memory_bytes"),
         ago=view.derived("process.left_seconds", max(0.0, view.at - left.last)),
@@ -130,7 +132,7 @@ CONDITION = Condition(
     why="A process that crashed, or that you cannot see, keeps it from others.",
     advice=FIND_WHO,
     judged=OnReading(judge),
-    lit_if=(
+    possible_if=(
         f"utilization_percent <= {ZERO_READING}",
         "memory_unattributed_bytes >= unattributed_bytes",
     ),

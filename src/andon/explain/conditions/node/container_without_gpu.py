@@ -11,7 +11,7 @@ from andon.explain.conditions.node.drivers import (
     of_driver,
     readable,
 )
-from andon.explain.evidence.phrasing import Clause, say
+from andon.explain.evidence.phrasing import Clause, phrase
 from andon.explain.evidence.reasons import Evidence, ReasonKind
 from andon.model.device import Fault, Snapshot
 from andon.model.vendors import NVIDIA, VendorRow, vendor_of_backend
@@ -54,9 +54,9 @@ def describe(facts: ConditionFacts) -> Description:
     about: UnreadableDriver = facts.finding.about
     fault = about.fault
     kind, cards = Evidence("container", fault.container or ""), Evidence("cards", fault.cards or 0)
-    text = say("This container ({kind}) has no ", kind=kind)
+    text = phrase("This container ({kind}) has no ", kind=kind)
     text += Clause(vendor_of_backend(fault.source).title)
-    text += say(" GPU, although its host has {n}", n=cards)
+    text += phrase(" GPU, although its host has {n}", n=cards)
     more = [*of_driver(fault), Evidence("devices_readable", about.others)]
     return Description(text, more, advice=f"{remedy(fault)}.")
 

@@ -6,7 +6,7 @@ from andon.explain.conditions.condition import WARNING, Condition, Rung, Subject
 from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnNode
-from andon.explain.evidence.phrasing import Clause, say
+from andon.explain.evidence.phrasing import Clause, phrase
 from andon.explain.evidence.reasons import Evidence, ReasonKind
 from andon.model.device import DriverVersions, FaultCode, Snapshot
 from andon.model.thresholds import Thresholds
@@ -72,7 +72,9 @@ def describe(facts: ConditionFacts) -> Description | None:
         Evidence(f"driver.{name}", getattr(about, name)) for name in ("loaded", "part", "other")
     )
     text = Clause(f"{vendor_of(about.vendor).title}'s driver ")
-    text += say("{loaded} is loaded, but {part} is {other}", loaded=loaded, part=part, other=other)
+    text += phrase(
+        "{loaded} is loaded, but {part} is {other}", loaded=loaded, part=part, other=other
+    )
     return Description(text + Clause(": it works until the next start"))
 
 

@@ -6,7 +6,7 @@ from andon.explain.evidence.reasons import Evidence
 from andon.model.device import SAMPLER, DeviceStatus, Fault, FaultCode, Snapshot, State
 from andon.model.vendors import vendor_of_backend
 
-_TELLING = frozenset(
+_SIGNIFICANT = frozenset(
     {
         FaultCode.VERSION_MISMATCH, FaultCode.NO_PERMISSION, FaultCode.NOT_RESPONDING,
         FaultCode.READER_ENDED,
@@ -32,7 +32,7 @@ def cannot_be_read(fault: Fault, snapshot: Snapshot) -> bool:
     known = _devices(fault, snapshot)
     if known:
         return all(status.state is State.LOST for status in known)
-    return fault.code in _TELLING if fault.cards is None else fault.cards > 0
+    return fault.code in _SIGNIFICANT if fault.cards is None else fault.cards > 0
 
 
 def is_absent(fault: Fault, snapshot: Snapshot) -> bool:

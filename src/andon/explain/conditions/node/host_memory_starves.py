@@ -8,7 +8,7 @@ from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import NEITHER, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import TENTH, OnNode
 from andon.explain.conditions.promql import HALF, PromTerms
-from andon.explain.evidence.phrasing import LIKELY, Clause, listed, say
+from andon.explain.evidence.phrasing import LIKELY, Clause, listed, phrase
 from andon.explain.evidence.reasons import Evidence, ReasonKind
 from andon.model.device import DeviceStatus, Host, Process, ProcessKind, Snapshot, State
 from andon.model.thresholds import Figure, Thresholds
@@ -97,8 +97,8 @@ def describe(facts: ConditionFacts) -> Description | None:
         return None
     waiting = Evidence("devices_waiting", about.waiting)
     working = Evidence("devices_with_work", about.working)
-    text = say("The memory of {it} ", facts.it) + _state(about)
-    text += say(", while {n} of {all} devices with work", n=waiting, all=working)
+    text = phrase("The memory of {it} ", facts.it) + _state(about)
+    text += phrase(", while {n} of {all} devices with work", n=waiting, all=working)
     text += Clause(fitting(about.waiting, " waits", " wait"))
     more = [] if view is None else view.who(view.holder(view.compute))
     return Description(text, more, confidence=LIKELY)
@@ -107,8 +107,8 @@ def describe(facts: ConditionFacts) -> Description | None:
 def _state(about: StarvedHost) -> Clause:
     full, slow = about.full_percent, about.pressure_percent or None
     parts = (
-        say("is {full} full", full=_percent("host.memory_percent", full)),
-        say("makes processes wait {slow} of the time",
+        phrase("is {full} full", full=_percent("host.memory_percent", full)),
+        phrase("makes processes wait {slow} of the time",
             slow=_percent("host.memory_pressure_percent", slow)),
     )  # fmt: skip
     return listed(parts)

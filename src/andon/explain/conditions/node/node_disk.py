@@ -13,7 +13,7 @@ from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import BETWEEN, HOLDS, UNKNOWN, Finding, rung
 from andon.explain.conditions.judging import OnNode
 from andon.explain.conditions.promql import DEVICE, HALF, PromTerms, Query
-from andon.explain.evidence.phrasing import Clause, say
+from andon.explain.evidence.phrasing import Clause, phrase
 from andon.model.device import Disk, Snapshot
 from andon.model.thresholds import Figure, Thresholds
 from andon.units import GIB
@@ -63,7 +63,7 @@ def describe(facts: ConditionFacts) -> Description:
     """Which disk it is, and how full."""
     disk: Disk = facts.finding.about
     return Description(
-        Clause(f"Disk {disk.mount}") + say(" is {now} full", now=facts.value("disk_percent"))
+        Clause(f"Disk {disk.mount}") + phrase(" is {now} full", now=facts.value("disk_percent"))
     )
 
 

@@ -12,7 +12,7 @@ from andon.explain.evidence.blame import (
     unattributed_bytes,
 )
 from andon.explain.evidence.observation import PreviousLease
-from andon.explain.evidence.phrasing import Clause, say
+from andon.explain.evidence.phrasing import Clause, phrase
 from andon.model.device import State
 from andon.model.thresholds import Figure
 
@@ -49,7 +49,7 @@ def describe(facts: ConditionFacts) -> Description:
     if former is not None:
         known = {"lease": former.id.rpartition(":")[2], "user": former.user or ""}
         whose = lease_name(former.id, former.user) if former.id else whose
-    text = say("{it}: {size} still in use", facts.it, size=facts.value("left_bytes"))
+    text = phrase("{it}: {size} still in use", facts.it, size=facts.value("left_bytes"))
     more = evidence_of({name: text for name, text in known.items() if text})
     return Description(text + Clause(f" after {whose} ended"), more, advice=find_who(facts.device))
 

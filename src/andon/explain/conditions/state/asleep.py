@@ -4,7 +4,7 @@ from andon.explain.conditions.condition import Condition
 from andon.explain.conditions.description import Description
 from andon.explain.conditions.judging import OnRequest
 from andon.explain.conditions.state.phrases import lasting, state_evidence
-from andon.explain.evidence.phrasing import Clause, say
+from andon.explain.evidence.phrasing import Clause, phrase
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.device import State
@@ -18,12 +18,12 @@ def explain(view: View) -> Description | None:
     if view.status.state is not State.ASLEEP:
         return None
     lasts = lasting(view)
-    text = (say("Has been asleep") + lasts if lasts else say("Asleep")) + _because(view)
+    text = (phrase("Has been asleep") + lasts if lasts else phrase("Asleep")) + _because(view)
     return Description(text, [state_evidence(view)], advice=ADVICE)
 
 
 def _because(view: View) -> Clause:
-    return say(": {reason}", reason=view.derived("reason", view.status.reason or None))
+    return phrase(": {reason}", reason=view.derived("reason", view.status.reason or None))
 
 
 CONDITION = Condition(

@@ -3,7 +3,7 @@
 from andon.explain.conditions.condition import Condition
 from andon.explain.conditions.description import Description
 from andon.explain.conditions.judging import OnRequest
-from andon.explain.evidence.phrasing import Clause, say
+from andon.explain.evidence.phrasing import Clause, phrase
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View, part_of_whole
 
@@ -23,7 +23,7 @@ def explain(view: View) -> Description | None:
 
 def _board(view: View, parts: int) -> Description:
     count = view.derived("instances", parts)
-    text = say("Divided into {n} MIG instances, each a device of its own", n=count)
+    text = phrase("Divided into {n} MIG instances, each a device of its own", n=count)
     known = view.sample.utilization_percent is not None
     return Description(text, advice=OF_BOARD, mild=known)
 
@@ -31,7 +31,7 @@ def _board(view: View, parts: int) -> Description:
 def _instance(view: View, parent: str) -> Description:
     board = view.derived("parent", parent)
     used = part_of_whole(view, "memory_used_bytes", view.total())
-    text = say("MIG instance") + (Clause(" (") + used + Clause(" used)") if used else used)
+    text = phrase("MIG instance") + (Clause(" (") + used + Clause(" used)") if used else used)
     text = text + Clause(": utilisation, temperature and power are measured only for its board")
     return Description(text, [board], advice=OF_INSTANCE)
 

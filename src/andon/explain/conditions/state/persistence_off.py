@@ -10,7 +10,7 @@ from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import NO_DATA, ONE, UNKNOWN, Finding
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms
-from andon.explain.evidence.phrasing import CERTAIN, POSSIBLE, Clause, say
+from andon.explain.evidence.phrasing import CERTAIN, POSSIBLE, Clause, phrase
 from andon.explain.evidence.reasons import Evidence, ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure
@@ -51,10 +51,10 @@ def judge(seen: View) -> Finding | None:
 
 def describe(facts: ConditionFacts) -> Description:
     """What it costs, as far as that was measured."""
-    text = say("Persistence mode of {it} is off", facts.it)
+    text = phrase("Persistence mode of {it} is off", facts.it)
     if facts.finding.notable:
         text += Clause(": the first program after a pause waits for the driver")
-    text += say(", and its driver took {s} to start", s=_took(facts.finding.value))
+    text += phrase(", and its driver took {s} to start", s=_took(facts.finding.value))
     more = [facts.device.derived("setup.persistence", "off")]
     return Description(text, more, confidence=POSSIBLE if facts.finding.notable else CERTAIN)
 

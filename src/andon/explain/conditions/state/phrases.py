@@ -3,7 +3,7 @@
 from andon.explain.conditions.description import Description, conclude
 from andon.explain.evidence.blame import listed_users
 from andon.explain.evidence.measures import measured, memory_percent, state_seconds
-from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, say
+from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, phrase
 from andon.explain.evidence.reasons import Evidence, Reason, ReasonKind
 from andon.explain.evidence.view import View, after_colon, part_of_whole
 from andon.model.device import Fault, Process, ProcessKind
@@ -33,7 +33,7 @@ def healthy(view: View) -> Reason | None:
     whom = view.worker() or holder
     complete = len(known) == len(HEALTH) and view.sample.throttle is not None
     more = [view.read("throttle"), view.read("sm_clock_mhz")]
-    text = say("OK") + _readings(view, holder)
+    text = phrase("OK") + _readings(view, holder)
     sure = CERTAIN if complete else LIKELY
     return conclude(HEALTHY, Description(text, more, whom, confidence=sure), view)
 
@@ -41,7 +41,7 @@ def healthy(view: View) -> Reason | None:
 def nothing_found() -> Reason:
     """Returns why a node shows no device if no backend reported anything."""
     advice = "Check whether there is one: lspci | grep -i -e vga -e 3d -e display"
-    text = say("No GPU found on this node")
+    text = phrase("No GPU found on this node")
     return conclude(NO_DEVICE, Description(text, advice=advice, confidence=LIKELY))
 
 
@@ -49,14 +49,14 @@ def unreported(view: View) -> Reason:
     """Explains a device of which its hub knows only what it was."""
     advice = "Look at that machine: does it run, and reach the hub? There: andon doctor"
     known = [state_evidence(view), *last_readings(view)]
-    reason = say(": {reason}", reason=view.derived("reason", view.status.reason or None))
-    return conclude(UNREPORTED, Description(say("Unknown") + reason, known, advice=advice))
+    reason = phrase(": {reason}", reason=view.derived("reason", view.status.reason or None))
+    return conclude(UNREPORTED, Description(phrase("Unknown") + reason, known, advice=advice))
 
 
 def vanished(uuid: str, seen_at: float, at: float) -> Reason:
     """Explains a device that was there in the given past, and is no longer listed."""
     ago = Evidence("unlisted_seconds", max(0.0, at - seen_at), "s", at)
-    text = say("Last seen {ago} ago; no longer listed", ago=ago)
+    text = phrase("Last seen {ago} ago; no longer listed", ago=ago)
     more, advice = [Evidence("uuid", uuid)], f"{FIND_CAUSE}."
     return conclude(LOST, Description(text, more, advice=advice, confidence=LIKELY))
 
@@ -83,7 +83,7 @@ def last_users(view: View) -> Evidence | None:
 def lasting(view: View) -> Clause:
     """` for at least 3 min`, or nothing."""
     lasted = measured(view, state_seconds)
-    return say(" for at least {s}", s=lasted) if (state_seconds(view) or 0) >= 1 else Clause()
+    return phrase(" for at least {s}", s=lasted) if (state_seconds(view) or 0) >= 1 else Clause()
 
 
 def state_evidence(view: View) -> Evidence:
@@ -117,7 +117,7 @@ def kind_of_fault(fault: Fault) -> ReasonKind:
 def of_fault(fault: Fault, at: float | None) -> Reason:
     """Returns the reason that a backend reported."""
     source, reason = Evidence("source", fault.source), Evidence("fault", fault.reason, "", at)
-    text = say("{source}: {reason}", source=source, reason=reason)
+    text = phrase("{source}: {reason}", source=source, reason=reason)
     advice = as_sentence(fault.hint) or "Run andon doctor for details."
     more = [None if fault.cards is None else Evidence("cards", fault.cards, "", at)]
     return conclude(kind_of_fault(fault), Description(text, more, advice=advice))
@@ -127,11 +127,11 @@ def _readings(view: View, holder: Process | None) -> Clause:
     """`: 97 % busy, 61 °C, 310 W of 400 W, memory 80 % full`."""
     busy = view.read("utilization_percent")
     return after_colon(
-        say("{u} busy", u=busy if view.works else None),
-        say("idle ({u})", u=busy if view.idle else None),
-        say("{t}", t=view.read("temperature_celsius")),
+        phrase("{u} busy", u=busy if view.works else None),
+        phrase("idle ({u})", u=busy if view.idle else None),
+        phrase("{t}", t=view.read("temperature_celsius")),
         part_of_whole(view, "power_watts", view.read("power_limit_watts")),
-        say("memory {m} full", m=measured(view, memory_percent)),
+        phrase("memory {m} full", m=measured(view, memory_percent)),
         _free(view),
         _held(view, holder) if view.idle and holder else Clause(),
     )
@@ -139,11 +139,11 @@ def _readings(view: View, holder: Process | None) -> Clause:
 
 def _held(view: View, holder: Process) -> Clause:
     size = view.of_process(holder, "memory_bytes")
-    return view.naming(holder) + say(" holds {size}", size=size) if size else Clause()
+    return view.naming(holder) + phrase(" holds {size}", size=size) if size else Clause()
 
 
 def _free(view: View) -> Clause:
     held = [p for p in view.processes if p.kind is ProcessKind.COMPUTE]
     if not view.idle or not view.knows_processes or held:
         return Clause()
-    return say("no compute processes", n=view.derived("processes", 0))
+    return phrase("no compute processes", n=view.derived("processes", 0))

@@ -3,7 +3,7 @@
 from andon.explain.conditions.condition import Condition
 from andon.explain.conditions.description import Description
 from andon.explain.conditions.judging import OnRequest
-from andon.explain.evidence.phrasing import Clause, say
+from andon.explain.evidence.phrasing import Clause, phrase
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View, part_of_whole
 from andon.model.device import MemoryKind
@@ -17,7 +17,7 @@ def explain(view: View) -> Description | None:
     """Explains that the device shares the system's memory."""
     if view.device.memory_kind is not MemoryKind.UNIFIED or not view.status.answered:
         return None
-    text = say("Shares the system's memory")
+    text = phrase("Shares the system's memory")
     used = part_of_whole(view, "memory_used_bytes", view.total())
     text = text + (Clause(" with programs on the CPU: ") + used if used else used)
     kind = view.derived("memory_kind", str(view.device.memory_kind))

@@ -3,7 +3,7 @@
 from andon.explain.conditions.condition import Condition
 from andon.explain.conditions.description import Description
 from andon.explain.conditions.judging import OnRequest
-from andon.explain.evidence.phrasing import Clause, listed, say
+from andon.explain.evidence.phrasing import Clause, listed, phrase
 from andon.explain.evidence.reasons import Evidence, ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.device import MemoryKind, State
@@ -61,7 +61,7 @@ def _common_reason(view: View, unknown: list[str]) -> Clause:
     """Returns the reason, if all share it; otherwise each is in the evidence."""
     reasons = {view.status.missing.get(name) or view.status.reason for name in unknown}
     why = reasons.pop() if len(reasons) == 1 else None
-    return say(" ({why})", why=view.derived("reason", why))
+    return phrase(" ({why})", why=view.derived("reason", why))
 
 
 CONDITION = Condition(

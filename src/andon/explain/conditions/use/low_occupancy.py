@@ -4,7 +4,7 @@ from andon.explain.conditions.condition import Condition
 from andon.explain.conditions.description import Description
 from andon.explain.conditions.judging import OnRequest
 from andon.explain.evidence.measures import measured, power_percent, utilization_min_percent
-from andon.explain.evidence.phrasing import CERTAIN, POSSIBLE, Clause, say
+from andon.explain.evidence.phrasing import CERTAIN, POSSIBLE, Clause, phrase
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.throttling import IDLE
@@ -25,7 +25,7 @@ def explain(view: View) -> Description | None:
     shown = _inactive(view)
     if not shown:
         return None
-    text = say("Always busy ({u}), but ", u=view.read("utilization_percent")) + shown
+    text = phrase("Always busy ({u}), but ", u=view.read("utilization_percent")) + shown
     names = ("power_watts", "tensor_active_percent", "memory_utilization_percent")
     more = [view.read(name) for name in names]
     confidence = CERTAIN if view.sample.sm_active_percent is not None else POSSIBLE
@@ -38,10 +38,10 @@ def _inactive(view: View) -> Clause:
     if active is not None:
         low = active < LOW_SM_PERCENT
         share = view.read("sm_active_percent") if low else None
-        return say("only {a} of the chip is active", a=share)
+        return phrase("only {a} of the chip is active", a=share)
     low = power is not None and power < LOW_POWER_PERCENT and not _slow_for_a_reason(view)
     drawn = measured(view, power_percent) if low else None
-    return say("draws only {p} of its power limit", p=drawn)
+    return phrase("draws only {p} of its power limit", p=drawn)
 
 
 def _slow_for_a_reason(view: View) -> bool:

@@ -6,7 +6,7 @@ from andon.explain.conditions.judging import OnRequest
 from andon.explain.conditions.memory.phrases import hoarder, idle_confidence
 from andon.explain.conditions.use.phrases import settled
 from andon.explain.evidence.measures import idle_seconds, measured, utilization_max_percent
-from andon.explain.evidence.phrasing import Clause, say
+from andon.explain.evidence.phrasing import Clause, phrase
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.device import Process
@@ -22,8 +22,8 @@ def explain(view: View) -> Description | None:
         return None  # one sample, or a pause in the last minute, does not mean idle
     if any(p.utilization_percent for p in view.compute) or hoarder(view) is not None:
         return None
-    text = say("Occupied but idle: {u}", u=view.read("utilization_percent"))
-    text = text + say(" for {s}", s=measured(view, idle_seconds))
+    text = phrase("Occupied but idle: {u}", u=view.read("utilization_percent"))
+    text = text + phrase(" for {s}", s=measured(view, idle_seconds))
     holder = view.holder(view.compute) or (view.compute[0] if len(view.compute) == 1 else None)
     text = text + Clause(", ") + _holding(view, holder)
     more = [view.derived("processes", len(view.processes))]
@@ -32,8 +32,8 @@ def explain(view: View) -> Description | None:
 
 def _holding(view: View, holder: Process | None) -> Clause:
     if holder is None:
-        return say("{n} processes hold it", n=view.derived("compute", len(view.compute)))
-    held = say(" holds {held}", held=view.of_process(holder, "memory_bytes"))
+        return phrase("{n} processes hold it", n=view.derived("compute", len(view.compute)))
+    held = phrase(" holds {held}", held=view.of_process(holder, "memory_bytes"))
     return view.naming(holder) + (held or Clause(" holds it"))
 
 

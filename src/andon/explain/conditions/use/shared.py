@@ -6,7 +6,7 @@ from andon.explain.conditions.judging import OnRequest
 from andon.explain.conditions.memory.phrases import hoarder, is_full
 from andon.explain.conditions.use.phrases import active_users, competing, parts
 from andon.explain.evidence.measures import measured, memory_percent
-from andon.explain.evidence.phrasing import Clause, listed, say
+from andon.explain.evidence.phrasing import Clause, listed, phrase
 from andon.explain.evidence.reasons import Evidence, ReasonKind
 from andon.explain.evidence.view import View
 
@@ -24,7 +24,7 @@ def explain(view: View) -> Description | None:
     users = active_users(view) if by_time else _crowding(view)
     if len(users) < 2:
         return None
-    text = say("{n} users compete for it: ", n=view.derived("users", len(users)))
+    text = phrase("{n} users compete for it: ", n=view.derived("users", len(users)))
     text = text + listed(_part(view, user, kind, part) for user, part in users)
     more = [view.read("utilization_percent"), measured(view, memory_percent)]
     return Description(text, more, advice=ADVICE)
@@ -41,7 +41,7 @@ def _crowding(view: View) -> list[tuple[str, int]]:
 def _part(view: View, user: str, kind: str, part: int) -> Clause:
     named = Evidence("process.user", user, "", view.at)
     value = view.derived(f"users.{user}.{kind}", part)
-    return say("{user} ({part})", user=named, part=value)
+    return phrase("{user} ({part})", user=named, part=value)
 
 
 CONDITION = Condition(

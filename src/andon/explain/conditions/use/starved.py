@@ -12,7 +12,7 @@ from andon.explain.evidence.measures import (
     utilization_mean_percent,
     utilization_min_percent,
 )
-from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, Clause, say
+from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, Clause, phrase
 from andon.explain.evidence.reasons import ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.utilisation import BARELY_BUSY_PERCENT
@@ -44,7 +44,7 @@ def explain(view: View) -> Description | None:
     cpu = view.host("cpu_percent")
     strained = (view.snapshot.host.cpu_percent or 0) >= CPU_BUSY_PERCENT
     text = _how_busy(view, bursty)
-    text = text + say(", and the node's CPU is {c} busy", c=cpu if strained else None)
+    text = text + phrase(", and the node's CPU is {c} busy", c=cpu if strained else None)
     sure = strained or (recent_seconds(view) or 0.0) >= SOME_SECONDS
     more = [measured(view, power_percent), cpu]
     return Description(text, more, view.worker, ADVICE, LIKELY if sure else POSSIBLE)
@@ -62,11 +62,11 @@ def _how_busy(view: View, bursty: bool) -> Clause:
     mean, span = measured(view, utilization_mean_percent), measured(view, recent_seconds)
     least, most = measured(view, utilization_min_percent), measured(view, utilization_max_percent)
     if bursty:
-        text = say("Bursty: between {a} and {b} busy", a=least, b=most)
+        text = phrase("Bursty: between {a} and {b} busy", a=least, b=most)
     else:
-        text = say("Mostly idle: {m} busy", m=mean)
+        text = phrase("Mostly idle: {m} busy", m=mean)
     more = [one for one in (mean, least, most) if one is not None]
-    return text + say(" over the last {s}", s=span) + Clause("", tuple(more))
+    return text + phrase(" over the last {s}", s=span) + Clause("", tuple(more))
 
 
 CONDITION = Condition(

@@ -8,7 +8,7 @@ from andon.explain.conditions.condition import Condition, Rung
 from andon.model.thresholds import Thresholds
 
 
-def stated(condition: Condition, figures: Thresholds) -> Condition:
+def with_figures(condition: Condition, figures: Thresholds) -> Condition:
     """The condition with numbers in place of the names in its texts, and its durations."""
     numbers = _numbers(condition, figures)
     rungs = tuple(_rung(rung, figures, numbers) for rung in condition.rungs)

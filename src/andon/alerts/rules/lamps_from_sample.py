@@ -1,6 +1,6 @@
 """The lamps of one sample, with only the conditions loaded that may hold in it.
 
-The lamps are those of `standing.board_now`; its headline and the alerts of the node need them all.
+The lamps are those of `board_from_sample`, whose headline needs every condition.
 """
 
 from collections.abc import Iterator
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from andon.explain.conditions.finding import Finding
 
 
-def lamps_now(snapshot: Snapshot, rulebook: Rulebook) -> tuple[DeviceLamp, ...]:
+def lamps_from_sample(snapshot: Snapshot, rulebook: Rulebook) -> tuple[DeviceLamp, ...]:
     """The lamp of each device, by what would fire if it lasted."""
     if not snapshot.devices:
         return ()
     if snapshot.events or snapshot.faults:  # rare, and judged by more than readings of one device
-        from andon.alerts.rules.standing import board_now
+        from andon.alerts.rules.alerts_from_sample import board_from_sample
 
-        return board_now(snapshot, rulebook).devices
+        return board_from_sample(snapshot, rulebook).devices
     return lamps_of(snapshot, list(_alerts(snapshot, rulebook)))
 
 

@@ -17,7 +17,7 @@ from andon.model.device import DeviceStatus, Snapshot, State
 SILENCES = {"device_lost": State.LOST, "driver_hung": State.STALE}
 
 
-def standing(snapshot: Snapshot, rulebook: Rulebook) -> tuple[Alert, ...]:
+def alerts_from_sample(snapshot: Snapshot, rulebook: Rulebook) -> tuple[Alert, ...]:
     """What would fire if it lasted, as firing alerts in order; none about leases."""
     seen = Observation(snapshot, snapshot.events)
     state = step(EMPTY, seen, Moment(snapshot.at, 0.0), rulebook).state
@@ -51,9 +51,9 @@ def _since(status: DeviceStatus, begun: float) -> DeviceStatus:
     return replace(status, since=begun) if answered_at <= begun < status.since else status
 
 
-def board_now(snapshot: Snapshot, rulebook: Rulebook) -> LampBoard:
+def board_from_sample(snapshot: Snapshot, rulebook: Rulebook) -> LampBoard:
     """The lamps of one sample."""
-    return board(snapshot, standing(snapshot, rulebook))
+    return board(snapshot, alerts_from_sample(snapshot, rulebook))
 
 
 def _firing(alert: Alert, state: AlertState, since: dict[str, float]) -> Alert:
