@@ -28,7 +28,6 @@ from andon.estimate.rules.safetensors import (
     header_length,
     index_of,
     parse_header,
-    together,
 )
 from andon.estimate.rules.shape import EstimateConfidence, FactSource, ModelFacts
 from andon.host.files import expanded, open_regular, read_regular
@@ -247,7 +246,7 @@ def _with_weights(about: ModelFacts | None, files: list[Path], name: str, where:
             )
         if read > MOST_HEADERS_BYTES:
             raise Invalid(f"{where}: the headers have more than {MOST_HEADERS_BYTES} bytes")
-    whole = together(held)
+    whole = sum(held, StoredTensors())
     source = FactSource.SAFETENSORS
     notes = tuple(cut[:MOST_NOTES])
     return _joined(about, whole.size_bytes, whole.parameters, source, name, where, notes)

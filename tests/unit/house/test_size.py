@@ -16,7 +16,7 @@ BUDGET = {
     "doctor": 3251,
     "drivers": 7665,
     "engines": 452,
-    "estimate": 4094,
+    "estimate": 4083,
     "events": 500,
     "explain": 7487,
     "exporter": 1922,

@@ -1,6 +1,6 @@
 """Which GPUs a model fits on, now and when they are empty, and the smallest size that fits."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated
 
 from msgspec import Struct, field
@@ -14,9 +14,11 @@ from andon.estimate.rules.serving import (
     claimed_bytes,
     claims_share,
     requests_at_once,
+    serving_need,
     stored_as,
 )
 from andon.estimate.rules.shape import ModelFacts
+from andon.estimate.rules.training import training_need
 from andon.model.device import Snapshot
 from andon.model.naming import device_labels
 from andon.model.shapes import Doc
@@ -72,7 +74,11 @@ class SmallestSize(Struct, frozen=True):
     devices: tuple[str, ...]  # labels
 
 
-Needs = Callable[[EstimateOptions], GpuNeed]
+def need_of_model(facts: ModelFacts, options: EstimateOptions) -> GpuNeed:
+    """What the fullest GPU of a group holds."""
+    if options.engine is ServingEngine.TRAINING:
+        return training_need(facts, options)
+    return serving_need(facts, options)
 
 
 def rooms_of(
@@ -213,7 +219,6 @@ def smallest_size(
     facts: ModelFacts,
     options: EstimateOptions,
     rooms: Sequence[GpuRoom],
-    needs: Needs,
     *,
     now: bool,
 ) -> SmallestSize | None:
@@ -224,7 +229,7 @@ def smallest_size(
         count = world_size(tried)
         if count > len(rooms) or refusal(facts.shape, stored_as(facts, tried), tried):
             continue
-        need = needs(tried)
+        need = need_of_model(facts, tried)
         found = together([fit_of(room, need, tried, None) for room in rooms], count, now=now)
         if found:
             labels = tuple(fit.label for fit in found)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from andon.errors import Invalid
-from andon.estimate.rules.estimating import need_of_model
+from andon.estimate.rules.fits import need_of_model
 from andon.estimate.rules.names import BILLION, name_facts, parameters_in_name
 from andon.estimate.rules.options import (
     MODEL_WORDS,
