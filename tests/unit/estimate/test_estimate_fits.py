@@ -97,7 +97,7 @@ def test_the_smallest_size_that_fits_is_found() -> None:
 
 def test_a_refused_size_has_no_numbers_but_the_nearest() -> None:
     found = of("Llama-3.1-8B", room("0", H200), tp=3)
-    value = estimate_to_json(found)
+    value = estimate_to_json(found, None)
     assert value["per_gpu"] is None
     assert value["fits"] == []
     assert value["run"] is None
@@ -129,7 +129,7 @@ def test_gpus_of_two_vendors_are_not_taken_together() -> None:
 
 
 def test_the_json_has_the_promised_fields() -> None:
-    value = estimate_to_json(of("Llama-3.1-8B", room("0", H200)))
+    value = estimate_to_json(of("Llama-3.1-8B", room("0", H200)), None)
     assert value["schema"] == "andon.estimate/1"
     assert {"model", "source", "confidence", "world_size", "parameters", "fits", "smallest"} <= set(
         value
@@ -245,7 +245,7 @@ def test_a_command_that_is_no_server_has_what_its_runs_used() -> None:
     assert learned is not None
     found = measured(learned, [room("0", H200)], COMMAND.split())
     assert found.run == f"andon run --gpus 1 --memory 30.0GiB -- {COMMAND}"
-    assert estimate_to_json(found)["per_gpu"] is None
+    assert estimate_to_json(found, None)["per_gpu"] is None
 
 
 def test_only_whole_runs_of_the_same_command_count() -> None:

@@ -16,7 +16,7 @@ BUDGET = {
     "doctor": 3251,
     "drivers": 7665,
     "engines": 452,
-    "estimate": 4083,
+    "estimate": 4158,
     "events": 500,
     "explain": 7487,
     "exporter": 1922,
@@ -37,7 +37,7 @@ BUDGET = {
     "stores": 2581,
     "testing": 2173,
     "tui": 4415,
-    "web": 10067,
+    "web": 9989,
     "work": 6264,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that

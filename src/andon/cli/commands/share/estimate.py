@@ -117,7 +117,7 @@ def estimate(model: str | None, on_gpus: str | None, as_json: bool, **given: Any
             facts, options, rooms, learned, typed, is_elsewhere=elsewhere is not None
         )
     if as_json:
-        value = {**estimate_to_json(found), "understood": understood}
+        value = estimate_to_json(found, understood)
         terminal.show(as_json_text(value, terminal.live))
     else:
         mark = unreal(snapshot) if snapshot is not None else None
