@@ -19,14 +19,12 @@ from andon.estimate.rules.serving import (
 )
 from andon.estimate.rules.shape import ModelFacts
 from andon.estimate.rules.training import training_need
+from andon.leases.rules.eligibility import BALANCE
 from andon.model.device import Snapshot
 from andon.model.naming import device_labels
 from andon.model.shapes import Doc
 from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.units import fixed, human_bytes
-
-BALANCE = 0.8
-"""`andon run` takes GPUs together whose free memory differs by less than this."""
 
 
 class GpuRoom(Struct, frozen=True):
