@@ -290,13 +290,20 @@ def options_of(given: Mapping[str, Any]) -> EstimateOptions:
     return EstimateOptions(**read_options(given))
 
 
-def read_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Reads options by the names of the table, without defaults."""
+def read_options(given: Mapping[str, Any], mistakes: list[str] | None = None) -> dict[str, Any]:
+    """Reads options by the names of the table, without defaults; a value that cannot be read
+    raises Invalid, or is left out and noted in `mistakes`."""
     found: dict[str, Any] = {}
     for word, value in given.items():
         row = option_named(str(word))
-        if row is not None and value is not None and not is_left_open(row, value):
+        if row is None or value is None or is_left_open(row, value):
+            continue
+        try:
             found[row.name] = option_value(row, value)
+        except Invalid as wrong:
+            if mistakes is None:
+                raise
+            mistakes.append(f"{wrong.reason}; it is left out")
     return found
 
 

@@ -30,9 +30,8 @@ from andon.estimate.rules.options import (
     EstimateOption,
     EstimateOptions,
     estimate_options,
-    is_left_open,
     option_named,
-    option_value,
+    read_options,
 )
 from andon.estimate.rules.wire import estimate_to_json
 from andon.host.files import read_regular
@@ -128,15 +127,10 @@ def estimate(model: str | None, on_gpus: str | None, as_json: bool, **given: Any
 
 def _typed(given: dict[str, Any]) -> dict[str, Any]:
     """Returns the options of the command line itself, by their names in the table."""
-    found = {}
-    for row in estimate_options():
-        value = given[row.name]
-        if value in (None, (), False):
-            continue
-        text = value if row.kind is bool else ",".join(value)
-        if not is_left_open(row, text):
-            found[row.name] = option_value(row, text)
-    return found
+    typed = {name: value for name, value in given.items() if value not in (None, (), False)}
+    return read_options(
+        {name: value if value is True else ",".join(value) for name, value in typed.items()}
+    )
 
 
 def _asked(
