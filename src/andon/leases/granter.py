@@ -24,15 +24,7 @@ from andon.leases.placement import Grant, granted
 from andon.leases.policy_file import limits_for, read_policy
 from andon.leases.refusal import is_hopeless, refusal
 from andon.leases.rules.choice import lacks_memory
-from andon.leases.rules.policy import (
-    NO_LIMITS,
-    NO_POLICY,
-    Policy,
-    UserLimits,
-    check_queued,
-    check_terms,
-    over_limit,
-)
+from andon.leases.rules.policy import NO_LIMITS, Policy, UserLimits
 from andon.leases.rules.queue import Place, TurnTimes, giving_way, in_order, place_of
 from andon.leases.rules.rights import next_fence
 from andon.model.job.device_request import DeviceRequest
@@ -82,7 +74,6 @@ class GrantAttempt(Struct):
     asked: float
     until: float | None
     me: Owner = field(default_factory=myself)
-    policy: Policy = NO_POLICY
     limits: UserLimits = NO_LIMITS
     ticket: Ticket | None = None
     hold: TicketHold | None = None
@@ -98,6 +89,11 @@ class GrantAttempt(Struct):
     spare: int = 0  # how many of those may remain when it is our turn
     unwanted: Callable[[], bool] = lambda: False
     passing: frozenset[str] = frozenset()  # tickets of our own that this one may pass
+
+    @property
+    def uid(self) -> int:
+        """The user who will own the lease."""
+        return os.getuid() if self.terms.uid is None else self.terms.uid
 
     @property
     def ticket_id(self) -> str | None:
@@ -187,14 +183,12 @@ class Granter:
 
     def _limited(self, attempt: GrantAttempt) -> GrantAttempt:
         """Returns the request under root's limits for the user who will own the lease."""
-        attempt.policy, terms = self._policy(), attempt.terms
-        uid = os.getuid() if terms.uid is None else terms.uid
-        user, limits = limits_for(attempt.policy, uid)
-        attempt.limits = limits
+        terms = attempt.terms
+        attempt.limits = limits = limits_for(self._policy(), attempt.uid)
         if limits.max_time is not None and (terms.seconds is None or terms.usual):
             shortest = min(limits.max_time, terms.seconds or limits.max_time)
             attempt.terms = terms = replace(terms, seconds=shortest)
-        check_terms(attempt.policy, limits, user, attempt.request.least, terms.seconds)
+        limits.check_terms(attempt.request.least, terms.seconds)
         return attempt
 
     def _wait(self, attempt: GrantAttempt, waiting: Callable[[Progress], None] | None) -> Grant:
@@ -308,14 +302,12 @@ class Granter:
         self, attempt: GrantAttempt, pages: BookContents, found: Candidates, most: int
     ) -> Candidates:
         """Limits the candidates to as many devices as root's limit leaves this user now."""
-        uid = os.getuid() if attempt.terms.uid is None else attempt.terms.uid
-        policy, limits, least = attempt.policy, attempt.limits, found.need.least
-        user, _ = limits_for(policy, uid)
-        check_terms(policy, limits, user, least, None)  # "all" may be too many
+        uid, limits, least = attempt.uid, attempt.limits, found.need.least
+        limits.check_terms(least, None)  # "all" may be too many
         own = (e.lease for e in pages.entries if e.locked and e.uid == uid and e.lease is not None)
         alike = (lease for lease in own if lease.simulated == found.snapshot.simulated)
         held = len({share.uuid for lease in alike for share in lease.shares})
-        limit = over_limit(policy, limits, held, least)
+        limit = limits.over_limit(held, least)
         chosen = () if limit is not None else found.choice.chosen[: most - held]
         return replace(found, choice=replace(found.choice, chosen=chosen), limit=limit)
 
@@ -324,7 +316,7 @@ class Granter:
         if attempt.limits.max_queued is not None and attempt.terms.jobs_behind is None:
             tickets = [w.ticket for w in pages.waiting if w.ticket.owner.uid == attempt.me.uid]
             own = sum(ticket.jobs_behind is None for ticket in tickets)
-            check_queued(attempt.policy, attempt.limits, attempt.me.user, own)
+            attempt.limits.check_queued(own)
 
     def _is_clean(self, attempt: GrantAttempt, held: LeaseHold) -> bool:
         """Whether no process without a lease is on the chosen devices."""

@@ -17,7 +17,7 @@ from andon.leases.book.lock_holders import LockTable, described, open_holder, st
 from andon.leases.book.places import LEASES
 from andon.leases.book.release_notes import left_note
 from andon.leases.policy_file import limits_for, read_policy
-from andon.leases.rules.policy import Policy, check_extension
+from andon.leases.rules.policy import Policy
 from andon.leases.rules.rights import LeaseRequester, barred
 from andon.leases.rules.validity import Locker
 from andon.model.lease import Claim, Lease, LeaseState
@@ -100,10 +100,8 @@ def refuse_extension(
     lease: Lease, uid: int, seconds: float, policy: Callable[[], Policy] = read_policy
 ) -> None:
     """Raises Denied if root's policy allows the user no lease that long, from its start."""
-    found = policy()
-    user, limits = limits_for(found, uid)
     held_seconds = max(0.0, time.time() - lease.since)
-    check_extension(found, limits, user, held_seconds, seconds)
+    limits_for(policy(), uid).check_extension(held_seconds, seconds)
 
 
 def ask(lease: Lease, file: Path, uid: int) -> None:
