@@ -23,7 +23,8 @@ from andon.leases.book import places
 from andon.leases.book.holder import Account, HolderProcess
 from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms, Progress
-from andon.leases.listing import LeaseListing, book_row, listing, read_listing
+from andon.leases.listing import LeaseListing, book_row, read_listing
+from andon.leases.own import this_requester
 from andon.leases.placement import Grant
 from andon.leases.reaper import Reaper
 from andon.leases.refusal import refusal
@@ -242,7 +243,7 @@ class NetworkLeases:
         except (AndonError, OSError) as error:
             reason = error.reason if isinstance(error, AndonError) else str(error)
             return LeaseList(snapshot.at, book=row, note=reason)
-        return listing(seen, releaser.asker())
+        return seen.leases
 
     def _current(self) -> Book:
         """Returns the same object while the same books exist, because it caches what it has
@@ -279,7 +280,7 @@ class NetworkLeases:
                 if (row.id, row.fence, row.uid) == (lease.id, lease.fence, uid):
                     return row
         claim = Claim(lease, LeaseState.HELD, uid, lease.owner.user)
-        return lease_row(claim, 0, None, releaser.asker())
+        return lease_row(claim, 0, None, this_requester())
 
     def _keeper(self, account: Account | None) -> HolderProcess:
         try:

@@ -16,6 +16,7 @@ from andon.leases.book.lease_book import Book
 from andon.leases.book.lock_holders import LockTable, described, open_holder, strangers
 from andon.leases.book.places import LEASES
 from andon.leases.book.release_notes import left_note
+from andon.leases.own import this_requester
 from andon.leases.policy_file import limits_for, read_policy
 from andon.leases.rules.policy import Policy
 from andon.leases.rules.rights import LeaseRequester, barred
@@ -28,11 +29,6 @@ RELEASE_SECONDS = 12.0
 POLL_SECONDS = 0.05
 
 Check = Callable[[Lease], None]
-
-
-def asker() -> LeaseRequester:
-    """Returns this process as a requester, which may end its user's leases."""
-    return LeaseRequester(os.getuid(), here())
 
 
 def no_check(lease: Lease) -> None:
@@ -139,7 +135,9 @@ def _remove(book: Book, folder: Path, claim: Claim, left: Sequence[Locker]) -> L
     """Removes a lease without a holder whose file another user keeps locked: that lock is void."""
     lease, who = claim.lease, ", ".join(described(locker) for locker in left)
     if lease is None or any(e.left for e in book.entries() if e.file == claim.file):
-        raise barred(replace(claim, state=LeaseState.ORPHANED), asker()) or Gone("it has ended")
+        raise barred(replace(claim, state=LeaseState.ORPHANED), this_requester()) or Gone(
+            "it has ended"
+        )
     try:
         (folder / claim.file).unlink(missing_ok=True)
     except OSError as exc:
@@ -153,8 +151,9 @@ def _remove(book: Book, folder: Path, claim: Claim, left: Sequence[Locker]) -> L
 def _find(book: Book, name: str, check: Check, for_uid: int | None) -> tuple[Path, Claim, Lease]:
     path, found, lease = book.find(name, os.getuid() if for_uid is None else for_uid)
     claim = Claim(lease, LeaseState.HELD, found.uid, user_name(found.uid), found.name)
-    for one in (asker(),) if for_uid is None else (LeaseRequester(for_uid, here()), asker()):
-        if (bar := barred(claim, one)) is not None:
+    requesters = [] if for_uid is None else [LeaseRequester(for_uid, here())]
+    for requester in (*requesters, this_requester()):
+        if (bar := barred(claim, requester)) is not None:
             raise bar
     check(lease)
     return path / LEASES, claim, lease
