@@ -18,8 +18,8 @@ from andon.access.roles import ANONYMOUS
 from andon.errors import Conflict, Unavailable
 from andon.host.processes.kin import myself
 from andon.host.users import user_name
-from andon.leases import network as lender_module
 from andon.leases import listing, releaser
+from andon.leases import network as lender_module
 from andon.leases.book import files
 from andon.leases.book.holder import HolderProcess
 from andon.leases.book.lease_book import Book

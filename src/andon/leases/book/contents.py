@@ -8,7 +8,6 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -31,16 +30,13 @@ COARSE_SECONDS = 1.0  # a file's time comes from a coarse clock, and may lag beh
 
 
 def lease_in(found: BookFile) -> Lease | None:
-    """Parses a lease: the first line; later ones are its job. Incomplete lines are ignored."""
-    if found.text is None:
+    """Parses a lease; its owner and its start are the file's."""
+    try:
+        lease = None if found.text is None else lease_wire.lease_in_text(found.text)
+    except Invalid:
         return None
-    first, *more = found.text.split("\n")
-    lease = _read(first, lease_wire.lease_from_json)
     if lease is None or not _is_name_of(found, lease.id):
         return None
-    for line in more[:-1]:
-        with suppress(Invalid):
-            lease = lease_wire.with_work(lease, wire.loads(line, wire.NOTE, any_text=True))
     return replace(lease, owner=_owned(lease.owner, found.uid), since=_since(lease, found))
 
 

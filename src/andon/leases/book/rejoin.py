@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -12,7 +11,7 @@ from andon.leases.book import files
 from andon.leases.book.files import LARGEST_BYTES
 from andon.leases.book.hold import Hold
 from andon.leases.book.lease_book import Book
-from andon.model import lease_wire, wire
+from andon.model import lease_wire
 from andon.model.lease import BookEntry, Lease
 
 RETRY_SECONDS = 10.0
@@ -83,12 +82,7 @@ def shorten(hold: Hold, book: Book | None = None) -> None:
 def lease_of(hold: Hold) -> Lease:
     """The lease in a held file, with its current end; raises Gone if it can no longer be read."""
     try:
-        text = os.pread(hold.descriptor, LARGEST_BYTES, 0).decode()
-        first, *more = text.split("\n")
-        lease = lease_wire.lease_from_json(wire.loads(first, wire.NOTE, any_text=True))
-        for line in more[:-1]:
-            with suppress(Invalid):  # half a line
-                lease = lease_wire.with_work(lease, wire.loads(line, wire.NOTE, any_text=True))
+        lease = lease_wire.lease_in_text(os.pread(hold.descriptor, LARGEST_BYTES, 0).decode())
     except (OSError, ValueError, Invalid) as exc:
         raise Gone("the lease's file can no longer be read") from exc
     return lease if lease.until is None else replace(lease, until=hold.stamped)
