@@ -76,12 +76,11 @@ class Surroundings(Struct, frozen=True):
     max_utilization_percent: float = MAX_UTILIZATION_PERCENT
 
 
-EVEN = Weights()
-"""The default weights."""
+DEFAULT_WEIGHTS = Weights()
 
 
 def capacities(
-    statuses: Sequence[DeviceStatus], around: Surroundings, weights: Weights = EVEN
+    statuses: Sequence[DeviceStatus], around: Surroundings, weights: Weights = DEFAULT_WEIGHTS
 ) -> tuple[DeviceCapacity, ...]:
     """Every device, with the claims and the strangers on it."""
     return tuple(_capacity(status, around, weights) for status in statuses)
