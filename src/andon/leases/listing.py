@@ -52,7 +52,7 @@ def read_listing(availability: Availability, view: AvailabilityView, book: Book)
 def remarks(book: Book) -> tuple[str, ...]:
     """Returns the files that were ignored when the book was last read, and their owners."""
     unread = (f"{path} is ignored: {reason}" for path, reason in book.unread.items())
-    return (*unread, *map(str, book.left_out()))
+    return (*unread, *book.left_out())
 
 
 def book_row(book: Book) -> BookRow | None:
