@@ -138,7 +138,7 @@ def test_a_lease_that_is_lost_and_written_again_keeps_its_duration(
 
     held = held_for(book, clocks, 30)
     (book.path / "leases" / held.hold.name).unlink()
-    rejoin(held.hold, lease_of(held.hold), book)
+    rejoin(held.hold, lease_of(held.hold))
     clocks.pass_by(10)
     assert held.left_seconds() == pytest.approx(20)
     [entry] = book.entries()

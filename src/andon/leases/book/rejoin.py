@@ -55,23 +55,23 @@ class Presence:
             self._notify(message)
 
 
-def rejoin(hold: Hold, lease: Lease, book: Book | None = None) -> None:
+def rejoin(hold: Hold, lease: Lease) -> None:
     """Writes a lease into the book under a new name; raises Conflict if its devices are taken.
 
     A command that inherited the first lock keeps it. The new lock belongs to this process.
     """
-    book = book or Book()
+    book = Book()
     with book.locked():
         _refuse_taken(lease, book.entries())
         hold.replace_with(book.write_lease(lease).hold)
 
 
-def shorten(hold: Hold, book: Book | None = None) -> None:
+def shorten(hold: Hold) -> None:
     """Writes a lease that has named many containers again, with only the last one: the others
     have ended, and readers take only a limited number. The new lock belongs to this process."""
     if os.fstat(hold.descriptor).st_size < SHORTEN_BYTES:
         return
-    book = book or Book()
+    book = Book()
     with hold.writing, book.locked():
         lease = lease_of(hold)
         made = book.write_lease(replace(lease, containers=lease.containers[-1:])).hold
