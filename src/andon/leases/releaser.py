@@ -52,7 +52,7 @@ def release(
     be allowed to.
     """
     folder, claim, lease = _find(book, name, check, for_uid)
-    if left := strangers(folder.parent, claim.file, lease, claim.uid, here(), LockTable()):
+    if left := strangers(folder.parent, claim.file, lease, claim.uid, LockTable()):
         return _remove(book, folder, claim, left)
     said = release_note(by or user_name(os.getuid()), note)
     with left_note(folder, claim.file, said):

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
-from andon.host.processes.kin import here
 from andon.host.users import is_root, user_name
 from andon.leases.book import contents, files, places, tickets
 from andon.leases.book.contents import read_usage
@@ -29,7 +28,7 @@ from andon.leases.book.tickets import TICKET_SUFFIX, TicketHold
 from andon.leases.rules.queue import Waiting
 from andon.leases.rules.usage import RecentUsage
 from andon.model import lease_wire, wire
-from andon.model.lease import BookEntry, Cordon, Lease, PidScope, Ticket
+from andon.model.lease import BookEntry, Cordon, Lease, Ticket
 from andon.model.naming import may_mean_lease
 from andon.units import counted, sh
 
@@ -73,16 +72,16 @@ class Book:
 
     def entries(self) -> list[BookEntry]:
         """Returns every lease file, not judged yet."""
-        place, table = here(), LockTable()
+        table = LockTable()
         read: list[tuple[BookFile, Lease | None]] = []
         bad: Counts = {}
         for path, _, found in self._files(LEASES, self._known):
             lease = contents.dated(self._parsed(path, LEASES, found, contents.lease_in), found)
             if lease is None and not found.locked:
                 bad[path, found.uid] = bad.get((path, found.uid), 0) + 1
-            read.append((_really_locked(path, found, lease, place, table), lease))
+            read.append((_really_locked(path, found, lease, table), lease))
         self._ignore(LEASES, "not valid leases", bad)
-        return contents.entries_of(read, place)
+        return contents.entries_of(read)
 
     def waiting(self) -> list[Waiting]:
         """Returns the tickets whose owners are alive. Only root and the owner of the book for
@@ -366,12 +365,10 @@ class Book:
         )
 
 
-def _really_locked(
-    path: Path, found: BookFile, lease: Lease | None, place: PidScope, table: LockTable
-) -> BookFile:
+def _really_locked(path: Path, found: BookFile, lease: Lease | None, table: LockTable) -> BookFile:
     """Returns the file, as unlocked if only other users' processes lock a dead holder's file."""
     if not found.locked or lease is None:
         return found
-    if strangers(path, found.name, lease, found.uid, place, table):
+    if strangers(path, found.name, lease, found.uid, table):
         return replace(found, locked=False)
     return found
