@@ -15,7 +15,7 @@ from andon.host.processes.kin import here, read_kin
 from andon.host.state.user_folder import is_own, node_path
 from andon.leases.book.lease_book import Book
 from andon.leases.rules.capacity import DeviceCapacity, Surroundings, Weights, capacities
-from andon.leases.rules.choice import DeviceChoice, choose, rank
+from andon.leases.rules.choice import DeviceChoice, choose, lacks_memory, rank
 from andon.leases.rules.eligibility import (
     MAX_UTILIZATION_PERCENT,
     Labels,
@@ -136,7 +136,6 @@ class Candidates(Struct, frozen=True):
     snapshot: Snapshot
     need: Need
     choice: DeviceChoice
-    claims: tuple[Claim, ...]
     ahead: tuple[Ticket, ...] = ()
     capacities: tuple[DeviceCapacity, ...] = ()
     turns: Mapping[Place, float] = field(default_factory=dict)  # for a waiter's next poll
@@ -147,6 +146,11 @@ class Candidates(Struct, frozen=True):
     def verdicts(self) -> tuple[DeviceVerdict, ...]:
         """Whether each device is available for this request."""
         return verdicts_for(self.choice.candidates, self.snapshot.devices)
+
+    @property
+    def lacks_memory(self) -> bool:
+        """Whether no end of work gives enough devices the memory that is needed."""
+        return lacks_memory(self.capacities, self.need)
 
     @property
     def missing(self) -> int:
@@ -281,8 +285,7 @@ class Availability(Struct, frozen=True):
             kept = reserved(ahead, spaces, need, turns)
         order = rank(preferred(statuses, request, self.labels), request.layout)
         choice = choose(spaces, need, found, kept.kept, order, self.weights.links)
-        claims = tuple({id(t.claim): t.claim for r in spaces for t in r.tenants}.values())
-        return Candidates(view.snapshot, need, choice, claims, ahead, spaces, kept.since, kept.late)
+        return Candidates(view.snapshot, need, choice, ahead, spaces, kept.since, kept.late)
 
     def _reserved_at_once(
         self,

@@ -23,7 +23,6 @@ from andon.leases.book.tickets import TicketHold
 from andon.leases.placement import Grant, granted
 from andon.leases.policy_file import limits_for, read_policy
 from andon.leases.refusal import is_hopeless, refusal
-from andon.leases.rules.choice import lacks_memory
 from andon.leases.rules.policy import NO_LIMITS, Policy, UserLimits
 from andon.leases.rules.queue import Place, TurnTimes, giving_way, in_order, place_of
 from andon.leases.rules.rights import next_fence
@@ -381,7 +380,7 @@ class Granter:
     def _is_vain(self, attempt: GrantAttempt, candidates: Candidates) -> bool:
         """Whether waiting is useless. A lack of memory must be seen twice: memory of a process
         that has just ended is freed in a moment."""
-        if not lacks_memory(candidates.capacities, candidates.need):
+        if not candidates.lacks_memory:
             attempt.lacking = None
             return is_hopeless(candidates)
         if attempt.lacking is None:
@@ -452,7 +451,7 @@ class Granter:
     def _sweep(self, attempt: GrantAttempt, pages: BookContents, candidates: Candidates) -> None:
         """Removes our dead files, if all their devices were read: on others a job may still run."""
         seen = {status.device.uuid for status in candidates.snapshot.devices}
-        known = {claim.file for claim in candidates.claims}
+        known = {one.claim.file for c in candidates.capacities for one in c.tenants}
         dead = [e for e in pages.entries if e.file not in known and _is_dead(e, seen)]
         mine = any(os.getuid() in (0, entry.uid) for entry in dead)
         if mine or any(name.startswith(".") for name in attempt.names):  # only we write now

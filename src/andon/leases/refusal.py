@@ -4,7 +4,7 @@ import time
 
 from andon.errors import Conflict, TimedOut
 from andon.leases.availability import Candidates
-from andon.leases.rules.choice import Candidate, lacks_memory
+from andon.leases.rules.choice import Candidate
 from andon.leases.rules.eligibility import HEALTH, Obstacle, ObstacleKind, count_words
 from andon.model.job.device_request import DeviceRequest
 from andon.model.naming import device_labels, title, titles
@@ -60,7 +60,7 @@ def hint_of(candidates: Candidates) -> str:
         return "simulated work never ends; for idle devices: ANDON_SIMULATE_SCENARIO=idle"
     if candidates.limit is not None:
         return "release one of yours: andon leases"
-    if lacks_memory(candidates.capacities, candidates.need):
+    if candidates.lacks_memory:
         return "no GPU has that much even when nothing runs on it: use a smaller --memory"
     if candidates.choice.reason is not None:
         return "--unbalanced allows different free memory"
