@@ -12,7 +12,7 @@ from andon.model.device import DeviceStatus, Snapshot
 from andon.model.job.device_request import DeviceRequest
 from andon.model.naming import device_labels
 from andon.model.verdict import DeviceVerdict, VerdictKind
-from andon.units import human_bytes
+from andon.units import apart_bytes, human_bytes
 
 
 class OfferRow(Struct, frozen=True):
@@ -50,8 +50,10 @@ def offer_by(
 ) -> Offer:
     """Returns what a server's verdicts on its devices leave for a request."""
     if request.shared or request.labels or request.prefer or request.even_if_used:
-        hint = "a server answers --gpus, --memory, --model, --devices and --exclude"
-        raise Invalid("--url cannot be combined with these options", hint=hint)
+        raise Invalid(
+            "--shared, --label, --prefer and --even-if-used are for this machine's GPUs",
+            hint="of another machine: --gpus, --memory, --model, --devices and --exclude",
+        )
     if not snapshot.devices:
         raise no_gpu(snapshot.faults)
     # A mask of this process does not apply to a server's devices.
@@ -92,13 +94,16 @@ def _unknown(status: DeviceStatus, label: str) -> DeviceVerdict:
 
 def _if_large_enough(row: OfferRow, size: int | None) -> OfferRow:
     """Returns the row, as in use if a free device has too little free memory for the request."""
-    if size is None or not row.is_free or (row.free_bytes or 0) >= size:
+    if size is None or not row.is_free:
         return row
-    left = "–" if row.free_bytes is None else human_bytes(row.free_bytes)
-    reason = f"{left} free, {human_bytes(size)} requested"
-    return replace(
-        row, verdict=replace(row.verdict, kind=VerdictKind.IN_USE, code="full", reason=reason)
-    )
+    if row.free_bytes is None:
+        kind, code, reason = VerdictKind.WITHHELD, "unknown", "its free memory is not known"
+    elif row.free_bytes < size:
+        kind, code = VerdictKind.IN_USE, "full"
+        reason = "{} free, {} requested".format(*apart_bytes(row.free_bytes, size))
+    else:
+        return row
+    return replace(row, verdict=replace(row.verdict, kind=kind, code=code, reason=reason))
 
 
 def _free_bytes(status: DeviceStatus) -> int | None:
