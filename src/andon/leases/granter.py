@@ -313,7 +313,7 @@ class Granter:
     def _refuse_queueing(self, attempt: GrantAttempt, pages: BookContents) -> None:
         """Refuses to queue beyond root's limits; jobs were counted when they were submitted."""
         if attempt.limits.max_queued is not None and attempt.terms.jobs_behind is None:
-            tickets = [w.ticket for w in pages.waiting if w.ticket.owner.uid == attempt.me.uid]
+            tickets = [w.ticket for w in pages.waiting if w.ticket.owner.uid == attempt.uid]
             own = sum(ticket.jobs_behind is None for ticket in tickets)
             attempt.limits.check_queued(own)
 

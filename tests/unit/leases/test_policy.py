@@ -1,6 +1,7 @@
 """Root's limits per user: how they are read, what they refuse, and that real grants keep them."""
 
 import os
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -12,12 +13,12 @@ from andon.host.users import user_name
 from andon.leases import releaser
 from andon.leases.availability import Availability
 from andon.leases.book.lease_book import Book
-from andon.leases.granter import Granter, LeaseTerms
+from andon.leases.granter import Granter, LeaseTerms, Progress
 from andon.leases.policy_file import read_policy
 from andon.leases.rules.policy import NO_POLICY, Policy, UserLimits, policy_from
 from andon.model.device import Snapshot
 from andon.units import parse_seconds
-from tests.support.sharing_parts import gpu, request
+from tests.support.sharing_parts import gpu, request, ticket
 
 PATH = "/etc/andon/policy.toml"
 TEXT = """
@@ -159,6 +160,24 @@ def test_too_many_in_line_are_refused(book: Book) -> None:
         granter(book, UserLimits(max_queued=0)).grant(request(1), LeaseTerms(), 30.0)
     with pytest.raises(Conflict):
         granter(book, UserLimits(max_queued=0)).grant(request(1), LeaseTerms(), 0.0)
+    held.held.release()
+
+
+def test_those_who_wait_for_others_do_not_count_for_a_user(book: Book) -> None:
+    """A server of root waits for all its callers, whose leases are theirs."""
+    held = granter(book, UserLimits()).grant(request(4), LeaseTerms(), 0.0)
+    waiting = book.write_ticket(ticket("t1", since=time.time()))
+    ours, other = granter(book, UserLimits(max_queued=1)), LeaseTerms(uid=os.getuid() + 1)
+
+    def enough(progress: Progress) -> None:
+        assert progress.queued
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        ours.grant(request(1), other, 30.0, enough)
+    with pytest.raises(Denied, match="1 waiting at a time; 1 wait already"):
+        ours.grant(request(1), LeaseTerms(), 30.0)
+    waiting.release()
     held.held.release()
 
 
