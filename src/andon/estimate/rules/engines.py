@@ -106,10 +106,9 @@ def _mistakes(
         yield from _alignment(shape, stored, tp)
     if options.pp > shape.layers:
         yield "pp", f"{options.pp} pipeline stages for {shape.layers} layers"
-    serves = options.engine in (ServingEngine.VLLM, ServingEngine.SGLANG, ServingEngine.TRTLLM)
-    longest = shape.context
-    if serves and longest is not None and options.context is not None and options.context > longest:
-        yield "context", f"{options.context} tokens, and the model was made for {longest}"
+    longest, wanted = shape.context, options.context
+    if options.engine.is_server and longest and wanted is not None and wanted > longest:
+        yield "context", f"{wanted} tokens, and the model was made for {longest}"
 
 
 def _heads(shape: ModelShape, tp: int) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,6 @@ from andon.estimate.rules.options import EstimateOptions, ServingEngine, with_si
 from andon.estimate.rules.serving import (
     GpuNeed,
     claimed_bytes,
-    claims_share,
     requests_at_once,
     serving_need,
     stored_as,
@@ -133,9 +132,9 @@ def fit_of(
     total, usable = room.total_bytes, room.usable_bytes
     if total is None or usable is None:
         return _unknown(room, need.minimum_bytes)
-    claim = claimed_bytes(need, options, total, usable) if claims_share(options) else None
+    claim = claimed_bytes(need, options, total, usable)
     least = need.minimum_bytes
-    peak = None if learned is None else learned.peak_on(room.name, claims_share(options))
+    peak = None if learned is None else learned.peak_on(room.name, options.engine.is_server)
     if peak is not None:
         return _judged(room, peak, peak, usable)
     if claim is None:

@@ -30,6 +30,11 @@ class ServingEngine(StrEnum):
     TRANSFORMERS = "transformers"
     TRAINING = "training"
 
+    @property
+    def is_server(self) -> bool:
+        """Whether it takes a share of the memory when it starts, also if it needs less."""
+        return self in (ServingEngine.VLLM, ServingEngine.SGLANG, ServingEngine.TRTLLM)
+
 
 class TrainingPrecision(StrEnum):
     """The type in which a model is trained."""
