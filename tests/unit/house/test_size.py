@@ -16,7 +16,7 @@ BUDGET = {
     "doctor": 3250,
     "drivers": 7665,
     "engines": 452,
-    "estimate": 4140,
+    "estimate": 4138,
     "events": 500,
     "explain": 7487,
     "exporter": 1922,

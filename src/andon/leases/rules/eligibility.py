@@ -241,13 +241,13 @@ def _impossible(
     asked = count_words(request)
     if not statuses:
         return no_gpu(())
-    visible = [s for s in statuses if s.visible and s.device.uuid in found]
+    visible = sum(status.visible for status in statuses)
     names = titles(statuses)
     mistakes = tuple(
         f"{names[uuid]}: {bar.words}" for uuid, bar in found.items() if bar is not None
     )
-    if len(visible) < request.least:
-        why = f"{asked} requested, only {len(visible)} visible"
+    if visible < request.least:
+        why = f"{asked} requested, only {visible} visible"
     elif eligible == 0:
         why = "no GPU can satisfy this"
     else:
