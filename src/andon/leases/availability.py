@@ -84,8 +84,8 @@ class TurnMemory:
     def write(self, users: Mapping[int, float]) -> None:
         from andon.host.state.node_folder import open_node_folder  # where someone is in front
 
-        kept = dict(sorted(users.items(), key=lambda item: item[1])[:MOST_USERS])
-        content = wire.dumps({"boot": here().boot, "users": kept})
+        latest = dict(sorted(users.items(), key=lambda item: item[1])[:MOST_USERS])
+        content = wire.dumps({"boot": here().boot, "users": latest})
         with suppress(OSError, AndonError):
             folder = self._folder or open_node_folder()
             draft = folder / f".{NAME}.{os.getpid()}"
@@ -226,10 +226,10 @@ class Availability(Struct, frozen=True):
         """Whether each device is available for a request of one whole device."""
         line, need = in_order(pages.waiting, at, pages.usage), need_of_any(capacities)
         ahead = in_front_of_newcomer(line, os.getuid(), 0)
-        kept = self._reserved_at_once(ahead, capacities, need, pages, at).kept
+        taken = self._reserved_at_once(ahead, capacities, need, pages, at).devices
         if (doubt := doubt_about(snapshot.devices, os.environ)) is not None:
-            kept = all_masked(capacities, doubt)
-        return verdicts(capacities, kept)
+            taken = all_masked(capacities, doubt)
+        return verdicts(capacities, taken)
 
     def _refuse_doubt(self, snapshot: Snapshot) -> None:
         if (doubt := doubt_about(snapshot.devices, os.environ)) is not None:
@@ -280,12 +280,12 @@ class Availability(Struct, frozen=True):
             before = in_front_of(line, ticket, at, pages.usage)
         ahead = tuple(one for one in before if one.id not in pages.passing)
         if turns is None:
-            kept = self._reserved_at_once(ahead, spaces, need, pages, at)
+            taken = self._reserved_at_once(ahead, spaces, need, pages, at)
         else:
-            kept = reserved(ahead, spaces, need, turns)
+            taken = reserved(ahead, spaces, need, turns)
         order = rank(preferred(statuses, request, self.labels), request.layout)
-        choice = choose(spaces, need, found, kept.kept, order, self.weights.links)
-        return Candidates(view.snapshot, need, choice, ahead, spaces, kept.since, kept.late)
+        choice = choose(spaces, need, found, taken.devices, order, self.weights.links)
+        return Candidates(view.snapshot, need, choice, ahead, spaces, taken.since, taken.late)
 
     def _reserved_at_once(
         self,
@@ -301,10 +301,10 @@ class Availability(Struct, frozen=True):
             return reserved(ahead, spaces, need)
         now, before = boot_seconds(), self.memory.read()
         users = remembered(before, _newest_leases(pages, at), now)
-        kept = reserved(ahead, spaces, need, TurnTimes(now, users=users))
-        if (after := users | by_user(kept.since)) != before:
+        taken = reserved(ahead, spaces, need, TurnTimes(now, users=users))
+        if (after := users | by_user(taken.since)) != before:
             self.memory.write(after)
-        return kept
+        return taken
 
 
 def _newest_leases(pages: BookContents, at: float) -> dict[int, float]:

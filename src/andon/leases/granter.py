@@ -29,12 +29,12 @@ from andon.leases.rules.rights import next_fence
 from andon.model.job.device_request import DeviceRequest
 from andon.model.lease import BookEntry, Lease, LeaseKind, Owner, Share, Ticket, Work
 
-FIRST_GLANCE_SECONDS, LAST_GLANCE_SECONDS = 0.005, 0.1
-GLANCES_PER_WAIT = 500  # a long wait may be polled less often
+SHORTEST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.005, 0.1
+POLLS_PER_WAIT = 500  # a long wait may be polled less often
 MOST_AHEAD = 15  # beyond this the interval does not grow further
 BEHIND_SECONDS = 0.005  # for each ticket ahead: few changes concern the last in the queue
-LOOK_SECONDS = 1.0  # between two readings of the devices while waiting
-FAR_LOOK_SECONDS = 10.0  # at most, for a ticket far back in the queue
+READING_SECONDS = 1.0  # between two readings of the devices while waiting
+FAR_READING_SECONDS = 10.0  # at most, for a ticket far back in the queue
 
 
 class LeaseTerms(Struct, frozen=True):
@@ -69,16 +69,16 @@ class GrantAttempt(Struct):
 
     request: DeviceRequest
     terms: LeaseTerms
-    began: float
-    asked: float
+    began: float  # on the monotonic clock
+    began_at: float  # in UTC seconds
     until: float | None
     me: Owner = field(default_factory=myself)
     limits: UserLimits = NO_LIMITS
     ticket: Ticket | None = None
     hold: TicketHold | None = None
     parked: tuple[TicketHold, Ticket] | None = None  # a place to come back to
-    seen: AvailabilityView | None = None
-    looked: float = 0.0
+    view: AvailabilityView | None = None
+    last_reading: float = 0.0  # on the monotonic clock
     turns: Mapping[Place, float] = field(default_factory=dict)
     hint: str = ""  # what to do about the note
     names: frozenset[str] = frozenset()  # the leases in the book when it was last read
@@ -107,10 +107,10 @@ class Granter:
         book: Book,
         availability: Availability,
         policy: Callable[[], Policy] = read_policy,
-        look_seconds: float = LOOK_SECONDS,
+        reading_seconds: float = READING_SECONDS,
     ) -> None:
         self._book, self._availability, self._policy = book, availability, policy
-        self._look_seconds = look_seconds
+        self._reading_seconds = reading_seconds
 
     def grant(
         self,
@@ -157,9 +157,9 @@ class Granter:
         if view is None:
             self._view(attempt)
         else:
-            attempt.seen, attempt.looked = view, time.monotonic()
-        if attempt.seen is not None:
-            self._availability.check(attempt.seen.snapshot, attempt.request)
+            attempt.view, attempt.last_reading = view, time.monotonic()
+        if attempt.view is not None:
+            self._availability.check(attempt.view.snapshot, attempt.request)
         candidates, held, note = self._try(attempt)
         waited = time.monotonic() - attempt.began
         if held is not None:
@@ -202,7 +202,7 @@ class Granter:
             if waiting is not None:
                 waited, queued = time.monotonic() - attempt.began, attempt.hold is not None
                 waiting(Progress(waited, candidates, note, queued))
-            self._doze(attempt, len(candidates.ahead))
+            self._wait_for_change(attempt, len(candidates.ahead))
 
     def _try(self, attempt: GrantAttempt) -> tuple[Candidates, LeaseHold | None, str | None]:
         """Claims devices under the lock, then checks again: a process without a lease may have
@@ -233,8 +233,8 @@ class Granter:
         return self._candidates(attempt), None, "a process without a lease took it first"
 
     def _view(self, attempt: GrantAttempt) -> AvailabilityView:
-        attempt.seen, attempt.looked = self._availability.view(), time.monotonic()
-        return attempt.seen
+        attempt.view, attempt.last_reading = self._availability.view(), time.monotonic()
+        return attempt.view
 
     def _claim(self, attempt: GrantAttempt) -> tuple[Candidates, LeaseHold | None]:
         attempt.names = self._book.names()
@@ -275,7 +275,7 @@ class Granter:
         attempt.ticket = replace(ticket, since=attempt.hold.queued)
 
     def _candidates(self, attempt: GrantAttempt, pages: BookContents | None = None) -> Candidates:
-        seen = attempt.seen or self._view(attempt)
+        seen = attempt.view or self._view(attempt)
         if pages is None:
             attempt.names = self._book.names()  # first: later changes are then noticed
             pages = self._pages(attempt)
@@ -337,19 +337,19 @@ class Granter:
         own = BookEntry(held.hold.name, os.getuid(), held.lease.owner.user, True, held.lease)
         return BookContents((own,))
 
-    def _doze(self, attempt: GrantAttempt, ahead: int) -> None:
+    def _wait_for_change(self, attempt: GrantAttempt, ahead: int) -> None:
         """Waits until the book changes in our favour, or it is time to read the devices again."""
-        due = time.monotonic() + self._look_seconds * (1 + min(ahead, MOST_AHEAD) / 10)
+        due = time.monotonic() + self._reading_seconds * (1 + min(ahead, MOST_AHEAD) / 10)
         if attempt.hold is not None:
             attempt.hold.stamp(time.time())  # we are awake
         while time.monotonic() < due and not _is_over(attempt.until) and not attempt.unwanted():
-            time.sleep(_glance_seconds(time.monotonic() - attempt.began, ahead))
+            time.sleep(_poll_seconds(time.monotonic() - attempt.began, ahead))
             if self._has_changed(attempt):
                 candidates = self._candidates(attempt)
                 if candidates.choice.chosen:
                     break
                 ahead = len(candidates.ahead)
-        old = time.monotonic() - attempt.looked >= FAR_LOOK_SECONDS
+        old = time.monotonic() - attempt.last_reading >= FAR_READING_SECONDS
         if old or not self._is_far_back(attempt):
             self._view(attempt)
 
@@ -384,8 +384,8 @@ class Granter:
             attempt.lacking = None
             return is_hopeless(candidates)
         if attempt.lacking is None:
-            attempt.lacking = attempt.looked
-        return attempt.looked - attempt.lacking >= self._look_seconds
+            attempt.lacking = attempt.last_reading
+        return attempt.last_reading - attempt.lacking >= self._reading_seconds
 
     def _refuse_pushing(self, request: DeviceRequest) -> None:
         uid = os.getuid()
@@ -443,7 +443,7 @@ class Granter:
             owner=attempt.me,
             need=candidates.need,
             priority=attempt.request.priority,
-            since=attempt.asked,
+            since=attempt.began_at,
             simulated=candidates.snapshot.simulated,
             jobs_behind=attempt.terms.jobs_behind,
         )
@@ -468,11 +468,11 @@ def _is_dead(entry: BookEntry, seen: set[str]) -> bool:
     return all(share.uuid in seen for share in lease.shares)
 
 
-def _glance_seconds(waited_seconds: float, ahead: int) -> float:
+def _poll_seconds(waited_seconds: float, ahead: int) -> float:
     """Returns the time between two checks of the book: short for the first in the queue, longer
     for the last."""
-    patience = max(FIRST_GLANCE_SECONDS, waited_seconds / GLANCES_PER_WAIT)
-    return min(patience, LAST_GLANCE_SECONDS) + min(ahead, MOST_AHEAD) * BEHIND_SECONDS
+    patience = max(SHORTEST_POLL_SECONDS, waited_seconds / POLLS_PER_WAIT)
+    return min(patience, LONGEST_POLL_SECONDS) + min(ahead, MOST_AHEAD) * BEHIND_SECONDS
 
 
 def _is_over(until: float | None) -> bool:

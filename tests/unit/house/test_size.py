@@ -26,7 +26,7 @@ BUDGET = {
     "host": 4979,
     "jobs": 9034,
     "kill": 538,
-    "leases": 7174,
+    "leases": 7176,
     "model": 5377,
     "node": 8088,
     "notifiers": 491,
