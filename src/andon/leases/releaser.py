@@ -54,8 +54,8 @@ def release(
     folder, claim, lease = _find(book, name, check, for_uid)
     if left := strangers(folder.parent, claim.file, lease, claim.uid, LockTable()):
         return _remove(book, folder, claim, left)
-    said = release_note(by or user_name(os.getuid()), note)
-    with left_note(folder, claim.file, said):
+    written = release_note(by or user_name(os.getuid()), note)
+    with left_note(folder, claim.file, written):
         for _ in range(2 if insist else 1):
             ask(lease, folder / claim.file, claim.uid)
             if _is_released(book, claim.file, timeout_seconds):

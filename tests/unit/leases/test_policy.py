@@ -39,7 +39,7 @@ def test_a_users_own_section_changes_only_what_it_names() -> None:
     assert policy.limits_of("bob", 7) == UserLimits(2, 43_200.0, 20, "bob", PATH)
     assert policy.limits_of("alice", 8) == UserLimits(8, 43_200.0, 20, "alice", PATH)
     assert policy.limits_of("carol", 1234) == UserLimits(2, None, 20, "carol", PATH)
-    assert policy.everyone.words == "at most 2 GPUs, 12 h a lease, 20 waiting"
+    assert policy.everyone.text == "at most 2 GPUs, 12 h a lease, 20 waiting"
     assert NO_POLICY.limits_of("bob", 7) == UserLimits(user="bob")
 
 

@@ -56,7 +56,7 @@ def test_a_step_of_the_clock_costs_nobody_a_place(step: float) -> None:
 def test_one_that_can_be_served_keeps_only_what_it_gets() -> None:
     taken = reserved([ticket(wanted=need(2))], capacities_of([gpu(i) for i in range(4)])).devices
     assert len(taken) == 2
-    assert "reserved for alice, next in the queue (2 GPUs)" in next(iter(taken.values())).words
+    assert "reserved for alice, next in the queue (2 GPUs)" in next(iter(taken.values())).reason
 
 
 def test_one_that_cannot_keeps_all_that_it_may_be_met_by() -> None:

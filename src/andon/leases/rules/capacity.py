@@ -168,8 +168,8 @@ def _trouble(status: DeviceStatus, around: Surroundings, taken: bool) -> Obstacl
         why = f": {status.reason}" if status.reason else ""
         return Obstacle(bar, f"{status.state.words}{why}")
     broken = around.broken or {}
-    if (said := broken.get(uuid) or broken.get(status.device.parent or "")) is not None:
-        return Obstacle(ObstacleKind.BROKEN, said)
+    if (reported := broken.get(uuid) or broken.get(status.device.parent or "")) is not None:
+        return Obstacle(ObstacleKind.BROKEN, reported)
     if status.state is State.ASLEEP:
         return None
     if sample is None:

@@ -6,13 +6,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.errors import Invalid
-from andon.leases.rules.eligibility import count_words, need_of, no_gpu, obstacles_of
+from andon.leases.rules.eligibility import need_of, no_gpu, obstacles_of, request_text
 from andon.leases.rules.verdict import verdict
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.job.device_request import DeviceRequest
 from andon.model.naming import device_labels
 from andon.model.verdict import DeviceVerdict, VerdictKind
-from andon.units import apart_bytes, human_bytes
+from andon.units import distinct_bytes
 
 
 class OfferRow(Struct, frozen=True):
@@ -75,20 +75,14 @@ def offer_by(
     if len(free) >= need.least:
         for place in free[: need.most]:
             rows[place] = replace(rows[place], chosen=True)
-    words = requested_words(request)
-    return Offer(snapshot.at, snapshot.simulated, words, need.least, tuple(rows))
-
-
-def requested_words(request: DeviceRequest) -> str:
-    """Returns `2 GPUs with 40.0 GiB`."""
-    size = request.memory_bytes
-    return count_words(request) + ("" if size is None else f" with {human_bytes(size)}")
+    requested = request_text(request)
+    return Offer(snapshot.at, snapshot.simulated, requested, need.least, tuple(rows))
 
 
 def _unknown(status: DeviceStatus, label: str) -> DeviceVerdict:
-    device, words = status.device, status.reason or "the server does not report it"
+    device, reason = status.device, status.reason or "the server does not report it"
     return DeviceVerdict(
-        device.uuid, device.index, label, VerdictKind.WITHHELD, code="unknown", reason=words
+        device.uuid, device.index, label, VerdictKind.WITHHELD, code="unknown", reason=reason
     )
 
 
@@ -100,7 +94,7 @@ def _if_large_enough(row: OfferRow, size: int | None) -> OfferRow:
         kind, code, reason = VerdictKind.WITHHELD, "unknown", "its free memory is not known"
     elif row.free_bytes < size:
         kind, code = VerdictKind.IN_USE, "full"
-        reason = "{} free, {} requested".format(*apart_bytes(row.free_bytes, size))
+        reason = "{} free, {} requested".format(*distinct_bytes(row.free_bytes, size))
     else:
         return row
     return replace(row, verdict=replace(row.verdict, kind=kind, code=code, reason=reason))

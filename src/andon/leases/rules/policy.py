@@ -26,16 +26,16 @@ class UserLimits(Struct, frozen=True):
     path: str = ""  # of the policy
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """Returns `at most 4 GPUs, 12 h 0 min a lease, 20 waiting`; empty without any limit."""
-        said = []
+        parts = []
         if self.max_gpus_per_user is not None:
-            said.append(gpus(self.max_gpus_per_user))
+            parts.append(gpus(self.max_gpus_per_user))
         if self.max_time is not None:
-            said.append(f"{human_seconds(self.max_time)} a lease")
+            parts.append(f"{human_seconds(self.max_time)} a lease")
         if self.max_queued is not None:
-            said.append(f"{self.max_queued} waiting")
-        return f"at most {', '.join(said)}" if said else ""
+            parts.append(f"{self.max_queued} waiting")
+        return f"at most {', '.join(parts)}" if parts else ""
 
     def check_terms(self, least: int, seconds: float | None) -> None:
         """Refuses terms that these limits never allow."""

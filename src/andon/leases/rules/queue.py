@@ -148,9 +148,9 @@ def reserved(
                 late.add(place)
                 continue
         count = counted(ticket.need.least, "GPU")
-        words = f"reserved for {ticket.owner.user}, next in the queue ({count})"
+        reason = f"reserved for {ticket.owner.user}, next in the queue ({count})"
         for uuid in uuids:
-            reserved_for = Obstacle(ObstacleKind.RESERVED, words, by=ticket.owner.user)
+            reserved_for = Obstacle(ObstacleKind.RESERVED, reason, by=ticket.owner.user)
             taken.setdefault(uuid, reserved_for)
     return Reserved(taken, since, frozenset(late))
 

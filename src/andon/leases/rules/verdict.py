@@ -123,5 +123,5 @@ def verdict(device: Device, label: str, found: Obstacle | None) -> DeviceVerdict
         None if found.lease is None else plain(found.lease, NAME_CHARACTERS),
         found.until,
         str(found.kind),
-        plain(found.words, REASON_CHARACTERS),
+        plain(found.reason, REASON_CHARACTERS),
     )

@@ -89,7 +89,8 @@ class LocalLeases:
 
     def offer(self, request: "DeviceRequest") -> "Offer":
         from andon.leases.book.lease_book import Book
-        from andon.leases.rules.offer import Offer, OfferRow, requested_words
+        from andon.leases.rules.eligibility import request_text
+        from andon.leases.rules.offer import Offer, OfferRow
 
         with self._available_now(request.most > 1, commands=False) as availability:
             found = availability.offer(Book(make=False), request)
@@ -106,8 +107,8 @@ class LocalLeases:
             )
             for one, verdict in zip(found.choice.candidates, found.verdicts, strict=True)
         )
-        words, least = requested_words(request), found.need.least
-        return Offer(snapshot.at, snapshot.simulated, words, least, rows, found.choice.reason)
+        text, least = request_text(request), found.need.least
+        return Offer(snapshot.at, snapshot.simulated, text, least, rows, found.choice.reason)
 
     def release(self, name: str, note: str) -> str:
         from andon.leases import releaser

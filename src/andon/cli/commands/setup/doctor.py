@@ -161,8 +161,8 @@ def policy_of() -> PolicyFacts:
         fix = wrong.hint if wrong.hint.startswith("sudo ") else ""
         return PolicyFacts(str(POLICY_FILE), True, mistake=wrong.reason, fix=fix, usage=usage)
     own, exists = limits_for(policy, os.getuid()), POLICY_FILE.exists()
-    everyone, users = policy.everyone.words, tuple(policy.users)
-    return PolicyFacts(str(POLICY_FILE), exists, everyone, own.words, users, usage)
+    everyone, users = policy.everyone.text, tuple(policy.users)
+    return PolicyFacts(str(POLICY_FILE), exists, everyone, own.text, users, usage)
 
 
 def look_of(settings: Settings) -> SampleTrial:
