@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from andon.errors import Invalid
 from andon.estimate.rules.options import (
-    MODEL_WORDS,
+    MODEL_OPTIONS,
     EstimateOption,
     EstimateOptions,
     ServingEngine,
@@ -23,7 +23,7 @@ from andon.units import and_more
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
 _PYTHON = re.compile(r"python(\d+(\.\d+)?)?", re.ASCII)
 _NUMBER = re.compile(r"-\d+(\.\d+)?", re.ASCII)
-CONFIG_WORDS = frozenset({"config", "extra-llm-api-options"})
+CONFIG_OPTIONS = frozenset({"config", "extra-llm-api-options"})
 _PROGRAMS = {
     ("vllm", "serve"): ServingEngine.VLLM,
     ("trtllm-serve",): ServingEngine.TRTLLM,
@@ -146,9 +146,9 @@ def _read(engine: ServingEngine, words: Sequence[str]) -> ServerCommand:
         is_flag = row is not None and row.kind is bool
         if not value and not is_flag and place < len(words) and _is_value(words[place]):
             value, place = words[place], place + 1
-        if value and spelled(name) in MODEL_WORDS:
+        if value and spelled(name) in MODEL_OPTIONS:
             named["model"] = value
-        elif value and spelled(name) in CONFIG_WORDS:
+        elif value and spelled(name) in CONFIG_OPTIONS:
             named["config"] = value
         elif row is None:
             unused.append(name)
@@ -186,7 +186,7 @@ def file_options(text: str) -> tuple[dict[str, Any], str | None]:
         if not colon or not value:
             continue
         row = option_named(name)
-        if name in MODEL_WORDS:
+        if name in MODEL_OPTIONS:
             model = value
         elif (
             row is not None
@@ -197,7 +197,7 @@ def file_options(text: str) -> tuple[dict[str, Any], str | None]:
     return given, model
 
 
-def in_words(command: ServerCommand, options: EstimateOptions) -> str:
+def understood_text(command: ServerCommand, options: EstimateOptions) -> str:
     """Returns `understood: vllm, model M, tp 2, context 32768; not used: --port`."""
     parts = [str(command.engine)]
     if command.model is not None:

@@ -84,9 +84,9 @@ def _nearest(
         tried = with_size(options, name, size)
         return next(_mistakes(shape, stored, tried), None) is None
 
-    asked: int = getattr(options, name)
-    below = next((size for size in range(min(asked, MOST_TRIED) - 1, 0, -1) if works(size)), None)
-    above = next((s for s in range(asked + 1, min(4 * asked, MOST_TRIED) + 1) if works(s)), None)
+    given: int = getattr(options, name)
+    below = next((size for size in range(min(given, MOST_TRIED) - 1, 0, -1) if works(size)), None)
+    above = next((s for s in range(given + 1, min(4 * given, MOST_TRIED) + 1) if works(s)), None)
     return tuple(size for size in (below, above) if size is not None)
 
 

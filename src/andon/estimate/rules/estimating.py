@@ -177,10 +177,10 @@ def run_line(found: Estimate, chosen: Sequence[GpuFit], command: Sequence[str]) 
         return None
     rooms = [(fit.free_bytes if fit.fits_now else fit.total_bytes) or 0 for fit in chosen]
     least = min(rooms, default=None)
-    asked = min((_asked(found, fit) for fit in chosen), default=0)
+    requested = min((_requested_bytes(found, fit) for fit in chosen), default=0)
     if not chosen and found.learned is not None:
-        asked = found.learned.peak_bytes
-    words = ["andon", "run", "--gpus", str(found.world_size), "--memory", _size(asked, least)]
+        requested = found.learned.peak_bytes
+    words = ["andon", "run", "--gpus", str(found.world_size), "--memory", _size(requested, least)]
     if not is_balanced(chosen):
         words.append("--unbalanced")
     started = list(command or _command(found))
@@ -189,7 +189,7 @@ def run_line(found: Estimate, chosen: Sequence[GpuFit], command: Sequence[str]) 
     return shell_line(*words, "--", *started)
 
 
-def _asked(found: Estimate, fit: GpuFit) -> int:
+def _requested_bytes(found: Estimate, fit: GpuFit) -> int:
     """Returns how much memory this GPU must have free: a server's share, a learned peak, else
     the comfortable size as far as the GPU has it."""
     if fit.claim_bytes is not None or found.learned is not None or found.need is None:
@@ -237,7 +237,7 @@ def _command(found: Estimate) -> list[str]:
     return words
 
 
-def verdict_words(found: Estimate) -> str:
+def verdict_text(found: Estimate) -> str:
     """The answer in one sentence."""
     count = counted(found.world_size, "GPU")
     if found.refused is not None:

@@ -142,12 +142,12 @@ def fit_of(
     fitting = requests_at_once(need, claim, options)
     judged = _judged(room, least, max(least, claim), claim)
     if not judged.fits_empty:
-        may = f"{TITLES[options.engine]} may use {part_words(claim, total)}"
+        may = f"{TITLES[options.engine]} may use {part_text(claim, total)}"
         judged = replace(judged, reason=f"needs {human_bytes(least)}; {may}")
     return replace(judged, claim_bytes=claim, requests_at_once=fitting)
 
 
-def part_words(part: int, total: int) -> str:
+def part_text(part: int, total: int) -> str:
     """`72.0 of 80.0 GiB (90 %)`."""
     (number, unit), whole = human_bytes(part).split(" "), human_bytes(total)
     first = number if whole.endswith(f" {unit}") else f"{number} {unit}"
@@ -155,8 +155,8 @@ def part_words(part: int, total: int) -> str:
 
 
 def _unknown(room: GpuRoom, needed: int) -> GpuFit:
-    words = "its memory is not known"
-    return GpuFit(room.uuid, room.label, room.name, None, None, needed, reason=words,
+    reason = "its memory is not known"
+    return GpuFit(room.uuid, room.label, room.name, None, None, needed, reason=reason,
                   vendor=room.vendor)  # fmt: skip
 
 

@@ -232,7 +232,7 @@ class EstimateOptions(FirstOption, frozen=True, kw_only=True):
 
 
 PARALLEL = ("tp", "pp", "dp", "cp", "dcp")
-MODEL_WORDS = frozenset(
+MODEL_OPTIONS = frozenset(
     {"model", "model-path", "model-id", "model-name", "id-or-path", "model-tag"}
 )
 """The option with the model, in every spelling, as `spelled` writes it."""

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from andon.estimate.rules.engines import splits_of, world_size
 from andon.estimate.rules.options import EstimateOptions, ServingEngine
-from andon.estimate.rules.quantisation import AUTO, asked_format, cache_bits, plain, plain_bits
+from andon.estimate.rules.quantisation import AUTO, cache_bits, plain, plain_bits, requested_format
 from andon.estimate.rules.shape import (
     BITS_PER_BYTE,
     ModelFacts,
@@ -99,7 +99,7 @@ def stored_as(facts: ModelFacts, options: EstimateOptions) -> WeightFormat:
     """Returns how the engine holds the weights: packed as they are, unless an option changes
     that."""
     if options.quantization is not None and not facts.stored.is_packed:
-        return asked_format(options.quantization)
+        return requested_format(options.quantization)
     if options.dtype is not None and options.dtype != AUTO:
         bits = plain_bits(options.dtype)
         if facts.stored.is_packed:

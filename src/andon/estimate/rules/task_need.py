@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from andon.errors import Invalid
 from andon.estimate.rules.fits import need_of_model
 from andon.estimate.rules.names import BILLION, name_facts, parameters_in_name
-from andon.estimate.rules.options import MODEL_WORDS, EstimateOptions, read_options, spelled
+from andon.estimate.rules.options import MODEL_OPTIONS, EstimateOptions, read_options, spelled
 from andon.units import MIB
 
 LEAST_MIB = 8000
@@ -41,7 +41,7 @@ def task_model(task: Mapping[str, Any]) -> str:
     found: object = task.get("model")
     if isinstance(found, Mapping):
         words = {spelled(str(key)): value for key, value in found.items()}
-        names = ("name", *sorted(MODEL_WORDS))
+        names = ("name", *sorted(MODEL_OPTIONS))
         found = next((words[word] for word in names if isinstance(words.get(word), str)), "")
     return found if isinstance(found, str) else ""
 

@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import Struct, to_builtins
 
 from andon.estimate.rules.engines import TITLES
-from andon.estimate.rules.estimating import Estimate, verdict_words
+from andon.estimate.rules.estimating import Estimate, verdict_text
 from andon.estimate.rules.fits import GpuFit, SmallestSize
 from andon.estimate.rules.learned import LearnedPeak
 from andon.estimate.rules.options import PARALLEL, ServingEngine
@@ -111,7 +111,7 @@ def _answer(found: Estimate, understood: str | None) -> EstimateAnswer:
         source=facts.source,
         confidence=facts.confidence,
         engine=None if measured else options.engine,
-        verdict=verdict_words(found),
+        verdict=verdict_text(found),
         world_size=found.world_size,
         sizes=None if measured else {name: getattr(options, name) for name in PARALLEL},
         parameters=facts.parameters,

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from andon.errors import Invalid
-from andon.estimate.rules.command_line import in_words, is_container, own_command, understood
+from andon.estimate.rules.command_line import is_container, own_command, understood, understood_text
 from andon.estimate.rules.config_json import config_facts
 from andon.estimate.rules.gpu_sizes import GPU_MIB
 from andon.estimate.rules.known_models import KNOWN_MODELS
@@ -102,7 +102,7 @@ def _commanded(
     options = server.options(own, {})
     facts = _facts(given, given.model or server.model)
     typed_words = () if is_container(own_words) else own_words
-    return EstimateQuestion(facts, options, in_words(server, options), typed_words)
+    return EstimateQuestion(facts, options, understood_text(server, options), typed_words)
 
 
 def _tasked(

@@ -18,10 +18,10 @@ from andon.estimate.rules import estimating
 from andon.estimate.rules.command_line import (
     ServerCommand,
     file_options,
-    in_words,
     is_container,
     own_command,
     understood,
+    understood_text,
 )
 from andon.estimate.rules.fits import GpuRoom, rooms_of
 from andon.estimate.rules.gpu_sizes import rooms_on
@@ -147,7 +147,7 @@ def _asked(
     file, named = _file(command)
     options = command.options(typed, file)
     found = model or command.model or named
-    text = in_words(command, options)
+    text = understood_text(command, options)
     if found is None:
         raise Invalid(f"{text}; but no model", hint="name one: vllm serve MODEL")
     return found, options, text
