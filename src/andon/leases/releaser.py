@@ -57,7 +57,7 @@ def release(
     written = release_note(by or user_name(os.getuid()), note)
     with left_note(folder, claim.file, written):
         for _ in range(2 if insist else 1):
-            ask(lease, folder / claim.file, claim.uid)
+            _signal_holder(lease, folder / claim.file, claim.uid)
             if _is_released(book, claim.file, timeout_seconds):
                 return lease
     raise _still_held(lease, insist)
@@ -100,8 +100,8 @@ def refuse_extension(
     limits_for(policy(), uid).check_extension(held_seconds, seconds)
 
 
-def ask(lease: Lease, file: Path, uid: int) -> None:
-    """Signal the process that is proved to hold a lease; a stopped one is resumed."""
+def _signal_holder(lease: Lease, file: Path, uid: int) -> None:
+    """Asks the process that is proved to hold a lease to end it; a stopped one is resumed."""
     pid = lease.owner.pid
     with open_holder(lease, file, uid) as holder:
         try:

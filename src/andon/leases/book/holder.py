@@ -96,7 +96,7 @@ class HolderProcess:
         return self._given and self._process.poll() is None
 
     def give(self, held: LeaseHold) -> None:
-        """Pass it the lock; both processes hold it from now on."""
+        """Passes the lock to the process; both hold the lease from now on."""
         hold, end = held.hold, held.countdown and held.countdown.end
         order = {
             "name": hold.name,
@@ -127,7 +127,7 @@ class HolderProcess:
         self._process.terminate()
 
     def disconnect(self) -> None:
-        """Notify it that the lease ends; it then releases it, unless it is detached."""
+        """Closes the socket: the process then releases the lease, unless it is detached."""
         self._socket.close()
 
     def dismiss(self, seconds: float = 1.0) -> None:
@@ -149,7 +149,7 @@ def main(arguments: Sequence[str]) -> int:
     """Receives the lock, holds it, and releases it."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
-    asked = _asked()
+    terminated = _termination()
     channel = socket.socket(fileno=int(arguments[0]))
     message, descriptors, _, _ = socket.recv_fds(channel, _MESSAGE_BYTES, 2)
     if len(descriptors) != 2:
@@ -160,14 +160,14 @@ def main(arguments: Sequence[str]) -> int:
     if order["detached"]:
         with suppress(OSError):  # the sender may have exited
             channel.send(_TAKEN)
-    ended_by = _keep(hold, countdown, [asked] if order["detached"] else [asked, channel])
-    if asked in ended_by and not order["detached"]:
+    ended_by = _keep(hold, countdown, [terminated] if order["detached"] else [terminated, channel])
+    if terminated in ended_by and not order["detached"]:
         _pass_on_note(hold, channel)
     hold.release()
     return 0
 
 
-def _asked() -> socket.socket:
+def _termination() -> socket.socket:
     """Returns a socket that is readable once SIGTERM has arrived."""
     ours, kernels = socket.socketpair()
     kernels.setblocking(False)

@@ -256,7 +256,7 @@ def _impossible(
 
 
 def given_devices(snapshot: Snapshot) -> tuple[Device, ...]:
-    """Returns the visible devices; of a board with partitions, only those."""
+    """Returns visible devices; a partitioned board is replaced by its partitions."""
     seen = [status.device for status in snapshot.devices if status.visible]
     parts = {device.parent for device in seen}
     return tuple(device for device in seen if device.uuid not in parts)
