@@ -26,7 +26,7 @@ BUDGET = {
     "host": 4979,
     "jobs": 9034,
     "kill": 538,
-    "leases": 7173,
+    "leases": 7166,
     "model": 5377,
     "node": 8089,
     "notifiers": 491,
