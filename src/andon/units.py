@@ -138,7 +138,7 @@ def human_bytes(count: float) -> str:
     return f"{fixed(size, 1)} TiB"
 
 
-def apart_bytes(first: float, second: float) -> tuple[str, str]:
+def distinct_bytes(first: float, second: float) -> tuple[str, str]:
     """Formats two sizes so that they differ if the sizes do: `81,306 MiB` and `81,307 MiB`."""
     texts = human_bytes(first), human_bytes(second)
     if texts[0] != texts[1] or first == second:

@@ -91,7 +91,7 @@ def slow_down(board: Board, luck: random.Random) -> None:
         time.sleep(luck.uniform(0, 0.001))
 
     rename, remove, one = os.rename, files.remove, lock_holders._one
-    clean, doze = Granter._is_clean, Granter._doze
+    clean, doze = Granter._is_clean, Granter._wait_for_change
 
     def renaming(*args: object, **kwargs: object) -> None:
         pause("drafted")
@@ -124,7 +124,7 @@ def slow_down(board: Board, luck: random.Random) -> None:
     files.remove = removing
     lock_holders._one = knocking
     Granter._is_clean = cleaning  # type: ignore[method-assign, assignment]
-    Granter._doze = dozing  # type: ignore[method-assign, assignment]
+    Granter._wait_for_change = dozing  # type: ignore[method-assign, assignment]
 
 
 @contextmanager

@@ -49,9 +49,9 @@ R = TypeVar("R")
 class Held:
     """A lease in force: its devices, and until when."""
 
-    def __init__(self, grant: Grant, keeper: HolderProcess) -> None:
+    def __init__(self, grant: Grant, holder: HolderProcess) -> None:
         self._held: LeaseHold = grant.held
-        self._keeper, self._pid = keeper, os.getpid()
+        self._holder, self._pid = holder, os.getpid()
         self._ended: str | None = None
         self._placement: Placement = grant
 
@@ -105,7 +105,7 @@ class Held:
     @property
     def _is_kept(self) -> bool:
         """Whether the holder keeps the lease: a removed file may be written again."""
-        return self._held.hold.stands or (self._held.hold.descriptor >= 0 and self._keeper.lives)
+        return self._held.hold.stands or (self._held.hold.descriptor >= 0 and self._holder.lives)
 
     @property
     def why_ended(self) -> str | None:
@@ -115,7 +115,7 @@ class Held:
         return self._ended
 
     def _found_end(self) -> str:
-        note = self._keeper.note() if os.getpid() == self._pid else None
+        note = self._holder.note() if os.getpid() == self._pid else None
         if note is not None:
             return note.words(self.id)
         left = self._held.left_seconds()
@@ -136,9 +136,9 @@ class Held:
         """Release the devices; does nothing the second time, or in a forked child."""
         if os.getpid() == self._pid:
             self._ended = self.why_ended or f"lease {self.id} was released by this program"
-            self._keeper.disconnect()  # first: a holder whose file is gone writes it again
+            self._holder.disconnect()  # first: a holder whose file is gone writes it again
             self._held.release()
-            self._keeper.dismiss()
+            self._holder.dismiss()
 
 
 class LeaseRequest:
@@ -250,33 +250,23 @@ def hold(
     usual: bool = False,
 ) -> Held:
     """Waits for devices and reserves them, with a process that holds the lease."""
-    keeper = _keeper()
+    holder = HolderProcess()
     try:
         kind, work = LeaseKind.LIBRARY, own_work()
-        terms = LeaseTerms(kind, _command(), seconds, _owner(keeper), work, usual=usual)
+        terms = LeaseTerms(kind, _command(), seconds, _owner(holder), work, usual=usual)
         granter = Granter(Book(), outer_availability(simulated))
         grant = granter.grant(request, terms, wait_seconds, waiting, unwanted)
-        _hand_over(grant, keeper)
+        _hand_over(grant, holder)
     except BaseException:
-        keeper.dismiss()
+        holder.dismiss()
         raise
-    return Held(grant, keeper)
+    return Held(grant, holder)
 
 
-def _keeper() -> HolderProcess:
-    try:
-        return HolderProcess()
-    except OSError as exc:
-        raise Unavailable(
-            f"a holder for the lease cannot be started: {exc.strerror}",
-            hint="check whether memory, processes or open files have run out",
-        ) from exc
-
-
-def _hand_over(grant: Grant, keeper: HolderProcess) -> None:
+def _hand_over(grant: Grant, holder: HolderProcess) -> None:
     """Hands the lease to its holder, which may have been killed during the wait."""
     try:
-        keeper.give(grant.held)
+        holder.give(grant.held)
     except OSError as exc:
         grant.held.release()
         raise Unavailable(
@@ -352,8 +342,8 @@ def availability(simulated: bool) -> Availability:
     )
 
 
-def _owner(keeper: HolderProcess) -> Owner:
-    return replace(myself(), pid=keeper.pid, started_ticks=started_ticks(keeper.pid) or 0)
+def _owner(holder: HolderProcess) -> Owner:
+    return replace(myself(), pid=holder.pid, started_ticks=started_ticks(holder.pid) or 0)
 
 
 def own_work() -> Work:

@@ -217,7 +217,7 @@ def _strangers(snapshot: Snapshot, found: Sequence[DeviceCapacity]) -> tuple[str
     """Returns who is on the devices."""
     names, need = titles(snapshot.devices), Need(frozenset(one.uuid for one in found))
     barred = {one.uuid: obstacle(one, need) for one in found}
-    return tuple(f"{names[uuid]}: {bar.words}" for uuid, bar in barred.items() if bar is not None)
+    return tuple(f"{names[uuid]}: {bar.reason}" for uuid, bar in barred.items() if bar is not None)
 
 
 def _gave_back(line: str) -> bool:

@@ -28,7 +28,6 @@ from andon.estimate.rules.safetensors import (
     header_length,
     index_of,
     parse_header,
-    together,
 )
 from andon.estimate.rules.shape import EstimateConfidence, FactSource, ModelFacts
 from andon.host.files import expanded, open_regular, read_regular
@@ -130,8 +129,8 @@ def _one_of(files: list[Path]) -> ModelFacts:
 def _adapter(path: Path) -> AndonError:
     """Returns the error for an adapter, which has only a small part of its model."""
     about = _json(path, MOST_CONFIG_BYTES)
-    said = about.get("base_model_name_or_path") if isinstance(about, dict) else None
-    base = said[:80] if isinstance(said, str) and said.isprintable() else ""
+    named = about.get("base_model_name_or_path") if isinstance(about, dict) else None
+    base = named[:80] if isinstance(named, str) and named.isprintable() else ""
     return Invalid(
         f"{path.parent} is an adapter{' of ' * bool(base)}{base}, and not the model itself",
         hint=f"andon estimate {sh(base) if base[:1] not in ('', '-') else 'MODEL'}; "
@@ -247,7 +246,7 @@ def _with_weights(about: ModelFacts | None, files: list[Path], name: str, where:
             )
         if read > MOST_HEADERS_BYTES:
             raise Invalid(f"{where}: the headers have more than {MOST_HEADERS_BYTES} bytes")
-    whole = together(held)
+    whole = sum(held, StoredTensors())
     source = FactSource.SAFETENSORS
     notes = tuple(cut[:MOST_NOTES])
     return _joined(about, whole.size_bytes, whole.parameters, source, name, where, notes)
@@ -265,9 +264,9 @@ def _joined(
     """Combines the bytes of the files with the shape of config.json."""
     sure = EstimateConfidence.HIGH
     if about is None:
-        said = "there is no config.json: how the model is divided and its KV cache are not known"
+        note = "there is no config.json: how the model is divided and its KV cache are not known"
         return ModelFacts(name, source, sure, None, weights_bytes=size, parameters=parameters,
-                          notes=(*notes, said), where=where)  # fmt: skip
+                          notes=(*notes, note), where=where)  # fmt: skip
     return replace(
         about,
         name=name,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from andon.host.state.user_folder import POLICY_FILE
 from andon.jobs.folder import JobsFolder, open_jobs_folder, own_jobs_folder
 from andon.jobs.starting import start_dispatcher
 from andon.model.job.spec import JobSpec
@@ -148,20 +149,18 @@ def same_as(spec: JobSpec) -> JobSpec | None:
 
 def refuse_too_many(folder: JobsFolder, more: int) -> None:
     """Raises Denied if root's policy lets no more of this user's jobs wait."""
-    from andon.leases.policy_file import PATH, limits_for, read_policy
-
-    if not os.access(PATH, os.F_OK) and os.access(PATH.parent, os.X_OK) == PATH.parent.is_dir():
+    above = POLICY_FILE.parent
+    if not os.access(POLICY_FILE, os.F_OK) and os.access(above, os.X_OK) == above.is_dir():
         return  # `submit` must be quick
-    from andon.leases.rules.policy import check_queued
+    from andon.leases.policy_file import limits_for, read_policy
     from andon.model.job.facts import JobState
 
-    policy = read_policy()
-    user, limits = limits_for(policy, os.getuid())
+    limits = limits_for(read_policy(), os.getuid())
     if limits.max_queued is not None:
         statuses = Queue(folder).statuses.values()
         waits = (JobState.WAITING, JobState.HELD, JobState.LATER)
         waiting = sum(one.state in waits for one in statuses)
-        check_queued(policy, limits, user, waiting, more)
+        limits.check_queued(waiting, more)
 
 
 def wake(folder: JobsFolder | None = None) -> None:

@@ -106,16 +106,16 @@ class DeviceTaker:
         pages, at = BookContents.of(self._book), time.time()
         spaces = self.availability.capacities(view, pages)
         line = in_order(pages.waiting, at, pages.usage)
-        kept = reserved(
+        taken = reserved(
             self._before_us(line, jobs), spaces, None, TurnTimes(time.monotonic(), self._turns)
         )
-        self._turns = kept.since
+        self._turns = taken.since
         found = DispatchRound(view, DispatchPlan(), others=len(line) > len(self._own(line)))
         ids = {ticket.id: place for place, ticket in enumerate(line, 1)}
         found.places = {n: ids[t] for n, a in self._tickets.items() if (t := a.ticket_id) in ids}
         queued = self._queued(jobs, view, found, spaces)
         links = self.availability.weights.links
-        found.plan = plan(queued, spaces, at, kept.kept.keys(), link_weight=links)
+        found.plan = plan(queued, spaces, at, taken.devices.keys(), link_weight=links)
         return found
 
     def _ask_places(self, jobs: Sequence[JobFacts]) -> None:

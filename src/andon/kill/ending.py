@@ -31,7 +31,7 @@ from andon.kill.rules.plan import (
 )
 from andon.leases import releaser
 from andon.leases.book.lease_book import Book
-from andon.leases.releaser import asker
+from andon.leases.own import this_requester
 from andon.leases.rules.membership import BY_ITSELF, bond
 from andon.leases.rules.occupants import lease_name
 from andon.leases.rules.rights import barred
@@ -185,7 +185,7 @@ class Ending:
             if lease is None:
                 continue
             if lease_name(lease) == named or bond(lease, kin, here()) == BY_ITSELF:
-                free = barred(claim, asker()) is None
+                free = barred(claim, this_requester()) is None
                 return EndLease(lease_name(lease), plain(claim.user, LONGEST_USER), free)
         return None
 

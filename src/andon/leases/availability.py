@@ -15,7 +15,7 @@ from andon.host.processes.kin import here, read_kin
 from andon.host.state.user_folder import is_own, node_path
 from andon.leases.book.lease_book import Book
 from andon.leases.rules.capacity import DeviceCapacity, Surroundings, Weights, capacities
-from andon.leases.rules.choice import DeviceChoice, choose, rank
+from andon.leases.rules.choice import DeviceChoice, choose, lacks_memory, rank
 from andon.leases.rules.eligibility import (
     MAX_UTILIZATION_PERCENT,
     Labels,
@@ -84,8 +84,8 @@ class TurnMemory:
     def write(self, users: Mapping[int, float]) -> None:
         from andon.host.state.node_folder import open_node_folder  # where someone is in front
 
-        kept = dict(sorted(users.items(), key=lambda item: item[1])[:MOST_USERS])
-        content = wire.dumps({"boot": here().boot, "users": kept})
+        latest = dict(sorted(users.items(), key=lambda item: item[1])[:MOST_USERS])
+        content = wire.dumps({"boot": here().boot, "users": latest})
         with suppress(OSError, AndonError):
             folder = self._folder or open_node_folder()
             draft = folder / f".{NAME}.{os.getpid()}"
@@ -136,7 +136,6 @@ class Candidates(Struct, frozen=True):
     snapshot: Snapshot
     need: Need
     choice: DeviceChoice
-    claims: tuple[Claim, ...]
     ahead: tuple[Ticket, ...] = ()
     capacities: tuple[DeviceCapacity, ...] = ()
     turns: Mapping[Place, float] = field(default_factory=dict)  # for a waiter's next poll
@@ -147,6 +146,11 @@ class Candidates(Struct, frozen=True):
     def verdicts(self) -> tuple[DeviceVerdict, ...]:
         """Whether each device is available for this request."""
         return verdicts_for(self.choice.candidates, self.snapshot.devices)
+
+    @property
+    def lacks_memory(self) -> bool:
+        """Whether no end of work gives enough devices the memory that is needed."""
+        return lacks_memory(self.capacities, self.need)
 
     @property
     def missing(self) -> int:
@@ -222,10 +226,10 @@ class Availability(Struct, frozen=True):
         """Whether each device is available for a request of one whole device."""
         line, need = in_order(pages.waiting, at, pages.usage), need_of_any(capacities)
         ahead = in_front_of_newcomer(line, os.getuid(), 0)
-        kept = self._reserved_at_once(ahead, capacities, need, pages, at).kept
+        taken = self._reserved_at_once(ahead, capacities, need, pages, at).devices
         if (doubt := doubt_about(snapshot.devices, os.environ)) is not None:
-            kept = all_masked(capacities, doubt)
-        return verdicts(capacities, kept)
+            taken = all_masked(capacities, doubt)
+        return verdicts(capacities, taken)
 
     def _refuse_doubt(self, snapshot: Snapshot) -> None:
         if (doubt := doubt_about(snapshot.devices, os.environ)) is not None:
@@ -276,13 +280,12 @@ class Availability(Struct, frozen=True):
             before = in_front_of(line, ticket, at, pages.usage)
         ahead = tuple(one for one in before if one.id not in pages.passing)
         if turns is None:
-            kept = self._reserved_at_once(ahead, spaces, need, pages, at)
+            taken = self._reserved_at_once(ahead, spaces, need, pages, at)
         else:
-            kept = reserved(ahead, spaces, need, turns)
+            taken = reserved(ahead, spaces, need, turns)
         order = rank(preferred(statuses, request, self.labels), request.layout)
-        choice = choose(spaces, need, found, kept.kept, order, self.weights.links)
-        claims = tuple({id(t.claim): t.claim for r in spaces for t in r.tenants}.values())
-        return Candidates(view.snapshot, need, choice, claims, ahead, spaces, kept.since, kept.late)
+        choice = choose(spaces, need, found, taken.devices, order, self.weights.links)
+        return Candidates(view.snapshot, need, choice, ahead, spaces, taken.since, taken.late)
 
     def _reserved_at_once(
         self,
@@ -298,10 +301,10 @@ class Availability(Struct, frozen=True):
             return reserved(ahead, spaces, need)
         now, before = boot_seconds(), self.memory.read()
         users = remembered(before, _newest_leases(pages, at), now)
-        kept = reserved(ahead, spaces, need, TurnTimes(now, users=users))
-        if (after := users | by_user(kept.since)) != before:
+        taken = reserved(ahead, spaces, need, TurnTimes(now, users=users))
+        if (after := users | by_user(taken.since)) != before:
             self.memory.write(after)
-        return kept
+        return taken
 
 
 def _newest_leases(pages: BookContents, at: float) -> dict[int, float]:

@@ -23,27 +23,18 @@ from andon.leases.book.tickets import TicketHold
 from andon.leases.placement import Grant, granted
 from andon.leases.policy_file import limits_for, read_policy
 from andon.leases.refusal import is_hopeless, refusal
-from andon.leases.rules.choice import lacks_memory
-from andon.leases.rules.policy import (
-    NO_LIMITS,
-    NO_POLICY,
-    Policy,
-    UserLimits,
-    check_queued,
-    check_terms,
-    over_limit,
-)
+from andon.leases.rules.policy import NO_LIMITS, Policy, UserLimits
 from andon.leases.rules.queue import Place, TurnTimes, giving_way, in_order, place_of
 from andon.leases.rules.rights import next_fence
 from andon.model.job.device_request import DeviceRequest
 from andon.model.lease import BookEntry, Lease, LeaseKind, Owner, Share, Ticket, Work
 
-FIRST_GLANCE_SECONDS, LAST_GLANCE_SECONDS = 0.005, 0.1
-GLANCES_PER_WAIT = 500  # a long wait may be polled less often
+SHORTEST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.005, 0.1
+POLLS_PER_WAIT = 500  # a long wait may be polled less often
 MOST_AHEAD = 15  # beyond this the interval does not grow further
 BEHIND_SECONDS = 0.005  # for each ticket ahead: few changes concern the last in the queue
-LOOK_SECONDS = 1.0  # between two readings of the devices while waiting
-FAR_LOOK_SECONDS = 10.0  # at most, for a ticket far back in the queue
+READING_SECONDS = 1.0  # between two readings of the devices while waiting
+FAR_READING_SECONDS = 10.0  # at most, for a ticket far back in the queue
 
 
 class LeaseTerms(Struct, frozen=True):
@@ -78,17 +69,16 @@ class GrantAttempt(Struct):
 
     request: DeviceRequest
     terms: LeaseTerms
-    began: float
-    asked: float
+    began: float  # on the monotonic clock
+    began_at: float  # in UTC seconds
     until: float | None
     me: Owner = field(default_factory=myself)
-    policy: Policy = NO_POLICY
     limits: UserLimits = NO_LIMITS
     ticket: Ticket | None = None
     hold: TicketHold | None = None
     parked: tuple[TicketHold, Ticket] | None = None  # a place to come back to
-    seen: AvailabilityView | None = None
-    looked: float = 0.0
+    view: AvailabilityView | None = None
+    last_reading: float = 0.0  # on the monotonic clock
     turns: Mapping[Place, float] = field(default_factory=dict)
     hint: str = ""  # what to do about the note
     names: frozenset[str] = frozenset()  # the leases in the book when it was last read
@@ -98,6 +88,11 @@ class GrantAttempt(Struct):
     spare: int = 0  # how many of those may remain when it is our turn
     unwanted: Callable[[], bool] = lambda: False
     passing: frozenset[str] = frozenset()  # tickets of our own that this one may pass
+
+    @property
+    def uid(self) -> int:
+        """The user who will own the lease."""
+        return os.getuid() if self.terms.uid is None else self.terms.uid
 
     @property
     def ticket_id(self) -> str | None:
@@ -112,10 +107,10 @@ class Granter:
         book: Book,
         availability: Availability,
         policy: Callable[[], Policy] = read_policy,
-        look_seconds: float = LOOK_SECONDS,
+        reading_seconds: float = READING_SECONDS,
     ) -> None:
         self._book, self._availability, self._policy = book, availability, policy
-        self._look_seconds = look_seconds
+        self._reading_seconds = reading_seconds
 
     def grant(
         self,
@@ -162,9 +157,9 @@ class Granter:
         if view is None:
             self._view(attempt)
         else:
-            attempt.seen, attempt.looked = view, time.monotonic()
-        if attempt.seen is not None:
-            self._availability.check(attempt.seen.snapshot, attempt.request)
+            attempt.view, attempt.last_reading = view, time.monotonic()
+        if attempt.view is not None:
+            self._availability.check(attempt.view.snapshot, attempt.request)
         candidates, held, note = self._try(attempt)
         waited = time.monotonic() - attempt.began
         if held is not None:
@@ -187,14 +182,12 @@ class Granter:
 
     def _limited(self, attempt: GrantAttempt) -> GrantAttempt:
         """Returns the request under root's limits for the user who will own the lease."""
-        attempt.policy, terms = self._policy(), attempt.terms
-        uid = os.getuid() if terms.uid is None else terms.uid
-        user, limits = limits_for(attempt.policy, uid)
-        attempt.limits = limits
+        terms = attempt.terms
+        attempt.limits = limits = limits_for(self._policy(), attempt.uid)
         if limits.max_time is not None and (terms.seconds is None or terms.usual):
             shortest = min(limits.max_time, terms.seconds or limits.max_time)
             attempt.terms = terms = replace(terms, seconds=shortest)
-        check_terms(attempt.policy, limits, user, attempt.request.least, terms.seconds)
+        limits.check_terms(attempt.request.least, terms.seconds)
         return attempt
 
     def _wait(self, attempt: GrantAttempt, waiting: Callable[[Progress], None] | None) -> Grant:
@@ -209,7 +202,7 @@ class Granter:
             if waiting is not None:
                 waited, queued = time.monotonic() - attempt.began, attempt.hold is not None
                 waiting(Progress(waited, candidates, note, queued))
-            self._doze(attempt, len(candidates.ahead))
+            self._wait_for_change(attempt, len(candidates.ahead))
 
     def _try(self, attempt: GrantAttempt) -> tuple[Candidates, LeaseHold | None, str | None]:
         """Claims devices under the lock, then checks again: a process without a lease may have
@@ -240,8 +233,8 @@ class Granter:
         return self._candidates(attempt), None, "a process without a lease took it first"
 
     def _view(self, attempt: GrantAttempt) -> AvailabilityView:
-        attempt.seen, attempt.looked = self._availability.view(), time.monotonic()
-        return attempt.seen
+        attempt.view, attempt.last_reading = self._availability.view(), time.monotonic()
+        return attempt.view
 
     def _claim(self, attempt: GrantAttempt) -> tuple[Candidates, LeaseHold | None]:
         attempt.names = self._book.names()
@@ -282,7 +275,7 @@ class Granter:
         attempt.ticket = replace(ticket, since=attempt.hold.queued)
 
     def _candidates(self, attempt: GrantAttempt, pages: BookContents | None = None) -> Candidates:
-        seen = attempt.seen or self._view(attempt)
+        seen = attempt.view or self._view(attempt)
         if pages is None:
             attempt.names = self._book.names()  # first: later changes are then noticed
             pages = self._pages(attempt)
@@ -308,23 +301,21 @@ class Granter:
         self, attempt: GrantAttempt, pages: BookContents, found: Candidates, most: int
     ) -> Candidates:
         """Limits the candidates to as many devices as root's limit leaves this user now."""
-        uid = os.getuid() if attempt.terms.uid is None else attempt.terms.uid
-        policy, limits, least = attempt.policy, attempt.limits, found.need.least
-        user, _ = limits_for(policy, uid)
-        check_terms(policy, limits, user, least, None)  # "all" may be too many
+        uid, limits, least = attempt.uid, attempt.limits, found.need.least
+        limits.check_terms(least, None)  # "all" may be too many
         own = (e.lease for e in pages.entries if e.locked and e.uid == uid and e.lease is not None)
         alike = (lease for lease in own if lease.simulated == found.snapshot.simulated)
         held = len({share.uuid for lease in alike for share in lease.shares})
-        limit = over_limit(policy, limits, held, least)
+        limit = limits.over_limit(held, least)
         chosen = () if limit is not None else found.choice.chosen[: most - held]
         return replace(found, choice=replace(found.choice, chosen=chosen), limit=limit)
 
     def _refuse_queueing(self, attempt: GrantAttempt, pages: BookContents) -> None:
         """Refuses to queue beyond root's limits; jobs were counted when they were submitted."""
         if attempt.limits.max_queued is not None and attempt.terms.jobs_behind is None:
-            tickets = [w.ticket for w in pages.waiting if w.ticket.owner.uid == attempt.me.uid]
+            tickets = [w.ticket for w in pages.waiting if w.ticket.owner.uid == attempt.uid]
             own = sum(ticket.jobs_behind is None for ticket in tickets)
-            check_queued(attempt.policy, attempt.limits, attempt.me.user, own)
+            attempt.limits.check_queued(own)
 
     def _is_clean(self, attempt: GrantAttempt, held: LeaseHold) -> bool:
         """Whether no process without a lease is on the chosen devices."""
@@ -346,19 +337,19 @@ class Granter:
         own = BookEntry(held.hold.name, os.getuid(), held.lease.owner.user, True, held.lease)
         return BookContents((own,))
 
-    def _doze(self, attempt: GrantAttempt, ahead: int) -> None:
+    def _wait_for_change(self, attempt: GrantAttempt, ahead: int) -> None:
         """Waits until the book changes in our favour, or it is time to read the devices again."""
-        due = time.monotonic() + self._look_seconds * (1 + min(ahead, MOST_AHEAD) / 10)
+        due = time.monotonic() + self._reading_seconds * (1 + min(ahead, MOST_AHEAD) / 10)
         if attempt.hold is not None:
             attempt.hold.stamp(time.time())  # we are awake
         while time.monotonic() < due and not _is_over(attempt.until) and not attempt.unwanted():
-            time.sleep(_glance_seconds(time.monotonic() - attempt.began, ahead))
+            time.sleep(_poll_seconds(time.monotonic() - attempt.began, ahead))
             if self._has_changed(attempt):
                 candidates = self._candidates(attempt)
                 if candidates.choice.chosen:
                     break
                 ahead = len(candidates.ahead)
-        old = time.monotonic() - attempt.looked >= FAR_LOOK_SECONDS
+        old = time.monotonic() - attempt.last_reading >= FAR_READING_SECONDS
         if old or not self._is_far_back(attempt):
             self._view(attempt)
 
@@ -389,12 +380,12 @@ class Granter:
     def _is_vain(self, attempt: GrantAttempt, candidates: Candidates) -> bool:
         """Whether waiting is useless. A lack of memory must be seen twice: memory of a process
         that has just ended is freed in a moment."""
-        if not lacks_memory(candidates.capacities, candidates.need):
+        if not candidates.lacks_memory:
             attempt.lacking = None
             return is_hopeless(candidates)
         if attempt.lacking is None:
-            attempt.lacking = attempt.looked
-        return attempt.looked - attempt.lacking >= self._look_seconds
+            attempt.lacking = attempt.last_reading
+        return attempt.last_reading - attempt.lacking >= self._reading_seconds
 
     def _refuse_pushing(self, request: DeviceRequest) -> None:
         uid = os.getuid()
@@ -452,7 +443,7 @@ class Granter:
             owner=attempt.me,
             need=candidates.need,
             priority=attempt.request.priority,
-            since=attempt.asked,
+            since=attempt.began_at,
             simulated=candidates.snapshot.simulated,
             jobs_behind=attempt.terms.jobs_behind,
         )
@@ -460,7 +451,7 @@ class Granter:
     def _sweep(self, attempt: GrantAttempt, pages: BookContents, candidates: Candidates) -> None:
         """Removes our dead files, if all their devices were read: on others a job may still run."""
         seen = {status.device.uuid for status in candidates.snapshot.devices}
-        known = {claim.file for claim in candidates.claims}
+        known = {one.claim.file for c in candidates.capacities for one in c.tenants}
         dead = [e for e in pages.entries if e.file not in known and _is_dead(e, seen)]
         mine = any(os.getuid() in (0, entry.uid) for entry in dead)
         if mine or any(name.startswith(".") for name in attempt.names):  # only we write now
@@ -477,11 +468,11 @@ def _is_dead(entry: BookEntry, seen: set[str]) -> bool:
     return all(share.uuid in seen for share in lease.shares)
 
 
-def _glance_seconds(waited_seconds: float, ahead: int) -> float:
+def _poll_seconds(waited_seconds: float, ahead: int) -> float:
     """Returns the time between two checks of the book: short for the first in the queue, longer
     for the last."""
-    patience = max(FIRST_GLANCE_SECONDS, waited_seconds / GLANCES_PER_WAIT)
-    return min(patience, LAST_GLANCE_SECONDS) + min(ahead, MOST_AHEAD) * BEHIND_SECONDS
+    patience = max(SHORTEST_POLL_SECONDS, waited_seconds / POLLS_PER_WAIT)
+    return min(patience, LONGEST_POLL_SECONDS) + min(ahead, MOST_AHEAD) * BEHIND_SECONDS
 
 
 def _is_over(until: float | None) -> bool:

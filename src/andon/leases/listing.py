@@ -7,9 +7,8 @@ from msgspec import Struct
 from andon.host.users import user_name
 from andon.leases.availability import Availability, AvailabilityView, BookContents
 from andon.leases.book.lease_book import Book
-from andon.leases.rules.capacity import DeviceCapacity
+from andon.leases.own import this_requester
 from andon.leases.rules.queue import in_order
-from andon.leases.rules.rights import LeaseRequester
 from andon.leases.rules.rows import (
     EMPTY,
     cordon_rows,
@@ -17,62 +16,43 @@ from andon.leases.rules.rows import (
     usage_rows,
     waiting_rows,
 )
-from andon.leases.rules.usage import NO_USAGE, RecentUsage
 from andon.model.device import Snapshot
-from andon.model.lease import Claim, Cordon, Ticket
+from andon.model.lease import Claim
 from andon.model.lease_list import BookRow, LeaseList
-from andon.model.verdict import DeviceVerdict
 
 
 class LeaseListing(Struct, frozen=True):
-    """The devices, the book and the queue, read together."""
+    """The list of leases, and what only this machine says about them."""
 
     snapshot: Snapshot
-    capacities: tuple[DeviceCapacity, ...]
-    verdicts: tuple[DeviceVerdict, ...]
+    leases: LeaseList
     claims: tuple[Claim, ...]
-    line: tuple[Ticket, ...]
-    cordons: tuple[Cordon, ...] = ()
-    book: BookRow | None = None
-    remarks: tuple[str, ...] = ()  # files in the book that are ignored
-    usage: RecentUsage = NO_USAGE
+    remarks: tuple[str, ...]  # files in the book that are ignored
 
 
 def read_listing(availability: Availability, view: AvailabilityView, book: Book) -> LeaseListing:
+    """Reads the list for this process's user, who may end their own leases."""
     pages, at = BookContents.of(book), time.time()
-    capacities = availability.capacities(view, pages)
-    return LeaseListing(
-        view.snapshot,
-        capacities,
-        availability.verdicts(view.snapshot, capacities, pages, at),
-        availability.claims(view, pages),
-        tuple(in_order(pages.waiting, at, pages.usage)),
-        pages.cordons,
+    capacities, claims = availability.capacities(view, pages), availability.claims(view, pages)
+    verdicts = availability.verdicts(view.snapshot, capacities, pages, at)
+    usage = book.usage()
+    found = LeaseList(
+        view.snapshot.at,
+        lease_rows(claims, capacities, this_requester()),
+        waiting_rows(in_order(pages.waiting, at, pages.usage), usage),
+        cordon_rows(pages.cordons, [status.device for status in view.snapshot.devices]),
         book_row(book),
-        remarks(book),
-        book.usage(),
+        None if claims else EMPTY,
+        verdicts,
+        usage_rows(usage, user_name),
     )
+    return LeaseListing(view.snapshot, found, claims, remarks(book))
 
 
 def remarks(book: Book) -> tuple[str, ...]:
     """Returns the files that were ignored when the book was last read, and their owners."""
     unread = (f"{path} is ignored: {reason}" for path, reason in book.unread.items())
-    return (*unread, *map(str, book.left_out()))
-
-
-def listing(seen: LeaseListing, asker: LeaseRequester) -> LeaseList:
-    """Returns the listing for this requester, who may end the leases of their own user."""
-    devices = [status.device for status in seen.snapshot.devices]
-    return LeaseList(
-        seen.snapshot.at,
-        lease_rows(seen.claims, seen.capacities, asker),
-        waiting_rows(seen.line, seen.usage),
-        cordon_rows(seen.cordons, devices),
-        seen.book,
-        None if seen.claims else EMPTY,
-        seen.verdicts,
-        usage_rows(seen.usage, user_name),
-    )
+    return (*unread, *book.left_out())
 
 
 def book_row(book: Book) -> BookRow | None:

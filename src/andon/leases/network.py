@@ -2,7 +2,6 @@
 
 import logging
 import os
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -20,10 +19,11 @@ from andon.host.users import user_name
 from andon.leases import releaser
 from andon.leases.availability import Availability, BookContents
 from andon.leases.book import places
-from andon.leases.book.holder import Account, HolderProcess
+from andon.leases.book.holder import TAKE, Account, HolderProcess
 from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms, Progress
-from andon.leases.listing import LeaseListing, book_row, listing, read_listing
+from andon.leases.listing import LeaseListing, book_row, read_listing
+from andon.leases.own import this_requester
 from andon.leases.placement import Grant
 from andon.leases.reaper import Reaper
 from andon.leases.refusal import refusal
@@ -42,7 +42,6 @@ log = logging.getLogger("andon.remote_leases")
 
 MOST_LENT = 64  # each has its own process
 HANDOVER_SECONDS = 10.0
-_TAKE = "andon lease --gpus 1 --for 2h"
 CLOCK_TICK_SECONDS = 0.02  # times of files are older than the clock by up to this
 RELEASE_SECONDS = 5.0  # a caller waits no longer; the holder has been asked anyway
 
@@ -168,15 +167,16 @@ class NetworkLeases:
         _refuse_for_others(account)
         self._refuse_many(book, os.getuid() if account is None else account.uid)
         self._refuse_hopeless(book, request, timeout)
-        keeper = self._keeper(account)
+        holder = HolderProcess(detached=True, account=account)
+        self._reaper.watch(holder.process)
         try:
-            holder, purpose = _holder(keeper, account), redact(tuple(command.split(" ")))
+            owner, purpose = _owner(holder, account), redact(tuple(command.split(" ")))
             uid = None if account is None else account.uid
-            terms = LeaseTerms(LeaseKind.NETWORK, purpose, seconds, holder, whom=whom, uid=uid)
+            terms = LeaseTerms(LeaseKind.NETWORK, purpose, seconds, owner, whom=whom, uid=uid)
             grant = Granter(book, self._availability).grant(request, terms, timeout, still_waiting)
-            self._hand_over(grant, keeper, waiting)
+            self._hand_over(grant, holder, waiting)
         finally:
-            keeper.dismiss()
+            holder.dismiss()
         self.changed()
         return RemoteLease(self._row(grant.held.lease), grant.environment)
 
@@ -242,7 +242,7 @@ class NetworkLeases:
         except (AndonError, OSError) as error:
             reason = error.reason if isinstance(error, AndonError) else str(error)
             return LeaseList(snapshot.at, book=row, note=reason)
-        return listing(seen, releaser.asker())
+        return seen.leases
 
     def _current(self) -> Book:
         """Returns the same object while the same books exist, because it caches what it has
@@ -279,32 +279,18 @@ class NetworkLeases:
                 if (row.id, row.fence, row.uid) == (lease.id, lease.fence, uid):
                     return row
         claim = Claim(lease, LeaseState.HELD, uid, lease.owner.user)
-        return lease_row(claim, 0, None, releaser.asker())
+        return lease_row(claim, 0, None, this_requester())
 
-    def _keeper(self, account: Account | None) -> HolderProcess:
-        try:
-            keeper = HolderProcess(detached=True, account=account)
-        except (OSError, subprocess.SubprocessError) as exc:
-            reason = exc.strerror if isinstance(exc, OSError) else str(exc)
-            raise Unavailable(
-                f"a holder for the lease cannot be started: {reason}",
-                hint="check whether memory or processes have run out"
-                if account is None
-                else f"{account.name} may not run this andon; in a terminal: {_TAKE}",
-            ) from exc
-        self._reaper.watch(keeper.process)
-        return keeper
-
-    def _hand_over(self, grant: Grant, keeper: HolderProcess, waiting: Callable[[], None]) -> None:
+    def _hand_over(self, grant: Grant, holder: HolderProcess, waiting: Callable[[], None]) -> None:
         """Leaves the lock to the holder alone; if the holder has died, the lease ends."""
         try:
-            keeper.give(grant.held)
-            if not keeper.has_taken(HANDOVER_SECONDS):
+            holder.give(grant.held)
+            if not holder.has_taken(HANDOVER_SECONDS):
                 raise Unavailable("the lease's holder could not be started", hint="try again")
             waiting()  # the caller may have left meanwhile
         except BaseException:
             grant.held.release()
-            keeper.recall()
+            holder.recall()
             raise
         grant.held.hold.close()
 
@@ -349,10 +335,10 @@ def _check(lease: Lease, name: str, fence: int | None) -> None:
     check_fence(lease, fence)
 
 
-def _holder(keeper: HolderProcess, account: Account | None) -> Owner:
+def _owner(holder: HolderProcess, account: Account | None) -> Owner:
     """Returns the holder as an owner. It leads its own session: other processes in the server's
     are not part of the lease."""
-    owner = replace(myself(keeper.pid), session=keeper.pid)
+    owner = replace(myself(holder.pid), session=holder.pid)
     return owner if account is None else replace(owner, uid=account.uid, user=account.name)
 
 
@@ -361,5 +347,5 @@ def _refuse_for_others(account: Account | None) -> None:
         return
     raise Denied(
         f"this server runs as {user_name(os.getuid())} and cannot take a lease for {account.name}",
-        hint=f"in a terminal: {_TAKE}",
+        hint=f"in a terminal: {TAKE}",
     )

@@ -1,9 +1,16 @@
-"""This user's own leases in the book of this machine."""
+"""This user: their leases in the book of this machine, and what they may do."""
 
 import os
 
+from andon.host.processes.kin import here
 from andon.leases.book.lease_book import Book
+from andon.leases.rules.rights import LeaseRequester
 from andon.model.lease import Lease
+
+
+def this_requester() -> LeaseRequester:
+    """Returns this process as a requester, which may end its user's leases."""
+    return LeaseRequester(os.getuid(), here())
 
 
 def own_leases(book: Book | None = None) -> list[Lease]:

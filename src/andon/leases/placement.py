@@ -7,7 +7,6 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from andon.errors import Conflict, Gone
-from andon.host.processes.kin import here
 from andon.host.users import user_name
 from andon.leases.availability import AvailabilityView, Candidates
 from andon.leases.book.hold import LeaseHold, name_container_in
@@ -113,7 +112,7 @@ def on_lease(name: str, view: AvailabilityView, request: DeviceRequest) -> Place
     path, found, lease = Book(make=False).find(name)
     if found.uid != os.getuid():
         raise Conflict(f"lease {lease.id} belongs to {user_name(found.uid)}")
-    if strangers(path, found.name, lease, found.uid, here(), LockTable()):
+    if strangers(path, found.name, lease, found.uid, LockTable()):
         raise Gone(f"lease {lease.id} has lost its holder", hint=f"andon release {lease.id}")
     present = {s.device.uuid: s.device for s in view.snapshot.devices}
     missing = [share.index for share in lease.shares if share.uuid not in present]

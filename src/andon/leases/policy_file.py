@@ -3,26 +3,20 @@
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from andon.errors import AndonError, Invalid, Unavailable
 from andon.host.files import read_regular
+from andon.host.state.user_folder import POLICY_FILE
 from andon.host.users import is_unknown, machine_uid, user_name
-from andon.leases.rules.policy_path import POLICY_PATH
+from andon.leases.rules.policy import NO_POLICY, Policy, UserLimits, policy_from
 from andon.units import sh
 
-if TYPE_CHECKING:
-    from andon.leases.rules.policy import Policy, UserLimits
-
-PATH = Path(POLICY_PATH)
 ROOT = 0
 LARGEST_BYTES = 1 << 20
 
 
-def read_policy(path: Path = PATH, root: int = ROOT) -> "Policy":
+def read_policy(path: Path = POLICY_FILE, root: int = ROOT) -> Policy:
     """Returns the limits; raises Unavailable if they are unknown, so that nothing is granted."""
-    from andon.leases.rules.policy import NO_POLICY, policy_from
-
     try:
         content = _content(path, root)
     except FileNotFoundError:
@@ -44,12 +38,10 @@ def read_policy(path: Path = PATH, root: int = ROOT) -> "Policy":
         ) from wrong
 
 
-def policy_state() -> "tuple[Policy, AndonError | None]":
+def policy_state() -> tuple[Policy, AndonError | None]:
     """Returns the limits in force, or why there are none; for doctor."""
-    from andon.leases.rules.policy import NO_POLICY
-
     try:
-        return read_policy(), closed(PATH)
+        return read_policy(), closed(POLICY_FILE)
     except AndonError as error:
         return NO_POLICY, error
 
@@ -78,11 +70,10 @@ def _content(path: Path, root: int) -> bytes:
     return read_regular(path, LARGEST_BYTES)
 
 
-def limits_for(policy: "Policy", uid: int) -> "tuple[str, UserLimits]":
-    """Returns the name and the limits of a user, by the machine's uid and not by a namespace's."""
+def limits_for(policy: Policy, uid: int) -> UserLimits:
+    """Returns the limits of a user, by the machine's uid and not by a namespace's."""
     machines = machine_uid(uid)
-    user = user_name(machines)
-    return user, policy.limits_of(user, machines)
+    return policy.limits_of(user_name(machines), machines)
 
 
 def _is_roots(facts: os.stat_result, root: int) -> bool:

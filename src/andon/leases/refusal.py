@@ -4,8 +4,8 @@ import time
 
 from andon.errors import Conflict, TimedOut
 from andon.leases.availability import Candidates
-from andon.leases.rules.choice import Candidate, lacks_memory
-from andon.leases.rules.eligibility import HEALTH, Obstacle, ObstacleKind, count_words
+from andon.leases.rules.choice import Candidate
+from andon.leases.rules.eligibility import HEALTH, Obstacle, ObstacleKind, request_text
 from andon.model.job.device_request import DeviceRequest
 from andon.model.naming import device_labels, title, titles
 from andon.units import human_bytes, human_seconds
@@ -42,10 +42,8 @@ def refusal(
     `note` is a further obstacle, `note_hint` what to do about it.
     """
     free = sum(c.obstacle is None for c in candidates.choice.candidates)
-    asked = count_words(request)
-    if request.memory_bytes is not None:
-        asked += f" with {human_bytes(request.memory_bytes)}"
-    summary = candidates.limit or candidates.choice.reason or f"{asked} requested, {free} available"
+    counts = f"{request_text(request)} requested, {free} available"
+    summary = candidates.limit or candidates.choice.reason or counts
     lines = tuple(device_lines(candidates))
     hint = note_hint or hint_of(candidates)
     if waited_seconds is None:
@@ -60,7 +58,7 @@ def hint_of(candidates: Candidates) -> str:
         return "simulated work never ends; for idle devices: ANDON_SIMULATE_SCENARIO=idle"
     if candidates.limit is not None:
         return "release one of yours: andon leases"
-    if lacks_memory(candidates.capacities, candidates.need):
+    if candidates.lacks_memory:
         return "no GPU has that much even when nothing runs on it: use a smaller --memory"
     if candidates.choice.reason is not None:
         return "--unbalanced allows different free memory"
@@ -85,7 +83,7 @@ def device_lines(candidates: Candidates) -> list[str]:
     device."""
     names = titles(candidates.snapshot.devices)
     return [
-        f"{names[c.uuid]}: {candidate_words(c, candidates.snapshot.at)}"
+        f"{names[c.uuid]}: {candidate_text(c, candidates.snapshot.at)}"
         for c in candidates.choice.candidates
         if c.obstacle is None or c.obstacle.kind is not ObstacleKind.NOT_REQUESTED
     ]
@@ -97,16 +95,16 @@ def chosen_title(candidates: Candidates) -> str:
     return title(", ".join(labels[capacity.uuid] for capacity in candidates.choice.chosen))
 
 
-def candidate_words(candidate: Candidate, at: float) -> str:
+def candidate_text(candidate: Candidate, at: float) -> str:
     if candidate.obstacle is not None:
-        return obstacle_words(candidate.obstacle, at)
+        return obstacle_text(candidate.obstacle, at)
     if candidate.free_bytes is None:
         return "available"
     return f"available, {human_bytes(candidate.free_bytes)} free"
 
 
-def obstacle_words(obstacle: Obstacle, at: float) -> str:
-    return obstacle.words + (
+def obstacle_text(obstacle: Obstacle, at: float) -> str:
+    return obstacle.reason + (
         "" if obstacle.until is None else f", until about {clock(obstacle.until, at)}"
     )
 

@@ -16,8 +16,9 @@ from andon.leases.book.lease_book import Book
 from andon.leases.book.lock_holders import LockTable, described, open_holder, strangers
 from andon.leases.book.places import LEASES
 from andon.leases.book.release_notes import left_note
+from andon.leases.own import this_requester
 from andon.leases.policy_file import limits_for, read_policy
-from andon.leases.rules.policy import Policy, check_extension
+from andon.leases.rules.policy import Policy
 from andon.leases.rules.rights import LeaseRequester, barred
 from andon.leases.rules.validity import Locker
 from andon.model.lease import Claim, Lease, LeaseState
@@ -28,11 +29,6 @@ RELEASE_SECONDS = 12.0
 POLL_SECONDS = 0.05
 
 Check = Callable[[Lease], None]
-
-
-def asker() -> LeaseRequester:
-    """Returns this process as a requester, which may end its user's leases."""
-    return LeaseRequester(os.getuid(), here())
 
 
 def no_check(lease: Lease) -> None:
@@ -56,12 +52,12 @@ def release(
     be allowed to.
     """
     folder, claim, lease = _find(book, name, check, for_uid)
-    if left := strangers(folder.parent, claim.file, lease, claim.uid, here(), LockTable()):
+    if left := strangers(folder.parent, claim.file, lease, claim.uid, LockTable()):
         return _remove(book, folder, claim, left)
-    said = release_note(by or user_name(os.getuid()), note)
-    with left_note(folder, claim.file, said):
+    written = release_note(by or user_name(os.getuid()), note)
+    with left_note(folder, claim.file, written):
         for _ in range(2 if insist else 1):
-            ask(lease, folder / claim.file, claim.uid)
+            _signal_holder(lease, folder / claim.file, claim.uid)
             if _is_released(book, claim.file, timeout_seconds):
                 return lease
     raise _still_held(lease, insist)
@@ -100,14 +96,12 @@ def refuse_extension(
     lease: Lease, uid: int, seconds: float, policy: Callable[[], Policy] = read_policy
 ) -> None:
     """Raises Denied if root's policy allows the user no lease that long, from its start."""
-    found = policy()
-    user, limits = limits_for(found, uid)
     held_seconds = max(0.0, time.time() - lease.since)
-    check_extension(found, limits, user, held_seconds, seconds)
+    limits_for(policy(), uid).check_extension(held_seconds, seconds)
 
 
-def ask(lease: Lease, file: Path, uid: int) -> None:
-    """Signal the process that is proved to hold a lease; a stopped one is resumed."""
+def _signal_holder(lease: Lease, file: Path, uid: int) -> None:
+    """Asks the process that is proved to hold a lease to end it; a stopped one is resumed."""
     pid = lease.owner.pid
     with open_holder(lease, file, uid) as holder:
         try:
@@ -141,7 +135,9 @@ def _remove(book: Book, folder: Path, claim: Claim, left: Sequence[Locker]) -> L
     """Removes a lease without a holder whose file another user keeps locked: that lock is void."""
     lease, who = claim.lease, ", ".join(described(locker) for locker in left)
     if lease is None or any(e.left for e in book.entries() if e.file == claim.file):
-        raise barred(replace(claim, state=LeaseState.ORPHANED), asker()) or Gone("it has ended")
+        raise barred(replace(claim, state=LeaseState.ORPHANED), this_requester()) or Gone(
+            "it has ended"
+        )
     try:
         (folder / claim.file).unlink(missing_ok=True)
     except OSError as exc:
@@ -155,8 +151,9 @@ def _remove(book: Book, folder: Path, claim: Claim, left: Sequence[Locker]) -> L
 def _find(book: Book, name: str, check: Check, for_uid: int | None) -> tuple[Path, Claim, Lease]:
     path, found, lease = book.find(name, os.getuid() if for_uid is None else for_uid)
     claim = Claim(lease, LeaseState.HELD, found.uid, user_name(found.uid), found.name)
-    for one in (asker(),) if for_uid is None else (LeaseRequester(for_uid, here()), asker()):
-        if (bar := barred(claim, one)) is not None:
+    requesters = [] if for_uid is None else [LeaseRequester(for_uid, here())]
+    for requester in (*requesters, this_requester()):
+        if (bar := barred(claim, requester)) is not None:
             raise bar
     check(lease)
     return path / LEASES, claim, lease

@@ -198,9 +198,9 @@ class LeaseTracker:
 
     def _warn_unread(self, book: Book) -> None:
         warnings = [f"{path} is ignored: {reason}" for path, reason in book.unread.items()]
-        for words in warnings:
-            if words not in self._warned:
-                log.warning("%s", words)
+        for warning in warnings:
+            if warning not in self._warned:
+                log.warning("%s", warning)
         self._warned = warnings
 
     def _read(self, book: Book) -> None:

@@ -3,6 +3,7 @@
 Any user of the machine can write these files, so the type and range of every field is checked.
 """
 
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
@@ -19,7 +20,7 @@ from andon.model.lease import (
     Ticket,
     Work,
 )
-from andon.model.wire import Json
+from andon.model.wire import NOTE, Json, loads
 
 LEASE = "andon.lease/1"
 TICKET = "andon.ticket/1"
@@ -69,6 +70,17 @@ def lease_from_json(value: Json) -> Lease:
         containers=found.containers[:MOST_CONTAINERS],
         work=_without_first_group(found.work),
     )
+
+
+def lease_in_text(text: str) -> Lease:
+    """Parses a lease's file: the first line is the lease, later ones are its job and containers.
+    Incomplete lines are ignored."""
+    first, *more = text.split("\n")
+    lease = lease_from_json(loads(first, NOTE, any_text=True))
+    for line in more[:-1]:
+        with suppress(Invalid):
+            lease = with_work(lease, loads(line, NOTE, any_text=True))
+    return lease
 
 
 def ticket_from_json(value: Json) -> Ticket:

@@ -211,7 +211,7 @@ def _candidates(placement: Placement) -> tuple[RunCandidate, ...]:
             utilization_percent=one.utilization_percent,
             availability_score=None if one.score is None else round(one.score, 4),
             uuid=one.uuid,
-            obstacle=None if one.obstacle is None else one.obstacle.words,
+            obstacle=None if one.obstacle is None else one.obstacle.reason,
         )
         for one in placement.candidates.choice.candidates
     )

@@ -309,7 +309,7 @@ def test_a_program_with_many_open_files_has_a_holder_that_stays() -> None:
         files = [open(os.devnull) for _ in range(1100)]
         with lease(gpus=1, timeout=120) as held:
             time.sleep(0.5)
-            print(held.stands, held._keeper.lives)
+            print(held.stands, held._holder.lives)
     """)
     assert said == ["True True"]
 

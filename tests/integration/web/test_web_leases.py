@@ -18,8 +18,8 @@ from andon.access.roles import ANONYMOUS
 from andon.errors import Conflict, Unavailable
 from andon.host.processes.kin import myself
 from andon.host.users import user_name
+from andon.leases import listing, releaser
 from andon.leases import network as lender_module
-from andon.leases import releaser
 from andon.leases.book import files
 from andon.leases.book.holder import HolderProcess
 from andon.leases.book.lease_book import Book
@@ -179,7 +179,8 @@ def test_another_users_lease_is_refused_with_who_to_ask(
     client: Caller, book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = book.write_lease(lease(0, until=time.time() + 600))
-    answers(monkeypatch, releaser, "asker", LeaseRequester(54321, PidScope()))
+    for module in (releaser, listing):
+        answers(monkeypatch, module, "this_requester", LeaseRequester(54321, PidScope()))
     [entry] = book.entries()
     answer = client.delete("/api/leases/k7qm2", headers=BEARER)
     assert (answer.status_code, answer.json()["error"]["kind"]) == (403, "denied")
@@ -329,7 +330,7 @@ def endless(ends: bool = False) -> Any:
 
 def a_list() -> LeaseList:
     """Three users on four devices, one in line, one device withheld."""
-    here, asker = PidScope("b", "n"), LeaseRequester(1000, PidScope("b", "n"))
+    here, alice = PidScope("b", "n"), LeaseRequester(1000, PidScope("b", "n"))
     network = lease(
         0, 1, name="k7qm2", kind=LeaseKind.NETWORK, command="train.py", fence=1763170867000000,
         since=AT - 600, until=AT + 600,
@@ -353,7 +354,7 @@ def a_list() -> LeaseList:
     found = capacities_of(statuses, *claims, kin=family, here=here, cordons=cordons)
     return LeaseList(
         AT,
-        lease_rows(claims, found, asker),
+        lease_rows(claims, found, alice),
         waiting_rows(line),
         cordon_rows(cordons, [gpu(3).device]),
         BookRow("/run/andon", "root"),

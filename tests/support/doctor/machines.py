@@ -14,6 +14,7 @@ from andon.doctor.rules.facts import (
     Kernel,
     MachineFacts,
     PciCard,
+    PolicyFacts,
     SampleTrial,
     Security,
 )
@@ -53,6 +54,7 @@ SAFE = Security(
     dmesg_restrict=True,
     kptr_restrict=1,
 )
+POLICY = PolicyFacts("/etc/andon/policy.toml")
 ALICE = CallingUser("alice", 1000, ("alice", "users"), ())
 
 
@@ -73,6 +75,7 @@ def server() -> MachineFacts:
         PciCard(f"0000:{0x10 + n:02x}:00.0", "nvidia", "nvidia", "active", "on") for n in range(8)
     )
     return MachineFacts(
+        policy=POLICY,
         kernel=Kernel(
             release="6.8.0-60-generic",
             machine="x86_64",
@@ -109,6 +112,7 @@ def no_gpu() -> MachineFacts:
     """A machine that never had one."""
     fault = Fault("nvidia", "the NVIDIA library libnvidia-ml.so.1 was not found", "none is here")
     return MachineFacts(
+        policy=POLICY,
         kernel=Kernel("6.1.0-18-amd64", "x86_64", 0, distribution=("debian",)),
         user=ALICE,
         containers=Containers(cgroup="v2", own_pids=False),

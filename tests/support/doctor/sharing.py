@@ -4,15 +4,14 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from andon.doctor.rules.facts import PolicyFacts
 from andon.jobs.rules.log_out import LogOutFacts, Place
 from tests.support.doctor.case import FAIL, WARN, C, Case, case
-from tests.support.doctor.machines import server
+from tests.support.doctor.machines import POLICY, server
 
 
 def shared_rules() -> Iterator[Case]:
     yield case("no policy", server(), says="no limits per user: there is no /etc/andon/policy.toml")
-    limits = PolicyFacts(exists=True, everyone="at most 2 GPUs", own="at most 2 GPUs")
+    limits = replace(POLICY, exists=True, everyone="at most 2 GPUs", own="at most 2 GPUs")
     yield case(
         "a policy", replace(server(), policy=limits), says="(/etc/andon/policy.toml): at most"
     )
@@ -22,7 +21,7 @@ def shared_rules() -> Iterator[Case]:
         replace(server(), policy=many),
         says="others for a, b, c and 1 more|yours: none",
     )
-    wrong = PolicyFacts(exists=True, mistake="/etc/andon/policy.toml:2: not valid TOML")
+    wrong = replace(POLICY, exists=True, mistake=f"{POLICY.path}:2: not valid TOML")
     yield case(
         "a mistake in the policy",
         replace(server(), policy=wrong),
@@ -36,7 +35,7 @@ def shared_rules() -> Iterator[Case]:
         (C.POLICY_WRONG, FAIL),
         says="sudo chown root:",
     )
-    used = PolicyFacts(usage=(("alice", 12.5), ("bob", 3.0), ("c", 2.0), ("d", 1.0)))
+    used = replace(POLICY, usage=(("alice", 12.5), ("bob", 3.0), ("c", 2.0), ("d", 1.0)))
     yield case(
         "recent use",
         replace(server(), policy=used),

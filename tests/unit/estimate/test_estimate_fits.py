@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from andon.errors import Invalid
 from andon.estimate.rules.config_json import config_facts
-from andon.estimate.rules.estimating import Estimate, estimate, measured, verdict_words
+from andon.estimate.rules.estimating import Estimate, estimate, measured, verdict_text
 from andon.estimate.rules.fits import GpuRoom, together
 from andon.estimate.rules.gpu_sizes import rooms_on
 from andon.estimate.rules.learned import learned_peak, same_command
@@ -46,15 +46,15 @@ def test_it_fits_where_the_share_that_a_server_takes_is_free() -> None:
     assert found.fits[2].reason == "needs 17.2 GiB; vLLM may use 14.4 of 16.0 GiB (90 %)"
     assert found.claim_bytes == round(0.9 * H200)
     assert found.fits[0].requests_at_once == 109
-    assert verdict_words(found) == "yes: it fits on 1 GPU now: GPU 0"
+    assert verdict_text(found) == "yes: it fits on 1 GPU now: GPU 0"
 
 
 def test_one_gpu_is_spoken_of_as_one() -> None:
-    small = verdict_words(of("Llama-3.1-8B", room("0", 16 * GIB)))
+    small = verdict_text(of("Llama-3.1-8B", room("0", 16 * GIB)))
     assert small == "no: it needs 17.2 GiB on one GPU"
-    taken = verdict_words(of("Llama-3.1-8B", room("0", H200, GIB)))
+    taken = verdict_text(of("Llama-3.1-8B", room("0", H200, GIB)))
     assert taken == "not now: it needs 1 GPU, and would fit if one were empty"
-    both = verdict_words(of("Llama-3.1-8B", room("0", H200, GIB), room("1", H200, GIB), tp=2))
+    both = verdict_text(of("Llama-3.1-8B", room("0", H200, GIB), room("1", H200, GIB), tp=2))
     assert both == "not now: it needs 2 GPUs, and would fit if they were empty"
 
 
@@ -97,12 +97,12 @@ def test_the_smallest_size_that_fits_is_found() -> None:
 
 def test_a_refused_size_has_no_numbers_but_the_nearest() -> None:
     found = of("Llama-3.1-8B", room("0", H200), tp=3)
-    value = estimate_to_json(found)
+    value = estimate_to_json(found, None)
     assert value["per_gpu"] is None
     assert value["fits"] == []
     assert value["run"] is None
     assert value["refused"]["nearest"] == [2, 4]
-    assert verdict_words(found).startswith("no: vLLM does not start with these sizes: 32 attention")
+    assert verdict_text(found).startswith("no: vLLM does not start with these sizes: 32 attention")
 
 
 def test_each_gpu_is_asked_for_what_the_smallest_of_them_has() -> None:
@@ -129,7 +129,7 @@ def test_gpus_of_two_vendors_are_not_taken_together() -> None:
 
 
 def test_the_json_has_the_promised_fields() -> None:
-    value = estimate_to_json(of("Llama-3.1-8B", room("0", H200)))
+    value = estimate_to_json(of("Llama-3.1-8B", room("0", H200)), None)
     assert value["schema"] == "andon.estimate/1"
     assert {"model", "source", "confidence", "world_size", "parameters", "fits", "smallest"} <= set(
         value
@@ -144,13 +144,13 @@ def test_without_a_gpu_there_is_still_an_estimate() -> None:
     """A14: "needs 1 GPU" for 135 GiB, and a command that asks one GPU for 149.4GiB."""
     found = estimate(name_facts("llama-3-70b"), EstimateOptions())
     assert (found.fits_now, found.fits_empty) == (None, None)
-    said = verdict_words(found)
+    said = verdict_text(found)
     assert said == "needs 136 GiB on one GPU; no GPU is known here to compare with"
     assert found.run is None
     assert any("8192 tokens" in note for note in found.notes)
     assert found.notes[-1].startswith("it would fit on 2 x H200 (--tp 2), 2 x H100 (--tp 2), 4 x")
     both = estimate(name_facts("llama-3-70b"), EstimateOptions(tp=2))
-    assert verdict_words(both).startswith("needs 69.1 GiB on each of 2 GPUs; no GPU is known")
+    assert verdict_text(both).startswith("needs 69.1 GiB on each of 2 GPUs; no GPU is known")
 
 
 GPUS = [
@@ -201,14 +201,14 @@ def test_an_estimate_on_gpus_that_are_not_here() -> None:
         facts = name_facts("llama-3-70b")
         return estimate(facts, EstimateOptions(**sizes), rooms_on(gpus), is_elsewhere=True)
 
-    assert verdict_words(on("4xH100", tp=4)) == "yes: it fits on 4 x H100"
+    assert verdict_text(on("4xH100", tp=4)) == "yes: it fits on 4 x H100"
     too_large = on("4xH100")
-    assert verdict_words(too_large) == "no: it needs 136 GiB on one GPU; --tp 2 would fit"
+    assert verdict_text(too_large) == "no: it needs 136 GiB on one GPU; --tp 2 would fit"
     said = "needs 136 GiB; vLLM may use 71.7 of 79.6 GiB (90 %)"
     assert (too_large.fits[0].reason, too_large.run) == (said, None)
     few = on("4xH100", tp=4, requests=16, context=131_072)
     some = "yes: it fits on 4 x H100, but only 3 of 16 requests of 131,072 tokens at once"
-    assert verdict_words(few) == some
+    assert verdict_text(few) == some
 
 
 COMMAND = "python train.py --batch 8"
@@ -245,7 +245,7 @@ def test_a_command_that_is_no_server_has_what_its_runs_used() -> None:
     assert learned is not None
     found = measured(learned, [room("0", H200)], COMMAND.split())
     assert found.run == f"andon run --gpus 1 --memory 30.0GiB -- {COMMAND}"
-    assert estimate_to_json(found)["per_gpu"] is None
+    assert estimate_to_json(found, None)["per_gpu"] is None
 
 
 def test_only_whole_runs_of_the_same_command_count() -> None:

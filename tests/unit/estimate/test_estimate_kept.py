@@ -7,6 +7,7 @@ import pytest
 
 import andon
 from andon.estimate.rules.options import PARALLEL, estimate_options
+from andon.estimate.rules.task_need import task_need
 
 EXAMPLE = {"model": {"id_or_path": "llama-3-70b"}, "parameters": {"tp-size": [1, 2, 4]}}
 
@@ -63,3 +64,9 @@ def test_what_cannot_be_read_counts_as_one_gpu(given: dict[str, Any]) -> None:
     gpus, memory = andon.estimate_gpu_requirements(given)
     assert gpus == 1
     assert memory in (8000, 12000)
+
+
+def test_a_number_that_is_left_to_the_engine_is_no_mistake() -> None:
+    left_open = task_need(task("x-17b", **{"max-model-len": "auto", "max_num_seqs": -1}))
+    assert left_open == task_need(task("x-17b"))
+    assert task_need(task("x-17b", tp="auto")).notes[0].endswith("; it is left out")

@@ -8,10 +8,10 @@ import pytest
 from andon.errors import Invalid
 from andon.estimate.rules.command_line import (
     file_options,
-    in_words,
     is_container,
     own_command,
     understood,
+    understood_text,
 )
 from andon.estimate.rules.names import name_facts, parameters_in_name
 from andon.estimate.rules.options import (
@@ -173,7 +173,7 @@ def test_what_was_understood_is_said_in_one_line() -> None:
     found = understood(
         shlex.split("vllm serve M -tp 2 --port 8000 --enforce-eager --config c.yaml")
     )
-    text = in_words(found, found.options({}, {}))
+    text = understood_text(found, found.options({}, {}))
     said = "understood: vllm, model M, tp 2, eager, and what c.yaml says; not used: --port"
     assert text == said
 

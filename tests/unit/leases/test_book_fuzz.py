@@ -21,8 +21,7 @@ from andon.host.processes.kin import here, myself
 from andon.leases.availability import Availability
 from andon.leases.book import places
 from andon.leases.book.lease_book import Book
-from andon.leases.listing import listing, read_listing
-from andon.leases.releaser import asker
+from andon.leases.listing import read_listing
 from andon.leases.rules.occupants import BLANK, page_of
 from andon.leases.rules.queue import in_order
 from andon.model import lease_wire, wire
@@ -87,8 +86,8 @@ def check(book: Book) -> None:
             assert "-" not in held.remedy
             assert set(held.remedy.split()[1:]) <= {str(pid) for pid in KIN} | _left(entries)
     availability = Availability(lambda: Snapshot("n", 1.0, devices=NODE))
-    said = listing(read_listing(availability, availability.view(), book), asker())
-    wire.dumps(list_to_json(said, "now")).encode()
+    found = read_listing(availability, availability.view(), book).leases
+    wire.dumps(list_to_json(found, "now")).encode()
     book.sweep(entries)
     assert "k7qm2" in {entry.lease.id for entry in book.entries() if entry.lease}
 

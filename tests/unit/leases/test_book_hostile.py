@@ -78,7 +78,7 @@ def ticket_text(**changes: Any) -> str:
 
 def granted(book: Book, timeout_seconds: float = 0.0) -> list[str]:
     look = Availability(lambda: Snapshot("n", time.time(), devices=tuple(NODE)))
-    granter = Granter(book, look, look_seconds=0.05)
+    granter = Granter(book, look, reading_seconds=0.05)
     grant = granter.grant(request(), LeaseTerms(), timeout_seconds)
     grant.held.release()
     return [share.uuid for share in grant.held.lease.shares]
@@ -257,7 +257,7 @@ def test_a_waiter_that_is_awake_keeps_its_place(book: Book) -> None:
     hold.stamp(time.time() + 7)
     [after] = book.waiting()
     assert after.ticket.since == before.ticket.since == hold.queued
-    assert after.looked == pytest.approx(time.time() + 7, abs=5)
+    assert after.polled_at == pytest.approx(time.time() + 7, abs=5)
     hold.park()
     assert (book.waiting(), book.ticket_ids()) == ([], frozenset())
     assert hold.resume(time.time())
@@ -273,7 +273,7 @@ def test_another_users_file_does_not_wake_a_waiter(book: Book, put: Callable[...
     put("tickets", "evil-0.ticket", ticket_text(), locked=True)
     beside = book.path / "tickets" / "evil-0.awake"
     os.utime(beside, (5.0, 5.0))
-    assert [w.looked for w in book.waiting()] == [5.0]
+    assert [w.polled_at for w in book.waiting()] == [5.0]
     os.chown(beside, 65534, 65534)
     assert book.waiting() == []
 

@@ -80,7 +80,7 @@ def test_a_broken_device_is_told_with_its_error_and_returned_when_that_is_over()
         state = step(state, seen, Moment(AT + second, float(second)), book).state
         capacity = capacities_of([status], broken=reported_broken(current(state)))[0]
         found = obstacle(capacity, need(even_if_used=True))
-        told[second] = None if found is None else f"{found.kind}: {found.words}"
+        told[second] = None if found is None else f"{found.kind}: {found.reason}"
     assert str(told[0]).startswith("broken: reports Xid 79: the GPU has fallen off the bus")
     assert told[86_375] == told[0]
     assert told[86_475] is None

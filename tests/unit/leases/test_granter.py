@@ -41,7 +41,7 @@ def granter(book: Book, statuses: list[DeviceStatus] | None = None) -> Granter:
 
 
 def scripted(book: Book, looks: Iterator[list[DeviceStatus]]) -> Granter:
-    return Granter(book, Availability(lambda: node(next(looks))), look_seconds=0.01)
+    return Granter(book, Availability(lambda: node(next(looks))), reading_seconds=0.01)
 
 
 def test_what_was_granted_is_not_granted_again(book: Book) -> None:

@@ -7,7 +7,7 @@ import pytest
 from andon.errors import Unavailable
 from andon.leases.rules.larger import larger_request
 from andon.model.device import DeviceStatus, Process
-from andon.units import GIB, MIB, apart_bytes
+from andon.units import GIB, MIB, distinct_bytes
 from tests.support.rows import rows
 from tests.support.sharing_parts import gpu, request
 
@@ -56,7 +56,7 @@ def test_a_retry_asks_for_more_where_there_is_more(
 
 
 def test_two_sizes_that_differ_do_not_read_alike() -> None:
-    assert apart_bytes(HAD, HAD + 2 * MIB) == ("81,305 MiB", "81,307 MiB")
-    assert apart_bytes(HAD, HAD + 1) == (f"{HAD:,} bytes", f"{HAD + 1:,} bytes")
-    assert apart_bytes(HAD, HAD) == ("79.4 GiB", "79.4 GiB")
-    assert apart_bytes(GIB, HAD) == ("1.0 GiB", "79.4 GiB")
+    assert distinct_bytes(HAD, HAD + 2 * MIB) == ("81,305 MiB", "81,307 MiB")
+    assert distinct_bytes(HAD, HAD + 1) == (f"{HAD:,} bytes", f"{HAD + 1:,} bytes")
+    assert distinct_bytes(HAD, HAD) == ("79.4 GiB", "79.4 GiB")
+    assert distinct_bytes(GIB, HAD) == ("1.0 GiB", "79.4 GiB")

@@ -98,7 +98,7 @@ def test_a_lease_that_names_a_container_per_item_stays_readable(book: Book) -> N
     with book.locked():
         held = book.write_lease(lease(0))
     for number in range(600):
-        shorten(held.hold, book)
+        shorten(held.hold)
         held.hold.name_container(f"{number:064d}")
         (found,) = book.entries() if number % 100 == 99 else (None,)
         if found is not None:

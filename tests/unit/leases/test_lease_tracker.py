@@ -113,7 +113,7 @@ def test_a_book_that_appears_later_is_followed_and_so_is_its_end(follower: Follo
     page = follower.until(one)
     assert page is not None
     assert [h.id for h in page.leases] == ["lease:k7qm2"]
-    held.extend(time.time() + 600)
+    held.hold.stamp(time.time() + 600)
     follower.until(lambda p: p and (p.claims[0].lease.until or 0) > time.time() + 300)  # type: ignore[union-attr]
     held.release()
     page = follower.until(none)

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.leases.rules.capacity import Weights
+from andon.leases.rules.capacity import Surroundings, Weights, capacities
+from andon.leases.rules.choice import rank
 from andon.leases.rules.eligibility import score
 from andon.leases.rules.verdict import available_by_readings
 from andon.model.device import Device, DeviceStatus, Sample, State
@@ -63,8 +64,9 @@ def test_the_best_comes_first_and_equals_by_index() -> None:
 
 def test_weights_change_the_order() -> None:
     statuses = [device(0, free=70 * GIB, percent=50), device(1, free=50 * GIB, percent=0)]
-    assert offered(statuses, weights=Weights(1, 0)) == [0, 1]
-    assert offered(statuses, weights=Weights(0, 1)) == [1, 0]
+    for weights, order in ((Weights(1, 0), [0, 1]), (Weights(0, 1), [1, 0])):
+        found = capacities(statuses, Surroundings(), weights)
+        assert [one.status.device.index for one in sorted(found, key=rank())] == order
 
 
 def test_a_busy_device_is_left_out_and_the_threshold_itself_is_not() -> None:

@@ -72,14 +72,14 @@ def test_every_device_that_is_not_free_says_why(
     words: str,
 ) -> None:
     found = obstacle(capacities_of([status], *claims)[0], need(**more))
-    assert (found.kind if found else None, found.words if found else "") == (bar, words)
+    assert (found.kind if found else None, found.reason if found else "") == (bar, words)
 
 
 def test_a_cordon_and_an_ailment_withhold_a_device() -> None:
     cordoned = capacities_of([gpu(0)], cordons=(Cordon("GPU-0", 1.0, "root", "new fan"),))[0]
     broken = capacities_of([gpu(0)], broken={"GPU-0": "Xid 79"})[0]
     told = [obstacle(capacity, need(even_if_used=True)) for capacity in (cordoned, broken)]
-    assert [o.words for o in told if o] == ["cordoned by root: new fan", "Xid 79"]
+    assert [o.reason for o in told if o] == ["cordoned by root: new fan", "Xid 79"]
 
 
 def test_an_instance_needs_no_utilisation_and_its_board_is_not_taken() -> None:
@@ -102,7 +102,7 @@ def test_memory_that_was_promised_and_is_not_used_counts_as_used() -> None:
 def test_the_filters_name_what_they_leave_out() -> None:
     statuses = [gpu(0), gpu(1, name="NVIDIA T4", total=16 * GIB), gpu(2), gpu(3, visible=False)]
     asked = request(models=("h100",), exclude=("2",), memory_bytes=40 * GIB)
-    told = {uuid: o.words for uuid, o in obstacles_of(statuses, asked, {}).items() if o}
+    told = {uuid: o.reason for uuid, o in obstacles_of(statuses, asked, {}).items() if o}
     assert told == {
         "GPU-1": "not of model h100",
         "GPU-2": "excluded",
@@ -110,7 +110,7 @@ def test_the_filters_name_what_they_leave_out() -> None:
     }
     small = obstacles_of(statuses, request(memory_bytes=40 * GIB), {})["GPU-1"]
     assert small is not None
-    assert small.words == "has 16.0 GiB, 40.0 GiB requested"
+    assert small.reason == "has 16.0 GiB, 40.0 GiB requested"
     labels = {"quiet": ["2"]}
     kept = obstacles_of(statuses, request(labels=("quiet",)), labels)
     assert [uuid for uuid, o in kept.items() if o is None] == ["GPU-2"]

@@ -1,6 +1,7 @@
 """Root's limits per user: how they are read, what they refuse, and that real grants keep them."""
 
 import os
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -12,22 +13,14 @@ from andon.host.users import user_name
 from andon.leases import releaser
 from andon.leases.availability import Availability
 from andon.leases.book.lease_book import Book
-from andon.leases.granter import Granter, LeaseTerms
+from andon.leases.granter import Granter, LeaseTerms, Progress
 from andon.leases.policy_file import read_policy
-from andon.leases.rules.policy import (
-    NO_POLICY,
-    Policy,
-    UserLimits,
-    check_extension,
-    check_queued,
-    check_terms,
-    over_limit,
-    policy_from,
-)
+from andon.leases.rules.policy import NO_POLICY, Policy, UserLimits, policy_from
 from andon.model.device import Snapshot
 from andon.units import parse_seconds
-from tests.support.sharing_parts import gpu, request
+from tests.support.sharing_parts import gpu, request, ticket
 
+PATH = "/etc/andon/policy.toml"
 TEXT = """
 max_gpus_per_user = 2
 max_time = "12h"
@@ -42,18 +35,18 @@ max_time = "unlimited"
 
 
 def test_a_users_own_section_changes_only_what_it_names() -> None:
-    policy = policy_from(TEXT)
-    assert policy.limits_of("bob", 7) == UserLimits(2, 43_200.0, 20)
-    assert policy.limits_of("alice", 8) == UserLimits(8, 43_200.0, 20)
-    assert policy.limits_of("carol", 1234) == UserLimits(2, None, 20)
-    assert policy.everyone.words == "at most 2 GPUs, 12 h a lease, 20 waiting"
-    assert NO_POLICY.limits_of("bob", 7) == UserLimits()
+    policy = policy_from(TEXT, PATH)
+    assert policy.limits_of("bob", 7) == UserLimits(2, 43_200.0, 20, "bob", PATH)
+    assert policy.limits_of("alice", 8) == UserLimits(8, 43_200.0, 20, "alice", PATH)
+    assert policy.limits_of("carol", 1234) == UserLimits(2, None, 20, "carol", PATH)
+    assert policy.everyone.text == "at most 2 GPUs, 12 h a lease, 20 waiting"
+    assert NO_POLICY.limits_of("bob", 7) == UserLimits(user="bob")
 
 
 def test_all_mistakes_are_named_at_once_with_their_lines() -> None:
     text = 'max_gpus = 1\nmax_time = 12\n[users.alice]\nmax_queued = -1\nmax_time = "0s"\n'
     with pytest.raises(Invalid) as wrong:
-        policy_from(text, "/etc/andon/policy.toml")
+        policy_from(text, PATH)
     found = wrong.value.mistakes
     assert [line.split(": ")[0].rpartition(":")[2] for line in found] == ["1", "2", "4", "5"]
     assert "there is no limit 'max_gpus'; use max_gpus_per_user, max_time, max_queued" in found[0]
@@ -63,7 +56,7 @@ def test_all_mistakes_are_named_at_once_with_their_lines() -> None:
 @pytest.mark.parametrize("text", ["a b", "users = 3", "[users]\nalice = 3", 'max_time = "x"'])
 def test_nonsense_is_a_mistake(text: str) -> None:
     with pytest.raises(Invalid):
-        policy_from(text)
+        policy_from(text, PATH)
 
 
 @pytest.mark.parametrize(
@@ -72,33 +65,31 @@ def test_nonsense_is_a_mistake(text: str) -> None:
 )
 def test_the_hint_names_the_longest_time_as_the_option_takes_it(longest: float, typed: str) -> None:
     with pytest.raises(Denied) as error:
-        check_terms(NO_POLICY, UserLimits(max_time=longest), "eve", 1, longest + 60)
+        UserLimits(max_time=longest).check_terms(1, longest + 60)
     assert (error.value.hint or "").startswith(f"use --for {typed} or less")
     assert parse_seconds(typed) == longest
 
 
 def test_every_refusal_names_the_file_and_the_limit() -> None:
-    policy, limits = NO_POLICY, UserLimits(2, 3600.0, 3)
+    limits = UserLimits(2, 3600.0, 3, "eve", PATH)
     refused: dict[str, Callable[[], None]] = {
-        "2 GPUs at a time; 3 GPUs requested": lambda: check_terms(policy, limits, "eve", 3, None),
-        "leases of at most 1 h; 2 h requested": (
-            lambda: check_terms(policy, limits, "eve", 1, 7200.0)
-        ),
-        "3 waiting at a time; 3 wait already": lambda: check_queued(policy, limits, "eve", 3),
-        "it would last 1 h 30 min": lambda: check_extension(policy, limits, "eve", 3600.0, 1800.0),
+        "2 GPUs at a time; 3 GPUs requested": lambda: limits.check_terms(3, None),
+        "leases of at most 1 h; 2 h requested": lambda: limits.check_terms(1, 7200.0),
+        "3 waiting at a time; 3 wait already": lambda: limits.check_queued(3),
+        "it would last 1 h 30 min": lambda: limits.check_extension(3600.0, 1800.0),
     }
     for words, call in refused.items():
         with pytest.raises(Denied) as error:
             call()
         assert words in error.value.reason
-        assert error.value.reason.startswith("/etc/andon/policy.toml allows eve ")
+        assert error.value.reason.startswith(f"{PATH} allows eve ")
         assert error.value.cause == "policy"
-    check_terms(policy, limits, "eve", 2, 3600.0)
-    check_queued(policy, limits, "eve", 2)
-    check_queued(policy, UserLimits(), "eve", 10**6)
-    check_extension(policy, limits, "eve", 1800.0, 1800.0)
-    assert over_limit(policy, limits, 1, 1) is None
-    assert "you hold 1 GPU" in (over_limit(policy, limits, 1, 2) or "")
+    limits.check_terms(2, 3600.0)
+    limits.check_queued(2)
+    UserLimits().check_queued(10**6)
+    limits.check_extension(1800.0, 1800.0)
+    assert limits.over_limit(1, 1) is None
+    assert "you hold 1 GPU" in (limits.over_limit(1, 2) or "")
 
 
 # With a real book.
@@ -107,7 +98,7 @@ def test_every_refusal_names_the_file_and_the_limit() -> None:
 def granter(book: Book, limits: UserLimits) -> Granter:
     statuses = tuple(gpu(i) for i in range(4))
     seen = Availability(lambda: Snapshot("n", 1.0, devices=statuses))
-    return Granter(book, seen, lambda: Policy(everyone=limits))
+    return Granter(book, seen, lambda: Policy(PATH, limits))
 
 
 def test_a_user_gets_no_more_devices_than_allowed(book: Book) -> None:
@@ -169,6 +160,24 @@ def test_too_many_in_line_are_refused(book: Book) -> None:
         granter(book, UserLimits(max_queued=0)).grant(request(1), LeaseTerms(), 30.0)
     with pytest.raises(Conflict):
         granter(book, UserLimits(max_queued=0)).grant(request(1), LeaseTerms(), 0.0)
+    held.held.release()
+
+
+def test_those_who_wait_for_others_do_not_count_for_a_user(book: Book) -> None:
+    """A server of root waits for all its callers, whose leases are theirs."""
+    held = granter(book, UserLimits()).grant(request(4), LeaseTerms(), 0.0)
+    waiting = book.write_ticket(ticket("t1", since=time.time()))
+    ours, other = granter(book, UserLimits(max_queued=1)), LeaseTerms(uid=os.getuid() + 1)
+
+    def enough(progress: Progress) -> None:
+        assert progress.queued
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        ours.grant(request(1), other, 30.0, enough)
+    with pytest.raises(Denied, match="1 waiting at a time; 1 wait already"):
+        ours.grant(request(1), LeaseTerms(), 30.0)
+    waiting.release()
     held.held.release()
 
 

@@ -38,7 +38,7 @@ def test_priority_comes_first_and_then_who_came_first() -> None:
 
 
 def test_who_has_stopped_looking_is_not_in_line() -> None:
-    stopped = Waiting(ticket("stopped"), looked=10.0 - ASLEEP_SECONDS - 0.1)
+    stopped = Waiting(ticket("stopped"), polled_at=10.0 - ASLEEP_SECONDS - 0.1)
     assert in_order([stopped, Waiting(ticket("awake"), 10.0)], 10.0) == [ticket("awake")]
 
 
@@ -54,25 +54,25 @@ def test_a_step_of_the_clock_costs_nobody_a_place(step: float) -> None:
 
 
 def test_one_that_can_be_served_keeps_only_what_it_gets() -> None:
-    kept = reserved([ticket(wanted=need(2))], capacities_of([gpu(i) for i in range(4)])).kept
-    assert len(kept) == 2
-    assert "reserved for alice, next in the queue (2 GPUs)" in next(iter(kept.values())).words
+    taken = reserved([ticket(wanted=need(2))], capacities_of([gpu(i) for i in range(4)])).devices
+    assert len(taken) == 2
+    assert "reserved for alice, next in the queue (2 GPUs)" in next(iter(taken.values())).reason
 
 
 def test_one_that_cannot_keeps_all_that_it_may_be_met_by() -> None:
     found = capacities_of([gpu(i) for i in range(4)], claim(lease(0)))
-    kept = reserved([ticket(wanted=need(3, [0, 1, 2]))], found).kept
-    assert set(kept) == {"GPU-0", "GPU-1", "GPU-2"}
+    taken = reserved([ticket(wanted=need(3, [0, 1, 2]))], found).devices
+    assert set(taken) == {"GPU-0", "GPU-1", "GPU-2"}
 
 
 def test_one_that_no_end_of_work_can_help_keeps_nothing() -> None:
     found = capacities_of([gpu(0), gpu(1, state=State.LOST)])
-    assert reserved([ticket(wanted=need(2, [0, 1]))], found).kept == {}
+    assert reserved([ticket(wanted=need(2, [0, 1]))], found).devices == {}
 
 
 def test_a_time_to_come_does_not_keep_one_in_line() -> None:
     """Its owner sets a file's time: one of next year would be awake until then."""
-    ahead = Waiting(ticket("ahead"), looked=10.0 + ASLEEP_SECONDS + 0.1)
+    ahead = Waiting(ticket("ahead"), polled_at=10.0 + ASLEEP_SECONDS + 0.1)
     assert in_order([ahead], 10.0) == []
 
 
@@ -80,14 +80,14 @@ def test_one_that_has_not_taken_what_it_could_have_had_keeps_nothing() -> None:
     free = capacities_of([gpu(i) for i in range(4)])
     idle = ticket("idle", wanted=need(4, range(4)))
     first = reserved([idle], free, need(1), TurnTimes(100.0))
-    assert len(first.kept) == 4
+    assert len(first.devices) == 4
     soon = reserved([idle], free, need(1), TurnTimes(100.0 + TAKING_SECONDS - 0.1, first.since))
-    assert (len(soon.kept), soon.late) == (4, frozenset())
+    assert (len(soon.devices), soon.late) == (4, frozenset())
     later = reserved([idle], free, need(1), TurnTimes(100.0 + TAKING_SECONDS, soon.since))
-    assert later.kept == {}
+    assert later.devices == {}
     assert later.late == {(1000, "idle")}
     still = reserved([idle], free, need(1), TurnTimes(500.0, later.since))
-    assert still.kept == {}
+    assert still.devices == {}
 
 
 def test_a_moment_in_which_it_could_not_be_served_gives_it_the_whole_time_again() -> None:
@@ -96,7 +96,7 @@ def test_a_moment_in_which_it_could_not_be_served_gives_it_the_whole_time_again(
     first = reserved([idle], free, turns=TurnTimes(100.0))
     taken = reserved([idle], busy, turns=TurnTimes(110.0, first.since))
     again = reserved([idle], free, turns=TurnTimes(100.0 + TAKING_SECONDS, taken.since))
-    assert set(again.kept) == {"GPU-0"}
+    assert set(again.devices) == {"GPU-0"}
 
 
 def test_many_tickets_of_one_user_do_not_take_turns_at_it() -> None:
@@ -106,23 +106,24 @@ def test_many_tickets_of_one_user_do_not_take_turns_at_it() -> None:
     since = reserved([*idle, other], free, need(1), TurnTimes(100.0)).since
     found = reserved([*idle, other], free, need(1), TurnTimes(100.0 + TAKING_SECONDS, since))
     assert {uid for uid, _ in found.late} == {1000}
-    assert len(found.kept) == 4, "who never had its turn still has it"
+    assert len(found.devices) == 4, "who never had its turn still has it"
 
 
 def test_one_that_waits_for_devices_that_nobody_sees_does_not_keep_ours_for_ever() -> None:
     seen = capacities_of([gpu(i) for i in range(4)])
     large = ticket("large", wanted=need(9, range(40)))
     first = reserved([large], seen, need(1), TurnTimes(100.0))
-    assert len(first.kept) == 4
-    assert len(reserved([large], seen, need(1), TurnTimes(200.0, first.since)).kept) == 4
+    assert len(first.devices) == 4
+    assert len(reserved([large], seen, need(1), TurnTimes(200.0, first.since)).devices) == 4
     assert (
-        reserved([large], seen, need(1), TurnTimes(100.0 + UNSEEN_SECONDS, first.since)).kept == {}
+        reserved([large], seen, need(1), TurnTimes(100.0 + UNSEEN_SECONDS, first.since)).devices
+        == {}
     )
 
 
 def test_more_memory_than_a_device_ever_has_is_not_waited_for() -> None:
     found = capacities_of([gpu(0), gpu(1)], claim(lease(0)))
-    assert reserved([ticket(wanted=need(2, [0, 1], memory_bytes=2**50))], found).kept == {}
+    assert reserved([ticket(wanted=need(2, [0, 1], memory_bytes=2**50))], found).devices == {}
 
 
 FULL = int(79.6 * GIB) + MIB
@@ -146,7 +147,7 @@ def test_what_cannot_be_met_reserves_nothing(
     options = {name: value for name, value in asked.items() if name != "cordoned"}
     cordons = (Cordon("GPU-1", 1.0, "root"),) if "cordoned" in asked else ()
     found = capacities_of(devices, cordons=cordons)
-    assert reserved([ticket(wanted=need(count, [0, 1], **options))], found).kept == {}
+    assert reserved([ticket(wanted=need(count, [0, 1], **options))], found).devices == {}
 
 
 def test_more_memory_than_is_free_is_waited_for_where_work_may_end() -> None:
@@ -185,7 +186,9 @@ class Machine:
             return None
         asking = line[turn % len(line)]
         ahead = in_front_of(line, asking, self.clock)
-        group = pick(self.capacities(), asking.need, reserved(ahead, self.capacities()).kept.keys())
+        group = pick(
+            self.capacities(), asking.need, reserved(ahead, self.capacities()).devices.keys()
+        )
         if not group:
             return None
         devices = tuple(capacity.status.device.index for capacity in group)
@@ -257,9 +260,9 @@ def test_a_request_that_does_not_wait_goes_by_what_earlier_ones_saw_of_a_user() 
     )
     assert users == {1000: 100.0}
     soon = reserved([idle], free, turns=TurnTimes(100.0 + TAKING_SECONDS - 0.1, users=users))
-    assert set(soon.kept) == {"GPU-0"}
+    assert set(soon.devices) == {"GPU-0"}
     later = reserved([idle], free, turns=TurnTimes(100.0 + TAKING_SECONDS, users=users))
-    assert later.kept == {}, "another ticket of the same user does not start the time again"
+    assert later.devices == {}, "another ticket of the same user does not start the time again"
     assert by_user(later.since) == users
 
 

@@ -110,7 +110,7 @@ def refused(*kinds: ObstacleKind, reason: str | None = None) -> Candidates:
         for n, kind in enumerate(kinds)
     )
     need = Need(frozenset(one.uuid for one in devices))
-    return Candidates(NODE, need, DeviceChoice((), devices, reason), ())
+    return Candidates(NODE, need, DeviceChoice((), devices, reason))
 
 
 @pytest.mark.parametrize(

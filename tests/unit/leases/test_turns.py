@@ -160,7 +160,7 @@ class OneDevice:
         able = [
             one
             for one in line
-            if not reserved(in_front_of(line, one, self.clock, self.usage), free).kept
+            if not reserved(in_front_of(line, one, self.clock, self.usage), free).devices
         ]
         assert len(able) == 1
         self.clock += 1

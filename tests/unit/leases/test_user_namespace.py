@@ -57,7 +57,7 @@ def test_limits_go_by_the_machines_number_of_a_user(
 ) -> None:
     inside(uid_map, roots)
     assert users.machine_uid(uid) == machines
-    assert limits_for(POLICY, uid)[1].max_gpus_per_user == most
+    assert limits_for(POLICY, uid).max_gpus_per_user == most
     assert users.is_root(uid) is (machines == 0)
 
 

@@ -7,7 +7,7 @@ from andon.cli.show.render import paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say, with_mark
 from andon.estimate.rules.engines import TITLES
-from andon.estimate.rules.estimating import Estimate, verdict_words
+from andon.estimate.rules.estimating import Estimate, verdict_text
 from andon.estimate.rules.fits import GpuFit, SmallestSize
 from andon.estimate.rules.options import ServingEngine
 from andon.estimate.rules.serving import GpuNeed, stored_as
@@ -63,7 +63,7 @@ def parameters_text(count: int) -> str:
 
 
 def _answer(found: Estimate, width: int) -> list[Text]:
-    words = verdict_words(found)
+    words = verdict_text(found)
     style = "bold green" if words.startswith("yes") else "bold yellow"
     lines = paragraph(words, width, style)
     refused = found.refused

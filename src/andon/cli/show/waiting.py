@@ -135,7 +135,7 @@ def _count(candidates: "Candidates") -> str:
 
 def _first_obstacle(candidates: "Candidates", brief: bool = False) -> str:
     """The device that is expected to become available first; `brief` names only who has it."""
-    from andon.leases.refusal import obstacle_words
+    from andon.leases.refusal import obstacle_text
 
     barred = [
         (c.uuid, c.obstacle)
@@ -148,7 +148,7 @@ def _first_obstacle(candidates: "Candidates", brief: bool = False) -> str:
     title = titles(candidates.snapshot.devices)[uuid]
     if brief and soonest.by is not None:
         return f"{title}: {soonest.by}"
-    return f"{title}: {obstacle_words(soonest, candidates.snapshot.at)}"
+    return f"{title}: {obstacle_text(soonest, candidates.snapshot.at)}"
 
 
 def _expected(obstacle: Obstacle) -> tuple[float, bool, bool]:

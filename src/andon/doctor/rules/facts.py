@@ -7,7 +7,6 @@ from msgspec import Struct, field
 
 from andon.host.rules.nvml_library import Library
 from andon.jobs.rules.log_out import LogOutFacts
-from andon.leases.rules.policy_path import POLICY_PATH
 from andon.model.device import DeviceStatus, Snapshot, State
 from andon.settings.table import USUAL_PORT
 
@@ -213,7 +212,7 @@ class Installation(Struct, frozen=True):
 class PolicyFacts(Struct, frozen=True):
     """Root's limits as text, and what each user used lately; `mistake` if none can apply."""
 
-    path: str = POLICY_PATH
+    path: str = ""
     exists: bool = False
     everyone: str = ""
     own: str = ""  # the calling user's

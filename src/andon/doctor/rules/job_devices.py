@@ -94,7 +94,7 @@ def unfit_devices(
         it, trouble = names[one.uuid], one.trouble
         if trouble is not None and trouble.kind in UNFIT:
             colon = "" if trouble.kind is ObstacleKind.BROKEN else ":"
-            words = f"{it}{colon} {trouble.words}"
+            words = f"{it}{colon} {trouble.reason}"
             found.append(Unfit(one.uuid, trouble.kind, words))
             continue
         allowed = {job, *running}
@@ -104,7 +104,7 @@ def unfit_devices(
             words = f"{it} is in use by {_named(left)}"
             found.append(Unfit(one.uuid, ObstacleKind.UNLEASED_PROCESS, words, jobs))
         elif trouble is not None and trouble.kind in PASSING and not one.strangers:
-            found.append(Unfit(one.uuid, trouble.kind, f"{it}: {trouble.words}"))
+            found.append(Unfit(one.uuid, trouble.kind, f"{it}: {trouble.reason}"))
     order = (*UNFIT, *reversed(PASSING))
     return sorted(found, key=lambda unfit: order.index(unfit.kind))
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from andon.errors import Invalid
 from andon.estimate.rules.options import (
-    MODEL_WORDS,
+    MODEL_OPTIONS,
     EstimateOption,
     EstimateOptions,
     ServingEngine,
@@ -20,10 +20,10 @@ from andon.estimate.rules.options import (
 )
 from andon.units import and_more
 
-_VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
 _PYTHON = re.compile(r"python(\d+(\.\d+)?)?", re.ASCII)
 _NUMBER = re.compile(r"-\d+(\.\d+)?", re.ASCII)
-CONFIG_WORDS = frozenset({"config", "extra-llm-api-options"})
+CONFIG_OPTIONS = frozenset({"config", "extra-llm-api-options"})
 _PROGRAMS = {
     ("vllm", "serve"): ServingEngine.VLLM,
     ("trtllm-serve",): ServingEngine.TRTLLM,
@@ -49,7 +49,6 @@ class ServerCommand(Struct, frozen=True):
     given: Mapping[str, Any]  # by the names of the table
     unused: tuple[str, ...]  # options that say nothing about memory, or are not known
     config: str | None = None  # a file with more options
-    variables: tuple[str, ...] = ()  # set in front of it
 
     def options(self, base: Mapping[str, Any], file: Mapping[str, Any]) -> EstimateOptions:
         """Returns the options: the command line wins over the file, and both over `base`."""
@@ -59,8 +58,7 @@ class ServerCommand(Struct, frozen=True):
 
 def understood(words: Sequence[str]) -> ServerCommand:
     """The server that a command line starts; Invalid, with one sentence, for any other."""
-    variables, rest = _without_variables(_without_launchers(list(words)))
-    rest = _without_launchers(rest)
+    rest = _without_launchers(_without_variables(_without_launchers(list(words))))
     engine, count = _engine(rest)
     if engine is None:
         shown = " ".join(words[:_MOST_SHOWN])[:80]
@@ -69,7 +67,7 @@ def understood(words: Sequence[str]) -> ServerCommand:
             hint="vllm serve, python -m sglang.launch_server, trtllm-serve; for a model: "
             "andon estimate MODEL",
         )
-    return _read(engine, rest[count:], variables)
+    return _read(engine, rest[count:])
 
 
 def own_command(words: Sequence[str]) -> tuple[str, ...]:
@@ -111,14 +109,12 @@ def _contained(words: list[str]) -> list[str] | None:
     return None
 
 
-def _without_variables(words: list[str]) -> tuple[tuple[str, ...], list[str]]:
-    names = list[str]()
+def _without_variables(words: list[str]) -> list[str]:
     if words and words[0].rpartition("/")[2] == "env":
         words = words[1:]
-    while words and (match := _VARIABLE.fullmatch(words[0])):
-        names.append(match[1])
+    while words and _VARIABLE.fullmatch(words[0]):
         words = words[1:]
-    return tuple(names), words
+    return words
 
 
 def _engine(words: Sequence[str]) -> tuple[ServingEngine | None, int]:
@@ -135,7 +131,7 @@ def _engine(words: Sequence[str]) -> tuple[ServingEngine | None, int]:
     return None, 0
 
 
-def _read(engine: ServingEngine, words: Sequence[str], variables: tuple[str, ...]) -> ServerCommand:
+def _read(engine: ServingEngine, words: Sequence[str]) -> ServerCommand:
     given, unused, named = dict[str, Any](), list[str](), dict[str, str]()
     place = 0
     while place < len(words):
@@ -150,16 +146,16 @@ def _read(engine: ServingEngine, words: Sequence[str], variables: tuple[str, ...
         is_flag = row is not None and row.kind is bool
         if not value and not is_flag and place < len(words) and _is_value(words[place]):
             value, place = words[place], place + 1
-        if value and spelled(name) in MODEL_WORDS:
+        if value and spelled(name) in MODEL_OPTIONS:
             named["model"] = value
-        elif value and spelled(name) in CONFIG_WORDS:
+        elif value and spelled(name) in CONFIG_OPTIONS:
             named["config"] = value
         elif row is None:
             unused.append(name)
         elif value.lower() != "auto" and not is_left_open(row, value):
             given[row.name] = _value(row, name, value)
     model, config = named.get("model"), named.get("config")
-    return ServerCommand(engine, model, given, tuple(dict.fromkeys(unused)), config, variables)
+    return ServerCommand(engine, model, given, tuple(dict.fromkeys(unused)), config)
 
 
 def _value(row: EstimateOption, word: str, value: str) -> Any:
@@ -190,7 +186,7 @@ def file_options(text: str) -> tuple[dict[str, Any], str | None]:
         if not colon or not value:
             continue
         row = option_named(name)
-        if name in MODEL_WORDS:
+        if name in MODEL_OPTIONS:
             model = value
         elif (
             row is not None
@@ -201,7 +197,7 @@ def file_options(text: str) -> tuple[dict[str, Any], str | None]:
     return given, model
 
 
-def in_words(command: ServerCommand, options: EstimateOptions) -> str:
+def understood_text(command: ServerCommand, options: EstimateOptions) -> str:
     """Returns `understood: vllm, model M, tp 2, context 32768; not used: --port`."""
     parts = [str(command.engine)]
     if command.model is not None:

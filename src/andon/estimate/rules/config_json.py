@@ -54,9 +54,9 @@ def config_facts(config: object, name: str, where: str = "") -> ModelFacts:
         notes.append(unknown)
     shape = _shape(text, family, traits or LLAMA)
     if text is not config:
-        tower, said = _tower(config, outer, shape.hidden)
+        tower, more = _tower(config, outer, shape.hidden)
         shape = replace(shape, other_parameters=tower) if tower else shape
-        notes += said
+        notes += more
     sure = EstimateConfidence.LOW if traits is None or unknown else EstimateConfidence.MEDIUM
     return ModelFacts(
         name=name,
@@ -163,8 +163,8 @@ def _kv_heads(text: Config, heads: int, layers: int) -> tuple[int, tuple[int, ..
         each = (found,) * layers
     kinds = text.get("layer_types")
     if isinstance(kinds, list) and len(kinds) == layers:
-        kept = zip(each, kinds, strict=True)
-        each = tuple(0 if str(kind) in _WITHOUT_CACHE else count for count, kind in kept)
+        layer_kinds = zip(each, kinds, strict=True)
+        each = tuple(0 if str(kind) in _WITHOUT_CACHE else count for count, kind in layer_kinds)
     return found, each if set(each) != {found} and any(each) else ()
 
 

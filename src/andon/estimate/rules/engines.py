@@ -84,9 +84,9 @@ def _nearest(
         tried = with_size(options, name, size)
         return next(_mistakes(shape, stored, tried), None) is None
 
-    asked: int = getattr(options, name)
-    below = next((size for size in range(min(asked, MOST_TRIED) - 1, 0, -1) if works(size)), None)
-    above = next((s for s in range(asked + 1, min(4 * asked, MOST_TRIED) + 1) if works(s)), None)
+    given: int = getattr(options, name)
+    below = next((size for size in range(min(given, MOST_TRIED) - 1, 0, -1) if works(size)), None)
+    above = next((s for s in range(given + 1, min(4 * given, MOST_TRIED) + 1) if works(s)), None)
     return tuple(size for size in (below, above) if size is not None)
 
 
@@ -106,10 +106,9 @@ def _mistakes(
         yield from _alignment(shape, stored, tp)
     if options.pp > shape.layers:
         yield "pp", f"{options.pp} pipeline stages for {shape.layers} layers"
-    serves = options.engine in (ServingEngine.VLLM, ServingEngine.SGLANG, ServingEngine.TRTLLM)
-    longest = shape.context
-    if serves and longest is not None and options.context is not None and options.context > longest:
-        yield "context", f"{options.context} tokens, and the model was made for {longest}"
+    longest, wanted = shape.context, options.context
+    if options.engine.is_server and longest and wanted is not None and wanted > longest:
+        yield "context", f"{wanted} tokens, and the model was made for {longest}"
 
 
 def _heads(shape: ModelShape, tp: int) -> Iterator[tuple[str, str]]:

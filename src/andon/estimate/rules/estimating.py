@@ -17,20 +17,19 @@ from andon.estimate.rules.engines import (
 from andon.estimate.rules.fits import (
     GpuFit,
     GpuRoom,
-    Needs,
     SmallestSize,
     fit_of,
     is_balanced,
     measured_fit,
+    need_of_model,
     smallest_size,
     together,
 )
 from andon.estimate.rules.gpu_sizes import GPU_MIB, USUAL, room_of
 from andon.estimate.rules.learned import LearnedPeak
 from andon.estimate.rules.options import EstimateOptions, ServingEngine
-from andon.estimate.rules.serving import GpuNeed, serving_need, stored_as
+from andon.estimate.rules.serving import GpuNeed, stored_as
 from andon.estimate.rules.shape import EstimateConfidence, FactSource, ModelFacts
-from andon.estimate.rules.training import training_need
 from andon.units import GIB, MIB, counted, human_bytes, shell_line
 
 
@@ -99,12 +98,6 @@ MOST_EXAMPLES = 16
 _FILES = (FactSource.SAFETENSORS, FactSource.INDEX)
 
 
-def need_of_model(facts: ModelFacts, options: EstimateOptions) -> GpuNeed:
-    if options.engine is ServingEngine.TRAINING:
-        return training_need(facts, options)
-    return serving_need(facts, options)
-
-
 def estimate(
     facts: ModelFacts,
     options: EstimateOptions,
@@ -118,11 +111,7 @@ def estimate(
     none."""
     stored = stored_as(facts, options)
     refused = refusal(facts.shape, stored, options)
-
-    def needs(tried: EstimateOptions) -> GpuNeed:
-        return need_of_model(facts, tried)
-
-    smallest = [smallest_size(facts, options, rooms, needs, now=now) for now in (True, False)]
+    smallest = [smallest_size(facts, options, rooms, now=now) for now in (True, False)]
     notes = [
         f"{TITLES[options.engine]} has no {name} size; it is not used"
         for name in unused_sizes(options)
@@ -133,11 +122,11 @@ def estimate(
     )  # fmt: skip
     if refused is not None:
         return replace(found, notes=(*facts.notes, *notes))
-    need = needs(options)
+    need = need_of_model(facts, options)
     fits = tuple(fit_of(room, need, options, learned) for room in rooms)
     found = replace(found, need=need, fits=fits)
     if not rooms:
-        notes.append(_examples(facts, options, needs))
+        notes.append(_examples(facts, options))
     chosen = _chosen(found)
     claims = [(fit.claim_bytes, fit.label) for fit in chosen if fit.claim_bytes is not None]
     least = min(claims, default=(None, None), key=lambda one: one[0])
@@ -150,16 +139,16 @@ def estimate(
     )
 
 
-def _examples(facts: ModelFacts, options: EstimateOptions, needs: Needs) -> str:
+def _examples(facts: ModelFacts, options: EstimateOptions) -> str:
     """Returns on how many of some usual GPUs the model would fit."""
-    told = []
+    examples = []
     for name in USUAL:
         rooms = [room_of(name, GPU_MIB[name] * MIB, number) for number in range(MOST_EXAMPLES)]
-        size = smallest_size(facts, options, rooms, needs, now=False)
+        size = smallest_size(facts, options, rooms, now=False)
         if size is not None:
             how = f" (--{size.option} {size.size})" if size.size > 1 else ""
-            told.append(f"{size.world_size} x {name}{how}")
-    fits = f"it would fit on {', '.join(told)}; " if told else ""
+            examples.append(f"{size.world_size} x {name}{how}")
+    fits = f"it would fit on {', '.join(examples)}; " if examples else ""
     return f"{fits}GPUs that are not here: --on-gpus 4xH100"
 
 
@@ -188,10 +177,10 @@ def run_line(found: Estimate, chosen: Sequence[GpuFit], command: Sequence[str]) 
         return None
     rooms = [(fit.free_bytes if fit.fits_now else fit.total_bytes) or 0 for fit in chosen]
     least = min(rooms, default=None)
-    asked = min((_asked(found, fit) for fit in chosen), default=0)
+    requested = min((_requested_bytes(found, fit) for fit in chosen), default=0)
     if not chosen and found.learned is not None:
-        asked = found.learned.peak_bytes
-    words = ["andon", "run", "--gpus", str(found.world_size), "--memory", _size(asked, least)]
+        requested = found.learned.peak_bytes
+    words = ["andon", "run", "--gpus", str(found.world_size), "--memory", _size(requested, least)]
     if not is_balanced(chosen):
         words.append("--unbalanced")
     started = list(command or _command(found))
@@ -200,7 +189,7 @@ def run_line(found: Estimate, chosen: Sequence[GpuFit], command: Sequence[str]) 
     return shell_line(*words, "--", *started)
 
 
-def _asked(found: Estimate, fit: GpuFit) -> int:
+def _requested_bytes(found: Estimate, fit: GpuFit) -> int:
     """Returns how much memory this GPU must have free: a server's share, a learned peak, else
     the comfortable size as far as the GPU has it."""
     if fit.claim_bytes is not None or found.learned is not None or found.need is None:
@@ -248,7 +237,7 @@ def _command(found: Estimate) -> list[str]:
     return words
 
 
-def verdict_words(found: Estimate) -> str:
+def verdict_text(found: Estimate) -> str:
     """The answer in one sentence."""
     count = counted(found.world_size, "GPU")
     if found.refused is not None:

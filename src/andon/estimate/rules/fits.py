@@ -1,6 +1,6 @@
 """Which GPUs a model fits on, now and when they are empty, and the smallest size that fits."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated
 
 from msgspec import Struct, field
@@ -12,19 +12,18 @@ from andon.estimate.rules.options import EstimateOptions, ServingEngine, with_si
 from andon.estimate.rules.serving import (
     GpuNeed,
     claimed_bytes,
-    claims_share,
     requests_at_once,
+    serving_need,
     stored_as,
 )
 from andon.estimate.rules.shape import ModelFacts
+from andon.estimate.rules.training import training_need
+from andon.leases.rules.eligibility import BALANCE
 from andon.model.device import Snapshot
 from andon.model.naming import device_labels
 from andon.model.shapes import Doc
 from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.units import fixed, human_bytes
-
-BALANCE = 0.8
-"""`andon run` takes GPUs together whose free memory differs by less than this."""
 
 
 class GpuRoom(Struct, frozen=True):
@@ -72,7 +71,11 @@ class SmallestSize(Struct, frozen=True):
     devices: tuple[str, ...]  # labels
 
 
-Needs = Callable[[EstimateOptions], GpuNeed]
+def need_of_model(facts: ModelFacts, options: EstimateOptions) -> GpuNeed:
+    """What the fullest GPU of a group holds."""
+    if options.engine is ServingEngine.TRAINING:
+        return training_need(facts, options)
+    return serving_need(facts, options)
 
 
 def rooms_of(
@@ -129,9 +132,9 @@ def fit_of(
     total, usable = room.total_bytes, room.usable_bytes
     if total is None or usable is None:
         return _unknown(room, need.minimum_bytes)
-    claim = claimed_bytes(need, options, total, usable) if claims_share(options) else None
+    claim = claimed_bytes(need, options, total, usable)
     least = need.minimum_bytes
-    peak = None if learned is None else learned.peak_on(room.name, claims_share(options))
+    peak = None if learned is None else learned.peak_on(room.name, options.engine.is_server)
     if peak is not None:
         return _judged(room, peak, peak, usable)
     if claim is None:
@@ -139,12 +142,12 @@ def fit_of(
     fitting = requests_at_once(need, claim, options)
     judged = _judged(room, least, max(least, claim), claim)
     if not judged.fits_empty:
-        may = f"{TITLES[options.engine]} may use {part_words(claim, total)}"
+        may = f"{TITLES[options.engine]} may use {part_text(claim, total)}"
         judged = replace(judged, reason=f"needs {human_bytes(least)}; {may}")
     return replace(judged, claim_bytes=claim, requests_at_once=fitting)
 
 
-def part_words(part: int, total: int) -> str:
+def part_text(part: int, total: int) -> str:
     """`72.0 of 80.0 GiB (90 %)`."""
     (number, unit), whole = human_bytes(part).split(" "), human_bytes(total)
     first = number if whole.endswith(f" {unit}") else f"{number} {unit}"
@@ -152,8 +155,8 @@ def part_words(part: int, total: int) -> str:
 
 
 def _unknown(room: GpuRoom, needed: int) -> GpuFit:
-    words = "its memory is not known"
-    return GpuFit(room.uuid, room.label, room.name, None, None, needed, reason=words,
+    reason = "its memory is not known"
+    return GpuFit(room.uuid, room.label, room.name, None, None, needed, reason=reason,
                   vendor=room.vendor)  # fmt: skip
 
 
@@ -213,7 +216,6 @@ def smallest_size(
     facts: ModelFacts,
     options: EstimateOptions,
     rooms: Sequence[GpuRoom],
-    needs: Needs,
     *,
     now: bool,
 ) -> SmallestSize | None:
@@ -224,7 +226,7 @@ def smallest_size(
         count = world_size(tried)
         if count > len(rooms) or refusal(facts.shape, stored_as(facts, tried), tried):
             continue
-        need = needs(tried)
+        need = need_of_model(facts, tried)
         found = together([fit_of(room, need, tried, None) for room in rooms], count, now=now)
         if found:
             labels = tuple(fit.label for fit in found)

@@ -9,7 +9,7 @@ from andon.model.redaction import redact
 from andon.model.run.record import RunRow, RunState
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
-_UNTOLD = {
+_PARTIAL = {
     RunState.RUNNING, RunState.DEVICE_OUT_OF_MEMORY, RunState.NOT_STARTED, RunState.LOST,
     RunState.HOST_OUT_OF_MEMORY, RunState.ENDED,
 }  # fmt: skip
@@ -42,10 +42,10 @@ def same_command(recorded: str, words: Sequence[str]) -> bool:
 
 
 def _essence(line: str) -> list[str]:
-    kept = line.split(" ")
-    while kept and _VARIABLE.match(kept[0]):
-        kept.pop(0)
-    return [kept[0].rpartition("/")[2], *kept[1:]] if kept else []
+    words = line.split(" ")
+    while words and _VARIABLE.match(words[0]):
+        words.pop(0)
+    return [words[0].rpartition("/")[2], *words[1:]] if words else []
 
 
 def learned_peak(rows: Iterable[RunRow], words: Sequence[str]) -> LearnedPeak | None:
@@ -55,7 +55,7 @@ def learned_peak(rows: Iterable[RunRow], words: Sequence[str]) -> LearnedPeak | 
         for row in rows
         if row.peak_memory_bytes
         and not row.simulated
-        and row.state not in _UNTOLD
+        and row.state not in _PARTIAL
         and row.command is not None
         and same_command(row.command, words)
     ]

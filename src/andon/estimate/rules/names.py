@@ -19,7 +19,6 @@ from andon.estimate.rules.weights import parameters
 
 BILLION, MILLION = 10**9, 10**6
 SMALLEST, LARGEST = MILLION, 100_000 * BILLION
-ASSUMED_CONTEXT = 8192
 MOST_CHARACTERS = 300
 _SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d+)x)?(\d+(?:\.\d+)?)([bm])(?![a-z])", re.IGNORECASE)
 

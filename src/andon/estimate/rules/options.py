@@ -30,6 +30,11 @@ class ServingEngine(StrEnum):
     TRANSFORMERS = "transformers"
     TRAINING = "training"
 
+    @property
+    def is_server(self) -> bool:
+        """Whether it takes a share of the memory when it starts, also if it needs less."""
+        return self in (ServingEngine.VLLM, ServingEngine.SGLANG, ServingEngine.TRTLLM)
+
 
 class TrainingPrecision(StrEnum):
     """The type in which a model is trained."""
@@ -227,7 +232,7 @@ class EstimateOptions(FirstOption, frozen=True, kw_only=True):
 
 
 PARALLEL = ("tp", "pp", "dp", "cp", "dcp")
-MODEL_WORDS = frozenset(
+MODEL_OPTIONS = frozenset(
     {"model", "model-path", "model-id", "model-name", "id-or-path", "model-tag"}
 )
 """The option with the model, in every spelling, as `spelled` writes it."""
@@ -290,13 +295,20 @@ def options_of(given: Mapping[str, Any]) -> EstimateOptions:
     return EstimateOptions(**read_options(given))
 
 
-def read_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Reads options by the names of the table, without defaults."""
+def read_options(given: Mapping[str, Any], mistakes: list[str] | None = None) -> dict[str, Any]:
+    """Reads options by the names of the table, without defaults; a value that cannot be read
+    raises Invalid, or is left out and noted in `mistakes`."""
     found: dict[str, Any] = {}
     for word, value in given.items():
         row = option_named(str(word))
-        if row is not None and value is not None and not is_left_open(row, value):
+        if row is None or value is None or is_left_open(row, value):
+            continue
+        try:
             found[row.name] = option_value(row, value)
+        except Invalid as wrong:
+            if mistakes is None:
+                raise
+            mistakes.append(f"{wrong.reason}; it is left out")
     return found
 
 

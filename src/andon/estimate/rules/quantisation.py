@@ -86,7 +86,7 @@ def named_format(word: str) -> WeightFormat | None:
             return None
 
 
-def asked_format(word: str) -> WeightFormat:
+def requested_format(word: str) -> WeightFormat:
     """Returns the format that an option names; refuses an unknown one."""
     found = named_format(word) or (plain(word) if word in PLAIN_BITS else None)
     if found is None:
@@ -202,7 +202,7 @@ def _list(value: object) -> Sequence[Any]:
     return value if isinstance(value, (list, tuple)) else ()
 
 
-_NAME_WORDS = re.compile(
+_FORMAT_IN_NAME = re.compile(
     r"(?<![a-z0-9])(awq|gptq|int4|w4a16|4bits?|fp8|int8|w8a8|w8a16|8bits?|mxfp4|nvfp4|fp4|bnb[-_]4bit"
     r"|nf4|iq?\d_\w+|q\d(?:_\w+)*)(?![a-z0-9])",
     re.IGNORECASE,
@@ -220,7 +220,7 @@ _PUBLISHED = {
 def format_in_name(name: str) -> WeightFormat | None:
     """Returns the format in a name: `Qwen2.5-7B-Instruct-AWQ`, `llama-3-8b-Q4_K_M.gguf`; None if
     there is none."""
-    for match in _NAME_WORDS.finditer(name):
+    for match in _FORMAT_IN_NAME.finditer(name):
         found = named_format(match[1])
         if found is not None:
             return found

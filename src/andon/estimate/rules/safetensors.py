@@ -2,7 +2,7 @@
 
 import json
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct, field
@@ -145,7 +145,3 @@ def index_of(table: object, where: str) -> tuple[int | None, tuple[str, ...]]:
     if type(total) is float and total.is_integer():
         total = int(total)
     return (total if type(total) is int and 0 < total < 1 << 60 else None), tuple(files)
-
-
-def together(parts: Iterable[StoredTensors]) -> StoredTensors:
-    return sum(parts, StoredTensors())

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from andon.estimate.rules.engines import splits_of, world_size
 from andon.estimate.rules.options import EstimateOptions, ServingEngine
-from andon.estimate.rules.quantisation import AUTO, asked_format, cache_bits, plain, plain_bits
+from andon.estimate.rules.quantisation import AUTO, cache_bits, plain, plain_bits, requested_format
 from andon.estimate.rules.shape import (
     BITS_PER_BYTE,
     ModelFacts,
@@ -99,14 +99,13 @@ def stored_as(facts: ModelFacts, options: EstimateOptions) -> WeightFormat:
     """Returns how the engine holds the weights: packed as they are, unless an option changes
     that."""
     if options.quantization is not None and not facts.stored.is_packed:
-        return asked_format(options.quantization)
+        return requested_format(options.quantization)
     if options.dtype is not None and options.dtype != AUTO:
         bits = plain_bits(options.dtype)
         if facts.stored.is_packed:
             return facts.stored
         return WeightFormat(bits, float(bits), options.dtype.removeprefix("torch."))
-    servers = (ServingEngine.VLLM, ServingEngine.SGLANG, ServingEngine.TRTLLM)
-    if options.engine in servers and facts.stored.label == "float32":
+    if options.engine.is_server and facts.stored.label == "float32":
         return plain("float16")  # they load float32 as 16 bits
     return facts.stored
 
@@ -148,7 +147,7 @@ def serving_need(facts: ModelFacts, options: EstimateOptions) -> GpuNeed:
         activations_bytes=0 if shape is None else _activations(shape, context, options),
         overhead_bytes=overhead_bytes(options),
         request_bytes=request,
-        graph_bytes=0 if options.eager or not claims_share(options) else GRAPH_BYTES,
+        graph_bytes=0 if options.eager or not options.engine.is_server else GRAPH_BYTES,
         context=context,
         assumed=tuple(assumed),
     )
@@ -163,7 +162,7 @@ def _request_bytes(
     shape: ModelShape, context: int, options: EstimateOptions, facts: ModelFacts
 ) -> int:
     if options.kv_dtype is None or options.kv_dtype == AUTO:
-        bits: float = 16 if claims_share(options) else stored_as(facts, options).plain_bits
+        bits: float = 16 if options.engine.is_server else stored_as(facts, options).plain_bits
     else:
         bits = cache_bits(options.kv_dtype)
     divided = options.dcp if options.engine is ServingEngine.VLLM else 1
@@ -196,16 +195,12 @@ def overhead_bytes(options: EstimateOptions) -> int:
     return CONTEXT_BYTES + TOGETHER_BYTES + NCCL_BYTES
 
 
-def claims_share(options: EstimateOptions) -> bool:
-    """Whether the engine takes a share of the memory when it starts, also if it needs less."""
-    return options.engine in _SHARES
-
-
-def claimed_bytes(need: GpuNeed, options: EstimateOptions, total: int, usable: int) -> int:
-    """What the server takes of a GPU with this much memory when nothing else is on it."""
-    fraction = options.utilization or _SHARES.get(options.engine)
-    if fraction is None or not claims_share(options):
-        return need.comfortable_bytes
+def claimed_bytes(need: GpuNeed, options: EstimateOptions, total: int, usable: int) -> int | None:
+    """What a server takes of a GPU with this much memory when nothing else is on it; None for what
+    is no server."""
+    if not options.engine.is_server:
+        return None
+    fraction = options.utilization or _SHARES[options.engine]
     match options.engine:
         case ServingEngine.VLLM:
             claimed = total * fraction

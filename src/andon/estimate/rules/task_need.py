@@ -4,15 +4,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from andon.errors import Invalid
-from andon.estimate.rules.estimating import need_of_model
+from andon.estimate.rules.fits import need_of_model
 from andon.estimate.rules.names import BILLION, name_facts, parameters_in_name
-from andon.estimate.rules.options import (
-    MODEL_WORDS,
-    EstimateOptions,
-    option_named,
-    option_value,
-    spelled,
-)
+from andon.estimate.rules.options import MODEL_OPTIONS, EstimateOptions, read_options, spelled
 from andon.units import MIB
 
 LEAST_MIB = 8000
@@ -34,7 +28,9 @@ def task_need(task: Mapping[str, Any]) -> TaskNeed:
     [1, 2, 4]}}`: of a list the largest counts, and every spelling of a size is known."""
     notes: list[str] = []
     name = task_model(task)
-    options = _options(task.get("parameters"), notes)
+    parameters = task.get("parameters")
+    given = parameters if isinstance(parameters, Mapping) else {}
+    options = EstimateOptions(**read_options(given, notes))
     gpus = options.tp * options.pp * max(options.dp, options.dcp, options.cp)
     memory = _memory_mib(name, options, notes)
     return TaskNeed(name, gpus, memory, tuple(notes))
@@ -45,23 +41,9 @@ def task_model(task: Mapping[str, Any]) -> str:
     found: object = task.get("model")
     if isinstance(found, Mapping):
         words = {spelled(str(key)): value for key, value in found.items()}
-        names = ("name", *sorted(MODEL_WORDS))
+        names = ("name", *sorted(MODEL_OPTIONS))
         found = next((words[word] for word in names if isinstance(words.get(word), str)), "")
     return found if isinstance(found, str) else ""
-
-
-def _options(parameters: object, notes: list[str]) -> EstimateOptions:
-    """Returns the options that can be read; others are noted and left at their defaults."""
-    given: dict[str, Any] = {}
-    for word, value in parameters.items() if isinstance(parameters, Mapping) else ():
-        row = option_named(str(word))
-        if row is None or value is None:
-            continue
-        try:
-            given[row.name] = option_value(row, value)
-        except Invalid as error:
-            notes.append(f"{error.reason}; it is left out")
-    return EstimateOptions(**given)
 
 
 def _memory_mib(name: str, options: EstimateOptions, notes: list[str]) -> int:

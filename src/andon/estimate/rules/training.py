@@ -65,7 +65,7 @@ def training_need(facts: ModelFacts, options: EstimateOptions) -> GpuNeed:
     weights = total * each.weight
     if options.lora is not None:
         trained = (_adapters(shape, options.lora) if shape else total / 100) / groups
-        weights = _frozen(facts, options, each) + trained * each.weight
+        weights = _frozen(facts, options) + trained * each.weight
         if shape is None:
             assumed.append("the adapters are taken as 1 % of the model")
     gradients, states = trained * each.gradient, trained * each.state
@@ -125,7 +125,7 @@ def _adapters(shape: ModelShape, rank: int) -> int:
     return rank * sides * shape.layers
 
 
-def _frozen(facts: ModelFacts, options: EstimateOptions, each: _Bytes) -> float:
+def _frozen(facts: ModelFacts, options: EstimateOptions) -> float:
     """Returns the bytes of frozen weights: a packed model stays packed; another is held in 16
     bits unless everything is float32."""
     held = model_weights_bytes(facts, options)
@@ -148,7 +148,7 @@ def _beyond(
     the step of the optimiser.
     """
     layers = share(shape.layers, options.pp)
-    one = layer_activations(shape, tokens, each.compute, options) / options.tp
+    one = _layer_activations(shape, tokens, each, options) / options.tp
     copies = 0.0
     if (
         options.precision is TrainingPrecision.MIXED and options.lora is None
@@ -156,17 +156,17 @@ def _beyond(
         copies = HALF * (linear_parameters(shape) + shape.vocab * shape.hidden)
         copies /= options.tp * options.pp
     inputs = tokens * shape.hidden * each.residual
-    kept = layers * (inputs if options.gradient_checkpointing else one)
-    words = tokens * shape.vocab / options.tp
+    saved = layers * (inputs if options.gradient_checkpointing else one)
+    logits = tokens * shape.vocab / options.tp
     norm = _norm(shape, each) * tokens
-    forward = kept + norm + copies + words * (each.compute + 2 * FULL)
+    forward = saved + norm + copies + logits * (each.compute + 2 * FULL)
     if each.compute == FULL:
-        forward = kept + norm + copies + words * 2 * FULL
-    backward = kept + norm + words * _LOSS
+        forward = saved + norm + copies + logits * 2 * FULL
+    backward = saved + norm + logits * _LOSS
     backward += 0 if options.gradient_checkpointing else copies
     working = tokens * each.compute * (2 * _inner(shape) + shape.hidden) / options.tp
     again = one if options.gradient_checkpointing else 0
-    last = kept + working + again + shape.vocab * shape.hidden * each.gradient / options.tp
+    last = saved + working + again + shape.vocab * shape.hidden * each.gradient / options.tp
     first = one + working + gradients * (1 - _yet_to_come(shape))
     return max(forward, backward, last, first, gradients + stepping) - gradients
 
@@ -175,27 +175,22 @@ def _yet_to_come(shape: ModelShape) -> float:
     """Returns the share of the gradients that do not exist yet while the first layer's
     feed-forward part is computed: those of the rest of that layer and of the embeddings."""
     layer = linear_parameters(shape) / shape.layers - shape.hidden * _inner(shape)
-    words = 0 if shape.is_tied else shape.vocab * shape.hidden
-    return (max(0.0, layer) + words) / parameters(shape)
+    embeddings = 0 if shape.is_tied else shape.vocab * shape.hidden
+    return (max(0.0, layer) + embeddings) / parameters(shape)
 
 
-def layer_activations(
-    shape: ModelShape, tokens: int, compute: int, options: EstimateOptions
+def _layer_activations(
+    shape: ModelShape, tokens: int, each: _Bytes, options: EstimateOptions
 ) -> float:
     """What one layer keeps for its backward pass."""
-    each = _bytes(options)
     copies = 5 if options.precision is TrainingPrecision.MIXED else 2
     # Autocast makes a 16-bit copy of its input for each of the five linear layers.
-    norms = 2 * _norm_kept(shape, each) + copies * shape.hidden * compute
-    heads = shape.heads
-    width = shape.query_width
-    if shape.latent is not None:
-        width = heads * (shape.latent.nope_dim + shape.latent.rope_dim)
-    attention = 4 * width * compute + FULL * heads
-    return tokens * (norms + attention + 4 * _inner(shape) * compute)
+    norms = 2 * _norm_saved(shape, each) + copies * shape.hidden * each.compute
+    attention = 4 * shape.query_width * each.compute + FULL * shape.heads
+    return tokens * (norms + attention + 4 * _inner(shape) * each.compute)
 
 
-def _norm_kept(shape: ModelShape, each: _Bytes) -> int:
+def _norm_saved(shape: ModelShape, each: _Bytes) -> int:
     """Returns what a norm keeps: its input in float32, and the normalised input in the type of
     the stream."""
     return shape.hidden * (FULL + each.residual) + FULL
@@ -203,7 +198,7 @@ def _norm_kept(shape: ModelShape, each: _Bytes) -> int:
 
 def _norm(shape: ModelShape, each: _Bytes) -> int:
     """Returns what the last norm and the head keep."""
-    return _norm_kept(shape, each) + shape.hidden * each.compute
+    return _norm_saved(shape, each) + shape.hidden * each.compute
 
 
 def _inner(shape: ModelShape) -> float:

@@ -171,6 +171,7 @@ def _uid() -> int:
 
 LONGEST_CONFIG_BYTES = 1 << 20
 SYSTEM_FILE = Path("/etc/andon/andon.toml")
+POLICY_FILE = Path("/etc/andon/policy.toml")  # root's limits per user
 
 
 def config_path() -> Path | None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from andon.errors import Invalid
 from andon.estimate.rules.command_line import understood
-from andon.estimate.rules.options import MODEL_WORDS, option_named, spelled
+from andon.estimate.rules.options import MODEL_OPTIONS, option_named, spelled
 from andon.estimate.rules.task_need import task_need
 from andon.model.job.device_request import MOST_GPUS, DeviceRequest
 from andon.units import MIB
@@ -164,7 +164,7 @@ def fitted(
     if not rows:
         return request
     given, model = _server_options(words)
-    named = next((str(v) for k, v in values.items() if spelled(k) in MODEL_WORDS), model)
+    named = next((str(v) for k, v in values.items() if spelled(k) in MODEL_OPTIONS), model)
     need = task_need({"model": named, "parameters": {**given, **values}})
     if gpus and any(row.name in PARALLEL for row in rows):
         if need.gpus > MOST_GPUS:

@@ -7,8 +7,7 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,13 +15,13 @@ from msgspec.structs import replace
 
 from andon.errors import Invalid
 from andon.host.files import open_regular, read_regular, replace_file
-from andon.host.processes.kin import container_members, group_members
+from andon.host.processes.kin import container_members, group_members, here
 from andon.host.users import is_root, is_unknown, user_name
 from andon.leases.book.files import BookFile
 from andon.leases.rules.membership import believed, believed_in_containers
 from andon.leases.rules.usage import NO_USAGE, RecentUsage, usage_from_json, usage_to_json
 from andon.model import lease_wire, wire
-from andon.model.lease import FURTHEST, BookEntry, Cordon, Kin, Lease, Owner, PidScope, Ticket
+from andon.model.lease import FURTHEST, BookEntry, Cordon, Kin, Lease, Owner, Ticket
 from andon.model.wire import dumps
 
 T = TypeVar("T")
@@ -31,16 +30,13 @@ COARSE_SECONDS = 1.0  # a file's time comes from a coarse clock, and may lag beh
 
 
 def lease_in(found: BookFile) -> Lease | None:
-    """Parses a lease: the first line; later ones are its job. Incomplete lines are ignored."""
-    if found.text is None:
+    """Parses a lease; its owner and its start are the file's."""
+    try:
+        lease = None if found.text is None else lease_wire.lease_in_text(found.text)
+    except Invalid:
         return None
-    first, *more = found.text.split("\n")
-    lease = _read(first, lease_wire.lease_from_json)
     if lease is None or not _is_name_of(found, lease.id):
         return None
-    for line in more[:-1]:
-        with suppress(Invalid):
-            lease = lease_wire.with_work(lease, wire.loads(line, wire.NOTE, any_text=True))
     return replace(lease, owner=_owned(lease.owner, found.uid), since=_since(lease, found))
 
 
@@ -78,14 +74,13 @@ def cordon_in(found: BookFile, owner: int) -> Cordon | None:
     return replace(cordon, by=user_name(found.uid), at=max(0.0, found.changed))
 
 
-def entries_of(files: Iterable[tuple[BookFile, Lease | None]], here: PidScope) -> list[BookEntry]:
+def entries_of(read: Sequence[tuple[BookFile, Lease | None]]) -> list[BookEntry]:
     """The leases with what is left of their jobs, from one scan of all processes."""
-    read = list(files)
-    groups = {group for found, lease in read if (group := _loose_group(found, lease, here))}
+    groups = {group for found, lease in read if (group := _loose_group(found, lease))}
     members = group_members(groups)
-    named = {c for found, lease in read for c in _loose_containers(found, lease, here)}
+    named = {c for found, lease in read for c in _loose_containers(found, lease)}
     contained = container_members(named)
-    return [_entry(found, lease, members, contained, here) for found, lease in read]
+    return [_entry(found, lease, members, contained) for found, lease in read]
 
 
 def cordon_name(uuid: str) -> str:
@@ -94,23 +89,20 @@ def cordon_name(uuid: str) -> str:
     return f"c{plain}"
 
 
-def _loose_group(found: BookFile, lease: Lease | None, here: PidScope) -> int | None:
+def _loose_group(found: BookFile, lease: Lease | None) -> int | None:
     """The process group that may still be alive although its lease is no longer held."""
     if found.locked or lease is None or lease.work is None:
         return None
-    owner = lease.owner
-    return lease.work.group if (owner.boot, owner.pid_namespace) == _place(here) else None
+    owner, scope = lease.owner, here()
+    same = (owner.boot, owner.pid_namespace) == (scope.boot, scope.pid_namespace)
+    return lease.work.group if same else None
 
 
-def _loose_containers(found: BookFile, lease: Lease | None, here: PidScope) -> tuple[str, ...]:
+def _loose_containers(found: BookFile, lease: Lease | None) -> tuple[str, ...]:
     """The containers that may still run although their lease is no longer held."""
-    if found.locked or lease is None or lease.owner.boot != here.boot:
+    if found.locked or lease is None or lease.owner.boot != here().boot:
         return ()
     return lease.containers
-
-
-def _place(here: PidScope) -> tuple[str | None, str | None]:
-    return here.boot, here.pid_namespace
 
 
 def _entry(
@@ -118,13 +110,12 @@ def _entry(
     lease: Lease | None,
     members: Mapping[int, tuple[Kin, ...]],
     contained: Mapping[str, tuple[Kin, ...]],
-    here: PidScope,
 ) -> BookEntry:
-    group = _loose_group(found, lease, here)
+    group = _loose_group(found, lease)
     left: tuple[int, ...] = ()
     if lease is not None and group is not None:
         left = believed(lease.work, found.uid, members.get(group, ()))
-    if lease is not None and _loose_containers(found, lease, here):
+    if lease is not None and _loose_containers(found, lease):
         inside = believed_in_containers(lease, found.uid, contained)
         left = tuple(dict.fromkeys((*left, *inside)))
     return BookEntry(found.name, found.uid, user_name(found.uid), found.locked, lease, left)

@@ -3,7 +3,6 @@
 import fcntl
 import os
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,11 +12,9 @@ from msgspec.structs import replace
 from andon.errors import Gone, Unavailable
 from andon.host.clock import clocks
 from andon.leases.book import files
-from andon.leases.rules.validity import LeaseEnd, begun, followed, left_seconds, to_show
+from andon.leases.rules.validity import LeaseEnd, begun, followed, to_show
 from andon.model import lease_wire, wire
 from andon.model.lease import Lease, Work
-
-Clocks = Callable[[], tuple[float, float]]
 
 
 class Hold(Struct):
@@ -144,18 +141,17 @@ class Countdown(Struct):
 
     hold: Hold
     end: LeaseEnd
-    clocks: Clocks = clocks
 
     def left_seconds(self) -> float:
         """Returns the time left; follows a changed end, and corrects the file's time."""
-        wall, boot = self.clocks()
+        wall, boot = clocks()
         if self.hold.descriptor >= 0:
             self.end = followed(self.end, self.hold.stamped, wall, boot)
             if (right := to_show(self.end, wall, boot)) is not None:
                 with suppress(OSError):
                     self.hold.stamp(right)
                 self.end = replace(self.end, shown=self.hold.stamped)
-        return left_seconds(self.end, boot)
+        return self.end.deadline - boot
 
 
 class LeaseHold(Struct):
@@ -163,13 +159,11 @@ class LeaseHold(Struct):
 
     lease: Lease
     hold: Hold
-    clocks: Clocks = clocks
     countdown: Countdown | None = None
 
     def __post_init__(self) -> None:
         if self.lease.until is not None:
-            end = begun(self.hold.stamped, *self.clocks())
-            self.countdown = Countdown(self.hold, end, self.clocks)
+            self.countdown = Countdown(self.hold, begun(self.hold.stamped, *clocks()))
 
     def left_seconds(self) -> float | None:
         """Returns the time until the lease ends; None if it has no end."""
@@ -181,13 +175,6 @@ class LeaseHold(Struct):
             return None
         self.countdown.left_seconds()
         return self.countdown.end.shown
-
-    def extend(self, until: float) -> None:
-        if self.lease.until is None:
-            return
-        if not self.hold.stands:
-            raise Gone(f"lease {self.lease.id} has ended")
-        self.hold.stamp(until)
 
     def release(self) -> None:
         self.hold.release()

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from andon.errors import AndonError
+from andon.errors import AndonError, Unavailable
 from andon.host.interpreter import module_environment, process_command
 from andon.leases.book.hold import Countdown, Hold, LeaseHold
 from andon.leases.book.places import VARIABLE
@@ -28,6 +28,7 @@ from andon.model.lease_wire import ReleaseNote, release_from_json, release_to_js
 CHECK_SECONDS = 5.0  # how late a changed end or a removed file is noticed
 _MESSAGE_BYTES = 16_384  # a path of maximum length, and some numbers
 _TAKEN = b"."
+TAKE = "andon lease --gpus 1 --for 2h"  # for whom the server cannot take one
 _AT_ONCE = getattr(socket, "MSG_DONTWAIT", 0)
 
 
@@ -45,11 +46,24 @@ class HolderProcess:
     def __init__(self, detached: bool = False, account: Account | None = None) -> None:
         """Starts the process. For another user it runs as that user, who can then end it; only root
         can do that."""
+        self._detached, self._given = detached, False
+        try:
+            self._socket, self._process = self._started(account)
+        except (OSError, subprocess.SubprocessError) as exc:
+            reason = exc.strerror if isinstance(exc, OSError) else str(exc)
+            raise Unavailable(
+                f"a holder for the lease cannot be started: {reason}",
+                hint="check whether memory, processes or open files have run out"
+                if account is None
+                else f"{account.name} may not run this andon; in a terminal: {TAKE}",
+            ) from exc
+
+    @staticmethod
+    def _started(account: Account | None) -> tuple[socket.socket, subprocess.Popen[bytes]]:
         ours, theirs = socket.socketpair()
         arguments = process_command("holder", str(theirs.fileno()))
-        self._socket, self._detached, self._given = ours, detached, False
         try:
-            self._process = subprocess.Popen(
+            return ours, subprocess.Popen(
                 arguments,
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -82,7 +96,7 @@ class HolderProcess:
         return self._given and self._process.poll() is None
 
     def give(self, held: LeaseHold) -> None:
-        """Pass it the lock; both processes hold it from now on."""
+        """Passes the lock to the process; both hold the lease from now on."""
         hold, end = held.hold, held.countdown and held.countdown.end
         order = {
             "name": hold.name,
@@ -113,7 +127,7 @@ class HolderProcess:
         self._process.terminate()
 
     def disconnect(self) -> None:
-        """Notify it that the lease ends; it then releases it, unless it is detached."""
+        """Closes the socket: the process then releases the lease, unless it is detached."""
         self._socket.close()
 
     def dismiss(self, seconds: float = 1.0) -> None:
@@ -135,7 +149,7 @@ def main(arguments: Sequence[str]) -> int:
     """Receives the lock, holds it, and releases it."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
-    asked = _asked()
+    terminated = _termination()
     channel = socket.socket(fileno=int(arguments[0]))
     message, descriptors, _, _ = socket.recv_fds(channel, _MESSAGE_BYTES, 2)
     if len(descriptors) != 2:
@@ -146,14 +160,14 @@ def main(arguments: Sequence[str]) -> int:
     if order["detached"]:
         with suppress(OSError):  # the sender may have exited
             channel.send(_TAKEN)
-    ended_by = _keep(hold, countdown, [asked] if order["detached"] else [asked, channel])
-    if asked in ended_by and not order["detached"]:
+    ended_by = _keep(hold, countdown, [terminated] if order["detached"] else [terminated, channel])
+    if terminated in ended_by and not order["detached"]:
         _pass_on_note(hold, channel)
     hold.release()
     return 0
 
 
-def _asked() -> socket.socket:
+def _termination() -> socket.socket:
     """Returns a socket that is readable once SIGTERM has arrived."""
     ours, kernels = socket.socketpair()
     kernels.setblocking(False)

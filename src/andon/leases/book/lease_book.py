@@ -8,11 +8,9 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
-from andon.host.processes.kin import here
 from andon.host.users import is_root, user_name
 from andon.leases.book import contents, files, places, tickets
 from andon.leases.book.contents import read_usage
@@ -30,9 +28,9 @@ from andon.leases.book.tickets import TICKET_SUFFIX, TicketHold
 from andon.leases.rules.queue import Waiting
 from andon.leases.rules.usage import RecentUsage
 from andon.model import lease_wire, wire
-from andon.model.lease import BookEntry, Cordon, Lease, PidScope, Ticket
+from andon.model.lease import BookEntry, Cordon, Lease, Ticket
 from andon.model.naming import may_mean_lease
-from andon.units import sh
+from andon.units import counted, sh
 
 T = TypeVar("T")
 LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # without characters that look alike
@@ -49,19 +47,6 @@ Stamp = tuple[int, float]
 """Size and ctime of a file, which no one can set: while they stay, so does its content."""
 
 
-class IgnoredFiles(Struct, frozen=True):
-    """Ignored files of the book: their owner, and why."""
-
-    folder: Path
-    user: str
-    count: int
-    why: str
-
-    def __str__(self) -> str:
-        many = "s" * (self.count != 1)
-        return f"{self.folder}: {self.count} file{many} of {self.user} ignored: {self.why}"
-
-
 class Book:
     """Every valid book of this machine; new leases go into one of them."""
 
@@ -75,7 +60,7 @@ class Book:
         self.paths = tuple(p for p in places.books(env) if self._exists(p))
         self._seen: dict[Key, tuple[Stamp, Any]] = {}
         self._counted: dict[str, int] = {}  # the files of a part when it was last listed
-        self._ignored: dict[tuple[str, str], tuple[IgnoredFiles, ...]] = {}
+        self._ignored: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def locked(self, timeout_seconds: float = TIMEOUT_SECONDS) -> AbstractContextManager[None]:
         """Holds the lock of the book: one grant at a time. No driver is called and nothing sleeps
@@ -87,16 +72,16 @@ class Book:
 
     def entries(self) -> list[BookEntry]:
         """Returns every lease file, not judged yet."""
-        place, table = here(), LockTable()
+        table = LockTable()
         read: list[tuple[BookFile, Lease | None]] = []
         bad: Counts = {}
         for path, _, found in self._files(LEASES, self._known):
             lease = contents.dated(self._parsed(path, LEASES, found, contents.lease_in), found)
             if lease is None and not found.locked:
                 bad[path, found.uid] = bad.get((path, found.uid), 0) + 1
-            read.append((_really_locked(path, found, lease, place, table), lease))
+            read.append((_really_locked(path, found, lease, table), lease))
         self._ignore(LEASES, "not valid leases", bad)
-        return contents.entries_of(read, place)
+        return contents.entries_of(read)
 
     def waiting(self) -> list[Waiting]:
         """Returns the tickets whose owners are alive. Only root and the owner of the book for
@@ -127,8 +112,8 @@ class Book:
             if (cordon := contents.cordon_in(found, self._owner(path))) is not None
         )
 
-    def left_out(self) -> tuple[IgnoredFiles, ...]:
-        """Returns the files that were ignored when leases and tickets were last read."""
+    def left_out(self) -> tuple[str, ...]:
+        """Returns whose files were ignored when leases and tickets were last read, and why."""
         return tuple(one for found in self._ignored.values() for one in found)
 
     def names(self) -> frozenset[str]:
@@ -283,13 +268,13 @@ class Book:
             beyond.update({(path, uid): count for uid, count in many.items()})
         self._ignore(part, "too many from one user", beyond)
 
-    def _ignore(self, part: str, why: str, counted: Counts) -> None:
-        if not counted:
+    def _ignore(self, part: str, why: str, counts: Counts) -> None:
+        if not counts:
             self._ignored.pop((part, why), None)
             return
         self._ignored[part, why] = tuple(
-            IgnoredFiles(path / part, user_name(uid), count, why)
-            for (path, uid), count in counted.items()
+            f"{path / part}: {counted(count, 'file')} of {user_name(uid)} ignored: {why}"
+            for (path, uid), count in counts.items()
         )
 
     def _known(self, path: Path, part: str) -> files.Known:
@@ -380,12 +365,10 @@ class Book:
         )
 
 
-def _really_locked(
-    path: Path, found: BookFile, lease: Lease | None, place: PidScope, table: LockTable
-) -> BookFile:
+def _really_locked(path: Path, found: BookFile, lease: Lease | None, table: LockTable) -> BookFile:
     """Returns the file, as unlocked if only other users' processes lock a dead holder's file."""
     if not found.locked or lease is None:
         return found
-    if strangers(path, found.name, lease, found.uid, place, table):
+    if strangers(path, found.name, lease, found.uid, table):
         return replace(found, locked=False)
     return found

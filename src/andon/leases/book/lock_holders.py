@@ -10,13 +10,13 @@ from pathlib import Path
 from andon.errors import AndonError, Conflict, Gone
 from andon.host.files import read
 from andon.host.processes.handles import ProcessHandle
-from andon.host.processes.kin import started_ticks, ticks_now, uid_of
+from andon.host.processes.kin import here, started_ticks, ticks_now, uid_of
 from andon.host.users import user_name
 from andon.leases.book.files import open_folder
 from andon.leases.book.locks import FileKey, holders_of, key_of, parse_locks, read_locks
 from andon.leases.book.places import LEASES
 from andon.leases.rules.validity import Locker, are_strangers
-from andon.model.lease import Lease, Owner, PidScope
+from andon.model.lease import Lease, Owner
 from andon.units import human_seconds
 
 MOST_DESCRIPTORS = 65_536
@@ -41,15 +41,15 @@ class LockTable:
 
 
 def strangers(
-    book: Path, name: str, lease: Lease, uid: int, here: PidScope, table: LockTable
+    book: Path, name: str, lease: Lease, uid: int, table: LockTable
 ) -> tuple[Locker, ...]:
     """Returns other users' processes that keep a lease's file locked although its holder has
     exited.
 
     Empty if the lock counts. The kernel's list is read only if the named holder is not alive.
     """
-    owner = lease.owner
-    if owner.boot != here.boot or owner.pid_namespace != here.pid_namespace:
+    owner, scope = lease.owner, here()
+    if owner.boot != scope.boot or owner.pid_namespace != scope.pid_namespace:
         return ()
     if _may_live(owner, uid):
         return ()
@@ -219,10 +219,9 @@ def _one(path: Path) -> Iterator[bool]:
 def _is_still(path: Path, descriptor: int) -> bool:
     """Whether the directory was not replaced meanwhile."""
     try:
-        here, there = path.stat(), os.fstat(descriptor)
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
     except OSError:
         return False
-    return (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
 
 
 def _stuck(path: Path, seconds: float) -> Conflict:

@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -12,7 +11,7 @@ from andon.leases.book import files
 from andon.leases.book.files import LARGEST_BYTES
 from andon.leases.book.hold import Hold
 from andon.leases.book.lease_book import Book
-from andon.model import lease_wire, wire
+from andon.model import lease_wire
 from andon.model.lease import BookEntry, Lease
 
 RETRY_SECONDS = 10.0
@@ -56,23 +55,23 @@ class Presence:
             self._notify(message)
 
 
-def rejoin(hold: Hold, lease: Lease, book: Book | None = None) -> None:
+def rejoin(hold: Hold, lease: Lease) -> None:
     """Writes a lease into the book under a new name; raises Conflict if its devices are taken.
 
     A command that inherited the first lock keeps it. The new lock belongs to this process.
     """
-    book = book or Book()
+    book = Book()
     with book.locked():
         _refuse_taken(lease, book.entries())
         hold.replace_with(book.write_lease(lease).hold)
 
 
-def shorten(hold: Hold, book: Book | None = None) -> None:
+def shorten(hold: Hold) -> None:
     """Writes a lease that has named many containers again, with only the last one: the others
     have ended, and readers take only a limited number. The new lock belongs to this process."""
     if os.fstat(hold.descriptor).st_size < SHORTEN_BYTES:
         return
-    book = book or Book()
+    book = Book()
     with hold.writing, book.locked():
         lease = lease_of(hold)
         made = book.write_lease(replace(lease, containers=lease.containers[-1:])).hold
@@ -83,12 +82,7 @@ def shorten(hold: Hold, book: Book | None = None) -> None:
 def lease_of(hold: Hold) -> Lease:
     """The lease in a held file, with its current end; raises Gone if it can no longer be read."""
     try:
-        text = os.pread(hold.descriptor, LARGEST_BYTES, 0).decode()
-        first, *more = text.split("\n")
-        lease = lease_wire.lease_from_json(wire.loads(first, wire.NOTE, any_text=True))
-        for line in more[:-1]:
-            with suppress(Invalid):  # half a line
-                lease = lease_wire.with_work(lease, wire.loads(line, wire.NOTE, any_text=True))
+        lease = lease_wire.lease_in_text(os.pread(hold.descriptor, LARGEST_BYTES, 0).decode())
     except (OSError, ValueError, Invalid) as exc:
         raise Gone("the lease's file can no longer be read") from exc
     return lease if lease.until is None else replace(lease, until=hold.stamped)

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from andon.host.processes.kin import here
 from andon.leases.book import contents, files
 from andon.leases.book.files import BookFile
 from andon.leases.book.lease_book import LEASE_SUFFIX
@@ -50,4 +49,4 @@ def clear(path: Path) -> SweepResult:
 def _working(found: list[BookFile]) -> set[str]:
     """The leases whose holder has exited while their job is still running."""
     leases = [(one, contents.lease_in(one)) for one in found if one.name.endswith(LEASE_SUFFIX)]
-    return {entry.file for entry in contents.entries_of(leases, here()) if entry.left}
+    return {entry.file for entry in contents.entries_of(leases) if entry.left}

@@ -10,7 +10,7 @@ BROKEN_RULES = frozenset({"xid", "ecc"})
 def reported_broken(alerts: Iterable[Alert]) -> dict[str, str]:
     """Returns why devices are broken, by uuid, until the alert resolves: a reboot, a counter
     reset, or a day without another error."""
-    return {alert.subject: _words(alert) for alert in alerts if _means_broken(alert)}
+    return {alert.subject: _reason(alert) for alert in alerts if _means_broken(alert)}
 
 
 def _means_broken(alert: Alert) -> bool:
@@ -19,7 +19,7 @@ def _means_broken(alert: Alert) -> bool:
     return critical and alert.rule in BROKEN_RULES and alert.subject != "node"
 
 
-def _words(alert: Alert) -> str:
+def _reason(alert: Alert) -> str:
     """Returns `reports Xid 79: …`; the caller adds the device."""
     device = alert.where.partition(" (")[0]
     return alert.message.removeprefix(f"{device} ") or f"{alert.rule} fires"

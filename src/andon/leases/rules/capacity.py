@@ -76,12 +76,11 @@ class Surroundings(Struct, frozen=True):
     max_utilization_percent: float = MAX_UTILIZATION_PERCENT
 
 
-EVEN = Weights()
-"""The default weights."""
+DEFAULT_WEIGHTS = Weights()
 
 
 def capacities(
-    statuses: Sequence[DeviceStatus], around: Surroundings, weights: Weights = EVEN
+    statuses: Sequence[DeviceStatus], around: Surroundings, weights: Weights = DEFAULT_WEIGHTS
 ) -> tuple[DeviceCapacity, ...]:
     """Every device, with the claims and the strangers on it."""
     return tuple(_capacity(status, around, weights) for status in statuses)
@@ -169,8 +168,8 @@ def _trouble(status: DeviceStatus, around: Surroundings, taken: bool) -> Obstacl
         why = f": {status.reason}" if status.reason else ""
         return Obstacle(bar, f"{status.state.words}{why}")
     broken = around.broken or {}
-    if (said := broken.get(uuid) or broken.get(status.device.parent or "")) is not None:
-        return Obstacle(ObstacleKind.BROKEN, said)
+    if (reported := broken.get(uuid) or broken.get(status.device.parent or "")) is not None:
+        return Obstacle(ObstacleKind.BROKEN, reported)
     if status.state is State.ASLEEP:
         return None
     if sample is None:

@@ -20,7 +20,7 @@ from andon.leases.rules.eligibility import (
 from andon.model.device import Process, State
 from andon.model.job.device_request import PlacementOrder
 from andon.model.lease import LeaseState, Need
-from andon.units import and_more, apart_bytes, human_bytes
+from andon.units import and_more, distinct_bytes, human_bytes
 
 if TYPE_CHECKING:
     from andon.leases.rules.group import Rank
@@ -244,15 +244,15 @@ def _tenancy(capacity: DeviceCapacity, need: Need) -> Obstacle | None:
 def _held(tenant: Tenant) -> Obstacle:
     claim, lease = tenant.claim, tenant.claim.lease
     if lease is None:
-        words = f"{claim.user} holds a lease that cannot be read ({claim.file})"
-        return Obstacle(ObstacleKind.UNREADABLE, words, by=claim.user)
+        reason = f"{claim.user} holds a lease that cannot be read ({claim.file})"
+        return Obstacle(ObstacleKind.UNREADABLE, reason, by=claim.user)
     size = tenant.share.memory_bytes if tenant.share else None
     part = f"{human_bytes(size)} " if size is not None else ""
     if claim.state is LeaseState.ORPHANED:
-        words = f"{part}orphaned by lease {lease.id} ({claim.holder}), whose job is still running"
-        return Obstacle(ObstacleKind.ORPHANED, words, by=claim.holder, lease=lease.id)
-    words = f"{part}held by lease {lease.id} ({claim.holder})"
-    return Obstacle(ObstacleKind.LEASED, words, lease.until, claim.holder, lease.id)
+        reason = f"{part}orphaned by lease {lease.id} ({claim.holder}), whose job is still running"
+        return Obstacle(ObstacleKind.ORPHANED, reason, by=claim.holder, lease=lease.id)
+    reason = f"{part}held by lease {lease.id} ({claim.holder})"
+    return Obstacle(ObstacleKind.LEASED, reason, lease.until, claim.holder, lease.id)
 
 
 def _strangers(capacity: DeviceCapacity) -> Obstacle | None:
@@ -260,8 +260,8 @@ def _strangers(capacity: DeviceCapacity) -> Obstacle | None:
         shown = ", ".join(_stranger(process) for process in capacity.strangers[:3])
         more = and_more(len(capacity.strangers) - 3)
         users = dict.fromkeys(process.user for process in capacity.strangers if process.user)
-        words = f"{shown}{more} without a lease"
-        return Obstacle(ObstacleKind.UNLEASED_PROCESS, words, by=", ".join(users) or None)
+        reason = f"{shown}{more} without a lease"
+        return Obstacle(ObstacleKind.UNLEASED_PROCESS, reason, by=", ".join(users) or None)
     if not capacity.tenants and "processes" in capacity.status.missing:
         why = capacity.status.missing["processes"]
         return Obstacle(ObstacleKind.UNKNOWN, f"its processes cannot be read: {why}")
@@ -297,8 +297,8 @@ def _memory(capacity: DeviceCapacity, need: Need) -> Obstacle | None:
         return Obstacle(ObstacleKind.UNKNOWN, f"its free memory cannot be read: {why}")
     if need.memory_bytes is None or capacity.free_bytes >= need.memory_bytes:
         return None
-    left = "{} free, {} requested".format(*apart_bytes(capacity.free_bytes, need.memory_bytes))
+    left = "{} free, {} requested".format(*distinct_bytes(capacity.free_bytes, need.memory_bytes))
     if capacity.tenants:
         first = _held(capacity.tenants[0])
-        return replace(first, kind=ObstacleKind.FULL, words=f"{first.words}; {left}")
+        return replace(first, kind=ObstacleKind.FULL, reason=f"{first.reason}; {left}")
     return Obstacle(ObstacleKind.FULL, left)

@@ -12,7 +12,7 @@ from andon.model.job.device_request import DeviceRequest
 from andon.model.lease import Need
 from andon.model.naming import device_named, devices_named, is_cuda_number, titles
 from andon.sampling.rules.masks import leading_number
-from andon.units import apart_bytes, counted
+from andon.units import counted, distinct_bytes, human_bytes
 
 # Why a device is not available: every possible reason, with a sentence that names who and what.
 
@@ -68,7 +68,7 @@ class Obstacle(Struct, frozen=True):
     """One reason; `until` is when it is expected to end, `by` the user behind it."""
 
     kind: ObstacleKind
-    words: str
+    reason: str  # a sentence that names who and what
     until: float | None = None
     by: str | None = None
     lease: str | None = None
@@ -106,7 +106,7 @@ def need_of(
     totals = [s.device.memory_total_bytes for s in statuses if s.device.uuid in eligible]
     if request.balanced and not can_balance(totals, request.least):
         raise Unavailable(
-            f"{count_words(request)} requested, but no such group has similar memory sizes",
+            f"{count_text(request)} requested, but no such group has similar memory sizes",
             hint="--unbalanced allows devices of different sizes, --model selects one kind",
         )
     return Need(
@@ -222,12 +222,12 @@ def _obstacle(
         return Obstacle(ObstacleKind.PARTITIONED, "divided into instances: request one of those")
     if uuid in excluded:
         return Obstacle(ObstacleKind.NOT_REQUESTED, "excluded")
-    for words, uuids in filters:
+    for reason, uuids in filters:
         if uuid not in uuids:
-            return Obstacle(ObstacleKind.NOT_REQUESTED, words)
-    asked, most = request.memory_bytes, empty_bytes(status)
-    if asked is not None and most is not None and most < asked:
-        has, wanted = apart_bytes(most, asked)
+            return Obstacle(ObstacleKind.NOT_REQUESTED, reason)
+    least, most = request.memory_bytes, empty_bytes(status)
+    if least is not None and most is not None and most < least:
+        has, wanted = distinct_bytes(most, least)
         return Obstacle(ObstacleKind.TOO_SMALL, f"has {has}, {wanted} requested")
     return None
 
@@ -238,25 +238,25 @@ def _impossible(
     found: Mapping[str, Obstacle | None],
     eligible: int,
 ) -> Unavailable:
-    asked = count_words(request)
+    requested = count_text(request)
     if not statuses:
         return no_gpu(())
-    visible = [s for s in statuses if s.visible and s.device.uuid in found]
+    visible = sum(status.visible for status in statuses)
     names = titles(statuses)
     mistakes = tuple(
-        f"{names[uuid]}: {bar.words}" for uuid, bar in found.items() if bar is not None
+        f"{names[uuid]}: {bar.reason}" for uuid, bar in found.items() if bar is not None
     )
-    if len(visible) < request.least:
-        why = f"{asked} requested, only {len(visible)} visible"
+    if visible < request.least:
+        why = f"{requested} requested, only {visible} visible"
     elif eligible == 0:
         why = "no GPU can satisfy this"
     else:
-        why = f"{asked} requested, only {eligible} can satisfy this"
+        why = f"{requested} requested, only {eligible} can satisfy this"
     return Unavailable(why, hint="andon devices lists the GPUs", mistakes=mistakes)
 
 
 def given_devices(snapshot: Snapshot) -> tuple[Device, ...]:
-    """Returns the visible devices; of a board with partitions, only those."""
+    """Returns visible devices; a partitioned board is replaced by its partitions."""
     seen = [status.device for status in snapshot.devices if status.visible]
     parts = {device.parent for device in seen}
     return tuple(device for device in seen if device.uuid not in parts)
@@ -277,13 +277,19 @@ def no_gpu(faults: Sequence[Fault]) -> Unavailable:
     )
 
 
-def count_words(request: DeviceRequest) -> str:
+def count_text(request: DeviceRequest) -> str:
     """`2 GPUs`, `2 to 4 GPUs`, `all GPUs`."""
     if request.every:
         return "all GPUs"
     if request.least == request.most:
         return counted(request.least, "GPU")
     return f"{request.least} to {request.most} GPUs"
+
+
+def request_text(request: DeviceRequest) -> str:
+    """Returns `2 GPUs with 40.0 GiB`."""
+    size = request.memory_bytes
+    return count_text(request) + ("" if size is None else f" with {human_bytes(size)}")
 
 
 # How suitable a device is: its score, and the limits that decide.

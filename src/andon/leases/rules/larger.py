@@ -27,14 +27,14 @@ def larger_request(
 
     Equal devices differ by what the driver keeps: that much is not more.
     """
-    asked = request.memory_bytes or 0
+    least = request.memory_bytes or 0
     if request.shared:
-        more = asked * 3**times // 2**times
+        more = least * 3**times // 2**times
     elif had_bytes is None:
         return request
     else:
-        asked = max(asked, had_bytes)
-        more = asked + max(LEAST_BYTES, int(LEAST_SHARE * asked))
+        least = max(least, had_bytes)
+        more = least + max(LEAST_BYTES, int(LEAST_SHARE * least))
     larger = replace(request, memory_bytes=more)
     able = [uuid for uuid, bar in obstacles_of(statuses, larger, labels).items() if bar is None]
     if len(able) >= request.least:
@@ -44,4 +44,4 @@ def larger_request(
     most = human_bytes(sorted([*sizes, *[0] * request.least], reverse=True)[request.least - 1])
     none = "no GPU here has" if request.least == 1 else f"no {request.least} GPUs here have"
     first = "it had" if not request.shared else f"{human_bytes(more)} are needed after"
-    raise Unavailable(f"{first} {human_bytes(asked)}, and {none} more than {most}", hint=HINT)
+    raise Unavailable(f"{first} {human_bytes(least)}, and {none} more than {most}", hint=HINT)

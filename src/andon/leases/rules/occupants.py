@@ -128,24 +128,24 @@ class Marker:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[str, tuple[tuple[Process, ...], Mapping[int, str], tuple[Process, ...]]]
-        self._kept = {}
+        self._marked: dict[str, tuple[tuple[Process, ...], Mapping[int, str], tuple[Process, ...]]]
+        self._marked = {}
 
     def marked(self, statuses: tuple[DeviceStatus, ...], marks: Marks) -> tuple[DeviceStatus, ...]:
         if not marks:
-            self._kept.clear()
+            self._marked.clear()
             return statuses
         return tuple(self._status(status, marks.get(status.device.uuid)) for status in statuses)
 
     def _status(self, status: DeviceStatus, names: Mapping[int, str] | None) -> DeviceStatus:
         uuid, there = status.device.uuid, status.processes
         if not names or not there:
-            self._kept.pop(uuid, None)
+            self._marked.pop(uuid, None)
             return status
-        known = self._kept.get(uuid)
+        known = self._marked.get(uuid)
         if known is None or known[0] is not there or known[1] != names:
             written = tuple(replace(p, lease=names.get(p.pid)) for p in there)
-            known = self._kept[uuid] = (there, names, written)
+            known = self._marked[uuid] = (there, names, written)
         return replace(status, processes=known[2])
 
 

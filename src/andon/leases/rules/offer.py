@@ -6,13 +6,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.errors import Invalid
-from andon.leases.rules.eligibility import count_words, need_of, no_gpu, obstacles_of
+from andon.leases.rules.eligibility import need_of, no_gpu, obstacles_of, request_text
 from andon.leases.rules.verdict import verdict
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.job.device_request import DeviceRequest
 from andon.model.naming import device_labels
 from andon.model.verdict import DeviceVerdict, VerdictKind
-from andon.units import human_bytes
+from andon.units import distinct_bytes
 
 
 class OfferRow(Struct, frozen=True):
@@ -50,8 +50,10 @@ def offer_by(
 ) -> Offer:
     """Returns what a server's verdicts on its devices leave for a request."""
     if request.shared or request.labels or request.prefer or request.even_if_used:
-        hint = "a server answers --gpus, --memory, --model, --devices and --exclude"
-        raise Invalid("--url cannot be combined with these options", hint=hint)
+        raise Invalid(
+            "--shared, --label, --prefer and --even-if-used are for this machine's GPUs",
+            hint="of another machine: --gpus, --memory, --model, --devices and --exclude",
+        )
     if not snapshot.devices:
         raise no_gpu(snapshot.faults)
     # A mask of this process does not apply to a server's devices.
@@ -73,32 +75,29 @@ def offer_by(
     if len(free) >= need.least:
         for place in free[: need.most]:
             rows[place] = replace(rows[place], chosen=True)
-    words = requested_words(request)
-    return Offer(snapshot.at, snapshot.simulated, words, need.least, tuple(rows))
-
-
-def requested_words(request: DeviceRequest) -> str:
-    """Returns `2 GPUs with 40.0 GiB`."""
-    size = request.memory_bytes
-    return count_words(request) + ("" if size is None else f" with {human_bytes(size)}")
+    requested = request_text(request)
+    return Offer(snapshot.at, snapshot.simulated, requested, need.least, tuple(rows))
 
 
 def _unknown(status: DeviceStatus, label: str) -> DeviceVerdict:
-    device, words = status.device, status.reason or "the server does not report it"
+    device, reason = status.device, status.reason or "the server does not report it"
     return DeviceVerdict(
-        device.uuid, device.index, label, VerdictKind.WITHHELD, code="unknown", reason=words
+        device.uuid, device.index, label, VerdictKind.WITHHELD, code="unknown", reason=reason
     )
 
 
 def _if_large_enough(row: OfferRow, size: int | None) -> OfferRow:
     """Returns the row, as in use if a free device has too little free memory for the request."""
-    if size is None or not row.is_free or (row.free_bytes or 0) >= size:
+    if size is None or not row.is_free:
         return row
-    left = "–" if row.free_bytes is None else human_bytes(row.free_bytes)
-    reason = f"{left} free, {human_bytes(size)} requested"
-    return replace(
-        row, verdict=replace(row.verdict, kind=VerdictKind.IN_USE, code="full", reason=reason)
-    )
+    if row.free_bytes is None:
+        kind, code, reason = VerdictKind.WITHHELD, "unknown", "its free memory is not known"
+    elif row.free_bytes < size:
+        kind, code = VerdictKind.IN_USE, "full"
+        reason = "{} free, {} requested".format(*distinct_bytes(row.free_bytes, size))
+    else:
+        return row
+    return replace(row, verdict=replace(row.verdict, kind=kind, code=code, reason=reason))
 
 
 def _free_bytes(status: DeviceStatus) -> int | None:

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from andon.errors import Denied, Invalid
-from andon.leases.rules.policy_path import POLICY_PATH
 from andon.units import counted, human_seconds, parse_seconds
 
 UNLIMITED = "unlimited"
@@ -22,42 +22,80 @@ class UserLimits(Struct, frozen=True):
     max_gpus_per_user: int | None = None
     max_time: float | None = None  # seconds
     max_queued: int | None = None
+    user: str = ""
+    path: str = ""  # of the policy
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """Returns `at most 4 GPUs, 12 h 0 min a lease, 20 waiting`; empty without any limit."""
-        said = []
+        parts = []
         if self.max_gpus_per_user is not None:
-            said.append(gpus(self.max_gpus_per_user))
+            parts.append(gpus(self.max_gpus_per_user))
         if self.max_time is not None:
-            said.append(f"{human_seconds(self.max_time)} a lease")
+            parts.append(f"{human_seconds(self.max_time)} a lease")
         if self.max_queued is not None:
-            said.append(f"{self.max_queued} waiting")
-        return f"at most {', '.join(said)}" if said else ""
+            parts.append(f"{self.max_queued} waiting")
+        return f"at most {', '.join(parts)}" if parts else ""
+
+    def check_terms(self, least: int, seconds: float | None) -> None:
+        """Refuses terms that these limits never allow."""
+        most, longest = self.max_gpus_per_user, self.max_time
+        if most is not None and least > most:
+            raise self._denied(f"{gpus(most)} at a time", f"{gpus(least)} requested")
+        if longest is not None and seconds is not None and seconds > longest:
+            hint = f"use --for {_typed(longest)} or less, or ask root to change {self.path}"
+            lasting = f"leases of at most {human_seconds(longest)}"
+            raise self._denied(lasting, f"{human_seconds(seconds)} requested", hint)
+
+    def check_queued(self, waiting: int, more: int = 1) -> None:
+        """Refuses to let more of the user's requests or jobs wait than allowed."""
+        if self.max_queued is not None and waiting + more > self.max_queued:
+            wanted = f"{waiting} wait already" + (f", {more} more requested" if more > 1 else "")
+            raise self._denied(f"{self.max_queued} waiting at a time", wanted)
+
+    def check_extension(self, held_seconds: float, more_seconds: float) -> None:
+        """Refuses to extend a lease beyond the longest time, counted from its beginning."""
+        longest = self.max_time
+        if longest is not None and held_seconds + more_seconds > longest:
+            length = f"it would last {human_seconds(held_seconds + more_seconds)}"
+            raise self._denied(f"leases of at most {human_seconds(longest)}", length)
+
+    def over_limit(self, held: int, least: int) -> str | None:
+        """Returns why the user has to wait for the end of their own leases; None if they do not."""
+        most = self.max_gpus_per_user
+        if most is None or held + least <= most:
+            return None
+        return f"you hold {gpus(held)}, and {self.path} allows you {gpus(most)} at a time"
+
+    def _denied(self, allowed: str, wanted: str, hint: str = "") -> Denied:
+        return Denied(
+            f"{self.path} allows {self.user} {allowed}; {wanted}",
+            hint=hint or f"root can change {self.path}",
+            cause="policy",
+        )
 
 
 NO_LIMITS = UserLimits()
-NAMES = UserLimits.__struct_fields__
+NAMES = ("max_gpus_per_user", "max_time", "max_queued")
 
 
 class Policy(Struct, frozen=True):
     """Everyone's limits, and the names that a user's own section sets."""
 
-    path: str = POLICY_PATH
+    path: str
     everyone: UserLimits = NO_LIMITS
     users: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
 
     def limits_of(self, user: str, uid: int) -> UserLimits:
         """Returns a user's limits: those of a section by name or uid, else everyone's."""
         own = self.users.get(user) or self.users.get(str(uid)) or {}
-        values = {name: getattr(self.everyone, name) for name in NAMES}
-        return UserLimits(**{**values, **own})
+        return replace(self.everyone, **own, user=user, path=self.path)
 
 
-NO_POLICY = Policy()
+NO_POLICY = Policy("")
 
 
-def policy_from(text: str, path: str = POLICY_PATH) -> Policy:
+def policy_from(text: str, path: str) -> Policy:
     """Parses a policy file; raises Invalid with every mistake, each with its line if known."""
     import tomllib  # only where there is a file
 
@@ -84,62 +122,14 @@ def policy_from(text: str, path: str = POLICY_PATH) -> Policy:
     return Policy(path, UserLimits(**everyone), own)  # type: ignore[arg-type] # checked one by one
 
 
-def check_terms(
-    policy: Policy, limits: UserLimits, user: str, least: int, seconds: float | None
-) -> None:
-    """Refuses terms that these limits never allow."""
-    most, longest = limits.max_gpus_per_user, limits.max_time
-    if most is not None and least > most:
-        raise _denied(policy, user, f"{gpus(most)} at a time", f"{gpus(least)} requested")
-    if longest is not None and seconds is not None and seconds > longest:
-        hint = f"use --for {_typed(longest)} or less, or ask root to change {policy.path}"
-        lasting = f"leases of at most {human_seconds(longest)}"
-        raise _denied(policy, user, lasting, f"{human_seconds(seconds)} requested", hint)
-
-
 def _typed(seconds: float) -> str:
     """A duration as an option takes it: `12h`, or whole seconds if that would be rounded."""
     short = human_seconds(seconds).replace(" ", "")
     return short if parse_seconds(short) == seconds else f"{int(seconds)}s"
 
 
-def check_queued(
-    policy: Policy, limits: UserLimits, user: str, waiting: int, more: int = 1
-) -> None:
-    """Refuse to let more of a user's requests or jobs wait than allowed."""
-    if limits.max_queued is not None and waiting + more > limits.max_queued:
-        asked = f"{waiting} wait already" + (f", {more} more requested" if more > 1 else "")
-        raise _denied(policy, user, f"{limits.max_queued} waiting at a time", asked)
-
-
-def check_extension(
-    policy: Policy, limits: UserLimits, user: str, held_seconds: float, more_seconds: float
-) -> None:
-    """Refuse to extend a lease beyond the longest time, counted from its beginning."""
-    longest = limits.max_time
-    if longest is not None and held_seconds + more_seconds > longest:
-        held = f"it would last {human_seconds(held_seconds + more_seconds)}"
-        raise _denied(policy, user, f"leases of at most {human_seconds(longest)}", held)
-
-
-def over_limit(policy: Policy, limits: UserLimits, held: int, least: int) -> str | None:
-    """Returns why a user has to wait for the end of their own leases; None if they do not."""
-    most = limits.max_gpus_per_user
-    if most is None or held + least <= most:
-        return None
-    return f"you hold {gpus(held)}, and {policy.path} allows you {gpus(most)} at a time"
-
-
 def gpus(count: int) -> str:
     return counted(count, "GPU")
-
-
-def _denied(policy: Policy, user: str, allowed: str, asked: str, hint: str = "") -> Denied:
-    return Denied(
-        f"{policy.path} allows {user} {allowed}; {asked}",
-        hint=hint or f"root can change {policy.path}",
-        cause="policy",
-    )
 
 
 def _values(

@@ -31,7 +31,7 @@ class Waiting(Struct, frozen=True):
     """A ticket, and when its owner last polled the book."""
 
     ticket: Ticket
-    looked: float
+    polled_at: float
 
 
 class TurnTimes(Struct, frozen=True):
@@ -56,7 +56,7 @@ class TurnTimes(Struct, frozen=True):
 class Reserved(Struct, frozen=True):
     """The reserved devices, for whom, and since when each ticket could have taken them."""
 
-    kept: Mapping[str, Obstacle]
+    devices: Mapping[str, Obstacle]  # by uuid
     since: Mapping[Place, float]
     late: frozenset[Place] = frozenset()
 
@@ -76,7 +76,7 @@ def in_order(waiting: Iterable[Waiting], at: float, usage: RecentUsage = NO_USAG
     awake = [
         w.ticket
         for w in waiting
-        if abs(at - w.looked) <= ASLEEP_SECONDS  # a future time means a changed clock, or a lie
+        if abs(at - w.polled_at) <= ASLEEP_SECONDS  # a future time means a changed clock, or a lie
     ]
     return _in_turns(sorted(awake, key=lambda ticket: _arrival(ticket, at, usage)), at)
 
@@ -132,14 +132,14 @@ def reserved(
     all work ends reserves nothing, and neither does one that did not take what was available.
     Once too few are left for `need`, the rest of the queue makes no difference to it.
     """
-    kept: dict[str, Obstacle] = {}
+    taken: dict[str, Obstacle] = {}
     since: dict[Place, float] = {}
     late: set[Place] = set()
     for ticket in ahead:
-        if need is not None and len(need.eligible - kept.keys()) < need.least:
+        if need is not None and len(need.eligible - taken.keys()) < need.least:
             break
         place = place_of(ticket)
-        uuids, limit = _claimed(ticket.need, capacities, kept)
+        uuids, limit = _claimed(ticket.need, capacities, taken)
         if limit is not None:
             since[place] = turns.since_when(place)
             # A user's second ticket does not restart the time.
@@ -148,15 +148,15 @@ def reserved(
                 late.add(place)
                 continue
         count = counted(ticket.need.least, "GPU")
-        words = f"reserved for {ticket.owner.user}, next in the queue ({count})"
+        reason = f"reserved for {ticket.owner.user}, next in the queue ({count})"
         for uuid in uuids:
-            reserved_for = Obstacle(ObstacleKind.RESERVED, words, by=ticket.owner.user)
-            kept.setdefault(uuid, reserved_for)
-    return Reserved(kept, since, frozenset(late))
+            reserved_for = Obstacle(ObstacleKind.RESERVED, reason, by=ticket.owner.user)
+            taken.setdefault(uuid, reserved_for)
+    return Reserved(taken, since, frozenset(late))
 
 
 def remembered(
-    users: Mapping[int, float], taken: Mapping[int, float], at: float
+    users: Mapping[int, float], newest: Mapping[int, float], at: float
 ) -> dict[int, float]:
     """Returns since when each user has left available devices untaken, as far as earlier
     requests saw.
@@ -167,7 +167,7 @@ def remembered(
     return {
         uid: since
         for uid, since in users.items()
-        if 0 <= at - since <= MEMORY_SECONDS and taken.get(uid, inf) > at - since
+        if 0 <= at - since <= MEMORY_SECONDS and newest.get(uid, inf) > at - since
     }
 
 
@@ -184,17 +184,19 @@ def place_of(ticket: Ticket) -> Place:
 
 
 def _claimed(
-    need: Need, capacities: Sequence[DeviceCapacity], kept: Mapping[str, Obstacle]
+    need: Need, capacities: Sequence[DeviceCapacity], taken: Mapping[str, Obstacle]
 ) -> tuple[set[str], float | None]:
     """Returns what a ticket reserves, and for how long at most if it could be served as far as
     is visible here."""
-    group = pick(capacities, need, kept.keys())
+    group = pick(capacities, need, taken.keys())
     if group:
         return {capacity.uuid for capacity in group}, TAKING_SECONDS
     if not can_come(capacities, need):
         return set(), None
     hoped = [capacity for capacity in capacities if hopeful(capacity, need)]
-    seen = all(obstacle(capacity, need) is None and capacity.uuid not in kept for capacity in hoped)
+    seen = all(
+        obstacle(capacity, need) is None and capacity.uuid not in taken for capacity in hoped
+    )
     unseen = need.eligible - {capacity.uuid for capacity in capacities}
     return {capacity.uuid for capacity in hoped}, UNSEEN_SECONDS if seen and unseen else None
 

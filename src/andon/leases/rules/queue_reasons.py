@@ -20,14 +20,14 @@ def _reason(ahead: Sequence[WaitingRow], row: WaitingRow, devices: Sequence[Devi
     free = sum(one.kind is VerdictKind.FREE for one in devices)
     if behind and (free >= row.gpus or not devices):
         return behind
-    asked = f"{counted(row.gpus, 'GPU')} requested"
+    text = f"{counted(row.gpus, 'GPU')} requested"
     if devices:
-        asked += f", {free} free"
+        text += f", {free} free"
     holders = [one.by for one in devices if one.kind is not VerdictKind.FREE and one.by]
     if holders:
         has = "has" if len(set(holders)) == 1 else "have"
-        asked += f": {_users(holders)} {has} {'the others' if free else 'them'}"
-    return f"{asked}; {behind}" if behind else asked
+        text += f": {_users(holders)} {has} {'the others' if free else 'them'}"
+    return f"{text}; {behind}" if behind else text
 
 
 def _users(names: Sequence[str]) -> str:

@@ -18,16 +18,16 @@ class LeaseRequester(Struct, frozen=True):
     here: PidScope = NOWHERE
 
 
-def barred(claim: Claim, asker: LeaseRequester) -> AndonError | None:
+def barred(claim: Claim, requester: LeaseRequester) -> AndonError | None:
     """Returns why this requester may not end or extend a lease; None if allowed."""
     lease = claim.lease
     whom = f"ask {claim.user}, or root" if claim.uid else "ask root"
     if lease is None:
         return Denied(f"a lease of {claim.user} cannot be read", hint=whom)
-    if asker.uid not in (0, claim.uid):
+    if requester.uid not in (0, claim.uid):
         return Denied(f"lease {lease.id} belongs to {claim.user}", hint=whom)
     owner = lease.owner
-    if owner.pid_namespace != asker.here.pid_namespace:
+    if owner.pid_namespace != requester.here.pid_namespace:
         where = f"container {owner.container[:12]}" if owner.container else "another container"
         return Conflict(f"lease {lease.id} is held in {where}", hint="release it there")
     if claim.state is LeaseState.ORPHANED:

@@ -16,19 +16,20 @@ EMPTY = f"{NONE}; to take one: andon run -- python train.py"
 
 
 def lease_rows(
-    claims: Sequence[Claim], capacities: Sequence[DeviceCapacity], asker: LeaseRequester
+    claims: Sequence[Claim], capacities: Sequence[DeviceCapacity], requester: LeaseRequester
 ) -> tuple[LeaseRow, ...]:
     """A row for each claim."""
     used, busy = _used(capacities), _utilization(capacities)
     return tuple(
-        lease_row(claim, used.get(claim.file, 0), busy.get(claim.file), asker) for claim in claims
+        lease_row(claim, used.get(claim.file, 0), busy.get(claim.file), requester)
+        for claim in claims
     )
 
 
 def lease_row(
-    claim: Claim, used_bytes: int, utilization_percent: float | None, asker: LeaseRequester
+    claim: Claim, used_bytes: int, utilization_percent: float | None, requester: LeaseRequester
 ) -> LeaseRow:
-    lease, bar = claim.lease, barred(claim, asker)
+    lease, bar = claim.lease, barred(claim, requester)
     return LeaseRow(
         id=_of(lease, lambda one: one.id),
         user=claim.user,
@@ -111,5 +112,5 @@ def _utilization(capacities: Sequence[DeviceCapacity]) -> Mapping[str, float]:
 
 
 def _of(lease: Lease | None, read: Callable[[Lease], T]) -> T | None:
-    """Returns the row of a lease; None for one that cannot be read."""
+    """Returns a value of a lease; None of a lease that cannot be read."""
     return None if lease is None else read(lease)

@@ -30,8 +30,8 @@ class RecentUsage(Struct, frozen=True):
     def decayed(self, at: float) -> "RecentUsage":
         """Returns the usage at a later moment; a clock that was set back changes nothing."""
         share = 0.5 ** (max(0.0, at - self.at) / HALF_LIFE_SECONDS)
-        kept = {uid: hours * share for uid, hours in self.hours.items()}
-        return RecentUsage(at, {uid: hours for uid, hours in kept.items() if hours >= LEAST_HOURS})
+        left = {uid: hours * share for uid, hours in self.hours.items()}
+        return RecentUsage(at, {uid: hours for uid, hours in left.items() if hours >= LEAST_HOURS})
 
     def delay_seconds(self, uid: int) -> float:
         """Returns how much later a user's first ticket counts as having arrived."""

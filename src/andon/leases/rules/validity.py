@@ -39,10 +39,6 @@ def to_show(end: LeaseEnd, wall: float, boot: float) -> float | None:
     return right if abs(right - end.shown) > DRIFT_SECONDS else None
 
 
-def left_seconds(end: LeaseEnd, boot: float) -> float:
-    return end.deadline - boot
-
-
 # Whether the lock on a lease file belongs to its holder or to another user, and so counts.
 
 ROOT = 0

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from andon.leases.rules.capacity import EVEN, DeviceCapacity, Surroundings, Weights
+from andon.leases.rules.capacity import DeviceCapacity, Surroundings
 from andon.leases.rules.capacity import capacities as capacities_of
 from andon.leases.rules.choice import Candidate, available, obstacle
 from andon.leases.rules.eligibility import (
@@ -97,11 +97,10 @@ def available_by_readings(
     memory_bytes: int | None = None,
     max_utilization: float = MAX_UTILIZATION_PERCENT,
     even_if_used: bool = False,
-    weights: Weights = EVEN,
 ) -> list[DeviceCapacity]:
     """Returns the devices that are available by readings alone, best first."""
     around = Surroundings(max_utilization_percent=max_utilization)
-    found = capacities_of(statuses, around, weights)
+    found = capacities_of(statuses, around)
     request = DeviceRequest(memory_bytes=memory_bytes)
     never = obstacles_of(statuses, request, {})
     eligible = frozenset(uuid for uuid, why in never.items() if why is None)
@@ -124,5 +123,5 @@ def verdict(device: Device, label: str, found: Obstacle | None) -> DeviceVerdict
         None if found.lease is None else plain(found.lease, NAME_CHARACTERS),
         found.until,
         str(found.kind),
-        plain(found.words, REASON_CHARACTERS),
+        plain(found.reason, REASON_CHARACTERS),
     )

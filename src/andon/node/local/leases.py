@@ -37,22 +37,21 @@ class LocalLeases:
         self, mine: bool = False, snapshot: Snapshot | None = None
     ) -> "tuple[Snapshot, LeaseList, Sequence[str]]":
         from andon.leases.book.lease_book import Book
-        from andon.leases.listing import listing, read_listing
-        from andon.leases.releaser import asker, overdue
+        from andon.leases.listing import read_listing
+        from andon.leases.releaser import overdue
 
         if snapshot is not None:
             availability = self._availability_in(snapshot)
             view = availability.view_of(snapshot)
             seen = read_listing(availability, view, Book(make=False))
-            return snapshot, listing(seen, asker()), seen.remarks
+            return snapshot, seen.leases, seen.remarks
         with self._available_now() as availability:
             seen = read_listing(availability, availability.view(), Book(make=False))
         for _, text in overdue(Book(make=False), seen.claims, time.time()):
             self._here.notify(text)
-        found = listing(seen, asker())
         if not mine:
-            return seen.snapshot, found, seen.remarks
-        return seen.snapshot, found.of(os.getuid(), user_name(os.getuid())), ()
+            return seen.snapshot, seen.leases, seen.remarks
+        return seen.snapshot, seen.leases.of(os.getuid(), user_name(os.getuid())), ()
 
     def verdicts(self, snapshot: Snapshot) -> tuple[DeviceVerdict, ...]:
         found = self.beyond_readings(snapshot)
@@ -90,7 +89,8 @@ class LocalLeases:
 
     def offer(self, request: "DeviceRequest") -> "Offer":
         from andon.leases.book.lease_book import Book
-        from andon.leases.rules.offer import Offer, OfferRow, requested_words
+        from andon.leases.rules.eligibility import request_text
+        from andon.leases.rules.offer import Offer, OfferRow
 
         with self._available_now(request.most > 1, commands=False) as availability:
             found = availability.offer(Book(make=False), request)
@@ -107,8 +107,8 @@ class LocalLeases:
             )
             for one, verdict in zip(found.choice.candidates, found.verdicts, strict=True)
         )
-        words, least = requested_words(request), found.need.least
-        return Offer(snapshot.at, snapshot.simulated, words, least, rows, found.choice.reason)
+        text, least = request_text(request), found.need.least
+        return Offer(snapshot.at, snapshot.simulated, text, least, rows, found.choice.reason)
 
     def release(self, name: str, note: str) -> str:
         from andon.leases import releaser
@@ -171,14 +171,14 @@ class LocalLeases:
 
 def _orphaned(book: "Book", name: str) -> AndonError | None:
     """The error for a lease that cannot be released: its holder has exited and its job runs."""
-    from andon.leases.releaser import asker
+    from andon.leases.own import this_requester
     from andon.leases.rules.rights import barred
     from andon.model.lease import Claim, LeaseState
 
     for one in book.entries():
         if not one.locked and one.left and one.lease is not None and one.lease.id == name:
             claim = Claim(one.lease, LeaseState.ORPHANED, one.uid, one.user, one.file, one.left)
-            return barred(claim, asker())
+            return barred(claim, this_requester())
     return None
 
 

@@ -10,7 +10,7 @@ from andon.alerts.rules import rule_page
 from andon.alerts.rules.overview import Outcomes
 from andon.alerts.rules.rule_page import RULE_SCHEMA, RULES_SCHEMA, RUNG_WITHOUT
 from andon.estimate.rules.fits import GpuFit, SmallestSize
-from andon.estimate.rules.wire import ESTIMATE, FIT_WITHOUT
+from andon.estimate.rules.wire import ESTIMATE, FIT_WITHOUT, EstimateAnswer
 from andon.explain.conditions.condition import Rung
 from andon.explain.evidence.reasons import Reason
 from andon.explain.wire import REASON_SHAPE, WHY, Explained
@@ -35,7 +35,7 @@ from andon.model.wire import (
 from andon.node import job_schemas, run_schemas
 from andon.web.answers import schemas
 from andon.web.answers.alert_payloads import BOARD_SCHEMA
-from andon.web.answers.estimates import EstimateAnswer, EstimateNames
+from andon.web.answers.estimates import EstimateNames
 
 # The type of every response, derived from the values that are encoded.
 

@@ -10,9 +10,8 @@ from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from andon.errors import Invalid
-from andon.estimate.rules.command_line import in_words, is_container, own_command, understood
+from andon.estimate.rules.command_line import is_container, own_command, understood, understood_text
 from andon.estimate.rules.config_json import config_facts
-from andon.estimate.rules.fits import GpuFit, SmallestSize
 from andon.estimate.rules.gpu_sizes import GPU_MIB
 from andon.estimate.rules.known_models import KNOWN_MODELS
 from andon.estimate.rules.names import name_facts, parameters_in_name
@@ -103,7 +102,7 @@ def _commanded(
     options = server.options(own, {})
     facts = _facts(given, given.model or server.model)
     typed_words = () if is_container(own_words) else own_words
-    return EstimateQuestion(facts, options, in_words(server, options), typed_words)
+    return EstimateQuestion(facts, options, understood_text(server, options), typed_words)
 
 
 def _tasked(
@@ -164,39 +163,6 @@ def _typed(given: Mapping[str, Any]) -> dict[str, Any]:
     return read_options(given)
 
 
-Bytes = Annotated[int, Doc("of the fullest GPU")]
-
-
-class EstimatedGpu(Struct, frozen=True):
-    """What one GPU of the group holds."""
-
-    weights_bytes: Bytes
-    kv_bytes: Annotated[int | None, Doc("null in training, and if the shape is not known")]
-    activations_bytes: Annotated[int | None, Doc("null if the shape is not known")]
-    overhead_bytes: int
-    gradients_bytes: Annotated[int | None, Doc("only in training")]
-    optimizer_bytes: int | None
-    minimum_bytes: int
-    comfortable_bytes: int
-    claim_bytes: Annotated[int | None, Doc("what the server takes of the smallest chosen GPU")]
-
-
-class EstimatedSizes(Struct, frozen=True):
-    """The same now, and when the GPUs are empty."""
-
-    now: SmallestSize | None
-    empty: SmallestSize | None
-
-
-class RefusedSize(Struct, frozen=True):
-    """Why the engine does not start, and the nearest sizes that it takes."""
-
-    engine: str
-    option: str
-    reason: str
-    nearest: list[int]
-
-
 class NamedGpu(Struct, frozen=True):
     """A GPU that `on_gpus` knows by name."""
 
@@ -215,47 +181,3 @@ def known_names() -> EstimateNames:
     """Returns a name for each model whose shape is known, and the GPUs."""
     models = [one.names.partition("|")[0] for one in KNOWN_MODELS]
     return EstimateNames(models, [NamedGpu(name, size * MIB) for name, size in GPU_MIB.items()])
-
-
-class EstimatedFrom(Struct, frozen=True):
-    """Where a number comes from."""
-
-    source: str
-    confidence: str
-
-
-class EstimatedPeak(Struct, frozen=True):
-    """What earlier runs of the same command used."""
-
-    runs: int
-    peak_bytes: int
-    latest: float
-    by_model: Mapping[str, int]
-
-
-class EstimateAnswer(Struct, frozen=True):
-    """How much memory a model needs, and which GPUs it fits on."""
-
-    model: str
-    source: str
-    confidence: str
-    engine: str | None
-    verdict: Annotated[str, Doc("the answer in one sentence")]
-    world_size: int
-    sizes: Mapping[str, int] | None
-    parameters: int | None
-    format: str | None
-    context: int | None
-    per_gpu: Annotated[EstimatedGpu | None, Doc("null if the sizes are refused")]
-    requests_at_once: int | None
-    sources: Mapping[str, EstimatedFrom]
-    refused: RefusedSize | None
-    elsewhere: Annotated[bool, Doc("whether the GPUs are those of on_gpus, not this node's")]
-    fits_now: bool | None
-    fits_empty: bool | None
-    fits: list[GpuFit]
-    smallest: EstimatedSizes
-    learned: EstimatedPeak | None
-    run: Annotated[str | None, Doc("the command to type")]
-    notes: list[str]
-    understood: Annotated[str | None, Doc("of a command line or a task, in one sentence")]

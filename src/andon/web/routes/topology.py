@@ -42,7 +42,7 @@ def estimate_routes(router: APIRouter) -> None:
         found = estimate(
             asked.facts, asked.options, rooms, None, asked.command, is_elsewhere=is_elsewhere
         )
-        return dumped({**estimate_to_json(found), "understood": asked.understood})
+        return dumped(estimate_to_json(found, asked.understood))
 
     def here(node: SeenNode) -> tuple[GpuRoom, ...]:
         snapshot = node.live.latest()

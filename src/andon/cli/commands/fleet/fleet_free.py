@@ -16,7 +16,7 @@ from andon.fleet.rules.states import (
     most_devices,
     offers,
 )
-from andon.leases.rules.offer import requested_words
+from andon.leases.rules.eligibility import request_text
 from andon.model.job.device_request import DeviceRequest
 from andon.model.shapes import to_json
 from andon.node.server import connect
@@ -38,7 +38,7 @@ def free_in_fleet(choices: Choices, request: DeviceRequest, as_json: bool) -> in
     if not any(row.heard and row.gpus for row in listed.nodes):
         raise Unavailable("no node of this hub reports a GPU now", hint="see why: andon nodes")
     found = offers(listed.nodes, request.least, request.models, request.memory_bytes)
-    words, terminal = requested_words(request), Terminal.of(choices)
+    words, terminal = request_text(request), Terminal.of(choices)
     if (most := most_devices(listed.nodes, request.models)) < request.least:
         why = f"{words} requested, one node has {most} at most"
         raise Unavailable(why, hint="which nodes have which GPUs: andon nodes")

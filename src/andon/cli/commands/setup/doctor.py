@@ -38,10 +38,16 @@ from andon.doctor.rules.findings import Check, exit_code
 from andon.errors import AndonError, Denied, Invalid
 from andon.host.machine_id import node_key, node_name
 from andon.host.own_container import read_mounts
-from andon.host.state.user_folder import NODES, config_path, node_path, state_folder
+from andon.host.state.user_folder import (
+    NODES,
+    POLICY_FILE,
+    config_path,
+    node_path,
+    state_folder,
+)
 from andon.host.users import user_name
 from andon.leases.book.places import COMMON_BOOK, SYSTEM_BOOK, book_path
-from andon.leases.policy_file import PATH, limits_for, policy_state
+from andon.leases.policy_file import limits_for, policy_state
 from andon.leases.rules.rows import usage_rows
 from andon.node.ssh import SshNode
 from andon.settings.table import FIELDS, Settings
@@ -153,11 +159,10 @@ def policy_of() -> PolicyFacts:
     usage = tuple((row.user, row.gpu_hours) for row in used)
     if wrong is not None:
         fix = wrong.hint if wrong.hint.startswith("sudo ") else ""
-        return PolicyFacts(str(PATH), True, mistake=wrong.reason, fix=fix, usage=usage)
-    _, own = limits_for(policy, os.getuid())
-    return PolicyFacts(
-        str(PATH), PATH.exists(), policy.everyone.words, own.words, tuple(policy.users), usage
-    )
+        return PolicyFacts(str(POLICY_FILE), True, mistake=wrong.reason, fix=fix, usage=usage)
+    own, exists = limits_for(policy, os.getuid()), POLICY_FILE.exists()
+    everyone, users = policy.everyone.text, tuple(policy.users)
+    return PolicyFacts(str(POLICY_FILE), exists, everyone, own.text, users, usage)
 
 
 def look_of(settings: Settings) -> SampleTrial:

@@ -18,10 +18,10 @@ from andon.estimate.rules import estimating
 from andon.estimate.rules.command_line import (
     ServerCommand,
     file_options,
-    in_words,
     is_container,
     own_command,
     understood,
+    understood_text,
 )
 from andon.estimate.rules.fits import GpuRoom, rooms_of
 from andon.estimate.rules.gpu_sizes import rooms_on
@@ -30,9 +30,8 @@ from andon.estimate.rules.options import (
     EstimateOption,
     EstimateOptions,
     estimate_options,
-    is_left_open,
     option_named,
-    option_value,
+    read_options,
 )
 from andon.estimate.rules.wire import estimate_to_json
 from andon.host.files import read_regular
@@ -117,7 +116,7 @@ def estimate(model: str | None, on_gpus: str | None, as_json: bool, **given: Any
             facts, options, rooms, learned, typed, is_elsewhere=elsewhere is not None
         )
     if as_json:
-        value = {**estimate_to_json(found), "understood": understood}
+        value = estimate_to_json(found, understood)
         terminal.show(as_json_text(value, terminal.live))
     else:
         mark = unreal(snapshot) if snapshot is not None else None
@@ -128,15 +127,10 @@ def estimate(model: str | None, on_gpus: str | None, as_json: bool, **given: Any
 
 def _typed(given: dict[str, Any]) -> dict[str, Any]:
     """Returns the options of the command line itself, by their names in the table."""
-    found = {}
-    for row in estimate_options():
-        value = given[row.name]
-        if value in (None, (), False):
-            continue
-        text = value if row.kind is bool else ",".join(value)
-        if not is_left_open(row, text):
-            found[row.name] = option_value(row, text)
-    return found
+    typed = {name: value for name, value in given.items() if value not in (None, (), False)}
+    return read_options(
+        {name: value if value is True else ",".join(value) for name, value in typed.items()}
+    )
 
 
 def _asked(
@@ -153,7 +147,7 @@ def _asked(
     file, named = _file(command)
     options = command.options(typed, file)
     found = model or command.model or named
-    text = in_words(command, options)
+    text = understood_text(command, options)
     if found is None:
         raise Invalid(f"{text}; but no model", hint="name one: vllm serve MODEL")
     return found, options, text

@@ -24,7 +24,6 @@ from andon.cli.terminal import Terminal, notice
 from andon.errors import Invalid
 from andon.leases.book.lease_book import Book
 from andon.leases.refusal import chosen_title, is_hopeless, refusal
-from andon.leases.rules.choice import lacks_memory
 from andon.leases.rules.queue import Place, TurnTimes
 from andon.model.job.device_request import DeviceRequest
 from andon.units import sh
@@ -96,10 +95,10 @@ def wait(**asked: Any) -> int:
                 if candidates.choice.chosen:
                     break
                 waited = time.monotonic() - began
-                lacks = lacks_memory(candidates.capacities, candidates.need)
-                if waited >= seconds or is_hopeless(candidates) or (lacks and lacked):
+                vain = is_hopeless(candidates) or (lacked and candidates.lacks_memory)
+                if waited >= seconds or vain:
                     raise refusal(candidates, request, waited if 0 < seconds <= waited else None)
-                lacked = lacks
+                lacked = candidates.lacks_memory
                 line(Progress(waited, candidates, queued=False))
                 time.sleep(min(POLL_SECONDS, max(0.0, seconds - waited)))
         finally:
