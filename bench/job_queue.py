@@ -19,7 +19,7 @@ from andon.jobs.rules.dispatch import QueuedJob, plan
 from andon.jobs.rules.order import in_order
 from andon.jobs.rules.states import job_statuses
 from andon.jobs.scan import Scanner
-from andon.jobs.submitting import here_spec
+from andon.jobs.submitting import local_spec
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import dumps
 from andon.model.job.spec import JobSpec, spec_to_json
@@ -88,7 +88,7 @@ def _starts(count: int) -> float:
 
 
 def _spec(devices: int) -> JobSpec:
-    return here_spec(("true",), DeviceRequest(), simulate=devices, git=False)
+    return local_spec(("true",), DeviceRequest(), simulate=devices, git=False)
 
 
 def _until_ended(folder: JobsFolder) -> None:

@@ -22,8 +22,8 @@ from tests.support.kubelet_socket import KubeletSocket
 
 from andon.clusters.kubernetes import KubernetesCluster, transport
 from andon.clusters.kubernetes.listing import PAGE, list_all
+from andon.clusters.kubernetes.rules.capacity import capacities_of, placement
 from andon.clusters.kubernetes.rules.objects import ApiPod, KubernetesNode
-from andon.clusters.kubernetes.rules.rooms import placement, rooms_of
 from andon.clusters.kubernetes.transport import InsideTransport
 from andon.host import pod_resources
 from andon.host.pod_resources import KUBELET_SOCKET, PodDevices
@@ -64,11 +64,11 @@ def _measure(
     began, spent = time.monotonic(), time.process_time()
     nodes = list_all(inside, "/api/v1/nodes", KubernetesNode)[0]
     pods = list_all(inside, "/api/v1/pods", ApiPod)[0]
-    rooms = rooms_of(nodes, pods)
+    capacities = capacities_of(nodes, pods)
     _say(f"{len(nodes)} nodes and {len(pods)} pods read", time.monotonic() - began, 2.0, "s")
     _say("  of it this process's CPU", time.process_time() - spent, None, "s")
     _say("  memory more than before", _rss() - before, 100.0, "MB")
-    plain = [room.of(GPU) for room in rooms]
+    plain = [capacity.of(GPU) for capacity in capacities]
     seen = [replace(one, utilization_percent=5.0, memory_percent=10.0) for one in plain]
     taken = []
     for _ in range(ROUNDS):
@@ -122,7 +122,7 @@ def _kubelet(seconds: float, folder: Path) -> None:
         nonlocal asked
         asked += 1
 
-    setattr(pod_resources, "LOOK_SECONDS", pod_resources.LOOK_SECONDS / HURRY)  # noqa: B010
+    setattr(pod_resources, "CHECK_SECONDS", pod_resources.CHECK_SECONDS / HURRY)  # noqa: B010
     pods = PodDevices(folder, pod_resources.EVERY_SECONDS / HURRY)
     pods.listen(count)
     pods.start()

@@ -369,7 +369,7 @@ class ContainerEngine(Protocol):
     def clean(self, work: CreatedWork) -> None:
         """Kill what still runs and remove what is left of it. May be called twice."""
 
-    def not_started(self, work: CreatedWork, said: str) -> AndonError:
+    def not_started(self, work: CreatedWork, stderr: str) -> AndonError:
         """Returns the error for the engine's message about work that did not start."""
 
     def leftovers(self, living: frozenset[str]) -> Sequence[CreatedWork]:

@@ -15,7 +15,7 @@ from andon.alerts.watcher import Watcher
 from andon.app.node import NodeChoice, find_node
 from andon.app.sampler import open_sampler
 from andon.app.settings import load_settings
-from andon.drivers.sim.rules.lab import ME
+from andon.drivers.sim.rules.demo import ME
 from andon.errors import Gone
 from andon.explain.conditions.rulebook import Rulebook
 from andon.model.job.desk import LogPart

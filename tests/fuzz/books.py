@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from andon.access.roles import ANONYMOUS
-from andon.host.processes.kin import here
+from andon.host.processes.kin import pid_scope
 from andon.leases.availability import Availability, AvailabilityView
 from andon.leases.book.lease_book import Book
 from andon.leases.listing import read_listing
@@ -35,7 +35,7 @@ COMMANDS = (
 )  # fmt: skip
 OWNER = {
     "uid": 1000, "user": "alice", "pid": 4194304, "started_ticks": 50, "session": 4194304,
-    "boot": here().boot, "pid_namespace": here().pid_namespace, "container": None,
+    "boot": pid_scope().boot, "pid_namespace": pid_scope().pid_namespace, "container": None,
 }  # fmt: skip
 LEASE: dict[str, Any] = {
     "schema": "andon.lease/1", "id": "hogxx", "kind": "command", "since": 1700000000.0,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from andon.host.machine_id import node_name
-from andon.host.processes.kin import here, started_ticks
+from andon.host.processes.kin import pid_scope, started_ticks
 from andon.model.run.record import (
     RunBegin,
     RunDevice,
@@ -37,7 +37,7 @@ class WrittenRun:
         )
         self.begin = RunBegin(
             at=self.began, id=run, name=name, kind=RunKind.COMMAND, node=node_name(),
-            pid=os.getpid(), boot=here().boot, started=started_ticks(os.getpid()),
+            pid=os.getpid(), boot=pid_scope().boot, started=started_ticks(os.getpid()),
             devices=devices, **{"command": f"python {name} --key of-{facts['user']}", **facts},
         )  # fmt: skip
         folder.mkdir(parents=True, exist_ok=True)

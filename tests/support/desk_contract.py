@@ -8,7 +8,7 @@ import pytest
 from andon.errors import Gone, Invalid
 from andon.jobs.desk import JobDesk
 from andon.jobs.rules.able import NEEDS, refuse
-from andon.jobs.submitting import here_spec, new_submission
+from andon.jobs.submitting import local_spec, new_submission
 from andon.model.job.desk import Able, Accepted, JobAct, Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobState, JobView
@@ -21,7 +21,7 @@ JobOf = Callable[..., Submission]
 def job(script: str = "exit 0", name: str = "desk", gpus: int = 1, **more: Any) -> Submission:
     names = ("retries", "unique", "group", "params")
     fields: dict[str, Any] = {key: more.pop(key) for key in names if key in more}
-    spec = here_spec(
+    spec = local_spec(
         ("sh", "-c", script), DeviceRequest(least=gpus, most=gpus), name=name, git=False,
         folder="/", environment={}, **fields,
     )  # fmt: skip

@@ -34,15 +34,15 @@ def audit_rows(lines: Iterable[str], since: float = 0.0) -> list[AuditRow]:
     """Returns the rows, oldest first. An unreadable line is skipped: a full disk may cut one."""
     rows: dict[object, AuditRow] = {}
     for number, line in enumerate(lines):
-        said = _parsed(line)
-        if said is None:
+        entry = _parsed(line)
+        if entry is None:
             continue
-        key = _text(said.get("id")) or number
-        if said.get("event") == "done":
+        key = _text(entry.get("id")) or number
+        if entry.get("event") == "done":
             if key in rows:
-                rows[key] = _finished(rows[key], said)
+                rows[key] = _finished(rows[key], entry)
         else:
-            rows[key] = _row(said)
+            rows[key] = _row(entry)
     return [row for row in rows.values() if row.at >= since]
 
 
@@ -57,32 +57,32 @@ def _parsed(line: str) -> Mapping[str, object] | None:
     return found if 0 <= at <= LATEST else None
 
 
-def _row(said: Mapping[str, object]) -> AuditRow:
-    event = str(said.get("event"))
+def _row(entry: Mapping[str, object]) -> AuditRow:
+    event = str(entry.get("event"))
     requested = event in ("requested", "refused")
     return AuditRow(
-        at=float(str(said["at"])),
-        user=_text(said.get("user")),
-        uid=_whole(said.get("uid")),
-        action=_action(said) if requested else event,
-        subject=_subject(said),
+        at=float(str(entry["at"])),
+        user=_text(entry.get("user")),
+        uid=_whole(entry.get("uid")),
+        action=_action(entry) if requested else event,
+        subject=_subject(entry),
         result={"requested": "unfinished", "refused": "refused"}.get(event, "done"),
         status=None,
-        peer=_text(said.get("peer")),
-        key=_text(said.get("key")),
-        count=_whole(said.get("count")) or 1,
+        peer=_text(entry.get("peer")),
+        key=_text(entry.get("key")),
+        count=_whole(entry.get("count")) or 1,
     )
 
 
-def _finished(row: AuditRow, said: Mapping[str, object]) -> AuditRow:
-    status = _whole(said.get("status"))
+def _finished(row: AuditRow, entry: Mapping[str, object]) -> AuditRow:
+    status = _whole(entry.get("status"))
     good = status is not None and 200 <= status < 300
     return AuditRow(
         at=row.at,
-        user=_text(said.get("user")) or row.user,
-        uid=row.uid if said.get("uid") is None else _whole(said["uid"]),
+        user=_text(entry.get("user")) or row.user,
+        uid=row.uid if entry.get("uid") is None else _whole(entry["uid"]),
         action=row.action,
-        subject=_text(said.get("lease")) or _made(said) or row.subject,
+        subject=_text(entry.get("lease")) or _made(entry) or row.subject,
         result="done" if good else _OUTCOMES.get(status or 0, "failed"),
         status=status,
         peer=row.peer,
@@ -90,26 +90,26 @@ def _finished(row: AuditRow, said: Mapping[str, object]) -> AuditRow:
     )
 
 
-def _made(said: Mapping[str, object]) -> str | None:
+def _made(entry: Mapping[str, object]) -> str | None:
     """Returns what a request without a name in its path has created: a silence, jobs, a node."""
-    jobs = said.get("jobs")
+    jobs = entry.get("jobs")
     if isinstance(jobs, list):
         return ", ".join(str(number) for number in jobs if type(number) is int) or None
-    return next((text for one in _CREATED if (text := _text(said.get(one)))), None)
+    return next((text for one in _CREATED if (text := _text(entry.get(one)))), None)
 
 
-def _action(said: Mapping[str, object]) -> str:
-    found = str(said.get("action") or said.get("method"))
-    parts = str(said.get("path") or "").split("/")
+def _action(entry: Mapping[str, object]) -> str:
+    found = str(entry.get("action") or entry.get("method"))
+    parts = str(entry.get("path") or "").split("/")
     return parts[-1] if found in _SEVERAL and len(parts) > 4 else found
 
 
-def _subject(said: Mapping[str, object]) -> str | None:
+def _subject(entry: Mapping[str, object]) -> str | None:
     """Returns the name in the path: /api/leases/NAME/renew."""
-    parts = str(said.get("path") or "").split("/")
+    parts = str(entry.get("path") or "").split("/")
     if len(parts) > 3:
         return parts[3]
-    address, port = said.get("address"), said.get("port")
+    address, port = entry.get("address"), entry.get("port")
     return None if address is None else f"{shown(address)[:60]}:{port}".replace("'", "")
 
 

@@ -1,8 +1,8 @@
-"""REST at a server's local socket: the socket's name, the frame that asks, and the answer.
+"""REST at a server's local socket: the socket's name, the request frame, and the answer.
 
 The kernel states who connects and who listens, so neither sends a key. A client sends one frame
 with a few paths of the REST API that only read; the server answers them in one go, as it answers
-that user over HTTP, and closes. Whatever is no whole and valid frame gets no answer.
+that user over HTTP, and closes. Anything but a complete and valid frame gets no answer.
 """
 
 import re
@@ -58,7 +58,7 @@ def is_trusted(listener: int | None, own: int, system_below: int) -> bool:
 
 
 def is_answered(path: str) -> bool:
-    """Whether the socket answers this path: it reads what commands show, no secret, nobody's
+    """Whether the socket answers this path: only paths that commands read, without secrets or
     files."""
     return _READS.fullmatch(path) is not None
 
@@ -68,7 +68,7 @@ def frame(paths: Sequence[str]) -> bytes:
 
 
 def is_over(received: bytes) -> bool:
-    """Whether what was received so far is a frame, or will never be one."""
+    """Whether what was received so far is a whole frame, or can never become one."""
     return _END in received or len(received) > MOST_FRAME_BYTES
 
 
@@ -88,7 +88,7 @@ def answer(parts: Sequence[RestAnswer]) -> bytes:
 
 
 def parts_of(answered: bytes, count: int) -> list[RestAnswer] | None:
-    """Returns the answer to each of so many paths; None if it is not whole, or of another
+    """Splits an answer into one part for each path; None if it is incomplete, or of another
     version."""
     head, _, bodies = answered.partition(b"\n")
     schema, *sizes = head.decode(errors="replace").split(" ")

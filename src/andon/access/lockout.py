@@ -27,7 +27,7 @@ def peer_of(address: str | None) -> str:
 
 ALLOWED = 10
 WITHIN_SECONDS = 60.0
-KEPT = 4096  # addresses; the oldest are dropped first
+MOST_PEERS = 4096  # addresses; the oldest are dropped first
 
 
 class Count(Struct, frozen=True):
@@ -56,7 +56,7 @@ class Lockout:
         if before is None or now - before.since >= WITHIN_SECONDS:
             before = Count(0, now)
         self._counts[peer] = Count(before.failures + 1, before.since)
-        while len(self._counts) > KEPT:
+        while len(self._counts) > MOST_PEERS:
             self._counts.popitem(last=False)
 
     def __len__(self) -> int:

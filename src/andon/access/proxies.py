@@ -26,7 +26,7 @@ class ProxyRules(Struct, frozen=True):
 
 
 def proxy_rules(address: str, roles: Sequence[str]) -> ProxyRules | None:
-    """Returns what the settings say; None if they name no proxy. Raises Invalid."""
+    """Returns the rules in the settings; None if they name no proxy. Raises Invalid."""
     if not address:
         return None
     try:
@@ -48,8 +48,8 @@ def proxy_rules(address: str, roles: Sequence[str]) -> ProxyRules | None:
 def proxied(
     rules: ProxyRules | None, peer: str | None, users: Sequence[str], groups: Sequence[str]
 ) -> Identity | None:
-    """Returns who a request is from, by the headers of the proxy; None if they say nothing, or
-    another sent them."""
+    """Returns the person whom a request is from, by the proxy's headers; None if they name nobody,
+    or did not come from the proxy."""
     if rules is None or peer != rules.address or len(users) != 1 or len(groups) > 1:
         return None
     name = users[0].strip()

@@ -20,7 +20,7 @@ class ConnectionUse(StrEnum):
 
     SILENT = "silent"  # has sent nothing yet
     BEGUN = "begun"  # in a TLS handshake or a request, or between two anonymous requests
-    KEPT = "kept"  # between two requests with a valid key
+    IDLE = "kept"  # between two requests with a valid key
     ANONYMOUS = "anonymous"  # serving a request without a valid key
     LIVE = "live"  # the same, waiting for live events
     OWNER = "owner"  # serving a request with a valid key
@@ -28,7 +28,7 @@ class ConnectionUse(StrEnum):
 
 
 AT_WORK = (ConnectionUse.ANONYMOUS, ConnectionUse.LIVE, ConnectionUse.OWNER)
-WAITING = (ConnectionUse.SILENT, ConnectionUse.BEGUN, ConnectionUse.KEPT)
+WAITING = (ConnectionUse.SILENT, ConnectionUse.BEGUN, ConnectionUse.IDLE)
 """Those with no request to serve, in the order in which they are closed."""
 
 
@@ -94,7 +94,7 @@ def gives_way(quotas: Quotas, counts: dict[ConnectionUse, int]) -> ConnectionUse
         return None
     if counts[ConnectionUse.SILENT] > quotas.tenth:
         return ConnectionUse.SILENT
-    for standing in (ConnectionUse.BEGUN, ConnectionUse.SILENT, ConnectionUse.KEPT):
-        if counts[standing]:
-            return standing
+    for use in (ConnectionUse.BEGUN, ConnectionUse.SILENT, ConnectionUse.IDLE):
+        if counts[use]:
+            return use
     return None

@@ -186,24 +186,26 @@ def action_of(method: str, path: str) -> Action:
 
 
 def refusal_for(who: Identity, action: Action, is_own: bool, whose: str = "") -> Denied | None:
-    """Returns why this caller may not do it to an object of their own or of another user."""
+    """Returns why this caller may not do it to an object of their own or of another user; None if
+    they may."""
     extent = RIGHTS[who.role][action]
     if extent is RightExtent.ALL or (extent is RightExtent.OWN and is_own):
         return None
     if extent is RightExtent.OWN:
         owner = f": it belongs to {whose}" if whose else ""
         return Denied(
-            f"{who.user or 'this caller'} may not {_words(action)} this{owner}",
+            f"{who.user or 'this caller'} may not {_action_text(action)} this{owner}",
             hint=f"ask {whose}, or root" if whose else "ask root",
         )
     hint = "only root and the user who runs this server may"
     if who.role in (Role.READ, Role.OPERATE) and action not in _NOT_ADMIN:
         hint = f"the role {'operate' if action in _OPERATE else 'admin'} may: andon token"
-    return Denied(f"{who.user or 'this caller'} may not {_words(action)} here", hint=hint)
+    return Denied(f"{who.user or 'this caller'} may not {_action_text(action)} here", hint=hint)
 
 
 def signature(who: Identity, typed: str) -> str:
-    """The name under which something is done: the account's; only a token may type another."""
+    """Returns the name under which something is done: the account's; only a token may give
+    another."""
     if who.by_token and typed:
         return typed
     return who.user or typed
@@ -222,5 +224,5 @@ def check_silence(who: Identity, seconds: float, names_something: bool) -> Denie
     return None
 
 
-def _words(action: Action) -> str:
+def _action_text(action: Action) -> str:
     return "do" if action is Action.OTHER else str(action).replace("_", " ")

@@ -1,4 +1,4 @@
-"""Sessions as they are kept between two runs of a server: hashes, authenticated with the token.
+"""Stores sessions between two runs of a server: hashes, authenticated with the token.
 
 A file that was changed, truncated or written with another token is ignored: everyone then signs in
 again.

@@ -56,7 +56,7 @@ def token_hash(token: str) -> bytes:
 
 
 def hint_of(hashed: bytes) -> str:
-    """Says which token is meant, to a server that has several: a part of a hash of its hash."""
+    """Identifies a token for a server that has several: a part of a hash of its hash."""
     return hashlib.sha256(_HINT + hashed).hexdigest()[:HINT_DIGITS]
 
 
@@ -96,18 +96,20 @@ def is_foreign(listeners: Set[int], uid: int) -> bool:
     return bool(listeners - {uid, ROOT})
 
 
-def doubt(said: Statement | None, token: str, nonce: bytes, peer: Peer, uid: int) -> str | None:
+def doubt(
+    statement: Statement | None, token: str, nonce: bytes, peer: Peer, uid: int
+) -> str | None:
     """Why the token must not be sent to this peer; None if it has proved itself."""
-    if said is None:
+    if statement is None:
         return "it did not prove that it knows the token"
-    expected = prove(proof_key(token_hash(token)), nonce, said.place)
-    if not hmac.compare_digest(expected.proof, said.proof):
+    expected = prove(proof_key(token_hash(token)), nonce, statement.place)
+    if not hmac.compare_digest(expected.proof, statement.proof):
         return "it does not know the token"
-    if said.place == peer.place or peer.encrypted:
+    if statement.place == peer.place or peer.encrypted:
         return None
     # The proof is for another address: our own or root's tunnel or proxy, or a man in the middle.
     if is_foreign(peer.listeners, uid) or (peer.is_local and not peer.listeners):
-        return f"it relays requests to the server at {said.place}"
+        return f"it relays requests to the server at {statement.place}"
     return None
 
 

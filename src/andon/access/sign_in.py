@@ -52,22 +52,22 @@ def announced_ports(table: str) -> Iterator[int]:
 
 
 def dump_answer(answer: SignInAnswer) -> bytes:
-    said = {"schema": SCHEMA, "url": answer.url, "port": answer.port, "user": answer.user}
+    document = {"schema": SCHEMA, "url": answer.url, "port": answer.port, "user": answer.user}
     more = {"code": answer.code, "reason": answer.reason, "hint": answer.hint}
-    return json.dumps(said | {name: text for name, text in more.items() if text}).encode()
+    return json.dumps(document | {name: text for name, text in more.items() if text}).encode()
 
 
 def parse_answer(content: bytes) -> SignInAnswer | None:
     """Reads a complete answer, else returns None: a process that listens there may send
     anything."""
     try:
-        said = json.loads(content)
+        document = json.loads(content)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(said, dict) or said.get("schema") != SCHEMA:
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         return None
-    texts = [said.get(name, "") for name in ("url", "user", "code", "reason", "hint")]
-    port = said.get("port")
+    texts = [document.get(name, "") for name in ("url", "user", "code", "reason", "hint")]
+    port = document.get("port")
     if type(port) is not int or not all(isinstance(one, str) for one in texts):
         return None
     url, user, code, reason, hint = texts

@@ -20,7 +20,7 @@ from andon.api import watch as library
 from andon.api.leased import ENVIRONMENT, leased
 from andon.app.leases import open_availability
 from andon.errors import AndonError, Gone, Unavailable
-from andon.host.processes.kin import here, myself, started_ticks
+from andon.host.processes.kin import myself, pid_scope, started_ticks
 from andon.leases import releaser
 from andon.leases.availability import Availability, Candidates
 from andon.leases.book.hold import LeaseHold
@@ -279,7 +279,7 @@ def is_own(lease: Lease) -> bool:
     if lease.id == os.environ.get(LEASE_VARIABLE):
         return True
     work = lease.work
-    same = lease.owner.pid_namespace == here().pid_namespace and lease.owner.uid == os.getuid()
+    same = lease.owner.pid_namespace == pid_scope().pid_namespace and lease.owner.uid == os.getuid()
     return same and work is not None and work.pid == os.getpid()
 
 

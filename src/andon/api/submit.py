@@ -18,7 +18,7 @@ from andon.jobs.rules.able import refuse
 from andon.jobs.rules.file_keys import read_options
 from andon.jobs.rules.polling import FRESH_SECONDS
 from andon.jobs.starting import start_dispatcher
-from andon.jobs.submitting import here_spec, new_submission
+from andon.jobs.submitting import local_spec, new_submission
 from andon.leases.availability import unasked_simulation
 from andon.leases.rules.requests import Count, Names, RequestOptions, Size
 from andon.model.job.desk import JobAct
@@ -132,7 +132,7 @@ def submit(
     folder = new_call_folder()
     write_call(folder, function, args, kwargs or {})
     try:
-        spec = here_spec(
+        spec = local_spec(
             process_command("call", str(folder)),
             RequestOptions(gpus, memory, model=model).request(),
             name=name or str(getattr(function, "__name__", "call")),

@@ -18,7 +18,7 @@ from andon.model.request import Ring, RunAccount
 from andon.node.local.context import Here
 from andon.node.local.live import LocalLive
 from andon.sampling.bus import Subscription
-from andon.sampling.rules.told import SILENT, remembering
+from andon.sampling.rules.server_snapshot import SILENT, with_known
 from andon.sampling.rules.unread import why_none_is_read
 from andon.sampling.sampler import Costs, Sampler
 from andon.settings.resolution import Settings
@@ -146,7 +146,7 @@ def snapshot() -> Snapshot:
     if all(status.state not in SILENT for status in found.devices):
         return found
     told = LocalLive(Here(shared().settings, app, lambda _: None)).told_now(commands=False)
-    return found if told is None else remembering(found, told.reading.snapshot)
+    return found if told is None else with_known(found, told.reading.snapshot)
 
 
 def watch(interval_seconds: float = 1.0) -> Subscription:

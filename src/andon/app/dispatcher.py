@@ -18,7 +18,7 @@ from andon.app.runs import recording
 from andon.app.sampler import open_sampler
 from andon.app.settings import load_settings
 from andon.errors import AndonError
-from andon.host.processes.kin import here, myself
+from andon.host.processes.kin import myself, pid_scope
 from andon.jobs.dispatcher import Dispatcher, Kind
 from andon.jobs.folder import JobsFolder
 from andon.jobs.launching import INDEX_VARIABLE, JOB_VARIABLE, DispatcherSettings
@@ -54,10 +54,10 @@ def _dispatch_while_needed(folder: JobsFolder, lock: int | None) -> int:
     while lock is not None:
         os.set_inheritable(lock, False)
         try:
-            rung = _dispatch(folder, lock)
+            changed_at = _dispatch(folder, lock)
         finally:
             os.close(lock)
-        if folder.rung() == rung:
+        if folder.changed_at() == changed_at:
             return 0
         lock = _lock(folder)  # something came after the last look and before the lock was free
     return 0
@@ -84,19 +84,19 @@ def _dispatch(folder: JobsFolder, lock: int) -> int:
         dispatcher.run()
     finally:
         dispatcher.close()
-    return dispatcher.rung
+    return dispatcher.changed_at
 
 
 def _say_why_not(folder: JobsFolder, error: AndonError) -> int:
     """Writes the error where commands about waiting jobs show it: no one sees this process fail.
     The next command about jobs tries again."""
     logging.getLogger("andon.jobs").error("%s", error.reason)
-    rung, at = folder.rung(), time.time()
-    found = Scanner(folder).look().statuses(at, folder.paused)
+    changed_at, at = folder.changed_at(), time.time()
+    found = Scanner(folder).read().statuses(at, folder.paused)
     ready = [number for number, status in found.items() if status.is_ready]
     words = Holdup(f"no job can start: {error.reason}", at)
     folder.write_holdups(dict.fromkeys(ready[:MOST_REASONS], words), at)
-    return rung
+    return changed_at
 
 
 def open_taker(settings: Settings, kind: Kind) -> DeviceTaker:
@@ -134,7 +134,7 @@ def _lock(folder: JobsFolder) -> int | None:
 def _announce(lock: int) -> None:
     """Writes the pid for people who look into the folder; only the lock matters."""
     me = myself()
-    said = {"pid": me.pid, "start": me.started_ticks, "boot": here().boot}
+    said = {"pid": me.pid, "start": me.started_ticks, "boot": pid_scope().boot}
     os.ftruncate(lock, 0)
     os.pwrite(lock, dumps(said).encode() + b"\n", 0)
 

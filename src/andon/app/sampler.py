@@ -50,7 +50,7 @@ def open_sampler(
         node=NodeIdentity(settings.node or node_name(), boot_id(root)),
         visibility=_VisibleHere(masks_may_change),
         deadline_seconds=settings.deadline_seconds,
-        standing_faults=() if settings.simulate else unreadable(),
+        constant_faults=() if settings.simulate else unreadable(),
         kernel_log=None if settings.simulate else KernelLog(root),
     )
 

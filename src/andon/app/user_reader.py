@@ -24,7 +24,6 @@ from andon.host.accounts import UserAccount, become
 from andon.host.state.user_folder import node_path
 from andon.jobs import acts as acts  # imported while it may read andon's own files
 from andon.jobs import outputs as outputs  # the same
-from andon.jobs import progress as progress  # the same
 from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.rules import naming as naming  # the same
 from andon.model.job.desk import JobAct

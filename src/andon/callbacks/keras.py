@@ -58,7 +58,7 @@ class GpuMonitorCallback(TrainingMonitor, Callback):
             setattr(one, SAVES, partial(self._saves, getattr(one, SAVES)))
 
     def _saves(self, decide: Callable[..., bool], *args: Any) -> bool:
-        """Stands before the method by which a ModelCheckpoint decides to save."""
+        """Wraps the method by which a ModelCheckpoint decides to save."""
         saves = decide(*args)
         if saves:
             self.interrupted("checkpoint", step=self._clock.steps)
@@ -71,7 +71,7 @@ class GpuMonitorCallback(TrainingMonitor, Callback):
         super().end(error)
 
     def on_train_end(self, logs: Any = None) -> None:
-        self.tell_config()
+        self.send_config()
         self.end()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -93,7 +93,7 @@ class GpuMonitorCallback(TrainingMonitor, Callback):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         if logs is not None:
             self.logged(self._clock.steps, logs)
-            self.tell_config()
+            self.send_config()
             logs.update(self.values(logs, has_system_monitor()))
 
     def on_test_begin(self, logs: Any = None) -> None:
@@ -106,7 +106,7 @@ class GpuMonitorCallback(TrainingMonitor, Callback):
 
 
 def _size(adapter: Any, name: str) -> int:
-    """Returns how many samples it says that a batch has; 0 where it does not know."""
+    """Returns the number of samples in a batch; 0 if it is unknown."""
     try:
         return int(getattr(adapter, name) or 0)
     except (AttributeError, NotImplementedError, TypeError, ValueError):

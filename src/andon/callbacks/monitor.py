@@ -135,7 +135,7 @@ class GpuMonitorCallback(LoopHook):
             self._uuids = self._run.uuids
             try:
                 self._follow()
-            except BaseException as error:  # such as an interval that is none
+            except BaseException as error:  # such as an invalid interval
                 self._run.end(error)
                 raise
         return self
@@ -186,9 +186,9 @@ class GpuMonitorCallback(LoopHook):
             self._pausing &= set(current)
             self._changed.notify_all()
         for alert in fresh:
-            self._tell(alert)
+            self._call_back(alert)
 
-    def _tell(self, alert: "GpuAlert") -> None:
+    def _call_back(self, alert: "GpuAlert") -> None:
         wanted: list[str | None] = [self._action] if type(alert).__name__ == HEAT else []
         for call in self._calls:
             try:

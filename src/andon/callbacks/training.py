@@ -44,7 +44,7 @@ BATCHES = ("batch", "inputs", "data")  # what frameworks call the batch in their
 
 
 class StoppedBySigterm(BaseException):
-    """Ends the record of a fit whose process is asked to end, as by a cluster's scheduler."""
+    """The error with which a fit ends whose process got SIGTERM, as from a cluster's scheduler."""
 
 
 def missing(framework: str, package: str) -> ImportError:
@@ -118,7 +118,7 @@ class TrainingMonitor(GpuMonitorCallback):
             self._name, self._given, kind=RunKind.CALLBACK,
             quiet=self._quiet or self._parent is not None, variables=variables,
             unsampled="the run around it samples the devices" if self._parent else None,
-            words=self._last_words,
+            words=self._end_text,
         )  # fmt: skip
         self.begin()
         self._config_values = {f"{PREFIX}run": self._run.id or ""}
@@ -137,7 +137,7 @@ class TrainingMonitor(GpuMonitorCallback):
             super()._follow()
 
     def end(self, error: BaseException | None = None) -> None:
-        """Completes the record and says what the fit used."""
+        """Completes the record and prints what the fit used."""
         pulse, self._pulse = self._pulse, None
         if pulse is not None:
             self._over.set()
@@ -153,7 +153,7 @@ class TrainingMonitor(GpuMonitorCallback):
         self._safely(partial(super().end, error))
 
     def _left(self) -> None:
-        """Ends a fit that the program left by an error which its framework told no callback."""
+        """Ends a fit that the program left by an error without a callback of the framework."""
         error = _last_error()
         self.end(None if error is self._seen else error)
 
@@ -173,7 +173,7 @@ class TrainingMonitor(GpuMonitorCallback):
             shapes = next((found for one in _batches(error) if (found := shapes_of(one))), None)
             self.note("out_of_memory", step=self._clock.steps, batch_shape=shapes)
 
-    def _last_words(self, begin: "RunBegin", end: "RunEnd") -> str:
+    def _end_text(self, begin: "RunBegin", end: "RunEnd") -> str:
         from andon.runs.rules.usage_words import loop_words
 
         return loop_words(begin, end, self._clock.waiting_share(time.monotonic()))
@@ -209,7 +209,8 @@ class TrainingMonitor(GpuMonitorCallback):
         return wanted[1]
 
     def agree(self, pausing: bool, stopped: bool) -> tuple[bool, bool]:
-        """Returns whether any rank pauses or stops. Here: no rank does for another's sake."""
+        """Returns whether another rank pauses, and whether one stops; here no other rank is
+        asked."""
         return False, False
 
     def barrier(self) -> None:
@@ -222,7 +223,7 @@ class TrainingMonitor(GpuMonitorCallback):
         self._queue.append(event_line(name, data))
 
     def logged(self, step: Any, values: Mapping[str, Any]) -> None:
-        """Queues what the framework logs, when it does: the values are numbers by then."""
+        """Queues the values that the framework logs, at that time: they are numbers by then."""
         from andon.api.run import logged_lines
 
         self._safely(lambda: self._queue.extend(logged_lines(step, values)))
@@ -233,15 +234,15 @@ class TrainingMonitor(GpuMonitorCallback):
         self.note(what, **data)
 
     def waits_no_longer(self) -> None:
-        """Something else than training goes on, whose begin was not told."""
+        """Something else than training goes on, and there was no callback at its begin."""
         self._clock.interrupt(time.monotonic())
 
     def resumed(self) -> None:
         self._clock.resume(time.monotonic())
 
     def values(self, taken: Mapping[str, Any] = {}, monitored: bool = False) -> dict[str, float]:
-        """Returns what a tracker gets: nothing that it has by this name; of one with a system
-        monitor of its own, nothing that it `monitored` itself."""
+        """Returns the values for a tracker: without those that it has under the same name, and
+        without those that its own system monitor records (`monitored`)."""
         if self._trackers == "none":
             return {}
         left_out = TRACKED_BY_OTHERS if monitored and self._trackers == "missing" else frozenset()
@@ -253,7 +254,7 @@ class TrainingMonitor(GpuMonitorCallback):
         found, self._config_values = self._config_values, {}
         return {} if self._trackers == "none" else found
 
-    def tell_config(self) -> None:
+    def send_config(self) -> None:
         """Adds the config values to the tracker's run that this process has open, for frameworks
         whose callbacks cannot. Trackers may ask a server for it: the thread does it."""
         values = self.config_values()
@@ -312,7 +313,7 @@ class TrainingMonitor(GpuMonitorCallback):
             recorder.write(self._queue.popleft())
 
     def _parents_samples(self) -> Iterator[None]:
-        """Takes the samples of the run around this one from its record, at each turn."""
+        """Reads the new samples of the enclosing run from its record."""
         recorder = self._run.recorder
         if self._parent is None or recorder is None:
             return

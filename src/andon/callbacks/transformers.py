@@ -31,7 +31,7 @@ class GpuMonitorCallback(TrainingMonitor, TrainerCallback):
         self.fit_begins(state.max_steps if state.max_steps > 0 else None, None, args.world_size)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        self.tell_config()
+        self.send_config()
         self.end()
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
@@ -54,7 +54,7 @@ class GpuMonitorCallback(TrainingMonitor, TrainerCallback):
         if logs is None or self._run.id is None or self._run.ended is not None:
             return
         self.logged(state.global_step, logs)
-        self.tell_config()
+        self.send_config()
         logs.update(self.values(logs, has_system_monitor()))
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **more: Any) -> None:

@@ -21,7 +21,7 @@ from andon.jobs.clusters.desk import ClusterDesk
 from andon.jobs.clusters.map_blocks import BlockPool
 from andon.jobs.clusters.map_jobs import JobCaller, MapJobs
 from andon.jobs.rules.able import refuse
-from andon.jobs.submitting import here_spec
+from andon.jobs.submitting import local_spec
 from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms
 from andon.leases.placement import Placement
@@ -153,7 +153,7 @@ class ClusterPools(Struct, frozen=True):
         request = request_from(
             {**self.devices, "gpus": str(asked.gpus_per_worker), "unbalanced": False}
         )
-        spec = partial(here_spec, request=request, name=asked.title, git=False)
+        spec = partial(local_spec, request=request, name=asked.title, git=False)
         gpus = None if asked.gpus is None else max(1, asked.gpus // asked.gpus_per_worker)
         shared = self.desk.open().shared_folder
         if shared is not None:

@@ -1,1 +1,1 @@
-"""The kinds of cluster that andon has itself: each implements `ports.Cluster` in a folder."""
+"""The kinds of cluster that andon supports itself: each implements `ports.Cluster` in a folder."""

@@ -27,7 +27,7 @@ from msgspec.structs import asdict, replace
 
 from andon.drivers.shared.presence import vendors
 from andon.errors import AndonError, Gone, Unavailable
-from andon.host.aside import Aside
+from andon.host.background_lookup import BackgroundLookup
 from andon.model import wire
 from andon.model.device import (
     NAMES_MISSING,
@@ -245,13 +245,13 @@ class Reader:
         names: "Callable[[], ProcessSource]",
         outbox: LineBuffer,
         requests: IO[bytes],
-        aside: Aside[Any, Any],
+        lookup: BackgroundLookup[Any, Any],
         leave: "Leave",
         root: Path,
     ) -> None:
         self._leave, self._root = leave, root
         self._backend, self._names, self._outbox = backend, names, outbox
-        self._requests, self._aside = requests, aside
+        self._requests, self._lookup = requests, lookup
         self._workers: list[CardWorker] = []
         self._lock = threading.Lock()
         self._leader: object = None
@@ -259,7 +259,7 @@ class Reader:
         self._todo: deque[CardWorker] = deque()
         self._in_round = False
         self._started = 0.0
-        self._asked = self._asked_at_nudge = 0
+        self._taken = self._taken_at_nudge = 0
 
     def run(self) -> None:
         """Open the backend and serve requests until the input ends."""
@@ -273,8 +273,8 @@ class Reader:
     def nudge(self) -> None:
         """Handles a missing answer: if the same card is still being read, continues without it."""
         with self._lock:
-            stuck = self._in_round and self._asked == self._asked_at_nudge
-            self._asked_at_nudge = self._asked
+            stuck = self._in_round and self._taken == self._taken_at_nudge
+            self._taken_at_nudge = self._taken
             if stuck:
                 self._leader = None
         self._outbox.flush()
@@ -311,7 +311,7 @@ class Reader:
 
     def _begin_round(self, request: ReaderRequest) -> None:
         self._outbox.hold()
-        self._aside.hold()
+        self._lookup.hold()
         self._started = time.perf_counter()
         free = [worker for worker in self._workers if not worker.busy]
         for worker in free:
@@ -329,7 +329,7 @@ class Reader:
         if self._leader is me:
             self._in_round = False
             wall = time.perf_counter() - self._started
-            self._aside.release()
+            self._lookup.release()
             self._follow(
                 [worker for worker in self._workers if not worker.busy and worker.expecting]
             )
@@ -341,7 +341,7 @@ class Reader:
         """Send the answers, then the missing names; there are no nudges between rounds."""
         if late:
             self._outbox.flush()
-            self._aside.wait(NAMES_SECONDS)
+            self._lookup.wait(NAMES_SECONDS)
             for worker in late:
                 worker.follow(self._request)
 
@@ -349,7 +349,7 @@ class Reader:
         with self._lock:
             if self._leader is not me or not self._todo:
                 return None
-            self._asked += 1
+            self._taken += 1
             return self._todo.popleft()
 
 
@@ -404,12 +404,12 @@ class _Names:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._learn: Callable[[Any], Any] | None = None
-        self.aside: Aside[Any, Any] = Aside(self._answer, "names")
+        self.lookup: BackgroundLookup[Any, Any] = BackgroundLookup(self._answer, "names")
 
     def table(self) -> "ProcessSource":
         from andon.host.processes.facts import ProcessTable
 
-        return ProcessTable(self._root, aside=self.aside)
+        return ProcessTable(self._root, lookup=self.lookup)
 
     def _answer(self, question: Any) -> Any:
         if self._learn is None:
@@ -458,7 +458,7 @@ def main(arguments: list[str]) -> None:
     if announce := getattr(backend, "announce", None):  # as in ports.Announcing
         announce(lambda events: _announce(outbox, events))
     names = _Names(root)
-    reader = Reader(backend, names.table, outbox, sys.stdin.buffer, names.aside, leave, root)
+    reader = Reader(backend, names.table, outbox, sys.stdin.buffer, names.lookup, leave, root)
     threading.Thread(target=_watch_parent, name="parent", daemon=True).start()
     threading.Thread(target=_heed_nudges, args=(reader, nudges), daemon=True).start()
     reader.run()

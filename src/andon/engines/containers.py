@@ -75,10 +75,10 @@ class DockerEngine:
             raise Unavailable(
                 f"{self.name} is not installed", hint="install Docker or Podman, or omit --image"
             )
-        code, out, said = self._ask("info", "--format", "{{json .}}")
-        said = answers.server_errors(out) or said
+        code, out, stderr = self._ask("info", "--format", "{{json .}}")
+        stderr = answers.server_errors(out) or stderr
         if code or answers.server_errors(out):
-            raise answers.engine_error(self.name, said)
+            raise answers.engine_error(self.name, stderr)
         return answers.engine_facts(out)
 
     def _refuse_remote(self) -> None:
@@ -90,9 +90,9 @@ class DockerEngine:
             )
 
     def _has_image(self, image: str) -> bool:
-        code, _, said = self._ask("image", "inspect", "--format", "{{.Id}}", "--", image)
-        if code and not answers.is_missing_image(said):
-            raise answers.engine_error(self.name, said)
+        code, _, stderr = self._ask("image", "inspect", "--format", "{{.Id}}", "--", image)
+        if code and not answers.is_missing_image(stderr):
+            raise answers.engine_error(self.name, stderr)
         return code == 0
 
     def _pull(self, options: ContainerOptions) -> None:
@@ -132,11 +132,13 @@ class DockerEngine:
     def _created(self, name: str, arguments: Sequence[str]) -> str:
         """Creates a container and returns its id; if no answer comes in time, its note stays,
         because it may still be created."""
-        code, out, said = self._ask("create", f"--name={name}", *arguments, seconds=CREATE_SECONDS)
+        code, out, stderr = self._ask(
+            "create", f"--name={name}", *arguments, seconds=CREATE_SECONDS
+        )
         found = None if code else answers.created_id(out)
         if found is None:
             drop_note(CreatedWork(name, "", note=name))
-            raise answers.engine_error(self.name, said) if code else self._not_understood()
+            raise answers.engine_error(self.name, stderr) if code else self._not_understood()
         return found
 
     def client(self, work: CreatedWork) -> Sequence[str]:
@@ -147,23 +149,24 @@ class DockerEngine:
         """
         if work.id in self._attached:
             return [self.name, "start", "--attach", "--interactive", work.id]
-        code, _, said = self._ask("start", work.id, seconds=CREATE_SECONDS)
+        code, _, stderr = self._ask("start", work.id, seconds=CREATE_SECONDS)
         if code:
-            raise self.not_started(work, said)
+            raise self.not_started(work, stderr)
         return self.follow(work, 0.0)
 
-    def not_started(self, work: CreatedWork, said: str) -> AndonError:
-        """Why a container could not be started, in a sentence of our own."""
-        if (found := answers.program_error(work.program, work.image, said)) is not None:
+    def not_started(self, work: CreatedWork, stderr: str) -> AndonError:
+        """Returns the error for a container that could not be started."""
+        if (found := answers.program_error(work.program, work.image, stderr)) is not None:
             return CannotStart(*found)
-        return answers.engine_error(self.name, said)
+        return answers.engine_error(self.name, stderr)
 
     def follow(self, work: CreatedWork, since: float) -> Sequence[str]:
         moment = [f"--since={since:.3f}"] if since else []
         return [self.name, "logs", "--follow", *moment, work.id]
 
     def find(self, label: str) -> Sequence[CreatedWork]:
-        """Finds containers by our own notes: anyone who may use the engine can write a label."""
+        """Finds containers by andon's own notes: anyone who may use the engine can write a
+        label."""
         return self._existing(work for work in noted(self.name) if work.label == label)
 
     def send(self, work: CreatedWork, number: int) -> None:
@@ -171,9 +174,9 @@ class DockerEngine:
         if number == signal.SIGCONT:
             return  # a container is never stopped by us
         sent = answers.signal_to_send(number, signal.SIGKILL, self._handled(work))
-        code, _, said = self._ask("kill", f"--signal={sent}", work.id)
-        if code and not _is_over(said):
-            raise answers.engine_error(self.name, said)
+        code, _, stderr = self._ask("kill", f"--signal={sent}", work.id)
+        if code and not _is_over(stderr):
+            raise answers.engine_error(self.name, stderr)
 
     def ended(self, work: CreatedWork) -> WorkEnd | None:
         end = answers.ended(self._state(work))
@@ -182,9 +185,9 @@ class DockerEngine:
         return end
 
     def clean(self, work: CreatedWork) -> None:
-        code, _, said = self._ask("rm", "--force", "--volumes", work.id)
-        if code and not _is_over(said):
-            raise answers.engine_error(self.name, said)
+        code, _, stderr = self._ask("rm", "--force", "--volumes", work.id)
+        if code and not _is_over(stderr):
+            raise answers.engine_error(self.name, stderr)
         _remove_home(work.home)
         drop_note(work)
         self._attached.discard(work.id)
@@ -213,11 +216,11 @@ class DockerEngine:
 
     def _state(self, work: CreatedWork) -> str:
         arguments = ("inspect", "--type=container", "--format={{json .State}}", work.id)
-        code, out, said = self._ask(*arguments)
-        if code and _is_over(said):
+        code, out, stderr = self._ask(*arguments)
+        if code and _is_over(stderr):
             raise Gone(f"there is no container {work.id[:12]}", hint="it has been removed")
         if code:
-            raise answers.engine_error(self.name, said)
+            raise answers.engine_error(self.name, stderr)
         return out
 
     def _handled(self, work: CreatedWork) -> int | None:
@@ -263,8 +266,8 @@ def _options(order: WorkOrder) -> ContainerOptions:
     return order.container
 
 
-def _is_over(said: str) -> bool:
-    return any(words in said.lower() for words in _OVER)
+def _is_over(stderr: str) -> bool:
+    return any(phrase in stderr.lower() for phrase in _OVER)
 
 
 def _remove_home(home: str | None) -> None:

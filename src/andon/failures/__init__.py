@@ -1,4 +1,4 @@
-"""What parts that keep running share: how failures are retried, logged, and kept from others.
+"""Shared by parts that keep running: how failures are retried, logged, and contained.
 
 An unexpected error of each kind is logged once a minute at most, with a count.
 """

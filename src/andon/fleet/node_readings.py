@@ -8,7 +8,7 @@ from typing import Final
 from andon.errors import AndonError
 from andon.fleet.rules.node_readings import NodeDevices, idle_devices, idle_seconds, with_reading
 from andon.fleet.rules.states import NodeRow, list_from_json
-from andon.jobs.clusters.asking import elsewhere
+from andon.jobs.clusters.asking import uncounted
 from andon.model.job.cluster import ClusterNode
 from andon.model.wire_in import snapshot_from_json
 from andon.node.remote.past import RemotePast
@@ -29,7 +29,7 @@ def hub_of(url: str) -> Server | None:
     return connect(url, None, lambda _: None) if url else own_server()
 
 
-@elsewhere()
+@uncounted()
 def read_nodes(hub: str, nodes: Sequence[ClusterNode], details: bool = True) -> list[ClusterNode]:
     """Returns a cluster's nodes with what a hub, or this machine's server, knows of them; `details`
     are their devices, and who leaves them idle. The cluster's time limit does not count that."""

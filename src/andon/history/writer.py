@@ -85,7 +85,7 @@ class Recorder:
         self._backlog, self._uses = Backlog(tried=time.monotonic()), OpenIntervals()
         self._ledger = UseLedger()
         self._flushed: float | None = None
-        self._kept = time.monotonic()
+        self._upkept_at = time.monotonic()
         self._size: tuple[float, int | None] = (float("-inf"), None)
         self._unexpected = FailureLog("andon.recorder", "recording failed; retrying")
         self._retrying = Retrying(log.warning, TEXTS, self._translated, back_off)
@@ -162,7 +162,7 @@ class Recorder:
         if self._retrying.attempt(self._write) is not None:
             with self._lock:
                 self._backlog = self._backlog.failed(time.monotonic())
-        elif time.monotonic() - self._kept >= UPKEEP_SECONDS:
+        elif time.monotonic() - self._upkept_at >= UPKEEP_SECONDS:
             self._retrying.attempt(self._maintain)
 
     def _finish(self) -> None:
@@ -205,7 +205,7 @@ class Recorder:
     def _maintain(self) -> None:
         """Do some maintenance; if more is due, the next flush continues."""
         if Maintainer(self._opened(), self._retention).step(time.time()).idle:
-            self._kept = time.monotonic()
+            self._upkept_at = time.monotonic()
 
     def _translated(self, error: Exception) -> AndonError:
         self._unexpected.add(error)

@@ -22,8 +22,8 @@ def offset(zone: str = "") -> Callable[[float], float]:
         ) from exc
 
     def ahead(at: float) -> float:
-        there = datetime.fromtimestamp(at, found).utcoffset()
-        return 0.0 if there is None else there.total_seconds()
+        offset = datetime.fromtimestamp(at, found).utcoffset()
+        return 0.0 if offset is None else offset.total_seconds()
 
     return ahead
 

@@ -23,14 +23,14 @@ def process_command(name: str, *arguments: str, site: bool = True) -> list[str]:
     return [interpreter(), "-P", *(() if site else ("-S",)), "-m", _MODULE, name, *arguments]
 
 
-def isolated_command(*words: str) -> list[str]:
+def isolated_command(*arguments: str) -> list[str]:
     """The command of a script, or of -c, that imports only the standard library, without site."""
-    return [interpreter(), "-I", "-S", *words]
+    return [interpreter(), "-I", "-S", *arguments]
 
 
 def interpreter() -> str:
-    """Returns the Python for andon's processes: this one. A program that embeds it, or names
-    another one, gets the first that runs; FileNotFoundError if none does."""
+    """Returns the Python for andon's processes: this one. If this is a program that embeds Python,
+    it is the first one found that runs; FileNotFoundError if none does."""
     # A program that is frozen, or embeds Python, would start itself.
     own = () if hasattr(sys, "frozen") else (sys.executable, getattr(sys, "_base_executable", None))
     known = [one for one in own if one and Path(one).name.startswith(("python", "pypy"))]
@@ -42,17 +42,17 @@ def interpreter() -> str:
 
 def module_environment(given: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Returns the environment for a process of `andon.process`: it finds andon by PYTHONPATH, and
-    imports from where we do except the current folder, whose files nobody chose to run. It may
-    work in another folder: the path of the configuration is made whole."""
+    imports from where we do except the current folder, whose files nobody chose to run. The process
+    may run in another folder, so the path of the configuration is made absolute."""
     try:
         current = Path.cwd()
     except OSError:  # it was removed
         current = Path("/")
-    library, here = Path(os.__file__).parent, Path(__file__).parents[2]
+    library, own = Path(os.__file__).parent, Path(__file__).parents[2]
     left_out = (current, library, library / "lib-dynload")  # each Python has its own library
     found = [path for one in sys.path if (path := current / os.fsdecode(one)) not in left_out]
-    first = [given["PYTHONPATH"], here] if given.get("PYTHONPATH") else [here]
-    added = {"PYTHONPATH": first, "ANDON_PYTHONPATH": [here, *found]}
+    first = [given["PYTHONPATH"], own] if given.get("PYTHONPATH") else [own]
+    added = {"PYTHONPATH": first, "ANDON_PYTHONPATH": [own, *found]}
     paths = {name: os.pathsep.join(map(str, path)) for name, path in added.items()}
     if named := given.get("ANDON_CONFIG"):
         paths["ANDON_CONFIG"] = str(current / expanded(named))

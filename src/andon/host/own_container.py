@@ -44,9 +44,9 @@ def container_kind(own: Path, env: Mapping[str, str], mounts: list[MountOptions]
         return "docker"
     if (own / "run/.containerenv").exists():
         return "podman"
-    stated = read_text(own / "run/systemd/container").strip()
-    if stated and stated != "wsl":
-        return stated
+    runtime = read_text(own / "run/systemd/container").strip()
+    if runtime and runtime != "wsl":
+        return runtime
     groups = read_text(own / "proc/self/cgroup")
     return next((kind for mark, kind in _KINDS if f"/{mark}" in groups), "")
 

@@ -22,7 +22,7 @@ KUBELET_SOCKET: Final = "var/lib/kubelet/pod-resources/kubelet.sock"
 CALL: Final = call_of("/v1.PodResourcesLister/List")
 LOGS: Final = "var/log/containers"
 """Has an entry for every container of the node: it changes when one begins."""
-EVERY_SECONDS, LOOK_SECONDS = 15.0, 2.0
+EVERY_SECONDS, CHECK_SECONDS = 15.0, 2.0
 """How often the kubelet is asked, and whether a container has begun since."""
 TIMEOUT_SECONDS: Final = 3.0
 MOST_BYTES, PIECE_BYTES = 4 << 20, 1 << 16
@@ -35,14 +35,14 @@ Listen = Callable[[Sequence[PodHolder]], None]
 
 
 class PodDevices:
-    """Asks the kubelet every 15 seconds and when a container begins, in a thread; who wants to know
-    gets the last answer at once. While the kubelet is away nobody is named."""
+    """Asks the kubelet every 15 seconds, and when a container begins, in a thread; callers get the
+    last answer at once. While the kubelet does not answer, no pod is named."""
 
     def __init__(
-        self, root: Path, every_seconds: float = EVERY_SECONDS, look_seconds: float = LOOK_SECONDS
+        self, root: Path, every_seconds: float = EVERY_SECONDS, check_seconds: float = CHECK_SECONDS
     ) -> None:
         self._path, self._logs = root / KUBELET_SOCKET, root / LOGS
-        self._every, self._look_seconds = every_seconds, look_seconds
+        self._every, self._check_seconds = every_seconds, check_seconds
         self._answer, self._found = b"", tuple[PodHolder, ...]()
         self._marked: tuple[object, list[Device]] = (None, [])
         self._places = dict[str, tuple[str, ...]]()
@@ -56,11 +56,11 @@ class PodDevices:
         self._thread.start()
 
     def listen(self, listener: Listen) -> None:
-        """Calls it with every answer of the kubelet, in the thread that asks."""
+        """Calls the listener with every answer of the kubelet, in the thread that asks."""
         self._listeners.append(listener)
 
     def marked(self, statuses: tuple[DeviceStatus, ...]) -> tuple[DeviceStatus, ...]:
-        """Adds who has each device; the sampler calls this for every sample."""
+        """Adds the pod that has each device; the sampler calls this for every sample."""
         if not (found := self._found):
             return statuses
         devices = [one.device for one in statuses]
@@ -84,11 +84,11 @@ class PodDevices:
                 self._answer, self._found = b"", ()
             due = time.monotonic() + self._every
             while time.monotonic() < due and began == self._begun():
-                if self._over.wait(min(self._look_seconds, self._every)):
+                if self._over.wait(min(self._check_seconds, self._every)):
                     return
 
     def _begun(self) -> float:
-        """Returns when the last container began here, as far as that is seen."""
+        """Returns when the last container began here, as far as that can be seen."""
         try:
             return self._logs.stat().st_mtime
         except OSError:

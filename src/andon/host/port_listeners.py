@@ -43,9 +43,9 @@ def parse_listeners(lines: Iterable[str], places: Sequence[str], port: int) -> S
     found decides."""
     found: dict[str, set[int]] = {}
     for line in lines:
-        words = line.split()
-        if len(words) >= 8 and words[3] == _LISTENING and words[7].isdecimal():
-            found.setdefault(words[1].upper(), set()).add(int(words[7]))
+        fields = line.split()
+        if len(fields) >= 8 and fields[3] == _LISTENING and fields[7].isdecimal():
+            found.setdefault(fields[1].upper(), set()).add(int(fields[7]))
     owners = (found.get(f"{place}:{port:04X}") for place in places)
     return frozenset(next((one for one in owners if one), ()))
 
@@ -55,9 +55,9 @@ def listening_pids(address: str, port: int, root: Path = Path("/")) -> frozenset
     sockets = set()
     for name, places in _accepting(address):
         for line in _listening(root / "proc/net" / name):
-            words = line.split()
-            if len(words) > 9 and words[1].upper() in [f"{place}:{port:04X}" for place in places]:
-                sockets.add(f"socket:[{words[9]}]")
+            fields = line.split()
+            if len(fields) > 9 and fields[1].upper() in [f"{place}:{port:04X}" for place in places]:
+                sockets.add(f"socket:[{fields[9]}]")
     found = set()
     for folder in (root / "proc").glob("[0-9]*/fd") if sockets else ():
         with suppress(OSError):

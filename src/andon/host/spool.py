@@ -1,4 +1,4 @@
-"""A queue on disk for what is to be sent elsewhere: it survives a kill, and is bounded."""
+"""A queue on disk for items to be sent to another machine: it survives a kill, and is bounded."""
 
 import os
 import threading
@@ -29,7 +29,7 @@ BIG_FILE_BYTES = 1 << 27
 
 
 class SpoolContents(Struct, frozen=True):
-    """What lies in a queue, as someone else than its process sees it."""
+    """The contents of a queue, as another process sees them."""
 
     waiting: int = 0
     oldest: float | None = None
@@ -40,7 +40,7 @@ class SpoolContents(Struct, frozen=True):
     """When something was last acknowledged, or the queue opened; None if it never was."""
 
 
-def look_into(folder: Path) -> SpoolContents:
+def read_spool(folder: Path) -> SpoolContents:
     """Reads a queue without using it."""
     try:
         changed = (folder / MARKS_FILE).stat().st_mtime
@@ -62,8 +62,8 @@ def look_into(folder: Path) -> SpoolContents:
 class Spool:
     """Items in files of one folder, which one process uses; calls may come from any thread.
 
-    What `put` returned for is read again after a kill, until `done` returned for it: that is never
-    read again. Nothing is forced to the disk, so a power failure may lose the last seconds.
+    An item for which `put` has returned is read again after a kill, until `done` has returned for
+    it. Nothing is forced to the disk, so a power failure may lose the last seconds.
     """
 
     def __init__(

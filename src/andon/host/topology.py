@@ -33,7 +33,7 @@ def on_cpus(cpus: Collection[int] | None) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(OSError):  # the same: what was started must not be lost for it
+        with suppress(OSError):  # the CPUs may be gone, and the child has started
             os.sched_setaffinity(0, before)
 
 

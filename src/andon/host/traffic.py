@@ -1,4 +1,4 @@
-"""What passes through the node's disks and network cards: their counters, and rates from them.
+"""Measures the traffic of the node's disks and network cards: their counters, and rates from them.
 
 Only hardware is counted: traffic through a partition, a RAID, a bridge or a tunnel also passes a
 disk or a card.
@@ -77,8 +77,8 @@ class Hardware:
     def _has_device(self, folder: str, name: str) -> bool:
         known = self._known.get((folder, name))
         if known is None:
-            there = (self._root / folder / name.replace("/", "!") / "device").exists()
-            known = self._known[folder, name] = there
+            is_device = (self._root / folder / name.replace("/", "!") / "device").exists()
+            known = self._known[folder, name] = is_device
         return known
 
 

@@ -44,7 +44,8 @@ _ROOTS = "/proc/sys"  # belongs to the machine's root wherever it is mounted
 
 @lru_cache(maxsize=1)
 def uid_map() -> tuple[tuple[int, int, int], ...]:
-    """Returns first uid here, first uid outside, and how many, for each range."""
+    """Returns each range of uids: its first uid in this namespace, its first uid outside, and its
+    length."""
     try:
         rows = [line.split() for line in _MAP.read_text(encoding="utf-8").splitlines()]
         return tuple((int(row[0]), int(row[1]), int(row[2])) for row in rows)
@@ -78,9 +79,9 @@ def machine_uid(uid: int) -> int:
     In a nested namespace the number outside is only that of the namespace around it: a 0 is
     believed only if this namespace includes the machine's root.
     """
-    for here, outside, count in uid_map():
-        if here <= uid < here + count:
-            found = outside + uid - here
+    for inside, outside, count in uid_map():
+        if inside <= uid < inside + count:
+            found = outside + uid - inside
             return overflow_uid() if found == 0 and not is_root(uid) else found
     return overflow_uid()
 

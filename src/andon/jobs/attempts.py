@@ -194,7 +194,7 @@ class Notifications:
             return False
         return read_text(self._folder.job(facts.spec.number) / NOTIFIED) != _ended_attempt(facts)
 
-    def tell(self, *facts: JobFacts) -> None:
+    def notify_later(self, *facts: JobFacts) -> None:
         with self._lock:
             self._waiting += facts
             if self._thread is None:
@@ -208,15 +208,15 @@ class Notifications:
     def _run(self) -> None:
         while True:
             with self._lock:
-                told, self._waiting = self._waiting, []
-                if not told:
+                batch, self._waiting = self._waiting, []
+                if not batch:
                     self._thread = None
                     return
-            first, more = told[0].spec.label, len(told) - 1
+            first, more = batch[0].spec.label, len(batch) - 1
             which = f"job {first} and {more} more" if more else f"job {first}"
             try:
-                self._send(told)
-                for one in told:
+                self._send(batch)
+                for one in batch:
                     place = self._folder.job(one.spec.number)
                     with suppress(OSError):
                         write_whole(place, NOTIFIED, _ended_attempt(one), sync=False)

@@ -25,5 +25,7 @@ def container_lives(attempt: Path, claim: AttemptClaim) -> bool:
     """Whether a process of the attempt's container is alive; checks every process here."""
     identity = container_of(attempt)
     return (
-        identity is not None and claim.boot == kin.here().boot and kin.container_lives([identity])
+        identity is not None
+        and claim.boot == kin.pid_scope().boot
+        and kin.container_lives([identity])
     )

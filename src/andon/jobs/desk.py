@@ -48,23 +48,24 @@ class JobDesk(Protocol):
 
     @property
     def poll_seconds(self) -> float:
-        """How often it may be asked while someone waits."""
+        """The shortest time between two polls while someone waits."""
 
     def submit(self, jobs: Sequence[Submission], dry: bool = False) -> Sequence[Accepted]:
-        """Takes jobs, one after the other; a later one may name an earlier one. With `dry` all is
-        checked and nothing sent."""
+        """Submits jobs in their order; a later one may name an earlier one. With `dry` everything
+        is checked and nothing is sent."""
 
     def listing(self, everyone: bool = False) -> JobListing:
         """Returns all jobs that have not ended, and the latest that did."""
 
-    def find(self, words: Sequence[JobWord], act: JobAct | None = None) -> Found:
-        """Returns the jobs that words mean; those that an act fits come before others."""
+    def find(self, refs: Sequence[JobWord], act: JobAct | None = None) -> Found:
+        """Returns the jobs that are named; of several with one name, those that the act applies to
+        come first."""
 
     def view(self, job: JobWord) -> JobView:
-        """Returns one job with what only one is asked for: its variables, all reasons."""
+        """Returns one job with its details: its variables and all reasons."""
 
-    def act(self, act: JobAct, words: Sequence[JobWord]) -> Sequence[JobOutcome]:
-        """Does it to each; a failure on one does not keep the others."""
+    def act(self, act: JobAct, refs: Sequence[JobWord]) -> Sequence[JobOutcome]:
+        """Does this to each job; a failure with one does not stop the others."""
 
     def log(
         self, job: JobWord, start: int | None, most: int, attempt: int | None = None
@@ -78,7 +79,7 @@ class JobDesk(Protocol):
 
 class Desks:
     """Implements JobDesk: this machine's queue and the clusters. NAME:ID is a job of that cluster,
-    and a word may be a group of jobs on clusters."""
+    and a name may be a group of jobs on clusters."""
 
     name, poll_seconds = "", POLL_SECONDS
 
@@ -104,9 +105,9 @@ class Desks:
         found = list_together(clusters, everyone)
         return JobListing.of((*own.views, *found.views), own.paused, found.notes, found.clusters)
 
-    def find(self, words: Sequence[JobWord], act: JobAct | None = None) -> Found:
+    def find(self, refs: Sequence[JobWord], act: JobAct | None = None) -> Found:
         views, errors = dict[str, JobView](), list[AndonError]()
-        for desk, some in self.split(words):
+        for desk, some in self.split(refs):
             try:
                 found = desk.find(some, act)
             except AndonError as error:
@@ -118,8 +119,8 @@ class Desks:
     def view(self, job: JobWord) -> JobView:
         return self.of(job).view(job)
 
-    def act(self, act: JobAct, words: Sequence[JobWord]) -> list[JobOutcome]:
-        return [one for desk, some in self.split(words) for one in desk.act(act, some)]
+    def act(self, act: JobAct, refs: Sequence[JobWord]) -> list[JobOutcome]:
+        return [one for desk, some in self.split(refs) for one in desk.act(act, some)]
 
     def log(
         self, job: JobWord, start: int | None, most: int, attempt: int | None = None
@@ -134,10 +135,10 @@ class Desks:
         name = cluster_in(word)
         return (self._named(name) if name else None) or self.queue
 
-    def split(self, words: Sequence[JobWord]) -> list[tuple[JobDesk, list[JobWord]]]:
-        """Returns the words of each desk."""
+    def split(self, refs: Sequence[JobWord]) -> list[tuple[JobDesk, list[JobWord]]]:
+        """Groups the references by the desk that has the job."""
         found = dict[str, tuple[JobDesk, list[JobWord]]]()
-        for word in words:
+        for word in refs:
             several: Sequence[JobWord] = self._group(str(word))
             for one in several or [word]:
                 desk = self.of(one)
@@ -151,7 +152,7 @@ def desk_with(desk: JobDesk, job: JobWord) -> JobDesk:
 
 
 def split_by_desk(
-    desk: JobDesk, words: Sequence[JobWord]
+    desk: JobDesk, refs: Sequence[JobWord]
 ) -> Sequence[tuple[JobDesk, Sequence[JobWord]]]:
-    """Returns the words of each of several desks."""
-    return desk.split(words) if isinstance(desk, Desks) else [(desk, words)]
+    """Groups the references by desk, if these are several desks."""
+    return desk.split(refs) if isinstance(desk, Desks) else [(desk, refs)]

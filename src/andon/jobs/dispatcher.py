@@ -13,7 +13,7 @@ from andon.errors import AndonError
 from andon.failures.log import FailureLog
 from andon.host.clock import boot_seconds
 from andon.host.files import free_bytes
-from andon.host.processes.kin import here
+from andon.host.processes.kin import pid_scope
 from andon.jobs.acts import cancel
 from andon.jobs.adopting import ContainerAdopter
 from andon.jobs.attempts import AttemptRecorder, Notifications
@@ -34,15 +34,15 @@ from andon.runs.opening import RunRecording
 log = logging.getLogger("andon.jobs")
 FULL_SECONDS = 5.0  # between two scans without any news
 CROWD, CROWD_SECONDS = 1000, 0.25  # a folder of so many jobs is scanned so often at most
-FIGURES_SECONDS = 1.0  # between two looks at what running jobs print
-LOOK_SECONDS = 1.0  # between two looks at the devices while jobs wait
+FIGURES_SECONDS = 1.0  # between two reads of what running jobs print
+DEVICE_POLL_SECONDS = 1.0  # between two reads of the devices while jobs wait
 NO_DEVICE_SECONDS = 5.0  # the same after the devices could not be read
 BUSY_NAP_SECONDS, NAP_SECONDS = 0.03, 0.2
 FAILED_SECONDS = 1.0  # after an unexpected error
 BACKOFF_SECONDS, MOST_BACKOFF_SECONDS = 10.0, 160.0
 """Before a job that could not be started is tried again; twice as long after each failure."""
-ROOM_BYTES = 64 * 1024  # more on a disk that was full: a job may start again
-FULL_WORDS = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT)))
+ROOM_BYTES = 64 * 1024  # as much more is free on a disk that was full: a job may start again
+DISK_FULL_ERRORS = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT)))
 ANSWER_SECONDS = 30.0  # for a supervisor to claim its attempt
 JUST_HELD = "it has just been held"
 IN_TURN = "other users wait too: your jobs start one at a time"
@@ -93,7 +93,7 @@ class Dispatcher:
     ) -> None:
         self._folder, self._settings, self._open_taker = folder, settings, open_taker
         self._scanner = Scanner(folder)
-        self._keeper = AttemptRecorder(folder, self._recording)
+        self._recorder = AttemptRecorder(folder, self._recording)
         self._pool = SupervisorPool()
         self._notifications = Notifications(folder, notify)
         self._board = HoldupWriter(folder)
@@ -104,13 +104,13 @@ class Dispatcher:
         self._running: list[Supervisor] = []
         self._later: dict[int, _BackOff] = {}  # jobs that could not be started
         self._failures: dict[int, int] = {}  # how often in a row
-        self._told: dict[int, int] = {}  # the attempts whose end was notified
+        self._notified: dict[int, int] = {}  # the attempts whose end was notified
         self._jobs: dict[int, JobFacts] = {}
         self._is_followed = False  # whether all attempts in `_jobs` are recorded or completed
         self._known: dict[int, JobStatus] = {}
-        self._kept = StatusCache()
-        self.rung = 0
-        self._scanned = self._looked = self._figured = 0.0
+        self._status_cache = StatusCache()
+        self.changed_at = 0
+        self._scanned = self._polled_at = self._figured = 0.0
         self._books: dict[Kind, frozenset[str]] = {}
         self._idle_since: float | None = None
 
@@ -153,34 +153,34 @@ class Dispatcher:
         changed = self._refresh()
         completed = set[int]()
         if not self._is_followed:
-            completed = self._keeper.follow(self._jobs)
+            completed = self._recorder.follow(self._jobs)
             self._is_followed = True
         if changed or completed:
             changed = True
             self._judge(completed)
         self._read_figures()
         self._adopt_containers()
-        if changed or self._is_look_due():
+        if changed or self._is_poll_due():
             self._dispatch()
         self._board.publish()
 
     def close(self) -> None:
         """Ends the dispatcher; running jobs continue, and the next one starts waiting jobs."""
-        self._keeper.close()
+        self._recorder.close()
         self._pool.close()
         for taker in self._takers.values():
             taker.close()
         self._notifications.close(10.0)
 
-    # Looking.
+    # Reading.
 
     def _refresh(self) -> bool:
         """Reads what changed; returns whether anything did."""
-        now, rung = time.monotonic(), self._folder.rung()
+        now, changed_at = time.monotonic(), self._folder.changed_at()
         pause = CROWD_SECONDS if len(self._jobs) > CROWD else 0.0
-        news = rung != self.rung and now - self._scanned >= pause
+        news = changed_at != self.changed_at and now - self._scanned >= pause
         if news or now - self._scanned >= FULL_SECONDS:
-            self.rung, self._scanned = rung, now
+            self.changed_at, self._scanned = changed_at, now
             before, self._jobs = self._jobs, self._scanner.scan()
             self._is_followed = False
             self._scanner.save()
@@ -198,7 +198,7 @@ class Dispatcher:
         """Announces jobs that have just settled. Jobs that settled before this dispatcher
         started count only if it completed their attempt, or nobody was notified yet."""
         before = self._known
-        self._known = self._kept.judge(self._jobs, time.time(), self._folder.paused)
+        self._known = self._status_cache.judge(self._jobs, time.time(), self._folder.paused)
         for number, found in self._known.items():
             was = before.get(number)
             if not found.state.is_settled or (was is not None and was.state.is_settled):
@@ -211,14 +211,14 @@ class Dispatcher:
         number = facts.spec.number
         wish = facts.spec.notify
         log.info("job %s: %s%s", facts.spec.label, found.state.words, _more(found.reason))
-        if wish is None or self._told.get(number) == found.attempt:
+        if wish is None or self._notified.get(number) == found.attempt:
             return
-        self._told[number] = found.attempt
+        self._notified[number] = found.attempt
         ended = [facts] if facts.spec.group is None else self._ended_group(facts.spec.group)
         if wish is NotifyWhen.FAIL:
             ended = [one for one in ended if self._known[one.spec.number].state in FAILING]
         if ended:
-            self._notifications.tell(*ended)
+            self._notifications.notify_later(*ended)
 
     def _ended_group(self, group: str) -> list[JobFacts]:
         """The jobs of a group whose end is to be notified; empty until all have ended."""
@@ -226,7 +226,7 @@ class Dispatcher:
         if not all(self._known[one.spec.number].state.is_settled for one in jobs):
             return []
         ended = [one for one in jobs if one.spec.notify is not None]
-        self._told |= {n: self._known[n].attempt for n in (one.spec.number for one in ended)}
+        self._notified |= {n: self._known[n].attempt for n in (one.spec.number for one in ended)}
         return ended
 
     def _read_figures(self) -> None:
@@ -237,26 +237,26 @@ class Dispatcher:
         self._figured = now
         running = {n: found for n, found in self._known.items() if found.state is JobState.RUNNING}
         jobs = {number: self._jobs[number] for number in running if number in self._jobs}
-        for number, why in self._keeper.read_figures(jobs).items():
+        for number, why in self._recorder.read_figures(jobs).items():
             log.info("job %s: %s", number, why)
             with suppress(AndonError):
                 cancel(self._folder, jobs[number], running[number], reason=why)
 
-    def _is_look_due(self) -> bool:
-        """Whether the devices are due: once a second, and when a lease is added or removed."""
+    def _is_poll_due(self) -> bool:
+        """Whether to read the devices: once a second, and when a lease is added or removed."""
         now = time.monotonic()
         if not any(
             found.state in (JobState.WAITING, JobState.LATER) for found in self._known.values()
         ):
             return False
-        if now - self._looked >= LOOK_SECONDS:
+        if now - self._polled_at >= DEVICE_POLL_SECONDS:
             return True
         return any(taker.names() != self._books.get(kind) for kind, taker in self._takers.items())
 
     # Starting.
 
     def _dispatch(self) -> None:
-        self._looked = time.monotonic()
+        self._polled_at = time.monotonic()
         self._judge()
         self._board.begin(self._jobs, self._known)
         by_kind: dict[Kind, list[JobFacts]] = {}
@@ -281,15 +281,15 @@ class Dispatcher:
         try:
             taker = self._taker(kind)
             self._books[kind] = taker.names()
-            found = taker.look(jobs)
+            found = taker.decide(jobs)
             for number, reason in found.vain.items():
                 self._fail(number, reason)
             self._start_planned(taker, found, {one.spec.number: one for one in jobs})
             self._troubles.pop(kind, None)
         except AndonError as error:
-            words = f"{error.reason}; {error.hint}" if error.hint else error.reason
-            self._troubles[kind] = (time.monotonic() + NO_DEVICE_SECONDS, words)
-            self._board.all_wait(jobs, words)
+            text = f"{error.reason}; {error.hint}" if error.hint else error.reason
+            self._troubles[kind] = (time.monotonic() + NO_DEVICE_SECONDS, text)
+            self._board.all_wait(jobs, text)
 
     def _start_planned(
         self, taker: DeviceTaker, found: DispatchRound, jobs: Mapping[int, JobFacts]
@@ -325,13 +325,13 @@ class Dispatcher:
         number, attempt = facts.spec.number, self._known[facts.spec.number].attempt
         try:
             spec = self._folder.spec(number)
-            placed = self._keeper.begin(spec, attempt, grant, grant.held.lease.owner)
+            placed = self._recorder.begin(spec, attempt, grant, grant.held.lease.owner)
             task = task_for(self._folder, spec, attempt, placed, self._settings)
             supervisor.send(task, grant.held)
         except (AndonError, OSError) as error:
             supervisor.kill()  # before the lease goes: it must not claim any more
             grant.held.release()
-            self._keeper.discard(number, attempt)
+            self._recorder.discard(number, attempt)
             self._back_off(number, f"it could not be started: {error}")
             return
         until = time.monotonic() + ANSWER_SECONDS
@@ -366,12 +366,12 @@ class Dispatcher:
         self._pool.reap()
         answered = False
         for number, one in list(self._starting.items()):
-            said = one.supervisor.answer()
-            if said is None and time.monotonic() < one.until:
+            answer = one.supervisor.answer()
+            if answer is None and time.monotonic() < one.until:
                 continue
             answered = True
             del self._starting[number]
-            if said == "claimed":
+            if answer == "claimed":
                 one.held.hold.close()  # the supervisor's copy is the lease now
                 self._failures.pop(number, None)
                 self._running.append(one.supervisor)
@@ -381,7 +381,7 @@ class Dispatcher:
             else:
                 one.supervisor.kill()  # before the lease goes: it must not claim any more
                 one.held.release()
-                self._failed_start(number, one.attempt, said)
+                self._failed_start(number, one.attempt, answer)
             fresh = self._scanner.again(number)
             if fresh is not None:
                 self._jobs[number] = fresh
@@ -389,13 +389,15 @@ class Dispatcher:
         if answered:
             self._judge()
 
-    def _failed_start(self, number: int, attempt: int, said: str | None) -> None:
+    def _failed_start(self, number: int, attempt: int, answer: str | None) -> None:
         fresh = self._scanner.again(number)
         last = None if fresh is None else fresh.last
         if last is None or last.number < attempt:  # nothing has started
-            self._keeper.discard(number, attempt)
-        reason = "its supervisor did not answer" if said is None else said.removeprefix("failed ")
-        if said != "taken":
+            self._recorder.discard(number, attempt)
+        reason = (
+            "its supervisor did not answer" if answer is None else answer.removeprefix("failed ")
+        )
+        if answer != "taken":
             self._back_off(number, f"it could not be started: {reason or 'its supervisor died'}")
 
     def _back_off(self, number: int, reason: str) -> None:
@@ -403,10 +405,10 @@ class Dispatcher:
         before = self._failures.get(number, 0)
         self._failures[number] = before + 1
         pause = min(BACKOFF_SECONDS * 2 ** min(before, 10), MOST_BACKOFF_SECONDS)
-        is_full = any(words in reason for words in FULL_WORDS)
+        is_full = any(error in reason for error in DISK_FULL_ERRORS)
         room = free_bytes(self._folder.path) if is_full else None
         self._later[number] = _BackOff(time.monotonic() + pause, reason, room)
-        self._looked = 0.0  # another one may start on its devices at once
+        self._polled_at = 0.0  # another one may start on its devices at once
 
     def _is_backing_off(self, number: int) -> bool:
         if number not in self._later:
@@ -420,7 +422,7 @@ class Dispatcher:
 
     def _expire(self) -> None:
         """Fails jobs that waited longer than their --timeout, for good."""
-        at, boot, since_boot = time.time(), here().boot, boot_seconds()
+        at, boot, since_boot = time.time(), pid_scope().boot, boot_seconds()
         for number, found in self._known.items():
             facts = self._jobs[number]
             limit = facts.spec.timeout_seconds

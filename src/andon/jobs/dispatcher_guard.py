@@ -42,12 +42,12 @@ class DispatcherGuard:
 
     def check(self) -> bool:
         """Check once; returns whether a dispatcher was started."""
-        rung = self._folder.rung()
-        if not rung or rung == self._quiet or is_dispatched(self._folder):
+        changed_at = self._folder.changed_at()
+        if not changed_at or changed_at == self._quiet or is_dispatched(self._folder):
             return False
         if has_work(self._read().values(), self._folder.paused):
             return start_dispatcher(self._folder)
-        self._quiet = rung
+        self._quiet = changed_at
         return False
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ from andon.jobs.rules.file_keys import SPEC_NAMES, FileJob
 from andon.jobs.rules.file_lines import KeyPath, Lines, json_lines, toml_lines, without_comments
 from andon.jobs.rules.model_file import is_model_file, model_jobs_in
 from andon.jobs.rules.naming import parse_array
-from andon.jobs.submitting import here_spec, new_submission
+from andon.jobs.submitting import local_spec, new_submission
 from andon.model.execution import ContainerOptions
 from andon.model.job.desk import Submission
 from andon.model.job.spec import JobSpec, without_own_secrets
@@ -133,7 +133,7 @@ def specs_of(job: FileJob, base: Path, simulate: int | None = None) -> list[JobS
     fields = {name: getattr(job.spec, name) for name in SPEC_NAMES}
     if simulate is not None:
         fields["simulate"] = simulate
-    spec = here_spec(
+    spec = local_spec(
         job.command,
         job.request,
         folder=str(place.resolve()),
@@ -164,9 +164,9 @@ def _trial(job: FileJob, spec: JobSpec) -> JobSpec:
         tags=spec.tags,
         simulate=spec.simulate,
     )
-    words = process_command("server-trial", msgspec.json.encode(trial).decode())
+    argv = process_command("server-trial", msgspec.json.encode(trial).decode())
     environment = module_environment(spec.environment)
-    return replace(spec, argv=tuple(words), group=trial.group, environment=environment)
+    return replace(spec, argv=tuple(argv), group=trial.group, environment=environment)
 
 
 def begin_moment(text: str) -> float | None:

@@ -55,7 +55,7 @@ def jobs_path() -> Path:
 
 
 def cluster_page_path(name: str) -> Path:
-    """Where the last answer of a cluster is kept."""
+    """Returns the path of the cache of a cluster's last answer."""
     return jobs_path() / CLUSTER_PAGES / f"{name}.json"
 
 
@@ -210,8 +210,8 @@ class JobsFolder:
         raise Unavailable(f"no free number for a job in {self.path}")
 
     def _next_number(self) -> int:
-        if said := self._counter():
-            return said
+        if number := self._counter():
+            return number
         try:
             names = os.listdir(self.path)  # noqa: PTH208 - names alone
         except OSError as exc:
@@ -221,9 +221,9 @@ class JobsFolder:
     def _counter(self) -> int:
         """Returns the counter; 0 if it cannot be read: it is only a hint."""
         with suppress(OSError, ValueError):
-            said = int(read_regular(self.path / COUNTER, 64))
-            if 1 <= said <= MOST_JOBS:
-                return said
+            number = int(read_regular(self.path / COUNTER, 64))
+            if 1 <= number <= MOST_JOBS:
+                return number
         return 0
 
     def _count_from(self, number: int) -> None:
@@ -359,7 +359,7 @@ class JobsFolder:
             except FileNotFoundError:
                 bell.touch(mode=0o600)
 
-    def rung(self) -> int:
+    def changed_at(self) -> int:
         """Returns when something last changed; 0 if nothing ever did."""
         try:
             return (self.path / BELL).stat().st_mtime_ns
@@ -383,10 +383,10 @@ class JobsFolder:
         from andon.model.job.facts import Holdup
 
         try:
-            said = loads(read_regular(self.path / HOLDUPS, 16 * 1024 * 1024))
+            document = loads(read_regular(self.path / HOLDUPS, 16 * 1024 * 1024))
             return {
                 int(number): read(Holdup, one)
-                for number, one in read(dict[str, Json], said.get("jobs")).items()
+                for number, one in read(dict[str, Json], document.get("jobs")).items()
                 if is_number(number)
             }
         except (OSError, Wrong):

@@ -15,7 +15,7 @@ class GitCommitLookup:
 
     def __init__(self, folder: str = ".") -> None:
         self._pid: int | None = None
-        self._answer, asked = os.pipe()
+        self._answer, write_end = os.pipe()
         try:
             # Not subprocess, whose import takes longer than git does.
             self._pid = os.posix_spawnp(
@@ -24,24 +24,24 @@ class GitCommitLookup:
                 {name: value for name, value in os.environ.items() if name},
                 file_actions=[
                     (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                    (os.POSIX_SPAWN_DUP2, asked, 1),
+                    (os.POSIX_SPAWN_DUP2, write_end, 1),
                     (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
                 ],
             )
         except OSError:
             os.close(self._answer)
         finally:
-            os.close(asked)
+            os.close(write_end)
 
     def answer(self) -> str | None:
         """Returns the commit; None if there is none, or if git takes too long."""
         if self._pid is None:
             return None
-        said, ended = b"", False
+        output, ended = b"", False
         give_up = time.monotonic() + GIT_SECONDS
         while not ended and self._has_more(give_up):
             piece = os.read(self._answer, 4096)
-            said, ended = said + piece, not piece
+            output, ended = output + piece, not piece
         os.close(self._answer)
         if not ended:
             import signal
@@ -49,7 +49,7 @@ class GitCommitLookup:
             os.kill(self._pid, signal.SIGKILL)  # not reaped yet, so the pid is still its own
         self._reap(self._pid)
         self._pid = None
-        return said.decode().strip() if ended and _COMMIT.fullmatch(said) else None
+        return output.decode().strip() if ended and _COMMIT.fullmatch(output) else None
 
     def _reap(self, pid: int) -> None:
         give_up, pause = time.monotonic() + EXIT_SECONDS, 0.0005

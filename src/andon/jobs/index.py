@@ -67,10 +67,10 @@ def read_index(content: bytes) -> dict[int, IndexedJob]:
     """Reads the index by number; empty if the file is incomplete or of another version."""
     head, _, body = content.partition(b"\n")
     try:
-        said = json.loads(head)
-        if said["schema"] != INDEX_SCHEMA or said["fields"] != _shape():
+        header = json.loads(head)
+        if header["schema"] != INDEX_SCHEMA or header["fields"] != _shape():
             return {}
-        if said["checksum"] != zlib.crc32(memoryview(body)[:-1]) or not body.endswith(b"\n"):
+        if header["checksum"] != zlib.crc32(memoryview(body)[:-1]) or not body.endswith(b"\n"):
             return {}
         heads, *rows = body.decode().rstrip("\n").split("\n")
         return {

@@ -46,7 +46,7 @@ class DispatcherSettings(Struct, frozen=True):
 
 
 class AttemptRun(Struct, frozen=True):
-    """The run of an attempt: where it works, and what its command is told."""
+    """The run of an attempt: the devices, lease, record and port of its command."""
 
     placement: Placement
     held: LeaseHold
@@ -73,7 +73,7 @@ class Supervisor:
             )
         finally:
             theirs.close()
-        self.said = ""
+        self.received = ""
 
     @property
     def pid(self) -> int:
@@ -101,11 +101,11 @@ class Supervisor:
         is no answer yet."""
         with suppress(BlockingIOError, ConnectionError):
             piece = self._channel.recv(4096)
-            self.said += piece.decode(errors="replace")
-            if not piece and "\n" not in self.said:
+            self.received += piece.decode(errors="replace")
+            if not piece and "\n" not in self.received:
                 return ""
-        if "\n" in self.said:
-            return self.said.partition("\n")[0]
+        if "\n" in self.received:
+            return self.received.partition("\n")[0]
         return None if self._process.poll() is None else ""
 
     @property
@@ -239,30 +239,32 @@ def _lasts_seconds(spec: JobSpec, begun: AttemptRun) -> float | None:
 
 def container_command(spec: JobSpec, begun: AttemptRun, attempt: str) -> list[str]:
     """The command that runs the job's own in a container."""
-    told = {**defaults({}, begun.port), **_told(spec, begun, inside=True)}
+    variables = {**defaults({}, begun.port), **_job_variables(spec, begun, inside=True)}
     lease = begun.held.lease.id
     return task_command(
-        spec.container, lease, begun.placement.devices, told, spec.argv, attempt=attempt
+        spec.container, lease, begun.placement.devices, variables, spec.argv, attempt=attempt
     )
 
 
 def client_environment(spec: JobSpec, begun: AttemptRun) -> dict[str, str]:
     """Returns what the engine's client needs: the submitter's variables, and the path of andon."""
-    return {**module_environment(spec.environment), **_told(spec, begun)}
+    return {**module_environment(spec.environment), **_job_variables(spec, begun)}
 
 
 def job_environment(spec: JobSpec, begun: AttemptRun) -> dict[str, str]:
     """The environment of the submission, with the devices of the lease and the run."""
-    return environment_of(spec.environment, begun.placement, _told(spec, begun), begun.port)
+    return environment_of(
+        spec.environment, begun.placement, _job_variables(spec, begun), begun.port
+    )
 
 
-def _told(spec: JobSpec, begun: AttemptRun, inside: bool = False) -> dict[str, str]:
+def _job_variables(spec: JobSpec, begun: AttemptRun, inside: bool = False) -> dict[str, str]:
     """The variables with the job's run and number; without the record's path inside a container."""
-    told = run_variables(begun.run, None if inside else str(begun.record))
-    told[JOB_VARIABLE] = spec.label
+    variables = run_variables(begun.run, None if inside else str(begun.record))
+    variables[JOB_VARIABLE] = spec.label
     if spec.array is not None:
-        told[INDEX_VARIABLE] = str(spec.array.index)
-    return told
+        variables[INDEX_VARIABLE] = str(spec.array.index)
+    return variables
 
 
 def signal_number(name: str) -> int:

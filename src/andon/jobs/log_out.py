@@ -10,7 +10,7 @@ from andon.jobs.rules.log_out import (
     LogOutFacts,
     is_killed,
     is_yes,
-    log_out_words,
+    log_out_text,
     login_settings,
     place_of_cgroup,
     wants_scope,
@@ -57,7 +57,7 @@ def scope_prefix(name: str, facts: LogOutFacts | None = None) -> tuple[str, ...]
 
 def log_out_line() -> str:
     """Returns the line that `submit` prints about a log-out."""
-    return log_out_words(read_log_out())
+    return log_out_text(read_log_out())
 
 
 def _has_runner() -> bool:

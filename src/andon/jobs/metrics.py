@@ -24,7 +24,7 @@ from andon.units import whole_number
 
 PLACE = "metrics"  # beside the output: how much of it was read
 PIECE_BYTES = 1 << 20
-MOST_VALUES = 200  # of one look; of more the last ones are kept
+MOST_VALUES = 200  # of one read; of more the last ones remain
 MATCH_SECONDS = 0.2
 TRIAL_SECONDS = 0.3
 T = TypeVar("T")
@@ -80,8 +80,8 @@ def printed_lines(
     numbers; None: the patterns took too long."""
     if found is None:
         return [RunEvent(at, "--metric took too long", {"given up": ", ".join(patterns)})]
-    kept = ({k: v for k, v in values.items() if isfinite(v)} for values in found[-MOST_VALUES:])
-    return [RunLogged(at, values) for values in kept if values]
+    finite = ({k: v for k, v in values.items() if isfinite(v)} for values in found[-MOST_VALUES:])
+    return [RunLogged(at, values) for values in finite if values]
 
 
 class MetricReader:
@@ -128,7 +128,7 @@ class MetricReader:
             value = self.latest.get(self._stop.name)
         if value is None or not self._stop.met_by(value, ran_seconds):
             return None
-        return self._stop.words(value)
+        return self._stop.reason(value)
 
     def close(self) -> None:
         if self._follower is not None:
@@ -155,7 +155,7 @@ class MetricReaders:
     def of(
         self, place: tuple[int, int], spec: JobSpec, output: Path, record: str | None
     ) -> MetricReader | None:
-        """Returns the reader of an attempt; None if nobody asked for its figures."""
+        """Returns the reader of an attempt; None if it has no figures to read."""
         if not spec.metrics and not spec.stop_when:
             return None
         if place not in self._readers:

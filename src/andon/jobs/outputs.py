@@ -1,10 +1,13 @@
-"""A part of a job's output, of whole characters: from a position on, or the end of it."""
+"""The output of a job: a part of it, of whole characters, and the progress that it shows."""
 
 import os
 from pathlib import Path
 
 from andon.errors import Unavailable
+from andon.host.files import open_regular
 from andon.model.job.desk import LogPart
+from andon.model.job.progress import WorkProgress
+from andon.runs.rules.progress import TAIL_BYTES, progress_in, work_progress
 
 
 def read_output(path: Path, start: int | None, most_bytes: int, ended: bool) -> LogPart:
@@ -37,3 +40,18 @@ def _whole_characters(part: bytes) -> bytes:
             wanted = 4 if lead >= 0xF0 else 3 if lead >= 0xE0 else 2 if lead >= 0xC0 else 1
             return part[:-length] if wanted > length else part
     return part
+
+
+def output_progress(path: Path, started: float | None) -> WorkProgress | None:
+    """Returns the progress at the end of an output; None if it shows no steps or cannot be read.
+    Only the last bytes are read."""
+    try:
+        with os.fdopen(open_regular(path), "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            reported_at = os.fstat(file.fileno()).st_mtime
+            file.seek(max(0, size - TAIL_BYTES))
+            tail = file.read(TAIL_BYTES)
+    except OSError:
+        return None
+    reported = progress_in(tail.decode(errors="replace"))
+    return None if reported is None else work_progress(reported, started, reported_at)

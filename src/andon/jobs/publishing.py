@@ -92,15 +92,15 @@ class HoldupWriter:
         if now - self._published < PUBLISH_SECONDS:
             return
         self._published, at = now, time.time()
-        self._now = {n: self._holdup(n, words, at) for n, words in self._next.items()}
+        self._now = {n: self._holdup(n, block, at) for n, block in self._next.items()}
         if self._now != self._written:
             self._folder.write_holdups(self._now, at)
             self._written = dict(self._now)
 
-    def _holdup(self, number: int, words: BlockReason, at: float) -> Holdup:
+    def _holdup(self, number: int, block: BlockReason, at: float) -> Holdup:
         before, expected = self._now.get(number), self._expected.get(number)
         since = before.since if before is not None else at
         start = None if expected is None else round(expected.at / 10) * 10.0
         runs = 0 if expected is None else expected.runs
         place = self._places.get(number)
-        return Holdup(words.reason, since, start, runs, words.details, place)
+        return Holdup(block.reason, since, start, runs, block.details, place)

@@ -29,14 +29,14 @@ class Queue:
 
         self.folder = folder or own_jobs_folder()
         self._scanner = Scanner(self.folder)
-        self.jobs = self._scanner.look()
+        self.jobs = self._scanner.read()
         self.statuses: dict[int, JobStatus] = {}
         self.paused = False
         self._judge()
 
     def refresh(self) -> None:
         """Read what changed."""
-        self.jobs = self._scanner.look()
+        self.jobs = self._scanner.read()
         self._judge()
 
     def _judge(self) -> None:
@@ -70,7 +70,7 @@ class Queue:
         last = self.jobs[number].last
         if last is None:
             return None
-        from andon.jobs.progress import output_progress
+        from andon.jobs.outputs import output_progress
 
         return output_progress(self.folder.output(number, last.number), started)
 
@@ -112,17 +112,17 @@ def submit(specs: Iterable[JobSpec]) -> list[JobSpec]:
     return made
 
 
-def possible_here(
+def checked_specs(
     specs: Sequence[JobSpec], sample: "Callable[[], Snapshot]", labels: "Labels"
 ) -> list[JobSpec]:
     """Returns the specs as they are queued; raises an error if this machine's devices can never
     meet one.
 
-    Devices are read only for a request that not every machine can meet. If none can be read,
-    jobs wait until they can.
+    Devices are read only for a request that not every machine can meet. If none can be read, jobs
+    wait until they can.
     """
-    asked = {spec.request for spec in specs if not spec.request.is_plain}
-    if not asked:  # `submit` must be quick
+    requests = {spec.request for spec in specs if not spec.request.is_plain}
+    if not requests:  # `submit` must be quick
         return list(specs)
 
     from andon.leases.rules.eligibility import settled
@@ -132,7 +132,7 @@ def possible_here(
         return list(specs)
     if any((spec.simulate is not None) != snapshot.simulated for spec in specs):
         return list(specs)  # for other devices than these
-    found = {request: settled(request, snapshot.devices, labels) for request in asked}
+    found = {request: settled(request, snapshot.devices, labels) for request in requests}
     return [replace(spec, request=found.get(spec.request, spec.request)) for spec in specs]
 
 

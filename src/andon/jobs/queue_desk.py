@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from andon.errors import AndonError, Gone, Invalid, Unavailable
 from andon.jobs.folder import JobsFolder, open_jobs_folder
-from andon.jobs.queue import Queue, possible_here, refuse_too_many, same_as, submit
+from andon.jobs.queue import Queue, checked_specs, refuse_too_many, same_as, submit
 from andon.jobs.starting import is_dispatched
 from andon.model.job import HERE
 from andon.model.job.desk import (
@@ -43,7 +43,7 @@ FOR_CLUSTERS = {Able.ENGINE_OPTIONS, Able.PER_GPU, Able.PREVIEW, Able.FOREGROUND
 class QueueDesk:
     """Implements JobDesk; every call may block. `wake` makes sure that a dispatcher runs: None if
     this process must not start one. `sample` and `labels` are asked for a request that not every
-    machine can meet, `tell` gets a sentence about a name that several jobs have."""
+    machine can meet, `notify` gets a sentence about a name that several jobs have."""
 
     name, able, poll_seconds = HERE, frozenset(Able) - FOR_CLUSTERS, POLL_SECONDS
 
@@ -54,19 +54,19 @@ class QueueDesk:
         wake: Callable[[JobsFolder], object] | None = None,
         sample: "Callable[[], Snapshot] | None" = None,
         labels: "Callable[[], Labels]" = dict,
-        tell: Callable[[str], None] = lambda _: None,
+        notify: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._open, self.user, self._wake = open_queue, user, wake
-        self._sample, self._labels, self._tell = sample, labels, tell
+        self._sample, self._labels, self._notify = sample, labels, notify
         self._queue: Queue | None = None
-        self._read, self._rung = 0.0, -1
+        self._read, self._changed_at = 0.0, -1
         self._lock = threading.RLock()
         self._found: dict[tuple[JobWord, ...], Found] = {}
 
     # Submitting.
 
-    def refusal(self, able: Able, words: str) -> Invalid:
-        return Invalid(f"{words} is for jobs on a cluster", hint="add --on NAME")
+    def refusal(self, able: Able, option: str) -> Invalid:
+        return Invalid(f"{option} is for jobs on a cluster", hint="add --on NAME")
 
     def submit(self, jobs: Sequence[Submission], dry: bool = False) -> list[Accepted]:
         batches, names = [list(some) for _, some in groupby(jobs, _batch)], set[str]()
@@ -107,14 +107,14 @@ class QueueDesk:
         ] or [spec]
         if self._sample is None or spec.request.is_plain:
             return specs
-        return possible_here(specs, self._sample, self._labels())
+        return checked_specs(specs, self._sample, self._labels())
 
-    def _numbers(self, words: Iterator[str]) -> tuple[int, ...]:
-        if not (given := list(words)):
+    def _numbers(self, refs: Iterator[str]) -> tuple[int, ...]:
+        if not (given := list(refs)):
             return ()
         from andon.jobs.rules.naming import NameRule, meant
 
-        jobs, rule = self.fresh().jobs, NameRule(self._tell)
+        jobs, rule = self.fresh().jobs, NameRule(self._notify)
         return tuple(dict.fromkeys(number for word in given for number in meant(word, jobs, rule)))
 
     # Reading.
@@ -131,15 +131,15 @@ class QueueDesk:
         with self._lock:
             return self.fresh().view(self.facts(job).spec.number)
 
-    def find(self, words: Sequence[JobWord], act: JobAct | None = None) -> "Found":
+    def find(self, refs: Sequence[JobWord], act: JobAct | None = None) -> "Found":
         with self._lock:
             queue = self.fresh()
-            if act is None and (known := self._found.get(tuple(words))) is not None:
+            if act is None and (known := self._found.get(tuple(refs))) is not None:
                 return known
-            numbers, errors = self._meant(words, act)
+            numbers, errors = self._meant(refs, act)
             found = Found(queue.views(numbers), errors)
             if act is None:
-                self._found[tuple(words)] = found
+                self._found[tuple(refs)] = found
             return found
 
     def log(
@@ -169,23 +169,23 @@ class QueueDesk:
 
     # Changing.
 
-    def act(self, act: JobAct, words: Sequence[JobWord]) -> list[JobOutcome]:
+    def act(self, act: JobAct, refs: Sequence[JobWord]) -> list[JobOutcome]:
         from andon.jobs.acts import perform
 
         out, done = list[JobOutcome](), list[int]()
         with self._lock:
             queue = self.fresh(again=True)
-            numbers, errors = self._meant(words, act)
+            numbers, errors = self._meant(refs, act)
             out += [JobOutcome("", error=one) for one in errors]
             for number in numbers:
                 label = queue.jobs[number].spec.label
                 try:
-                    said = perform(act, number, queue.folder, queue.jobs, queue.statuses)
+                    text = perform(act, number, queue.folder, queue.jobs, queue.statuses)
                 except AndonError as error:  # the others are changed all the same
                     out.append(JobOutcome(label, error=error))
                 else:
                     done.append(number)
-                    out.append(JobOutcome(label, said))
+                    out.append(JobOutcome(label, text))
             if act is JobAct.CANCEL:
                 queue.folder.settle(done)
             self._read = 0.0
@@ -196,8 +196,8 @@ class QueueDesk:
         return out
 
     def end_of(self, label: str, grace_seconds: float) -> JobOutcome:
-        """Waits until a job that was asked to end has ended, as long as it has for that; the error
-        says what is left of it."""
+        """Waits until a job that was asked to end has ended, for as long as it may take to end; the
+        error names what is left of it."""
         from andon.jobs.acts import left_over, wait_for_end
         from andon.jobs.rules.naming import deleted_meanwhile
 
@@ -238,26 +238,26 @@ class QueueDesk:
             self._wake(queue.folder)
 
     def facts(self, job: JobWord) -> "JobFacts":
-        """Returns what is known of the one job that is meant."""
+        """Returns what is known of the one job that is named."""
         from andon.jobs.rules.naming import NameRule, no_job, one_meant
 
         jobs = self.fresh().jobs
-        number = job if isinstance(job, int) else one_meant(job, jobs, NameRule(self._tell))
+        number = job if isinstance(job, int) else one_meant(job, jobs, NameRule(self._notify))
         if number not in jobs:
             raise no_job(number)
         return jobs[number]
 
     def _meant(
-        self, words: Sequence[JobWord], act: JobAct | None
+        self, refs: Sequence[JobWord], act: JobAct | None
     ) -> tuple[list[int], list[AndonError]]:
-        """Returns the numbers of the jobs that words mean; those that the act fits come before
-        others of a name."""
+        """Returns the numbers of the jobs that are named; of several with one name, those that the
+        act applies to come first."""
         from andon.jobs.rules.naming import meant, name_rule
 
         queue, found, errors = self.fresh(), dict[int, None](), list[AndonError]()
         states = queue.statuses
-        rule = name_rule(act, lambda number: states[number].state, self._tell)
-        for word in words:
+        rule = name_rule(act, lambda number: states[number].state, self._notify)
+        for word in refs:
             try:
                 if isinstance(word, int):
                     found[self.facts(word).spec.number] = None
@@ -268,19 +268,24 @@ class QueueDesk:
         return list(found), errors
 
     def fresh(self, again: bool = False) -> Queue:
-        """Returns the queue; within a moment the last reading is used, unless the bell was rung."""
+        """Returns the queue; what was read within a moment is used again, unless something
+        changed."""
         try:
             if self._queue is None:
                 self._queue = self._open()
             else:
-                rung, now = self._queue.folder.rung(), time.monotonic()
-                if not again and rung == self._rung and now - self._read < FRESH_SECONDS:
+                changed_at, now = self._queue.folder.changed_at(), time.monotonic()
+                if (
+                    not again
+                    and changed_at == self._changed_at
+                    and now - self._read < FRESH_SECONDS
+                ):
                     return self._queue
                 self._queue.refresh()
         except OSError as exc:
             reason = f"the jobs cannot be read: {exc.strerror}"
             raise Unavailable(reason, hint="check the state folder: andon doctor") from exc
-        self._read, self._rung = time.monotonic(), self._queue.folder.rung()
+        self._read, self._changed_at = time.monotonic(), self._queue.folder.changed_at()
         self._found = {}
         active = any(not one.state.is_settled for one in self._queue.statuses.values())
         if active and self._wake is not None and not self._queue.paused:

@@ -1,4 +1,4 @@
-"""What a job's record says: its first line, its facts, and how an attempt ended."""
+"""A job's record: its first line, its facts, and how an attempt ended."""
 
 import threading
 import time
@@ -62,8 +62,8 @@ def judged_end(end: AttemptEnd, tail: str, memory: Sequence[MemoryBeforeEnd]) ->
     if end.exit_code is None:
         return Verdict(RunState.STOPPED, "cancelled before it began")
     late = "it ran longer than --for" if end.reason is EndReason.TIME_LIMIT else None
-    asked = end.reason in (EndReason.CANCELLED, EndReason.REQUEUED, EndReason.RELEASED)
-    return verdict(end.exit_code, end.signal, tail, memory, end.host_kills, late, asked)
+    requested = end.reason in (EndReason.CANCELLED, EndReason.REQUEUED, EndReason.RELEASED)
+    return verdict(end.exit_code, end.signal, tail, memory, end.host_kills, late, requested)
 
 
 def begin_record(spec: JobSpec, attempt: int, grant: Grant, owner: Owner) -> RunBegin:

@@ -92,14 +92,14 @@ class FoundJobs(Mapping[int, JobFacts]):
 
     def statuses(self, at: float, paused: bool = False) -> dict[int, JobStatus]:
         """The state of each job; decodes only those that depend on the time or on other jobs."""
-        told: dict[int, JobStatus] = {}
+        settled: dict[int, JobStatus] = {}
         open_: list[JobFacts] = []
         for number, known in self._known.items():
             if known.facts is None and known.indexed is not None and known.indexed.status:
-                told[number] = known.indexed.status
+                settled[number] = known.indexed.status
             else:
                 open_.append(self[number])
-        return job_statuses(open_, at, paused, told)
+        return job_statuses(open_, at, paused, settled)
 
     def order_keys(self) -> dict[int, OrderKey]:
         """Returns the key of each job's place by its number; the smallest key comes first."""
@@ -115,25 +115,26 @@ class StatusCache:
     """Caches the states of jobs that nothing can change any more."""
 
     def __init__(self) -> None:
-        self._kept: dict[int, tuple[JobFacts, JobStatus | None]] = {}
+        self._cached: dict[int, tuple[JobFacts, JobStatus | None]] = {}
 
     def judge(
         self, jobs: Mapping[int, JobFacts], at: float, paused: bool = False
     ) -> dict[int, JobStatus]:
-        """The same as `job_statuses`; a job whose facts are the same object is not judged again."""
-        before, self._kept = self._kept, {}
-        told: dict[int, JobStatus] = {}
+        """Returns the same as `job_statuses`; a job whose facts are the same object is not judged
+        again."""
+        before, self._cached = self._cached, {}
+        settled: dict[int, JobStatus] = {}
         open_: list[JobFacts] = []
         for number, facts in jobs.items():
-            kept = before.get(number)
-            if kept is None or kept[0] is not facts:
-                kept = (facts, lasting_status(facts))
-            self._kept[number] = kept
-            if kept[1] is None:
+            cached = before.get(number)
+            if cached is None or cached[0] is not facts:
+                cached = (facts, lasting_status(facts))
+            self._cached[number] = cached
+            if cached[1] is None:
                 open_.append(facts)
             else:
-                told[number] = kept[1]
-        return job_statuses(open_, at, paused, told)
+                settled[number] = cached[1]
+        return job_statuses(open_, at, paused, settled)
 
 
 RACY_NANOSECONDS = 2_000_000_000
@@ -154,8 +155,8 @@ class Scanner:
         self._unclaimed = False  # the job that was read last has an attempt without a claim
         self._containers: dict[Path, tuple[float, bool]] = {}  # until when each is believed
 
-    def look(self) -> FoundJobs:
-        """Every readable job by its number; those of the index are decoded when asked for."""
+    def read(self) -> FoundJobs:
+        """Reads every job by its number; those of the index are decoded when they are used."""
         now, found = time.time_ns(), dict[int, CachedJob]()
         for number, stamp in self._folders():
             known = self._known.get(number)
@@ -168,7 +169,7 @@ class Scanner:
 
     def scan(self) -> dict[int, JobFacts]:
         """Returns all jobs, decoded."""
-        return dict(self.look())
+        return dict(self.read())
 
     def again(self, number: int) -> JobFacts | None:
         """Reads one job now; None if it is gone."""
@@ -327,11 +328,11 @@ def group_lives(claim: AttemptClaim) -> bool:
     """Whether a process of the command's group lives; it is the leader of its own session."""
     from andon.host.processes.kin import (  # not needed for most lists
         group_members,
-        here,
+        pid_scope,
         started_ticks,
     )
 
-    if claim.boot != here().boot or claim.group <= 1:
+    if claim.boot != pid_scope().boot or claim.group <= 1:
         return False
     started = started_ticks(claim.group)
     if started is not None:

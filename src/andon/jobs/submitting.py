@@ -35,7 +35,7 @@ SHOWN = ("CUDA_VISIBLE_DEVICES", "CONDA_DEFAULT_ENV", "VIRTUAL_ENV")
 _SPARE_BYTES = 4096  # for the number and the place in an array, which come later
 
 
-def here_spec(
+def local_spec(
     argv: Sequence[str],
     request: DeviceRequest,
     *,
@@ -54,7 +54,7 @@ def here_spec(
     if request.least < 1:
         raise Invalid("a job needs at least one GPU", hint="request 1 GPU or more")
     place = folder or _current_folder()
-    asked = GitCommitLookup(place) if git and commit is None else commit
+    lookup = GitCommitLookup(place) if git and commit is None else commit
     given = without_own_secrets(os.environ) if environment is None else environment
     variables = {one: value for one, value in given.items() if one}  # nothing could pass on others
     spec = JobSpec(
@@ -77,7 +77,7 @@ def here_spec(
     )
 
     refuse_unreadable(spec)
-    return spec if asked is None else replace(spec, git_commit=asked.answer())
+    return spec if lookup is None else replace(spec, git_commit=lookup.answer())
 
 
 def new_submission(job: JobSpec, **more: Any) -> Submission:

@@ -62,7 +62,7 @@ class BlockReason(Struct, frozen=True):
 
 
 class DispatchRound(Struct):
-    """One reading of the devices, and its result."""
+    """One reading of the devices, and what was decided by it."""
 
     view: AvailabilityView
     plan: DispatchPlan
@@ -95,7 +95,7 @@ class DeviceTaker:
 
     # Deciding.
 
-    def look(self, jobs: Sequence[JobFacts]) -> DispatchRound:
+    def decide(self, jobs: Sequence[JobFacts]) -> DispatchRound:
         """Read the devices, and decide which of these jobs, in their order, start now."""
         self._ask_places(jobs)
         view = self.availability.view()
@@ -162,7 +162,7 @@ class DeviceTaker:
                 found.vain[facts.spec.number] = _sentence(error)
                 continue
             if left:
-                request = self._elsewhere(request, left, facts.spec, view, spaces)
+                request = self._moved(request, left, facts.spec, view, spaces)
             need = self._need(request, facts.spec, view)
             if isinstance(need, AndonError):
                 found.why[facts.spec.number] = BlockReason(_sentence(need), need.mistakes)
@@ -174,7 +174,7 @@ class DeviceTaker:
             lasts = lasts_seconds(facts.spec, self._grace_seconds)
             yield QueuedJob(facts.spec.number, need, lasts, orders[request, left])
 
-    def _elsewhere(
+    def _moved(
         self,
         request: DeviceRequest,
         left: frozenset[str],
@@ -197,10 +197,10 @@ class DeviceTaker:
         key = (request, hidden)
         if key not in self._needs:
             statuses = view.snapshot.devices
-            asked = replace(request, exclude=(*request.exclude, *hidden))
+            narrowed = replace(request, exclude=(*request.exclude, *hidden))
             try:
-                obstacles = obstacles_of(statuses, asked, self.availability.labels)
-                self._needs[key] = need_of(statuses, asked, obstacles)
+                obstacles = obstacles_of(statuses, narrowed, self.availability.labels)
+                self._needs[key] = need_of(statuses, narrowed, obstacles)
             except AndonError as error:
                 self._needs[key] = error
         return self._needs[key]
@@ -233,7 +233,7 @@ class DeviceTaker:
             labels=(),
             every=False,
         )
-        kept = self._tickets.get(number)
+        ticket = self._tickets.get(number)
         terms = LeaseTerms(
             command=redact(facts.spec.argv),
             seconds=facts.spec.for_seconds,
@@ -241,7 +241,7 @@ class DeviceTaker:
             jobs_behind=0,
         )
         try:
-            attempt = kept or self._granter.begin(exact, terms)
+            attempt = ticket or self._granter.begin(exact, terms)
         except Denied as refused:
             return BlockReason(_sentence(refused))
         attempt.terms = terms
@@ -254,18 +254,18 @@ class DeviceTaker:
             return BlockReason(_sentence(refused))
         finally:
             attempt.request = before
-        if kept is None or isinstance(step, Grant):
+        if ticket is None or isinstance(step, Grant):
             self._granter.leave(attempt)
             self._tickets.pop(number, None)
-        return step if isinstance(step, Grant) else _words(step, exact)
+        return step if isinstance(step, Grant) else _block_reason(step, exact)
 
     def stand_in_line(self, jobs: Mapping[int, JobFacts], found: DispatchRound) -> None:
         """Takes tickets for the first waiting jobs; each ticket also gives the reason of its
         job. A job that could not take what the plan gave it keeps its place."""
-        kept = {start.number for start in found.plan.starts} & self._tickets.keys()
-        most = max(0, MOST_TICKETS - len(kept))
+        starting = {start.number for start in found.plan.starts} & self._tickets.keys()
+        most = max(0, MOST_TICKETS - len(starting))
         first = [one for one in found.plan.blocked if one.hoped][:most]
-        wanted = kept | {one.number for one in first}
+        wanted = starting | {one.number for one in first}
         for number in [n for n in self._tickets if n not in wanted]:
             self._granter.leave(self._tickets.pop(number))
         waiting = len(jobs) - len(found.plan.starts)
@@ -288,7 +288,7 @@ class DeviceTaker:
             except AndonError as error:
                 found.why[number] = BlockReason(_sentence(error), error.mistakes)
             else:
-                found.why[number] = _words(Progress(0.0, seen), request)
+                found.why[number] = _block_reason(Progress(0.0, seen), request)
 
     def _drop(self, number: int, attempt: GrantAttempt | None) -> None:
         if attempt is not None:
@@ -310,14 +310,14 @@ class DeviceTaker:
             self._tickets[number] = attempt
         passing = frozenset(
             ticket
-            for n, kept in self._tickets.items()
-            if n != number and (ticket := kept.ticket_id)
+            for n, attempt in self._tickets.items()
+            if n != number and (ticket := attempt.ticket_id)
         )
         step = self._granter.step(attempt, found.view, passing)
         if isinstance(step, Grant):  # free since the plan was made: the next round starts it
             self._granter.put_back(attempt, step)
             return
-        found.why[number] = _words(step, request, blocked)
+        found.why[number] = _block_reason(step, request, blocked)
 
     def names(self) -> frozenset[str]:
         """Returns the leases in the book; changes when one is added or removed."""
@@ -334,7 +334,7 @@ class DeviceTaker:
         self.sampler.close()
 
 
-def _words(
+def _block_reason(
     step: Progress, request: DeviceRequest, blocked: BlockedJob | None = None
 ) -> BlockReason:
     lines = tuple(device_lines(step.candidates))

@@ -15,14 +15,14 @@ FIRST_POLL_SECONDS = 0.2
 
 def wait(
     desk: JobDesk,
-    words: Sequence[JobWord],
+    refs: Sequence[JobWord],
     until: float | None = None,
     changed: Callable[[JobView], None] = lambda _: None,
 ) -> Found:
-    """Waits until jobs have ended or are held; returns them as they are then, and what is wrong
-    with words that name none. A desk that does not answer meanwhile is waited for; `until` is of
-    the steady clock. A job that is deleted meanwhile is among what is wrong."""
-    found = desk.find(words)
+    """Waits until jobs have ended or are held; returns them as they are then, with an error for
+    each reference that names none. A desk that does not answer is asked again; `until` is on the
+    monotonic clock. A job that is deleted meanwhile is an error as well."""
+    found = desk.find(refs)
     ended, errors, polls = {one.label: one for one in found.views}, list(found.errors), 0
     for view in found.views:
         changed(view)
@@ -34,8 +34,8 @@ def wait(
         time.sleep(doubled_seconds(polls, FIRST_POLL_SECONDS, desk.poll_seconds))
         polls += 1
         try:
-            asked = [ended[label].number or label for label in left]  # a number is found at once
-            now = {one.label: one for one in desk.find(asked).views}
+            polled = [ended[label].number or label for label in left]  # a number is found at once
+            now = {one.label: one for one in desk.find(polled).views}
         except (Gone, Invalid):
             raise
         except AndonError:

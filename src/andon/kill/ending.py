@@ -12,7 +12,7 @@ from typing import Self
 
 from andon.errors import AndonError, Denied, Gone
 from andon.host.processes.handles import ProcessHandle
-from andon.host.processes.kin import here, read_kin, uid_of
+from andon.host.processes.kin import pid_scope, read_kin, uid_of
 from andon.host.processes.procfs import ancestry, parents, read_facts, short_name
 from andon.jobs import acts
 from andon.jobs.folder import jobs_path
@@ -43,7 +43,7 @@ from andon.units import plain
 
 LONGEST_USER = 64
 SIGTERM = signal.SIGTERM
-_NONE_THERE = (FaultCode.NO_DRIVER, FaultCode.NO_DEVICE)
+_NO_DEVICES = (FaultCode.NO_DRIVER, FaultCode.NO_DEVICE)
 
 
 class Ending:
@@ -184,7 +184,7 @@ class Ending:
             lease = claim.lease
             if lease is None:
                 continue
-            if lease_name(lease) == named or bond(lease, kin, here()) == BY_ITSELF:
+            if lease_name(lease) == named or bond(lease, kin, pid_scope()) == BY_ITSELF:
                 free = barred(claim, this_requester()) is None
                 return EndLease(lease_name(lease), plain(claim.user, LONGEST_USER), free)
         return None
@@ -224,7 +224,7 @@ def _uses_of(snapshot: Snapshot | None) -> dict[int, list[tuple[str, Process]]]:
 
 def _is_complete(snapshot: Snapshot | None) -> bool:
     """Whether every device has reported which processes use it."""
-    if snapshot is None or any(f.code not in _NONE_THERE for f in snapshot.faults):
+    if snapshot is None or any(f.code not in _NO_DEVICES for f in snapshot.faults):
         return False
     return all(s.state is State.OK and "processes" not in s.missing for s in snapshot.devices)
 
@@ -270,8 +270,8 @@ def _cancel(label: str) -> str:
     number = one_meant(label, queue.jobs)
     outcome = acts.cancel(queue.folder, queue.jobs[number], queue.statuses[number])
     wake(queue.folder)
-    words = {
+    results = {
         acts.CancelOutcome.ENDED: "has ended already",
         acts.CancelOutcome.STOPPING: "is cancelled: its command was asked to end",
     }
-    return f"job {label} {words.get(outcome, 'cancelled')}"
+    return f"job {label} {results.get(outcome, 'cancelled')}"

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from andon.errors import AndonError, Invalid, Unavailable
 from andon.host.clock import boot_seconds
 from andon.host.files import PRIVATE_FILE, open_regular, read_regular
-from andon.host.processes.kin import here, read_kin
+from andon.host.processes.kin import pid_scope, read_kin
 from andon.host.state.user_folder import is_own, node_path
 from andon.leases.book.lease_book import Book
 from andon.leases.rules.capacity import DeviceCapacity, Surroundings, Weights, capacities
@@ -73,7 +73,7 @@ class TurnMemory:
             if not is_own(folder):
                 return {}
             found = wire.loads(read_regular(folder / NAME, LARGEST_BYTES), wire.NOTE)
-            if found["boot"] != here().boot:
+            if found["boot"] != pid_scope().boot:
                 return {}
             times = {int(uid): float(since) for uid, since in found["users"].items()}
         except (OSError, Invalid, ValueError, KeyError, TypeError, AttributeError):
@@ -85,7 +85,7 @@ class TurnMemory:
         from andon.host.state.node_folder import open_node_folder  # where someone is in front
 
         latest = dict(sorted(users.items(), key=lambda item: item[1])[:MOST_USERS])
-        content = wire.dumps({"boot": here().boot, "users": latest})
+        content = wire.dumps({"boot": pid_scope().boot, "users": latest})
         with suppress(OSError, AndonError):
             folder = self._folder or open_node_folder()
             draft = folder / f".{NAME}.{os.getpid()}"
@@ -236,7 +236,7 @@ class Availability(Struct, frozen=True):
             raise Unavailable(doubt, hint="name them by UUID in CUDA_VISIBLE_DEVICES")
 
     def claims(self, view: AvailabilityView, pages: BookContents) -> tuple[Claim, ...]:
-        return judge(pages.entries, view.snapshot.devices, view.kin, here())
+        return judge(pages.entries, view.snapshot.devices, view.kin, pid_scope())
 
     def capacities(self, view: AvailabilityView, pages: BookContents) -> tuple[DeviceCapacity, ...]:
         claims = self.claims(view, pages)
@@ -245,7 +245,7 @@ class Availability(Struct, frozen=True):
             claims=claims,
             cordons=pages.cordons,
             kin=view.kin,
-            here=here(),
+            here=pid_scope(),
             mine=self.mine,
             own=frozenset(own),
             broken=view.broken,

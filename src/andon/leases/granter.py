@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from andon.errors import AndonError, Conflict, Denied
-from andon.host.processes.kin import here, myself, ticks_now
+from andon.host.processes.kin import myself, pid_scope, ticks_now
 from andon.host.users import is_root
 from andon.leases.availability import (
     Availability,
@@ -463,7 +463,7 @@ def _is_dead(entry: BookEntry, seen: set[str]) -> bool:
     if entry.locked or entry.left:
         return False
     lease = entry.lease
-    if lease is None or lease.owner.boot != here().boot:
+    if lease is None or lease.owner.boot != pid_scope().boot:
         return True
     return all(share.uuid in seen for share in lease.shares)
 

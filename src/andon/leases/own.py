@@ -2,7 +2,7 @@
 
 import os
 
-from andon.host.processes.kin import here
+from andon.host.processes.kin import pid_scope
 from andon.leases.book.lease_book import Book
 from andon.leases.rules.rights import LeaseRequester
 from andon.model.lease import Lease
@@ -10,7 +10,7 @@ from andon.model.lease import Lease
 
 def this_requester() -> LeaseRequester:
     """Returns this process as a requester, which may end its user's leases."""
-    return LeaseRequester(os.getuid(), here())
+    return LeaseRequester(os.getuid(), pid_scope())
 
 
 def own_leases(book: Book | None = None) -> list[Lease]:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from andon.errors import AndonError, Conflict, Denied, Gone
 from andon.host.processes.handles import is_stopped
-from andon.host.processes.kin import here
+from andon.host.processes.kin import pid_scope
 from andon.host.users import user_name
 from andon.leases.book.lease_book import Book
 from andon.leases.book.lock_holders import LockTable, described, open_holder, strangers
@@ -151,7 +151,7 @@ def _remove(book: Book, folder: Path, claim: Claim, left: Sequence[Locker]) -> L
 def _find(book: Book, name: str, check: Check, for_uid: int | None) -> tuple[Path, Claim, Lease]:
     path, found, lease = book.find(name, os.getuid() if for_uid is None else for_uid)
     claim = Claim(lease, LeaseState.HELD, found.uid, user_name(found.uid), found.name)
-    requesters = [] if for_uid is None else [LeaseRequester(for_uid, here())]
+    requesters = [] if for_uid is None else [LeaseRequester(for_uid, pid_scope())]
     for requester in (*requesters, this_requester()):
         if (bar := barred(claim, requester)) is not None:
             raise bar

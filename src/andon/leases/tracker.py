@@ -20,7 +20,7 @@ from andon.failures.log import FailureLog
 from andon.failures.retrying import Retrying, RetryTexts
 from andon.failures.rules.backoff import BackOff
 from andon.host import file_systems
-from andon.host.processes.kin import here, read_kin
+from andon.host.processes.kin import pid_scope, read_kin
 from andon.host.processes.known_kin import KnownKin
 from andon.leases.book import places
 from andon.leases.book.lease_book import Book
@@ -218,7 +218,9 @@ class LeaseTracker:
             return
         pids = wanted_pids(self._entries, snapshot.devices)
         kin = self._kin.of(p for s in snapshot.devices for p in s.processes if p.pid in pids)
-        self._page = page_of(self._entries, snapshot.devices, kin, here(), self._page, snapshot.at)
+        self._page = page_of(
+            self._entries, snapshot.devices, kin, pid_scope(), self._page, snapshot.at
+        )
         unrelated = bool(self._page.sharing.unsure)  # they may be readable next time
         self._judged = None if unrelated else (self._entries, seen)
 
@@ -258,7 +260,7 @@ def with_leases(snapshot: Snapshot) -> Snapshot:
         log.debug("the lease book cannot be read: %s", exc)
         return snapshot
     kin = read_kin(wanted_pids(entries, snapshot.devices), containers=True) if entries else {}
-    page = page_of(entries, snapshot.devices, kin, here(), BLANK, snapshot.at)
+    page = page_of(entries, snapshot.devices, kin, pid_scope(), BLANK, snapshot.at)
     return replace(snapshot, devices=Marker().marked(snapshot.devices, page.marks))
 
 

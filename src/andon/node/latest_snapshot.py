@@ -23,7 +23,7 @@ from andon.model.wire_in import snapshot_from_json
 from andon.node.local_server import LocalServer, local_servers
 from andon.sampling.rules.masks import visibility
 from andon.sampling.rules.readings import checked_snapshot
-from andon.sampling.rules.told import ServerSnapshot, parse_interval
+from andon.sampling.rules.server_snapshot import ServerSnapshot, parse_interval
 
 if TYPE_CHECKING:
     from andon.host.processes.facts import ProcessTable

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from andon.host.machine_id import boot_id
-from andon.host.processes.kin import here, started_ticks
+from andon.host.processes.kin import pid_scope, started_ticks
 from andon.host.users import user_name
 from andon.model.device import Snapshot
 from andon.model.run.record import RunBegin, RunKind
@@ -79,7 +79,7 @@ def new_run(
         boot=boot_id(),
         devices=run_devices(snapshot, uuids),
         simulated=snapshot.simulated,
-        pid_namespace=here().pid_namespace,
+        pid_namespace=pid_scope().pid_namespace,
         **{**known, **more},
     )
 

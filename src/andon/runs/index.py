@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from andon.errors import AndonError, Conflict, Gone, Invalid
 from andon.host.machine_id import node_name
-from andon.host.processes.kin import here, started_ticks
+from andon.host.processes.kin import pid_scope, started_ticks
 from andon.model.job.progress import WorkProgress
 from andon.model.run.record import RunBegin, RunKind, RunRow, RunState
 from andon.ports import RunIndex
@@ -30,7 +30,7 @@ FRESH_SECONDS = 60.0
 def is_alive(begin: RunBegin, modified: float, now: float) -> bool:
     """Whether a run is alive, by its process; on another machine or in a container, by when its
     record last grew."""
-    where, fresh = here(), now - modified < FRESH_SECONDS
+    where, fresh = pid_scope(), now - modified < FRESH_SECONDS
     if begin.boot is None or begin.boot != where.boot:
         return fresh and begin.node != node_name()
     if begin.pid_namespace not in (None, where.pid_namespace):

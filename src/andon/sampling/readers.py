@@ -161,7 +161,7 @@ class Vendor:
         """Since when the abandoned readers have not answered; also covers their successors."""
         self._starved_before = 0.0
         self._has_settled = False  # whether this reader has had one whole round
-        self._said_why = False
+        self._has_reason = False
         self._before: dict[str, Reading] = {}
         self._names_due: dict[str, float] = {}
         """Until when the names of a card's processes may follow its answer."""
@@ -212,7 +212,7 @@ class Vendor:
         self._starved_before += self._starved_seconds()
         self._life = ReaderLife(phase, now, now)
 
-    def first_answer_words(self) -> str | None:
+    def first_answer_text(self) -> str | None:
         """Returns what its first answer waits for; None once there was one."""
         if self._reader is None or self._has_settled:
             return None
@@ -255,10 +255,10 @@ class Vendor:
         if not messages:
             self._ended(at, now)
 
-    def _attempt(self, take: Callable[..., None], *said: Any) -> bool:
+    def _attempt(self, take: Callable[..., None], *parts: Any) -> bool:
         """Processes a message; returns whether it was valid: the rest must not suffer."""
         try:
-            take(*said)
+            take(*parts)
         except Exception as exc:  # noqa: BLE001 - counted and reported, and the next one is processed
             self._count_invalid(exc)
             return False
@@ -335,11 +335,11 @@ class Vendor:
             return
         self._life, self._born, self._before = ReaderLife(ReaderPhase.STARTING, now, now), now, {}
         self._starved_before, self._has_settled = 0.0, False
-        self._names_due, self._said_why = {}, False
+        self._names_due, self._has_reason = {}, False
         self._reader.ask(self._request)
 
     def _send(self, now: float) -> None:
-        if self._reader is not None and self.roster.asked(now):
+        if self._reader is not None and self.roster.requested(now):
             self._reader.ask(self._request)
 
     def _progress(self, message: wire.Json, at: float, now: float) -> None:
@@ -351,7 +351,7 @@ class Vendor:
             self._enter(ReaderPhase.OPEN, now)
             self.versions, self.fault, self._both = message["versions"], self._detour(), None
             self.roster.opened([read(Card, c) for c in message["opened"]], at, now)
-            self.roster.asked(now)
+            self.roster.requested(now)
         elif "down" in message:
             self._down(read(Fault, message["down"]), at)
 
@@ -375,8 +375,8 @@ class Vendor:
     def _devices(self, listed: list[wire.Json]) -> list[Device]:
         """Returns the valid devices: an invalid one does not affect the others."""
         found: list[Device] = []
-        for said in listed:
-            self._attempt(lambda one: found.append(read(Device, one)), said)
+        for encoded in listed:
+            self._attempt(lambda one: found.append(read(Device, one)), encoded)
         return found
 
     def _whole(self, difference: wire.Json) -> Reading:
@@ -393,7 +393,7 @@ class Vendor:
         self.costs.last_wall_seconds = cost["wall"]
 
     def _down(self, fault: Fault, at: float) -> None:
-        self._said_why = True
+        self._has_reason = True
         self.fault = fault
         self.versions = {}
         self.roster.down(fault.reason, fault.hint, at)
@@ -409,7 +409,7 @@ class Vendor:
         reader.forget()
         self.costs.earlier_cpu_seconds = self.costs.cpu_seconds
         self._attempts = timing.failed(self._attempts, now - self._born, now)
-        if self._said_why:
+        if self._has_reason:
             self._try_next_choice(now)
             return
         reason = f"the reader ended: {_ending(code)}"

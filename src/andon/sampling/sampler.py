@@ -71,14 +71,14 @@ class Sampler:
         node: NodeIdentity,
         visibility: Callable[[Sequence[Device]], Visibility],
         deadline_seconds: float = 1.0,
-        standing_faults: Sequence[Fault] = (),
+        constant_faults: Sequence[Fault] = (),
         kernel_log: "EventSource | None" = None,
     ) -> None:
         self._vendors = [
             Vendor(name, choices, deadline_seconds) for name, choices in vendors.items()
         ]
         self._host, self._node, self._visibility = host, node, visibility
-        self._standing_faults = tuple(standing_faults)
+        self._constant_faults = tuple(constant_faults)
         self._kernel_log = kernel_log
         self._reports: Reports | None = None
         self._bus = Bus()
@@ -98,7 +98,7 @@ class Sampler:
         self._host_due = 0.0
         self._marks = list[Mark]()
         self._account = RunAccount.NONE
-        self._places = self._asked_ahead = False
+        self._places = self._requested_early = False
         self.on_long_wait: Callable[[str], None] | None = None
         """Called once with what a first reading waits for, if it takes more than two seconds."""
         self.on_snapshot: Callable[[Snapshot], None] = lambda snapshot: None
@@ -109,7 +109,7 @@ class Sampler:
         """Start the readers without waiting: they may be ready by the first sample."""
         with self._ticking:
             self._begin()
-            self._asked_ahead = not self._places
+            self._requested_early = not self._places
             for vendor in self._vendors:
                 vendor.ask(self._ticks, self._bus.is_watched, time.monotonic(), places=self._places)
 
@@ -271,9 +271,9 @@ class Sampler:
         for vendor in self._vendors:
             vendor.ask(self._ticks, expensive_fields, time.monotonic(), account, self._places)
         waited = self._collect()
-        if self._places and self._asked_ahead:
+        if self._places and self._requested_early:
             # What was collected may be the answer to the question before, which was without them.
-            self._asked_ahead = False
+            self._requested_early = False
             for vendor in self._vendors:
                 vendor.ask(self._ticks, expensive_fields, time.monotonic(), places=True)
             waited += self._collect()
@@ -306,7 +306,7 @@ class Sampler:
             now = time.monotonic()
             late = {v: end for v in self._vendors if (end := v.awaited_until(now)) is not None}
             if waited >= LONG_WAIT_SECONDS and self.on_long_wait is not None:
-                self._tell_what_is_awaited(late)
+                self._notify_of_wait(late)
             if not late:
                 return waited
             started = time.perf_counter()
@@ -318,12 +318,12 @@ class Sampler:
                 for silent in late:
                     silent.nudge()
 
-    def _tell_what_is_awaited(self, late: Iterable[Vendor]) -> None:
+    def _notify_of_wait(self, late: Iterable[Vendor]) -> None:
         """Reports once what the first reading of a busy machine waits for."""
-        tell, self.on_long_wait = self.on_long_wait, None
-        words = [words for vendor in late if (words := vendor.first_answer_words()) is not None]
-        if tell is not None and words:
-            tell(words[0])
+        notify, self.on_long_wait = self.on_long_wait, None
+        texts = [text for vendor in late if (text := vendor.first_answer_text()) is not None]
+        if notify is not None and texts:
+            notify(texts[0])
 
     def _new_events(self) -> tuple[Event, ...]:
         """Returns new events and passes them to every session at once: this snapshot may be for
@@ -372,7 +372,7 @@ class Sampler:
             host=read_host(),
             devices=reduce(lambda devices, mark: mark(devices), self._marks, shown),
             faults=(
-                *self._standing_faults,
+                *self._constant_faults,
                 *(v.fault for v in self._vendors if v.fault is not None),
             ),
             events=events,

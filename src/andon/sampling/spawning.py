@@ -198,15 +198,15 @@ def wait_for(process: "subprocess.Popen[bytes] | ForkedProcess", seconds: float)
 def wait_readable(pipes: Collection[int], seconds: float) -> list[int]:
     """Returns the pipes that have something to read or have ended, after this time at most."""
     if not hasattr(select, "poll"):
-        return _look_often(pipes, time.monotonic() + seconds)
+        return _poll(pipes, time.monotonic() + seconds)
     waiting = select.poll()
     for pipe in pipes:
         waiting.register(pipe, select.POLLIN)
     return [pipe for pipe, _ in waiting.poll(math.ceil(seconds * 1000))]
 
 
-def _look_often(pipes: Collection[int], end: float) -> list[int]:
-    """Does so on Windows, where nothing waits for several pipes at once."""
+def _poll(pipes: Collection[int], end: float) -> list[int]:
+    """Polls the pipes on Windows, which cannot wait for several at once."""
     while not (ready := [pipe for pipe in pipes if _has_bytes(pipe)]) and time.monotonic() < end:
         time.sleep(POLL_SECONDS)
     return ready

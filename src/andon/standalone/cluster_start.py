@@ -18,18 +18,18 @@ PACKAGE = Path(__file__).parent.parent
 def run_alone(command: tuple[str, ...], why: str) -> NoReturn:
     """Runs the command in place of this process; ends as a shell does if it cannot be started."""
     node = os.uname().nodename
-    say(f"no record of this job: {node} does not have the andon that submitted it ({why})")
+    report(f"no record of this job: {node} does not have the andon that submitted it ({why})")
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
         os.execvp(command[0], command)  # noqa: S606 - as given
     except OSError as error:
         missing = isinstance(error, (FileNotFoundError, NotADirectoryError))
-        say(f"{command[0]}: {'command not found' if missing else error.strerror}")
+        report(f"{command[0]}: {'command not found' if missing else error.strerror}")
         sys.exit(NOT_FOUND if missing else NOT_EXECUTABLE)
 
 
-def say(text: str) -> None:
-    with suppress(OSError):  # the job counts, not what is said of it
+def report(text: str) -> None:
+    with suppress(OSError):  # the job runs even if stderr is closed
         print(f"andon: {text}", file=sys.stderr, flush=True)
 
 

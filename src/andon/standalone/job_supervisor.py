@@ -52,13 +52,15 @@ else:  # from beside this file, which is last on the path
     from supervised_work import HeldLease, JobCommand, Task, boot_seconds, start_ticks, write_all
 
 CLAIM, OUTPUT, END, ADOPTED = "claim", "output.log", "end.json", "adopted"
-LOCK_TRIES, LOCK_SECONDS = 100, 0.02  # whoever looks whether a claim is locked has it for a moment
-CHECK_SECONDS = 1.0  # how often the lease's end and the size of the output are looked at
+LOCK_TRIES, LOCK_SECONDS = 100, 0.02  # a test of a lock holds it for a moment
+CHECK_SECONDS = 1.0  # how often the lease's end and the size of the output are checked
 GROUP_SECONDS = 0.1  # the same for processes that outlive the command that was asked to end
 END_BYTES = 4096  # reserved for the end, which must fit on a disk that has become full
 CLEAN_SECONDS = 60.0  # how long removing a container may take, before it is tried again
 CLEAN_PAUSE_SECONDS = 5.0
-KEPT = "andon: its container cannot be removed and may still run: its GPUs are kept until it can\n"
+NOT_REMOVED = (
+    "andon: its container cannot be removed and may still run: its GPUs are kept until it can\n"
+)
 RETRY_SECONDS = 600.0  # how long writing the end is tried, unless someone deleted the job
 MEANWHILE_BYTES = 1_000_000  # of the output, written while its end is read
 FIRST_BYTES = 8  # of a message: its length
@@ -100,8 +102,8 @@ def note_in(path: str) -> Task | None:
     """Reads a small file of the job, such as `cancelled`; None if there is none."""
     try:
         with open(path, "rb") as file:
-            said = loads(file.read(65536))
-        return said if isinstance(said, dict) else {}
+            note = loads(file.read(65536))
+        return note if isinstance(note, dict) else {}
     except FileNotFoundError:
         return None
     except (OSError, ValueError):
@@ -122,7 +124,7 @@ class Supervision:
         self.kill_at: float | None = None
         self.started = self.began = 0.0
         self.output = -1
-        self.asked = self.heard = 0  # how often it was asked to end, and acted on that
+        self.requests = self.handled = 0  # requests to end, and how many of them it acted on
         self.claimed = -1
         self.end_draft = os.path.join(self.attempt, f".end.{os.getpid()}")
         self.log_bytes = task.get("log_bytes") or 0
@@ -143,8 +145,8 @@ class Supervision:
         try:
             fcntl.flock(self.claimed, fcntl.LOCK_EX | fcntl.LOCK_NB)
             command = self.prepare()
-            said = {**self.task["claim"], **self.processes(command), "at": time.time()}
-            write_all(self.claimed, dumps(said).encode() + b"\n")
+            claim = {**self.task["claim"], **self.processes(command), "at": time.time()}
+            write_all(self.claimed, dumps(claim).encode() + b"\n")
             os.fsync(self.claimed)
             os.link(draft, os.path.join(self.attempt, CLAIM))
         except BaseException:
@@ -219,7 +221,7 @@ class Supervision:
         if since is not None:
             self.began -= max(0.0, self.started - since)
             self.started = since
-        if self.is_cancelled():  # after the claim: whoever cancels looks at the claim afterwards
+        if self.is_cancelled():  # after the claim: whoever cancels reads the claim afterwards
             command.abandon()
             self.reason = "cancelled"
             self.finish(None, kills)
@@ -233,12 +235,12 @@ class Supervision:
         status = self.wait(wake)
         self.finish(status, kills)
 
-    def answer(self, words: str) -> None:
+    def answer(self, text: str) -> None:
         with suppress(OSError):  # the dispatcher has gone; the job goes on
-            self.channel.sendall(words.encode() + b"\n")
+            self.channel.sendall(text.encode() + b"\n")
 
     def ask(self, number: int, frame: object) -> None:
-        self.asked += 1
+        self.requests += 1
 
     def is_cancelled(self) -> bool:
         note = note_in(os.path.join(self.job, "cancelled"))
@@ -258,7 +260,7 @@ class Supervision:
                 os.read(wake, 4096)
             if ended in ready:
                 break
-            self.look()
+            self.check()
         status = os.waitpid(self.command.pid, 0)[1]
         if self.save_until is not None and self.kill_at is None:
             self.stop(self.reason)  # what the command left in its group
@@ -283,14 +285,14 @@ class Supervision:
                 due.append(self.lease.deadline - self.checkpoint[1])
         return max(0.0, min(due) - now) + 0.001
 
-    def look(self) -> None:
+    def check(self) -> None:
         now = boot_seconds()
-        if self.kill_at is not None and (now >= self.kill_at or self.asked > self.heard):
+        if self.kill_at is not None and (now >= self.kill_at or self.requests > self.handled):
             self.command.send(signal.SIGKILL)
-            self.heard, self.kill_at = self.asked, now + CHECK_SECONDS
-        elif self.asked > self.heard and self.kill_at is None:
-            self.heard = self.asked
-            self.end_as_asked(self.why_asked())
+            self.handled, self.kill_at = self.requests, now + CHECK_SECONDS
+        elif self.requests > self.handled and self.kill_at is None:
+            self.handled = self.requests
+            self.end_on_request(self.end_reason())
         elif self.save_until is not None and self.kill_at is None:
             if now >= self.save_until:
                 self.stop(self.reason)
@@ -310,7 +312,7 @@ class Supervision:
         elif now >= self.lease.deadline:
             self.stop("time_limit")
 
-    def why_asked(self) -> str:
+    def end_reason(self) -> str:
         if self.is_cancelled():
             return "cancelled"
         again = note_in(os.path.join(self.job, "again")) or {}
@@ -319,7 +321,7 @@ class Supervision:
         self.by = again.get("by") or None
         return "requeued"
 
-    def end_as_asked(self, reason: str) -> None:
+    def end_on_request(self, reason: str) -> None:
         """Ends the command as requested. A job that goes back into the queue first gets its
         checkpoint's signal, and the checkpoint's time to write one; a second request ends it at
         once."""
@@ -344,7 +346,7 @@ class Supervision:
     # Ending.
 
     def finish(self, status: int | None, kills: int) -> None:
-        said = {
+        end = {
             "reason": self.reason,
             "started": self.started,
             "ended": time.time(),
@@ -355,10 +357,10 @@ class Supervision:
         }
         if status is not None:
             code = os.waitstatus_to_exitcode(status)
-            said["exit_code"] = code if code >= 0 else 128 - code
-            said["signal"] = -code if code < 0 else None
-            said["message"] = self.command.failure
-        data = dumps_within(said, "message", END_BYTES)
+            end["exit_code"] = code if code >= 0 else 128 - code
+            end["signal"] = -code if code < 0 else None
+            end["message"] = self.command.failure
+        data = dumps_within(end, "message", END_BYTES)
         self.clean()
         self.shorten_output()
         written = self.write_end(data)
@@ -374,12 +376,12 @@ class Supervision:
     def clean(self) -> None:
         """Removes what a killed command left outside its session: a container. The lease is kept
         while that may still run."""
-        argv, told = self.task.get("clean"), False
+        argv, is_noted = self.task.get("clean"), False
         while argv and not self.is_clean(argv):
-            if not told:
-                told = True
+            if not is_noted:
+                is_noted = True
                 with suppress(OSError):
-                    write_all(self.output, KEPT.encode())
+                    write_all(self.output, NOT_REMOVED.encode())
             time.sleep(CLEAN_PAUSE_SECONDS)
 
     def is_clean(self, argv: list[str]) -> bool:
@@ -451,10 +453,10 @@ class Supervision:
             tail = read_most(file.read, part + MEANWHILE_BYTES)
             left = os.fstat(self.output).st_size - part - len(tail)
             file.truncate(part)
-            self.left_out += left - self.note_bytes  # the note of an earlier time is left out, too
-            words = f"\n[andon: {self.left_out} bytes left out here: jobs.log_megabytes]\n".encode()
-            self.note_bytes = len(words)
-            write_all(self.output, words + tail)
+            self.left_out += left - self.note_bytes  # the earlier note is left out, too
+            note = f"\n[andon: {self.left_out} bytes left out here: jobs.log_megabytes]\n".encode()
+            self.note_bytes = len(note)
+            write_all(self.output, note + tail)
 
 
 def main() -> int:

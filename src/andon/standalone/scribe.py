@@ -87,12 +87,12 @@ class LineAppender:
         self.lost += lines.count(b"\n")
         if not self.problem:
             self.problem = problem
-            say(problem)
+            report(problem)
 
 
-def say(words: str) -> None:
+def report(text: str) -> None:
     try:
-        os.write(1, f"{words}\n".encode())
+        os.write(1, f"{text}\n".encode())
     except OSError:  # no one listens any more
         return
 
@@ -104,7 +104,7 @@ def main(path: str, chosen: bool) -> None:
     try:
         target = LineAppender(open_new(path, chosen))
     except OSError as error:
-        say(str(error.strerror))
+        report(str(error.strerror))
         sys.exit(1)
     rest = b""
     while piece := os.read(0, PIECE_BYTES):
@@ -116,7 +116,7 @@ def main(path: str, chosen: bool) -> None:
         if ended:
             break
     if target.lost:
-        say(str(target.lost))
+        report(str(target.lost))
         sys.exit(1)
 
 

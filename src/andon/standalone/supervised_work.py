@@ -112,23 +112,23 @@ class JobCommand:
     def __init__(self, task: Task, output: int, lease: HeldLease, close: tuple[int, ...]) -> None:
         self._task = task
         self.failure: str | None = None
-        told, self._go = os.pipe()
+        gate, self._go = os.pipe()
         self._failed, failed = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
             try:
                 for descriptor in (self._go, self._failed, *close):
                     os.close(descriptor)
-                self._become(told, failed, output, lease)
+                self._become(gate, failed, output, lease)
             finally:
                 os._exit(NOT_EXECUTABLE)
-        os.close(told)
+        os.close(gate)
         os.close(failed)
         self.ticks = start_ticks(self.pid)
 
-    def _become(self, told: int, failed: int, output: int, lease: HeldLease) -> None:
+    def _become(self, gate: int, failed: int, output: int, lease: HeldLease) -> None:
         os.setsid()
-        if os.read(told, 1) != b"g":
+        if os.read(gate, 1) != b"g":
             os._exit(0)  # the supervisor died before it had claimed the attempt
         task = self._task
         try:
@@ -153,18 +153,18 @@ class JobCommand:
             missing = number in (errno.ENOENT, errno.ENOTDIR)
             where = task["argv"][0] if os.path.isdir(task["folder"]) else task["folder"]
             why = os.strerror(number) if number else "not text that a command can have"
-            words = f"{where[:LONGEST_NAME]}: {why}"
-            write_all(failed, words.encode(errors="replace"))
-            write_all(2, f"andon: {words}\n".encode(errors="replace"))
+            text = f"{where[:LONGEST_NAME]}: {why}"
+            write_all(failed, text.encode(errors="replace"))
+            write_all(2, f"andon: {text}\n".encode(errors="replace"))
             os._exit(NOT_FOUND if missing else NOT_EXECUTABLE)
 
     def go(self) -> None:
         """Starts the command; `failure` is then why it could not be started, or None."""
         os.write(self._go, b"g")
         os.close(self._go)
-        said = os.read(self._failed, 4096)
+        failure = os.read(self._failed, 4096)
         os.close(self._failed)
-        self.failure = said.decode(errors="replace") if said else None
+        self.failure = failure.decode(errors="replace") if failure else None
 
     def abandon(self) -> None:
         os.close(self._go)

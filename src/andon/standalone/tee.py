@@ -24,13 +24,13 @@ def copy(source: int, target: int, asker: int, answer: int, shown: int | None = 
     that the command has written until then, whether the target takes it or not; the asker may
     have exited. `shown` is a file that always has the last part of the output."""
     tail = left = b""
-    is_open, is_asked = True, False
+    is_open, is_answered = True, False
     while is_open or left:
-        reading = [] if is_asked else [asker]
+        reading = [] if is_answered else [asker]
         readable, writable = _ready([*reading, *([source] if is_open and not left else [])],
                                     [target] if left else [])  # fmt: skip
         if asker in readable:
-            is_asked = True
+            is_answered = True
             if _read(asker):
                 piece = _all_in(source) if is_open else b""
                 tail, left = (tail + piece)[-TAIL_BYTES:], left + piece
@@ -42,8 +42,8 @@ def copy(source: int, target: int, asker: int, answer: int, shown: int | None = 
             tail, left = (tail + piece)[-TAIL_BYTES:], left + piece
             if shown is not None:
                 _show(shown, tail[-SHOWN_BYTES:])
-            if not is_open and not is_asked:
-                is_asked = True
+            if not is_open and not is_answered:
+                is_answered = True
                 _write(answer, tail)
                 os.close(answer)
         elif writable:

@@ -1,1 +1,1 @@
-"""Where history is stored; each store fulfils the contract of `ports.Store`."""
+"""The stores for history, alerts, runs and nodes; each fulfils the contract of `ports.Store`."""

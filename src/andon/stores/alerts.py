@@ -56,7 +56,7 @@ class AlertTables:
             session.many("put_outbox", new)
 
     def episodes(self, query: Query) -> Sequence[Alert]:
-        asked = {
+        parameters = {
             "since": query.since,
             "until": query.until,
             "state": query.state,
@@ -66,8 +66,8 @@ class AlertTables:
             "limit": query.limit,
         }
         with self._database.reading() as session:
-            asked["node"] = session.node
-            rows = session.run("episodes", asked).fetchall()
+            parameters["node"] = session.node
+            rows = session.run("episodes", parameters).fetchall()
         return list(_readable(rows, lambda row: alert_wire.alert_from_json(json.loads(row[0]))))
 
     def prune(self, at: float) -> int:

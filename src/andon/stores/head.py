@@ -62,8 +62,8 @@ def series_bytes(series: int) -> bytes:
 
 
 def cut_values(found: Iterable[tuple[int, bytes]], series: int) -> tuple[list[int], list[int]]:
-    """Like `values_in`, for rows of which the database returned only the value; it returns whole
-    ones if it cannot tell where that is."""
+    """Like `values_in`, for rows that the database has cut to the one value; it returns whole rows
+    if it cannot tell where the value is."""
     times: list[int] = []
     values: list[int] = []
     for at, body in found:

@@ -142,8 +142,8 @@ class PostgresDatabase:
 
     @contextmanager
     def transaction(self) -> Iterator[TableSession]:
-        """Commits all changes of the block, or none. No one else has the node's lock, also not a
-        connection that was given up and whose last commit is still under way."""
+        """Commits all changes of the block, or none. Nothing else holds the node's lock meanwhile,
+        not even a connection that was given up and whose last commit is still under way."""
         with self._using(WRITER, "BEGIN", "lock_node") as session:
             yield session
 
@@ -261,8 +261,8 @@ class PostgresDatabase:
             _migrate(connection)
 
     def _found_node(self, connection: LimitedConnection) -> int:
-        asked = "SELECT id FROM node WHERE name = %s"
-        found = connection.execute(asked, [self._name]).fetchone()
+        query = "SELECT id FROM node WHERE name = %s"
+        found = connection.execute(query, [self._name]).fetchone()
         if found is None and self._readonly:
             names = connection.execute("SELECT name FROM node ORDER BY name LIMIT 20").fetchall()
             raise Gone(
@@ -272,7 +272,7 @@ class PostgresDatabase:
         if found is None:
             add = "INSERT INTO node (name) VALUES (%s) ON CONFLICT DO NOTHING"
             connection.execute(add, [self._name])
-            found = connection.execute(asked, [self._name]).fetchone()
+            found = connection.execute(query, [self._name]).fetchone()
         return int(found[0]) if found else 0
 
     def _drop(self, purpose: str) -> None:
@@ -283,7 +283,7 @@ class PostgresDatabase:
 
 
 def _is_readable(fileno: int) -> bool:
-    """Whether the server sent something that no one asked for: that it ends the connection."""
+    """Whether the server sent something unrequested: that it ends the connection."""
     waiting = select.poll()
     waiting.register(fileno, select.POLLIN)
     return bool(waiting.poll(0))

@@ -1,4 +1,4 @@
-"""Errors of PostgreSQL as andon's own: one sentence each, with what to do."""
+"""Translates errors of PostgreSQL into andon's own: one sentence each, with what to do."""
 
 import re
 
@@ -7,7 +7,7 @@ import psycopg
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
 from andon.units import sh
 
-BUSY = ("55P03", "40001", "40P01")  # a lock that was not to be had, or had by both
+BUSY = ("55P03", "40001", "40P01")  # a lock that is held, or a deadlock
 _NO_DATABASE = re.compile(r'database "([^"]*)" does not exist')
 _NO_ROLE = re.compile(r'role "([^"]*)" does not exist')
 _PREFIX = re.compile(r"^.*FATAL:\s*|^.*connection to server |^.*connection (?:failed|is bad): ")
@@ -59,8 +59,8 @@ def _sentence(error: psycopg.Error) -> str:
     primary = error.diag.message_primary
     lines = [line.strip(" -\t") for line in (primary or str(error)).splitlines()]
     hosts = [line for line in lines if line.startswith("host: ")]
-    told = [line for line in hosts or lines if not line.startswith(("HINT", "Is the server"))]
-    texts = dict.fromkeys(_PREFIX.sub("", line) for line in told if line)
+    reasons = [line for line in hosts or lines if not line.startswith(("HINT", "Is the server"))]
+    texts = dict.fromkeys(_PREFIX.sub("", line) for line in reasons if line)
     return "; ".join(texts)[:300] or type(error).__name__
 
 

@@ -1,4 +1,4 @@
-"""What a `postgresql:` URL names: history, alerts and the index of runs in one database."""
+"""Opens the parts of a `postgresql:` URL: history, alerts and the index of runs in one database."""
 
 from collections.abc import Mapping
 from pathlib import Path

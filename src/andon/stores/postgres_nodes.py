@@ -16,14 +16,14 @@ from andon.stores.postgres_runs import PostgresRunIndex
 from andon.stores.session import TableSession
 
 HUB = "@hub"  # the name under which a hub itself has rows; no node can have it
-LOOK_SECONDS = 60.0
+SWEEP_SECONDS = 60.0
 
 
 class PostgresNodeStore:
     """Beside the history of the nodes; calls may come from any thread."""
 
     def __init__(self, url: StoreUrl) -> None:
-        self._looked = float("-inf")  # for heartbeats whose time is over
+        self._swept_at = float("-inf")  # for heartbeats whose time is over
         self._hour: int | None = None  # whose partition is there
         self._database = PostgresDatabase(url, HUB, forget=self._forget)
 
@@ -68,14 +68,14 @@ class PostgresNodeStore:
                 session.run("hear", [list(column) for column in zip(*heard, strict=True)])
             for beat in new:
                 if beat.notices:
-                    told = (beat.session, beat.sequence, beat.at, beat.notices)
-                    session.put("put_news", (known[beat.node][0], *told))
+                    row = (beat.session, beat.sequence, beat.at, beat.notices)
+                    session.put("put_news", (known[beat.node][0], *row))
         return new
 
     def beats(self, name: str, since: float | None = None) -> Sequence[Heartbeat]:
         with self._database.reading() as session:
-            asked = ("last_beat", (name,)) if since is None else ("beats", (name, since))
-            return [Heartbeat(*row) for row in session.run(*asked).fetchall()]
+            statement = ("last_beat", (name,)) if since is None else ("beats", (name, since))
+            return [Heartbeat(*row) for row in session.run(*statement).fetchall()]
 
     def close(self) -> None:
         self._database.close()
@@ -85,9 +85,9 @@ class PostgresNodeStore:
 
     def _drop_old(self) -> None:
         """Drops heartbeats whose time is over, when an hour has begun and nobody reads them."""
-        if time.monotonic() - self._looked < LOOK_SECONDS:
+        if time.monotonic() - self._swept_at < SWEEP_SECONDS:
             return
-        self._looked = time.monotonic()
+        self._swept_at = time.monotonic()
         with self._database.guarded() as session:
             hour, old = old_partitions(session, "beat")
         if old and hour != self._hour:

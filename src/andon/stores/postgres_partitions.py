@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable
 
 from andon.stores.session import TableSession
 
-KEPT_HOURS = 2
+RETAINED_HOURS = 2
 
 
 def make_partition(session: TableSession, table: str, hour: int) -> None:
-    """Makes the partition of an hour if no one has. Attached and not created as a partition: that
-    would wait for everyone who reads."""
+    """Makes the partition of an hour if there is none. It is created as a table and then attached:
+    creating it as a partition would wait for everyone who reads."""
     session.run("lock_partitions")
     name = f"{table}_{hour}"
     if name not in _partitions(session, table)[1]:
@@ -21,7 +21,7 @@ def make_partition(session: TableSession, table: str, hour: int) -> None:
 def old_partitions(session: TableSession, table: str) -> tuple[int, list[str]]:
     """Returns the present hour, and the partitions whose time is over."""
     hour, names = _partitions(session, table)
-    return hour, [n for n in names if int(n.removeprefix(f"{table}_")) <= hour - KEPT_HOURS]
+    return hour, [n for n in names if int(n.removeprefix(f"{table}_")) <= hour - RETAINED_HOURS]
 
 
 def drop_partitions(

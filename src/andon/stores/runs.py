@@ -52,24 +52,26 @@ class RunTables:
             "limit": self.no_limit if query.limit is None else query.limit,
             "offset": query.offset,
         }
-        return [read_row(body) for (body,) in self._found("find", {**self._asked(query), **limit})]
+        return [
+            read_row(body) for (body,) in self._found("find", {**self._parameters(query), **limit})
+        ]
 
     def count(self, query: RunQuery) -> int:
-        return int(self._found("count", self._asked(query))[0][0])
+        return int(self._found("count", self._parameters(query))[0][0])
 
     def counts(self, query: RunQuery) -> RunCounts:
         devices, groups, states = Counter[tuple[str, ...]](), Counter[str](), Counter[str]()
-        asked = self._asked(query)
-        for state, group, names, number in self._found("kinds", asked):
+        parameters = self._parameters(query)
+        for state, group, names, number in self._found("kinds", parameters):
             devices[tuple(names.split("\n")) if names else ()] += number
             states[state] += number
             groups.update({group: number} if group else {})
-        return RunCounts(devices, dict(self._found("tags", asked)), groups, states)
+        return RunCounts(devices, dict(self._found("tags", parameters)), groups, states)
 
     def beginning(self, text: str, limit: int) -> Sequence[RunRow]:
         begins = _searched(text) or ""
-        asked = {"beginning": begins, "after": begins + _LAST_CHARACTER, "limit": limit}
-        return [read_row(body) for (body,) in self._found("beginning", asked)]
+        parameters = {"beginning": begins, "after": begins + _LAST_CHARACTER, "limit": limit}
+        return [read_row(body) for (body,) in self._found("beginning", parameters)]
 
     def paths(self) -> Mapping[str, str]:
         return dict(self._found("paths", ()))
@@ -106,18 +108,18 @@ class RunTables:
         self._database.close()
 
     def pattern(self, name: str) -> str:
-        """Returns what the database's search takes for a name with * and ?."""
+        """Returns a database's search pattern for a name with * and ?."""
         raise NotImplementedError
 
-    def _found(self, statement: str, asked: Mapping[str, Any] | tuple[()]) -> list[Any]:
+    def _found(self, statement: str, parameters: Mapping[str, Any] | tuple[()]) -> list[Any]:
         with self._database.reading() as session:
             node = session.node
             searched = None if self._everywhere else node
-            given = {**asked, "node": searched} if isinstance(asked, Mapping) else (node,)
+            given = {**parameters, "node": searched} if isinstance(parameters, Mapping) else (node,)
             found: list[Any] = session.run(statement, given).fetchall()
         return found
 
-    def _asked(self, query: RunQuery) -> dict[str, Any]:
+    def _parameters(self, query: RunQuery) -> dict[str, Any]:
         return {
             "since": query.since,
             "until": query.until,
@@ -135,7 +137,7 @@ class RunTables:
 
 
 def _write_row(session: TableSession, row: RunRow) -> None:
-    """Writes a run and its tags, in place of what was known of it."""
+    """Writes a run and its tags; an earlier row of it is replaced."""
     others = seen_by(BLIND, row)
     session.put(
         "put",

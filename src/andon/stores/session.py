@@ -1,4 +1,4 @@
-"""How the tables of any database are used: a connection with the statements of its dialect."""
+"""The interface to any database: a connection with the statements of its dialect."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager

@@ -69,7 +69,7 @@ def refuse_foreign(connection: sqlite3.Connection, kind: FileKind = HISTORY_FILE
     foreign = sorted(_names(connection) - {name for form in _forms(kind) for name in form})
     if foreign:
         raise Invalid(
-            f"the {kind.words} file is another program's database: "
+            f"the {kind.title} file is another program's database: "
             f"it has a table {foreign[0][:40]!r}",
             hint=kind.hint,
         )
@@ -255,14 +255,14 @@ class SqliteDatabase:
 
     def _set_aside(self) -> None:
         try:
-            aside = sqlite_file.move_aside(self.path)
+            moved = sqlite_file.move_aside(self.path)
             self._begin()
         except sqlite3.Error as exc:
             self._disconnect()
             raise sqlite_file.translated(exc, self.path) from exc
         except OSError as exc:
             raise Unavailable(f"{self.path} is damaged and cannot be moved aside: {exc}") from exc
-        log.warning("%s was damaged: moved to %s, and a new file was started", self.path, aside)
+        log.warning("%s was damaged: moved to %s, and a new file was started", self.path, moved)
 
     def _failed(self, error: sqlite3.Error) -> AndonError:
         """The error; a damaged file is replaced by a new one, and the caller may then retry."""

@@ -22,7 +22,7 @@ class FileKind(Struct, frozen=True):
     """The kind of a database: its migrations, its name for people, and what to do about errors."""
 
     dialect: str
-    words: str
+    title: str
     hint: str
 
 
@@ -110,7 +110,7 @@ def is_unwritten(path: Path) -> bool:
     try:
         return path.stat().st_size == 0
     except OSError:
-        return False  # whoever reads it is told why
+        return False  # the next reader gets the reason
 
 
 def untouched(path: Path) -> sqlite3.Connection:
@@ -216,7 +216,7 @@ def refuse_newer(connection: sqlite3.Connection, kind: FileKind = HISTORY_FILE) 
     version, known = version_of(connection), len(migrations(kind.dialect))
     if version > known:
         raise Invalid(
-            f"the {kind.words} was written by a newer andon (format {version}, known: {known})",
+            f"the {kind.title} was written by a newer andon (format {version}, known: {known})",
             hint=f"upgrade andon, or {kind.hint}",
         )
 
@@ -242,15 +242,15 @@ def move_aside(path: Path, at: float | None = None) -> Path:
     """Rename a damaged database with its log or journal, which must not be applied to the next
     file. Nothing is ever deleted."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(time.time() if at is None else at))
-    aside = path.with_name(f"{path.name}.corrupt-{stamp}")
+    target = path.with_name(f"{path.name}.corrupt-{stamp}")
     number = 1
-    while aside.exists():
+    while target.exists():
         number += 1
-        aside = path.with_name(f"{path.name}.corrupt-{stamp}-{number}")
-    for part, moved in zip(parts(path), parts(aside), strict=True):
+        target = path.with_name(f"{path.name}.corrupt-{stamp}-{number}")
+    for part, moved in zip(parts(path), parts(target), strict=True):
         if part.exists():
             part.rename(moved)
-    return aside
+    return target
 
 
 def parts(path: Path) -> tuple[Path, ...]:

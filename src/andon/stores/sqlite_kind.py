@@ -1,4 +1,5 @@
-"""What a `sqlite:` URL names: a file for history and alerts, or one for an index of runs."""
+"""Opens the parts of a `sqlite:` URL: a file for history and alerts, or one for an index of
+runs."""
 
 from collections.abc import Mapping
 from pathlib import Path

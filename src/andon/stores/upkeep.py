@@ -50,8 +50,8 @@ def keep(session: TableSession, due: DueRoll, made: Made, damaged: int) -> Maint
     session.many("put_block", rows)
     found = None
     if not rows:
-        asked = {"node": session.node, "tier": tier - 1, "after": begin + WINDOW_MS[tier]}
-        found = session.run("next_block", asked).fetchone()[0]
+        parameters = {"node": session.node, "tier": tier - 1, "after": begin + WINDOW_MS[tier]}
+        found = session.run("next_block", parameters).fetchone()[0]
     widen(session, tier, begin, rolled_until(due, found))
     return Maintenance(rolled_blocks=len(rows), empty_windows=int(not rows), damaged_blocks=damaged)
 
@@ -65,8 +65,8 @@ def widen(session: TableSession, tier: Tier, since: int, until: int) -> None:
 def shorten(session: TableSession, tier: Tier, now: int) -> Maintenance:
     """Let a tier's extent end with its last window that is over; without one, remove it."""
     length = WINDOW_MS[tier]
-    asked = {"node": session.node, "tier": int(tier), "last": now - length, "length": length}
-    session.put("end_extent", asked)
+    parameters = {"node": session.node, "tier": int(tier), "last": now - length, "length": length}
+    session.put("end_extent", parameters)
     session.put("drop_extent", {"node": session.node, "tier": int(tier)})
     return Maintenance(shortened_tiers=1)
 

@@ -94,7 +94,7 @@ class EndDialog:
         lines: list[Text] = []
         for target in self._ending.targets:
             lines += paragraph(words.line_of(target), width, "bold", indent=2)
-            if below := words.children_words(target):
+            if below := words.children_text(target):
                 lines += paragraph(below.partition("; --tree")[0].strip(), width, "dim", indent=2)
             if (other := words.instead(target)) is not None:
                 lines += paragraph(f"{other[0]}; to end all of it: {other[1]}", width, "yellow")

@@ -102,7 +102,7 @@ def test_a_list_larger_than_any_window_comes_whole_and_a_refusal_is_said(
 def test_a_container_that_begins_is_noticed_at_once(kubelet: KubeletSocket, tmp_path: Path) -> None:
     logs = tmp_path / pod_resources.LOGS
     logs.mkdir(parents=True)
-    pods = PodDevices(tmp_path, every_seconds=3600.0, look_seconds=EVERY_SECONDS)
+    pods = PodDevices(tmp_path, every_seconds=3600.0, check_seconds=EVERY_SECONDS)
     pods.start()
     wait_for(lambda: kubelet.asked == 1)
     (logs / "a.log").touch()

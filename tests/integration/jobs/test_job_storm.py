@@ -17,7 +17,7 @@ from andon.jobs.folder import JobsFolder
 from andon.jobs.queue import Queue, submit, wake
 from andon.jobs.rules.states import is_running
 from andon.jobs.starting import is_dispatched
-from andon.jobs.submitting import here_spec
+from andon.jobs.submitting import local_spec
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobState
 from tests.integration.queueing import (
@@ -89,7 +89,7 @@ class Storm:
             f'echo begun >> {starts}/$ANDON_JOB; echo "out of $ANDON_JOB"; '
             "sleep 0.$((ANDON_JOB % 7)); exit $((ANDON_JOB % 5))"
         )
-        self._spec = here_spec(("sh", "-c", text), DeviceRequest(), simulate=DEVICES, git=False)
+        self._spec = local_spec(("sh", "-c", text), DeviceRequest(), simulate=DEVICES, git=False)
 
     def rages(self) -> set[int]:
         """The jobs whose supervisors were killed."""

@@ -17,7 +17,7 @@ from andon.jobs import acts
 from andon.jobs.folder import JobsFolder
 from andon.jobs.queue import Queue, submit, wake
 from andon.jobs.starting import is_dispatched
-from andon.jobs.submitting import here_spec
+from andon.jobs.submitting import local_spec
 from andon.model.job.device_request import DeviceRequest, PlacementOrder
 from andon.model.job.facts import AttemptClaim, JobState, JobView
 from andon.model.job.spec import ArrayPlace, Checkpoint, NotifyWhen
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.timeout(150)
 
 def shell(text: str, **more: Any) -> Any:
     request = more.pop("request", DeviceRequest())
-    return here_spec(("sh", "-c", text), request, simulate=more.pop("simulate", 4), **more)
+    return local_spec(("sh", "-c", text), request, simulate=more.pop("simulate", 4), **more)
 
 
 class Done:
@@ -96,15 +96,15 @@ def _played(folder: JobsFolder, place: Path) -> Queue:
             shell(once, name="again", retries=2, notify=NotifyWhen.END),
             shell(stubborn, name="late", for_seconds=0.5, grace_seconds=0.5),
             shell(saves, name="saves", for_seconds=60.0, checkpoint=Checkpoint("USR1", 59.5)),
-            here_spec(
+            local_spec(
                 ("/nonexistent/program",),
                 DeviceRequest(),
                 name="missing",
                 simulate=4,
                 notify=NotifyWhen.FAIL,
             ),
-            here_spec(("echo 1; " * 1000,), DeviceRequest(), name="no program", simulate=4),
-            here_spec(("echo", "\ud800"), DeviceRequest(), name="no text", simulate=4),
+            local_spec(("echo 1; " * 1000,), DeviceRequest(), name="no program", simulate=4),
+            local_spec(("echo", "\ud800"), DeviceRequest(), name="no text", simulate=4),
             shell(f"seq 250000; {until_shorter}; echo end", name="long output"),
             shell("seq 400000", name="quick output", notify=NotifyWhen.FAIL),
             shell(oom, name="oom", retry_oom=1),
@@ -438,7 +438,7 @@ def test_a_lease_that_is_released_ends_its_job(folder: JobsFolder) -> None:
 
 
 def test_a_command_that_no_encoding_has_says_so(folder: JobsFolder) -> None:
-    submit([here_spec(("\ud800",), DeviceRequest(), simulate=1, git=False)])
+    submit([local_spec(("\ud800",), DeviceRequest(), simulate=1, git=False)])
     (view,) = until_settled(folder).views()
     assert (view.state, view.exit_code) == (JobState.FAILED, 126)
     assert (view.reason or "").endswith(": not text that a command can have")

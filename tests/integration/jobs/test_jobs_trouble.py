@@ -18,7 +18,7 @@ from andon.jobs.acts import signal_group
 from andon.jobs.folder import JobsFolder
 from andon.jobs.queue import Queue, submit, wake
 from andon.jobs.scan import group_lives
-from andon.jobs.submitting import here_spec
+from andon.jobs.submitting import local_spec
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobState
 from tests.conftest import need
@@ -68,7 +68,7 @@ def test_on_a_full_disk_nothing_is_lost(
     with cleaned(settle(monkeypatch, disk)) as folder:
         monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
         command = ("sh", "-c", f"while ! test -e {flag}; do sleep 0.05; done; exit 9")
-        spec = here_spec(command, DeviceRequest(), simulate=1, git=False)
+        spec = local_spec(command, DeviceRequest(), simulate=1, git=False)
         submit([spec, spec])
         wait_for(lambda: state_of(folder, 1) is JobState.RUNNING, LONG)
         fill(filler)
@@ -93,7 +93,7 @@ def test_a_job_that_fills_the_disk_can_be_cancelled(
 ) -> None:
     with cleaned(settle(monkeypatch, disk)) as folder:
         monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
-        submit([here_spec(("sleep", "600"), DeviceRequest(), simulate=1, git=False)])
+        submit([local_spec(("sleep", "600"), DeviceRequest(), simulate=1, git=False)])
         wait_for(lambda: state_of(folder, 1) is JobState.RUNNING, LONG)
         fill(disk / "filler")
         cancelled = andon("cancel", "1")
@@ -109,7 +109,7 @@ def test_each_job_takes_its_lease_from_the_book_that_its_submission_named(
     with cleaned(settle(monkeypatch, tmp_path)) as folder:
         for number, name in enumerate(("first", "second"), 1):
             monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / name))
-            submit([here_spec(("sleep", "600"), DeviceRequest(), simulate=1, git=False)])
+            submit([local_spec(("sleep", "600"), DeviceRequest(), simulate=1, git=False)])
             wake(folder)
             wait_for(partial(is_running, folder, number), LONG)
         leases = [
@@ -181,7 +181,7 @@ def test_after_a_restart_of_the_machine_queued_jobs_are_queued_and_running_ones_
     with cleaned(settle(monkeypatch, tmp_path)) as folder:
         commands = {"echo on; exec sleep 600": False, once: True, "true": False}
         submit(
-            here_spec(("sh", "-c", text), DeviceRequest(), simulate=2, git=False, retry_lost=again)
+            local_spec(("sh", "-c", text), DeviceRequest(), simulate=2, git=False, retry_lost=again)
             for text, again in commands.items()
         )
         outputs = [folder.output(number, 1) for number in (1, 2)]
@@ -211,7 +211,7 @@ def test_a_dispatcher_leaves_after_the_last_job_and_comes_back(
 
     with cleaned(settle(monkeypatch, tmp_path, idle="0s")) as folder:
         for _ in range(2):
-            submit([here_spec(("true",), DeviceRequest(), simulate=1, git=False)])
+            submit([local_spec(("true",), DeviceRequest(), simulate=1, git=False)])
             until_settled(folder)
             wait_for(lambda: not is_dispatched(folder), LONG)
         wake(folder)
@@ -226,7 +226,7 @@ def test_an_output_faster_than_it_is_shortened_costs_no_memory(
     done = tmp_path / "done"
     with cleaned(settle(monkeypatch, tmp_path)) as folder:
         command = ("sh", "-c", f"head -c 600000000 /dev/zero; touch {done}; sleep 600")
-        submit([here_spec(command, DeviceRequest(), simulate=1, git=False)])
+        submit([local_spec(command, DeviceRequest(), simulate=1, git=False)])
         wait_for(lambda: state_of(folder, 1) is JobState.RUNNING, LONG)
         last = Queue(folder).jobs[1].last
         assert last is not None
@@ -249,7 +249,7 @@ def test_a_job_that_is_deleted_while_it_is_waited_for_has_not_succeeded(
     with cleaned(settle(monkeypatch, tmp_path)) as folder:
         later = time.time() + 9999
         folder.submit(
-            [here_spec(("true",), DeviceRequest(), simulate=1, git=False, begin_at=later)]
+            [local_spec(("true",), DeviceRequest(), simulate=1, git=False, begin_at=later)]
         )
         waiting = subprocess.Popen(
             [sys.executable, "-m", "andon", "jobs", "wait", "1"], stderr=subprocess.PIPE, text=True
@@ -265,7 +265,7 @@ def test_jobs_that_cannot_be_started_keep_no_other_from_starting(
 ) -> None:
     """Their descriptions can be listed; only the environment, which is read last, is damaged."""
     with cleaned(settle(monkeypatch, tmp_path)) as folder:
-        spec = here_spec(("true",), DeviceRequest(), simulate=1, git=False)
+        spec = local_spec(("true",), DeviceRequest(), simulate=1, git=False)
         folder.pause()
         made = folder.submit([spec] * 16)
         for one in made[:-1]:
@@ -290,7 +290,7 @@ def test_a_job_whose_supervisor_has_not_ended_is_not_called_cancelled(
     """As while a container engine that does not answer removes its container."""
     with cleaned(settle(monkeypatch, tmp_path)) as folder:
         command = ("sleep", "600")
-        submit([here_spec(command, DeviceRequest(), simulate=1, git=False, grace_seconds=0.0)])
+        submit([local_spec(command, DeviceRequest(), simulate=1, git=False, grace_seconds=0.0)])
         wait_for(lambda: commands_run(folder), LONG)
         last = Queue(folder).jobs[1].last
         assert last is not None

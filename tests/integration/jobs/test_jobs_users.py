@@ -20,14 +20,14 @@ until_so() {{
 SUBMITS = """
 import os, sys, time
 from andon.jobs.queue import Queue, submit
-from andon.jobs.submitting import here_spec
+from andon.jobs.submitting import local_spec
 from andon.model.job.device_request import DeviceRequest
 for word in sys.argv[1:]:  # NAME:GPUS[:DEVICE]
     name, count, *device = word.split(":")
     gate = "while ! test -e /tmp/gate; do sleep 0.05; done; " if name == "gate" else ""
     command = ("sh", "-c", f"{gate}echo {os.getuid()} >> /tmp/order")
     request = DeviceRequest(int(count), int(count), devices=tuple(device))
-    submit([here_spec(command, request, name=name, simulate=2, git=False)])
+    submit([local_spec(command, request, name=name, simulate=2, git=False)])
 limited = False
 queue, end = Queue(), time.monotonic() + 120
 while not all(one.state.is_settled for one in queue.statuses.values()):

@@ -24,7 +24,7 @@ from andon.jobs.folder import LOG, JobsFolder
 from andon.jobs.queue import Queue, submit, wake
 from andon.jobs.rules.states import is_running
 from andon.jobs.starting import is_dispatched
-from andon.jobs.submitting import here_spec
+from andon.jobs.submitting import local_spec
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobState
 from tests.conftest import need
@@ -218,7 +218,7 @@ class Storm:
     def _submit(self) -> None:
         words = ("sh", str(self._place / "work.sh"))
         text = f'exec {" ".join(words)} "job$ANDON_JOB" "$ANDON_JOB" 1'
-        spec = here_spec(("sh", "-c", text), DeviceRequest(), simulate=DEVICES, git=False)
+        spec = local_spec(("sh", "-c", text), DeviceRequest(), simulate=DEVICES, git=False)
         self._jobs += [made.number for made in submit([spec] * JOBS_AT_ONCE)]
 
     def _run(self) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from andon.errors import Conflict, Gone
-from andon.host.processes.kin import here, myself, started_ticks
+from andon.host.processes.kin import myself, pid_scope, started_ticks
 from andon.leases import releaser
 from andon.leases.book.lease_book import Book
 from andon.leases.book.lock_holders import open_holder
@@ -101,8 +101,8 @@ def forged(pid: int) -> str:
     """A lease file that names a process."""
     ticks = started_ticks(pid) or 0
     named = owner(
-        "mallory", MALLORY, pid, started_ticks=ticks, boot=here().boot,
-        pid_namespace=here().pid_namespace,
+        "mallory", MALLORY, pid, started_ticks=ticks, boot=pid_scope().boot,
+        pid_namespace=pid_scope().pid_namespace,
     )  # fmt: skip
     return wire.dumps(lease_wire.lease_to_json(lease(0, name=HOG, owner=named))) + "\n"
 
@@ -238,7 +238,7 @@ def test_a_lock_of_another_pid_namespace_counts(book: Book) -> None:
     inside = [PYTHON, "-c", LOCKS, str(MALLORY), str(path.parent), path.name, "0", "", ""]
     with process("unshare", "--fork", "--pid", *inside) as started:
         line(started)
-        text = path.read_text().replace(str(here().pid_namespace), "pid:[1]")
+        text = path.read_text().replace(str(pid_scope().pid_namespace), "pid:[1]")
         rewrite(path, text)
         try:
             assert book.entries()[0].locked

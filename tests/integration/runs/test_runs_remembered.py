@@ -58,13 +58,13 @@ def test_a_killed_run_is_lost_and_one_that_goes_on_is_running(tmp_path: Path) ->
     """By real processes and the command itself."""
     code = (
         "import os, time; from pathlib import Path\n"
-        "from andon.host.processes.kin import here, started_ticks\n"
+        "from andon.host.processes.kin import pid_scope, started_ticks\n"
         "from andon.host.machine_id import node_name\n"
         "from tests.support.run_records import begin, sample, write_record\n"
         "pid = os.getpid()\n"
         f"write_record(Path({str(tmp_path / 'live.jsonl')!r}),\n"
-        "  begin(pid=pid, boot=here().boot, started=started_ticks(pid), node=node_name(),\n"
-        "  pid_namespace=here().pid_namespace), sample(1))\n"
+        "  begin(pid=pid, boot=pid_scope().boot, started=started_ticks(pid), node=node_name(),\n"
+        "  pid_namespace=pid_scope().pid_namespace), sample(1))\n"
         "print('written', flush=True); time.sleep(600)"
     )
     command = [sys.executable, "-c", code]

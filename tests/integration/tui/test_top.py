@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from andon.jobs.queue import Queue, submit
-from andon.jobs.submitting import here_spec
+from andon.jobs.submitting import local_spec
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobState
 from tests.integration.conftest import andon
@@ -300,7 +300,7 @@ def test_the_job_of_a_process_is_cancelled_instead(
     terminal: Tmux, place: Path, driver: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with cleaned(settle(monkeypatch, place)) as folder:
-        submit([here_spec((sys.executable, "-c", PATIENT), DeviceRequest(), simulate=1)])
+        submit([local_spec((sys.executable, "-c", PATIENT), DeviceRequest(), simulate=1)])
 
         def pid() -> int | None:
             return Queue(folder).views()[0].pid
@@ -375,7 +375,7 @@ def _jobs_and_runs_of(
     """With --url they are those that the server shows."""
     with cleaned(settle(monkeypatch, place)) as folder:
         folder.pause()
-        submit([here_spec(("true",), DeviceRequest(), name="a-job-there")])
+        submit([local_spec(("true",), DeviceRequest(), name="a-job-there")])
         assert andon("run", "--simulate", "1", "--name", "a-run-there", "--", "true").code == 0
         terminal.type("clear", "Enter")
         begin(terminal, f"--url {served.url}", sign=served.url)

@@ -16,7 +16,7 @@ from andon.access.gate import (
     judge,
     parse_host,
 )
-from andon.access.lockout import KEPT, Lockout
+from andon.access.lockout import MOST_PEERS, Lockout
 from andon.access.roles import Identity, Role
 from tests.support.rows import rows
 
@@ -253,9 +253,9 @@ def test_a_network_of_addresses_is_one_guesser() -> None:
 
 def test_what_is_remembered_of_guessers_is_bounded() -> None:
     lockout = Lockout()
-    for number in range(KEPT + 100):
+    for number in range(MOST_PEERS + 100):
         lockout.failed(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", 0)
-    assert len(lockout) == KEPT
+    assert len(lockout) == MOST_PEERS
 
 
 @pytest.mark.parametrize(

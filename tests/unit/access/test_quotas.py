@@ -71,7 +71,7 @@ def test_nobody_goes_while_there_is_room() -> None:
         ({"silent": 60, "begun": 30, "kept": 11}, ConnectionUse.SILENT),
         ({"silent": 10, "begun": 80, "kept": 11}, ConnectionUse.BEGUN),
         ({"silent": 10, "kept": 91}, ConnectionUse.SILENT),
-        ({"kept": 101}, ConnectionUse.KEPT),
+        ({"kept": 101}, ConnectionUse.IDLE),
     ],
 )
 def test_the_silent_go_first_but_a_tenth(given: dict[str, int], who: ConnectionUse) -> None:

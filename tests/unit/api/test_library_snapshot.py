@@ -13,7 +13,7 @@ from andon.model.device import Snapshot, State
 from andon.node.latest_snapshot import Told
 from andon.node.local.live import LocalLive
 from andon.node.local_server import LocalServer
-from andon.sampling.rules.told import ServerSnapshot
+from andon.sampling.rules.server_snapshot import ServerSnapshot
 from tests.support.replaced import answers
 from tests.support.rows import rows
 from tests.support.snapshots import h200, silent

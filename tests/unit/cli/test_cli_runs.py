@@ -25,7 +25,7 @@ from andon.cli.main import cli, run
 from andon.cli.terminal import Choices
 from andon.errors import Denied, Unavailable
 from andon.host.machine_id import node_name
-from andon.host.processes.kin import here, started_ticks
+from andon.host.processes.kin import pid_scope, started_ticks
 from andon.host.state.node_folder import open_node_folder
 from andon.host.state.user_folder import runs_folder
 from andon.jobs.folder import open_jobs_folder
@@ -278,7 +278,11 @@ def test_one_run_alone_is_not_compared(told: Told) -> None:
 def mine() -> RunBegin:
     pid = os.getpid()
     return begin(
-        id="livelive", pid=pid, boot=here().boot, started=started_ticks(pid), node=node_name()
+        id="livelive",
+        pid=pid,
+        boot=pid_scope().boot,
+        started=started_ticks(pid),
+        node=node_name(),
     )
 
 

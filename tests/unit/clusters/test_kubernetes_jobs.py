@@ -112,7 +112,7 @@ def test_options_of_a_job_reach_its_pod() -> None:
         "cpu=4", "memory=64Gi", "env=A=b=c", "volume=data:/data:ro", "service-account=runner",
         "namespace=team-a", "gpu-selection=false",
     )  # fmt: skip
-    options = made.with_words(OPTIONS, words)
+    options = made.with_job_options(OPTIONS, words)
     assert (options.namespace, options.gpu_selection) == ("team-a", False)
     asked = {**JOB.container, "pull": "missing", "user": "1000"}
     job = replace(JOB, for_seconds=90.5, grace_seconds=5.0, retries=2, container=asked)
@@ -140,7 +140,7 @@ def test_options_of_a_job_reach_its_pod() -> None:
 )  # fmt: skip
 def test_an_option_that_is_none_is_refused(words: str) -> None:
     with pytest.raises(Invalid) as caught:
-        made.with_words(OPTIONS, [words])
+        made.with_job_options(OPTIONS, [words])
     assert caught.value.reason.isprintable()
 
 

@@ -7,6 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from andon.clusters.kubernetes.rules.capacity import (
+    CapacityCache,
+    NodeCapacity,
+    capacities_of,
+    placement,
+    usual_resource,
+)
 from andon.clusters.kubernetes.rules.objects import (
     ApiCondition,
     ApiPod,
@@ -21,13 +28,6 @@ from andon.clusters.kubernetes.rules.objects import (
     ResourceNeeds,
 )
 from andon.clusters.kubernetes.rules.quantities import count_of, is_gpu, parse_quantity, pod_gpus
-from andon.clusters.kubernetes.rules.rooms import (
-    Room,
-    Rooms,
-    placement,
-    rooms_of,
-    usual_resource,
-)
 from andon.jobs.rules.best_nodes import IdleLimits, best_nodes, is_idle
 from andon.model.job.cluster import ClusterNode
 from tests.support.rows import rows
@@ -151,28 +151,27 @@ def pod(where: str, gpus: int, phase: str = "Running", **more: Any) -> ApiPod:
 def test_free_is_what_pods_that_have_not_ended_leave(
     made: KubernetesNode, pods: list[ApiPod], state: str, free: int
 ) -> None:
-    (room,) = rooms_of([made], pods)
-    shown = room.node
+    (capacity,) = capacities_of([made], pods)
+    shown = capacity.node
     assert (shown.state, shown.free) == (state, free)
     assert shown.allocated + shown.free <= shown.gpus
 
 
 def test_nodes_without_gpus_are_left_out_and_others_are_in_order() -> None:
-    assert [one.node.name for one in rooms_of([node("b"), node("a"), node("c", 0)], [])] == [
+    assert [one.node.name for one in capacities_of([node("b"), node("a"), node("c", 0)], [])] == [
         "a",
         "b",
     ]
 
 
 def test_a_room_is_made_again_when_its_node_or_a_pod_changed() -> None:
-    nodes, known = [node("a"), node("b")], Rooms()
-    first = rooms_of(nodes, [], known)
-    assert [one is other for one, other in zip(rooms_of(nodes, [], known), first, strict=True)] == [
-        True, True,
-    ]  # fmt: skip
-    taken = rooms_of(nodes, [pod("a", 2)], known)
+    nodes, known = [node("a"), node("b")], CapacityCache()
+    first = capacities_of(nodes, [], known)
+    again = capacities_of(nodes, [], known)
+    assert [one is other for one, other in zip(again, first, strict=True)] == [True, True]
+    taken = capacities_of(nodes, [pod("a", 2)], known)
     assert [one.node.free for one in taken] == [first[0].node.free - 2, first[1].node.free]
-    assert [one.node.name for one in rooms_of([node("b", 1)], [], known)] == ["b"]
+    assert [one.node.name for one in capacities_of([node("b", 1)], [], known)] == ["b"]
     assert list(known) == ["b"]
 
 
@@ -185,8 +184,8 @@ def test_a_room_is_made_again_when_its_node_or_a_pod_changed() -> None:
     ],
 )
 def test_what_is_special_about_its_gpus_is_said(made: KubernetesNode, words: str) -> None:
-    (room,) = rooms_of([made], [])
-    assert words in (room.node.note or "")
+    (capacity,) = capacities_of([made], [])
+    assert words in (capacity.node.note or "")
 
 
 @rows(
@@ -198,8 +197,8 @@ def test_what_is_special_about_its_gpus_is_said(made: KubernetesNode, words: str
     ],
 )  # fmt: skip
 def test_the_model_is_short(product: str, model: str) -> None:
-    (room,) = rooms_of([node("a", labels={"nvidia.com/gpu.product": product})], [])
-    assert room.node.model == model
+    (capacity,) = capacities_of([node("a", labels={"nvidia.com/gpu.product": product})], [])
+    assert capacity.node.model == model
 
 
 @rows(
@@ -214,18 +213,20 @@ def test_idle_is_below_both_limits(load: Any, memory: Any, idle: bool) -> None:
     assert is_idle(one, LIMITS) is idle
 
 
-def room_of(name: str, has: dict[str, int]) -> Room:
-    (found,) = rooms_of([node(name, 0, has=has)], [])
+def capacity_of(name: str, has: dict[str, int]) -> NodeCapacity:
+    (found,) = capacities_of([node(name, 0, has=has)], [])
     return found
 
 
-def read(room: Room, look: tuple[float, float] | None, resource: str = GPU) -> ClusterNode:
+def read(
+    capacity: NodeCapacity, look: tuple[float, float] | None, resource: str = GPU
+) -> ClusterNode:
     load, memory = look or (None, None)
-    return replace(room.of(resource), utilization_percent=load, memory_percent=memory)
+    return replace(capacity.of(resource), utilization_percent=load, memory_percent=memory)
 
 
 @rows(
-    ("rooms", "looks", "gpus", "nodes"),
+    ("capacities", "looks", "gpus", "nodes"),
     [
         ({"a": 4, "b": 8}, {"a": IDLE, "b": IDLE}, 2, ("b", "a")),
         ({"a": 4, "b": 8}, {"a": IDLE, "b": BUSY}, 2, ("a",)),
@@ -240,19 +241,24 @@ def read(room: Room, look: tuple[float, float] | None, resource: str = GPU) -> C
     ],
 )
 def test_the_best_three_idle_nodes_are_preferred(
-    rooms: dict[str, int], looks: dict[str, tuple[float, float]], gpus: int, nodes: tuple[str, ...]
+    capacities: dict[str, int],
+    looks: dict[str, tuple[float, float]],
+    gpus: int,
+    nodes: tuple[str, ...],
 ) -> None:
-    made = [read(room_of(name, {GPU: free}), looks.get(name)) for name, free in rooms.items()]
+    made = [
+        read(capacity_of(name, {GPU: free}), looks.get(name)) for name, free in capacities.items()
+    ]
     found = placement(made, gpus, LIMITS)
     assert found.nodes == nodes
-    assert found.words.startswith("prefers" if nodes else "no preference: ")
+    assert found.text.startswith("prefers" if nodes else "no preference: ")
 
 
 def test_only_the_kind_of_gpu_that_is_asked_for_counts() -> None:
-    room = room_of("a", {GPU: 1, OTHER: 8})
-    assert placement([read(room, IDLE)], 4, LIMITS).nodes == ()
-    assert placement([read(room, IDLE, OTHER)], 4, LIMITS).nodes == ("a",)
-    assert usual_resource([room]) == OTHER
+    capacity = capacity_of("a", {GPU: 1, OTHER: 8})
+    assert placement([read(capacity, IDLE)], 4, LIMITS).nodes == ()
+    assert placement([read(capacity, IDLE, OTHER)], 4, LIMITS).nodes == ("a",)
+    assert usual_resource([capacity]) == OTHER
     assert usual_resource([]) is None
 
 

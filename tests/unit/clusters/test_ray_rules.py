@@ -28,7 +28,7 @@ from andon.clusters.ray.rules.requests import JobsAndon, RayOptions
 from andon.errors import Invalid
 from andon.jobs.clusters.desk import ClusterDesk
 from andon.jobs.rules.able import refuse
-from andon.jobs.rules.room import never_fits
+from andon.jobs.rules.shortage import never_fits
 from andon.model.codec import read
 from andon.model.job.cluster import ClusterJob, ClusterNode, ClusterTask, SubmissionNote
 from andon.model.job.desk import Submission

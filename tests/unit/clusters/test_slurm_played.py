@@ -38,7 +38,7 @@ def desk(slurm: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def jobs_of(desk: ClusterDesk) -> list[ClusterJob]:
-    return list(desk.asked(ClusterPage("slurm")).jobs)
+    return list(desk.refreshed(ClusterPage("slurm")).jobs)
 
 
 # What Slurm refuses: a sentence of ours, then its own words.

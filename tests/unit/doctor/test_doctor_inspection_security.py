@@ -20,7 +20,7 @@ from andon.doctor.inspection.security import (
     read_state,
 )
 from andon.doctor.rules.facts import Contents, PortListener, StrayFiles, StrayReason
-from andon.host.processes.kin import here
+from andon.host.processes.kin import pid_scope
 from andon.model import lease_wire, wire
 from andon.model.lease import Cordon, Lease, LeaseKind, Owner, Share
 from tests.support.rows import rows
@@ -178,7 +178,7 @@ def test_a_strange_server_json_says_nothing(tmp_path: Path, content: bytes) -> N
         (1, {}, False),
         (0, {"started_ticks": 4711}, True),
         (0, {"started_ticks": 4712}, False),
-        (0, {"boot": here().boot, "pid_namespace": here().pid_namespace}, True),
+        (0, {"boot": pid_scope().boot, "pid_namespace": pid_scope().pid_namespace}, True),
         (0, {"boot": "another"}, False),
         (1, {"pid_namespace": "another"}, True),  # it cannot be seen from here
     ],

@@ -40,8 +40,8 @@ class Forgetful:
     def ended(self, work: CreatedWork) -> WorkEnd | None:
         return self._end
 
-    def not_started(self, work: CreatedWork, said: str) -> AndonError:
-        return Conflict(f"the command could not be started: {said}")
+    def not_started(self, work: CreatedWork, stderr: str) -> AndonError:
+        return Conflict(f"the command could not be started: {stderr}")
 
     def leftovers(self, living: frozenset[str]) -> Sequence[CreatedWork]:
         return []

@@ -188,4 +188,4 @@ def test_a_lease_is_kept_until_the_container_of_its_job_is_removed(
         one.open_output()
         one.clean()
     assert tries.read_text() == "x\nx\nx\n"
-    assert (tmp_path / "output.log").read_text() == supervisor.KEPT
+    assert (tmp_path / "output.log").read_text() == supervisor.NOT_REMOVED

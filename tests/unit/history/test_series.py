@@ -13,7 +13,7 @@ from andon.history.rules.series import (
     Bucket,
     NodeReadings,
     buckets,
-    kept,
+    stored_value,
     summary,
     throttle_mask,
     throttle_reasons,
@@ -110,9 +110,9 @@ def test_the_node_has_values_of_its_own() -> None:
 
 
 def test_what_is_no_number_is_not_kept() -> None:
-    assert kept("power_watts", float("nan")) is None
-    assert kept("memory_used_bytes", 1 << 60) is None
-    assert kept("utilization_percent", None) is None
+    assert stored_value("power_watts", float("nan")) is None
+    assert stored_value("memory_used_bytes", 1 << 60) is None
+    assert stored_value("utilization_percent", None) is None
 
 
 def test_throttle_reasons_come_back_and_new_ones_are_not_lost() -> None:
@@ -394,7 +394,7 @@ def test_a_write_is_due_at_the_next_flush_or_when_it_may_be_tried_again() -> Non
 
 @given(st.integers(0, 10**13))
 def test_a_rate_is_kept_to_half_a_per_cent(rate: int) -> None:
-    stored = kept("pcie_sent_bytes_per_second", rate)
+    stored = stored_value("pcie_sent_bytes_per_second", rate)
     assert stored is not None
     assert 0 <= rate - stored <= rate / 128
     assert (stored == 0) == (rate == 0), "little is not nothing"

@@ -10,7 +10,7 @@ from andon.kill.rules.plan import (
     EndLease,
     EndRequester,
     EndTarget,
-    children_words,
+    children_text,
     descendants,
     done,
     instead,
@@ -142,12 +142,12 @@ def test_a_process_is_described_by_what_tells_it_from_others() -> None:
 
 
 def test_children_that_are_left_are_named() -> None:
-    assert children_words(target()) == ""
-    assert children_words(target(children=((5, "a"),))) == (
+    assert children_text(target()) == ""
+    assert children_text(target(children=((5, "a"),))) == (
         "  1 child (5 a), not ended; --tree ends it too"
     )
     many = tuple((pid, "loader") for pid in range(1, 7))
-    assert "6 children (1 loader, 2 loader, 3 loader, 4 loader and 2 more)" in children_words(
+    assert "6 children (1 loader, 2 loader, 3 loader, 4 loader and 2 more)" in children_text(
         target(children=many)
     )
 

@@ -19,7 +19,7 @@ from andon.host.processes.procfs import (
     parse_passwd,
     process_name,
     split_command,
-    whole_words,
+    whole_arguments,
 )
 from andon.host.rules.attribution import Container, ProcessMembership, SlurmStep
 from andon.host.rules.proc_stat import parse_stamp, parse_stat
@@ -262,7 +262,7 @@ def test_a_secret_at_the_end_of_what_is_read_is_not_shown_in_part(tree: Tree) ->
     ],
 )
 def test_the_word_that_a_limit_cuts_through_is_left_out(content: bytes, kept: bytes) -> None:
-    assert whole_words(content, 14) == kept
+    assert whole_arguments(content, 14) == kept
 
 
 @linux

@@ -40,7 +40,7 @@ WHEN_ASKED = frozenset((
     "andon.drivers.replay.recording", "andon.exporter.exports", "andon.fleet.rules.states",
     "andon.history.rules.intervals", "andon.history.rules.series", "andon.history.rules.tiers",
     "andon.host.processes.environment", "andon.host.processes.facts",
-    "andon.host.processes.procfs", "andon.host.rules.variables", "andon.jobs.acts",
+    "andon.host.processes.procfs", "andon.jobs.acts",
     "andon.jobs.file", "andon.jobs.rules.file", "andon.jobs.rules.model_file",
     "andon.jobs.rules.parameters", "andon.kill.ending", "andon.leases.book.rejoin",
     "andon.model.links", "andon.node.calls", "andon.node.port", "andon.node.server",

@@ -48,7 +48,7 @@ def opened(fake: FakeCluster, name: str = "lab", seconds: float = 30.0) -> Clust
 def asked(desk: ClusterDesk) -> ClusterPage:
     """Returns what is known of its jobs after they were listed."""
     desk.listing()
-    return answers.kept_page(desk.name)
+    return answers.cached_page(desk.name)
 
 
 def submission(script: str = "sleep 10", label: str = "a1", gpus: int = 1) -> Submission:
@@ -130,7 +130,7 @@ def test_a_job_with_impossible_values_hides_no_other(fake: FakeCluster) -> None:
 
     page = asked(opened(Odd()))
     assert page.jobs == (good,)
-    assert answers.kept_page("lab") == page
+    assert answers.cached_page("lab") == page
     (line,) = listing_of([page]).notes
     assert line.startswith("lab: not all its jobs are shown, because id is 'a b'")
 
@@ -140,10 +140,10 @@ def test_a_damaged_file_is_not_used(fake: FakeCluster, text: str) -> None:
     folder = jobs_path() / CLUSTER_PAGES
     folder.mkdir()
     (folder / "lab.json").write_text(text)
-    assert answers.kept_page("lab").at is None
+    assert answers.cached_page("lab").at is None
     found = asked(opened(fake))
     assert found.at is not None
-    assert answers.kept_page("lab") == found
+    assert answers.cached_page("lab") == found
 
 
 def test_a_note_that_cannot_be_written_is_no_submission(
@@ -209,7 +209,7 @@ def test_a_poller_keeps_what_it_knew_while_the_cluster_is_away(fake: FakeCluster
     fake.break_()
     poller.poll()
     assert poller.page().trouble is None
-    assert answers.kept_page("lab") == poller.page()
+    assert answers.cached_page("lab") == poller.page()
 
 
 def test_a_poller_that_hangs_says_since_when_and_never_waits(
@@ -237,7 +237,7 @@ def test_root_asks_for_everyone_and_keeps_that_to_itself(fake: FakeCluster) -> N
     poller.poll()
     assert len(poller.page().jobs) == 1
     assert len(opened(other).listing(everyone=True).views) == 1
-    assert answers.kept_page("lab").at is None
+    assert answers.cached_page("lab").at is None
 
 
 def test_a_submission_that_was_not_sent_leaves_nothing(fake: FakeCluster) -> None:

@@ -125,9 +125,9 @@ class Failing(JobsFolder):
         if at in self.failures:
             raise self.failures.pop(at)
 
-    def rung(self) -> int:
+    def changed_at(self) -> int:
         self._fail("bell")
-        return super().rung()
+        return super().changed_at()
 
     def attempt(self, number: int, attempt: int) -> Path:
         self._fail("attempt")
@@ -174,7 +174,7 @@ def test_settings_that_cannot_be_read_are_why_a_job_waits(
     ended_job(folder)
     lock = lock_dispatcher(folder)
     assert lock is not None
-    assert _dispatch(folder, lock) == folder.rung()
+    assert _dispatch(folder, lock) == folder.changed_at()
     os.close(lock)
     [view] = Queue(folder).views([1])
     assert (view.reason or "").startswith(f"no job can start: {config}:1: not valid TOML")
@@ -189,7 +189,7 @@ class Turns:
     def names(self) -> frozenset[str]:
         return frozenset()
 
-    def look(self, jobs: list[JobFacts]) -> DispatchRound:
+    def decide(self, jobs: list[JobFacts]) -> DispatchRound:
         starts = tuple(PlannedStart(one.spec.number, ("GPU-0",)) for one in jobs)
         view: Any = SimpleNamespace(snapshot=Snapshot("n", AT))
         return DispatchRound(view, DispatchPlan(starts), others=True)
@@ -228,10 +228,10 @@ class HeldMeanwhile(Turns):
     def __init__(self, folder: JobsFolder) -> None:
         self._folder = folder
 
-    def look(self, jobs: list[JobFacts]) -> DispatchRound:
+    def decide(self, jobs: list[JobFacts]) -> DispatchRound:
         for one in jobs:
             acts.hold(self._folder, one, JobStatus(JobState.WAITING, 1))
-        return super().look(jobs)
+        return super().decide(jobs)
 
     def take(self, *asked: object) -> BlockReason:
         raise AssertionError("a held job is started")
@@ -262,7 +262,7 @@ def test_a_job_that_began_while_it_was_held_is_not_said_to_be_held(tmp_path: Pat
 class Vain(Turns):
     """A retry that asks for more than any device has."""
 
-    def look(self, jobs: list[JobFacts]) -> DispatchRound:
+    def decide(self, jobs: list[JobFacts]) -> DispatchRound:
         view: Any = SimpleNamespace(snapshot=Snapshot("n", AT))
         vain = {one.spec.number: "no GPU here has more" for one in jobs}
         return DispatchRound(view, DispatchPlan(), vain=vain)

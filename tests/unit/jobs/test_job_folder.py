@@ -275,7 +275,7 @@ def test_jobs_of_the_index_are_decoded_when_they_are_asked_for(folder: JobsFolde
     scanner = Scanner(folder)
     read = scanner.scan()
     scanner.save(0)
-    found = Scanner(folder).look()
+    found = Scanner(folder).read()
     statuses = job_statuses(read.values(), AT + 1)
     keys = {number: order_key(facts) for number, facts in read.items()}
 
@@ -341,7 +341,7 @@ def test_a_job_is_removed_while_its_verdict_is_written(folder: JobsFolder) -> No
 
 
 def test_the_bell_rings_with_every_change(folder: JobsFolder) -> None:
-    rung = [folder.rung()]
+    changed_at = [folder.changed_at()]
     for change in (
         lambda: folder.submit([plain()]),
         lambda: folder.small(1, "held", ""),
@@ -351,8 +351,8 @@ def test_the_bell_rings_with_every_change(folder: JobsFolder) -> None:
         lambda: folder.remove(1),
     ):
         change()
-        rung.append(folder.rung())
-    assert len(set(rung)) == len(rung)
+        changed_at.append(folder.changed_at())
+    assert len(set(changed_at)) == len(changed_at)
 
 
 def test_a_file_that_cannot_be_deleted_is_one_line(folder: JobsFolder) -> None:

@@ -46,7 +46,7 @@ def test_stop_rules_name_a_figure_a_limit_and_a_time() -> None:
     assert rule.met_by(3.0, 600.0)
     assert not rule.met_by(2.0, 600.0)
     assert rule.met_by(float("nan"), 600.0)
-    assert rule.words(3.0) == "cancelled: loss is 3, > 2 after 10 min"
+    assert rule.reason(3.0) == "cancelled: loss is 3, > 2 after 10 min"
     assert parse_stop("acc <= 0.5").met_by(0.5, 0.0)
     for wrong in ("", "loss", "loss>", "loss>nan", "loss>2 after", "loss>2 after x", "1>2"):
         with pytest.raises(Invalid):

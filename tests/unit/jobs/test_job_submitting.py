@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from andon.errors import Invalid
 from andon.jobs.file import specs_of
 from andon.jobs.rules.file_keys import FileJob
-from andon.jobs.submitting import here_spec
+from andon.jobs.submitting import local_spec
 from andon.model.codec import read
 from andon.model.job import facts
 from andon.model.job.device_request import DeviceRequest
@@ -22,7 +22,7 @@ ONE = DeviceRequest(1, 1)
 
 
 def submitted(argv: tuple[str, ...] = ("true",), **more: Any) -> None:
-    here_spec(argv, replace(ONE, **more.pop("request", {})), git=False, **more)
+    local_spec(argv, replace(ONE, **more.pop("request", {})), git=False, **more)
 
 
 @pytest.mark.slow
@@ -53,7 +53,7 @@ def test_what_could_not_be_read_again_is_refused_with_the_reason(
 
 @pytest.mark.process
 def test_a_variable_without_a_name_is_left_out() -> None:
-    spec = here_spec(("true",), ONE, git=False, environment={"": "odd", "A": "1"})
+    spec = local_spec(("true",), ONE, git=False, environment={"": "odd", "A": "1"})
     assert dict(spec.environment) == {"A": "1"}
     asked = "from andon.jobs.git_commit import GitCommitLookup as G; G().answer()"
     odd = {**os.environ, "": "odd"}
@@ -70,7 +70,7 @@ def test_tokens_of_andon_stay_with_the_submitter(
     for name in SECRETS:
         monkeypatch.setenv(name, "hush")
     monkeypatch.setenv("OTHER", "mine")
-    spec = here_spec(("true",), ONE, git=False)
+    spec = local_spec(("true",), ONE, git=False)
     job = FileJob(command=("true",), environment={"BENCHMARK_API_KEY": "meant"})
     (of_file,) = specs_of(job, tmp_path)
     assert "hush" not in {*spec.environment.values(), *of_file.environment.values()}

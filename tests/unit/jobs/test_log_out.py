@@ -12,7 +12,7 @@ from andon.jobs.rules.log_out import (
     LogOutFacts,
     Place,
     log_out_effect,
-    log_out_words,
+    log_out_text,
     login_settings,
     place_of_cgroup,
     wants_scope,
@@ -37,7 +37,7 @@ def test_the_measured_table() -> None:
     wrong = []
     for kills, lingers, place, scope, effect, word in TABLE:
         facts = LogOutFacts(True, kills, True, lingers, 1000, place, can_scope=True)
-        found = wants_scope(facts), log_out_effect(facts), word in log_out_words(facts)
+        found = wants_scope(facts), log_out_effect(facts), word in log_out_text(facts)
         if found != (scope, effect, True):
             wrong.append((kills, lingers, place, found))
     assert wrong == []
@@ -54,7 +54,7 @@ def test_every_sentence_that_warns_names_what_helps() -> None:
         for can in (True, False)
     ]
     for facts in every:
-        words = log_out_words(facts)
+        words = log_out_text(facts)
         assert (log_out_effect(facts) is LogOutEffect.LIVES) == (words.endswith("when you log out"))
         if log_out_effect(facts) is not LogOutEffect.LIVES:
             assert "enable-linger" in words or "systemctl --user status" in words

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from andon.cli.commands.jobs import submit as submitting
 from andon.errors import AndonError
-from andon.jobs.queue import possible_here
+from andon.jobs.queue import checked_specs
 from andon.model.device import Fault, Snapshot
 from andon.model.job.spec import JobSpec
 from andon.units import GIB
@@ -40,7 +40,7 @@ def sampling(snapshot: Snapshot) -> Callable[[], Snapshot]:
 )
 def test_what_can_never_be_met_is_refused_at_once(asked: dict[str, Any], words: str) -> None:
     with pytest.raises(AndonError, match=words):
-        possible_here([spec(**asked)], sampling(TWO), {})
+        checked_specs([spec(**asked)], sampling(TWO), {})
 
 
 def test_what_can_be_met_is_queued_and_any_device_is_not_even_looked_at() -> None:
@@ -48,16 +48,16 @@ def test_what_can_be_met_is_queued_and_any_device_is_not_even_looked_at() -> Non
         raise AssertionError("the devices were read")
 
     plain = [spec(), spec(count=0)]
-    assert possible_here(plain, never, {}) == plain
+    assert checked_specs(plain, never, {}) == plain
     asked = [spec(count=2, memory_bytes=40 * GIB)]
-    assert possible_here(asked, sampling(TWO), {}) == asked
+    assert checked_specs(asked, sampling(TWO), {}) == asked
     large = [spec(count=9)]
-    assert possible_here(large, sampling(Snapshot("n", 1.0)), {}) == large, "no driver answers yet"
-    assert possible_here(large, sampling(replace(TWO, simulated=True)), {}) == large, "others"
+    assert checked_specs(large, sampling(Snapshot("n", 1.0)), {}) == large, "no driver answers yet"
+    assert checked_specs(large, sampling(replace(TWO, simulated=True)), {}) == large, "others"
 
 
 def test_a_cuda_number_is_settled_under_the_masks_of_the_submission() -> None:
-    [made] = possible_here([spec(devices=("cuda:0", "0"), count=2)], sampling(TWO), {})
+    [made] = checked_specs([spec(devices=("cuda:0", "0"), count=2)], sampling(TWO), {})
     assert made.request.devices == ("GPU-1", "0")
 
 

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from andon.host.processes.kin import here, myself
+from andon.host.processes.kin import myself, pid_scope
 from andon.leases.availability import Availability
 from andon.leases.book import places
 from andon.leases.book.lease_book import Book
@@ -81,7 +81,7 @@ def check(book: Book) -> None:
         assert "t1" in {one.ticket.id for one in waiting}
         assert "GPU-1" in {cordon.uuid for cordon in book.cordons()}
         in_order(waiting, time.time())
-        page = page_of(entries, NODE, KIN, here(), BLANK, time.time())
+        page = page_of(entries, NODE, KIN, pid_scope(), BLANK, time.time())
         for held in page.leases:
             assert "-" not in held.remedy
             assert set(held.remedy.split()[1:]) <= {str(pid) for pid in KIN} | _left(entries)

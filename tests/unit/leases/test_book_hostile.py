@@ -15,7 +15,7 @@ import pytest
 from andon.cli.commands.share.leases import lease_columns
 from andon.cli.show.table import TableRow, draw
 from andon.errors import AndonError, Conflict, Denied, Invalid
-from andon.host.processes.kin import here, myself, started_ticks
+from andon.host.processes.kin import myself, pid_scope, started_ticks
 from andon.leases.availability import Availability
 from andon.leases.book import files, locks, places
 from andon.leases.book.lease_book import Book
@@ -86,7 +86,7 @@ def granted(book: Book, timeout_seconds: float = 0.0) -> list[str]:
 
 def standing(book: Book) -> list[BookEntry]:
     """The entries that withhold a device, for good or not."""
-    kept = {claim.file for claim in judge(book.entries(), NODE, {}, here())}
+    kept = {claim.file for claim in judge(book.entries(), NODE, {}, pid_scope())}
     return [entry for entry in book.entries() if entry.file in kept]
 
 
@@ -142,7 +142,7 @@ def test_a_group_that_anybody_could_name_withholds_nothing_and_is_never_advised(
     [entry] = book.entries()
     assert entry.lease is not None
     assert standing(book) == []
-    assert page_of([entry], NODE, {}, here(), BLANK, 1.0).leases == ()
+    assert page_of([entry], NODE, {}, pid_scope(), BLANK, 1.0).leases == ()
 
 
 @pytest.mark.process

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from andon.host.clock import boot_seconds
-from andon.host.processes.kin import here
+from andon.host.processes.kin import pid_scope
 from andon.leases.availability import NAME, TurnMemory
 from andon.leases.rules.queue import MEMORY_SECONDS
 
@@ -39,7 +39,7 @@ def test_a_bad_file_is_no_memory(tmp_path: Path, content: str) -> None:
 
 @pytest.mark.parametrize("users", [[], {"x": 1.0}, {"1": None}, {"1": "nan"}, {"1": 1e400}])
 def test_a_bad_time_is_no_memory(tmp_path: Path, users: object) -> None:
-    (tmp_path / NAME).write_text(json.dumps({"boot": here().boot, "users": users}))
+    (tmp_path / NAME).write_text(json.dumps({"boot": pid_scope().boot, "users": users}))
     assert TurnMemory(tmp_path).read() == {}
 
 

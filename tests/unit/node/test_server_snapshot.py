@@ -31,10 +31,10 @@ from andon.model.vendors import AMD
 from andon.model.verdict import VerdictKind
 from andon.node.latest_snapshot import Told, server_snapshot
 from andon.node.local.live import LocalLive
-from andon.sampling.rules.told import (
+from andon.sampling.rules.server_snapshot import (
     ServerSnapshot,
     parse_interval,
-    remembering,
+    with_known,
 )
 from tests.support.local_rest import Asked, answering
 from tests.support.rows import rows
@@ -62,7 +62,7 @@ def test_a_device_that_never_answered_here_is_what_the_server_knows() -> None:
     before = replace(before, last_users=("alice",))
     told = seen(before, h200(1))
     for fresh in (unnamed(0), unnamed(0, pci=before.device.pci), replace(before, since=NOW)):
-        (found, other) = remembering(seen(fresh, h200(1)), told).devices
+        (found, other) = with_known(seen(fresh, h200(1)), told).devices
         assert found == before
         assert other == h200(1)
 
@@ -71,20 +71,20 @@ def test_a_state_of_its_own_keeps_its_time_and_who_was_on_it_is_known() -> None:
     """The server's last snapshot is from before the device was lost."""
     fresh = unnamed(0, State.LOST)
     before = replace(h200(0), processes=(work(7, "bob", "x", 1.0),))
-    (found,) = remembering(seen(fresh), seen(before)).devices
+    (found,) = with_known(seen(fresh), seen(before)).devices
     assert (found.state, found.since, found.reason) == (fresh.state, fresh.since, fresh.reason)
     assert (found.device.uuid, found.last_users) == (h200(0).device.uuid, ("bob",))
 
 
 def test_a_device_that_answers_is_as_it_was_read() -> None:
     told = seen(silent(0, State.LOST, "gone", None, 60))
-    assert remembering(seen(h200(0)), told).devices == (h200(0),)
+    assert with_known(seen(h200(0)), told).devices == (h200(0),)
 
 
 def test_a_device_with_another_identity_is_not_taken_for_a_known_one() -> None:
     """Number 1 of the server is number 0 here: it answers, and is known by its UUID."""
     fresh = (unnamed(1), replace(h200(1), device=replace(h200(1).device, index=0)))
-    assert remembering(seen(*fresh), seen(h200(1))).devices == fresh
+    assert with_known(seen(*fresh), seen(h200(1))).devices == fresh
 
 
 @rows(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.jobs.progress import output_progress
+from andon.jobs.outputs import output_progress
 from andon.model.job.progress import WorkProgress
 from andon.model.run.record import RunLogged
 from andon.runs.rules.progress import (

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from andon.errors import Conflict, Gone, Invalid
 from andon.host.machine_id import node_name
-from andon.host.processes.kin import here, started_ticks
+from andon.host.processes.kin import pid_scope, started_ticks
 from andon.host.users import user_name
 from andon.model.job.progress import WorkProgress
 from andon.model.run.record import RunBegin, RunKind, RunLogged, RunState
@@ -41,8 +41,13 @@ def finder(tmp_path: Path, folder: Path) -> Iterator[RunFinder]:
 def mine(**changed: object) -> RunBegin:
     """A run of this very process."""
     pid = os.getpid()
-    facts = {"pid": pid, "boot": here().boot, "started": started_ticks(pid), "node": node_name()}
-    return begin(**{**facts, "pid_namespace": here().pid_namespace, **changed})
+    facts = {
+        "pid": pid,
+        "boot": pid_scope().boot,
+        "started": started_ticks(pid),
+        "node": node_name(),
+    }
+    return begin(**{**facts, "pid_namespace": pid_scope().pid_namespace, **changed})
 
 
 def ids(finder: RunFinder) -> list[str]:

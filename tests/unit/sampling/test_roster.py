@@ -17,7 +17,7 @@ def ok(uuid: str, at: float) -> Reading:
 def opened(at: float = 100.0, now: float = 0.0) -> Roster:
     roster = Roster("nvidia", deadline_seconds=1.0)
     roster.opened(CARDS, at, now)
-    roster.asked(now)
+    roster.requested(now)
     for card, device in zip(CARDS, DEVICES, strict=True):
         roster.described(card.key, [device], at)
         roster.answered(card.key, [ok(device.uuid, at)], at)
@@ -40,7 +40,7 @@ def test_a_device_that_answered_is_ok() -> None:
 
 def test_one_silent_device_is_stale_and_the_other_goes_on() -> None:
     roster = opened()
-    roster.asked(10.0)
+    roster.requested(10.0)
     roster.answered(CARDS[0].key, [ok("GPU-a", 110.0)], 110.0)
     roster.settle(111.0, 11.0, None)
     assert states(roster) == {"GPU-a": State.OK, "GPU-b": State.STALE}
@@ -54,9 +54,9 @@ def test_one_silent_device_is_stale_and_the_other_goes_on() -> None:
 
 def test_the_reason_counts_the_seconds_and_since_does_not_move() -> None:
     roster = opened()
-    roster.asked(10.0)
+    roster.requested(10.0)
     roster.settle(111.0, 11.0, None)
-    roster.asked(22.0)
+    roster.requested(22.0)
     roster.settle(122.0, 22.0, None)
     assert shown(roster)["GPU-b"].reason == "driver call stuck for 12 s"
     assert shown(roster)["GPU-b"].since == 111.0
@@ -64,14 +64,14 @@ def test_the_reason_counts_the_seconds_and_since_does_not_move() -> None:
 
 def test_a_device_that_is_late_by_less_than_the_deadline_stays_ok() -> None:
     roster = opened()
-    roster.asked(10.0)
+    roster.requested(10.0)
     roster.settle(110.9, 10.9, None)
     assert set(states(roster).values()) == {State.OK}
 
 
 def test_a_late_answer_cures_it() -> None:
     roster = opened()
-    roster.asked(10.0)
+    roster.requested(10.0)
     roster.settle(111.0, 11.0, None)
     roster.answered(CARDS[1].key, [ok("GPU-b", 130.0)], 130.0)
     assert shown(roster)["GPU-b"].state is State.OK
@@ -81,18 +81,18 @@ def test_a_late_answer_cures_it() -> None:
 
 def test_a_busy_card_is_not_asked_again() -> None:
     roster = opened()
-    assert roster.asked(10.0) == [card.key for card in CARDS]
+    assert roster.requested(10.0) == [card.key for card in CARDS]
     roster.answered(CARDS[0].key, [ok("GPU-a", 110.0)], 110.0)
-    assert roster.asked(11.0) == [CARDS[0].key]
+    assert roster.requested(11.0) == [CARDS[0].key]
 
 
 def test_a_tick_waits_for_a_hung_card_only_once() -> None:
     roster = opened()
-    roster.asked(10.0)
+    roster.requested(10.0)
     assert roster.awaited_until(10.0) == 11.0
     roster.answered(CARDS[0].key, [ok("GPU-a", 110.0)], 110.0)
     assert roster.awaited_until(11.0) is None
-    roster.asked(12.0)
+    roster.requested(12.0)
     assert roster.awaited_until(12.0) == 13.0, "for the healthy one"
     roster.answered(CARDS[0].key, [ok("GPU-a", 112.0)], 112.0)
     assert roster.awaited_until(12.1) is None
@@ -100,7 +100,7 @@ def test_a_tick_waits_for_a_hung_card_only_once() -> None:
 
 def test_a_lost_card_says_so_and_keeps_its_place() -> None:
     roster = opened()
-    roster.asked(1.0)
+    roster.requested(1.0)
     roster.lost(CARDS[1].key, "fallen off the bus", "see dmesg", 101.0)
     lost = shown(roster)["GPU-b"]
     assert (lost.state, lost.reason, lost.hint) == (State.LOST, "fallen off the bus", "see dmesg")
@@ -112,7 +112,7 @@ def test_a_lost_card_says_so_and_keeps_its_place() -> None:
 def test_a_card_that_was_lost_before_it_was_described_is_shown_by_its_address() -> None:
     roster = Roster("nvidia", 1.0)
     roster.opened(CARDS, 100.0, 0.0)
-    roster.asked(0.0)
+    roster.requested(0.0)
     roster.lost(CARDS[1].key, "lost", "", 100.0)
     assert states(roster) == {"nvidia@0000:02:00.0": State.LOST}
 
@@ -120,7 +120,7 @@ def test_a_card_that_was_lost_before_it_was_described_is_shown_by_its_address() 
 def test_a_card_that_hangs_before_it_is_described_is_shown_stale() -> None:
     roster = Roster("nvidia", 1.0)
     roster.opened(CARDS, 100.0, 0.0)
-    roster.asked(0.0)
+    roster.requested(0.0)
     roster.settle(101.0, 1.0, None)
     assert states(roster) == {
         "nvidia@0000:01:00.0": State.STALE,
@@ -155,7 +155,7 @@ def test_a_driver_that_comes_back_brings_its_devices_back() -> None:
     roster = opened()
     roster.down("the driver is not loaded", "modprobe", 105.0)
     roster.opened(CARDS, 110.0, 10.0)
-    roster.asked(10.0)
+    roster.requested(10.0)
     for card, device in zip(CARDS, DEVICES, strict=True):
         roster.described(card.key, [device], 110.0)
         roster.answered(card.key, [ok(device.uuid, 110.0)], 110.0)
@@ -167,7 +167,7 @@ def test_a_driver_that_comes_back_brings_its_devices_back() -> None:
 def test_a_device_that_a_new_driver_session_does_not_list_is_lost() -> None:
     roster = opened()
     roster.opened(CARDS[:1], 110.0, 10.0)
-    roster.asked(10.0)
+    roster.requested(10.0)
     roster.answered(CARDS[0].key, [ok("GPU-a", 110.0)], 110.0)
     roster.settle(110.5, 10.5, None)
     assert shown(roster)["GPU-b"].state is State.OK, "it may yet be described under another key"
@@ -186,7 +186,7 @@ def test_partitions_that_are_taken_away_are_not_lost() -> None:
 
 def test_a_crashed_reader_gives_its_own_reason_for_the_silence() -> None:
     roster = opened()
-    roster.asked(10.0)
+    roster.requested(10.0)
     roster.reader_ended("the reader ended: killed by SIGSEGV", "a new one is started")
     roster.settle(111.5, 11.5, None)
     assert shown(roster)["GPU-a"].reason == "the reader ended: killed by SIGSEGV"
@@ -224,11 +224,11 @@ def test_partitions_follow_their_board() -> None:
 
 def test_a_hung_device_counts_from_when_the_trouble_began_across_reader_restarts() -> None:
     roster = opened()
-    roster.asked(10.0)
+    roster.requested(10.0)
     roster.settle(111.0, 11.0, None)
     roster.reader_ended("the reader was replaced", "")
     roster.opened(CARDS, 1500.0, 1400.0)  # a new reader, asked a moment ago
-    roster.asked(1669.0)
+    roster.requested(1669.0)
     roster.settle(1671.0, 1671.0, None)
     assert shown(roster)["GPU-b"].reason == "driver call stuck for 26 min"
     assert shown(roster)["GPU-b"].since == 111.0

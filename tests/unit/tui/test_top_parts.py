@@ -8,8 +8,7 @@ from msgspec.structs import replace
 from andon.cli.sources import node_of
 from andon.cli.terminal import Choices
 from andon.history.rules.series import tick_of
-from andon.host.processes.environment import parse_environment
-from andon.host.rules.variables import shown_environment
+from andon.host.processes.environment import parse_environment, shown_environment
 from andon.host.state.user_folder import HISTORY, node_path
 from andon.model.device import Process, Snapshot
 from andon.node.latest_snapshot import CommandLines

@@ -232,7 +232,7 @@ def test_a_connection_that_was_answered_waits_as_those_who_have_not_asked() -> N
         async with listening(places, app) as port:
             for more, standing in (
                 (b"", ConnectionUse.BEGUN),
-                (b"Authorization: x\r\n", ConnectionUse.KEPT),
+                (b"Authorization: x\r\n", ConnectionUse.IDLE),
             ):
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
                 writer.write(GET.replace(b"\r\n\r\n", b"\r\n" + more + b"\r\n"))
@@ -277,14 +277,14 @@ def test_a_new_connection_that_gives_way_itself_is_closed() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, what: wrong.append(what))
         places = Places(Quotas(16))
         for _ in range(16):
-            places.move(places.arrive(lambda: None, 0.0), ConnectionUse.KEPT)
+            places.move(places.arrive(lambda: None, 0.0), ConnectionUse.IDLE)
         with socket.create_server(("127.0.0.1", 0)) as sock:
             acceptor = Acceptor(sock, places, lambda _: asyncio.Protocol())
             reader, writer = await asyncio.open_connection(*sock.getsockname())
             await asyncio.wait_for(ended(reader), 20)
             writer.close()
             acceptor.close()
-        assert places.counts()[ConnectionUse.KEPT] == len(places) == 16
+        assert places.counts()[ConnectionUse.IDLE] == len(places) == 16
 
     asyncio.run(play())
     assert not wrong

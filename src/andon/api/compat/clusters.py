@@ -11,7 +11,7 @@ from andon.estimate.rules.task_need import task_need
 from andon.jobs.clusters.desk import ClusterDesk
 from andon.jobs.rules.able import refuse
 from andon.jobs.rules.best_nodes import IdleLimits, best_nodes
-from andon.jobs.submitting import here_spec, new_submission
+from andon.jobs.submitting import local_spec, new_submission
 from andon.leases.rules.requests import RequestOptions
 from andon.model.job.cluster import ClusterNode
 
@@ -65,7 +65,7 @@ def deploy(
     count = gpus or (task_need(task_config).gpus if task_config else 1)
     cluster = _cluster(on)
     request = RequestOptions(count).request()
-    spec = here_spec(words, request, name=name or words[0], container={"image": image})
+    spec = local_spec(words, request, name=name or words[0], container={"image": image})
     chosen = [] if enable_gpu_selection else ["gpu-selection=false"]
     job = new_submission(spec, options=(*options, f"kind={kind}", *chosen))
     refuse(cluster, [job])

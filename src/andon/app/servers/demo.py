@@ -9,7 +9,7 @@ from andon.app.history import open_store
 from andon.app.runs import open_run_index
 from andon.app.sampler import open_sampler
 from andon.app.thresholds import rulebook
-from andon.drivers.sim.rules.lab import ME, Lab
+from andon.drivers.sim.rules.demo import ME, Demo
 from andon.host.files import make_private
 from andon.host.state.user_folder import runs_folder
 from andon.leases.book.lease_book import Book
@@ -30,7 +30,7 @@ def demo_user() -> Iterator[str]:
     yield ME
 
 
-def lab(settings: Settings) -> Iterator[Lab]:
+def lab(settings: Settings) -> Iterator[Demo]:
     """The lab; the stores of the settings, which must be new, are filled up to now."""
     made = filling.new_lab(settings)
     with closing(open_alert_store(settings)) as alerts:
@@ -41,26 +41,26 @@ def lab(settings: Settings) -> Iterator[Lab]:
     yield made
 
 
-def sampler(settings: Settings, lab: Lab) -> Iterator[Sampler]:
+def sampler(settings: Settings, lab: Demo) -> Iterator[Sampler]:
     with open_sampler(settings, origin=lab.origin, host=LabHost(lab)) as opened:
         yield opened
 
 
-def desk(lab: Lab) -> Iterator[LabJobs]:
+def desk(lab: Demo) -> Iterator[LabJobs]:
     yield LabJobs(lab)
 
 
-def open_book(lab: Lab, desk: LabJobs) -> Iterator[Callable[..., Book]]:
+def open_book(lab: Demo, desk: LabJobs) -> Iterator[Callable[..., Book]]:
     yield book.open_book(lab, desk.queue)
 
 
-def users(lab: Lab, open_finder: Callable[[], RunFinder]) -> Iterator[LabUsers]:
+def users(lab: Demo, open_finder: Callable[[], RunFinder]) -> Iterator[LabUsers]:
     look = OpenRuns(ME, open_finder)
     yield LabUsers(lab, look)
     look.close()
 
 
-def lab_runs(lab: Lab) -> LabRuns:
+def lab_runs(lab: Demo) -> LabRuns:
     """The records of its runs, which grow."""
     folder = runs_folder()
     make_private(folder)

@@ -1,1 +1,1 @@
-"""What a loop's steps say about it."""
+"""Measures a loop by its steps."""

@@ -77,8 +77,8 @@ class StepRates:
 
 
 def size_of(batch: Any) -> tuple[int, int]:
-    """Samples and tokens of a batch, 0 where it does not tell. Called at each step: it looks at
-    the shape of one tensor and at nothing else."""
+    """Returns the samples and tokens of a batch, 0 if unknown. Called at each step: it reads the
+    shape of one tensor and nothing else."""
     try:
         get, ids = getattr(batch, "get", None), None
         if get is not None:

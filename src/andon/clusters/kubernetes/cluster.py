@@ -13,9 +13,10 @@ from msgspec.structs import replace
 
 from andon.clusters.kubernetes.listing import FollowedList, list_all, parsed, with_query
 from andon.clusters.kubernetes.logs import JobLogs
+from andon.clusters.kubernetes.rules import capacity as placing
 from andon.clusters.kubernetes.rules import manifest as made
-from andon.clusters.kubernetes.rules import rooms as placing
 from andon.clusters.kubernetes.rules import states
+from andon.clusters.kubernetes.rules.capacity import NodeCapacity, NodePreference
 from andon.clusters.kubernetes.rules.manifest import JOB_LABEL, USER_LABEL, KubernetesOptions
 from andon.clusters.kubernetes.rules.objects import (
     ApiEvent,
@@ -24,7 +25,6 @@ from andon.clusters.kubernetes.rules.objects import (
     KubernetesNode,
     condition_of,
 )
-from andon.clusters.kubernetes.rules.rooms import NodePreference, Room
 from andon.clusters.kubernetes.services import service_of, services_without_pods
 from andon.clusters.kubernetes.transport import transport_of
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
@@ -40,10 +40,10 @@ from andon.units import sh
 
 NODES, PODS = "/api/v1/nodes", "/api/v1/pods"
 RUNNING: Final = "status.phase!=Succeeded,status.phase!=Failed"
-FIGURES_BYTES: Final = 4 << 20  # of the end of an output, in which figures are looked for
+FIGURES_BYTES: Final = 4 << 20  # of the end of an output, which is searched for figures
 TRIES: Final = 4
 """A change that someone else's change meets is made again."""
-OFF: Final = NodePreference(words="no preference: GPU selection is off")
+OFF: Final = NodePreference(text="no preference: GPU selection is off")
 
 
 class KubernetesCluster:
@@ -61,7 +61,7 @@ class KubernetesCluster:
         self._logs, self._known_namespace = JobLogs(self._transport), self._options.namespace
         self._user = user_name(os.getuid())
         self._placed = dict[str, str]()
-        self._recorded, self._known_rooms = set[str | None](), placing.Rooms()
+        self._recorded, self._capacity_cache = set[str | None](), placing.CapacityCache()
 
     # The port.
 
@@ -70,7 +70,7 @@ class KubernetesCluster:
         return self._transport.identity
 
     def submit(self, submission: Submission, again: bool = False) -> str:
-        options = made.with_words(self._options, submission.options)
+        options = made.with_job_options(self._options, submission.options)
         try:
             namespace, body = self._manifest(submission, options)
         except Unavailable as exc:
@@ -131,7 +131,7 @@ class KubernetesCluster:
         return self._logs.read(pods, start, most_bytes, settled)
 
     def nodes(self) -> Sequence[ClusterNode]:
-        return [room.node for room in self._rooms()]
+        return [capacity.node for capacity in self._capacities()]
 
     def job(self, job: str) -> ClusterJob:
         found, pods = self._find(job)
@@ -140,15 +140,15 @@ class KubernetesCluster:
             return replace(found, reason=self._trouble(pod), advice="andon nodes --on shows it")
         if found.state in (JobState.RUNNING, JobState.SUCCEEDED) or found.short_of_gpus:
             return found
-        told, text = self._event(found, pod), found.reason or ""
-        if told and told not in text:
-            text = f"{text}: {told}" if text else told
+        warning, text = self._event(found, pod), found.reason or ""
+        if warning and warning not in text:
+            text = f"{text}: {warning}" if text else warning
         return replace(found, reason=text or None)
 
     # What else it can do.
 
     def preview(self, submission: Submission) -> str:
-        options = made.with_words(self._options, submission.options)
+        options = made.with_job_options(self._options, submission.options)
         body = self._manifest(submission, options, dry=True)[1]
         return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
 
@@ -162,25 +162,26 @@ class KubernetesCluster:
     ) -> tuple[str, dict[str, Any]]:
         made.refuse_limit_of_service(submission, options)
         made.image_of(submission, options)
-        namespace, rooms = options.namespace or "default", list[Room]()
+        namespace, capacities = options.namespace or "default", list[NodeCapacity]()
         # Without the right to list nodes the kind of GPU is named, or is the usual one.
         with suppress(AndonError if dry else Denied):
             namespace = options.namespace or self._namespace()
-            rooms = self._rooms()
-        usual = placing.usual_resource(rooms) or f"{VENDORS[0].name}.com/gpu"
+            capacities = self._capacities()
+        usual = placing.usual_resource(capacities) or f"{VENDORS[0].name}.com/gpu"
         resource, gpus = options.resource or usual, submission.job.request.least
         placed = OFF
         if options.gpu_selection:
-            nodes = [one.of(resource) for one in rooms]
+            nodes = [one.of(resource) for one in capacities]
             read = read_nodes(options.hub, nodes, details=False)
             placed = placing.placement(read, gpus, options.limits)
-        self._placed[submission.label] = placed.words
+        self._placed[submission.label] = placed.text
         return namespace, made.manifest(
-            submission, options, namespace, resource, self._user, placed.nodes, placed.words
+            submission, options, namespace, resource, self._user, placed.nodes, placed.text
         )
 
     def _start(self, path: str, job: dict[str, Any]) -> None:
-        """Starts a Job that was created asleep; one that has been started or cancelled stays."""
+        """Starts a Job that was created suspended; one that has been started or cancelled stays as
+        it is."""
         for _ in range(TRIES):
             notes = job["metadata"].get("annotations") or {}
             if not made.is_unstarted(
@@ -219,7 +220,7 @@ class KubernetesCluster:
         raise Unavailable("its Job was changed by others again and again")
 
     def _delete_service(self, namespace: str, name: str) -> None:
-        """Deletes what a submission made that is no Job; Gone if there is none."""
+        """Deletes the Deployment or InferenceService of a submission; Gone if there is none."""
         if (service := service_of(self._transport, namespace, name)) is not None:
             path, found = service
             self._object("DELETE", path)
@@ -238,10 +239,10 @@ class KubernetesCluster:
         return found
 
     def _record(self, ended: Sequence[ClusterJob]) -> None:
-        """Makes the records of jobs that ended and were not looked at since, if they have none."""
+        """Writes the missing records of jobs that have ended since the last call."""
         new = [one for one in ended if one.run not in self._recorded]
         if new:
-            from andon.clusters.kubernetes.records import keep_records  # most lists need it not
+            from andon.clusters.kubernetes.records import keep_records  # most lists do not need it
 
             def output(job: str) -> str:
                 return self.log(job, None, FIGURES_BYTES).text
@@ -275,8 +276,8 @@ class KubernetesCluster:
             one.forget()
 
     def _is_meant(self, user: str, row: ClusterJob, everyone: bool) -> bool:
-        """Whether a job is this user's, or one of the namespace with GPUs that no one's andon
-        made."""
+        """Whether a job is this user's, or uses GPUs in the namespace and was made without
+        andon."""
         if not row.gpus and row.label is None:
             return False
         return everyone or user in ("", made.label_value(self._user))
@@ -300,15 +301,15 @@ class KubernetesCluster:
     def _pods_of(self, namespace: str, name: str) -> list[ApiPod]:
         path = f"/api/v1/namespaces/{namespace}/pods"
         label = name.removeprefix("andon-")
-        asked = {"labelSelector": f"{JOB_LABEL}={label}"} if label != name else {}
-        found = list_all(self._transport, path, ApiPod, **asked)[0]
+        selector = {"labelSelector": f"{JOB_LABEL}={label}"} if label != name else {}
+        found = list_all(self._transport, path, ApiPod, **selector)[0]
         return states.grouped(found).get(f"{namespace}/{name}", [])
 
-    def _rooms(self) -> list[Room]:
-        with ThreadPoolExecutor(1) as aside:  # both are asked for at the same time
-            nodes = aside.submit(self._list, NODES, KubernetesNode)
-            pods = self._list(PODS, ApiPod, placing.takes_room, fieldSelector=RUNNING)
-            return placing.rooms_of(nodes.result(), pods, self._known_rooms)
+    def _capacities(self) -> list[NodeCapacity]:
+        with ThreadPoolExecutor(1) as pool:  # both lists are requested at the same time
+            nodes = pool.submit(self._list, NODES, KubernetesNode)
+            pods = self._list(PODS, ApiPod, placing.holds_gpus, fieldSelector=RUNNING)
+            return placing.capacities_of(nodes.result(), pods, self._capacity_cache)
 
     def _trouble(self, pod: ApiPod) -> str | None:
         """Returns what is wrong with the node of a job that runs."""
@@ -318,10 +319,10 @@ class KubernetesCluster:
         """Returns the newest warning about the pod, or the Job while it has none."""
         namespace, name = self._parts(job.id)
         about = name if pod is None else pod.metadata.name
-        path, asked = f"/api/v1/namespaces/{namespace}/events", f"involvedObject.name={about}"
+        path, selector = f"/api/v1/namespaces/{namespace}/events", f"involvedObject.name={about}"
         try:
             return states.last_warning(
-                list_all(self._transport, path, ApiEvent, fieldSelector=asked)[0]
+                list_all(self._transport, path, ApiEvent, fieldSelector=selector)[0]
             )
         except AndonError:
             return ""

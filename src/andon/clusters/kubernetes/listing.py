@@ -36,9 +36,9 @@ T = TypeVar("T", bound=HasMeta)
 
 
 def with_query(path: str, **values: str) -> str:
-    """Returns a path with a query of those values that are not empty."""
-    words = [f"{name}={quote(value, safe='')}" for name, value in values.items() if value]
-    return f"{path}?{'&'.join(words)}" if words else path
+    """Returns a path with a query of the values that are not empty."""
+    pairs = [f"{name}={quote(value, safe='')}" for name, value in values.items() if value]
+    return f"{path}?{'&'.join(pairs)}" if pairs else path
 
 
 def parsed(kind: Any, body: bytes) -> Any:
@@ -55,7 +55,7 @@ _decoder = cache(Decoder)
 def list_all(
     transport: ApiTransport, path: str, kind: type[T], **query: str
 ) -> tuple[list[T], str]:
-    """Returns all objects and the version of the list. One whose pages expire is begun again."""
+    """Returns all objects and the version of the list; starts again if its pages expire."""
     for _ in range(RESTARTS):
         with suppress(ListExpired):
             return _pages(transport, path, kind, query)
@@ -67,8 +67,8 @@ def _pages(
 ) -> tuple[list[T], str]:
     found, token = list[T](), ""
     while True:
-        asked = with_query(path, limit=str(PAGE), **query, **{"continue": token})
-        page = parsed(ListOf[kind], transport.ask("GET", asked))  # type: ignore[valid-type]
+        page_path = with_query(path, limit=str(PAGE), **query, **{"continue": token})
+        page = parsed(ListOf[kind], transport.ask("GET", page_path))  # type: ignore[valid-type]
         found += page.items or ()
         token = page.metadata.next
         if not token:
@@ -76,9 +76,8 @@ def _pages(
 
 
 class FollowedList(Generic[T]):
-    """A list that is asked for once and then followed by a watch, in a thread that begins when it
-    is wanted a second time: a single command needs none. Only objects that `keep` wants are in
-    it."""
+    """A list that is requested once and then followed by a watch. The thread of the watch starts at
+    the second use: a single command needs none. Only objects that `keep` accepts are in it."""
 
     def __init__(
         self,
@@ -93,7 +92,7 @@ class FollowedList(Generic[T]):
         self._lock = threading.Lock()
         self._objects, self._version = dict[str, T](), ""
         self._gone = set[str]()
-        """What the watch saw go since the list was last asked for."""
+        """Objects that the watch reported as deleted since the last list."""
         self._listed, self._watching, self._stale = float("-inf"), False, False
 
     def items(self) -> Sequence[T]:
@@ -115,12 +114,13 @@ class FollowedList(Generic[T]):
             return list(self._objects.values())
 
     def forget(self) -> None:
-        """Makes the next question ask: something was changed from here."""
+        """Makes the next use request the list again: something was changed from here."""
         with self._lock:
             self._stale = True
 
     def _with_later(self, new: dict[str, T], version: str) -> dict[str, T]:
-        """Returns a list with what the watch told meanwhile, which the list may not know yet."""
+        """Returns a list with the changes that the watch has reported and that are newer than the
+        list."""
         listed = whole_number(version) or 0
         later = {
             key: one
@@ -130,7 +130,7 @@ class FollowedList(Generic[T]):
         return {key: one for key, one in (new | later).items() if key not in self._gone}
 
     def _watch(self) -> None:
-        """Keeps the list up to date until the watch fails; then it is asked for again."""
+        """Keeps the list up to date until the watch fails; then it is requested again."""
         with suppress(AndonError):
             while self._follow_once():
                 pass
@@ -150,11 +150,11 @@ class FollowedList(Generic[T]):
             except msgspec.MsgspecError as exc:
                 raise Unavailable("the watch was cut") from exc
             self._take(event.type, event.object)
-        # One that ends at once is a server in trouble: the next question lists.
+        # One that ends at once is a server in trouble: the next use lists again.
         return time.monotonic() - began > 1.0
 
     def _take(self, kind: str, one: T) -> None:
-        """Applies what happened, unless a list has told something newer of that object."""
+        """Applies a change, unless a list already had a newer version of the object."""
         with self._lock:
             self._version = one.metadata.resource_version or self._version
             key = _key(one)
@@ -177,7 +177,7 @@ def _key(one: HasMeta) -> str:
 
 
 def lines_of(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yields whole lines; what is cut at the end is left out."""
+    """Yields whole lines; an incomplete last line is left out."""
     rest = b""
     for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")

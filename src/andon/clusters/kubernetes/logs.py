@@ -1,7 +1,7 @@
-"""The output of a job's pods, one after the other, kept while it is followed.
+"""The output of a job's pods, one after the other, cached while it is followed.
 
-The API gives a log from its beginning only, so what was read stays in a file without a name, and
-from the second question on the rest comes by a stream.
+The API returns a log from its beginning only, so what was read stays in a file without a name, and
+from the second read on the rest comes by a stream.
 """
 
 import os
@@ -38,7 +38,7 @@ class PodLog:
         meta = pod.metadata
         path = f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}/log"
         self._path, self._container = path, container
-        self._lock, self._size, self._asked = threading.Lock(), 0, False
+        self._lock, self._size, self._was_read = threading.Lock(), 0, False
         self._complete, self._streaming = False, False
 
     @property
@@ -55,7 +55,7 @@ class PodLog:
         with self._lock:
             if self._complete or self._streaming:
                 return
-        if self._asked and not ended:
+        if self._was_read and not ended:
             self._streaming = True
             threading.Thread(target=self._follow, name="pod log", daemon=True).start()
             return
@@ -64,7 +64,7 @@ class PodLog:
             self._replace(self._transport.ask("GET", path))
         except Gone:  # the pod was removed meanwhile: what was read stays
             ended = True
-        self._asked, self._complete = True, ended
+        self._was_read, self._complete = True, ended
 
     def part(self, start: int, most_bytes: int) -> bytes:
         return os.pread(self._file, most_bytes, start)
@@ -76,7 +76,7 @@ class PodLog:
                 self._size = len(content)
 
     def _follow(self) -> None:
-        """Takes the stream from its beginning; what is known already is left out."""
+        """Reads the stream from its beginning; what was read before is skipped."""
         path, seen = with_query(self._path, container=self._container, follow="true"), 0
         with suppress(AndonError):
             for piece in self._transport.stream(path, STREAM_SECONDS):
@@ -85,12 +85,12 @@ class PodLog:
                     if seen > self._size:
                         os.pwrite(self._file, piece[-(seen - self._size) :], self._size)
                         self._size = seen
-        with self._lock:  # the next question reads it whole, once it has ended
+        with self._lock:  # the next call reads it whole, once it has ended
             self._streaming = False
 
 
 class JobLogs:
-    """The outputs of jobs that were asked for."""
+    """The outputs of the jobs that were read."""
 
     def __init__(self, transport: ApiTransport) -> None:
         self._transport, self._logs = transport, dict[str, PodLog]()

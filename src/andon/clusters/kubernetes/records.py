@@ -1,7 +1,7 @@
-"""The record of a job that ended, in its user's folder of runs: written by whoever looks first.
+"""Writes the record of a job that has ended into its user's folder of runs, when it is next listed.
 
-The node's agent sampled its GPUs while it ran, if there is one; otherwise the record says why it
-has no samples. It stays when Kubernetes forgets the job.
+The samples are from the agent of the job's node; without one the record says why it has none. The
+record stays when Kubernetes forgets the job.
 """
 
 import os
@@ -13,7 +13,7 @@ from andon.errors import AndonError, Gone
 from andon.fleet.node_readings import hub_of
 from andon.host.files import make_private
 from andon.host.state.user_folder import runs_folder
-from andon.jobs.clusters.asking import elsewhere
+from andon.jobs.clusters.asking import uncounted
 from andon.jobs.clusters.notes import recent_notes
 from andon.jobs.metrics import MATCH_SECONDS, printed_lines, within
 from andon.jobs.rules.metrics import compiled, found_in
@@ -97,8 +97,8 @@ def _keep(
 
 
 def _printed(spec: JobSpec, ended: float, output: Callable[[], str]) -> Sequence[RunLine]:
-    """The figures in the output: it is read once the job has ended, so when each was printed is not
-    known."""
+    """Returns the figures in the output. It is read after the job has ended, so the time of each is
+    unknown."""
     try:
         lines = output().replace("\r", "\n").split("\n")
     except AndonError as exc:
@@ -108,32 +108,32 @@ def _printed(spec: JobSpec, ended: float, output: Callable[[], str]) -> Sequence
     return printed_lines(found, patterns, ended)
 
 
-@elsewhere()
+@uncounted()
 def pod_samples(
     hub: str, job: ClusterJob, label: str
 ) -> tuple[tuple[RunDevice, ...], list[RunSample], str | None]:
-    """Returns the devices that the agent of its node recorded, what it read of them, and why there
-    is nothing."""
+    """Returns the devices that the agent of the job's node recorded, their samples, and the reason
+    if there are none."""
     node = job.where or "its node"
     try:
         server = hub_of(hub)
         if server is None:
             return (), [], NO_HUB
-        there = server.of_node(node)
-        listed = there.get("/api/runs", search=label).get("items") or []  # a hub has no records
+        agent = server.of_node(node)
+        listed = agent.get("/api/runs", search=label).get("items") or []  # a hub has no records
         runs = [one for one in listed if one.get("id") == label]
         if not runs:
             return (), [], f"no andon agent on {node} recorded it"
         devices = tuple(read(list[RunDevice], runs[0].get("devices") or []))
-        return devices, _samples(there, job, devices), None
+        return devices, _samples(agent, job, devices), None
     except Gone:
         return (), [], f"no andon agent on {node} reports to the hub"
     except (AndonError, Wrong) as exc:
         return (), [], f"what the agent of {node} read is not known: {exc}"[:300]
 
 
-def _samples(there: Server, job: ClusterJob, devices: Sequence[RunDevice]) -> list[RunSample]:
-    found, past = dict[float, dict[str, dict[str, object]]](), RemotePast(there)
+def _samples(agent: Server, job: ClusterJob, devices: Sequence[RunDevice]) -> list[RunSample]:
+    found, past = dict[float, dict[str, dict[str, object]]](), RemotePast(agent)
     assert job.started is not None
     until = job.started + 1.0 if job.ended is None else max(job.ended, job.started + 1.0)
     for device in devices:

@@ -1,4 +1,4 @@
-"""What a submission made that is no Job: it is asked for by its name while it has no pod."""
+"""Finds Deployments and InferenceServices that a submission made, while they have no pod."""
 
 import time
 from collections.abc import Container
@@ -39,11 +39,11 @@ def services_without_pods(
     found = list[ClusterJob]()
     with suppress(AndonError):
         for note in recent_notes(time.time() - PAST_SECONDS):
-            told = note.submission
-            if note.cluster != cluster or note.id is None or told.label in listed:
+            submitted = note.submission
+            if note.cluster != cluster or note.id is None or submitted.label in listed:
                 continue
             with suppress(AndonError):
-                if made.with_words(options, told.options).kind in KINDS:
+                if made.with_job_options(options, submitted.options).kind in KINDS:
                     namespace, _, name = note.id.partition("/")
                     if (service := service_of(transport, namespace, name)) is not None:
                         found.append(service_job(service[1]))

@@ -34,7 +34,7 @@ _VERBS: Final = {  # the server checks what it gets; an older kubectl would fetc
 
 
 class ApiTransport(Protocol):
-    """How the API is asked. Raises one of andon's errors, in one sentence."""
+    """Makes requests to the API. Raises one of andon's errors, in one sentence."""
 
     identity: str
     """Which server it asks, and as whom."""
@@ -43,16 +43,16 @@ class ApiTransport(Protocol):
         """Makes one request; returns the body of a good answer."""
 
     def stream(self, path: str, seconds: float) -> Iterator[bytes]:
-        """Yields what a request answers bit by bit, until it ends or for this long. The request
-        ends with the iterator."""
+        """Yields the answer to a request in pieces, until it ends or for this long. Closing the
+        iterator ends the request."""
 
     def namespace(self) -> str:
-        """Returns the namespace that is meant where none is named."""
+        """Returns the namespace that is used where none is named."""
 
 
 def transport_of(options: KubernetesOptions, seconds: float) -> ApiTransport:
-    """Returns requests of the pod's account inside a cluster; kubectl's elsewhere, or where a
-    context is named."""
+    """Returns the service account's transport inside a cluster; outside of one, or if a context is
+    named, that of `kubectl`."""
     host = os.environ.get(HOST)
     if host and not options.context and (ACCOUNT / "token").exists():
         return InsideTransport(host, int(os.environ.get(PORT, "443")), seconds, ACCOUNT)
@@ -95,30 +95,32 @@ class KubectlTransport:
                 yield piece
                 if time.monotonic() > until:
                     return
-            said = process.stderr.read(PIECE_BYTES).decode("utf-8", "replace")
+            stderr = process.stderr.read(PIECE_BYTES).decode("utf-8", "replace")
             if process.wait():
-                raise of_kubectl(said)
+                raise of_kubectl(stderr)
         finally:
             process.kill()
             process.stdout.close()
             process.stderr.close()
             process.wait()
 
-    def _run(self, *words: str, text: str = "") -> str:
+    def _run(self, *arguments: str, text: str = "") -> str:
         limit = f"--request-timeout={max(1, int(self._seconds))}s"
         try:
-            code, out, said = ask_command([*self._command, limit, *words], self._seconds, text)
+            code, out, stderr = ask_command(
+                [*self._command, limit, *arguments], self._seconds, text
+            )
         except TimeoutError as exc:
             raise Unavailable(f"no answer within {human_seconds(self._seconds)}") from exc
         except OSError as exc:
             raise _no_kubectl(exc) from exc
         if code:
-            raise of_kubectl(said or out)
+            raise of_kubectl(stderr or out)
         return out
 
 
 def _configuration() -> str:
-    """Returns a digest of kubectl's files: another context, server or login has another one."""
+    """Returns a digest of kubectl's files, which differs for another context, server or login."""
     given = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
     found = blake2b(digest_size=16)
     for path in given.split(os.pathsep):

@@ -1,7 +1,7 @@
 """Submits jobs to Ray and reads it, each request within the cluster's time limit.
 
 Ray hands out GPU numbers without looking at the GPUs, lets a request wait that can never be met,
-and keeps no record: those three are added here.
+and keeps no record. andon adds these three.
 """
 
 import time
@@ -33,7 +33,7 @@ from andon.host.state.user_folder import runs_folder, state_folder
 from andon.jobs.clusters.notes import recent_notes
 from andon.jobs.folder import write_whole
 from andon.jobs.rules.cluster_task import task_of
-from andon.jobs.rules.room import never_fits
+from andon.jobs.rules.shortage import never_fits
 from andon.model import wire
 from andon.model.job.cluster import ClusterJob, ClusterNode, ClusterTask, NoteFolder, NotSent
 from andon.model.job.desk import LogPart, Submission
@@ -117,11 +117,11 @@ class RayCluster:
         output = self._outputs.get(job)
         if output is None or not output.has(start):
             self._drop(job)
-            asked = {"node_id": row["driver_node_id"], "filename": f"job-driver-{job}.log",
+            query = {"node_id": row["driver_node_id"], "filename": f"job-driver-{job}.log",
                      "lines": -1}  # fmt: skip
             path = FILE if settled else STREAM  # only the latter takes an interval
             more = "" if settled else "&interval=0.5"
-            stream = self._ray.stream(f"{path}?{urlencode(asked)}{more}")
+            stream = self._ray.stream(f"{path}?{urlencode(query)}{more}")
             output = self._outputs[job] = RayOutput(stream, str(row.get("entrypoint")))
             for old in list(self._outputs)[:-MOST_OUTPUTS]:
                 self._drop(old)
@@ -166,7 +166,7 @@ class RayCluster:
         return [one.id for one in self._all(None) if one.array == job]
 
     def _stopped(self, job: ClusterJob) -> ClusterJob:
-        """Adds that it was asked to stop."""
+        """Adds to a job's reason that it was asked to stop."""
         if job.label is None:
             return job
         with suppress(OSError):
@@ -174,7 +174,7 @@ class RayCluster:
             return answers.stopped(job, before.decode(errors="replace"))
         return job
 
-    # Asking Ray for something.
+    # Changing Ray's jobs.
 
     def _submit(self, body: wire.Json) -> None:
         """Submits one job, and makes sure that Ray has it: a known id is answered with an error,

@@ -27,7 +27,7 @@ _TOKEN_BYTES: Final = 4096
 USUAL_PORT: Final = 8265
 VARIABLES: Final = ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS")
 HOW: Final = "export RAY_API_SERVER_ADDRESS=http://HEAD:8265, or set address in [clusters.ray]"
-LONGEST_WORDS: Final = 300
+LONGEST_TEXT: Final = 300
 
 
 class RayDashboard:
@@ -42,7 +42,7 @@ class RayDashboard:
         return self._ask("GET", path)
 
     def nodes(self) -> Json:
-        """Returns Ray's list of nodes; whatever else is there has no such list."""
+        """Returns Ray's list of nodes; a server that is no Ray dashboard has no such list."""
         found = self.get(NODES)
         if isinstance(found, dict) and isinstance(found.get("data"), dict):
             return found
@@ -52,11 +52,11 @@ class RayDashboard:
         return self._ask("POST", path, body or {})
 
     def stream(self, path: str) -> "RayStream":
-        """Returns what a path sends bit by bit."""
+        """Returns the answer of a path in pieces."""
         return RayStream(self, path)
 
     def open(self, path: str) -> tuple[TimedConnection, HTTPResponse]:
-        """Returns a connection on which an answer begins."""
+        """Returns a connection whose answer has begun."""
         place = self._place()
         connection = self._connect(place, time.monotonic() + self._seconds)
         try:
@@ -100,7 +100,7 @@ class RayDashboard:
 
     @property
     def address(self) -> str:
-        """As it was given; empty if it is not known."""
+        """Returns the address as it was given; empty if unknown."""
         return self._given or next((os.environ[n] for n in VARIABLES if os.environ.get(n)), "")
 
     def _place(self) -> SplitResult:
@@ -133,21 +133,21 @@ class RayDashboard:
         return Unavailable(f"{self._place().netloc} does not answer as Ray's dashboard", hint=HOW)
 
     def _refused(self, status: int, content: bytes, sent: bool = False) -> AndonError:
-        """Returns why Ray did not do what it was asked; `sent`: it got a request to judge."""
+        """Returns the error for a refusal; `sent` says whether the request had a body to refuse."""
         lines = [line for line in content.decode(errors="replace").splitlines() if line.strip()]
-        words = plain(lines[-1], LONGEST_WORDS) if lines else f"status {status}"
+        text = plain(lines[-1], LONGEST_TEXT) if lines else f"status {status}"
         if status in (401, 403):
             return Denied(
-                f"Ray {'refuses this' if _token() else 'wants a'} token: {words}",
+                f"Ray {'refuses this' if _token() else 'wants a'} token: {text}",
                 hint="RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH or ~/.ray/auth_token has it",
             )
         if status == 400 and sent:
-            return Invalid(f"Ray refuses it: {words}")
-        if status == 404 and "does not exist" in words:
-            return Gone(words)
+            return Invalid(f"Ray refuses it: {text}")
+        if status == 404 and "does not exist" in text:
+            return Gone(text)
         if status in (301, 302, 307, 308, 404, 405):
             return self._stranger()
-        return Unavailable(f"Ray answers {status}: {words}")
+        return Unavailable(f"Ray answers {status}: {text}")
 
 
 class RayStream:

@@ -1,5 +1,5 @@
-"""The output of a job, read from Ray's stream of it; a stream that is followed is not read again
-from its beginning."""
+"""The output of a job, from the stream of Ray's dashboard; a stream that is followed is not read
+again from its beginning."""
 
 import threading
 import time
@@ -11,8 +11,8 @@ from andon.errors import AndonError
 from andon.jobs.outputs import part_of
 from andon.model.job.desk import LogPart
 
-MOST_KEPT: Final = 16 << 20
-"""Of an output: what came before is read again where it is wanted."""
+MOST_BYTES: Final = 16 << 20
+"""Of an output in memory; an earlier part is read again when it is needed."""
 QUIET_SECONDS, MOST_SECONDS = 1.0, 8.0
 """A stream that sends nothing for so long has sent all that there is."""
 LONGEST_OWN_LINE: Final = 120
@@ -21,8 +21,8 @@ _ENTRYPOINT: Final = b"Running entrypoint for job "
 
 
 def without_own_lines(pieces: Iterator[bytes], entrypoint: bytes) -> Iterator[bytes]:
-    """Leaves out the lines that Ray itself writes into an output. What may become one is held
-    back."""
+    """Leaves out the lines that Ray itself writes into an output. A line that may become one is
+    held back."""
     rest = entrypoint.split(b"\n")[1:]  # of an entrypoint of several lines
     held, expected = b"", list[bytes]()
     for piece in pieces:
@@ -51,8 +51,8 @@ def _may_be_own(held: bytes) -> bool:
 
 
 class RayOutput:
-    """What has come of one job's output. While the job runs a thread reads Ray's stream, which
-    does not end by itself; of one that has ended the whole file is read once."""
+    """What was read of one job's output. While the job runs, a thread reads Ray's stream, which
+    does not end by itself; after its end the whole file is read once."""
 
     def __init__(self, stream: RayStream, entrypoint: str) -> None:
         self._stream = stream
@@ -64,11 +64,11 @@ class RayOutput:
         threading.Thread(target=self._run, args=(pieces,), name="ray output", daemon=True).start()
 
     def has(self, start: int | None) -> bool:
-        """Whether this position was not dropped, and more may still be read."""
+        """Whether this position is still in memory, and more may follow it."""
         return self._trouble is None and (start is None or start >= self._start)
 
     def read(self, start: int | None, most_bytes: int, settled: bool) -> LogPart:
-        """Returns a part of it; of a job that has settled, once all has come."""
+        """Returns a part of the output; for a job that has settled, once all of it has arrived."""
         wanted = 0 if start is None else start
         with self._changed:
             until = time.monotonic() + MOST_SECONDS
@@ -97,7 +97,7 @@ class RayOutput:
             for piece in pieces:
                 with self._changed:
                     self._text += piece
-                    if (over := len(self._text) - MOST_KEPT) > 0:
+                    if (over := len(self._text) - MOST_BYTES) > 0:
                         del self._text[:over]
                         self._start += over
                     self._heard = time.monotonic()

@@ -1,1 +1,1 @@
-"""What kinds of clusters decide alike."""
+"""Decisions that all kinds of clusters share."""

@@ -1,4 +1,5 @@
-"""What the words mean with which a cluster refuses: each kind has a table of its own."""
+"""Translates the message with which a cluster refuses into an error; each kind has its own
+table."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -7,7 +8,7 @@ from andon.errors import AndonError
 
 
 class Meaning(NamedTuple):
-    """An error of andon's, its sentence, and what would help."""
+    """One of andon's errors, its sentence, and a hint."""
 
     error: type[AndonError]
     sentence: str
@@ -15,12 +16,12 @@ class Meaning(NamedTuple):
 
 
 Refusals = Mapping[tuple[str, ...], Meaning]
-"""By phrases in small letters; the first that is in the cluster's words counts."""
+"""By phrases in lower case; the first one that is in the output counts."""
 
 
-def refused(said: str, words: str, table: Refusals, otherwise: Meaning) -> AndonError:
-    """Returns the error for all that a cluster said; `words` are those that are shown."""
-    small = said.lower()
+def refused(output: str, shown: str, table: Refusals, otherwise: Meaning) -> AndonError:
+    """Returns the error for the output of a refusal; `shown` is the part that people see."""
+    small = output.lower()
     known = (one for phrases, one in table.items() if any(phrase in small for phrase in phrases))
     found = next(known, otherwise)
-    return found.error(f"{found.sentence}: {words}" if words else found.sentence, found.hint)
+    return found.error(f"{found.sentence}: {shown}" if shown else found.sentence, found.hint)

@@ -110,8 +110,8 @@ class SlurmCluster:
         self._ping()
         jobs = self._known(ids)
         known = {name for one in jobs for name in (one.job.id, one.job.array)}
-        if here := [one for one in ids if one in known]:
-            self._ask("scancel", "--quiet", *here)
+        if active := [one for one in ids if one in known]:
+            self._ask("scancel", "--quiet", *active)
         for one in ids:
             if one not in known:
                 self.job(one)
@@ -183,8 +183,7 @@ class SlurmCluster:
         return () if everyone else (f"--user={self._user}",)
 
     def _known(self, ids: Sequence[str]) -> list[SlurmJob]:
-        """Returns those jobs, and the elements of those arrays, that Slurm's list has, whoever's
-        they are."""
+        """Returns which of these jobs and arrays are in Slurm's list, of any user."""
         valid = [one for one in ids if commands.JOB_ID.fullmatch(one)]
         try:
             found = self._squeue(f"--jobs={','.join(valid)}") if valid else []
@@ -198,15 +197,15 @@ class SlurmCluster:
         return next((one for one in jobs if one.job.label == label), None)
 
     def _late(self, label: str) -> SlurmJob | None:
-        """Returns the job with a label that was handed over before: its request may still be on
-        its way to the controller, though its client was killed."""
+        """Returns the job of a label that was submitted before; the request of a client that was
+        killed may still be on its way to the controller."""
         until = time.monotonic() + min(ON_ITS_WAY_SECONDS, self._seconds / 2)
         while (found := self._of_label(label)) is None and time.monotonic() < until:
             time.sleep(ASK_AGAIN_SECONDS)
         return found
 
     def _placed(self, jobs: list[SlurmJob]) -> list[SlurmJob]:
-        """Adds the devices of running jobs, asked for by one command."""
+        """Adds the devices of running jobs, with one command for all."""
         running = [one.number for one in jobs if one.job.state is JobState.RUNNING][:MOST_PLACED]
         if not running:
             return jobs
@@ -215,7 +214,7 @@ class SlurmCluster:
         return answers.on_devices(jobs, answers.parse_devices(out))
 
     def _throttled(self, jobs: Sequence[SlurmJob]) -> list[ClusterJob]:
-        """Says of the elements of an array that wait for others of it how many may run at once."""
+        """Sets the reason of array elements that wait for others: how many may run at once."""
         waits = [one.job for one in jobs if one.reason == "JobArrayTaskLimit"]
         arrays = dict.fromkeys(one.array for one in waits)
         if not arrays:
@@ -223,14 +222,14 @@ class SlurmCluster:
         out = self._ask("scontrol", "-o", script="".join(f"show job {one}\n" for one in arrays))
         rows = [answers.parse_fields(line) for line in out.splitlines()]
         limits = {row.get("ArrayJobId"): row.get("ArrayTaskThrottle") for row in rows}
-        words = {
-            one.id: reasons.array_words(limit) for one in waits if (limit := limits.get(one.array))
+        texts = {
+            one.id: reasons.array_text(limit) for one in waits if (limit := limits.get(one.array))
         }
-        return [replace(one.job, reason=words.get(one.job.id, one.job.reason)) for one in jobs]
+        return [replace(one.job, reason=texts.get(one.job.id, one.job.reason)) for one in jobs]
 
     def _past(self, since: float, everyone: bool, needed: bool = False) -> list[ClusterJob]:
-        """Returns the jobs that `sacct` knows; none where it keeps none, or does not answer and is
-        not needed."""
+        """Returns the jobs of `sacct`; none if it has no database, or does not answer and is not
+        needed."""
         who = ("--allusers",) if everyone else self._whose(everyone)
         begin = _local(max(since, 0.0))
         form = ",".join(answers.PAST_FIELDS)
@@ -239,7 +238,7 @@ class SlurmCluster:
                 "sacct", "-X", "-n", "-P", f"--delimiter={SEPARATOR}", *who,
                 f"--starttime={begin}", "--endtime=now", f"--format={form}",
             )  # fmt: skip
-        except AndonError as exc:  # accounts that are away cost no list
+        except AndonError as exc:  # a list needs no accounting database
             if needed and isinstance(exc, Unavailable):
                 raise
             return []
@@ -259,9 +258,9 @@ class SlurmCluster:
         """Fails at once while the controller is away; most commands would wait for it."""
         out = self._ask("scontrol", "ping", may_fail=True)
         if " is UP" not in out:
-            told = out.strip().splitlines()[:1]
+            first = out.strip().splitlines()[:1]
             raise Unavailable(
-                "Slurm's controller does not answer", hint=told[0] if told else "scontrol ping"
+                "Slurm's controller does not answer", hint=first[0] if first else "scontrol ping"
             )
 
     def _ask(
@@ -272,8 +271,10 @@ class SlurmCluster:
         may_fail: bool = False,
     ) -> str:
         environment, alone = _environment(variables or os.environ), command[0] != "sbatch"
-        try:  # who looks for a label must not be overtaken by the sbatch of a client that is dead
-            code, out, said = self._run(command, self._seconds, script, environment, outlives=alone)
+        try:  # the sbatch of a dead client must not submit after its label was looked for
+            code, out, stderr = self._run(
+                command, self._seconds, script, environment, outlives=alone
+            )
         except FileNotFoundError as exc:
             raise Invalid(
                 f"there is no {command[0]} on PATH", hint="Slurm's commands are on its login nodes"
@@ -283,7 +284,7 @@ class SlurmCluster:
         except OSError as exc:
             raise Unavailable(f"{command[0]} cannot be run: {exc}") from exc
         if code != 0 and not may_fail:
-            raise reasons.refusal(said or out)
+            raise reasons.refusal(stderr or out)
         return out
 
 
@@ -297,10 +298,10 @@ def _local(at: float) -> str:
 
 
 def _environment(given: Mapping[str, str]) -> dict[str, str]:
-    """Returns the variables for a command: times in seconds, and no mask and no lease of this
+    """Returns the variables for a command: times in seconds, without masks or leases of this
     machine's GPUs."""
     outer = (*MASKS, LEASE_VARIABLE)
-    kept = {name: value for name, value in given.items() if name not in outer}
-    kept = {name: value for name, value in kept.items() if not name.startswith(ARRAY)}
+    variables = {name: value for name, value in given.items() if name not in outer}
+    variables = {name: value for name, value in variables.items() if not name.startswith(ARRAY)}
     place = {"SLURM_CONF": os.environ["SLURM_CONF"]} if "SLURM_CONF" in os.environ else {}
-    return {**kept, **place, "SLURM_TIME_FORMAT": "%s"}
+    return {**variables, **place, "SLURM_TIME_FORMAT": "%s"}

@@ -8,7 +8,7 @@ from andon.doctor.rules.facts import OutgoingReports, Reporting
 from andon.fleet.sending import read_marks, read_trouble
 from andon.host.files import read_text
 from andon.host.processes.kin import uid_of
-from andon.host.spool import look_into
+from andon.host.spool import read_spool
 from andon.host.state.server_file import LOCK
 from andon.settings.exports import ExportSettings
 from andon.units import sh
@@ -31,7 +31,7 @@ def _hub(folder: Path) -> list[OutgoingReports]:
 
 
 def _export(folder: Path, one: ExportSettings) -> OutgoingReports:
-    seen = look_into(folder / one.queue)
+    seen = read_spool(folder / one.queue)
     return OutgoingReports(
         f"export {one.name}", one.place, "andon serve", seen.acknowledged, seen.oldest,
         seen.waiting, seen.size_bytes, seen.dropped,

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from andon.doctor.rules.facts import FileAccess, PortListener, RunningServer, Security
 from andon.host.files import BIG_BYTES, parse_uid, read_bytes, read_text
-from andon.host.processes.kin import here
+from andon.host.processes.kin import pid_scope
 from andon.host.processes.procfs import parse_passwd
 from andon.host.rules.proc_stat import parse_stat
 from andon.host.state.server_file import LONGEST_BYTES, Announced, parse
@@ -122,7 +122,7 @@ def read_server(state: Path, own: Path = Path("/")) -> RunningServer | None:
 
 
 def _lives(said: Announced, own: Path) -> bool:
-    now = here()
+    now = pid_scope()
     if said.boot not in (None, now.boot):
         return False
     if said.pid_namespace not in (None, now.pid_namespace):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from andon.doctor.rules.facts import MachineFacts
 from andon.doctor.rules.findings import Check, CheckResult, failure, ok, warning
-from andon.jobs.rules.log_out import LINGER, LogOutEffect, log_out_effect, log_out_words
+from andon.jobs.rules.log_out import LINGER, LogOutEffect, log_out_effect, log_out_text
 from andon.units import and_more
 
 MOST_NAMED = 3
@@ -47,7 +47,7 @@ def _log_out(facts: MachineFacts) -> Iterator[CheckResult]:
     found = facts.log_out
     if not found.systemd:
         return
-    words, effect = log_out_words(found), log_out_effect(found)
+    words, effect = log_out_text(found), log_out_effect(found)
     if effect is LogOutEffect.LIVES:
         yield ok(Check.LOG_OUT, words, lingering=found.lingering, kills=found.kills)
     else:

@@ -15,9 +15,9 @@ def parse_properties(text: str) -> dict[str, int]:
     """A node's `name value` lines."""
     found = {}
     for line in text.splitlines():
-        words = line.split()
-        if len(words) == 2 and words[1].isdecimal() and words[1].isascii():
-            found[words[0]] = int(words[1])
+        fields = line.split()
+        if len(fields) == 2 and fields[1].isdecimal() and fields[1].isascii():
+            found[fields[0]] = int(fields[1])
     return found
 
 

@@ -124,9 +124,9 @@ def _by_address(library: Any) -> Iterator[tuple[str, Any]]:
 
 def _energy(library: Any, handle: Any) -> float | None:
     """Returns the energy: a count times its resolution in microjoules."""
-    said: Mapping[str, Any] = library.amdsmi_get_energy_count(handle)
-    counts = [said[key] for key in _ENERGY_KEYS if key in said]
-    unit = said["counter_resolution"]
+    values: Mapping[str, Any] = library.amdsmi_get_energy_count(handle)
+    counts = [values[key] for key in _ENERGY_KEYS if key in values]
+    unit = values["counter_resolution"]
     if not counts or not _is_count(counts[0]) or not isinstance(unit, int | float):
         return None
     joules = counts[0] * unit * _MICRO

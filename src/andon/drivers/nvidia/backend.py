@@ -195,8 +195,8 @@ class Nvidia:
         if error.cause != FaultCode.VERSION_MISMATCH:
             return error
         with contextlib.suppress(OSError, IndexError):
-            words = (self._root / "proc/driver/nvidia/version").read_text().splitlines()[0].split()
-            loaded = next(word for word in words if word[0].isdigit() and "." in word)
+            fields = (self._root / "proc/driver/nvidia/version").read_text().splitlines()[0].split()
+            loaded = next(word for word in fields if word[0].isdigit() and "." in word)
             reason = f"{error.reason} (the kernel has {loaded})"
             return type(error)(reason, error.hint, cause=error.cause)
         return error

@@ -55,13 +55,13 @@ class SetupReader:
         self._ecc_due: float | None = None
 
     def read(self, now: float) -> Setup:
-        persistence = self._asked(nvml.persistence, "persistence")
+        persistence = self._value(nvml.persistence, "persistence")
         if self._ecc_due is None or now + EARLY_SECONDS >= self._ecc_due:
             self._ecc_due = now + ECC_SECONDS
-            self._ecc = self._asked(nvml.ecc_modes, "ecc", "ecc_pending") or (None, None)
+            self._ecc = self._value(nvml.ecc_modes, "ecc", "ecc_pending") or (None, None)
         return Setup(persistence, *self._ecc, self._start_seconds, dict(self._missing))
 
-    def _asked(self, read: Callable[[Handle], Any], *names: str) -> Any:
+    def _value(self, read: Callable[[Handle], Any], *names: str) -> Any:
         for name in names:
             self._missing.pop(name, None)
         try:
@@ -239,7 +239,7 @@ class NvidiaCard:
         before = self._shown
         processes = self._processes(now, watched)
         if processes is not before and pids_of(processes) != pids_of(before):
-            # Whoever came or left is billed by the counter: 3 ms, on these occasions alone.
+            # A process that came or left is billed by the counter, which takes 3 ms: only then.
             self._gauges.renew("energy_joules", self._handle, at, now)
         self._traffic.finish(self._handle, now)
         reading = Reading(self.device.uuid, self._sample(at), self._missing(), processes)

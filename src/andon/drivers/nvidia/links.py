@@ -18,25 +18,25 @@ def with_links(board: NvidiaCard, others: Sequence[NvidiaCard], place: DevicePla
     """Returns the place with the card's NVLinks and the common ancestor with each of the others.
     NUMA node and CPUs come from NVML if the kernel does not list them."""
     missing = dict(place.missing)
-    links = _asked(nvml.nvlinks, board.handle, missing, "nvlinks")
+    links = _value(nvml.nvlinks, board.handle, missing, "nvlinks")
     ancestors: dict[str, int] = {}
     for other in others:
         if other.device.pci is not None:
-            level = _asked(_with(other.handle), board.handle, missing, "ancestors")
+            level = _value(_with(other.handle), board.handle, missing, "ancestors")
             if level is not None:
                 ancestors[other.device.pci] = level
     node, cpus = place.numa_node, place.cpus
     if node is None:
-        nodes = _asked(nvml.near_nodes, board.handle, {}, "numa_node")
+        nodes = _value(nvml.near_nodes, board.handle, {}, "numa_node")
         node = min(nodes) if nodes else None
     if cpus is None:
-        near = _asked(nvml.near_cpus, board.handle, {}, "cpus")
+        near = _value(nvml.near_cpus, board.handle, {}, "cpus")
         cpus = cpu_words(near) if near else None
     for name, value in (("numa_node", node), ("cpus", cpus)):
         if value is not None:
             missing.pop(name, None)
-    asked = links is not None or ancestors or (node, cpus) != (place.numa_node, place.cpus)
-    source = ", ".join(one for one in ("nvml" if asked else "", place.source) if one)
+    from_nvml = links is not None or ancestors or (node, cpus) != (place.numa_node, place.cpus)
+    source = ", ".join(one for one in ("nvml" if from_nvml else "", place.source) if one)
     return replace(
         place,
         numa_node=node,
@@ -52,7 +52,7 @@ def _with(other: Handle) -> Callable[[Handle], int]:
     return lambda handle: nvml.common_ancestor(handle, other)
 
 
-def _asked(
+def _value(
     read: Callable[[Handle], T], handle: Handle, missing: dict[str, str], name: str
 ) -> T | None:
     try:

@@ -16,7 +16,7 @@ from andon.drivers.nvidia.trouble import ErrorScope, survivable
 from andon.host.rules.rates import FIRST, NARROW, steady_rate, wrapping_rate
 
 TRAFFIC_SECONDS: Final = 60.0  # they take longer than all other calls of a reading together
-TRAFFIC_FIRST_SECONDS: Final = 30.0  # a command that looks once or a few times does not pay for it
+TRAFFIC_FIRST_SECONDS: Final = 30.0  # a command that samples a few times does not pay for it
 TRAFFIC_WATCHED_SECONDS: Final = 5.0
 LONGEST_MOMENT_SECONDS: Final = 1.0  # by the driver's clock, which somebody may set
 NOT_YET: Final = "read after 30 s, or while someone watches"
@@ -40,7 +40,7 @@ class Traffic:
         """Increases whenever `missing` changes."""
         self._read_at = 0.0
         self._older: Mapping[str, float] | None = None
-        self._asked = dict(nvml.TRAFFIC_FIELDS)
+        self._fields = dict(nvml.TRAFFIC_FIELDS)
         self._due = DueTimes()
         self._begins: float | None = None
         self._before: dict[str, LinkCount] = {}
@@ -60,10 +60,10 @@ class Traffic:
         period = TRAFFIC_WATCHED_SECONDS if watched else TRAFFIC_SECONDS
         if self._before_now is None:
             period = 0.0  # with the next reading there is a rate
-        if not self._asked or not self._due.take(_DUE, period, now):
+        if not self._fields or not self._due.take(_DUE, period, now):
             return
         self._read_at, self._older = at, None
-        self._begun = self._read(handle, self._asked)
+        self._begun = self._read(handle, self._fields)
 
     def finish(self, handle: Handle, now: float) -> None:
         """Computes the rates since the last reading."""
@@ -72,7 +72,7 @@ class Traffic:
         begun, before = self._begun, self._before
         seconds = 0.0 if self._before_now is None else now - self._before_now
         narrow = {
-            name: self._asked[name]
+            name: self._fields[name]
             for name in nvml.WRAPPING
             if name in before and name in begun and begun[name].value < NARROW
         }
@@ -107,7 +107,7 @@ class Traffic:
             trouble = survivable(answer)
             self._set(name, trouble.reason)
             if trouble.reach is ErrorScope.FOR_GOOD:
-                self._asked.pop(name, None)
+                self._fields.pop(name, None)
         return found
 
     def _set(self, name: str, found: int | str) -> None:

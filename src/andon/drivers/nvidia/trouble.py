@@ -1,4 +1,4 @@
-"""What each NVML error means, and what to do about it."""
+"""The meaning of each NVML error, and what to do about it."""
 
 from enum import Enum
 from typing import Final, Protocol
@@ -122,7 +122,7 @@ def trouble(code: int, starting: bool = False) -> DriverTrouble:
 
 
 def as_error(code: int, found: DriverTrouble) -> AndonError:
-    """Returns it as one of andon's five kinds of error."""
+    """Returns the error as one of andon's five kinds."""
     if code == NO_PERMISSION:
         return Denied(found.reason, found.hint, cause=found.code)
     kind = Gone if found.reach is ErrorScope.CARD else Unavailable

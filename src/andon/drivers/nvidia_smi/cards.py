@@ -151,10 +151,10 @@ def _device(gpu: Gpu, uuid: str, index: int, memory: SystemMemory, slot: PcieSlo
 
 def _setup(gpu: Gpu) -> Setup:
     """Returns the setup; the driver's start time is unknown: each call of the command starts it."""
-    said = {name: gpu.setup.get(name, NOT_REPORTED) for name in SETUP_VALUES}
-    said["start_seconds"] = NOT_MEASURED
-    sure: dict[str, Any] = {n: v for n, v in said.items() if not isinstance(v, Unknown)}
-    return Setup(**sure, missing={n: v.reason for n, v in said.items() if isinstance(v, Unknown)})
+    setup = {name: gpu.setup.get(name, NOT_REPORTED) for name in SETUP_VALUES}
+    setup["start_seconds"] = NOT_MEASURED
+    sure: dict[str, Any] = {n: v for n, v in setup.items() if not isinstance(v, Unknown)}
+    return Setup(**sure, missing={n: v.reason for n, v in setup.items() if isinstance(v, Unknown)})
 
 
 def _parts(
@@ -210,10 +210,10 @@ def _reading(
     otherwise: Unknown,
     reasons: Mapping[str, str],
 ) -> Reading:
-    said: dict[str, Value] = {name: values.get(name, otherwise) for name in SAMPLE_VALUES}
-    said |= _too_much(said, device.memory_total_bytes)
-    sure: dict[str, Any] = {n: v for n, v in said.items() if not isinstance(v, Unknown)}
-    missing = {n: v.reason for n, v in said.items() if isinstance(v, Unknown)}
+    found: dict[str, Value] = {name: values.get(name, otherwise) for name in SAMPLE_VALUES}
+    found |= _too_much(found, device.memory_total_bytes)
+    sure: dict[str, Any] = {n: v for n, v in found.items() if not isinstance(v, Unknown)}
+    missing = {n: v.reason for n, v in found.items() if isinstance(v, Unknown)}
     processes = {
         use.pid: Process(use.pid, use.kind, memory_bytes=use.memory_bytes) for use in reversed(uses)
     }
@@ -225,9 +225,9 @@ def _reading(
     )
 
 
-def _too_much(said: Mapping[str, Value], total: int | None) -> dict[str, Value]:
+def _too_much(values: Mapping[str, Value], total: int | None) -> dict[str, Value]:
     """Returns memory sizes above the device's total as unknown: they are wrong."""
-    sizes = {name: _known(said[name]) for name in _MEMORY}
+    sizes = {name: _known(values[name]) for name in _MEMORY}
     if total is None:
         return {}
     return {name: TOO_MUCH for name, size in sizes.items() if size is not None and size > total}
@@ -235,8 +235,8 @@ def _too_much(said: Mapping[str, Value], total: int | None) -> dict[str, Value]:
 
 def _is_unified(gpu: Gpu) -> bool:
     """Whether a chip reports no memory of its own, such as GB10."""
-    said = [gpu.value(name) for name in ("memory_total_bytes", *_MEMORY)]
-    return not gpu.lost and all(isinstance(value, Unknown) and value.absent for value in said)
+    sizes = [gpu.value(name) for name in ("memory_total_bytes", *_MEMORY)]
+    return not gpu.lost and all(isinstance(value, Unknown) and value.absent for value in sizes)
 
 
 def _system_use(memory: SystemMemory) -> dict[str, Value]:

@@ -86,8 +86,8 @@ def parse(text: str) -> SmiReport | None:
     log = _tree(body)
     if log is None and (log := _tree(re.sub(_NOT_XML, "", body))) is None:
         return None
-    stated = {"driver": _text(log, "driver_version"), "cuda": _text(log, "cuda_version")}
-    versions = {name: text for name, text in stated.items() if text and texts.is_text(text)}
+    found = {"driver": _text(log, "driver_version"), "cuda": _text(log, "cuda_version")}
+    versions = {name: text for name, text in found.items() if text and texts.is_text(text)}
     lost = texts.may_be_lost(body)  # of thousands of texts, none in most reports
     gpus = tuple(_gpu(gpu, lost) for gpu in log.findall("gpu"))
     return SmiReport(gpus=gpus, versions=versions)
@@ -164,13 +164,13 @@ def _throttle(gpu: Element) -> tuple[str, ...] | Unknown:
         section = gpu.find("clocks_throttle_reasons")
     if section is None:
         return NOT_REPORTED
-    said = {
+    states = {
         reason_of_smi(child.tag.partition("_reason_")[2]): (child.text or "").strip()
         for child in section
     }
-    if not {"Active", "Not Active"} & set(said.values()):
-        return texts.unknown(next(iter(said.values()), section.text or ""))
-    return tuple(reason.name for reason in NVIDIA_REASONS if said.get(reason.name) == "Active")
+    if not {"Active", "Not Active"} & set(states.values()):
+        return texts.unknown(next(iter(states.values()), section.text or ""))
+    return tuple(reason.name for reason in NVIDIA_REASONS if states.get(reason.name) == "Active")
 
 
 def _ecc_uncorrected(gpu: Element) -> int | float | Unknown:
@@ -179,8 +179,8 @@ def _ecc_uncorrected(gpu: Element) -> int | float | Unknown:
     if volatile is None:
         return NOT_REPORTED
     total = _text(volatile, "double_bit/total")
-    said = [total] if total is not None else _uncorrectable(volatile)
-    counts = [texts.number(text, texts.COUNT) for text in said]
+    cells = [total] if total is not None else _uncorrectable(volatile)
+    counts = [texts.number(text, texts.COUNT) for text in cells]
     odd = [count for count in counts if isinstance(count, Unknown)]
     sure = [count for count in counts if not isinstance(count, Unknown)]
     if not sure or not all(count.absent for count in odd):
@@ -197,9 +197,9 @@ def _uses(gpu: Element) -> tuple[tuple[SmiProcess, ...], str | None]:
     section = gpu.find("processes")
     if section is None:
         return (), NOT_REPORTED.reason
-    words = (section.text or "").strip()
-    if words and words != "None" and section.find("process_info") is None:
-        return (), texts.unknown(words).reason
+    text = (section.text or "").strip()
+    if text and text != "None" and section.find("process_info") is None:
+        return (), texts.unknown(text).reason
     found: dict[tuple[int, object], SmiProcess] = {}
     for process in section.findall("process_info"):
         use = _use(process)
@@ -245,8 +245,8 @@ def _place(element: Element) -> tuple[int, int] | None:
 
 def _lost(gpu: Element) -> str | None:
     """Returns why a device is lost: it reports that in place of most values."""
-    said = [one.text for one in gpu.iter() if one.text and one.tag != "process_name"]
-    return next((why for text in said if (why := texts.lost(text))), None)
+    cells = [one.text for one in gpu.iter() if one.text and one.tag != "process_name"]
+    return next((why for text in cells if (why := texts.lost(text))), None)
 
 
 def _text(element: Element, path: str) -> str | None:

@@ -90,8 +90,10 @@ def parse_unreachable(text: str) -> tuple[Unreachable, ...]:
 
 
 def _unreachable(match: re.Match[str]) -> Unreachable:
-    number, address, words = match.groups()
-    reason = lost(words) or f"nvidia-smi cannot reach this GPU: {plain(words) or 'no reason given'}"
+    number, address, message = match.groups()
+    reason = (
+        lost(message) or f"nvidia-smi cannot reach this GPU: {plain(message) or 'no reason given'}"
+    )
     return Unreachable(reason, pci_address(address), int(number) if number else None)
 
 

@@ -1,4 +1,4 @@
-"""What nvidia-smi's own failures mean, and what to do about them."""
+"""Translates nvidia-smi's own failures into andon's errors, with what to do about them."""
 
 from typing import Final
 
@@ -19,7 +19,7 @@ _IN_CONTAINER = "inside a container, start it with --gpus all"
 class Failure(Struct, frozen=True):
     """One kind of failure: its output, its exit codes, and what that means."""
 
-    words: str
+    phrase: str
     codes: tuple[int, ...]
     reason: str
     hint: str
@@ -91,16 +91,16 @@ _FAILURES: Final = (
 def failure(code: int, text: str) -> AndonError | None:
     """A driver failure that nvidia-smi reported; None if it is not recognised."""
     lowered = text.lower()
-    by_words = (found for found in _FAILURES if found.words in lowered)
+    by_phrase = (found for found in _FAILURES if found.phrase in lowered)
     by_code = (found for found in _FAILURES if code in found.codes)
-    found = next(by_words, None) or next(by_code, None)
+    found = next(by_phrase, None) or next(by_code, None)
     return None if found is None else found.kind(found.reason, found.hint, cause=found.code)
 
 
 def misunderstood(code: int, text: str) -> Unreadable:
-    """Returns the error for an answer without a document, quoted."""
+    """Returns the error for output without a document, quoted."""
     lines = (shown for line in text.splitlines() if (shown := plain(line)))
-    said = next(lines, None)
-    reason = f'nvidia-smi says "{said}"' if said else "nvidia-smi printed nothing"
+    first = next(lines, None)
+    reason = f'nvidia-smi says "{first}"' if first else "nvidia-smi printed nothing"
     ending = f" (exit code {code})" if code else ""
     return Unreadable(f"{reason}{ending}", hint="run it to see: nvidia-smi -q -x")

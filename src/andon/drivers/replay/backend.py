@@ -60,7 +60,7 @@ class Replay:
         self._path, self._speed, self._loop = path, speed, loop
         self._origin, self._clock = origin, clock
         self._recording: Recording | None = None
-        self._asked_at = 0.0
+        self._read_at = 0.0
         self._seen: dict[str, Device] = {}
 
     def glance(self) -> Sequence[Card]:
@@ -68,9 +68,9 @@ class Replay:
         return []
 
     def open(self) -> Sequence[Card]:
-        self._asked_at = self._clock()
+        self._read_at = self._clock()
         if self._origin is None:
-            self._origin = self._asked_at
+            self._origin = self._read_at
         self.close()
         self._recording = Recording(self._path, self._loop)
         return [CARD]
@@ -82,11 +82,11 @@ class Replay:
         Partitions may be removed, and so may addresses used before a device's uuid was known.
         """
         stay = {u: d for u, d in self._seen.items() if d.parent is None and "@" not in u}
-        self._seen = stay | _marked_devices(self._moment(self._asked_at).snapshot)
+        self._seen = stay | _marked_devices(self._moment(self._read_at).snapshot)
         return list(self._seen.values())
 
     def read(self, card: Card, at: float, watched: bool) -> Sequence[Reading]:
-        self._asked_at = at
+        self._read_at = at
         moment = self._moment(at)
         _refuse_without_devices(moment.snapshot)
         played_at = self._start() + moment.offset_seconds / self._speed
@@ -101,8 +101,8 @@ class Replay:
 
     def versions(self) -> Mapping[str, str]:
         first = self._opened().first
-        said = f"{Path(self._path).name}, recorded on {first.node} at {_date(first.at)}"
-        return {**{name: text for name, text in first.versions.items() if text}, "replay": said}
+        source = f"{Path(self._path).name}, recorded on {first.node} at {_date(first.at)}"
+        return {**{name: text for name, text in first.versions.items() if text}, "replay": source}
 
     def close(self) -> None:
         if self._recording is not None:

@@ -21,7 +21,7 @@ from andon.units import human_seconds, sh
 
 LINE_BYTES = 64 << 20
 """The longest line that is read; eight devices with a hundred processes take 0.1 MB."""
-KEPT_INTERVALS = 2.0
+VALID_INTERVALS = 2.0
 """How many intervals a snapshot stays valid."""
 _HEAD_BYTES = 4096
 _LONGEST_GAP_SECONDS = 1e9
@@ -103,7 +103,7 @@ class Recording:
         return min((gap for gap in gaps if gap > 0), default=1.0)
 
     def _silence(self, index: int, age_seconds: float) -> str | None:
-        if age_seconds <= KEPT_INTERVALS * self._distance(index):
+        if age_seconds <= VALID_INTERVALS * self._distance(index):
             return None
         if index in self._unreadable:
             return self._unreadable[index]

@@ -76,13 +76,13 @@ class Descriptors:
         self._tree, self._most = tree, most
         self._lock = threading.Lock()
         self._known: dict[int, tuple[Descriptor, ...] | None] = {}  # oldest search first
-        self._looked: float | None = None
+        self._searched_at: float | None = None
         self._found = DrmSearch()
         self._cut: set[int] = set()  # processes with more descriptors than are read
 
     def read(self, now: float) -> DrmSearch:
         with self._lock:
-            if self._looked is None or now - self._looked >= FRESH_SECONDS:
+            if self._searched_at is None or now - self._searched_at >= FRESH_SECONDS:
                 self._search(now)
             return self._found
 
@@ -93,7 +93,7 @@ class Descriptors:
             self._known.pop(pid, None)
             self._known[pid] = self._descriptors(pid)
         every = [found for found in self._known.values() if found]
-        self._looked = now
+        self._searched_at = now
         self._found = DrmSearch(
             descriptors=tuple(descriptor for found in every for descriptor in found),
             denied=sum(found is None for found in self._known.values()),
@@ -113,7 +113,7 @@ class Descriptors:
 
     def _due(self, pids: list[int], now: float) -> list[int]:
         """The processes to search: new ones, users of a device, and a share of the rest in turn."""
-        elapsed = ROUND_SECONDS if self._looked is None else now - self._looked
+        elapsed = ROUND_SECONDS if self._searched_at is None else now - self._searched_at
         turn = int(len(self._known) * min(1.0, elapsed / ROUND_SECONDS)) + 1
         chosen = dict.fromkeys(pid for pid in pids if pid not in self._known)
         chosen |= dict.fromkeys(pid for pid, found in self._known.items() if found)
@@ -204,14 +204,14 @@ class CardClients:
         self._tree, self._pci, self._descriptors, self._counts = tree, pci, descriptors, counts
         self._most = most
         self._before: dict[tuple[str | None, int], DrmClient] = {}
-        self._looked: float | None = None
+        self._read_at: float | None = None
 
     def read(self, nodes: Collection[str], now: float) -> CardUse:
         found = self._descriptors.read(now)
         ours = [one for one in found.descriptors if one.node in nodes]
         owners = self._read(ours[: self._most])
-        seconds = 0.0 if self._looked is None else now - self._looked
-        first, self._looked = self._looked is None, now
+        seconds = 0.0 if self._read_at is None else now - self._read_at
+        first, self._read_at = self._read_at is None, now
         before, self._before = self._before, {c.key: c for c, _ in owners}
         shares = {c.key: fdinfo.shares(before[c.key], c, seconds) for c, _ in owners
                   if c.key in before}  # fmt: skip

@@ -40,7 +40,7 @@ def vendors(root: Path, platform: str = sys.platform) -> tuple[str, ...]:
 
 def signs(root: Path) -> tuple[str, ...]:
     """The vendors whose traces are found on this node."""
-    return tuple(vendor.name for vendor in VENDORS if _is_here(root, vendor))
+    return tuple(vendor.name for vendor in VENDORS if _is_present(root, vendor))
 
 
 def unreadable(platform: str = sys.platform) -> tuple[Fault, ...]:
@@ -54,7 +54,7 @@ def has_nvidia_smi() -> bool:
     return any(os.access(path, os.X_OK) and path.is_file() for path in paths)
 
 
-def _is_here(root: Path, vendor: VendorRow) -> bool:
+def _is_present(root: Path, vendor: VendorRow) -> bool:
     signs = (*vendor.signs, *vendor.off_bus_signs)
     return any((root / sign).exists() for sign in signs) or _bound(root, vendor.drivers)
 

@@ -201,7 +201,7 @@ def system_memory(tree: Tree) -> tuple[int | None, int | None]:
 def parse_meminfo(text: str) -> tuple[int | None, int | None]:
     table = {}
     for line in text.splitlines():
-        words = line.split()
-        if len(words) >= 2 and words[1].isdecimal() and words[1].isascii():
-            table[words[0]] = int(words[1]) * 1024
+        fields = line.split()
+        if len(fields) >= 2 and fields[1].isdecimal() and fields[1].isascii():
+            table[fields[0]] = int(fields[1]) * 1024
     return table.get("MemTotal:"), table.get("MemAvailable:")

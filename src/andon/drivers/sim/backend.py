@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from andon.drivers.sim.rules import behaviour
 from andon.drivers.sim.rules.behaviour import NOT_SIMULATED, UNSUPPORTED, Specimen
-from andon.drivers.sim.rules.lab import Lab
-from andon.drivers.sim.rules.scenarios import LAB, LAB_DEVICES, Script, ScriptedFault, plan
+from andon.drivers.sim.rules.demo import Demo
+from andon.drivers.sim.rules.scenarios import DEMO, DEMO_DEVICES, Script, ScriptedFault, plan
 from andon.errors import Gone, Unavailable
 from andon.model.device import SAMPLE_VALUES, Card, Device, Reading, State
 from andon.model.event import Event, EventKind
@@ -52,8 +52,8 @@ class Simulation:
             behaviour.make_specimen(index, seed, model, workload)
             for index, (model, workload) in enumerate(played.parts)
         )
-        self._lab_seed = seed if scenario == LAB else None
-        self._lab: Lab | None = None
+        self._demo_seed = seed if scenario == DEMO else None
+        self._demo: Demo | None = None
         self._origin = origin
         self._opened_seconds = 0.0
         self._report: Callable[[Sequence[Event]], None] | None = None
@@ -71,14 +71,14 @@ class Simulation:
             self._origin = now
         self._opened_seconds = now - self._origin
         self._refuse_when_unavailable(self._opened_seconds)
-        if self._lab_seed is not None and self._lab is None:
-            self._lab = Lab(self._lab_seed, self._origin, self._specimens[:LAB_DEVICES])
+        if self._demo_seed is not None and self._demo is None:
+            self._demo = Demo(self._demo_seed, self._origin, self._specimens[:DEMO_DEVICES])
         return self.glance()
 
     def describe(self, card: Card) -> Sequence[Device]:
         specimen, elapsed = self._find(card), self._elapsed_seconds(time.time())
         self._refuse_when_unavailable(elapsed)
-        if self._lab is None:  # a lab's were there before it was opened
+        if self._demo is None:  # the lost one of the demo was there earlier
             self._refuse_when_lost(specimen.index, elapsed)
         return [behaviour.describe(specimen)]
 
@@ -90,9 +90,9 @@ class Simulation:
         try:
             self._refuse_when_lost(specimen.index, elapsed)
         except Gone as exc:
-            if self._lab is None or not self._lab.is_lost(specimen.index, at):
+            if self._demo is None or not self._demo.is_lost(specimen.index, at):
                 raise
-            seen = self._reading(specimen, self._lab.lost_at, 0.0, watched)
+            seen = self._reading(specimen, self._demo.lost_at, 0.0, watched)
             return [replace(seen, processes=(), state=State.LOST, reason=exc.reason, hint=exc.hint)]
         self._delay(specimen.index, elapsed)
         return [self._reading(specimen, at, elapsed, watched)]
@@ -149,8 +149,8 @@ class Simulation:
             threading.Event().wait(float(script.value))
 
     def _reading(self, specimen: Specimen, at: float, elapsed: float, watched: bool) -> Reading:
-        if self._lab is not None and specimen.index < LAB_DEVICES:
-            specimen = self._lab.device(specimen.index, at)
+        if self._demo is not None and specimen.index < DEMO_DEVICES:
+            specimen = self._demo.device(specimen.index, at)
         missing = dict(behaviour.missing(specimen.model, watched))
         sample, processes = behaviour.sample(specimen, at), behaviour.processes(specimen, at)
         missing |= {name: NOT_SIMULATED for name in SAMPLE_VALUES if getattr(sample, name) is None}
@@ -177,5 +177,5 @@ def _card(specimen: Specimen) -> Card:
 
 
 def _scripted(script: Script) -> str:
-    """Returns what one would do about such a fault, and that there is none."""
+    """Returns the usual advice for such a fault, and that it is simulated."""
     return f"{_ADVICE[script.trouble]} (simulated by {script.text}: nothing is broken)"

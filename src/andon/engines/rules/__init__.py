@@ -1,1 +1,1 @@
-"""What a container engine's answers mean."""
+"""Parses the answers of a container engine."""

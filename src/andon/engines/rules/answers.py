@@ -1,4 +1,5 @@
-"""What a container engine's answers mean: its kind, how a container ended, why something failed."""
+"""Parses the answers of a container engine: its kind, how a container ended, why something
+failed."""
 
 import json
 import re
@@ -91,26 +92,26 @@ def server_errors(text: str) -> str:
     return "; ".join(map(str, found)) if isinstance(found, list) else ""
 
 
-def engine_error(name: str, said: str) -> AndonError:
+def engine_error(name: str, stderr: str) -> AndonError:
     """Returns the error for an engine's message; the message itself if it is not a known one."""
     for pattern, make in _ENGINE_ERRORS:
-        if match := re.search(pattern, said):
+        if match := re.search(pattern, stderr):
             named = [value for value in match.groupdict().values() if value]
             return make(name, named[0].strip(" .\"'") if named else "")
-    return Unavailable(f"{name}: {first_line(said)}")
+    return Unavailable(f"{name}: {first_line(stderr)}")
 
 
-def is_missing_image(said: str) -> bool:
-    return re.search(r"(?i)no such image|image not known|failed to find image", said) is not None
+def is_missing_image(stderr: str) -> bool:
+    return re.search(r"(?i)no such image|image not known|failed to find image", stderr) is not None
 
 
-def program_error(program: str, image: str, said: str) -> tuple[str, int] | None:
+def program_error(program: str, image: str, stderr: str) -> tuple[str, int] | None:
     """The sentence and exit code if a program cannot be run in its image; None for other errors."""
-    if "could not select device driver" in said or "CDI" in said:
+    if "could not select device driver" in stderr or "CDI" in stderr:
         return None
-    for pattern, code, words in _PROGRAM_ERRORS:
-        if re.search(pattern, said):
-            return f"{program}: {words} in the image {image}", code
+    for pattern, code, problem in _PROGRAM_ERRORS:
+        if re.search(pattern, stderr):
+            return f"{program}: {problem} in the image {image}", code
     return None
 
 
@@ -154,8 +155,8 @@ def signal_to_send(number: int, kill: int, handled: int | None) -> int:
     return kill
 
 
-def first_line(said: str) -> str:
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+def first_line(message: str) -> str:
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
     text = lines[0] if lines else "it failed without a message"
     return re.sub(r"^(?:Error response from daemon|Error|docker): ", "", text)[:_LONGEST]
 

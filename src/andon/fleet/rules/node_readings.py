@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from andon.explain.conditions.sharing.idle_lease import SECONDS
 from andon.fleet.rules.states import NodeRow
 from andon.history.rules.series import Bucket
-from andon.jobs.rules.room import held_words, idle_words
+from andon.jobs.rules.shortage import holder_text, idle_text
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.job.cluster import ClusterNode, GpuHolder
 from andon.model.utilisation import ZERO_READING
@@ -76,9 +76,9 @@ def _shown(node: ClusterNode, why: str) -> ClusterNode:
     names = _VALUES if node.who is None else (*_VALUES[:2], "busy")
     missing = {name: why for name in names if getattr(node, name) is None}
     if node.who is not None:
-        who = ", ".join(map(held_words, node.holders[:MOST_HOLDERS]))
+        who = ", ".join(map(holder_text, node.holders[:MOST_HOLDERS]))
         return replace(node, who=who, missing=missing)
-    note = "; ".join(filter(None, (node.note, idle_words(node))))
+    note = "; ".join(filter(None, (node.note, idle_text(node))))
     return replace(node, note=note or None, missing=missing)
 
 

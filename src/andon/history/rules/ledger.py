@@ -7,7 +7,7 @@ points is the same in every tier and in buckets of any width.
 from msgspec import Struct
 
 from andon.history.rules.intervals import JOIN_SECONDS
-from andon.history.rules.series import LONGEST_SPAN_SECONDS, USED, NodeReadings, kept
+from andon.history.rules.series import LONGEST_SPAN_SECONDS, USED, NodeReadings, stored_value
 from andon.model.device import Process, Sample, Snapshot, pids_of
 from andon.model.run.energy import EnergyMeter
 from andon.model.utilisation import ZERO_READING
@@ -107,9 +107,11 @@ class DeviceLedger(Struct):
             self.idle_seconds if self.known_seconds else None,
         )
         known = [
-            (m, v) for m, one in zip(USED, values, strict=True) if (v := kept(m, one)) is not None
+            (m, v)
+            for m, one in zip(USED, values, strict=True)
+            if (v := stored_value(m, one)) is not None
         ]
-        # What power said too much of, as over a step of the clock, the next points lack.
+        # What power overestimated, as over a step of the clock, is missing from the next points.
         self.mark, self.marked_at = max(self.mark, self._total(end)), end
         self.known_seconds = self.idle_seconds = 0.0
         reading = self.device, tuple(m for m, _ in known), tuple(v for _, v in known)
@@ -151,8 +153,8 @@ class UseLedger:
 def _opened(
     uuid: str, at: float, sample: Sample, processes: tuple[Process, ...], read: float | None
 ) -> DeviceLedger:
-    """Begins where the counter was last read, so that the next reading of it tells something.
-    What was `read` before is billed already: now its time is of a clock that has been set."""
+    """Begins where the counter was last read, so that its next reading gives a difference. A
+    reading at the time `read` is billed already, by a clock that has been set since."""
     read_at = sample.read_at.get("energy_joules", at)
     began = read_at if 0.0 <= at - read_at <= JOIN_SECONDS and read_at != read else at
     made = DeviceLedger(uuid, EnergyMeter(began, JOIN_SECONDS), began - LEAST_SECONDS, read)

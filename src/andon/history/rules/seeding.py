@@ -125,9 +125,9 @@ def _raw(column: tuple[list[int], list[int]]) -> Pattern:
     made = []
     for begin in range(0, HOUR_MS, WINDOW_MS[Tier.RAW]):
         end = bisect_left(times, begin + WINDOW_MS[Tier.RAW])
-        here = slice(bisect_left(times, begin), end)
-        since = [at - begin for at in times[here]]
-        made.append(pack_points(since, values[here]) if since else None)
+        span = slice(bisect_left(times, begin), end)
+        since = [at - begin for at in times[span]]
+        made.append(pack_points(since, values[span]) if since else None)
     return Pattern(tuple(made), _rise(values))
 
 
@@ -165,12 +165,12 @@ def _repeated(
     key: Key, tier: Tier, pattern: Pattern, period_ms: int, now: float, seconds: float
 ) -> Iterator[StoredBlock]:
     length, now_ms = WINDOW_MS[tier], int(now * 1000)
-    here = now_ms // period_ms
+    present = now_ms // period_ms
     first = window(tier, now_ms - int(seconds * 1000)) + length
     for begin in range(first, window(tier, now_ms), length):
         body = pattern.blocks[begin // length % len(pattern.blocks)]
         if body is None:
             continue
         if key[1] in COUNTERS:
-            body = shifted(body, (begin // period_ms - here) * pattern.rise)
+            body = shifted(body, (begin // period_ms - present) * pattern.rise)
         yield (*key, tier, begin, body)

@@ -96,7 +96,7 @@ def scale_of(metric: str) -> int:
     return _SCALES.get(metric, 1)
 
 
-def kept(metric: str, value: object) -> int | None:
+def stored_value(metric: str, value: object) -> int | None:
     """Returns a reading as it is stored; None for one that is not a number."""
     if isinstance(value, tuple):
         return throttle_mask(value)
@@ -167,7 +167,7 @@ def _reading(device: str, sample: Sample) -> tuple[str, tuple[str, ...], tuple[i
     """Returns a device's readings; runs for every tick, so valid values take the fast path."""
     read = sample_values(sample)
     try:
-        whole = [v if keep is None or v is None else keep(v) for keep, v in zip(_KEEPERS, read)]  # noqa: B905
+        whole = [v if keep is None or v is None else keep(v) for keep, v in zip(_CONVERTERS, read)]  # noqa: B905
     except (ValueError, OverflowError):  # NaN or infinity
         return device, *_carefully(read)
     known = tuple([value is not None for value in whole])
@@ -192,7 +192,7 @@ def _carefully(read: tuple[object, ...]) -> tuple[tuple[str, ...], tuple[int, ..
     known = [
         (metric, whole)
         for metric, value in zip(METRICS, read, strict=True)
-        if (whole := kept(metric, value)) is not None
+        if (whole := stored_value(metric, value)) is not None
     ]
     known += [(name, 1) for name in _active_series(dict(known).get("throttle", 0))]
     return tuple(metric for metric, _ in known), tuple(whole for _, whole in known)
@@ -206,7 +206,7 @@ def coarse(rate: float) -> int:
     return whole >> spare << spare
 
 
-def _keeper(metric: str) -> Callable[[Any], int] | None:
+def _converter(metric: str) -> Callable[[Any], int] | None:
     if metric == "throttle":
         return throttle_mask
     if metric in _RATES:
@@ -217,7 +217,7 @@ def _keeper(metric: str) -> Callable[[Any], int] | None:
     return None if scale == 1 else lambda value: round(value * scale)
 
 
-_KEEPERS = tuple(map(_keeper, METRICS))
+_CONVERTERS = tuple(map(_converter, METRICS))
 _THROTTLE = METRICS.index("throttle")
 _INT = {int}
 
@@ -236,7 +236,7 @@ def _of_host(host: Host) -> tuple[str, tuple[str, ...], tuple[int, ...]]:
     known = [
         (metric, whole)
         for metric, value in zip(HOST_METRICS, values, strict=True)
-        if (whole := kept(metric, value)) is not None
+        if (whole := stored_value(metric, value)) is not None
     ]
     return HOST, tuple(m for m, _ in known), tuple(v for _, v in known)
 

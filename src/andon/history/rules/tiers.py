@@ -222,11 +222,11 @@ def segments(since_ms: int, until_ms: int, step_ms: float, extents: Extents) -> 
 
 
 def _best(begin: int, end: int, step_ms: float, extents: Extents) -> Tier | None:
-    there = [t for t, e in extents.items() if e.since_ms <= begin and end <= e.until_ms]
-    fine = [tier for tier in there if STEP_MS[tier] <= step_ms]
+    covering = [t for t, e in extents.items() if e.since_ms <= begin and end <= e.until_ms]
+    fine = [tier for tier in covering if STEP_MS[tier] <= step_ms]
     if fine:
         return max(fine)
-    return min(there, default=None)
+    return min(covering, default=None)
 
 
 def rolled(rows: Sequence[SeriesRow], tier: Tier) -> list[SeriesRow]:

@@ -108,7 +108,7 @@ class UsePeriod(Struct, frozen=True):
         return cls(begin, width, max(1, math.ceil((until - begin) / width)))
 
     def beginning_with(self, uses: Iterable["UsageInterval | Reservation"]) -> "UsePeriod":
-        """Returns the part of it from the first use on: what is before has only empty buckets."""
+        """Returns the period without the empty buckets before the first use."""
         until = self.since + self.width * self.count
         first = min((one.first for one in uses), default=until)
         return UsePeriod.of(min(until, first), until) if first > self.since else self
@@ -131,7 +131,7 @@ def by_day(
     day_of: DayOf,
     holdings: Iterable[Reservation] = (),
 ) -> Days:
-    """Returns the usage by day and user. What the ledger has counts; where it has nothing, as of
+    """Returns the usage by day and user. The energy of the ledger counts; where it has none, as for
     the last minute, the mean of the readings does. Unknown is neither idle nor energy. A bucket
     belongs to the day in which it begins."""
     listed, held = list(uses), list(holdings)

@@ -1,4 +1,4 @@
-"""Runs a command that answers, and reads both of its outputs at once, within a time and a size."""
+"""Runs a command and reads both of its outputs at once, within a time and a size."""
 
 import ctypes
 import os
@@ -26,20 +26,21 @@ class OutputTooLong(OSError):
 
 
 def die_with_parent() -> Callable[[], None]:
-    """Returns what a new command does first, so that the kernel kills it with its parent: a
-    hanging client would outlive it. It is one call into libc, found before the fork."""
+    """Returns a function to call first in a new process, so that the kernel kills it with its
+    parent: a hanging client would outlive it. It is one call into libc, found before the fork."""
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     return lambda: None if prctl is None else prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 @cache
 def dying_with_parent() -> tuple[tuple[str, ...], Callable[[], None] | None]:
-    """Returns words before a command that have the same effect, and what it does first where there
-    are none. Where many are started, a fork of this process for each costs five times as much."""
-    words = ("setpriv", "--pdeathsig", "KILL")
+    """Returns a prefix for a command with the same effect, or, if there is none, the function to
+    call first. For many commands a prefix is better: a fork of this process for each costs five
+    times as much."""
+    prefix = ("setpriv", "--pdeathsig", "KILL")
     with suppress(OSError):
-        if subprocess.run((*words, "true"), capture_output=True, check=False).returncode == 0:
-            return words, None
+        if subprocess.run((*prefix, "true"), capture_output=True, check=False).returncode == 0:
+            return prefix, None
     return (), die_with_parent()
 
 
@@ -67,12 +68,12 @@ def ask_command(
         )
     with process:
         try:
-            out, said = read_outputs(process, until)
+            out, error = read_outputs(process, until)
         except BaseException:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             raise
-    return process.returncode, out.decode(errors="replace"), said.decode(errors="replace")
+    return process.returncode, out.decode(errors="replace"), error.decode(errors="replace")
 
 
 def _given(text: str) -> IO[bytes]:
@@ -92,9 +93,9 @@ class Printed:
     """What a process has printed so far, on both of its outputs; a context manager."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self.out, self.said = bytearray(), bytearray()
+        self.out, self.error = bytearray(), bytearray()
         self._selector = selectors.PollSelector()  # it needs no descriptor of its own
-        for stream, text in ((process.stdout, self.out), (process.stderr, self.said)):
+        for stream, text in ((process.stdout, self.out), (process.stderr, self.error)):
             assert stream is not None
             self._selector.register(stream.fileno(), selectors.EVENT_READ, text)
 
@@ -111,7 +112,7 @@ class Printed:
 
     @property
     def too_long(self) -> bool:
-        return len(self.out) + len(self.said) > MOST_BYTES
+        return len(self.out) + len(self.error) > MOST_BYTES
 
     def read(self, seconds: float) -> bool:
         """Waits for at most that long; returns whether it has printed more or closed an output."""
@@ -136,7 +137,7 @@ def read_outputs(process: subprocess.Popen[bytes], deadline: float) -> tuple[byt
         process.wait(_left(deadline))
     except subprocess.TimeoutExpired as exc:
         raise TimeoutError from exc
-    return bytes(printed.out), bytes(printed.said)
+    return bytes(printed.out), bytes(printed.error)
 
 
 def _left(deadline: float) -> float:

@@ -59,7 +59,7 @@ class ContainerNames:
         self._logs = root / "var/log/containers"
         self._clock = clock
         self._replies: dict[Container, _Reply] = {}
-        self._asked: set[Container] = set()
+        self._pending: set[Container] = set()
         self._changed = threading.Condition()
         self._questions: Queue[Container] = Queue(_MAX_WAITING)
         self._thread: threading.Thread | None = None
@@ -70,7 +70,7 @@ class ContainerNames:
             reply = self._replies.get(container)
             if reply is not None and (reply.names is not None or self._clock() < reply.until):
                 return ContainerInfo(reply.names, reply.names is not None)
-            if container not in self._asked and not self._ask(container):
+            if container not in self._pending and not self._ask(container):
                 return ContainerInfo(None, final=container.runtime in _SELF_NAMED)
             return self._wait(container, timeout_seconds)
 
@@ -90,13 +90,13 @@ class ContainerNames:
             self._questions.put_nowait(container)
         except Full:  # asked in a later round
             return False
-        self._asked.add(container)
+        self._pending.add(container)
         return True
 
     def _wait(self, container: Container, timeout_seconds: float) -> ContainerInfo:
         began = time.monotonic()
         answered = self._changed.wait_for(
-            lambda: container not in self._asked, max(0.0, timeout_seconds)
+            lambda: container not in self._pending, max(0.0, timeout_seconds)
         )
         reply = self._replies.get(container) if answered else None
         names = reply.names if reply else None
@@ -121,7 +121,7 @@ class ContainerNames:
                 names = None
             with self._changed:
                 self._remember(container, names)
-                self._asked.discard(container)
+                self._pending.discard(container)
                 self._changed.notify_all()
 
     def _answer(self, container: Container) -> RuntimeNames | None:
@@ -197,12 +197,12 @@ def parse_engine(content: bytes) -> RuntimeNames | None:
         return None
     config = value.get("Config")
     labels = config.get("Labels") if isinstance(config, dict) else None
-    kept = labels if isinstance(labels, dict) else {}
+    known = labels if isinstance(labels, dict) else {}
     return RuntimeNames(
         name=_text(value.get("Name"), strip="/"),
-        namespace=_text(kept.get("io.kubernetes.pod.namespace")),
-        pod=_text(kept.get("io.kubernetes.pod.name")),
-        container=_text(kept.get("io.kubernetes.container.name")),
+        namespace=_text(known.get("io.kubernetes.pod.namespace")),
+        pod=_text(known.get("io.kubernetes.pod.name")),
+        container=_text(known.get("io.kubernetes.container.name")),
     )
 
 

@@ -1,19 +1,31 @@
-"""The environment of one of this user's processes, read by a process of its own.
+"""The environment of one of this user's processes, and which variables may be shown.
 
-Reading another process's environment takes that process's memory lock, which can hang as a driver
-does: the caller then continues without it.
+It is read by a process of its own: reading takes the other process's memory lock, which can hang as
+a driver does, and the caller then continues without it.
 """
 
 import os
 import subprocess
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from andon.errors import Denied, Gone, Unavailable
 from andon.host.interpreter import isolated_command
+from andon.model.redaction import is_secret_name, redact_text
+from andon.units import printable
 
 TIMEOUT_SECONDS = 1.0
 MOST_BYTES = 256 * 1024
 _READ = "import sys; sys.stdout.buffer.write(open(sys.argv[1], 'rb').read(int(sys.argv[2])))"
+SHOWN = (
+    "CUDA_*", "NVIDIA_*", "NCCL_*", "SLURM_*", "ANDON_*", "OMP_*", "MKL_*", "TORCH_*", "PYTORCH_*",
+    "TORCHELASTIC_*", "VLLM_*", "TF_*", "XLA_*", "JAX_*", "HIP_*", "ROCR_*", "HSA_*", "ROCM_*",
+    "ZE_*", "GPU_*", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR",
+    "MASTER_PORT", "PATH", "PWD", "HOME", "USER", "VIRTUAL_ENV", "CONDA_DEFAULT_ENV", "LANG",
+)  # fmt: skip
+"""Names, or patterns of names, whose values say how a program uses a device and hold no secret."""
+LONGEST_VALUE = 400
 
 
 def read_environment(pid: int, root: Path = Path("/")) -> dict[str, str]:
@@ -52,3 +64,16 @@ def parse_environment(content: bytes) -> dict[str, str]:
         for name, _, value in pairs
         if name
     }
+
+
+def shown_environment(
+    variables: Mapping[str, str],
+) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+    """Returns the variables with values, and the names of all others; both in order."""
+    shown = {
+        name: redact_text(printable(value))[:LONGEST_VALUE]
+        for name, value in variables.items()
+        if any(fnmatchcase(name, one) for one in SHOWN) and not is_secret_name(name)
+    }
+    others = sorted(printable(name) for name in variables if name not in shown)
+    return tuple(sorted(shown.items())), tuple(others)

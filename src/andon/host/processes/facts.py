@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from andon.host.aside import Aside
+from andon.host.background_lookup import BackgroundLookup
 from andon.host.processes.containers import ContainerNames, shared_names
 from andon.host.processes.procfs import (
     ProcessCounters,
@@ -157,8 +157,8 @@ class ProcessTable:
     The same processes as last time, all alive, cost one poll and get the same answer; at times, and
     when one started or ended, each costs one read of its stat. Its other facts are read once.
     Processes that the latest call did not ask for are dropped. A process that has ended, is hidden
-    (hidepid) or is in another pid namespace keeps its None; `note` says which of the last two.
-    With `aside`, what is not known yet is read there and returned by a later call.
+    (hidepid) or is in another pid namespace keeps its None; `note` says which of the last two. With
+    `lookup`, facts that are not known yet are read in its threads and returned by a later call.
     """
 
     def __init__(
@@ -166,16 +166,16 @@ class ProcessTable:
         root: Path = Path("/"),
         names: ContainerNames | None = None,
         clock: Callable[[], float] = time.monotonic,
-        aside: Aside[Question, KnownProcess | None] | None = None,
+        lookup: BackgroundLookup[Question, KnownProcess | None] | None = None,
     ) -> None:
         # Pidfds refer to this system's processes, not to those of another root.
         self._liveness = Liveness() if root == Path("/") else None
         self._clock = clock
         self._again = -math.inf
-        self._asked: tuple[Process, ...] = ()
+        self._requested: tuple[Process, ...] = ()
         self._answer: tuple[Process, ...] = ()
         self._source = _source(root)
-        self._learner, self._aside = Learner(root, names), aside
+        self._learner, self._lookup = Learner(root, names), lookup
         self._known: dict[int, KnownProcess] = {}
         self._timeout_seconds = 0.0
         self._hidden: bool | None = None
@@ -198,13 +198,13 @@ class ProcessTable:
     def attribute(self, processes: Iterable[Process]) -> tuple[Process, ...]:
         """Returns the same processes in the same order, with names and owners; known values are
         kept."""
-        asked = tuple(processes)
-        if asked == self._asked and self._unchanged():
+        requested = tuple(processes)
+        if requested == self._requested and self._unchanged():
             self.expecting = False
             return self._answer
         # Watched before they are read: one that ends in between is noticed next time.
-        watched = self._liveness and self._liveness.watch({process.pid for process in asked})
-        self._asked, self._answer = asked, self._attribute_all(asked)
+        watched = self._liveness and self._liveness.watch({process.pid for process in requested})
+        self._requested, self._answer = requested, self._attribute_all(requested)
         settled = not self._late and all(
             known.facts.settled and not known.unnamed for known in self._known.values()
         )
@@ -285,11 +285,11 @@ class ProcessTable:
 
     def _read(self, pid: int, stamp: Stamp, before: KnownProcess | None) -> KnownProcess | None:
         """Returns current details; while those are looked up, the previous ones."""
-        if self._aside is None:
+        if self._lookup is None:
             known, waited = self._learner.learn(pid, stamp, self._timeout_seconds)
             self._timeout_seconds -= waited
         else:
-            found = self._aside.ask((pid, stamp))
+            found = self._lookup.ask((pid, stamp))
             if not found.answered:
                 self._late.add(pid)
                 self.expecting = self.expecting or found.fresh
@@ -316,8 +316,8 @@ def sees_host_pids(root: Path = Path("/")) -> bool:
 def exited(
     processes: Iterable[Process], root: Path = Path("/")
 ) -> frozenset[tuple[int, float | None]]:
-    """Returns those, by pid and start, that have certainly exited. One whose start is unknown may
-    still run, and so may all if the pids are another system's."""
+    """Returns the processes, by pid and start, that have certainly exited. One whose start is
+    unknown may still run, and so may all if the pids are another system's."""
     if not sees_host_pids():
         return frozenset()
     wanted = {process.pid: process for process in processes if process.started is not None}

@@ -88,13 +88,14 @@ def _pids() -> Iterator[int]:
             yield int(name)
 
 
-def here() -> PidScope:
-    """Boot and pid namespace of this process; a forked child may have been moved since."""
-    return _here(os.getpid())
+def pid_scope() -> PidScope:
+    """Returns the boot and the pid namespace of this process; a forked child may have been moved
+    since."""
+    return _pid_scope(os.getpid())
 
 
 @lru_cache(maxsize=2)
-def _here(pid: int) -> PidScope:
+def _pid_scope(pid: int) -> PidScope:
     try:
         namespace = str(Path("/proc/self/ns/pid").readlink())
     except OSError:
@@ -113,8 +114,8 @@ def myself(pid: int | None = None) -> Owner:
         pid=pid,
         started_ticks=started_ticks(pid) or 0,
         session=os.getsid(0),
-        boot=here().boot,
-        pid_namespace=here().pid_namespace,
+        boot=pid_scope().boot,
+        pid_namespace=pid_scope().pid_namespace,
         container=where.container.id if where.container else None,
     )
 

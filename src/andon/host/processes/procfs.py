@@ -29,7 +29,7 @@ Stamp = tuple[float, bytes, int]
 count of file openings, because two processes can have the same pid within one clock tick."""
 
 _STAT_BYTES = 1024
-_MAX_KEPT = 64  # per table, and there is a table per card
+_MAX_OPEN = 64  # per table, and there is a table per card
 _COMMAND_BYTES = 16384  # twice what a redacted command line can use
 _ENVIRONMENT_BYTES = 65536
 _NAME_CHARACTERS = 64
@@ -71,7 +71,7 @@ class ProcFolder:
         self._root = str(root).rstrip("/")
         self._proc = f"{self._root}/proc"
         self._users = _Users(root)
-        self._kept: dict[int, tuple[int, int]] = {}
+        self._opened: dict[int, tuple[int, int]] = {}
         self._openings = 0
         self._boot: float | None = None
         self._ticks_per_second = os.sysconf("SC_CLK_TCK")
@@ -83,10 +83,10 @@ class ProcFolder:
         The file stays open: reading it again costs half as much as opening it, and it always
         refers to the same process even if the pid is reused.
         """
-        kept = self._kept.get(pid)
-        if kept is not None:
+        opened = self._opened.get(pid)
+        if opened is not None:
             try:
-                return parse_stamp(os.pread(kept[0], _STAT_BYTES, 0), kept[1])
+                return parse_stamp(os.pread(opened[0], _STAT_BYTES, 0), opened[1])
             except OSError:  # it has ended, and the pid may be reused
                 self._drop(pid)
         return self._first_stamp(pid)
@@ -96,20 +96,20 @@ class ProcFolder:
             descriptor = os.open(f"{self._proc}/{pid}/stat", OPEN)
         except (OSError, ValueError):
             return None
-        if len(self._kept) < _MAX_KEPT:
+        if len(self._opened) < _MAX_OPEN:
             self._openings += 1
-            self._kept[pid] = descriptor, self._openings
+            self._opened[pid] = descriptor, self._openings
             return parse_stamp(_read_on(descriptor), self._openings)
         with os.fdopen(descriptor, "rb", buffering=0):
             return parse_stamp(_read_on(descriptor))
 
     def keep(self, pids: Container[int]) -> None:
         """Close the files of all other processes."""
-        for pid in [pid for pid in self._kept if pid not in pids]:
+        for pid in [pid for pid in self._opened if pid not in pids]:
             self._drop(pid)
 
     def _drop(self, pid: int) -> None:
-        os.close(self._kept.pop(pid)[0])
+        os.close(self._opened.pop(pid)[0])
 
     def __del__(self) -> None:
         self.keep(())
@@ -118,7 +118,7 @@ class ProcFolder:
         folder = f"{self._proc}/{pid}"
         ticks, comm, _ = stamp
         line = read(f"{folder}/cmdline", _COMMAND_BYTES)
-        arguments = None if line is None else split_command(whole_words(line, _COMMAND_BYTES))
+        arguments = None if line is None else split_command(whole_arguments(line, _COMMAND_BYTES))
         short = os.fsdecode(comm)
         uid = parse_uid(read(f"{folder}/status", 4096) or b"")
         return ProcessFacts(
@@ -141,8 +141,8 @@ class ProcFolder:
         content = read(f"{self._proc}/{pid}/environ", _ENVIRONMENT_BYTES) or b""
         variables = job_variables(content)
         slurm = slurm_from_environment(variables)
-        words = split_command(read(f"{self._proc}/{pid}/cmdline", _COMMAND_BYTES) or b"")
-        ray = ray_job(words[0] if words else "", variables)
+        argv = split_command(read(f"{self._proc}/{pid}/cmdline", _COMMAND_BYTES) or b"")
+        ray = ray_job(argv[0] if argv else "", variables)
         if slurm is None and ray is None:
             return found
         where = found.container, found.pod, slurm, found.unit, found.session
@@ -222,12 +222,12 @@ def job_variables(content: bytes) -> Mapping[str, str]:
     """The variables that identify a job of Slurm or Ray; nothing else of the environment is
     kept."""
     wanted = (b"SLURM_JOB_ID=", b"SLURM_STEP_ID=", b"SLURMD_NODENAME=", *_RAY)
-    kept = [item for item in content.split(b"\0") if item.startswith(wanted)]
-    return dict(os.fsdecode(item).split("=", 1) for item in kept)
+    chosen = [item for item in content.split(b"\0") if item.startswith(wanted)]
+    return dict(os.fsdecode(item).split("=", 1) for item in chosen)
 
 
-def whole_words(content: bytes, limit_bytes: int) -> bytes:
-    """Returns what was read up to a limit, without a word that the limit may have cut.
+def whole_arguments(content: bytes, limit_bytes: int) -> bytes:
+    """Returns what was read up to a limit, without an argument that the limit may have cut.
 
     Half a secret may no longer look like one.
     """

@@ -1,1 +1,1 @@
-"""Parsers of what the operating system says."""
+"""Parsers of files and answers of the operating system."""

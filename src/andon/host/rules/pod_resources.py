@@ -1,6 +1,6 @@
-"""Reads the kubelet's list of which container got which devices: PodResources of version 1.
+"""Parses the kubelet's list of which container got which devices: PodResources of version 1.
 
-Its few fields are read here by their numbers; what is not known is skipped.
+Its few fields are read by their numbers; unknown fields are skipped.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ class PodHolder(Struct, frozen=True):
 
 
 def listed_containers(answer: bytes) -> list[PodHolder]:
-    """Returns the containers that have devices; ValueError for what is no such list."""
+    """Returns the containers that have devices; ValueError for anything but such a list."""
     found = list[PodHolder]()
     for pod in _parts(answer, 1):
         name, namespace = _text(pod, 1), _text(pod, 2)
@@ -105,7 +105,8 @@ def holders_of(
 def with_pods(
     statuses: Sequence[DeviceStatus], places: Mapping[str, tuple[str, ...]]
 ) -> tuple[DeviceStatus, ...]:
-    """Adds who has each device; a process whose pod has no name yet gets that of the only one."""
+    """Adds the pod that has each device; a process whose pod has no name yet gets that of the only
+    one."""
     return tuple([_with_pods(one, places.get(one.device.uuid, ())) for one in statuses])
 
 

@@ -28,7 +28,8 @@ Rates = tuple[int, int]
 
 
 def rates_between(before: Counters | None, after: Counters) -> Rates | str:
-    """Returns both directions in units per second, over all things; or why that is unknown."""
+    """Returns the rates in both directions in units per second, summed over all devices; or why
+    they are unknown."""
     if before is None:
         return FIRST
     seconds = after.at - before.at

@@ -1,5 +1,5 @@
-"""How a queue on disk is laid out: items in files one after the other, and which files are too
-many or too old."""
+"""The layout of a queue on disk: items in files, one after the other, and which files are too many
+or too old."""
 
 import struct
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ class SpoolLimits(Struct, frozen=True):
 
 
 class SpoolItem(NamedTuple):
-    """Something that waits. Sequences have no gaps and are never used again."""
+    """An item of the queue. Sequences have no gaps and are never used again."""
 
     sequence: int
     at: float

@@ -1,7 +1,8 @@
-"""One call of gRPC without arguments, by hand: what is sent, and the message in what comes back.
+"""Makes one call of gRPC without arguments by hand: the bytes to send, and the message in the
+answer.
 
-It is a call on a connection of its own, and a message that came whole is its answer: headers are
-not read. The usual library keeps threads awake and 15 MB in memory for the same.
+The call has a connection of its own, so the first whole message is its answer and headers are not
+read. The usual library keeps threads awake and 15 MB in memory for the same.
 """
 
 from struct import pack
@@ -37,7 +38,7 @@ def _frame(kind: int, flags: int, stream: int, content: bytes) -> bytes:
 
 
 def message_in(received: bytes | bytearray) -> bytes | None:
-    """Returns the message, None while it has not come whole; ValueError if none will come."""
+    """Returns the message, or None while it is incomplete; ValueError if none will come."""
     at, message, is_over = 0, bytearray(), False
     while at + _HEAD <= len(received):
         size, kind, flags = (

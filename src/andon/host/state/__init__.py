@@ -1,4 +1,4 @@
-"""Where this user's and this machine's state is kept.
+"""The folders in which this user's and this machine's state is stored.
 
-What belongs to a machine is kept apart from other machines that share the home folder.
+What belongs to a machine is separate from that of other machines that share the home folder.
 """

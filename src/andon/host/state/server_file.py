@@ -16,7 +16,7 @@ from msgspec.structs import asdict
 from andon.errors import Conflict, Denied
 from andon.host.files import open_regular, replace_file
 from andon.host.machine_id import node_name
-from andon.host.processes.kin import here, started_ticks
+from andon.host.processes.kin import pid_scope, started_ticks
 from andon.host.state.user_folder import SERVER_FILE, is_own
 from andon.model.codec import Name, Whole, Wrong, read
 from andon.model.lease import PidScope
@@ -41,9 +41,9 @@ class Announced(Struct, frozen=True):
 
 def announce(folder: Path, url: str, address: str) -> None:
     """Write the server's address; failures are ignored."""
-    said = _myself(local_url(url, address))
+    own = _myself(local_url(url, address))
     with suppress(OSError):
-        replace_file(folder / NAME, json.dumps(asdict(said)).encode())
+        replace_file(folder / NAME, json.dumps(asdict(own)).encode())
 
 
 def local_url(url: str, address: str) -> str:
@@ -56,8 +56,8 @@ def local_url(url: str, address: str) -> str:
 
 def withdraw(folder: Path) -> None:
     """Remove the file if this process wrote it; another may have replaced it."""
-    said = announced(folder)
-    if said is not None and said == _myself(said.url):
+    found = announced(folder)
+    if found is not None and found == _myself(found.url):
         with suppress(OSError):
             (folder / NAME).unlink()
 
@@ -75,10 +75,10 @@ def announced(folder: Path) -> Announced | None:
         return None
 
 
-def parse(said: object) -> Announced | None:
+def parse(content: object) -> Announced | None:
     """Accepts only complete, valid content; one wrong field invalidates the file."""
     try:
-        found = read(Announced, said)
+        found = read(Announced, content)
     except Wrong:
         return None
     return found if _is_url(found.url) else None
@@ -87,36 +87,38 @@ def parse(said: object) -> Announced | None:
 def find(folder: Path) -> str | None:
     """Returns the URL of a server that this user started and whose process runs, as far as
     visible here. The server itself must prove that it still listens there."""
-    said = announced(folder)
-    return None if said is None or gone(said) is not None else said.url
+    found = announced(folder)
+    return None if found is None or gone(found) is not None else found.url
 
 
 def stale(folder: Path) -> str | None:
     """A sentence about a server that has ended; None if there is no trace of one."""
-    said = announced(folder)
-    reason = None if said is None else gone(said)
-    if said is None or reason is None:
+    found = announced(folder)
+    reason = None if found is None else gone(found)
+    if found is None or reason is None:
         return None
-    return f"the last one ({said.url}, pid {said.pid}) {reason}"
+    return f"the last one ({found.url}, pid {found.pid}) {reason}"
 
 
-def gone(said: Announced) -> str | None:
+def gone(server: Announced) -> str | None:
     """Why the process that wrote this no longer runs, or not on this machine."""
-    now = here()
-    if said.boot != now.boot:
-        if said.node != node_name():
-            return f"was started on {str(said.node)[:64]!r}"
+    now = pid_scope()
+    if server.boot != now.boot:
+        if server.node != node_name():
+            return f"was started on {str(server.node)[:64]!r}"
         return "was started before the last boot"
-    if said.pid_namespace != now.pid_namespace:
+    if server.pid_namespace != now.pid_namespace:
         return None  # in another container: its pids mean nothing here
-    return None if _runs(said, now) else f"ended without removing {NAME}"
+    return None if _runs(server, now) else f"ended without removing {NAME}"
 
 
-def _runs(said: Announced, now: PidScope) -> bool:
+def _runs(server: Announced, now: PidScope) -> bool:
     if now.boot is not None:  # Linux: a reused pid is recognised
-        return said.started_ticks is not None and started_ticks(said.pid) == said.started_ticks
+        return (
+            server.started_ticks is not None and started_ticks(server.pid) == server.started_ticks
+        )
     try:
-        os.kill(said.pid, 0)
+        os.kill(server.pid, 0)
     except ProcessLookupError:
         return False
     except OSError:
@@ -166,9 +168,9 @@ def _locked(descriptor: int) -> bool:
 
 def _taken(folder: Path, content: bytes) -> Conflict:
     pid = content.decode("ascii", "replace").strip()
-    said = announced(folder)
-    if said is not None and str(said.pid) == pid and gone(said) is None:
-        who = f"pid {pid}, {said.url}"
+    found = announced(folder)
+    if found is not None and str(found.pid) == pid and gone(found) is None:
+        who = f"pid {pid}, {found.url}"
     else:
         which = "an agent or a server that is starting"
         who = f"pid {pid}, {which}" if pid.isdecimal() else which
@@ -180,7 +182,7 @@ def _taken(folder: Path, content: bytes) -> Conflict:
 
 
 def _myself(url: str) -> Announced:
-    pid, now = os.getpid(), here()
+    pid, now = os.getpid(), pid_scope()
     return Announced(url, pid, started_ticks(pid), now.boot, now.pid_namespace, node_name())
 
 

@@ -1,5 +1,5 @@
-"""The last answer of each cluster about its jobs, in a file: within five seconds whoever wants to
-know reads that."""
+"""Caches the last list of each cluster's jobs in a file, which every command reads for five
+seconds."""
 
 import time
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ from andon.model.shapes import to_json
 LARGEST_BYTES = 64 << 20
 
 
-def kept_page(name: str, identity: str | None = None) -> ClusterPage:
-    """Returns what is in the file; an empty page if there is none, or it is the answer of another
-    server or to another user than the `identity` names."""
+def cached_page(name: str, identity: str | None = None) -> ClusterPage:
+    """Returns the cached page; an empty one if there is none, or if another server answered or
+    answered another user than the `identity` names."""
     with suppress(OSError, Wrong):
         value = loads(read_regular(cluster_page_path(name), LARGEST_BYTES))
         page = read(ClusterPage, value)
@@ -46,14 +46,14 @@ def keep_page(page: ClusterPage) -> None:
 
 def forget_answer(name: str) -> None:
     """Makes the next list ask the cluster: its jobs have just been changed."""
-    page = kept_page(name)
+    page = cached_page(name)
     if page.tried:
         keep_page(replace(page, tried=0.0))
 
 
 def was_used(name: str) -> bool:
     """Whether a cluster has ever answered here, or a job was submitted to it of late."""
-    if kept_page(name).at is not None:
+    if cached_page(name).at is not None:
         return True
     with suppress(AndonError):
         return any(note.cluster == name for note in recent_notes(time.time() - PAST_SECONDS))
@@ -61,8 +61,8 @@ def was_used(name: str) -> bool:
 
 
 def valid(jobs: Sequence[ClusterJob]) -> tuple[list[ClusterJob], str | None]:
-    """Returns the jobs whose values are as declared, and what is wrong with the first other one:
-    a name may be anything, and one job must not hide the others."""
+    """Returns the jobs with valid values, and what is wrong with the first invalid one: one bad job
+    must not hide the others."""
     found, wrong = list[ClusterJob](), None
     for job in jobs:
         try:

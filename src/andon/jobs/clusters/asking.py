@@ -1,5 +1,5 @@
-"""Asks a cluster with a time limit: it may hang whatever it promises. What a call asks of others
-meanwhile does not count."""
+"""Calls a cluster with a time limit, because its client may hang despite its own. Time that a call
+spends on asking others than the cluster does not count."""
 
 import threading
 import time
@@ -17,30 +17,29 @@ GRACE_SECONDS, TICK_SECONDS = 1.0, 0.1
 _call = threading.local()
 
 
-class Elsewhere:
-    """How long a call has asked others than the cluster; without end while it does."""
+class UncountedTime:
+    """How long a call has spent on others than the cluster; infinite while it does."""
 
     seconds = 0.0
 
     def of_this_thread(self) -> None:
-        _call.elsewhere = self
+        _call.uncounted = self
 
 
 @contextmanager
-def elsewhere() -> Iterator[None]:
-    """What is asked meanwhile does not count against the limit of the cluster that is asked in this
-    thread."""
-    noted: Elsewhere = getattr(_call, "elsewhere", Elsewhere())
-    before, began, noted.seconds = noted.seconds, time.monotonic(), float("inf")
+def uncounted() -> Iterator[None]:
+    """Excludes the time spent in this context from the time limit of this thread's call."""
+    spent: UncountedTime = getattr(_call, "uncounted", UncountedTime())
+    before, began, spent.seconds = spent.seconds, time.monotonic(), float("inf")
     try:
         yield
     finally:
-        noted.seconds = before + time.monotonic() - began
+        spent.seconds = before + time.monotonic() - began
 
 
 def within(seconds: float, name: str, call: Callable[[], T]) -> T:
     """Returns what the call returns; raises Unavailable if it takes longer than the cluster's
-    limit. Its thread is then left behind."""
+    limit. The thread of the call is then abandoned."""
     (found,) = all_within(seconds, {name: call}).values()
     if isinstance(found, AndonError):
         raise found
@@ -54,7 +53,7 @@ def all_within(
 ) -> dict[str, T | AndonError]:
     """Makes all calls at the same time; returns for each what it returned or raised."""
     found: dict[str, Any] = {}
-    others = {name: Elsewhere() for name in calls}
+    others = {name: UncountedTime() for name in calls}
 
     def ask(name: str, call: Callable[[], T]) -> None:
         others[name].of_this_thread()

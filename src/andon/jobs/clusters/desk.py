@@ -9,7 +9,7 @@ from typing import TypeVar, cast
 from msgspec.structs import replace
 
 from andon.errors import AndonError, Gone, Invalid, Unavailable
-from andon.jobs.clusters.answers import forget_answer, keep_page, kept_page, valid
+from andon.jobs.clusters.answers import cached_page, forget_answer, keep_page, valid
 from andon.jobs.clusters.asking import all_within, within
 from andon.jobs.clusters.notes import (
     keep_ends,
@@ -27,7 +27,7 @@ from andon.jobs.rules.cluster_views import (
     page_line,
 )
 from andon.jobs.rules.polling import FRESH_SECONDS, PAST_SECONDS, is_fresh
-from andon.jobs.rules.room import holders_reason, short_reason
+from andon.jobs.rules.shortage import holders_reason, shortage_reason
 from andon.jobs.rules.views import JobListing
 from andon.model.job.cluster import ClusterJob, ClusterNode, ClusterState, NotSent
 from andon.model.job.desk import (
@@ -46,7 +46,7 @@ from andon.ports import Cluster, Foreground, Previewing
 from andon.units import human_seconds
 
 T = TypeVar("T")
-ASKED = "is asked to end"
+END_REQUESTED = "is asked to end"
 NOT_KNOWN = "andon jobs lists those that have not ended, or ended within a day"
 QUEUE_ONLY = "andon jobs show, wait, cancel, logs and why work on it"
 
@@ -63,7 +63,7 @@ class ClusterDesk:
         open_: Callable[[], Cluster],
         read_nodes: Callable[[Sequence[ClusterNode]], Sequence[ClusterNode]] = list,
     ) -> None:
-        """`read_nodes` adds to its nodes what andon reads on them."""
+        """`read_nodes` adds what andon itself reads on each node."""
         self.name, self.timeout_seconds, self.open = name, timeout_seconds, open_
         self.read_nodes, self._seen = read_nodes, 0.0
 
@@ -71,14 +71,14 @@ class ClusterDesk:
     def able(self) -> frozenset[Able]:
         return self.open().able
 
-    def refusal(self, able: Able, words: str) -> Invalid:
+    def refusal(self, able: Able, option: str) -> Invalid:
         opened = self.open()
         if able in opened.instead:
-            return Invalid(f"{opened.title} does not take {words}", hint=opened.instead[able])
-        return Invalid(f"{words} is for jobs on this machine", "leave it out, or use --on here")
+            return Invalid(f"{opened.title} does not take {option}", hint=opened.instead[able])
+        return Invalid(f"{option} is for jobs on this machine", "leave it out, or use --on here")
 
     def ask(self, question: Callable[[Cluster], T]) -> T:
-        """Asks it within its time limit; the error names it."""
+        """Makes a call to the cluster within its time limit; an error names the cluster."""
         try:
             return within(self.timeout_seconds, self.name, lambda: question(self.open()))
         except AndonError as error:
@@ -111,35 +111,35 @@ class ClusterDesk:
 
     def _submit(self, submission: Submission) -> str:
         try:
-            job = self.ask(lambda there: submit_once(self.name, there, submission))
+            job = self.ask(lambda cluster: submit_once(self.name, cluster, submission))
         except NotSent:
             raise
         except Unavailable as error:
-            told = f"{error.reason}; whether it took the job is not known: see andon jobs"
-            raise Unavailable(told, error.hint) from error
+            reason = f"{error.reason}; whether it took the job is not known: see andon jobs"
+            raise Unavailable(reason, error.hint) from error
         finally:
             forget_answer(self.name)
         return named(self.name, job)
 
     def _preview(self, one: Submission, sent: Mapping[str, Sequence[str]]) -> str:
-        asked, shows = self._with_ids(one, sent), self._previewing()
-        return "" if shows is None else self.ask(lambda _: shows.preview(asked))
+        resolved, shows = self._with_ids(one, sent), self._previewing()
+        return "" if shows is None else self.ask(lambda _: shows.preview(resolved))
 
     def _previewing(self) -> Previewing | None:
         return cast("Previewing", self.open()) if Able.PREVIEW in self.able else None
 
     def foreground(self) -> Foreground | None:
-        """Returns what runs a job of it at this terminal, if it is able to."""
+        """Returns what runs a job on this cluster at this terminal; None if it cannot."""
         return cast("Foreground", self.open()) if Able.FOREGROUND in self.able else None
 
     def _with_ids(self, one: Submission, sent: Mapping[str, Sequence[str]]) -> Submission:
-        """Returns it with the ids of the jobs that it comes after."""
+        """Returns the submission with the ids of the jobs that it comes after."""
         return replace(
             one, after=self._ids(one.after, sent), after_any=self._ids(one.after_any, sent)
         )
 
-    def _ids(self, words: Sequence[str], sent: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-        labels = [label for word in words for label in sent.get(word, [word])]
+    def _ids(self, refs: Sequence[str], sent: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+        labels = [label for word in refs for label in sent.get(word, [word])]
         prefix = named(self.name, "")
         if wrong := [word for word in labels if not word.startswith(prefix) or word == prefix]:
             raise Invalid(
@@ -152,47 +152,47 @@ class ClusterDesk:
 
     def nodes(self) -> list[ClusterNode]:
         """Returns its machines with GPUs, by name."""
-        return self.ask(lambda there: list(self.read_nodes(there.nodes())))
+        return self.ask(lambda cluster: list(self.read_nodes(cluster.nodes())))
 
-    def asked(
+    def refreshed(
         self, page: ClusterPage, everyone: bool = False, clock: Callable[[], float] = time.time
     ) -> ClusterPage:
-        """Asks it for its jobs that have not ended, or ended of late, with their records; returns
-        the page as it is then. Jobs that wait for GPUs are said to lack them in the same words on
-        every cluster."""
-        there, since = self.open(), clock() - PAST_SECONDS
-        found = [with_run(there.notes, job) for job in there.jobs(since, everyone)]
-        found = [*forgotten_jobs(there.notes, since, {job.id for job in found}), *found]
+        """Asks the cluster for its jobs that have not ended, or ended lately, with their records;
+        returns the page with them. The reason of jobs that lack GPUs has the same form for every
+        cluster."""
+        cluster, since = self.open(), clock() - PAST_SECONDS
+        found = [with_run(cluster.notes, job) for job in cluster.jobs(since, everyone)]
+        found = [*forgotten_jobs(cluster.notes, since, {job.id for job in found}), *found]
         jobs, invalid = valid(found)
         short = any(one.short_of_gpus and one.gpus for one in jobs)
         if not short or not page.knows_nodes(jobs, clock()):
             page = replace(page, nodes=None, nodes_at=clock())
         if short and page.nodes is None:
-            with suppress(AndonError):  # its own words must do
-                page = replace(page, nodes=tuple(self.read_nodes(there.nodes())))
+            with suppress(AndonError):  # the cluster's own reason is used then
+                page = replace(page, nodes=tuple(self.read_nodes(cluster.nodes())))
         jobs = jobs if page.nodes is None else _explained(jobs, page.nodes)
         return page.answered(jobs, invalid, clock())
 
     def latest(self, holds: Callable[[ClusterPage], bool] = lambda _: True) -> ClusterPage:
-        """Returns its last answer, whoever asked for it: those who look again and again share them.
-        It is asked if that is old, was returned here before or does not hold what is looked for,
-        and for the first look."""
+        """Returns the last answer, whoever asked for it, so that several that poll share one. The
+        cluster is asked at the first call, if that answer is old or was returned here before, and
+        if `holds` is false for it."""
         page, first = self.page(), not self._seen
         is_new = page.tried > self._seen and is_fresh(page.tried, time.time())
         if first or not is_new or page.trouble is not None or not holds(page):
-            page = self.ask(lambda _: self.asked(self.page()))
+            page = self.ask(lambda _: self.refreshed(self.page()))
             if not first:
                 keep_page(page)
         self._seen = page.tried
         return page
 
     def page(self, everyone: bool = False) -> ClusterPage:
-        """Returns the last answer that was kept."""
-        return ClusterPage(self.name) if everyone else kept_page(self.name, self.identity)
+        """Returns the cached answer."""
+        return ClusterPage(self.name) if everyone else cached_page(self.name, self.identity)
 
     @property
     def identity(self) -> str:
-        """Which server its answers are from, and to whom; empty if that is not known."""
+        """Names the server and the user whom its answers are for; empty if unknown."""
         try:
             return self.open().identity
         except AndonError:
@@ -201,23 +201,23 @@ class ClusterDesk:
     def listing(self, everyone: bool = False) -> JobListing:
         return list_together([self], everyone)
 
-    def find(self, words: Sequence[JobWord], act: JobAct | None = None) -> Found:
+    def find(self, refs: Sequence[JobWord], act: JobAct | None = None) -> Found:
         """Returns jobs and the elements of arrays."""
-        wanted = {self.id_of(word) for word in words}
+        wanted = {self.id_of(word) for word in refs}
         page = self.latest(lambda page: wanted <= page.ids)
         known = {job.id for job in page.jobs}
         listed = listing_of([page]).views
         ended = [one for one in listed if one.state.is_settled and one.state is not JobState.LOST]
-        return self.found(words, [*(one for one in listed if one.engine_id in known), *ended])
+        return self.found(refs, [*(one for one in listed if one.engine_id in known), *ended])
 
-    def found(self, words: Sequence[JobWord], views: Sequence[JobView]) -> Found:
-        """Returns those of these jobs that are meant."""
+    def found(self, refs: Sequence[JobWord], views: Sequence[JobView]) -> Found:
+        """Returns the views that are named, and an error for each reference that names none."""
         found, errors = dict[str, JobView](), list[AndonError]()
         known = dict[str, list[JobView]]()
         for view in views:
             for id_ in ids_of(view):
                 known.setdefault(id_, []).append(view)
-        for word in words:
+        for word in refs:
             jobs = known.get(self.id_of(word), [])
             if not jobs:
                 why = f"{self.name} knows no job {self.id_of(word)[:60]} of yours"
@@ -240,20 +240,20 @@ class ClusterDesk:
         self, job: JobWord, start: int | None, most: int, attempt: int | None = None
     ) -> LogPart:
         id_ = self.id_of(job)
-        part = self.ask(lambda there: there.log(id_, start, most))
+        part = self.ask(lambda cluster: cluster.log(id_, start, most))
         if part.ended and any(
             one.id == id_ and not one.state.is_settled for one in self.page().jobs
         ):
-            forget_answer(self.name)  # who saw the end of its output is not told that it runs
+            forget_answer(self.name)  # after the end of its output no list shows it as running
         return part
 
     def reasons(self, job: JobWord) -> Sequence[JobReason]:
-        return self.ask(lambda there: self._reasons(there, self.id_of(job)))
+        return self.ask(lambda cluster: self._reasons(cluster, self.id_of(job)))
 
-    def _reasons(self, there: Cluster, job: str) -> Sequence[JobReason]:
+    def _reasons(self, cluster: Cluster, job: str) -> Sequence[JobReason]:
         now = time.time()
         try:
-            found = with_run(there.notes, there.job(job))
+            found = with_run(cluster.notes, cluster.job(job))
         except Gone:
             if (end := known_end(self.name, job)) is None:
                 raise
@@ -262,15 +262,15 @@ class ClusterDesk:
             found.state is JobState.RUNNING and not found.reason
         ):
             return []
-        why = JobReason(found.reason or f"{there.title} gives no reason", found.advice)
+        why = JobReason(found.reason or f"{cluster.title} gives no reason", found.advice)
         holders = None
         if found.short_of_gpus and found.gpus:
             with suppress(AndonError):
-                nodes = self.read_nodes(there.nodes())
-                why = short_reason(found, nodes, local_time)
+                nodes = self.read_nodes(cluster.nodes())
+                why = shortage_reason(found, nodes, local_time)
                 holders = holders_reason(nodes, now)
         if (start := found.expected_start) is not None and start > now:
-            starts = f"{there.title} expects to start it in {human_seconds(start - now)}"
+            starts = f"{cluster.title} expects to start it in {human_seconds(start - now)}"
             why = JobReason(why.text, "; ".join(filter(None, (why.advice, starts))))
         return [why] if holders is None else [why, holders]
 
@@ -279,16 +279,16 @@ class ClusterDesk:
 
     # Changing.
 
-    def act(self, act: JobAct, words: Sequence[JobWord]) -> list[JobOutcome]:
-        ids = [self.id_of(word) for word in words]
+    def act(self, act: JobAct, refs: Sequence[JobWord]) -> list[JobOutcome]:
+        ids = [self.id_of(word) for word in refs]
         if act is not JobAct.CANCEL:
             labels = [named(self.name, one)[:80] for one in ids]
             why = "{} is a job of a cluster, which has its own queue"
             return [JobOutcome(one, error=Invalid(why.format(one), QUEUE_ONLY)) for one in labels]
         try:
-            self.ask(lambda there: there.cancel(ids))
+            self.ask(lambda cluster: cluster.cancel(ids))
         except Gone as error:
-            if len(ids) > 1:  # each says what becomes of it
+            if len(ids) > 1:  # one by one: each gets its own result
                 return [one for id_ in ids for one in self.act(act, [id_])]
             return [JobOutcome(named(self.name, ids[0]), error=error)]
         except AndonError as error:
@@ -296,13 +296,14 @@ class ClusterDesk:
         finally:
             forget_answer(self.name)
         note_cancelled(self.name, ids)
-        return [JobOutcome(named(self.name, one), ASKED) for one in ids]
+        return [JobOutcome(named(self.name, one), END_REQUESTED) for one in ids]
 
 
 def _explained(jobs: Sequence[ClusterJob], nodes: Sequence[ClusterNode]) -> list[ClusterJob]:
-    """Says of the jobs that wait for GPUs what they lack; thousands may wait."""
+    """Sets the reason of jobs that wait for GPUs to what they lack; once for equal jobs, as there
+    may be thousands."""
     alike = {(one.gpus, one.reason): one for one in jobs if one.short_of_gpus and one.gpus}
-    why = {key: short_reason(one, nodes, local_time).text for key, one in alike.items()}
+    why = {key: shortage_reason(one, nodes, local_time).text for key, one in alike.items()}
     return [
         replace(one, reason=why[one.gpus, one.reason]) if one.short_of_gpus and one.gpus else one
         for one in jobs
@@ -314,15 +315,15 @@ def list_together(
     everyone: bool = False,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> JobListing:
-    """Returns the jobs of all clusters; those are asked, at the same time, whose last answer is
-    not fresh. With `everyone`, the jobs of all users, which are not kept. `meanwhile` is called
-    while they are asked."""
+    """Returns the jobs of all clusters. Those whose last answer is old are asked, all at the same
+    time, and `meanwhile` is called while they are. With `everyone`, the jobs of all users, which
+    are not cached."""
     now = time.time()
     pages = {one.name: one.page(everyone) for one in clusters}
     due = [one for one in clusters if not is_fresh(pages[one.name].tried, now)]
     limit = max((one.timeout_seconds for one in due), default=0.0)
-    asked = {one.name: partial(one.asked, pages[one.name], everyone) for one in due}
-    for name, found in all_within(limit, asked, meanwhile).items():
+    polls = {one.name: partial(one.refreshed, pages[one.name], everyone) for one in due}
+    for name, found in all_within(limit, polls, meanwhile).items():
         if isinstance(found, AndonError):
             found = pages[name].failed(found.reason, time.time())
         pages[name] = found

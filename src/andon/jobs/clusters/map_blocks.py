@@ -1,7 +1,7 @@
-"""The items of a map for an array of jobs that see our files: its workers share them in blocks.
+"""Runs a map as an array of jobs that share a file system with it; they claim the items in blocks.
 
-What the workers write is collected: results, and the lines of their own records, which become one
-record with the items. They need nobody to go on: a map whose collector was killed is resumed.
+It collects what the workers write: their results, and the lines of their records, which become one
+record with the items. The workers go on without it, so a map that was killed can be resumed.
 """
 
 import os
@@ -94,7 +94,7 @@ class BlockPool(WorkerPool):
         self._folder = BlockFolder(folder / f"map-{os.urandom(6).hex()}")
         self.params = {FOLDER: str(self._folder.path)}
         self._records = WorkerRecords(self._folder.path / RUNS)
-        self._job, self._asked = "", time.monotonic()
+        self._job, self._polled_at = "", time.monotonic()
         self._seen = self._gone = False  # its jobs
         self._read: dict[str, int] = {}
         self._running: dict[int, tuple[MapUnit, MapPlace]] = {}  # by call
@@ -122,7 +122,7 @@ class BlockPool(WorkerPool):
         self._recorder, self._listener = recorder, listener
         self._begin()
         while not self._ending:
-            if self._look():
+            if self._poll():
                 self._leave()
                 return
             self._rest(tick)
@@ -147,18 +147,18 @@ class BlockPool(WorkerPool):
         items, many = counted(len(self.plan.items), "item"), counted(self._count, "worker")
         self._notify(f"{items} for {many} on {self._jobs.desk.name}:{self._job} (run {run})")
 
-    def _look(self) -> bool:
+    def _poll(self) -> bool:
         self._read_records()
         self._read_results()
         if self._is_done():
             return True
         if self.plan.stopped:
             self._folder.stop()
-        if time.monotonic() - self._asked < (
+        if time.monotonic() - self._polled_at < (
             STOPPING_SECONDS if self.plan.stopped else FRESH_SECONDS
         ):
             return False
-        self._asked, self._gone = time.monotonic(), self._are_gone()
+        self._polled_at, self._gone = time.monotonic(), self._are_gone()
         if not self._gone:
             return False
         self._read_results()
@@ -170,8 +170,8 @@ class BlockPool(WorkerPool):
         return self.plan.done + self.plan.failed == len(self.plan.items)
 
     def _are_gone(self, over: bool = False) -> bool:
-        """Whether no worker is left; once no further item may begin, those that wait need not
-        begin either."""
+        """Whether no worker is left. Workers that still wait are cancelled once no further item may
+        begin."""
         listed = self._jobs.listed([self._job])
         mine = [job for job in listed or () if self._job in (job.id, job.array)]
         waiting = [job.id for job in mine if job.state in WAITS]

@@ -1,4 +1,4 @@
-"""The calls of a map as jobs of a cluster, asked for all at once."""
+"""Runs each call of a map as a job of a cluster; one request asks for all of them."""
 
 import threading
 import time
@@ -47,8 +47,8 @@ class MapJobs(Struct, frozen=True):
         spec = self.spec(command)
         if recorder is not None:
             run = recorder.begin.id
-            told = run_variables(run, str(recorder.path.absolute()))
-            spec = replace(spec, group=f"map:{run}", environment={**spec.environment, **told})
+            variables = run_variables(run, str(recorder.path.absolute()))
+            spec = replace(spec, group=f"map:{run}", environment={**spec.environment, **variables})
         return new_submission(spec, options=self.options, **more)
 
     def submit(self, job: Submission) -> str:
@@ -56,8 +56,8 @@ class MapJobs(Struct, frozen=True):
         return self.desk.id_of(accepted.label)
 
     def listed(self, ids: Collection[str]) -> Sequence[ClusterJob] | None:
-        """Returns the user's jobs on the cluster, of which these are wanted; None if it does not
-        answer, which may pass."""
+        """Returns the user's jobs on the cluster, among them these; None if it does not answer
+        now."""
         try:
             return self.desk.latest(lambda page: page.ids.issuperset(ids)).jobs
         except Unavailable:
@@ -67,17 +67,17 @@ class MapJobs(Struct, frozen=True):
         failed = [one.error for one in self.desk.act(JobAct.CANCEL, ids) if one.error is not None]
         labels = ", ".join(f"{self.desk.name}:{id_}" for id_ in ids)
         went_on = f"{failed[0].reason}; what may go on: {labels}" if failed else ""
-        notify(went_on or f"{self._words(ids)} asked to end")
+        notify(went_on or f"{self._subject(ids)} asked to end")
 
-    def _words(self, ids: Sequence[str]) -> str:
+    def _subject(self, ids: Sequence[str]) -> str:
         if len(ids) == 1:
             return f"job {self.desk.name}:{ids[0]} is"
         return f"{counted(len(ids), 'job')} on {self.desk.name} are"
 
 
 class JobCaller:
-    """Makes each call in a job, for all workers of a map: each waits for its own, and whichever is
-    due asks the cluster for all."""
+    """Runs each call in a job, for all workers of a map: each waits for its own job, and the first
+    whose poll is due asks the cluster for all jobs."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class JobCaller:
         self._due = deque(items[0].index for items in plan.units)  # in the order of the items
         self._left = dict[str, ClusterJob | None]()  # the jobs of calls; None: not known any more
         self._cancelled = set[str]()
-        self._looks, self._look_at, self._stopped = 0, 0.0, False
+        self._polls, self._poll_at, self._stopped = 0, 0.0, False
         self._accepted, self._away, self._ending = False, "", False
         self._recorder: RunRecorder
 
@@ -118,7 +118,7 @@ class JobCaller:
             self._cancel(self._left)
             raise
         with self._lock:
-            job, self._looks = self._left.pop(id_), 0
+            job, self._polls = self._left.pop(id_), 0
         seconds = time.monotonic() - began
         if job is None or not job.state.is_settled:
             if id_ not in self._cancelled:
@@ -168,11 +168,11 @@ class JobCaller:
         return id_
 
     def _is_over(self, id_: str) -> bool:
-        """Whether a job has ended, is no longer known or was asked to end. Once no further item may
-        begin, those that wait are."""
+        """Whether a job has ended, is no longer known or was asked to end. Jobs that still wait are
+        cancelled once no further item may begin."""
         with self._lock:
             if not self._ending:
-                self._look()
+                self._poll()
             waiting = [one for one, job in self._left.items() if job and job.state in WAITS]
             ends = self._left if self._ending else waiting if self._stopped else ()
             self._cancel(ends)
@@ -185,20 +185,19 @@ class JobCaller:
                 self._cancelled.update(new)
                 self._jobs.cancel(new, self._notify)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         stopped = self._plan.stopped is not None
-        if time.monotonic() < self._look_at and stopped == self._stopped:
+        if time.monotonic() < self._poll_at and stopped == self._stopped:
             return
-        pause = doubled_seconds(self._looks, FIRST_POLL_SECONDS, FRESH_SECONDS)
+        pause = doubled_seconds(self._polls, FIRST_POLL_SECONDS, FRESH_SECONDS)
         found, self._stopped = self._jobs.listed(self._left), stopped
-        self._looks, self._look_at = self._looks + 1, time.monotonic() + pause
+        self._polls, self._poll_at = self._polls + 1, time.monotonic() + pause
         if found is not None:
             known = {job.id: job for job in found}
             self._left = {one: known.get(one) for one in self._left}
 
     def _output(self, unit: MapUnit, id_: str) -> CallOutput:
-        """Returns what a job printed. An output that stays away does not keep its item from
-        ending."""
+        """Returns what a job printed; an item ends even if its output cannot be read."""
         for left in reversed(range(MOST_LOG_TRIES)):
             file, start = new_file(), 0
             try:
@@ -220,7 +219,7 @@ class JobCaller:
 
 
 def _seconds(job: ClusterJob, seconds: float) -> float:
-    """Returns how long a job ran, as far as its cluster tells; else how long it took."""
+    """Returns how long a job ran; if its cluster does not say, how long the call took."""
     if job.started is None or job.ended is None:
         return seconds
     return max(0.0, job.ended - job.started)

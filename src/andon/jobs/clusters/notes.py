@@ -41,8 +41,9 @@ _ID_BYTES, _ENDS_BYTES = 4096, 16 << 20
 
 
 def submit_once(name: str, cluster: Cluster, submission: Submission) -> str:
-    """Submits a job to the named cluster, with its note; returns its id. The same label is one job:
-    one that was answered is not sent again, and the cluster looks for one that was not."""
+    """Submits a job to the named cluster, with its note; returns its id. A label stands for one
+    job: one whose id is noted is not sent again, and if there was no answer the cluster looks for
+    the label first."""
     try:
         folder = _made()
         note = folder / (submission.label + NOTE)
@@ -85,7 +86,7 @@ def sweep_notes(before: float) -> None:
 
 
 def forget_note(label: str) -> None:
-    """Deletes the note of a job that its cluster was told to forget."""
+    """Deletes the note of a job that was deleted on its cluster."""
     for suffix in (NOTE, ID, ENDS):
         with suppress(OSError):
             (own_jobs_folder().path / SUBMISSIONS / (label + suffix)).unlink()
@@ -111,7 +112,7 @@ def known_end(cluster: str, job: str) -> ClusterJob | None:
 
 
 def note_cancelled(cluster: str, ids: Collection[str]) -> None:
-    """Notes that jobs were asked to end, without when: a cluster may forget one that never
+    """Notes that jobs were asked to end, without a time: a cluster may forget one that never
     began."""
     for note in recent_notes(0.0):
         if note.cluster == cluster and note.id and note.id in ids and not note.submission.indices:
@@ -163,8 +164,8 @@ def _names(folder: Path) -> Iterator[tuple[str, float]]:
 
 def _text(name: str, identity: str, submission: Submission) -> str:
     job = spec_to_json(replace(submission.job, number=1, environment={}))  # none, but one is needed
-    told = {**to_json(submission), "job": job}
-    note = {"cluster": name, "identity": identity, "at": time.time(), "submission": told}
+    submitted = {**to_json(submission), "job": job}
+    note = {"cluster": name, "identity": identity, "at": time.time(), "submission": submitted}
     return dumps({"schema": SCHEMA, **note})
 
 

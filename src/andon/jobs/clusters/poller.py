@@ -1,5 +1,4 @@
-"""A cluster's desk for a server, which asks for its jobs again and again: in a thread, with
-back-off."""
+"""A cluster's desk for a server: polls the cluster's jobs in a thread, with back-off."""
 
 import logging
 import threading
@@ -8,7 +7,7 @@ from collections.abc import Sequence
 from andon.errors import Unavailable
 from andon.failures.retrying import REAL, Clocks, Retrying, RetryTexts
 from andon.jobs.clusters.answers import keep_page
-from andon.jobs.clusters.asking import GRACE_SECONDS, Elsewhere, as_ours
+from andon.jobs.clusters.asking import GRACE_SECONDS, UncountedTime, as_ours
 from andon.jobs.clusters.desk import ClusterDesk, listing_of
 from andon.jobs.rules.cluster_views import ClusterPage
 from andon.jobs.rules.polling import (
@@ -25,9 +24,9 @@ log = logging.getLogger("andon.clusters")
 
 
 class ClusterPoller(ClusterDesk):
-    """The jobs of one cluster, as it last answered. A question that hangs holds up this thread
-    alone; lists never wait. With `everyone` the jobs of all users are asked for, and not kept in
-    this user's file."""
+    """The jobs of one cluster, from its last answer. A call that hangs blocks this thread alone;
+    lists never wait. With `everyone`, the jobs of all users are listed, and not cached in this
+    user's file."""
 
     def __init__(self, cluster: ClusterDesk, everyone: bool = False, clocks: Clocks = REAL) -> None:
         super().__init__(cluster.name, cluster.timeout_seconds, cluster.open, cluster.read_nodes)
@@ -37,7 +36,7 @@ class ClusterPoller(ClusterDesk):
             lambda lasted: f"the cluster {cluster.name} answers again, after {lasted}",
         )
         self._retrying = Retrying(log.warning, texts, as_ours, BACK_OFF, clocks)
-        self._page, self._elsewhere = cluster.page(everyone), Elsewhere()
+        self._page, self._uncounted = cluster.page(everyone), UncountedTime()
         self._watched, self._urgent = float("-inf"), False
         self._wake, self._stopped = threading.Event(), threading.Event()
         self._thread = threading.Thread(
@@ -48,36 +47,37 @@ class ClusterPoller(ClusterDesk):
         self._thread.start()
 
     def page(self, everyone: bool = False) -> ClusterPage:
-        """Returns what is known now, and notes that someone looks."""
+        """Returns the last answer, and notes that someone reads it, which makes polls more
+        frequent."""
         now = self._clocks.steady()
         before, self._watched = self._watched, now
         if now - before > WATCHED_SECONDS:
             self._wake.set()
-        limit = self.timeout_seconds + GRACE_SECONDS + self._elsewhere.seconds
+        limit = self.timeout_seconds + GRACE_SECONDS + self._uncounted.seconds
         stuck = self._retrying.stuck_seconds(limit)
         if stuck is None:
             return self._page
-        asked = self._clocks.wall() - stuck
-        return self._page.failed(f"it was asked {human_seconds(stuck)} ago", asked)
+        polled_at = self._clocks.wall() - stuck
+        return self._page.failed(f"it was asked {human_seconds(stuck)} ago", polled_at)
 
     def listing(self, everyone: bool = False) -> JobListing:
         return listing_of([self.page()])
 
-    def find(self, words: Sequence[JobWord], act: JobAct | None = None) -> Found:
-        found = self.found(words, self.listing().views)
+    def find(self, refs: Sequence[JobWord], act: JobAct | None = None) -> Found:
+        found = self.found(refs, self.listing().views)
         if found.errors and self.page().failing_since is not None:
             raise Unavailable(f"{self.name} does not answer now", hint="ask again later")
         return found
 
-    def act(self, act: JobAct, words: Sequence[JobWord]) -> list[JobOutcome]:
+    def act(self, act: JobAct, refs: Sequence[JobWord]) -> list[JobOutcome]:
         try:
-            return super().act(act, words)
-        finally:  # it is asked now: one of its jobs was changed
+            return super().act(act, refs)
+        finally:  # it is polled now: one of its jobs was changed
             self._urgent = True
             self._wake.set()
 
     def close(self) -> None:
-        """Stop asking; a question that hangs is left behind."""
+        """Stops polling; a call that hangs is abandoned."""
         self._stopped.set()
         self._wake.set()
         if self._thread.is_alive():
@@ -91,7 +91,7 @@ class ClusterPoller(ClusterDesk):
             self._wait(began, self._clocks.steady() - began)
 
     def poll(self) -> None:
-        """Asks once, and keeps the answer or why there is none."""
+        """Polls once; keeps the answer, or the reason why there is none."""
         trouble = self._retrying.attempt(self._poll)
         if trouble is None:
             self._retrying.succeeded()
@@ -101,9 +101,9 @@ class ClusterPoller(ClusterDesk):
             keep_page(self._page)
 
     def _poll(self) -> None:
-        self._elsewhere = Elsewhere()
-        self._elsewhere.of_this_thread()
-        self._page = self.asked(self._page, self._everyone, self._clocks.wall)
+        self._uncounted = UncountedTime()
+        self._uncounted.of_this_thread()
+        self._page = self.refreshed(self._page, self._everyone, self._clocks.wall)
 
     def _wait(self, began: float, took: float) -> None:
         while not self._stopped.is_set() and not self._urgent:

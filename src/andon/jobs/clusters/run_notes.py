@@ -54,14 +54,14 @@ def write_note(note: RunNote) -> None:
 
 
 def touch_note(note: RunNote) -> None:
-    """Notes that the job has ended: notes are looked for by their time."""
+    """Notes that the job has ended: the time of a note's file tells which notes to read."""
     with suppress(OSError):
         os.utime(Path(note.task.notes) / (note.job + SUFFIX))
 
 
 def with_run(folder: NoteFolder | None, job: ClusterJob) -> ClusterJob:
-    """Adds the record of a job that andon submitted and that has begun. A rule that stopped it is
-    in its record alone: its cluster knows a signal."""
+    """Adds the record of a job that andon submitted and that has begun. Only the record says that a
+    rule stopped the job: the cluster knows just the signal."""
     if folder is None or job.label is None or job.started is None:
         return job
     if (note := note_of(folder, job.id)) is None:
@@ -92,7 +92,7 @@ def forgotten_jobs(
 
 
 def note_of(folder: NoteFolder, job: str) -> RunNote | None:
-    """Returns a job's note; None if it has none, or none that can be read."""
+    """Returns a job's note; None if it has none that can be read."""
     with suppress(OSError, Wrong):
         found = Path(folder.path) / (job + SUFFIX)
         value = {} if "/" in job else loads(read_regular(found, _NOTE_BYTES, own=folder.own))
@@ -102,7 +102,7 @@ def note_of(folder: NoteFolder, job: str) -> RunNote | None:
 
 
 def recorded_job(note: RunNote) -> ClusterJob:
-    """Returns a job that its cluster no longer knows, as its record has it."""
+    """Returns a job that its cluster no longer knows, from its record."""
     task, begin, end = note.task, None, None
     with suppress(AndonError):
         fold = read_ends(Path(note.record), 0).fold
@@ -116,7 +116,7 @@ def recorded_job(note: RunNote) -> ClusterJob:
         submitted_at=task.submitted_at,
         gpus=task.gpus,
         where=None if begin is None else _place(begin),
-        reason=NO_END if end is None else _words(end),
+        reason=NO_END if end is None else _end_text(end),
         label=task.label,
         array=array if index else None,
         array_index=whole_number(index, 9),
@@ -133,7 +133,7 @@ def _place(begin: RunBegin) -> str:
     return f"{begin.node} GPU {labels}" if labels else begin.node
 
 
-def _words(end: RunEnd) -> str | None:
+def _end_text(end: RunEnd) -> str | None:
     if end.state is RunState.SUCCEEDED:
         return None
     killed = f"killed by signal {end.signal}" if end.signal else f"exit code {end.exit_code}"

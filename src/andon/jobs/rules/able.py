@@ -65,13 +65,13 @@ class SubmitDesk(Protocol):
     @property
     def able(self) -> frozenset[Able]: ...
 
-    def refusal(self, able: Able, words: str) -> Invalid:
-        """Returns the error for what it cannot do, which people write as `words`."""
+    def refusal(self, able: Able, option: str) -> Invalid:
+        """Returns the error for something it cannot do; `option` names that as people write it."""
 
 
 def refuse(desk: SubmitDesk, jobs: Sequence[Submission]) -> None:
     """Raises Invalid for the first thing that the desk cannot do, with what to use instead."""
     able = desk.able
-    for one, (words, given) in NEEDS.items():
+    for one, (option, given) in NEEDS.items():
         if one not in able and any(map(given, jobs)):
-            raise desk.refusal(one, words)
+            raise desk.refusal(one, option)

@@ -1,4 +1,4 @@
-"""Which nodes of a cluster are best for a job: those that have room and are really idle."""
+"""Chooses the best nodes of a cluster for a job: those with room that are really idle."""
 
 from collections.abc import Sequence
 

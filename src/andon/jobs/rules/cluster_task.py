@@ -1,4 +1,4 @@
-"""What every kind of cluster makes of a submission: what andon inside the job is told."""
+"""Makes the task that andon gets inside a job of a cluster, of any kind."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ LONGEST_NAME = 200
 def task_of(
     submission: Submission, cluster: str, notes: str, runs: str, **more: Any
 ) -> ClusterTask:
-    """Returns what andon inside the job is told; `notes` and `runs` are folders."""
+    """Returns what andon needs to know inside the job; `notes` and `runs` are folders."""
     job = submission.job
     return ClusterTask(
         cluster,

@@ -33,7 +33,7 @@ class ClusterPage(Struct, frozen=True):
     failing_since: Time | None = None
     trouble: Text | None = None  # why it does not answer; None while it does
     invalid: Text | None = None  # what is wrong with a job that is left out
-    identity: Text = ""  # of the server, and of whom it answers
+    identity: Text = ""  # of the server, and of the user whom it answers
     nodes: tuple[ClusterNode, ...] | None = None  # if jobs waited for their GPUs
     nodes_at: Time = 0.0
 
@@ -51,7 +51,8 @@ class ClusterPage(Struct, frozen=True):
         )  # fmt: skip
 
     def knows_nodes(self, jobs: Iterable[ClusterJob], now: float) -> bool:
-        """Whether its nodes still say what these jobs lack: what else runs there seldom changes."""
+        """Whether its nodes still explain what these jobs lack; what else runs there seldom
+        changes."""
         same = {(one.id, one.state) for one in self.jobs} == {(one.id, one.state) for one in jobs}
         known = same and self.nodes is not None
         return known and is_fresh(self.nodes_at, now, UNWATCHED_SECONDS)
@@ -71,7 +72,7 @@ def page_line(page: ClusterPage, now: float, clock: str) -> str | None:
     known = "its jobs are not known" if page.at is None else f"its jobs are as of {clock}"
     since = now if page.failing_since is None else page.failing_since
     if page.at is not None and since - page.at <= UNWATCHED_SECONDS:
-        since = page.at  # else nobody asked for so long that it may have been there
+        since = page.at  # else nobody polled for so long that it may have answered
     elif now - since < 1.0:
         return f"{page.name}: {page.trouble}; {known}"
     lasted = human_seconds(now - since)
@@ -101,8 +102,8 @@ def cluster_views(page: ClusterPage, notes: Sequence[SubmissionNote]) -> list[Jo
     unlisted = ends.keys() - {job.id for job in page.jobs}
     jobs = [_as_known(job, ends) for job in page.jobs]
     jobs += [end for id_, end in ends.items() if id_ in unlisted]
-    asked = {end.id for note in labels.values() for end in note.ends if _is_cancel(end)}
-    jobs = [_as_cancelled(job) if job.id in asked else job for job in jobs]
+    cancelled = {end.id for note in labels.values() for end in note.ends if _is_cancel(end)}
+    jobs = [_as_cancelled(job) if job.id in cancelled else job for job in jobs]
     known = {name for job in jobs for name in (job.id, job.array, job.label)}
     missing = [
         _job_of(page, note)
@@ -123,13 +124,13 @@ def _as_known(job: ClusterJob, ends: Mapping[str, ClusterJob]) -> ClusterJob:
 
 
 def _is_cancel(end: ClusterJob) -> bool:
-    """Whether it is the note that andon asked a job to end, which does not say when it did."""
+    """Whether it is the note of a cancellation, which has no time of an end."""
     return end.state is JobState.CANCELLED and end.ended is None
 
 
 def _as_cancelled(job: ClusterJob) -> ClusterJob:
-    """Returns a job that andon asked to end without the code that its cluster has for that, or has
-    not. One that ended by itself before stays as it is."""
+    """Returns a job that andon cancelled as cancelled, without an exit code, which clusters report
+    differently. One that had ended by itself before stays as it is."""
     was_cancelled = job.state is JobState.CANCELLED
     killed = (job.signal or (job.exit_code or 0) - 128) in _SENT
     if not was_cancelled and not (job.state is JobState.FAILED and killed):

@@ -148,8 +148,8 @@ class _Round:
 
     def _barred(self, lasts_seconds: float | None) -> set[str]:
         """Returns the devices that jobs ahead withhold from a job of this length."""
-        kept = (one.hoped for one in barring(self.blocked, lasts_seconds, self._at))
-        return {uuid for hoped in kept for uuid in hoped}
+        withheld = (one.hoped for one in barring(self.blocked, lasts_seconds, self._at))
+        return {uuid for hoped in withheld for uuid in hoped}
 
     def _block(self, job: QueuedJob, barred: set[str]) -> None:
         """Adds a blocked job; one that can never start here reserves nothing."""
@@ -199,12 +199,14 @@ def could_start(
     capacities: Sequence[DeviceCapacity], need: Need, at: float, bars: Iterable[BlockedJob] = ()
 ) -> float:
     """Returns the earliest start by the limits of leases; infinite if some have none."""
-    kept: dict[str, float] = {}
+    barred_until: dict[str, float] = {}
     for one in bars:
         moment = inf if one.could_start is None else one.could_start
-        kept |= {uuid: max(moment, kept.get(uuid, at)) for uuid in one.hoped}
+        barred_until |= {uuid: max(moment, barred_until.get(uuid, at)) for uuid in one.hoped}
     moments = sorted(
-        max(_free_at(c, need, at), kept.get(c.uuid, at)) for c in capacities if hopeful(c, need)
+        max(_free_at(c, need, at), barred_until.get(c.uuid, at))
+        for c in capacities
+        if hopeful(c, need)
     )
     return moments[need.least - 1] if len(moments) >= need.least else inf
 

@@ -15,7 +15,7 @@ from andon.jobs.rules.file_keys import (
     FileCombination,
     FileJob,
     flag_of,
-    words_of,
+    texts_of,
 )
 from andon.jobs.rules.file_lines import KeyPath, Lines, line_of, shown_path
 from andon.jobs.rules.parameters import (
@@ -47,12 +47,12 @@ class Mistakes:
         """Whether further mistakes are ignored: nobody reads so many, and each takes time."""
         return len(self._found) >= MOST_MISTAKES
 
-    def add(self, place: KeyPath, words: str) -> None:
+    def add(self, place: KeyPath, message: str) -> None:
         if self.is_enough:
             return
         line, shown = line_of(place, self._lines), shown_path(place)
         where = f"{self._path}:{line}" if line is not None else self._path
-        text = f"{where}: {shown}: {words}" if shown else f"{where}: {words}"
+        text = f"{where}: {shown}: {message}" if shown else f"{where}: {message}"
         self._found.setdefault(text, line or 0)
 
     def check(self) -> None:
@@ -117,22 +117,22 @@ def _swept(job: FileJob, given: Mapping[str, Any], place: KeyPath, mistakes: Mis
 
 
 def _combination(job: FileJob, values: Parameters, given: Mapping[str, Any]) -> FileCombination:
-    words = command_of(job.command, values)
-    request = fitted(job.request, words, values, "gpus" not in given, "memory" not in given)
-    return FileCombination(words, {**job.spec.params, **values}, request)
+    argv = command_of(job.command, values)
+    request = fitted(job.request, argv, values, "gpus" not in given, "memory" not in given)
+    return FileCombination(argv, {**job.spec.params, **values}, request)
 
 
 def _check_names(jobs: list[FileJob], mistakes: Mistakes) -> None:
     """Checks that each name in `after` is that of one earlier job of the file."""
     seen: dict[str, int] = {}
     for index, job in enumerate(jobs):
-        for key, words in (("after", job.after), ("after_any", job.after_any)):
-            for word in words:
-                if not is_job_word(word) and seen.get(word, 0) != 1:
-                    why = "two earlier jobs have this name" if word in seen else "no earlier job"
+        for key, refs in (("after", job.after), ("after_any", job.after_any)):
+            for ref in refs:
+                if not is_job_word(ref) and seen.get(ref, 0) != 1:
+                    why = "two earlier jobs have this name" if ref in seen else "no earlier job"
                     place = (JOBS, index, key) if len(jobs) > 1 else (key,)
-                    words_ = f"{word[:40]!r} is neither a job's number nor an earlier job's name"
-                    mistakes.add(place, f"{words_} here ({why})")
+                    problem = f"{ref[:40]!r} is neither a job's number nor an earlier job's name"
+                    mistakes.add(place, f"{problem} here ({why})")
         if name := job.spec.name:
             seen[name] = seen.get(name, 0) + 1
 
@@ -146,12 +146,12 @@ def _job(
     common: Mapping[str, Any], own: Mapping[str, Any], place: KeyPath, mistakes: Mistakes
 ) -> FileJob:
     values: dict[str, Any] = {}
-    asked: dict[str, Any] = {}
+    request_values: dict[str, Any] = {}
     for key, given, where in _given(common, own, place):
         if mistakes.is_enough:
             break
         if key in REQUEST_KEYS:
-            asked[key] = given
+            request_values[key] = given
             continue
         if key not in KEYS:
             mistakes.add((*where, key), f"there is no such key{_meant(key)}")
@@ -172,7 +172,7 @@ def _job(
     if values.get("bind") and values.get("image"):
         where = (*place, "bind") if "bind" in own else ("bind",)
         mistakes.add(where, "is for commands outside of a container")
-    request = _request(asked, own, place, mistakes)
+    request = _request(request_values, own, place, mistakes)
     given = {name: values.pop(name) for name in SPEC_NAMES if name in values}
     return FileJob(replace(FileJob().spec, **given), request=request, **values)
 
@@ -198,10 +198,10 @@ def _given(
 
 
 def _request(
-    asked: Mapping[str, Any], own: Mapping[str, Any], place: KeyPath, mistakes: Mistakes
+    values: Mapping[str, Any], own: Mapping[str, Any], place: KeyPath, mistakes: Mistakes
 ) -> DeviceRequest:
     fine: dict[str, Any] = {}
-    for key, given in asked.items():
+    for key, given in values.items():
         where = (*place, key) if key in own else (key,)
         try:
             fine[key] = _option(key, given)
@@ -227,7 +227,7 @@ def _option(key: str, given: Any) -> Any:
     if isinstance(given, bool | Mapping):
         raise ValueError(f"not {row.metavar or 'a value'}")
     if isinstance(row.default, tuple):
-        return list(words_of(given))
+        return list(texts_of(given))
     if isinstance(given, list | float):
         raise ValueError(f"not {row.metavar or 'a value'}")
     options: dict[str, Any] = {key: given}

@@ -24,8 +24,8 @@ from andon.model.job.spec import (
 from andon.units import has_unit, parse_seconds
 
 LONGEST_NAME = 200
-LONGEST_WORD = 131_072  # bytes of one argument; the kernel takes no more
-MOST_WORDS = 4096
+LONGEST_ARGUMENT = 131_072  # bytes of one argument; the kernel takes no more
+MOST_ARGUMENTS = 4096
 MOST_PARAMS = 100
 SIGNALS = ("USR1", "USR2", "TERM", "INT", "HUP")
 
@@ -77,15 +77,17 @@ def _command(value: Any) -> tuple[str, ...]:
     """Parses a command: a list is started as it is; a string is run by a shell."""
     if isinstance(value, str) and value.strip() and "\0" not in value:
         return ("/bin/sh", "-c", value)
-    words = tuple(str(v) if type(v) in (int, float) else v for v in _list(value))
-    if not words or len(words) > MOST_WORDS:
-        raise ValueError(f"not a command: a text for a shell, or a list of 1 to {MOST_WORDS} words")
-    for word in words:
-        if not isinstance(word, str) or "\0" in word or len(word) > LONGEST_WORD:
+    argv = tuple(str(v) if type(v) in (int, float) else v for v in _list(value))
+    if not argv or len(argv) > MOST_ARGUMENTS:
+        raise ValueError(
+            f"not a command: a text for a shell, or a list of 1 to {MOST_ARGUMENTS} words"
+        )
+    for word in argv:
+        if not isinstance(word, str) or "\0" in word or len(word) > LONGEST_ARGUMENT:
             raise ValueError("a word of the command is not a text")
-    if not words[0]:
+    if not argv[0]:
         raise ValueError("the program's name is empty")
-    return words
+    return argv
 
 
 def _list(value: Any) -> list[Any]:
@@ -128,12 +130,12 @@ def flag_of(value: Any) -> bool:
     return value
 
 
-def words_of(value: Any) -> tuple[str, ...]:
+def texts_of(value: Any) -> tuple[str, ...]:
     given = value if isinstance(value, list) else [value]
-    words = [str(one) if type(one) is int else one for one in given]
-    if len(words) > 1000:
+    texts = [str(one) if type(one) is int else one for one in given]
+    if len(texts) > 1000:
         raise ValueError("more than 1000 entries")
-    return tuple(_text(word) for word in words)
+    return tuple(_text(word) for word in texts)
 
 
 def _array(value: Any) -> str:
@@ -245,7 +247,7 @@ READERS: Mapping[str, Reader] = {
     "simulate": _whole(1, 64),
     "text": _text,
     "timeout": _duration,
-    "words": words_of,
+    "words": texts_of,
 }
 """How each kind of option is read in a job file."""
 KEYS = {row.key: row for row in JOB_OPTIONS}
@@ -256,7 +258,8 @@ REQUEST_KEYS = {row.name: row for row in rows(RequestOptions)}
 
 
 def read_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Reads options of a job that Python gives; Invalid names one that is not known or wrong."""
+    """Reads options of a job that are given in Python; Invalid names one that is unknown or
+    wrong."""
     out = {}
     for key, value in given.items():
         row = KEYS.get(key)

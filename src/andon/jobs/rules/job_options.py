@@ -18,7 +18,7 @@ class JobOption(Struct, frozen=True):
     help: str = ""  # on the command line; empty: it is not there, or belongs to other commands too
     metavar: str = ""
     option: str = ""  # on the command line, if it is not the key
-    able: Able | None = None  # what a desk must be able to do, of what JobSpec has
+    able: Able | None = None  # what a desk must be able to do, for a field of JobSpec
     of_spec: bool = True  # whether JobSpec has it as it is
     short: str = ""  # on the command line
 

@@ -60,7 +60,7 @@ def log_out_effect(facts: LogOutFacts) -> LogOutEffect:
     return LogOutEffect.LOSES_SHARED_MEMORY if removed else LogOutEffect.LIVES
 
 
-def log_out_words(facts: LogOutFacts) -> str:
+def log_out_text(facts: LogOutFacts) -> str:
     """Returns one sentence for the user who submits a job."""
     effect = log_out_effect(facts)
     if effect is LogOutEffect.LIVES:

@@ -11,7 +11,7 @@ from andon.errors import Invalid
 from andon.units import human_seconds, parse_seconds
 
 LONGEST_PATTERN = 500
-LONGEST_LINE = 4096  # the rest of a longer line is not looked at
+LONGEST_LINE = 4096  # the rest of a longer line is ignored
 MOST_METRICS = 50
 TRIALS = tuple(one * 2000 + "!" for one in ("a", "0", " ", "1.", "a "))
 """Lines on which a pattern that backtracks without end shows itself."""
@@ -39,7 +39,7 @@ def parse_metric(text: str) -> tuple[str, str]:
 
 
 def compiled(name: str, pattern: str) -> re.Pattern[str]:
-    """Returns the compiled pattern; raises Invalid if it is none, or has no group."""
+    """Returns the compiled pattern; raises Invalid if it is invalid, or has no group."""
     if len(pattern) > LONGEST_PATTERN:
         raise Invalid(f"the pattern of {name} has more than {LONGEST_PATTERN} characters")
     try:
@@ -84,7 +84,7 @@ class StopRule(Struct, frozen=True):
             return False
         return not isfinite(value) or _TESTS[self.test](value, self.limit)
 
-    def words(self, value: float) -> str:
+    def reason(self, value: float) -> str:
         after = f" after {human_seconds(self.after_seconds)}" if self.after_seconds else ""
         return f"cancelled: {self.name} is {value:g}, {self.test} {self.limit:g}{after}"
 

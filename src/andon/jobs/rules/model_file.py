@@ -120,7 +120,7 @@ def model_jobs_in(document: Mapping[str, Any], path: str, lines: Lines) -> tuple
     for parameters in combinations:
         need = task_need({"model": model, "parameters": parameters})
         options = ((names[one], value) for one, value in parameters.items())
-        words = [*command, *(word for one in options for word in _option(*one))]
+        argv = [*command, *(word for one in options for word in _option(*one))]
         jobs.append(
             {
                 **({"gpus": need.gpus} if "gpus" not in plain else {}),
@@ -128,7 +128,7 @@ def model_jobs_in(document: Mapping[str, Any], path: str, lines: Lines) -> tuple
                 **({"image": image} if image else {}),
                 **({"group": name} if "group" not in plain and len(combinations) > 1 else {}),
                 "name": name,
-                "command": words,
+                "command": argv,
                 "params": parameters,
             }
         )
@@ -175,10 +175,10 @@ def _image(document: Mapping[str, Any], mistakes: Mistakes) -> str:
     if mode == "local":
         return str(image)
     if mode != "docker":
-        words = f"{str(mode)[:40]!r} is neither docker nor local"
+        message = f"{str(mode)[:40]!r} is neither docker nor local"
         if mode == "ome":
-            words += "; for KServe: andon submit --on k8s --kind inferenceservice -- COMMAND"
-        mistakes.add(("deployment_mode",), words)
+            message += "; for KServe: andon submit --on k8s --kind inferenceservice -- COMMAND"
+        mistakes.add(("deployment_mode",), message)
         return ""
     tag = document.get("runtime_image_tag")
     if not image and isinstance(tag, str) and tag:
@@ -199,8 +199,8 @@ def _command(document: Mapping[str, Any], model: str, mistakes: Mistakes) -> tup
     engine = _engine(document)
     if engine is None:
         known = ", ".join(ENGINES)
-        words = f"{str(document['base_runtime'])[:40]!r} is not one of {known}"
-        mistakes.add(("base_runtime",), f"{words}; write a command instead")
+        message = f"{str(document['base_runtime'])[:40]!r} is not one of {known}"
+        mistakes.add(("base_runtime",), f"{message}; write a command instead")
         return ()
     return (*ENGINES[engine].start, model)
 
@@ -214,12 +214,12 @@ def _option_names(
     document: Mapping[str, Any], combinations: Sequence[Parameters], mistakes: Mistakes
 ) -> dict[str, str]:
     """The engine's name of each parameter; for a user's own command they stay as they are."""
-    words = list(combinations[0]) if combinations else []
+    keys = list(combinations[0]) if combinations else []
     engine = _engine(document) if document.get("command") is None else None
-    names = {word: f"--{word}" for word in words}
+    names = {key: f"--{key}" for key in keys}
     if engine is None:
         return names
-    for word in words:
+    for word in keys:
         try:
             names[word] = option_name(engine, word)
         except ValueError as wrong:

@@ -19,15 +19,15 @@ _HINT = (
 )
 
 
-def _silent(words: str) -> None:
+def _silent(text: str) -> None:
     """Does nothing: no notice is printed."""
 
 
 class NameRule(Struct, frozen=True):
-    """What a name of several jobs means: the newest, and `tell` prints that; with `only_one`
-    none of them. Jobs that a command can act on (`fits`) come before others."""
+    """How a name of several jobs is resolved: to the newest, which `notify` reports, or with
+    `only_one` to none. Jobs that a command can act on (`fits`) come before others."""
 
-    tell: Callable[[str], None] = _silent
+    notify: Callable[[str], None] = _silent
     only_one: bool = False
     fits: Callable[[int], bool] | None = None
 
@@ -45,12 +45,12 @@ _FITTING: Mapping[JobAct | None, Callable[[JobState], bool]] = {
 
 
 def name_rule(
-    act: JobAct | None, state: Callable[[int], JobState], tell: Callable[[str], None]
+    act: JobAct | None, state: Callable[[int], JobState], notify: Callable[[str], None]
 ) -> NameRule:
-    """Returns what a name means where something is done to the job."""
+    """Returns the rule for names where something is done to the job."""
     fits = _FITTING.get(act)
     one = act in (JobAct.CANCEL, JobAct.REMOVE, JobAct.REQUEUE)
-    return NameRule(tell, one, None if fits is None else lambda n: fits(state(n)))
+    return NameRule(notify, one, None if fits is None else lambda n: fits(state(n)))
 
 
 def meant(word: str, jobs: Mapping[int, JobFacts], rule: NameRule = NEWEST) -> tuple[int, ...]:
@@ -104,7 +104,9 @@ def _named(word: str, jobs: Mapping[int, JobFacts], rule: NameRule) -> tuple[int
         hint = f"name one by its number, the newest first: {labels}"
         raise Conflict(f"{len(groups)} jobs are called {word[:40]!r}", hint=hint)
     if len(groups) > 1:
-        rule.tell(f"job {max(groups)} is the newest of {len(groups)} called {word[:40]}: {labels}")
+        rule.notify(
+            f"job {max(groups)} is the newest of {len(groups)} called {word[:40]}: {labels}"
+        )
     array = jobs[newest].spec.array
     return (newest,) if array is None else _all_of(array, jobs)
 

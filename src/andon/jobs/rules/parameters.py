@@ -20,7 +20,7 @@ Value = str | int | float | bool
 Axes = Mapping[str, Sequence[Value]]
 Parameters = Mapping[str, Value]
 MOST_COMBINATIONS = 10_000
-MOST_UNASKED = 1000
+MOST_WITHOUT_YES = 1000
 """Jobs that are queued without --yes."""
 MOST_VALUES = 10_000
 LONGEST_VALUE = 200
@@ -39,10 +39,10 @@ def parse_parameter(text: str, read: Callable[[str], str]) -> tuple[str, tuple[V
         raise Invalid(f"{text[:60]!r} is not a parameter with values", hint=_HINT)
     if given.startswith("@"):
         lines = (line.rstrip("\r") for line in read(given[1:]).split("\n"))
-        words = [line for line in lines if line.strip()]
-        if not words:
+        texts = [line for line in lines if line.strip()]
+        if not texts:
             raise Invalid(f"{given[1:]} has no values", hint="write one on each line")
-        return name, checked_values(name, [scalar(word) for word in words])
+        return name, checked_values(name, [scalar(word) for word in texts])
     if (match := _RANGE.fullmatch(given)) is not None:
         return name, _in_range(name, given, *match.groups())
     return name, checked_values(name, [scalar(word.strip()) for word in given.split(",")])
@@ -61,7 +61,8 @@ def scalar(word: str) -> Value:
 
 
 def checked_values(name: str, values: Sequence[Value]) -> tuple[Value, ...]:
-    """Returns the values; raises Invalid for those that are none, too many or twice the same."""
+    """Returns the values; raises Invalid for a value that cannot be shown, for duplicates, and for
+    too many."""
     if len(values) > MOST_VALUES:
         raise Invalid(f"{name} has {len(values):,} values, more than {MOST_VALUES:,}")
     seen = set[str]()
@@ -118,25 +119,25 @@ def combinations(
     if wanted == count:
         return [dict(zip(names, row, strict=True)) for row in rows]
     order = sorted(range(count), key=lambda place: blake2b(b"%d %d" % (seed, place)).digest())
-    kept = set(order[:wanted])
+    chosen = set(order[:wanted])
     made = (dict(zip(names, row, strict=True)) for row in rows)
-    return [one for place, one in enumerate(made) if place in kept]
+    return [one for place, one in enumerate(made) if place in chosen]
 
 
 def refuse_many(count: int, agreed: bool) -> None:
-    if count > MOST_UNASKED and not agreed:
+    if count > MOST_WITHOUT_YES and not agreed:
         raise Invalid(f"this makes {count:,} jobs", hint="add --yes if that is meant")
 
 
-def command_of(words: Sequence[str], values: Parameters) -> tuple[str, ...]:
+def command_of(argv: Sequence[str], values: Parameters) -> tuple[str, ...]:
     """The command of one job."""
-    return filled_command(words, {name: text_of(value) for name, value in values.items()})
+    return filled_command(argv, {name: text_of(value) for name, value in values.items()})
 
 
-def check_use(names: Sequence[str], words: Sequence[str], also: Sequence[str] = ()) -> None:
-    """Raises Invalid for a parameter that the command does not use, and for `{a}` that is none;
-    `also` are names that are filled in later."""
-    text = "\n".join(words)
+def check_use(names: Sequence[str], argv: Sequence[str], also: Sequence[str] = ()) -> None:
+    """Raises Invalid for a parameter that the command does not use, and for a `{a}` that is no
+    parameter; `also` are names that are filled in later."""
+    text = "\n".join(argv)
     used = set(NAMED.findall(text))
     if unknown := used.difference(names, also):
         hint = f"the parameters are: {', '.join(names)}"
@@ -152,7 +153,7 @@ def check_use(names: Sequence[str], words: Sequence[str], also: Sequence[str] = 
 
 def fitted(
     request: DeviceRequest,
-    words: Sequence[str],
+    argv: Sequence[str],
     values: Parameters,
     gpus: bool = True,
     memory: bool = True,
@@ -163,7 +164,7 @@ def fitted(
     rows = [row for name in values if (row := option_named(name)) is not None]
     if not rows:
         return request
-    given, model = _server_options(words)
+    given, model = _server_options(argv)
     named = next((str(v) for k, v in values.items() if spelled(k) in MODEL_OPTIONS), model)
     need = task_need({"model": named, "parameters": {**given, **values}})
     if gpus and any(row.name in PARALLEL for row in rows):
@@ -175,9 +176,9 @@ def fitted(
     return request
 
 
-def _server_options(words: Sequence[str]) -> tuple[Mapping[str, object], str]:
+def _server_options(argv: Sequence[str]) -> tuple[Mapping[str, object], str]:
     try:
-        found = understood(words)
+        found = understood(argv)
     except Invalid:
         return {}, ""
     return found.given, found.model or ""

@@ -1,4 +1,4 @@
-"""When a cluster is asked for its jobs again, and how long one answer is used."""
+"""When a cluster is polled again, and how long one answer is used."""
 
 from andon.failures.rules.backoff import BackOff
 
@@ -19,8 +19,8 @@ BACK_OFF = BackOff(FRESH_SECONDS, UNWATCHED_SECONDS, at_once=0)
 
 
 def wait_seconds(took_seconds: float, unwatched_seconds: float, failures: int) -> float:
-    """The wait until the next question, from how long the last answer took, how long ago someone
-    looked, and how many questions in a row had no answer."""
+    """Returns the wait until the next poll, from how long the last answer took, how long ago
+    somebody read it, and how many polls in a row had no answer."""
     calm = FRESH_SECONDS if unwatched_seconds <= WATCHED_SECONDS else UNWATCHED_SECONDS
     slow = min(UNWATCHED_SECONDS, SHARE * took_seconds)
     return max(calm, slow, BACK_OFF.seconds(failures))

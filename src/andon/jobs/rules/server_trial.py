@@ -27,7 +27,7 @@ LOAD_KEYS = frozenset(
 
 class ServerTrial(Struct, frozen=True):
     """What one job of a benchmark does; `command` and the URLs have `{port}`. With an image, the
-    command has the words after it, if any."""
+    command is only the arguments after it, if any."""
 
     command: tuple[str, ...]
     image: str = ""
@@ -45,14 +45,14 @@ class ServerTrial(Struct, frozen=True):
 def server_of(value: Any) -> ServerTrial:
     """Parses the table `server`; ValueError for a mistake."""
     image = value.get("image", "") if isinstance(value, Mapping) else ""
-    words = value.get("command", [] if image else None) if isinstance(value, Mapping) else None
-    if not isinstance(words, list):
+    given = value.get("command", [] if image else None) if isinstance(value, Mapping) else None
+    if not isinstance(given, list):
         raise ValueError('not a table with a command: write command = ["python", "serve.py"]')
     if unknown := sorted(set(value) - set(SERVER_KEYS)):
         raise ValueError(f"there is no key {unknown[0]!r}: {', '.join(SERVER_KEYS)}")
     if not isinstance(image, str) or image.startswith("-") or "\0" in image:
         raise ValueError("image is not the name of an image")
-    command = tuple(str(word) for word in words)
+    command = tuple(str(word) for word in given)
     if (not image and not (command and command[0])) or any("\0" in word for word in command):
         raise ValueError("the command is empty")
     if not image and not any("{port}" in word for word in command):

@@ -10,7 +10,7 @@ MOST_LOST = 10
 """A job that is lost more often is not retried: it may be what restarts the machine."""
 READY = None
 """The reason of a job that could start if there were devices."""
-WORDS = {
+END_TEXTS = {
     EndReason.RELEASED: "its lease was released",
     EndReason.CANCELLED: "cancelled",
     EndReason.REQUEUED: "put back into the queue",
@@ -20,7 +20,7 @@ WORDS = {
 class JobStatus(Struct, frozen=True):
     """The state of a job, its attempt, and why it does not start or how it ended.
 
-    A job that waits and has no reason is ready: it lacks only devices.
+    A job that waits without a reason is ready: it lacks only devices.
     """
 
     state: JobState
@@ -40,11 +40,11 @@ def job_statuses(
     jobs: Iterable[JobFacts],
     at: float,
     paused: bool = False,
-    told: Mapping[int, JobStatus] | None = None,
+    known: Mapping[int, JobStatus] | None = None,
 ) -> dict[int, JobStatus]:
-    """Returns every job's status. `jobs` come by number: a job only waits for earlier ones, so
-    one pass is enough. `told` are the statuses of other jobs, from `lasting_status`."""
-    out: dict[int, JobStatus] = dict(told or {})
+    """Returns every job's status. `jobs` come by number: a job only waits for earlier ones, so one
+    pass is enough. `known` has the statuses of other jobs, from `lasting_status`."""
+    out: dict[int, JobStatus] = dict(known or {})
     limited: list[JobFacts] = []
     for facts in jobs:
         if _is_plain(facts):
@@ -59,7 +59,7 @@ def job_statuses(
     _limit_arrays(limited, out)
     if paused:
         _pause(out)
-    return {number: out[number] for number in sorted(out)} if told else out
+    return {number: out[number] for number in sorted(out)} if known else out
 
 
 def lasting_status(facts: JobFacts) -> JobStatus | None:
@@ -71,7 +71,7 @@ def lasting_status(facts: JobFacts) -> JobStatus | None:
 
 
 def has_work(found: Iterable[JobStatus], paused: bool) -> bool:
-    """Whether a dispatcher is needed. Held jobs and a paused queue need none."""
+    """Whether a dispatcher is needed; held jobs and a paused queue need none."""
     return any(
         one.state is JobState.RUNNING
         or (one.state in (JobState.WAITING, JobState.LATER) and not paused)
@@ -112,14 +112,14 @@ def own_status(facts: JobFacts, at: float) -> JobStatus:
     if last is None:
         return _pending(facts, wanted, at)
     if is_running(last):
-        return JobStatus(JobState.RUNNING, last.number, _running_words(facts, last))
+        return JobStatus(JobState.RUNNING, last.number, _running_reason(facts, last))
     if last.number < wanted:
         return _pending(facts, wanted, at)
     return _ended(facts, last, wanted, at)
 
 
-def _running_words(facts: JobFacts, last: AttemptFacts) -> str | None:
-    """What will happen to a running job, or that it runs on a device that it was to leave."""
+def _running_reason(facts: JobFacts, last: AttemptFacts) -> str | None:
+    """Says why a running job will be stopped or moved."""
     if _is_cancelled(facts, last.number):
         return "being cancelled"
     if facts.again is not None and facts.again.attempt > last.number:
@@ -147,7 +147,7 @@ def is_running(attempt: AttemptFacts) -> bool:
 def _pending(facts: JobFacts, attempt: int, at: float) -> JobStatus:
     spec = facts.spec
     if _is_cancelled(facts, attempt):
-        return JobStatus(JobState.CANCELLED, attempt, _cancel_words(facts))
+        return JobStatus(JobState.CANCELLED, attempt, _cancel_reason(facts))
     if facts.expired is not None and facts.expired.attempt >= attempt:
         return JobStatus(JobState.FAILED, attempt, facts.expired.reason)
     if facts.held:
@@ -157,7 +157,7 @@ def _pending(facts: JobFacts, attempt: int, at: float) -> JobStatus:
     return FIRST if attempt == 1 else JobStatus(JobState.WAITING, attempt)
 
 
-def _cancel_words(facts: JobFacts) -> str:
+def _cancel_reason(facts: JobFacts) -> str:
     note = facts.cancelled
     if note is None or not (note.reason or note.by):
         return "cancelled"
@@ -177,9 +177,9 @@ def _ended(facts: JobFacts, last: AttemptFacts, wanted: int, at: float) -> JobSt
             return JobStatus(
                 JobState.CANCELLED, last.number, "cancelled; how it ended is not known"
             )
-        said = None if facts.cancelled is None else facts.cancelled.reason
-        told = said if said and state is JobState.CANCELLED else reason
-        return JobStatus(state, last.number, told)
+        given = None if facts.cancelled is None else facts.cancelled.reason
+        shown = given if given and state is JobState.CANCELLED else reason
+        return JobStatus(state, last.number, shown)
     if state is JobState.FAILED and facts.spec.retry_oom and last.verdict is None:
         return JobStatus(JobState.RUNNING, last.number, "it has ended; its output is being read")
     since = [one for one in facts.attempts if one.number >= wanted]
@@ -214,18 +214,18 @@ def outcome(attempt: AttemptFacts) -> tuple[JobState, str | None]:
     end = attempt.end
     if end is None:
         return JobState.LOST, "its supervisor was killed, or the machine restarted"
-    said = None if attempt.verdict is None else attempt.verdict.words
+    verdict = None if attempt.verdict is None else attempt.verdict.words
     if end.reason is EndReason.TIME_LIMIT:
         return JobState.TIMED_OUT, "it ran longer than --for"
-    if end.reason in WORDS:
+    if end.reason in END_TEXTS:
         by = f" by {end.by}" if end.by else ""
-        return JobState.CANCELLED, f"{WORDS[end.reason]}{by}"
+        return JobState.CANCELLED, f"{END_TEXTS[end.reason]}{by}"
     if end.exit_code == 0 and end.signal is None:
         return JobState.SUCCEEDED, None
-    return JobState.FAILED, end.message or said or _code_words(attempt)
+    return JobState.FAILED, end.message or verdict or _exit_text(attempt)
 
 
-def _code_words(attempt: AttemptFacts) -> str:
+def _exit_text(attempt: AttemptFacts) -> str:
     end = attempt.end
     if end is not None and end.signal is not None:
         return f"ended by signal {end.signal}"
@@ -245,8 +245,8 @@ def _after(facts: JobFacts, found: JobStatus, known: Mapping[int, JobStatus]) ->
     for number in (*spec.after, *spec.after_any):
         other = known.get(number)
         if other is not None and not other.state.is_settled:
-            words = f"after job {number} ({other.state.words})"
-            return JobStatus(JobState.WAITING, found.attempt, words)
+            reason = f"after job {number} ({other.state.words})"
+            return JobStatus(JobState.WAITING, found.attempt, reason)
     return found
 
 

@@ -152,7 +152,7 @@ def count_text(request: DeviceRequest) -> str:
 
 
 class JobListing(Struct, frozen=True):
-    """Jobs in the order of a list, and what is said below it."""
+    """Jobs in the order of a list, and the notes below it."""
 
     views: tuple[JobView, ...]
     paused: bool = False
@@ -179,7 +179,8 @@ def listing_of_page(
     clusters: "Sequence[ClusterState]",
     note: str | None,
 ) -> JobListing:
-    """Returns the list of a server's page, with what its clusters and users lack."""
+    """Returns the list of a server's page, with notes about clusters and users that are missing in
+    it."""
     notes = [f"{one.name}: {one.trouble}" for one in clusters if one.trouble]
     return JobListing.of(views, paused, notes + ([note] if note else []), clusters)
 

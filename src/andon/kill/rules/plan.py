@@ -64,12 +64,12 @@ class LargerTarget(Struct, frozen=True):
         return f"{self.verb} {self.kind} {self.id}"
 
 
-def parse_pids(words: Sequence[str]) -> tuple[int, ...]:
+def parse_pids(texts: Sequence[str]) -> tuple[int, ...]:
     """Parses pids; Invalid names every one that is not the pid of a single process."""
-    mistakes = tuple(filter(None, map(_mistake, words)))
+    mistakes = tuple(filter(None, map(_mistake, texts)))
     if mistakes:
         raise Invalid(mistakes[0], hint="andon ps lists the processes", mistakes=mistakes)
-    return tuple(dict.fromkeys(int(word) for word in words))
+    return tuple(dict.fromkeys(int(text) for text in texts))
 
 
 def parse_signal(word: str) -> signal.Signals:
@@ -149,8 +149,8 @@ def instead(target: EndTarget) -> tuple[str, str] | None:
             label = "Slurm job" if kind == "slurm" else "job"
             return f"pid {target.pid} belongs to {label} {name}", ends[kind]
     if (lease := target.lease) is not None:
-        words = f"pid {target.pid} runs under lease {lease.id} of {lease.user}"
-        return words, f"andon release {lease.id}"
+        text = f"pid {target.pid} runs under lease {lease.id} of {lease.user}"
+        return text, f"andon release {lease.id}"
     return None
 
 
@@ -172,18 +172,18 @@ def _whole(target: EndTarget) -> LargerTarget | None:
 def line_of(target: EndTarget) -> str:
     """A process in one line: pid, user, age, memory on devices, container, command."""
     age = "age unknown" if target.age_seconds is None else human_seconds(target.age_seconds)
-    words = [
+    parts = [
         f"{'  ' * target.depth}pid {target.pid}",
         target.user or "unknown user",
         age,
-        device_words(target),
+        memory_text(target),
         target.container,
         target.command or target.program,
     ]
-    return " · ".join(word for word in words if word)
+    return " · ".join(word for word in parts if word)
 
 
-def device_words(target: EndTarget) -> str:
+def memory_text(target: EndTarget) -> str:
     """Returns `41.2 GiB on GPU 3`; unknown memory is not 0."""
     if not target.devices:
         return "no GPU" if target.devices is not None else "GPU use unknown"
@@ -192,7 +192,7 @@ def device_words(target: EndTarget) -> str:
     return f"{size} on GPU {', '.join(target.devices)}"
 
 
-def children_words(target: EndTarget) -> str:
+def children_text(target: EndTarget) -> str:
     """Returns the children by name, if they are not ended with the process; empty if it has
     none."""
     if not target.children:

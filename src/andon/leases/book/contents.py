@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from andon.errors import Invalid
 from andon.host.files import open_regular, read_regular, replace_file
-from andon.host.processes.kin import container_members, group_members, here
+from andon.host.processes.kin import container_members, group_members, pid_scope
 from andon.host.users import is_root, is_unknown, user_name
 from andon.leases.book.files import BookFile
 from andon.leases.rules.membership import believed, believed_in_containers
@@ -93,14 +93,14 @@ def _loose_group(found: BookFile, lease: Lease | None) -> int | None:
     """The process group that may still be alive although its lease is no longer held."""
     if found.locked or lease is None or lease.work is None:
         return None
-    owner, scope = lease.owner, here()
+    owner, scope = lease.owner, pid_scope()
     same = (owner.boot, owner.pid_namespace) == (scope.boot, scope.pid_namespace)
     return lease.work.group if same else None
 
 
 def _loose_containers(found: BookFile, lease: Lease | None) -> tuple[str, ...]:
     """The containers that may still run although their lease is no longer held."""
-    if found.locked or lease is None or lease.owner.boot != here().boot:
+    if found.locked or lease is None or lease.owner.boot != pid_scope().boot:
         return ()
     return lease.containers
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from andon.errors import AndonError, Conflict, Gone
 from andon.host.files import read
 from andon.host.processes.handles import ProcessHandle
-from andon.host.processes.kin import here, started_ticks, ticks_now, uid_of
+from andon.host.processes.kin import pid_scope, started_ticks, ticks_now, uid_of
 from andon.host.users import user_name
 from andon.leases.book.files import open_folder
 from andon.leases.book.locks import FileKey, holders_of, key_of, parse_locks, read_locks
@@ -48,7 +48,7 @@ def strangers(
 
     Empty if the lock counts. The kernel's list is read only if the named holder is not alive.
     """
-    owner, scope = lease.owner, here()
+    owner, scope = lease.owner, pid_scope()
     if owner.boot != scope.boot or owner.pid_namespace != scope.pid_namespace:
         return ()
     if _may_live(owner, uid):

@@ -28,19 +28,19 @@ MOST_RETRIES = 1000
 MOST_JOBS = 10_000_000
 """The largest number of a job."""
 MOST_SECONDS = 100 * 366 * 86_400.0
-MOST_WORDS = 65_536
+MOST_ARGUMENTS = 65_536
 MOST_VARIABLES = 16_384
-LONGEST_WORD = 2 * 1024 * 1024
+LONGEST_ARGUMENT = 2 * 1024 * 1024
 OWN_SECRETS = frozenset({"ANDON_TOKEN", "ANDON_HUB_TOKEN", "BENCHMARK_API_KEY"})
 JobNumber = Annotated[int, Meta(ge=1, le=MOST_JOBS)]
 JobNumbers = Annotated[tuple[JobNumber, ...], Meta(max_length=MOST_ARRAY)]
 Elements = Annotated[int, Meta(ge=0, le=MOST_ARRAY)]
 Retries = Annotated[int, Meta(ge=0, le=MOST_RETRIES)]
 Seconds = Annotated[float, Meta(ge=0.0, le=MOST_SECONDS)]
-Word = Annotated[str, Meta(max_length=LONGEST_WORD, pattern=r"\A[^\0]*\Z")]
+Word = Annotated[str, Meta(max_length=LONGEST_ARGUMENT, pattern=r"\A[^\0]*\Z")]
 """A word of a command, a path or a value of a variable: any bytes but a zero."""
-Words = Annotated[tuple[Word, ...], Meta(min_length=1, max_length=MOST_WORDS)]
-VariableName = Annotated[str, Meta(max_length=LONGEST_WORD, pattern=r"\A[^=\0]+\Z")]
+Words = Annotated[tuple[Word, ...], Meta(min_length=1, max_length=MOST_ARGUMENTS)]
+VariableName = Annotated[str, Meta(max_length=LONGEST_ARGUMENT, pattern=r"\A[^=\0]+\Z")]
 Variables = Annotated[tuple[Name, ...], Meta(max_length=MOST_VARIABLES)]
 Devices = Annotated[int, Meta(ge=0, le=MOST_GPUS)]
 SomeJob = Annotated[int, Meta(ge=0, le=MOST_JOBS)]

@@ -164,9 +164,9 @@ class LocalLeases:
             if told is None:
                 yield fresh
                 return
-            from andon.sampling.rules.told import remembering
+            from andon.sampling.rules.server_snapshot import with_known
 
-            yield replace(fresh, sample=lambda: remembering(fresh.sample(), told.reading.snapshot))
+            yield replace(fresh, sample=lambda: with_known(fresh.sample(), told.reading.snapshot))
 
 
 def _orphaned(book: "Book", name: str) -> AndonError | None:

@@ -200,9 +200,9 @@ class SamplerSession:
 
 
 def _remembering(fresh: Snapshot, told: "Told") -> Snapshot:
-    from andon.sampling.rules.told import remembering
+    from andon.sampling.rules.server_snapshot import with_known
 
-    return remembering(fresh, told.reading.snapshot)
+    return with_known(fresh, told.reading.snapshot)
 
 
 def leased(snapshot: Snapshot) -> Snapshot:

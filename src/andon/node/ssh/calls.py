@@ -165,7 +165,7 @@ class SshCall:
         """Returns what andon or nvidia-smi has printed there, once the call was left; raises why
         there is nothing."""
         printed = self._printed
-        said, out = bytes(printed.said), bytes(printed.out)
+        said, out = bytes(printed.error), bytes(printed.out)
         if self.code is None and printed.too_long:
             raise Unavailable(str(OutputTooLong().strerror), cause="ssh")
         if self.code is None and self.late:

@@ -311,11 +311,11 @@ def _slurm_list(devices: Sequence[Device], env: Mapping[str, str]) -> tuple[str,
     name = next((n for n in _SLURM if env.get(n)), None)
     if name is None:
         return "", ()
-    here = [device.index for device in devices if device.parent is None]
+    indexes = [device.index for device in devices if device.parent is None]
     given = _slurm_numbers(env[name])
-    if given is not None and len(given) >= len(here):
+    if given is not None and len(given) >= len(indexes):
         return "", ()
-    if given is None or not given <= set(here) or _numbers_are_unclear(devices):
+    if given is None or not given <= set(indexes) or _numbers_are_unclear(devices):
         return _setting(name, env), ()
     return _setting(name, env), sorted(given)
 

@@ -150,8 +150,8 @@ def checked_device(device: Device) -> tuple[Device, Mapping[str, str]]:
         reasons["memory_total_bytes"] = _reason(total, _BYTES)
         device = replace(device, memory_total_bytes=None)
     if wrong:
-        kept = asdict(device.limits)
-        limits = Limits(**{name: None if name in wrong else v for name, v in kept.items()})
+        values = asdict(device.limits)
+        limits = Limits(**{name: None if name in wrong else v for name, v in values.items()})
         device = replace(device, limits=limits)
     return device, reasons
 

@@ -98,8 +98,8 @@ class Roster:
         uuids = {device.uuid for device in devices}
         boards = {device.pci for device in devices if device.parent is None and device.pci}
         for uuid, entry in list(self.entries.items()):
-            was_here = entry.card == card or entry.device.pci in boards
-            if uuid not in uuids and was_here and (entry.device.parent or not entry.described):
+            was_present = entry.card == card or entry.device.pci in boards
+            if uuid not in uuids and was_present and (entry.device.parent or not entry.described):
                 del self.entries[uuid]
         for device in devices:
             entry = self.entries.setdefault(
@@ -109,8 +109,8 @@ class Roster:
             entry.device, entry.impossible = checked_device(device)
             entry.described = not device.uuid.startswith(f"{device.vendor}@")
 
-    def asked(self, now: float) -> list[str]:
-        """Marks every card that is not busy as asked; returns those."""
+    def requested(self, now: float) -> list[str]:
+        """Marks every card that is not busy as requested; returns those."""
         free = [key for key in self._cards if key not in self._pending]
         self._pending.update(dict.fromkeys(free, now))
         return free
@@ -142,7 +142,7 @@ class Roster:
         """Notes that the reader crashed or was abandoned; its requests stay pending."""
         self._trouble = (reason, hint)
 
-    # What the rest of andon asks.
+    # What the sampler reads.
 
     def awaited_until(self, now: float) -> float | None:
         """Deadline of the last card that may still answer in time; None if there is none."""
@@ -340,7 +340,7 @@ def both_failed(first: Fault, second: Fault, command: str) -> Fault:
     A library that is not found explains little if the command is installed: how that fails shows
     what is wrong.
     """
-    telling = second if first.code == FaultCode.NO_DRIVER else first
+    clearer = second if first.code == FaultCode.NO_DRIVER else first
     reason = first.reason
     if second.reason != first.reason:
         named = "" if second.reason.startswith(command) else f"{command}: "
@@ -348,8 +348,8 @@ def both_failed(first: Fault, second: Fault, command: str) -> Fault:
     return replace(
         first,
         reason=reason,
-        hint=telling.hint or first.hint,
-        code=telling.code or first.code,
+        hint=clearer.hint or first.hint,
+        code=clearer.code or first.code,
     )
 
 

@@ -195,8 +195,7 @@ class BackgroundReader:
             self._on_update({"past": found}, True)
 
     def _read_environment(self, snapshot: Snapshot) -> None:
-        from andon.host.processes.environment import read_environment
-        from andon.host.rules.variables import shown_environment
+        from andon.host.processes.environment import read_environment, shown_environment
 
         pid, self._needs.environment = self._needs.environment, None
         if pid is None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from andon.drivers.sim.rules.lab import ME, Lab, LabWork
+from andon.drivers.sim.rules.demo import ME, Demo, DemoWork
 from andon.errors import Denied
-from andon.host.processes.kin import here
+from andon.host.processes.kin import pid_scope
 from andon.leases.book.files import BookFile
 from andon.leases.book.lease_book import Book
 from andon.leases.rules.queue import Waiting
@@ -23,10 +23,10 @@ FIRST_UID = 4_000_000_000  # of no account
 class LabBook(Book):
     """The lab's book. Real books of this machine are not read."""
 
-    def __init__(self, lab: Lab, env: Mapping[str, str] | None = None, make: bool = True) -> None:
+    def __init__(self, lab: Demo, env: Mapping[str, str] | None = None, make: bool = True) -> None:
         super().__init__(env, make)
         self._lab = lab
-        self.queue: Callable[[], Sequence[LabWork]] = tuple
+        self.queue: Callable[[], Sequence[DemoWork]] = tuple
         self.paths = tuple(path for path in self.paths if path == self.path)
 
     def entries(self) -> list[BookEntry]:
@@ -52,7 +52,7 @@ class LabBook(Book):
         return super().find(name, uid)
 
 
-def open_book(lab: Lab, queue: Callable[[], Sequence[LabWork]]) -> Callable[..., Book]:
+def open_book(lab: Demo, queue: Callable[[], Sequence[DemoWork]]) -> Callable[..., Book]:
     """Returns what opens the book of a lab whose jobs wait in this order."""
 
     def opened(env: Mapping[str, str] | None = None, make: bool = True) -> Book:
@@ -63,7 +63,7 @@ def open_book(lab: Lab, queue: Callable[[], Sequence[LabWork]]) -> Callable[...,
     return opened
 
 
-def tickets(lab: Lab, works: Sequence[LabWork]) -> list[Waiting]:
+def tickets(lab: Demo, works: Sequence[DemoWork]) -> list[Waiting]:
     """Returns the tickets of works that came, or were moved, in this order."""
     large = frozenset(one.uuid for one in lab.devices[:LARGE])
     found, since = list[Waiting](), 0.0
@@ -77,7 +77,7 @@ def tickets(lab: Lab, works: Sequence[LabWork]) -> list[Waiting]:
     return found
 
 
-def entry_of(lab: Lab, work: LabWork) -> BookEntry:
+def entry_of(lab: Demo, work: DemoWork) -> BookEntry:
     """Returns the lease of a work: of a job until it ends, else until the time that was named."""
     lease = Lease(
         id=lease_id(work),
@@ -95,10 +95,10 @@ def entry_of(lab: Lab, work: LabWork) -> BookEntry:
     return BookEntry(f"{lease.id}.lease", lease.owner.uid, work.user, True, lease)
 
 
-def lease_id(work: LabWork) -> str:
+def lease_id(work: DemoWork) -> str:
     return f"{work.user[:3]}{work.number:03}"
 
 
-def _owner(lab: Lab, work: LabWork) -> Owner:
+def _owner(lab: Demo, work: DemoWork) -> Owner:
     uid = FIRST_UID + sum(work.user.encode())
-    return Owner(uid, work.user, lab.pid(work), 0, 0, pid_namespace=here().pid_namespace)
+    return Owner(uid, work.user, lab.pid(work), 0, 0, pid_namespace=pid_scope().pid_namespace)

@@ -8,15 +8,15 @@ from andon.alerts.rules.persistence import dump
 from andon.alerts.rules.state import EMPTY, AlertState
 from andon.alerts.rules.state_machine import step
 from andon.drivers.sim.rules import behaviour
-from andon.drivers.sim.rules.lab import CORDONED, HOT, HOUR_SECONDS, ME, Lab
-from andon.drivers.sim.rules.scenarios import LAB_DEVICES
+from andon.drivers.sim.rules.demo import CORDONED, HOT, HOUR_SECONDS, ME, Demo
+from andon.drivers.sim.rules.scenarios import DEMO_DEVICES
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.evidence.observation import Moment, Observation
-from andon.history.rules import lab as day
+from andon.history.rules import demo as day
 from andon.history.rules.seeding import specimens
 from andon.host.clock import boot_seconds
 from andon.host.machine_id import boot_id
-from andon.host.processes.kin import here
+from andon.host.processes.kin import pid_scope
 from andon.leases.rules.occupants import BLANK, page_of
 from andon.model.alert import Alert, Phase, Silence
 from andon.model.device import DeviceStatus, Snapshot, State
@@ -30,35 +30,35 @@ STEP_SECONDS = 30.0
 STARTING_SECONDS = 2.0
 WATCHED: tuple[tuple[float, float, Sequence[int]], ...] = (
     (-8.05, -7.35, (HOT,)),
-    (-0.6, 0.0, range(LAB_DEVICES)),
+    (-0.6, 0.0, range(DEMO_DEVICES)),
 )
 """The hours and GPUs of which the alerts are judged: an earlier heat, and the last ones."""
 
 
-def new_lab(settings: Settings) -> Lab:
-    devices = specimens(LAB_DEVICES, settings.simulate_seed, settings.simulate_scenario)
-    return Lab(settings.simulate_seed, time.time(), devices)
+def new_lab(settings: Settings) -> Demo:
+    devices = specimens(DEMO_DEVICES, settings.simulate_seed, settings.simulate_scenario)
+    return Demo(settings.simulate_seed, time.time(), devices)
 
 
-def cordon_one(lab: Lab) -> None:
+def cordon_one(lab: Demo) -> None:
     reason, since = "a fan is replaced on Thursday", lab.origin - 2 * HOUR_SECONDS
     LabBook(lab).cordon(Cordon(lab.devices[CORDONED].uuid, since, ME, reason))
 
 
-def fill_history(store: Store, lab: Lab) -> None:
+def fill_history(store: Store, lab: Demo) -> None:
     facts, now = [behaviour.describe(one) for one in lab.devices], time.time()
     store.load(facts, day.blocks(lab, now))
     now = time.time() + STARTING_SECONDS  # until the server records them
     store.write(day.last_ticks(lab, now), day.uses(lab, now))
 
 
-def fill_alerts(store: AlertStore, lab: Lab, book: Rulebook) -> None:
+def fill_alerts(store: AlertStore, lab: Demo, book: Rulebook) -> None:
     """Judges the snapshots as a server would have done, and handles some of what it found."""
     state, ended = EMPTY, list[Alert]()
     offset = lab.origin - boot_seconds()
     for snapshot in _snapshots(lab):
         entries = tuple(entry_of(lab, work) for work in lab.running(snapshot.at))
-        page = page_of(entries, snapshot.devices, {}, here(), BLANK, snapshot.at)
+        page = page_of(entries, snapshot.devices, {}, pid_scope(), BLANK, snapshot.at)
         seen = Observation(snapshot, leases=page.leases, sharing=page.sharing)
         result = step(state, seen, Moment(snapshot.at, snapshot.at - offset), book)
         state = result.state
@@ -73,7 +73,7 @@ def fill_alerts(store: AlertStore, lab: Lab, book: Rulebook) -> None:
     store.save(saved, [*ended, *commands.current(state)], ())
 
 
-def _handled(state: AlertState, lab: Lab, moment: Moment) -> AlertState:
+def _handled(state: AlertState, lab: Demo, moment: Moment) -> AlertState:
     """Returns the state after dora acknowledged the lost GPU and alice silenced her limit."""
     for alert in commands.current(state):
         if alert.rule == "device_lost":
@@ -86,14 +86,14 @@ def _handled(state: AlertState, lab: Lab, moment: Moment) -> AlertState:
     return commands.silence(state, silence, moment).state
 
 
-def _snapshots(lab: Lab) -> Iterator[Snapshot]:
+def _snapshots(lab: Demo) -> Iterator[Snapshot]:
     for begin, end, indices in WATCHED:
         for number in range(int((end - begin) * HOUR_SECONDS / STEP_SECONDS)):
             at = lab.origin + begin * HOUR_SECONDS + number * STEP_SECONDS
             yield Snapshot(NODE, at, True, devices=tuple(_status(lab, i, at) for i in indices))
 
 
-def _status(lab: Lab, index: int, at: float) -> DeviceStatus:
+def _status(lab: Demo, index: int, at: float) -> DeviceStatus:
     one = lab.device(index, at)
     if lab.is_lost(index, at):
         lost = "the simulated device has fallen off the bus"

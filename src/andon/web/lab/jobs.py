@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from andon.drivers.sim.rules.lab import ME, Lab, LabOutcome, LabWork
+from andon.drivers.sim.rules.demo import ME, Demo, DemoOutcome, DemoWork
 from andon.errors import Conflict
 from andon.jobs.rules.naming import no_job
 from andon.jobs.rules.views import JobListing
@@ -23,10 +23,10 @@ KEPT_SECONDS = 16 * 3600.0  # records of earlier runs are no longer there
 MOST_LINES = 200
 OUT_OF_MEMORY = "out of GPU memory: 2.50 GiB were requested, 1.12 GiB were free"
 _ENDS = {
-    LabOutcome.SUCCEEDED: (JobState.SUCCEEDED, 0, None),
-    LabOutcome.FAILED: (JobState.FAILED, 1, "exit code 1"),
-    LabOutcome.OUT_OF_MEMORY: (JobState.FAILED, 1, OUT_OF_MEMORY),
-    LabOutcome.CANCELLED: (JobState.CANCELLED, None, "cancelled by its user"),
+    DemoOutcome.SUCCEEDED: (JobState.SUCCEEDED, 0, None),
+    DemoOutcome.FAILED: (JobState.FAILED, 1, "exit code 1"),
+    DemoOutcome.OUT_OF_MEMORY: (JobState.FAILED, 1, OUT_OF_MEMORY),
+    DemoOutcome.CANCELLED: (JobState.CANCELLED, None, "cancelled by its user"),
 }
 _DONE = {
     "cancel": "cancelled",
@@ -41,7 +41,7 @@ class LabJobs(ExactDesk):
     """The jobs of everyone, or of one user; cancelled, retried and moved ones stay so until the
     lab is closed, and what the GPUs do does not change with them."""
 
-    def __init__(self, lab: Lab, user: str | None = None) -> None:
+    def __init__(self, lab: Demo, user: str | None = None) -> None:
         self._lab, self._of, self.user = lab, user, user or ME
         self._acts: dict[int, tuple[str, float]] = {}
 
@@ -77,7 +77,7 @@ class LabJobs(ExactDesk):
         self._acts[view.number] = act, time.time()
         return [JobOutcome(view.label, _DONE.get(act, "moved"))]
 
-    def _view(self, work: LabWork, now: float) -> JobView:
+    def _view(self, work: DemoWork, now: float) -> JobView:
         view = view_of(self._lab, work, now)
         act, at = self._acts.get(work.number, ("", 0.0))
         if act == "cancel":
@@ -97,7 +97,7 @@ class LabJobs(ExactDesk):
         places = {ticket.id: place for place, ticket in enumerate(line, 1)}
         return [replace(view, position=places.get(f"t{view.number}")) for view in views]
 
-    def _in_line(self, views: Sequence[JobView]) -> list[LabWork]:
+    def _in_line(self, views: Sequence[JobView]) -> list[DemoWork]:
         """Returns the works that wait for GPUs, in the order in which they came or were moved."""
 
         def key(view: JobView) -> tuple[float, float, int]:
@@ -109,7 +109,7 @@ class LabJobs(ExactDesk):
         waiting = (one for one in views if one.state is JobState.WAITING and not one.after)
         return [works[view.number] for view in sorted(waiting, key=key)]
 
-    def queue(self) -> list[LabWork]:
+    def queue(self) -> list[DemoWork]:
         return self._in_line(self.listing().views)
 
 
@@ -117,7 +117,7 @@ class LabUsers(SharedUsers):
     """The people of the lab, as users whose part the server may show. None has an account, and
     everyone's jobs are the server's own."""
 
-    def __init__(self, lab: Lab, look: Callable[[], FoundRuns]) -> None:
+    def __init__(self, lab: Demo, look: Callable[[], FoundRuns]) -> None:
         """`look` finds the runs of everyone."""
         self._nodes = {
             name: UserNode(name, LabJobs(lab, name), _runs_of(name, look))
@@ -132,7 +132,7 @@ def _runs_of(user: str, look: Callable[[], FoundRuns]) -> ServedRuns:
     return ServedRuns(lambda: look().of(user), f"The runs of {user}")
 
 
-def view_of(lab: Lab, work: LabWork, now: float) -> JobView:
+def view_of(lab: Demo, work: DemoWork, now: float) -> JobView:
     """Returns a job as it is at a time."""
     arrays = [one for one in lab.works if work.array and one.array == work.array]
     index = arrays.index(work) if arrays else None
@@ -165,13 +165,13 @@ def view_of(lab: Lab, work: LabWork, now: float) -> JobView:
     )  # fmt: skip
 
 
-def progress_of(work: LabWork, now: float) -> WorkProgress:
+def progress_of(work: DemoWork, now: float) -> WorkProgress:
     total = max(1, int((work.ended - work.began) / STEP_SECONDS))
     step = max(0, min(total, int((now - work.began) / STEP_SECONDS)))
     return WorkProgress(step, total, rate=1 / STEP_SECONDS, expected_end=work.ended)
 
 
-def values_of(work: LabWork, now: float) -> Mapping[str, float]:
+def values_of(work: DemoWork, now: float) -> Mapping[str, float]:
     """Returns what a training logs: its loss falls, faster with a better learning rate."""
     share = min(1.0, (now - work.began) / max(1.0, work.ended - work.began))
     rate = float(work.params.get("lr", 5e-4))
@@ -190,9 +190,9 @@ def output_of(view: JobView, now: float) -> str:
     return "\n".join([f"$ {view.command}", *lines]) + "\n"
 
 
-def is_recorded(lab: Lab, work: LabWork) -> bool:
+def is_recorded(lab: Demo, work: DemoWork) -> bool:
     return work.is_job and work.began > lab.origin - KEPT_SECONDS
 
 
-def run_id(work: LabWork) -> str:
+def run_id(work: DemoWork) -> str:
     return f"lab{work.number:05}"

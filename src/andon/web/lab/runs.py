@@ -10,8 +10,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from andon.drivers.sim.rules import behaviour
-from andon.drivers.sim.rules.lab import Lab, LabOutcome, LabWork
-from andon.host.processes.kin import here, started_ticks
+from andon.drivers.sim.rules.demo import Demo, DemoOutcome, DemoWork
+from andon.host.processes.kin import pid_scope, started_ticks
 from andon.model.device import Host
 from andon.model.run.record import (
     SAMPLED,
@@ -39,17 +39,17 @@ LIVE_SECONDS = 5.0
 PAST_SAMPLES, LIVE_SAMPLES = 16, 64  # of a run that had ended when the lab began, and of others
 NODE = "lab"
 _ENDS = {
-    LabOutcome.SUCCEEDED: (RunState.SUCCEEDED, 0, None),
-    LabOutcome.FAILED: (RunState.FAILED, 1, "exit code 1"),
-    LabOutcome.OUT_OF_MEMORY: (RunState.DEVICE_OUT_OF_MEMORY, 1, OUT_OF_MEMORY),
-    LabOutcome.CANCELLED: (RunState.STOPPED, None, "cancelled by its user"),
+    DemoOutcome.SUCCEEDED: (RunState.SUCCEEDED, 0, None),
+    DemoOutcome.FAILED: (RunState.FAILED, 1, "exit code 1"),
+    DemoOutcome.OUT_OF_MEMORY: (RunState.DEVICE_OUT_OF_MEMORY, 1, OUT_OF_MEMORY),
+    DemoOutcome.CANCELLED: (RunState.STOPPED, None, "cancelled by its user"),
 }
 
 
 class LabHost:
     """The values of the lab's machine: those of this one are not shown as its own."""
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: Demo) -> None:
         self._lab = lab
 
     def read(self) -> Host:
@@ -66,7 +66,7 @@ class LabFinder(RunFinder):
 class LabRuns:
     """The records of all works that are jobs and have begun."""
 
-    def __init__(self, lab: Lab, folder: Path) -> None:
+    def __init__(self, lab: Demo, folder: Path) -> None:
         self._lab, self._folder = lab, folder
         self._open: dict[int, _Record] = {}
         self._ended: set[int] = set()
@@ -100,7 +100,7 @@ class LabRuns:
 class _Record:
     """One record; `write` adds what happened since the last call."""
 
-    def __init__(self, lab: Lab, work: LabWork, folder: Path) -> None:
+    def __init__(self, lab: Demo, work: DemoWork, folder: Path) -> None:
         self._lab, self._work, self._fold = lab, work, RunFold()
         self._path = folder / f"{work.name}_{run_id(work)}.jsonl"
         self._until: float | None = None
@@ -140,7 +140,8 @@ class _Record:
         devices = (lab.devices[gpu] for gpu in work.gpus)
         return RunBegin(
             at=work.began, id=run_id(work), name=work.name, kind=RunKind.JOB, node=NODE,
-            user=work.user, pid=os.getpid(), boot=here().boot, started=started_ticks(os.getpid()),
+            user=work.user, pid=os.getpid(), boot=pid_scope().boot,
+            started=started_ticks(os.getpid()),
             devices=tuple(
                 RunDevice(one.uuid, one.index, str(one.index), f"{one.model.name} (simulated)",
                           one.model.memory_bytes, one.limit_watts)
@@ -176,6 +177,6 @@ class _Record:
         )  # fmt: skip
 
 
-def _facts(work: LabWork) -> RunFacts:
+def _facts(work: DemoWork) -> RunFacts:
     commit = f"{work.number * 0x9E3779B1 & 0xFFFFFFFF:08x}"
     return RunFacts(work.began + 1, GitState(commit, False), versions={"torch": "2.9.1"})

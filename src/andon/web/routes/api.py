@@ -21,7 +21,7 @@ from andon.model.naming import FORMS, device_named
 from andon.model.shapes import to_json
 from andon.node.seen.node import SeenNode
 from andon.node.watched.past import METRICS
-from andon.sampling.rules.told import INTERVAL_HEADER
+from andon.sampling.rules.server_snapshot import INTERVAL_HEADER
 from andon.web.answers import payloads
 from andon.web.answers.description import PROBLEMS
 from andon.web.answers.single_flight import SingleFlight

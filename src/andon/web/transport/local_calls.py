@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from andon.access.local_rest import MOST_ANSWER_BYTES, RestAnswer
 from andon.access.roles import Identity
 from andon.errors import Unavailable
-from andon.sampling.rules.told import INTERVAL_HEADER
+from andon.sampling.rules.server_snapshot import INTERVAL_HEADER
 from andon.web.transport.headers import App, Message, Receive, Scope, Send, texts
 
 KNOWN = "andon.known"

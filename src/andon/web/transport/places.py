@@ -50,7 +50,7 @@ class Seat:
     def rest(self) -> None:
         """Marks the connection's request as answered."""
         if self.standing not in (*WAITING, ConnectionUse.NODE):
-            self._places.move(self, ConnectionUse.KEPT if self.trusted else ConnectionUse.BEGUN)
+            self._places.move(self, ConnectionUse.IDLE if self.trusted else ConnectionUse.BEGUN)
 
     def stall(self) -> None:
         self._places.stall(self)

@@ -30,7 +30,7 @@ def queue_desk(choices: Choices, wakes: bool = True) -> QueueDesk:
         wake=start_dispatcher if wakes else None,
         sample=cache(partial(sampled, choices)),
         labels=partial(_labels, choices),
-        tell=lambda words: notice(words, choices),
+        notify=lambda words: notice(words, choices),
     )
 
 

@@ -29,7 +29,7 @@ from andon.jobs.git_commit import GitCommitLookup
 from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.rules.able import refuse
 from andon.jobs.rules.job_options import JOB_OPTIONS
-from andon.jobs.submitting import here_spec, new_submission
+from andon.jobs.submitting import local_spec, new_submission
 from andon.model.codec import to_json
 from andon.model.job import HERE
 from andon.model.job.desk import Accepted, Submission
@@ -225,7 +225,7 @@ def _spec(
     fields = {name: value for name, value in given.items() if value is not None} | _figures(asked)
     fields["name"] = fields.get("name", "")[:200]
 
-    return here_spec(
+    return local_spec(
         command,
         request_to_take(asked, choices),
         commit=commit,

@@ -10,7 +10,7 @@ from andon.cli.options import DEVICE_FORMS, chosen, shared, with_devices
 from andon.cli.show.text import say
 from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal
-from andon.host.processes.kin import here
+from andon.host.processes.kin import pid_scope
 from andon.host.users import user_name
 from andon.leases.book.lease_book import Book
 from andon.leases.rules.membership import judge
@@ -62,5 +62,5 @@ def _named(snapshot: Snapshot, names: Sequence[str]) -> dict[str, str]:
 
 def _users(book: Book, snapshot: Snapshot) -> dict[str, str]:
     """The users who hold a lease on a device, by its UUID."""
-    claims = judge(book.entries(), snapshot.devices, {}, here())
+    claims = judge(book.entries(), snapshot.devices, {}, pid_scope())
     return {s.uuid: claim.user for claim in claims if claim.lease for s in claim.lease.shares}

@@ -147,14 +147,14 @@ def _run_on(
 ) -> int:
     """Runs the command on a cluster, with its output and exit code here."""
     from andon.cli.commands.jobs.following import run_at_terminal
-    from andon.jobs.submitting import here_spec, new_submission
+    from andon.jobs.submitting import local_spec, new_submission
 
     if asked["lease_id"]:
         raise Invalid("a lease is on this machine", hint="leave out --lease or --on")
     if asked["nsys"]:
         raise Invalid("--nsys is for commands on this machine", hint="leave out --nsys or --on")
     image = container_from(asked)
-    spec = here_spec(
+    spec = local_spec(
         command,
         request_to_take(asked, choices),
         name=(asked["name"] or "")[:200],

@@ -11,7 +11,7 @@ from andon.cli.commands.watch.serve import check_packages
 from andon.cli.options import chosen, shared, whole
 from andon.cli.show.text import say
 from andon.cli.terminal import Terminal
-from andon.drivers.sim.rules.scenarios import LAB, LAB_DEVICES
+from andon.drivers.sim.rules.scenarios import DEMO, DEMO_DEVICES
 from andon.errors import Invalid
 from andon.settings.resolution import Settings
 from andon.units import sh
@@ -58,8 +58,8 @@ def _serve(folder: Path, port: int, seed: int, opens: bool) -> None:
     from andon.web.lab.runs import NODE
 
     settings = Settings(
-        simulate=LAB_DEVICES,
-        simulate_scenario=LAB,
+        simulate=DEMO_DEVICES,
+        simulate_scenario=DEMO,
         simulate_seed=seed,
         history_store=str(folder / "lab.db"),
         node=NODE,
@@ -69,7 +69,7 @@ def _serve(folder: Path, port: int, seed: int, opens: bool) -> None:
 
     def announce(started: Started) -> None:
         terminal, link = Terminal.of(chosen()), f"{started.url}/#code={started.code}"
-        about = f"  a SIMULATED lab with {LAB_DEVICES} GPUs; Ctrl-C ends it"
+        about = f"  a SIMULATED lab with {DEMO_DEVICES} GPUs; Ctrl-C ends it"
         terminal.say(say("serving ") + say(started.url, "bold") + say(about, "dim"))
         if not chosen().quiet:
             terminal.say(say("  to change things in it, sign in once   ", "dim") + say(link))

@@ -13,7 +13,7 @@ from andon.cli.terminal import Choices, Terminal, ask, notice, report
 from andon.errors import AndonError, Gone, Invalid
 from andon.kill.rules.plan import (
     ENDING_SIGNALS,
-    children_words,
+    children_text,
     done,
     instead,
     kill_question,
@@ -152,7 +152,7 @@ def _end(
 def _show(ending: "Ending", terminal: Terminal) -> None:
     for target in ending.targets:
         terminal.say(say(line_of(target)).fit(terminal.width))
-        if not ending.tree and (below := children_words(target)):
+        if not ending.tree and (below := children_text(target)):
             terminal.say(say(below, "dim"))
     for words, command in dict.fromkeys(filter(None, map(instead, ending.targets))):
         terminal.say(say(f"{words}; to end all of it: {command}", "yellow"))

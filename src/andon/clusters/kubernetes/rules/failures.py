@@ -1,4 +1,4 @@
-"""What Kubernetes' API and `kubectl` say when they refuse, as one of andon's errors."""
+"""Translates refusals of Kubernetes' API and of `kubectl` into andon's errors."""
 
 import json
 import re
@@ -19,7 +19,7 @@ _RIGHT: Final = re.compile(
 
 
 class ListExpired(Gone):
-    """The server no longer has what a list or a watch began with: begin again."""
+    """The server no longer has the version of a list or a watch: it must be listed again."""
 
 
 _AGAIN: Final = "log in again, as for kubectl"
@@ -37,7 +37,7 @@ _REASONS: Final[Refusals] = {  # of a Status
         Unavailable, "Kubernetes does not answer: it has too many requests"
     ),
 }  # fmt: skip
-_SAID: Final[Refusals] = {  # by kubectl itself
+_KUBECTL_ERRORS: Final[Refusals] = {  # by kubectl itself
     (
         "you must be logged in", "unauthorized", "getting credentials", "exec plugin",
         "token has expired", "provide credentials", "refresh token",
@@ -61,17 +61,17 @@ _CODES: Final = {
 
 def failure(reason: str, message: str) -> AndonError:
     """Returns the error for the reason of a Status, with its message."""
-    said = plain(" ".join(message.split()), LONGEST)
+    text = plain(" ".join(message.split()), LONGEST)
     if reason == "Forbidden" and (right := _RIGHT.search(message)) is not None:
-        return _forbidden(right, said)
-    if reason == "NotFound" and said.startswith("namespaces "):
-        return Invalid(f"there is no such namespace: {said}", hint="set namespace")
+        return _forbidden(right, text)
+    if reason == "NotFound" and text.startswith("namespaces "):
+        return Invalid(f"there is no such namespace: {text}", hint="set namespace")
     otherwise = Meaning(Unavailable, "Kubernetes does not answer: it failed")
-    return refused(reason, said or reason, _REASONS, otherwise)
+    return refused(reason, text or reason, _REASONS, otherwise)
 
 
 def of_status(code: int, body: bytes) -> AndonError:
-    """Returns the error for an answer of the API that is no success."""
+    """Returns the error for an answer of the API that reports a failure."""
     reason, message = "", ""
     try:
         status = json.loads(body)
@@ -81,19 +81,19 @@ def of_status(code: int, body: bytes) -> AndonError:
     return failure(reason or _CODES.get(code, f"HTTP {code}"), message)
 
 
-def of_kubectl(said: str) -> AndonError:
-    """Returns the error for what `kubectl` says."""
-    found = _FROM_SERVER.search(said)
+def of_kubectl(stderr: str) -> AndonError:
+    """Returns the error for the error output of `kubectl`."""
+    found = _FROM_SERVER.search(stderr)
     if found is not None:
         return failure(found[1], found[2])
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    words = plain(lines[-1].removeprefix("error: ") if lines else "it gave no reason", LONGEST)
-    if " is invalid" in said and said.lstrip().startswith("The "):
-        return failure("Invalid", said)
-    return refused(said, words, _SAID, Meaning(Unavailable, "kubectl failed"))
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    text = plain(lines[-1].removeprefix("error: ") if lines else "it gave no reason", LONGEST)
+    if " is invalid" in stderr and stderr.lstrip().startswith("The "):
+        return failure("Invalid", stderr)
+    return refused(stderr, text, _KUBECTL_ERRORS, Meaning(Unavailable, "kubectl failed"))
 
 
-def _forbidden(right: re.Match[str], said: str) -> AndonError:
+def _forbidden(right: re.Match[str], text: str) -> AndonError:
     """Returns which right is missing, and the lines that grant it."""
     verb, resource, group = right["verb"], right["resource"], right["group"]
     full = f"{resource}.{group}" if group else resource

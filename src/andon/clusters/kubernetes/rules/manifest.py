@@ -1,4 +1,4 @@
-"""A submission as an object of Kubernetes, and what of it Kubernetes has no word for."""
+"""Makes an object of Kubernetes from a submission, and refuses what Kubernetes has no field for."""
 
 import re
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ JOB_LABEL, RUN_LABEL, USER_LABEL = "andon/job", "andon/run", "andon/user"
 NAME_NOTE, COMMAND_NOTE, PLACE_NOTE = "andon/name", "andon/command", "andon/placement"
 CANCELLED_NOTE, STARTED_NOTE = "andon/cancelled", "andon/started"
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
-KEPT_SECONDS: Final = 7 * 86_400
+ENDED_JOB_SECONDS: Final = 7 * 86_400
 """How long an ended Job stays, where the cluster removes them."""
 CONTAINER: Final = "main"
 NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
@@ -62,7 +62,7 @@ _FOR_ALL: Final = ("context", "hub", "idle_utilization", "idle_memory")
 
 
 def read_options(settings: ClusterSettings) -> KubernetesOptions:
-    """Returns the options; Invalid names one that is not known or not as it should be."""
+    """Returns the options; Invalid names one that is unknown or has a wrong value."""
     known = KubernetesOptions.__struct_fields__
     for name in settings.options:
         if name not in known:
@@ -75,10 +75,10 @@ def read_options(settings: ClusterSettings) -> KubernetesOptions:
     return checked(found)
 
 
-def with_words(options: KubernetesOptions, words: Sequence[str]) -> KubernetesOptions:
+def with_job_options(options: KubernetesOptions, arguments: Sequence[str]) -> KubernetesOptions:
     """Returns the options with those of one job: `memory=64Gi`, `env=NAME=VALUE`."""
     names = [one for one in KubernetesOptions.__struct_fields__ if one not in _FOR_ALL]
-    for word in words:
+    for word in arguments:
         name, sign, value = word.partition("=")
         name = name.strip("-").replace("-", "_")
         if name not in names or not sign or not value.isprintable():
@@ -111,12 +111,12 @@ def checked(options: KubernetesOptions) -> KubernetesOptions:
         ("volume", re.compile(r"[a-z0-9][a-z0-9.-]*:/[^:]*(:ro)?").fullmatch,
          "is not CLAIM:/PATH[:ro]"),
     )  # fmt: skip
-    for name, is_valid, words in rules:
+    for name, is_valid, problem in rules:
         given = getattr(options, name)
         for value in (given,) if isinstance(given, str) else given:
             if value and not (value.isprintable() and is_valid(value)):
                 shown = value.partition("=")[0] if name == "env" else value
-                raise Invalid(f"{name} {shown[:60]!a} {words}")
+                raise Invalid(f"{name} {shown[:60]!a} {problem}")
     return options
 
 
@@ -130,13 +130,13 @@ def _is_amount(text: str) -> bool:
 
 
 def job_name(label: str) -> str:
-    """Returns the name of the object of a submission: one label is one object."""
+    """Returns the name of a submission's object, which follows from its label."""
     return f"andon-{label.lower()}"
 
 
 def label_value(text: str) -> str:
-    """Returns a text as a label's value may be: at most 63 signs, letters and digits at both
-    ends."""
+    """Returns a text in the form of a label's value: at most 63 characters, letters and digits at
+    both ends."""
     return _LABEL.sub("-", text)[:63].strip("-_.")
 
 
@@ -195,7 +195,7 @@ def manifest(
         **held,
         "completions": 1,
         "backoffLimit": job.retries,
-        "ttlSecondsAfterFinished": KEPT_SECONDS,
+        "ttlSecondsAfterFinished": ENDED_JOB_SECONDS,
         "template": template,
     }
     return {**head, "spec": spec}
@@ -206,10 +206,10 @@ def _pod(
 ) -> dict[str, Any]:
     job, request = submission.job, submission.job.request
     more = {"cpu": options.cpu, "memory": options.memory}
-    asked = {name: value for name, value in more.items() if value}
+    requested = {name: value for name, value in more.items() if value}
     resources: dict[str, Any] = {"limits": {resource: request.least}}
-    if asked:
-        resources["requests"] = asked
+    if requested:
+        resources["requests"] = requested
     container: dict[str, Any] = {
         "name": CONTAINER,
         "image": image_of(submission, options),
@@ -241,13 +241,13 @@ def _pod(
 
 
 def _unexpanded(text: str) -> str:
-    """Returns a text that a container gets as it is: Kubernetes makes a value of `$(NAME)`, and one
-    `$` of two."""
+    """Escapes a text for a container: Kubernetes replaces `$(NAME)` by a value, and `$$` by `$`."""
     return text.replace("$", "$$")
 
 
 def affinity(preferred: Sequence[str]) -> dict[str, Any]:
-    """Returns a wish for these nodes, the first most of all; the scheduler may decide otherwise."""
+    """Returns a preference for these nodes, strongest for the first; the scheduler may decide
+    otherwise."""
     terms = [
         {
             "weight": 100 - 30 * place,
@@ -260,9 +260,9 @@ def affinity(preferred: Sequence[str]) -> dict[str, Any]:
     return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
 
 
-def _volumes(words: Sequence[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _volumes(arguments: Sequence[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     mounts, volumes = list[dict[str, Any]](), list[dict[str, Any]]()
-    for place, word in enumerate(words):
+    for place, word in enumerate(arguments):
         claim, path, *readonly = word.split(":")
         name = f"volume-{place}"
         mounts.append({"name": name, "mountPath": path, "readOnly": bool(readonly)})
@@ -311,12 +311,12 @@ def is_unstarted(parallelism: int | None, cancelled: str) -> bool:
 
 
 def started(job: dict[str, Any]) -> dict[str, Any]:
-    """Returns the Job with what starts it."""
+    """Returns the Job, changed so that it starts."""
     return {**job, "spec": {**job["spec"], "parallelism": 1}}
 
 
 def cancelled(job: dict[str, Any], now: str, began: str) -> dict[str, Any]:
-    """Returns the Job with what ends it. It stays, so that it is known how it ended."""
+    """Returns the Job, changed so that it ends. It stays, so that it is known how it ended."""
     meta = job["metadata"]
     notes = {**(meta.get("annotations") or {}), CANCELLED_NOTE: now}
     if began:

@@ -58,7 +58,7 @@ class PodSpec(ApiObject, frozen=True, rename="camel"):
 
 
 class RunningState(ApiObject, frozen=True, rename="camel"):
-    """How a container runs, waits or ended: all have a part of these."""
+    """The state of a container: how it runs, waits or ended; each has some of these fields."""
 
     reason: str = ""
     message: str = ""

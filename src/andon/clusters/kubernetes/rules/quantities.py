@@ -23,7 +23,7 @@ _DRIVERS: Final = frozenset(driver for vendor in VENDORS for driver in vendor.dr
 
 
 def parse_quantity(text: str | int | float) -> Fraction | None:
-    """Returns `2k`, `1500m`, `1Ki` or `1e3` as a number; None if it is none."""
+    """Returns `2k`, `1500m`, `1Ki` or `1e3` as a number; None for anything else."""
     found = _QUANTITY.fullmatch(str(text).strip())
     if found is None:
         return None
@@ -37,7 +37,8 @@ def parse_quantity(text: str | int | float) -> Fraction | None:
 
 @lru_cache(4096)
 def count_of(text: str | int | float, up: bool) -> int:
-    """Returns whole GPUs: a part of one is one that is asked for, and none that there is."""
+    """Returns whole GPUs: a fraction that is requested counts as one, a fraction that a node has as
+    none."""
     found = parse_quantity(text)
     if found is None or found <= 0:
         return 0
@@ -66,7 +67,7 @@ def gpus_in(quantities: Quantities | None, up: bool) -> Counter[str]:
 
 @lru_cache(4096)
 def _gpus_in(quantities: tuple[tuple[str, str | int | float], ...], up: bool) -> Counter[str]:
-    """Most nodes are alike, and most pods: each kind is counted once. Nobody changes the result."""
+    """Counts each kind once, as most nodes and most pods are alike. Nobody changes the result."""
     found = {name: count_of(text, up) for name, text in quantities if is_gpu(name)}
     return Counter({name: count for name, count in found.items() if count})
 

@@ -1,4 +1,4 @@
-"""What state a Job and its pod are in, and why, in words."""
+"""Decides which state a Job and its pod are in, and gives the reason."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -93,8 +93,8 @@ NO_POD_MADE: Final = Why("its pod cannot be made", "is a quota of the namespace 
 
 
 def grouped(pods: Iterable[ApiPod]) -> dict[str, list[ApiPod]]:
-    """Returns pods by the id of the Job that made them, oldest first; one that no Job made is
-    under the label of its submission, or its own name."""
+    """Returns pods by the id of the Job that made them, oldest first; other pods by the label of
+    their submission, or by their own name."""
     found = dict[str, list[ApiPod]]()
     for pod in pods:
         meta = pod.metadata
@@ -109,7 +109,7 @@ def grouped(pods: Iterable[ApiPod]) -> dict[str, list[ApiPod]]:
 def cluster_job(job: BatchJob, pods: Sequence[ApiPod]) -> ClusterJob:
     """Returns a Job as every view shows it; `pods` are those it made, oldest first."""
     meta, pod = job.metadata, pods[-1] if pods else None
-    state, words = state_of(job, pod)
+    state, why = state_of(job, pod)
     end = None if pod is None else ended_container(pod)
     template = ApiPod(spec=job.spec.template.spec)
     began = seconds_of(meta.note(STARTED_NOTE)) or started_at(pod)
@@ -119,7 +119,7 @@ def cluster_job(job: BatchJob, pods: Sequence[ApiPod]) -> ClusterJob:
         meta,
         template,
         state,
-        words,
+        why,
         started=began,
         ended=done if done is None or began is None else max(began, done),
         exit_code=None if code is None else code.exit_code,
@@ -129,9 +129,9 @@ def cluster_job(job: BatchJob, pods: Sequence[ApiPod]) -> ClusterJob:
 
 
 def pod_job(pods: Sequence[ApiPod], name: str) -> ClusterJob:
-    """Returns pods that no Job made as one job."""
+    """Returns pods that were made without a Job as one job."""
     pod = pods[-1]
-    state, words = pod_state(pod)
+    state, why = pod_state(pod)
     end, began = ended_container(pod), started_at(pod)
     done = seconds_of(end.finished_at) if end is not None and state.is_settled else None
     if state.is_settled and done is None:
@@ -140,7 +140,7 @@ def pod_job(pods: Sequence[ApiPod], name: str) -> ClusterJob:
         pod.metadata,
         pod,
         state,
-        words,
+        why,
         name,
         began,
         done if done is None or began is None else max(began, done),
@@ -150,13 +150,13 @@ def pod_job(pods: Sequence[ApiPod], name: str) -> ClusterJob:
 
 
 def service_job(service: BatchJob) -> ClusterJob:
-    """Returns a Deployment, or what is like one, that has no pod."""
-    meta, words = service.metadata, NO_POD
+    """Returns a Deployment, or a similar object, that has no pod."""
+    meta, why = service.metadata, NO_POD
     failure = condition_of(service.status.conditions, "ReplicaFailure")
     if failure is not None and failure.status == "True":
-        words = _said(NO_POD_MADE, failure.message)
+        why = _with_message(NO_POD_MADE, failure.message)
     template = ApiPod(spec=service.spec.template.spec)
-    row = _row(meta, template, JobState.WAITING, words, where=meta.namespace, log=False)
+    row = _row(meta, template, JobState.WAITING, why, where=meta.namespace, log=False)
     return replace(row, gpus=row.gpus or None)
 
 
@@ -174,7 +174,7 @@ def _row(
 ) -> ClusterJob:
     label = meta.label(JOB_LABEL)
     containers = pod.spec.containers or []
-    words = [*(containers[0].command or ()), *(containers[0].args or ())] if containers else []
+    argv = [*(containers[0].command or ()), *(containers[0].args or ())] if containers else []
     return ClusterJob(
         id=f"{meta.namespace}/{name or meta.name}",
         name=printable(meta.note(NAME_NOTE) or name or meta.name)[:200],
@@ -183,7 +183,7 @@ def _row(
         submitted_at=seconds_of(meta.creation_timestamp) or 0.0,
         gpus=sum(pod_gpus(pod).values()),
         where=printable(where),
-        command=printable(meta.note(COMMAND_NOTE)) or redact(words) or None,
+        command=printable(meta.note(COMMAND_NOTE)) or redact(argv) or None,
         reason=why.text or None,
         label=label if 0 < len(label) <= LONGEST_ID else None,
         started=started,
@@ -212,8 +212,8 @@ def state_of(job: BatchJob, pod: ApiPod | None) -> tuple[JobState, Why]:
             return JobState.TIMED_OUT, ENDS["DeadlineExceeded"]
         if pod is not None and not active:
             return pod_state(pod)
-        words = ENDS.get(failed.reason) or Why(failed.reason or "it failed")
-        return JobState.FAILED, _said(words, failed.message)
+        why = ENDS.get(failed.reason) or Why(failed.reason or "it failed")
+        return JobState.FAILED, _with_message(why, failed.message)
     return _unended(job, pod)
 
 
@@ -226,10 +226,10 @@ def _unended(job: BatchJob, pod: ApiPod | None) -> tuple[JobState, Why]:
         return JobState.WAITING, QUEUED if job.metadata.label(QUEUE_LABEL) else SUSPENDED
     if pod is None:
         return JobState.WAITING, NO_POD
-    state, words = pod_state(pod)
+    state, why = pod_state(pod)
     if state in (JobState.FAILED, JobState.LOST) and spec.backoff_limit != 0:
-        return JobState.WAITING, Why(f"it is tried again: {words.text}")
-    return state, words
+        return JobState.WAITING, Why(f"it is tried again: {why.text}")
+    return state, why
 
 
 def pod_state(pod: ApiPod) -> tuple[JobState, Why]:
@@ -243,17 +243,19 @@ def pod_state(pod: ApiPod) -> tuple[JobState, Why]:
     for one in (*(status.init_container_statuses or ()), *(status.container_statuses or ())):
         waiting = one.state.waiting
         if waiting is not None and waiting.reason not in ("", "ContainerCreating"):
-            words = WAITS.get(waiting.reason) or Why(waiting.reason)
+            why = WAITS.get(waiting.reason) or Why(waiting.reason)
             known = started_at(pod) is not None and waiting.reason == "CrashLoopBackOff"
-            return JobState.RUNNING if known else JobState.WAITING, _said(words, waiting.message)
+            return JobState.RUNNING if known else JobState.WAITING, _with_message(
+                why, waiting.message
+            )
     if status.phase == "Running":
         if status.reason == "NodeLost":
             return JobState.RUNNING, ENDS["NodeLost"]
         return JobState.RUNNING, Why("")
     scheduled = condition_of(status.conditions, "PodScheduled")
     if scheduled is not None and scheduled.status == "False":
-        words = WAITS.get(scheduled.reason) or Why(scheduled.reason)
-        return JobState.WAITING, _said(words, scheduled.message)
+        why = WAITS.get(scheduled.reason) or Why(scheduled.reason)
+        return JobState.WAITING, _with_message(why, scheduled.message)
     if pod.spec.node_name:
         return JobState.WAITING, WAITS["ContainerCreating"]
     return JobState.WAITING, Why("the scheduler has not looked at it yet")
@@ -268,13 +270,13 @@ def _failed(pod: ApiPod) -> tuple[JobState, Why]:
         if reason == "DeadlineExceeded":
             return JobState.TIMED_OUT, ENDS[reason]
         if reason.startswith(_OUT_OF) and reason != "OOMKilled":
-            return JobState.FAILED, _said(ENDS["UnexpectedAdmissionError"], status.message)
+            return JobState.FAILED, _with_message(ENDS["UnexpectedAdmissionError"], status.message)
         if reason in ENDS:
             lost = reason in ("NodeLost", "DeletionByPodGC")
-            said = status.message or (end.message if end is not None else "")
-            return JobState.LOST if lost else JobState.FAILED, _said(ENDS[reason], said)
+            message = status.message or (end.message if end is not None else "")
+            return JobState.LOST if lost else JobState.FAILED, _with_message(ENDS[reason], message)
     if end is None:
-        return JobState.FAILED, _said(Why(status.reason or "it failed"), status.message)
+        return JobState.FAILED, _with_message(Why(status.reason or "it failed"), status.message)
     code = end.exit_code
     if code is not None and code > 128:
         return JobState.FAILED, Why(f"killed by signal {code - 128} (exit code {code})")
@@ -282,7 +284,7 @@ def _failed(pod: ApiPod) -> tuple[JobState, Why]:
 
 
 def ended_container(pod: ApiPod) -> RunningState | None:
-    """Returns how its container ended: the first that failed, else the first."""
+    """Returns how the pod's container ended: the first that failed, else the first."""
     ends = [one.state.terminated for one in _statuses(pod) if one.state.terminated is not None]
     return next((end for end in ends if end.exit_code), ends[0] if ends else None)
 
@@ -315,17 +317,17 @@ def _ended_at(job: BatchJob, pod: ApiPod | None) -> float | None:
     return next((found for text in texts if (found := seconds_of(text)) is not None), None)
 
 
-def _said(words: Why, message: str) -> Why:
-    """Returns the words with the cluster's own after them, bounded and printable."""
-    said = printable(message).strip()[:LONGEST]
-    return Why(f"{words.text}: {said}" if said else words.text, words.advice)
+def _with_message(why: Why, message: str) -> Why:
+    """Returns the reason with the cluster's own message after it, bounded and printable."""
+    text = printable(message).strip()[:LONGEST]
+    return Why(f"{why.text}: {text}" if text else why.text, why.advice)
 
 
 def last_warning(events: Iterable[ApiEvent]) -> str:
-    """Returns what the newest warning about an object says."""
-    told = [one for one in events if one.type == "Warning" and one.message]
-    told.sort(key=lambda one: one.last_timestamp or "")
-    return printable(told[-1].message)[:LONGEST] if told else ""
+    """Returns the text of the newest warning about an object."""
+    warnings = [one for one in events if one.type == "Warning" and one.message]
+    warnings.sort(key=lambda one: one.last_timestamp or "")
+    return printable(warnings[-1].message)[:LONGEST] if warnings else ""
 
 
 def lost_node(pod: ApiPod, states: Mapping[str, str]) -> str | None:

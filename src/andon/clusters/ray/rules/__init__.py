@@ -1,1 +1,1 @@
-"""What is sent to Ray and what it answers, as values; pure."""
+"""Requests to Ray and its answers as values; pure."""

@@ -1,4 +1,4 @@
-"""Ray's jobs as its dashboard lists them; what is not as expected is left out."""
+"""Parses the jobs of Ray's dashboard; rows in another form are left out."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -28,7 +28,7 @@ _ERRORS: Final = {
 
 
 def parse_jobs(value: object, nodes: Mapping[str, str]) -> list[ClusterJob]:
-    """Returns all jobs of Ray's list, the oldest first; `nodes`: their names by id."""
+    """Returns all jobs of Ray's list, the oldest first; `nodes` has the nodes' names by id."""
     rows = value if isinstance(value, list) else []
     found = [job for row in rows if isinstance(row, dict) and (job := _job(row, nodes)) is not None]
     return sorted(found, key=lambda job: job.submitted_at)
@@ -41,9 +41,9 @@ def _job(row: Mapping[str, Any], nodes: Mapping[str, str]) -> ClusterJob | None:
         return None
     label, index = label_of(name)
     given = row.get("metadata")
-    told: Mapping[str, Any] = given if isinstance(given, dict) else {}
+    metadata: Mapping[str, Any] = given if isinstance(given, dict) else {}
     begun, ended = _milliseconds(row.get("start_time")), _milliseconds(row.get("end_time"))
-    submitted = number_of(told.get("andon_submitted")) or begun
+    submitted = number_of(metadata.get("andon_submitted")) or begun
     if submitted is None:
         return None
     node = row.get("driver_node_id")
@@ -51,20 +51,20 @@ def _job(row: Mapping[str, Any], nodes: Mapping[str, str]) -> ClusterJob | None:
     code = row.get("driver_exit_code")
     code = code if isinstance(code, int) and not isinstance(code, bool) else None
     number = -code if code is not None and code < 0 else None
-    if state is JobState.FAILED and code == _TIMED_OUT and "andon_for" in told:
+    if state is JobState.FAILED and code == _TIMED_OUT and "andon_for" in metadata:
         state = JobState.TIMED_OUT
     if state is JobState.FAILED and row.get("error_type") == "JOB_SUPERVISOR_ACTOR_DIED":
         state = JobState.LOST
     settled = state.is_settled
     return ClusterJob(
         id=name,
-        name=str(told.get("job_name") or name)[:200],
+        name=str(metadata.get("job_name") or name)[:200],
         state=state,
-        user=str(told.get("andon_user") or "unknown")[:100],
+        user=str(metadata.get("andon_user") or "unknown")[:100],
         submitted_at=min(submitted, begun or submitted),
-        gpus=whole_number(str(told.get("andon_gpus")), 5),
+        gpus=whole_number(str(metadata.get("andon_gpus")), 5),
         where=nodes.get(str(node), "a node that is gone") if ran else None,
-        command=str(told.get("andon_command") or "")[:1000] or None,
+        command=str(metadata.get("andon_command") or "")[:1000] or None,
         reason=_reason(row, state, code),
         label=label,
         array=None if index is None else name.rpartition("_")[0],
@@ -73,14 +73,14 @@ def _job(row: Mapping[str, Any], nodes: Mapping[str, str]) -> ClusterJob | None:
         ended=(ended or begun) if settled else None,
         exit_code=None if number or not settled else code,
         signal=number if settled and number and number < 65 else None,
-        for_seconds=number_of(told.get("andon_for")),
+        for_seconds=number_of(metadata.get("andon_for")),
         has_log=ran and "submission_id" in row,
         short_of_gpus=state is JobState.WAITING,
     )
 
 
 def _reason(row: Mapping[str, Any], state: JobState, code: int | None) -> str | None:
-    """Returns why a job waits or how it ended, in words; None where it runs or has succeeded."""
+    """Returns why a job waits or how it ended; None while it runs and if it has succeeded."""
     if state is JobState.WAITING:
         return "Ray has not started it yet"
     if state in (JobState.RUNNING, JobState.SUCCEEDED):
@@ -99,8 +99,8 @@ def _reason(row: Mapping[str, Any], state: JobState, code: int | None) -> str | 
 
 
 def stopped(job: ClusterJob, before: str) -> ClusterJob:
-    """Returns a job that was asked to stop in this state: Ray lists one that waits until it gets
-    its GPUs, starts it then and ends it."""
+    """Returns a job with its stop request. Ray keeps a waiting job in its list until it gets its
+    GPUs, then starts and ends it."""
     if job.state is JobState.FAILED and job.exit_code is None:
         return replace(job, state=JobState.CANCELLED, reason="it was stopped")
     if job.state.is_settled or before != JobState.WAITING:

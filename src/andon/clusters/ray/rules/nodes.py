@@ -1,12 +1,12 @@
-"""Ray's nodes as its dashboard lists them: what they have, what is promised, what Ray reads there;
-which of them can meet a request."""
+"""Parses Ray's nodes: their GPUs, how many are in use and what Ray measures; says which node can
+meet a request."""
 
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from andon.jobs.rules.room import DEAD
+from andon.jobs.rules.shortage import DEAD
 from andon.model.job.cluster import ClusterJob, ClusterNode, GpuHolder, SubmissionNote
 from andon.model.job.desk import Submission
 from andon.model.job.facts import JobState
@@ -24,8 +24,8 @@ MOST_NODES: Final = 1000
 
 
 def parse_nodes(listed: object, status: object, summary: object) -> list[ClusterNode]:
-    """Returns the machines with GPUs: those of Ray's list, how many of their GPUs are given to
-    work, and what Ray's own readings say of them."""
+    """Returns the machines with GPUs in Ray's list, how many of their GPUs are in use, and Ray's
+    own readings of them."""
     used, readings, silent = _usage(status), _readings(summary), _silent(summary)
     hosts = _host_names(summary)
     found = []
@@ -74,7 +74,7 @@ def node_name(row: Mapping[str, Any]) -> str:
 
 
 def node_names(listed: object) -> dict[str, str]:
-    """Returns the name of each node by its id; of two that have the same, with a part of it."""
+    """Returns the name of each node by its id; names that occur twice get a part of the id."""
     rows = node_rows(listed)
     names = [node_name(row) for row in rows]
     times = Counter(names)
@@ -126,7 +126,7 @@ def address_of(listed: object, node: str) -> str | None:
 
 
 def _usage(status: object) -> dict[str, float]:
-    """Returns how many GPUs of each node are given to work."""
+    """Returns how many GPUs of each node are in use by work."""
     for name in ("data", "clusterStatus", "loadMetricsReport", "usageByNode"):
         status = status.get(name) if isinstance(status, dict) else None
     found = {}
@@ -163,8 +163,8 @@ def _readings(summary: object) -> dict[str, dict[str, float]]:
 
 
 def _silent(summary: object) -> dict[str, float]:
-    """Returns for how long nodes have not reported, of those that are late: by the clock of the
-    node that reported last. Ray itself takes a quarter of a minute to notice."""
+    """Returns for how long late nodes have not reported, by the clock of the node that reported
+    last. Ray itself takes a quarter of a minute to notice."""
     found = {}
     for row in _inner(_inner(summary, "data"), "summary", list):
         node, at = _inner(row, "raylet").get("nodeId"), number_of(_inner_value(row, "now"))

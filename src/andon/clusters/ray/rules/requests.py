@@ -1,4 +1,5 @@
-"""A submission as Ray's jobs interface takes it, and what Ray has no word for."""
+"""Makes the request of Ray's jobs interface from a submission, and refuses what Ray has no option
+for."""
 
 import re
 import shlex
@@ -37,7 +38,7 @@ class RayOptions(Struct, frozen=True):
 
 
 class JobsAndon(Struct, frozen=True):
-    """The andon of a submission: where it is here, as nodes that share it find it too."""
+    """The andon that submits: its paths, which nodes with the same file system have too."""
 
     python: str
     script: str  # that starts a job
@@ -45,7 +46,7 @@ class JobsAndon(Struct, frozen=True):
 
 
 def read_options(settings: ClusterSettings) -> RayOptions:
-    """Returns the options; Invalid names one that is not known or not as it should be."""
+    """Returns the options; Invalid names one that is unknown or has a wrong value."""
     known = RayOptions.__struct_fields__
     for name, value in settings.options.items():
         if name not in known:
@@ -144,7 +145,7 @@ def request_of(
 
 
 def _more(options: tuple[str, ...]) -> dict[str, Any]:
-    """Returns options in Ray's own words: entrypoint_num_cpus=2."""
+    """Returns engine options in Ray's own form: entrypoint_num_cpus=2."""
     found: dict[str, Any] = {}
     for word in options:
         name, sign, value = word.removeprefix("--").partition("=")
@@ -166,24 +167,24 @@ def entrypoint(
     """Returns one line of a shell: the command, recorded by the andon of the submission if the
     node has it, else by that of the job's environment, else alone."""
     job = submission.job
-    words = shlex.join(job.argv)
+    command = shlex.join(job.argv)
     number = shlex.quote(submission_id(submission.label, index))
     limit = ""
     if job.for_seconds is not None:
         limit = f"timeout --kill-after=10 {job.for_seconds:.3f} "
     place = f"[ -d {shlex.quote(job.folder)} ] && cd {shlex.quote(job.folder)}; "
     array = "" if index is None else f"export ANDON_ARRAY_INDEX={index}; "
-    begin = f"umask {job.umask:04o}; {place}{array}set -- {limit}{words}; "
-    told = shlex.quote(dumps(to_json(task)))
+    begin = f"umask {job.umask:04o}; {place}{array}set -- {limit}{command}; "
+    task_text = shlex.quote(dumps(to_json(task)))
     python, script = shlex.quote(installed.python), shlex.quote(installed.script)
     version = shlex.quote(installed.version)
     check = f"import sys; from andon.version import __version__ as v; sys.exit(v != {version!r})"
     run = "import sys; from andon.app.cluster_job import main; sys.exit(main(sys.argv[1:]))"
     return (
         f"{begin}if [ -x {python} ] && [ -r {script} ]; then "
-        f'exec {python} -P {script} {version} {told} {number} "$@"; '
+        f'exec {python} -P {script} {version} {task_text} {number} "$@"; '
         f"elif python -c {shlex.quote(check)} >/dev/null 2>&1; then "
-        f'exec python -c {shlex.quote(run)} {told} {number} "$@"; fi; '
+        f'exec python -c {shlex.quote(run)} {task_text} {number} "$@"; fi; '
         'echo "andon: no record of this job: its environment does not have andon '
         f'{installed.version}" >&2; exec "$@"'
     )

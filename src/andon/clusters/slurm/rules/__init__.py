@@ -1,1 +1,1 @@
-"""What a job is in Slurm's words, and what Slurm's words mean."""
+"""Translates submissions into Slurm's options, and Slurm's output into andon's values."""

@@ -1,4 +1,4 @@
-"""What Slurm's commands print, in fixed formats that every version has, as andon's values."""
+"""Parses what Slurm's commands print, in fixed formats that every version has."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.clusters.slurm.rules.commands import MARK
-from andon.clusters.slurm.rules.reasons import BAD, SHORT_OF, ended_words, reason_of
+from andon.clusters.slurm.rules.reasons import BAD, SHORT_OF, end_text, reason_of
 from andon.errors import Invalid
 from andon.model.job.cluster import ClusterJob, ClusterNode, GpuHolder
 from andon.model.job.facts import JobState
@@ -31,7 +31,7 @@ _PAST_NAMES: Final = (
 )  # fmt: skip
 """The same as `squeue` names them."""
 NODE_FIELDS: Final = ("NodeList", "StateLong", "Gres", "GresUsed", "Reason")
-FAR_SECONDS: Final = 300 * 86_400.0  # Slurm's word for an end that it does not know is a year
+FAR_SECONDS: Final = 300 * 86_400.0  # Slurm reports an unknown end as one in a year
 _STATES: Final = {
     "PENDING": JobState.WAITING, "CONFIGURING": JobState.WAITING, "REQUEUED": JobState.WAITING,
     "REQUEUE_FED": JobState.WAITING, "REQUEUE_HOLD": JobState.HELD, "SPECIAL_EXIT": JobState.HELD,
@@ -53,7 +53,7 @@ _USABLE: Final = frozenset({"idle", "mixed", "allocated", "completing", "reserve
 
 
 class SlurmJob(Struct, frozen=True):
-    """A job with what the list does not show: its number, and Slurm's own words for it."""
+    """A job with two things that the list does not show: its number, and Slurm's own reason."""
 
     number: str
     job: ClusterJob
@@ -67,7 +67,7 @@ def with_separators(fields: Sequence[str]) -> str:
 
 
 def parse_jobs(text: str) -> list[SlurmJob]:
-    """Returns the jobs of `squeue`; a line that is none is left out."""
+    """Returns the jobs of `squeue`; other lines are left out."""
     return [job for row in _rows(text, JOB_FIELDS) if (job := _job(row)) is not None]
 
 
@@ -104,7 +104,7 @@ def _job(row: Mapping[str, str]) -> SlurmJob | None:
     why = reason_of(row["Reason"], _JOB_NUMBERS.findall(row["Dependency"]))
     reason = why.text if _is_pending(state) else None
     if state.is_settled:
-        reason = ended_words(row["State"], row["Reason"], code, number)
+        reason = end_text(row["State"], row["Reason"], code, number)
     job = ClusterJob(
         id=f"{array}_{index}" if element else row["JobID"],
         name=row["Name"],
@@ -183,12 +183,12 @@ def parse_nodes(text: str) -> list[ClusterNode]:
 
 
 def parse_fields(line: str) -> dict[str, str]:
-    """Returns the words NAME=VALUE of `scontrol -o`; free text is only in what comes last."""
+    """Returns the NAME=VALUE pairs of `scontrol -o`; only the last value can be free text."""
     return dict(word.split("=", 1) for word in line.split(" ") if "=" in word)
 
 
 def _rows(text: str, fields: Sequence[str]) -> Iterable[dict[str, str]]:
-    """Yields lines as tables; the last field is free text, and may hold separators."""
+    """Yields lines as tables; the last field is free text and may contain separators."""
     for line in text.split("\n"):
         parts = line.removesuffix(SEPARATOR).split(SEPARATOR, len(fields) - 1)
         if len(parts) == len(fields):
@@ -206,7 +206,7 @@ def _label(comment: str) -> str | None:
 
 
 def _given(text: str) -> str | None:
-    """Returns a value; None for the words that Slurm has for none."""
+    """Returns a value; None for each of Slurm's texts for no value."""
     return None if text in ("", "(null)", "none", "None", "N/A", "NONE", "Unknown") else text
 
 

@@ -1,4 +1,4 @@
-"""A submission as the commands `sbatch` and `srun` take it."""
+"""Makes the commands `sbatch` and `srun` from a submission."""
 
 import re
 import shlex
@@ -48,7 +48,7 @@ class SlurmOptions(Struct, frozen=True):
 
 
 class SameAndon(Struct, frozen=True):
-    """The andon of a submission, as its jobs look for it on their nodes."""
+    """The andon that submits, which jobs look for on their nodes."""
 
     python: str
     script: str  # that starts a job
@@ -80,7 +80,7 @@ INSTEAD: Final = {
 
 
 def read_options(settings: ClusterSettings) -> SlurmOptions:
-    """Returns the options; Invalid names one that is not known or not as it should be."""
+    """Returns the options; Invalid names one that is unknown or has a wrong value."""
     given: dict[str, Any] = dict(settings.options)
     more = given.pop("options", [])
     if not isinstance(more, list) or not all(isinstance(one, str) for one in more):
@@ -98,7 +98,7 @@ def read_options(settings: ClusterSettings) -> SlurmOptions:
 
 
 def refuse_ours(options: Sequence[str]) -> None:
-    """Refuses options that say what andon says itself, and words that are no option."""
+    """Refuses options that andon sets itself, and arguments that are no option."""
     for word in options:
         if not word.startswith("-") or not word.isprintable():
             raise Invalid(
@@ -126,8 +126,8 @@ def sbatch_arguments(
         if JOB_ID.fullmatch(one) is None:
             raise Invalid(f"{one[:60]!a} is no id of a job of Slurm", hint="such as 4711 or 4711_7")
     waits = {"afterok": submission.after, "afterany": submission.after_any}
-    if words := [f"{kind}:{':'.join(ids)}" for kind, ids in waits.items() if ids]:
-        found += [f"--dependency={','.join(words)}", "--kill-on-invalid-dep=yes"]
+    if conditions := [f"{kind}:{':'.join(ids)}" for kind, ids in waits.items() if ids]:
+        found += [f"--dependency={','.join(conditions)}", "--kill-on-invalid-dep=yes"]
     if begin is not None:
         found.append(f"--begin={begin}")
     if job.checkpoint is not None:
@@ -138,7 +138,7 @@ def sbatch_arguments(
 def srun_command(
     submission: Submission, options: SlurmOptions, task: ClusterTask, installed: SameAndon
 ) -> list[str]:
-    """Returns a command that runs the job at this terminal. What is between reports a missing
+    """Returns a command that runs the job at this terminal. The shell in between reports a missing
     program as 127, which `srun` would not."""
     job, unable = submission.job, submission.after or submission.after_any or submission.indices
     if unable or job.begin_at is not None or job.checkpoint is not None or job.retry_lost:
@@ -150,12 +150,12 @@ def srun_command(
 
 
 def batch_script(submission: Submission, task: ClusterTask, installed: SameAndon) -> str:
-    """Returns the script: the command, or what records it, takes the place of the shell, so that
-    signals reach it."""
+    """Returns the script. The command, or its recorder, replaces the shell, so that signals reach
+    it."""
     job, inner = submission.job, _recorded(submission, task, installed)
     if submission.per_gpu:
-        words = ["srun", "--quiet", *_tasks(submission), "sh", "-c", inner, "sh", *job.argv]
-        inner = f"exec {shlex.join(words)}\n"
+        argv = ["srun", "--quiet", *_tasks(submission), "sh", "-c", inner, "sh", *job.argv]
+        inner = f"exec {shlex.join(argv)}\n"
     else:
         inner = f"set -- {shlex.join(job.argv)}\n{inner}"
     return (
@@ -168,7 +168,7 @@ def batch_script(submission: Submission, task: ClusterTask, installed: SameAndon
 
 
 def task_options(submission: Submission, options: SlurmOptions) -> dict[str, Any]:
-    """Returns what andon inside a job of Slurm is told besides."""
+    """Returns what andon needs to know inside a job of Slurm, besides the common part."""
     requeues = options.on_busy == REQUEUE
     return {
         "shares": submission.per_gpu > 1,
@@ -177,14 +177,14 @@ def task_options(submission: Submission, options: SlurmOptions) -> dict[str, Any
 
 
 def _recorded(submission: Submission, task: ClusterTask, installed: SameAndon) -> str:
-    """Returns lines that run the words after them, recorded by the andon of the submission if
-    the node has it."""
+    """Returns lines that run the given command, recorded by the andon of the submission if the node
+    has it."""
     python, script = shlex.quote(installed.python), shlex.quote(installed.script)
-    told = shlex.join([installed.version, dumps(to_json(task))])
+    arguments = shlex.join([installed.version, dumps(to_json(task))])
     return (
         "job=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}\n"
         f'if [ -x {python} ] && [ -r {script} ] && [ "$(uname -m)" = {installed.machine} ]; then\n'
-        f'exec {python} -P {script} {told} "${{job:-$SLURM_JOB_ID}}" "$@"\n'
+        f'exec {python} -P {script} {arguments} "${{job:-$SLURM_JOB_ID}}" "$@"\n'
         "fi\n"
         'echo "andon: no record of this job: $(uname -n) does not have the andon that submitted it'
         f' ({shlex.quote(installed.python)})" >&2\n'
@@ -193,8 +193,7 @@ def _recorded(submission: Submission, task: ClusterTask, installed: SameAndon) -
 
 
 def _tasks(submission: Submission) -> list[str]:
-    """Returns how many processes there are, and that each sees a GPU of its own if it is one of
-    several."""
+    """Returns the number of processes; each of several sees a GPU of its own."""
     each = submission.per_gpu
     if not each:
         return ["--ntasks=1"]
@@ -203,8 +202,8 @@ def _tasks(submission: Submission) -> list[str]:
 
 
 def _give_back(job: JobSpec) -> str:
-    """Returns a line that gives a job back once, without the node that it is on. The list of
-    nodes can be changed only when the job waits again, and the job is being ended by then."""
+    """Returns a line that requeues a job once, without the node that it is on. The list of nodes
+    can be changed only when the job waits again, and by then the job is being ended."""
     one = "scontrol update JobId=$SLURM_JOB_ID"
     again = "" if job.retry_lost else " Requeue=0"
     return (
@@ -215,7 +214,7 @@ def _give_back(job: JobSpec) -> str:
 
 
 def preview(submission: Submission, arguments: Sequence[str], script: str) -> str:
-    """Returns what can be pasted into a shell to submit the same job."""
+    """Returns text that can be pasted into a shell to submit the same job."""
     end = "END"
     while end in script:
         end += "_"

@@ -1,4 +1,4 @@
-"""Slurm's words for why a job waits, how it ended or why it is refused, in a sentence each."""
+"""Explains in a sentence why Slurm says that a job waits, how it ended or why it is refused."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -88,8 +88,8 @@ SHORT_OF: Final = ("Resources", "Priority")
 
 
 def reason_of(code: str, after: Sequence[str] = ()) -> Why:
-    """Returns what a code means; one that is not known, in Slurm's own words. `after` are the jobs
-    that it still waits for, known before Slurm has looked at it."""
+    """Returns the meaning of a code; an unknown code in Slurm's own form. `after` are the jobs that
+    it still waits for, known before Slurm has looked at it."""
     if after and code in ("", "None", "Dependency"):
         return Why(f"after job{'s' if after[1:] else ''} {', '.join(after[:5])}")
     if code in ("", "None"):
@@ -99,7 +99,7 @@ def reason_of(code: str, after: Sequence[str] = ()) -> Why:
     return WAITING.get(code.split(",")[0]) or Why(f"Slurm says {code!r}")  # ReqNodeNotAvail, n1
 
 
-def ended_words(state: str, reason: str, code: int, number: int) -> str | None:
+def end_text(state: str, reason: str, code: int, number: int) -> str | None:
     """Returns how a job ended; None if it succeeded."""
     kind, _, by = state.partition(" by ")
     if kind == "COMPLETED":
@@ -115,7 +115,7 @@ def ended_words(state: str, reason: str, code: int, number: int) -> str | None:
     return f"killed by signal {number}" if number else f"exit code {code}"
 
 
-def array_words(throttle: str) -> str:
+def array_text(throttle: str) -> str:
     return f"at most {throttle} of its tasks run at once (%{throttle})"
 
 
@@ -174,12 +174,12 @@ _REFUSED: Final[Refusals] = {
 }  # fmt: skip
 
 
-def refusal(said: str) -> AndonError:
-    """Returns the error for what a command said."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    words = lines[-1] if lines else "it gave no reason"
-    if words.startswith("Try ") and len(lines) > 1:  # sbatch: unrecognized option …, then this
-        words = lines[-2]
-    for before in (f"{words.split(':')[0]}: ", *_BEFORE):
-        words = words.removeprefix(before)
-    return refused(said, plain(words, 300), _REFUSED, Meaning(Invalid, "Slurm refuses it", _NODES))
+def refusal(stderr: str) -> AndonError:
+    """Returns the error for the error output of a command."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    text = lines[-1] if lines else "it gave no reason"
+    if text.startswith("Try ") and len(lines) > 1:  # sbatch: unrecognized option …, then this
+        text = lines[-2]
+    for before in (f"{text.split(':')[0]}: ", *_BEFORE):
+        text = text.removeprefix(before)
+    return refused(stderr, plain(text, 300), _REFUSED, Meaning(Invalid, "Slurm refuses it", _NODES))

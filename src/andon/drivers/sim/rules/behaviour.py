@@ -214,12 +214,12 @@ def _celsius(specimen: Specimen, moment: CyclePosition, at: float) -> float:
     return warm + (stint.celsius - warm) * math.exp(-max(0.0, at - stint.since) / SETTLING_SECONDS)
 
 
-def _warmth(specimen: Specimen, here: CyclePosition, at: float) -> float:
+def _warmth(specimen: Specimen, position: CyclePosition, at: float) -> float:
     profile = specimen.profile
     back = math.ceil(5 * profile.inertia_seconds / profile.period_seconds)
     heat = profile.mean_power
-    for cycle in range(here.cycle - back, here.cycle + 1):
-        until = at - here.began if cycle == here.cycle else profile.period_seconds
+    for cycle in range(position.cycle - back, position.cycle + 1):
+        until = at - position.began if cycle == position.cycle else profile.period_seconds
         for phase, seconds in _elapsed(_phases(specimen, cycle), until):
             heat = phase.power + (heat - phase.power) * math.exp(-seconds / profile.inertia_seconds)
     return IDLE_CELSIUS + _span_celsius(specimen) * heat

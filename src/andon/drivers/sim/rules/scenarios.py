@@ -11,7 +11,7 @@ from andon.errors import Invalid
 from andon.model.device import SAMPLE_VALUES
 
 MAX_DEVICES = 1024
-LAB, LAB_DEVICES = "lab", 8  # its works are in `lab.py`
+DEMO, DEMO_DEVICES = "lab", 8  # what runs in it is in `demo.py`
 
 
 class Scenario(Struct, frozen=True):
@@ -51,7 +51,7 @@ SCENARIOS = {
         ("RTX 3090", Workload.OVERHEATING),
         ("H100", Workload.OVERHEATING),
     )),
-    LAB: Scenario((*[("H200", Workload.IDLE)] * 4, *[("H100", Workload.IDLE)] * 4), ("lost:6@0",)),
+    DEMO: Scenario((*[("H200", Workload.IDLE)] * 4, *[("H100", Workload.IDLE)] * 4), ("lost:6@0",)),
 }  # fmt: skip
 
 # Fault scripts: KIND[:DEVICE][@START[..END]][=VALUE], in seconds since the simulation was opened.

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from andon.host.aside import Aside, LookupResult
+from andon.host.background_lookup import BackgroundLookup, LookupResult
 
 PATIENCE_SECONDS = 60.0
 
@@ -38,7 +38,7 @@ def test_an_answer_comes_later_and_holds_for_everyone_until_the_next_round(
     oracle: Oracle,
 ) -> None:
     """A process may be on several cards, each of which asks for its name."""
-    questions: Aside[int, int] = Aside(oracle)
+    questions: BackgroundLookup[int, int] = BackgroundLookup(oracle)
     assert questions.ask(4) == LookupResult(None, answered=False, fresh=True)
     questions.wait(PATIENCE_SECONDS)
     assert [questions.ask(4) for _ in range(3)] == [LookupResult(16, answered=True)] * 3
@@ -49,7 +49,7 @@ def test_an_answer_comes_later_and_holds_for_everyone_until_the_next_round(
 
 
 def test_an_answer_that_nobody_has_taken_yet_outlives_a_round(oracle: Oracle) -> None:
-    questions: Aside[int, int] = Aside(oracle)
+    questions: BackgroundLookup[int, int] = BackgroundLookup(oracle)
     questions.ask(4)
     questions.wait(PATIENCE_SECONDS)
     questions.hold()
@@ -57,7 +57,7 @@ def test_an_answer_that_nobody_has_taken_yet_outlives_a_round(oracle: Oracle) ->
 
 
 def test_nothing_is_begun_while_it_is_held(oracle: Oracle) -> None:
-    questions: Aside[int, int] = Aside(oracle)
+    questions: BackgroundLookup[int, int] = BackgroundLookup(oracle)
     questions.hold()
     questions.ask(4)
     questions.wait(0.0)
@@ -69,7 +69,7 @@ def test_nothing_is_begun_while_it_is_held(oracle: Oracle) -> None:
 
 
 def test_a_question_is_waited_for_once(oracle: Oracle) -> None:
-    questions: Aside[int, int] = Aside(oracle)
+    questions: BackgroundLookup[int, int] = BackgroundLookup(oracle)
     assert questions.ask(-1).fresh
     questions.wait(0.0)
     assert questions.ask(-1) == LookupResult(None, answered=False, fresh=False)
@@ -77,7 +77,7 @@ def test_a_question_is_waited_for_once(oracle: Oracle) -> None:
 
 
 def test_a_stuck_answer_does_not_stop_the_others(oracle: Oracle) -> None:
-    questions: Aside[int, int] = Aside(oracle, stuck_seconds=0.0)
+    questions: BackgroundLookup[int, int] = BackgroundLookup(oracle, stuck_seconds=0.0)
     questions.ask(-1)
     oracle.stuck.wait(PATIENCE_SECONDS)
     questions.wait(0.0)
@@ -87,7 +87,7 @@ def test_a_stuck_answer_does_not_stop_the_others(oracle: Oracle) -> None:
 
 
 def test_what_fails_has_no_answer_and_the_next_has_one(oracle: Oracle) -> None:
-    questions: Aside[int, int] = Aside(oracle)
+    questions: BackgroundLookup[int, int] = BackgroundLookup(oracle)
     questions.ask(13)
     questions.ask(2)
     questions.wait(PATIENCE_SECONDS)
@@ -96,7 +96,7 @@ def test_what_fails_has_no_answer_and_the_next_has_one(oracle: Oracle) -> None:
 
 
 def test_questions_are_bounded(oracle: Oracle) -> None:
-    questions: Aside[int, int] = Aside(oracle, most_questions=2)
+    questions: BackgroundLookup[int, int] = BackgroundLookup(oracle, most_questions=2)
     questions.hold()
     assert [questions.ask(n).fresh for n in (1, 2, 3)] == [True, True, False]
 
@@ -106,7 +106,7 @@ def no_thread(thread: threading.Thread) -> None:
 
 
 def test_without_a_thread_it_is_answered_once_there_may_be_one(oracle: Oracle) -> None:
-    questions: Aside[int, int] = Aside(oracle)
+    questions: BackgroundLookup[int, int] = BackgroundLookup(oracle)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(threading.Thread, "start", no_thread)
         assert questions.ask(4) == LookupResult(None, answered=False, fresh=True)

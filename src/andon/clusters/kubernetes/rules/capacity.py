@@ -20,7 +20,7 @@ BEST: Final = 3
 READY: Final = "ready"
 
 
-class Room(Struct, frozen=True):
+class NodeCapacity(Struct, frozen=True):
     """A node as every view shows it, and its GPUs by the name of their resource."""
 
     node: ClusterNode
@@ -29,44 +29,44 @@ class Room(Struct, frozen=True):
     """What a pod could still get."""
 
     def of(self, resource: str) -> ClusterNode:
-        """Returns the node with what is free of one kind of GPU."""
+        """Returns the node with the number of free GPUs of one kind."""
         return replace(self.node, free=self.left.get(resource, 0))
 
 
-def takes_room(pod: ApiPod) -> bool:
+def holds_gpus(pod: ApiPod) -> bool:
     """Whether a pod has GPUs of its node, or claims on them; most have none."""
     return bool(pod_gpus(pod) or pod.spec.resource_claims)
 
 
-Rooms = dict[str, tuple[KubernetesNode, list[ApiPod], "Room"]]
-"""The rooms of the last look, and what they were made of."""
+CapacityCache = dict[str, tuple[KubernetesNode, list[ApiPod], "NodeCapacity"]]
+"""By node: its object and pods at the last poll, and the capacity that followed from them."""
 
 
-def rooms_of(
-    nodes: Iterable[KubernetesNode], pods: Iterable[ApiPod], known: Rooms | None = None
-) -> list[Room]:
-    """Returns the nodes with GPUs, by name. Pods that ended give back what they had, although a
-    node's allocatable number never changes. Nodes about which nothing changed stay in `known`."""
+def capacities_of(
+    nodes: Iterable[KubernetesNode], pods: Iterable[ApiPod], known: CapacityCache | None = None
+) -> list[NodeCapacity]:
+    """Returns the nodes with GPUs, by name. A pod that has ended holds none, although its node's
+    allocatable number never changes. `known` is the cache of nodes that have not changed."""
     on = dict[str, list[ApiPod]]()
     for pod in pods:
         if pod.spec.node_name and pod.status.phase not in ENDED:
             on.setdefault(pod.spec.node_name, []).append(pod)
     before, known = known or {}, {} if known is None else known
-    now, found = Rooms(), list[Room]()
+    now, found = CapacityCache(), list[NodeCapacity]()
     for node in nodes:
         name = node.metadata.name
-        here, last = on.get(name, []), before.get(name)
-        is_same = last is not None and last[0] is node and last[1] == here
-        room = last[2] if last is not None and is_same else _room(node, here)
-        now[name] = node, here, room
-        if room.has or any(pod.spec.resource_claims for pod in here):
-            found.append(room)
+        placed, last = on.get(name, []), before.get(name)
+        is_same = last is not None and last[0] is node and last[1] == placed
+        capacity = last[2] if last is not None and is_same else _capacity(node, placed)
+        now[name] = node, placed, capacity
+        if capacity.has or any(pod.spec.resource_claims for pod in placed):
+            found.append(capacity)
     known.clear()
     known.update(now)
     return sorted(found, key=lambda one: one.node.name)
 
 
-def _room(node: KubernetesNode, pods: Sequence[ApiPod]) -> Room:
+def _capacity(node: KubernetesNode, pods: Sequence[ApiPod]) -> NodeCapacity:
     has = gpus_in(node.status.allocatable, up=False)
     needs = [(pod, found) for pod in pods if (found := pod_gpus(pod))]
     taken, gpus = total(found for _, found in needs), sum(has.values())
@@ -90,7 +90,7 @@ def _room(node: KubernetesNode, pods: Sequence[ApiPod]) -> Room:
             for pod, found in needs
         ),
     )
-    return Room(shown, dict(has), left)
+    return NodeCapacity(shown, dict(has), left)
 
 
 def _label(node: KubernetesNode, end: str) -> str | None:
@@ -99,7 +99,7 @@ def _label(node: KubernetesNode, end: str) -> str | None:
 
 
 def _state(node: KubernetesNode, has: Mapping[str, int]) -> tuple[str, str | None]:
-    """Returns its state in a word, and why it takes no pods. A taint that has the name of its GPUs
+    """Returns a node's state in a word, and why it takes no pods. A taint named after its GPUs
     keeps away only pods without one."""
     ready = condition_of(node.status.conditions, "Ready")
     if ready is None or ready.status != "True":
@@ -114,13 +114,14 @@ def _state(node: KubernetesNode, has: Mapping[str, int]) -> tuple[str, str | Non
 
 def _short(product: str) -> str:
     """Returns `H100` for `NVIDIA-H100-80GB-HBM3`."""
-    words = product.removesuffix("-SHARED").split("-")
-    found = next((word for word in words if re.fullmatch(r"[A-Z]{1,3}\d{1,4}[A-Z]?", word)), None)
+    parts = product.removesuffix("-SHARED").split("-")
+    found = next((word for word in parts if re.fullmatch(r"[A-Z]{1,3}\d{1,4}[A-Z]?", word)), None)
     return found or product[:40]
 
 
 def _kinds(has: Mapping[str, int], replicas: str, claims: int) -> Iterator[str]:
-    """Yields what is special about its GPUs: containers may share one, each counts as one."""
+    """Yields notes about how its GPUs are divided: containers may share one, and each share counts
+    as one."""
     if len(has) > 1:
         yield ", ".join(f"{count} {name}" for name, count in sorted(has.items()))
     shared = int(replicas) if replicas.isdecimal() and len(replicas) < 5 else 1
@@ -138,23 +139,23 @@ class NodePreference(Struct, frozen=True):
     """The nodes that a job prefers, best first, and why."""
 
     nodes: tuple[str, ...] = ()
-    words: str = ""
+    text: str = ""
 
 
-def usual_resource(rooms: Iterable[Room]) -> str | None:
+def usual_resource(capacities: Iterable[NodeCapacity]) -> str | None:
     """Returns the kind of GPU that the cluster has most of."""
     counts = Counter[str]()
-    for room in rooms:
-        counts.update(room.has)
+    for capacity in capacities:
+        counts.update(capacity.has)
     return max(sorted(counts), key=lambda name: counts[name]) if counts else None
 
 
 def placement(nodes: Sequence[ClusterNode], gpus: int, limits: IdleLimits) -> NodePreference:
     """Returns which nodes a job prefers; none if nothing is known of them."""
     if not any(node.utilization_percent is not None for node in nodes):
-        return NodePreference(words="no preference: there are no readings of its nodes")
+        return NodePreference(text="no preference: there are no readings of its nodes")
     best = best_nodes(nodes, gpus, limits)[:BEST]
     if not best:
-        return NodePreference(words=f"no preference: no idle node has {gpus} free")
-    words = f"prefers {best[0].name}: {best[0].free} free, really idle"
-    return NodePreference(tuple(one.name for one in best), words)
+        return NodePreference(text=f"no preference: no idle node has {gpus} free")
+    text = f"prefers {best[0].name}: {best[0].free} free, really idle"
+    return NodePreference(tuple(one.name for one in best), text)

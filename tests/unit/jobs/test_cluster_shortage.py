@@ -3,13 +3,13 @@
 import pytest
 from msgspec.structs import replace
 
-from andon.jobs.rules.room import (
-    held_words,
+from andon.jobs.rules.shortage import (
+    holder_text,
     holders_reason,
-    idle_words,
+    idle_text,
     never_fits,
-    short_reason,
-    short_words,
+    shortage_reason,
+    shortage_text,
 )
 from andon.model.job.cluster import ClusterJob, ClusterNode, GpuHolder
 from andon.model.job.facts import JobState
@@ -48,7 +48,7 @@ SHORT = "needs 4 GPUs on one node: n1 has 1 free, n2 0"
     ],
 )  # fmt: skip
 def test_what_a_waiting_job_lacks_is_said(gpus: int, nodes: list[ClusterNode], words: str) -> None:
-    assert short_words(gpus, nodes, lambda at: f"{at:.0f}") == words
+    assert shortage_text(gpus, nodes, lambda at: f"{at:.0f}") == words
 
 
 WAITS = ClusterJob("9", "z", JobState.WAITING, "ada", 1.0, 4, reason="its own words", advice="x")
@@ -56,7 +56,7 @@ IDLE = GpuHolder("team-a/notebook-7", 3, 60.0, devices=(1, 2, 3), idle_gpus=3, i
 
 
 def test_who_leaves_gpus_idle_is_named_and_what_would_help() -> None:
-    found = short_reason(WAITS, [node("g1", 1, IDLE), node("g2", 2)])
+    found = shortage_reason(WAITS, [node("g1", 1, IDLE), node("g2", 2)])
     assert found.text == (
         "needs 4 GPUs on one node: g2 has 2 free, g1 1; "
         "3 GPUs of g1 idle for 2 h (team-a/notebook-7)"
@@ -65,14 +65,14 @@ def test_who_leaves_gpus_idle_is_named_and_what_would_help() -> None:
 
 
 def test_where_there_is_room_the_cluster_knows_what_else_is_missing() -> None:
-    found = short_reason(WAITS, [node("g1", 4)])
+    found = shortage_reason(WAITS, [node("g1", 4)])
     assert (found.text, found.advice) == ("its own words", "x")
 
 
 def test_more_than_any_node_has_is_said() -> None:
     many = replace(WAITS, gpus=16)
     cordoned, dead = node("g1", 0, usable=False), replace(node("g2", 0), state="dead", gpus=16)
-    assert short_reason(many, [cordoned, dead]).text == (
+    assert shortage_reason(many, [cordoned, dead]).text == (
         "no node has 16 GPUs: the largest has 4 (g1)"
     )
     assert never_fits([dead], 1) == "no node has a GPU"
@@ -99,7 +99,7 @@ def test_who_has_the_gpus_is_said_with_the_most_first() -> None:
 
 
 def test_a_holder_in_a_few_words() -> None:
-    assert held_words(IDLE) == "team-a/notebook-7 (GPU 1-3, idle 2 h)"
-    assert held_words(replace(IDLE, gpus=4)) == "team-a/notebook-7 (GPU 1-3, 3 idle 2 h)"
-    assert held_words(GpuHolder("5", 2)) == "5 (2)"
-    assert idle_words(node("n1", 0, GpuHolder("5", 2))) is None
+    assert holder_text(IDLE) == "team-a/notebook-7 (GPU 1-3, idle 2 h)"
+    assert holder_text(replace(IDLE, gpus=4)) == "team-a/notebook-7 (GPU 1-3, 3 idle 2 h)"
+    assert holder_text(GpuHolder("5", 2)) == "5 (2)"
+    assert idle_text(node("n1", 0, GpuHolder("5", 2))) is None

@@ -7,7 +7,7 @@ import pytest
 
 from andon.drivers.sim.backend import Simulation
 from andon.drivers.sim.rules import behaviour
-from andon.drivers.sim.rules.lab import (
+from andon.drivers.sim.rules.demo import (
     CORDONED,
     FREE,
     HOT,
@@ -15,9 +15,9 @@ from andon.drivers.sim.rules.lab import (
     LOST,
     ME,
     SERVING,
-    Lab,
-    LabOutcome,
-    LabWork,
+    Demo,
+    DemoOutcome,
+    DemoWork,
 )
 from andon.errors import Gone, Unavailable
 from andon.history.rules.seeding import specimens
@@ -30,18 +30,18 @@ SEEDS = [1, 2, 3, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range
 
 
 @functools.cache
-def lab(seed: int = 1) -> Lab:
-    return Lab(seed, NOW, specimens(8, seed, "lab"))
+def demo(seed: int = 1) -> Demo:
+    return Demo(seed, NOW, specimens(8, seed, "lab"))
 
 
 def test_a_seed_always_makes_the_same_lab() -> None:
-    assert lab.__wrapped__(3).works == lab(3).works
-    assert lab(3).works != lab(1).works
+    assert demo.__wrapped__(3).works == demo(3).works
+    assert demo(3).works != demo(1).works
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_gpu_never_runs_two_works_at_once(seed: int) -> None:
-    made = lab(seed)
+    made = demo(seed)
     for gpu in range(8):
         mine = sorted((w.began, w.ended) for w in made.works if gpu in w.gpus)
         assert all(begin < end for begin, end in mine)
@@ -50,9 +50,9 @@ def test_a_gpu_never_runs_two_works_at_once(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_kind_of_work_and_person_is_there(seed: int) -> None:
-    made = lab(seed)
+    made = demo(seed)
     past = [work for work in made.works if work.ended < NOW]
-    assert {work.outcome for work in past} == set(LabOutcome)
+    assert {work.outcome for work in past} == set(DemoOutcome)
     assert {work.user for work in made.works} == {"alice", "bob", "carol", "dora", ME}
     assert {"lr-sweep", "distill"} <= {work.group for work in past}
     assert len([work for work in made.works if work.array]) > 2
@@ -61,7 +61,7 @@ def test_every_kind_of_work_and_person_is_there(seed: int) -> None:
 
 
 def test_each_gpu_shows_something_else_when_the_lab_is_opened() -> None:
-    made = lab()
+    made = demo()
     by_gpu = {gpu: work for work in made.running(NOW) for gpu in work.gpus}
     assert by_gpu[0] is by_gpu[1]
     assert by_gpu.keys() == {0, 1, HOT, SERVING, IDLE_HOLDER}
@@ -78,7 +78,7 @@ def test_each_gpu_shows_something_else_when_the_lab_is_opened() -> None:
 
 
 def test_counters_only_rise_and_nothing_jumps_when_works_change() -> None:
-    made = lab()
+    made = demo()
     for gpu in range(8):
         changes = [t for w in made.works if gpu in w.gpus for t in (w.began, w.ended)]
         for at in (t for t in changes if t < NOW):
@@ -95,7 +95,7 @@ def test_counters_only_rise_and_nothing_jumps_when_works_change() -> None:
 
 
 def test_a_process_belongs_to_the_person_whose_work_it_is() -> None:
-    made = lab()
+    made = demo()
     for work in made.running(NOW):
         for gpu in work.gpus:
             (process,) = behaviour.processes(made.device(gpu, NOW), NOW)
@@ -107,7 +107,7 @@ def test_a_process_belongs_to_the_person_whose_work_it_is() -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nobody_waits_for_a_gpu_that_is_free(seed: int) -> None:
     """A work that says not what it waits for starts within seconds, now and later."""
-    waits = [w for w in lab(seed).works if w.is_job and not w.why and not w.begins_later]
+    waits = [w for w in demo(seed).works if w.is_job and not w.why and not w.begins_later]
     late = [w for w in waits if w.began > NOW - 3600 and w.began - w.submitted > 10]
     assert late == []
 
@@ -120,19 +120,19 @@ def test_the_lost_gpu_is_known_as_it_was_when_it_was_lost() -> None:
         (found,) = sim.read(card, at, watched=False)
         assert (found.state, found.processes) == (State.LOST, ())
         assert found.sample is not None
-        assert found.sample.at == lab().lost_at
+        assert found.sample.at == demo().lost_at
         assert "fallen off the bus" in (found.reason or "")
 
 
 def test_the_backend_reads_what_the_lab_says() -> None:
-    sim, made = Simulation(8, 1, "lab", origin=NOW), lab()
+    sim, made = Simulation(8, 1, "lab", origin=NOW), demo()
     for card in sim.open():
         (read,) = sim.read(card, NOW, watched=True)
         expected = behaviour.processes(made.device(card.index, NOW), NOW)
         assert read.processes == expected
 
 
-def busy_percent(made: Lab, work: LabWork, seconds: float = 0.0, each: int = 5) -> float:
+def busy_percent(made: Demo, work: DemoWork, seconds: float = 0.0, each: int = 5) -> float:
     gpu, times = work.gpus[0], range(int(work.began), int(work.ended), each)
     found = [behaviour.sample(made.device(gpu, t), t, seconds).utilization_percent for t in times]
     return sum(one or 0 for one in found) / len(found)
@@ -142,7 +142,7 @@ def busy_percent(made: Lab, work: LabWork, seconds: float = 0.0, each: int = 5) 
 def test_a_seed_gives_one_value_of_a_run_whenever_the_lab_is_opened() -> None:
     found = []
     for origin in (NOW, NOW + 5_003.0, NOW + 86_417.0):
-        made = Lab(1, origin, specimens(8, 1, "lab"))
+        made = Demo(1, origin, specimens(8, 1, "lab"))
         found.append([
             round(busy_percent(made, work, 300.0, 300))
             for work in made.works if origin - 6 * 3600 < work.began < work.ended < origin
@@ -152,7 +152,7 @@ def test_a_seed_gives_one_value_of_a_run_whenever_the_lab_is_opened() -> None:
 
 @pytest.mark.slow
 def test_the_mean_of_some_seconds_is_that_of_the_readings_in_them() -> None:
-    made = lab()
+    made = demo()
     works = {work.workload: work for work in made.works if work.ended < NOW and work.is_job}
     assert len(works) > 3
     for work in works.values():
@@ -160,9 +160,9 @@ def test_the_mean_of_some_seconds_is_that_of_the_readings_in_them() -> None:
 
 
 def test_the_machine_of_the_lab_has_values_of_its_own() -> None:
-    made = lab()
+    made = demo()
     host = made.host(NOW)
-    assert host == lab.__wrapped__().host(NOW)
+    assert host == demo.__wrapped__().host(NOW)
     assert host.cpu_percent is not None
     assert 0 < host.cpu_percent < 100
     assert 0 < (host.memory_used_bytes or 0) < (host.memory_total_bytes or 0)

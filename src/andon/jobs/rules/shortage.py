@@ -1,4 +1,4 @@
-"""What a job lacks that waits for GPUs on one machine of a cluster, and who has them."""
+"""Explains what a job that waits for GPUs lacks on one machine of a cluster, and who has them."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -30,29 +30,29 @@ def never_fits(nodes: Sequence[ClusterNode], gpus: int, model: str | None = None
     return f"no node has {gpus} GPUs: the largest has {largest.gpus} ({largest.name})"
 
 
-def short_reason(
+def shortage_reason(
     job: ClusterJob, nodes: Sequence[ClusterNode], clock: Callable[[float], str] = str
 ) -> JobReason:
-    """Returns why a job that waits for GPUs does, and what would help. Where a node has so many
-    free, something else keeps it, which its cluster knows."""
+    """Returns why a job still waits for GPUs, and what would help. If a node has enough free GPUs,
+    that is the cluster's own reason."""
     gpus = job.gpus or 0
     if job.reason and any(node.usable and node.free >= gpus for node in nodes):
         return JobReason(job.reason, job.advice)
     if (never := never_fits(nodes, gpus)) is not None:
         return JobReason(never, "andon cancel it, and ask for fewer GPUs")
-    idle = [words for node in nodes if (words := idle_words(node, f" of {node.name}"))]
-    text = "; ".join([short_words(gpus, nodes, clock), *idle[:MOST_NODES]])
+    idle = [one for node in nodes if (one := idle_text(node, f" of {node.name}"))]
+    text = "; ".join([shortage_text(gpus, nodes, clock), *idle[:MOST_NODES]])
     most = max((node.free for node in nodes if node.usable), default=0)
     advice = ["ask whose they are"] if idle else []
     advice += [f"use --gpus {most}"] if 0 < most < gpus else []
     return JobReason(text, ", or ".join([*advice, job.advice] if job.advice else advice))
 
 
-def short_words(
+def shortage_text(
     gpus: int, nodes: Sequence[ClusterNode], clock: Callable[[float], str] = str
 ) -> str:
-    """Returns what a job that waits for GPUs lacks: the nodes with the most free first, and which
-    jobs must end, by when, for one of them to have room."""
+    """Returns what a job that waits for GPUs lacks: the nodes with the most free ones first, and
+    which jobs must end, by when, to make one node large enough."""
     wanted = f"needs {counted(gpus, 'GPU')}"
     usable = sorted((n for n in nodes if n.usable), key=lambda n: (-n.free, n.name))
     if not usable:
@@ -63,14 +63,14 @@ def short_words(
     )
     left = len(usable) - MOST_NODES
     more = f" and {left} more nodes fewer" if left > 0 else ""
-    first = first_room(gpus, usable)
+    first = first_enough(gpus, usable)
     until = "" if first is None else f"; {_names(first)} must end by {clock(_end(first[-1]))}"
     return f"{wanted} on one node: {free}{more}{until}"
 
 
-def first_room(gpus: int, nodes: Sequence[ClusterNode]) -> list[GpuHolder] | None:
-    """Returns the jobs after whose ends a node has so many GPUs, on the node where that is first;
-    None if no time limits make it so."""
+def first_enough(gpus: int, nodes: Sequence[ClusterNode]) -> list[GpuHolder] | None:
+    """Returns the jobs that must end to free so many GPUs on one node, for the node where that is
+    first; None if no time limits make it so."""
     found = list[list[GpuHolder]]()
     for node in nodes:
         freed, before = node.free, list[GpuHolder]()
@@ -100,7 +100,7 @@ def _names(jobs: Sequence[GpuHolder]) -> str:
 # Who has a node's GPUs.
 
 
-def idle_words(node: ClusterNode, of: str = "") -> str | None:
+def idle_text(node: ClusterNode, of: str = "") -> str | None:
     """Returns `3 GPUs idle for 2 h (team-a/notebook-7)`; `of` follows the number."""
     idle = [one for one in node.holders if one.idle_gpus]
     if not idle:
@@ -111,13 +111,13 @@ def idle_words(node: ClusterNode, of: str = "") -> str | None:
     return f"{counted(gpus, 'GPU')}{of} idle for {lasted} ({names})"
 
 
-def held_words(holder: GpuHolder) -> str:
+def holder_text(holder: GpuHolder) -> str:
     """Returns `andon-zz81xk (GPU 2-3, idle 40 min)`, or with their number alone."""
-    words = f"GPU {cpu_words(holder.devices)}" if holder.devices else str(holder.gpus)
+    details = f"GPU {cpu_words(holder.devices)}" if holder.devices else str(holder.gpus)
     if holder.idle_gpus:
         some = f"{holder.idle_gpus} " if holder.idle_gpus < holder.gpus else ""
-        words += f", {some}idle {human_seconds(holder.idle_seconds or 0.0)}"
-    return f"{holder.name} ({words})"
+        details += f", {some}idle {human_seconds(holder.idle_seconds or 0.0)}"
+    return f"{holder.name} ({details})"
 
 
 def holders_reason(nodes: Sequence[ClusterNode], now: float) -> JobReason | None:
@@ -127,11 +127,11 @@ def holders_reason(nodes: Sequence[ClusterNode], now: float) -> JobReason | None
     )
     if not holders:
         return None
-    words = [
+    shares = [
         f"{one.name} {one.gpus}"
         + ("" if one.since is None else f" ({human_seconds(max(0.0, now - one.since))})")
         for one in holders[: MOST_NODES + 1]
     ]
-    more = f" and {left} more" if (left := len(holders) - len(words)) > 0 else ""
+    more = f" and {left} more" if (left := len(holders) - len(shares)) > 0 else ""
     given, total = (sum(getattr(n, name) for n in nodes) for name in ("allocated", "gpus"))
-    return JobReason(f"{given} of {total} GPUs are given out: {', '.join(words)}{more}")
+    return JobReason(f"{given} of {total} GPUs are given out: {', '.join(shares)}{more}")

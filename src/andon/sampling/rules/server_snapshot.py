@@ -32,8 +32,8 @@ class ServerSnapshot(Struct, frozen=True):
 
     @property
     def has_everything(self) -> bool:
-        """Whether it has the readings that are taken only while someone is watching; of devices
-        that the server simulates there are no others."""
+        """Whether it has the readings that are taken only while someone is watching. Simulated
+        devices can be read nowhere else, so theirs count as complete."""
         if self.snapshot.simulated:
             return True
         answered = (status for status in self.snapshot.devices if status.answered)
@@ -49,11 +49,12 @@ def parse_interval(text: str | None, usual: float) -> float:
     return found if math.isfinite(found) and found > 0 else usual
 
 
-def remembering(fresh: Snapshot, told: Snapshot) -> Snapshot:
-    """Returns a new snapshot with what the server knows of the devices that do not answer."""
-    known = {status.device.uuid: status for status in told.devices}
+def with_known(fresh: Snapshot, seen: Snapshot) -> Snapshot:
+    """Returns a new snapshot in which devices that do not answer have what the server knows of
+    them."""
+    known = {status.device.uuid: status for status in seen.devices}
     read = {status.device.uuid for status in fresh.devices}
-    others = [one for one in told.devices if one.device.uuid not in read and not one.device.parent]
+    others = [one for one in seen.devices if one.device.uuid not in read and not one.device.parent]
     pairs = (
         (one, known.get(one.device.uuid) or _unnamed(one.device, others)) for one in fresh.devices
     )

@@ -31,7 +31,7 @@ class LookupResult(Struct, Generic[V], frozen=True):
     fresh: bool = False
 
 
-class Aside(Generic[K, V]):
+class BackgroundLookup(Generic[K, V]):
     """Answers each question once; the answer holds for all callers, until the next round.
 
     Thread-safe.

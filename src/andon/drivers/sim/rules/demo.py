@@ -1,6 +1,7 @@
-"""A lab with eight GPUs and five people: what ran in the last day, runs now and will run.
+"""The demo: a simulated lab with eight GPUs and five people; what ran in the last day, runs now and
+will run.
 
-Everything follows from a seed and the time at which the lab was opened (`origin`). At that time
+Everything follows from a seed and the time at which the demo was opened (`origin`). At that time
 each GPU shows something else: a job on two GPUs, one that is too hot, a server, an idle holder, one
 that is free, one that is lost and one out of service. Before and after it, works are drawn.
 """
@@ -22,15 +23,15 @@ from andon.units import GIB
 HOUR_SECONDS = 3600.0
 PAST_HOURS, FUTURE_HOURS = 26.0, 48.0
 HOT, SERVING, IDLE_HOLDER, FREE, LOST, CORDONED = 2, 3, 4, 5, 6, 7
-LOST_SECONDS = 1500.0  # before the lab was opened
+LOST_SECONDS = 1500.0  # before the demo was opened
 SLOTS = ((0, 1), (HOT,), (SERVING,), (IDLE_HOLDER,), (FREE,), (LOST,), (CORDONED,))
 """GPUs that are used together."""
 SOON_HOURS = 0.001  # a drawn work finds its GPUs free: it starts within seconds
-ME = "erik"  # whoever opened the lab
+ME = "erik"  # whoever opened the demo
 METER_JOULES = 4e9
 
 
-class LabOutcome(StrEnum):
+class DemoOutcome(StrEnum):
     """How a work ends."""
 
     SUCCEEDED = "succeeded"
@@ -39,8 +40,8 @@ class LabOutcome(StrEnum):
     CANCELLED = "cancelled"
 
 
-class LabWork(Struct, frozen=True):
-    """Something that runs on GPUs of the lab, of one person; times are UTC seconds."""
+class DemoWork(Struct, frozen=True):
+    """A work of one person on GPUs of the demo; times are UTC seconds."""
 
     user: str
     name: str
@@ -50,7 +51,7 @@ class LabWork(Struct, frozen=True):
     submitted: float
     began: float
     ended: float
-    outcome: LabOutcome = LabOutcome.SUCCEEDED
+    outcome: DemoOutcome = DemoOutcome.SUCCEEDED
     is_job: bool = True  # else a lease: until when it is held is when it ends
     group: str | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -75,8 +76,8 @@ _DRAWN: tuple[tuple[str, str, str, Workload, tuple[str, Mapping[str, Any]] | Non
 )
 
 
-class Lab:
-    """The works of a lab, and what each of its GPUs does at any time."""
+class Demo:
+    """The works of the demo, and what each of its GPUs does at any time."""
 
     def __init__(self, seed: int, origin: float, devices: Sequence[Specimen]) -> None:
         self.origin, self.devices = origin, tuple(devices)
@@ -99,11 +100,11 @@ class Lab:
     def lost_at(self) -> float:
         return self.origin - LOST_SECONDS
 
-    def running(self, at: float) -> Iterator[LabWork]:
+    def running(self, at: float) -> Iterator[DemoWork]:
         return (work for work in self.works if work.began <= at < work.ended)
 
     def host(self, at: float) -> Host:
-        """Returns the values of the lab's machine: it has more to do the more works run."""
+        """Returns the values of the demo's machine: it has more to do the more works run."""
         works = len(list(self.running(at)))
         cpu = round(4.0 + 8.0 * works + 5.0 * draw(int(at)), 1)
         return Host(
@@ -113,7 +114,7 @@ class Lab:
             missing=dict.fromkeys(HOST_VALUES[4:], NOT_SIMULATED),
         )  # fmt: skip
 
-    def pid(self, work: LabWork) -> int:
+    def pid(self, work: DemoWork) -> int:
         """Returns the pid of a work's process on its first GPU."""
         return behaviour.FIRST_PID + 100 * work.number + work.gpus[0]
 
@@ -121,12 +122,12 @@ class Lab:
 def _work(
     user: str, name: str, more: str, workload: Workload, gpus: Sequence[int], submitted: float,
     began: float, ended: float, **rest: Any,
-) -> LabWork:  # fmt: skip
-    """Returns a work; its times are hours since the lab was opened."""
+) -> DemoWork:  # fmt: skip
+    """Returns a work; its times are hours since the demo was opened."""
     launcher = f"torchrun --nproc-per-node {len(gpus)}" if len(gpus) > 1 else "python"
     command = f"{launcher} {name} {more}" if name.endswith(".py") else f"{name} {more}"
     times = (submitted, began, ended)
-    return LabWork(user, name, command, workload, tuple(gpus), *times, **rest)
+    return DemoWork(user, name, command, workload, tuple(gpus), *times, **rest)
 
 
 _NOW = {
@@ -146,8 +147,8 @@ _ARRAY = tuple(
     _work("carol", "shard.py", f"--shard {n}", Workload.TRAINING, (FREE,), -2.3, begin, end,
           array="shard.py", outcome=outcome)
     for n, (begin, end, outcome) in enumerate((
-        (-2.2, -1.75, LabOutcome.SUCCEEDED), (-1.73, -1.3, LabOutcome.SUCCEEDED),
-        (-1.28, -1.1, LabOutcome.OUT_OF_MEMORY), (-1.08, -0.36, LabOutcome.SUCCEEDED),
+        (-2.2, -1.75, DemoOutcome.SUCCEEDED), (-1.73, -1.3, DemoOutcome.SUCCEEDED),
+        (-1.28, -1.1, DemoOutcome.OUT_OF_MEMORY), (-1.08, -0.36, DemoOutcome.SUCCEEDED),
     ))
 )  # fmt: skip
 _HEATWAVE = _work("bob", "finetune.py", "--model qwen3-8b --epochs 12", Workload.OVERHEATING,
@@ -167,8 +168,8 @@ _WAITING = (
 )  # fmt: skip
 
 
-def _filled(seed: int, place: int, slot: tuple[int, ...]) -> Iterator[LabWork]:
-    """Yields the works of a slot: what is fixed, and drawn ones around it; times in hours."""
+def _filled(seed: int, place: int, slot: tuple[int, ...]) -> Iterator[DemoWork]:
+    """Yields the works of a slot, the fixed ones and drawn ones around them; times in hours."""
     fixed = [work for work in (_NOW.get(slot), *_ARRAY, _HEATWAVE) if work and work.gpus == slot]
     spans = [(work.began, work.ended) for work in (*fixed, *_WAITING) if set(work.gpus) & set(slot)]
     spans = sorted([*spans, *([_QUIET[slot]] if slot in _QUIET else [])])
@@ -187,14 +188,14 @@ def _filled(seed: int, place: int, slot: tuple[int, ...]) -> Iterator[LabWork]:
         at = max(at, end)
 
 
-def _drawn(slot: tuple[int, ...], began: float, ended: float, luck: Sequence[float]) -> LabWork:
+def _drawn(slot: tuple[int, ...], began: float, ended: float, luck: Sequence[float]) -> DemoWork:
     user, name, more, workload, sweep = _DRAWN[int(luck[2] * len(_DRAWN))]
     outcome = next(
-        (known for share, known in ((0.08, LabOutcome.FAILED), (0.15, LabOutcome.OUT_OF_MEMORY),
-                                    (0.22, LabOutcome.CANCELLED)) if luck[3] < share),
-        LabOutcome.SUCCEEDED,
+        (known for share, known in ((0.08, DemoOutcome.FAILED), (0.15, DemoOutcome.OUT_OF_MEMORY),
+                                    (0.22, DemoOutcome.CANCELLED)) if luck[3] < share),
+        DemoOutcome.SUCCEEDED,
     )  # fmt: skip
-    if outcome is not LabOutcome.SUCCEEDED:
+    if outcome is not DemoOutcome.SUCCEEDED:
         ended = began + (ended - began) * (0.2 + 0.6 * luck[4])
     group, params = (None, {}) if sweep is None else (sweep[0], _chosen(sweep[1], luck[5]))
     more = " ".join((more, *(f"--{key} {value:g}" for key, value in params.items())))
@@ -212,17 +213,17 @@ def _chosen(names: Mapping[str, Sequence[Any]], luck: float) -> dict[str, Any]:
     return found
 
 
-def _moved(work: LabWork, origin: float) -> LabWork:
+def _moved(work: DemoWork, origin: float) -> DemoWork:
     times = (work.submitted, work.began, work.ended)
     submitted, began, ended = (round(origin + hours * HOUR_SECONDS) for hours in times)
     return replace(work, submitted=submitted, began=began, ended=ended)
 
 
-def _stints(device: Specimen, works: Sequence[LabWork], origin: float) -> list[Specimen]:
+def _stints(device: Specimen, works: Sequence[DemoWork], origin: float) -> list[Specimen]:
     """Returns the device in each of its works, and between them."""
     mine = sorted((w for w in works if device.index in w.gpus), key=lambda work: work.began)
     first = origin - PAST_HOURS * HOUR_SECONDS
-    begins: list[tuple[float, LabWork | None]] = [(first, None)]
+    begins: list[tuple[float, DemoWork | None]] = [(first, None)]
     for work in mine:
         begins += [(work.began, work), (work.ended, None)]
     found: list[Specimen] = []

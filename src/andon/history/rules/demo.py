@@ -1,9 +1,9 @@
-"""The last day of a simulated lab, as a recorder would have written it."""
+"""The last day of the demo, as a recorder would have written it."""
 
 from collections.abc import Iterable, Iterator
 
 from andon.drivers.sim.rules import behaviour
-from andon.drivers.sim.rules.lab import Lab, LabWork
+from andon.drivers.sim.rules.demo import Demo, DemoWork
 from andon.history.rules.codec import pack_points
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.seeding import status_of
@@ -18,7 +18,7 @@ STEP = PARTS * ROW
 RAW_MS = 120 * MINUTE
 PACES = ((6 * MINUTE, 6_000, 3), (32 * MINUTE, 20_000, 4), (RAW_MS * 2, MINUTE, 6))
 """Up to which age a reading is made every so many milliseconds, and in how many parts."""
-KEPT = frozenset({
+STORED = frozenset({
     "utilization_percent", "memory_used_bytes", "temperature_celsius", "power_watts",
     "sm_clock_mhz", "memory_clock_mhz", "sm_active_percent", "tensor_active_percent",
     "energy_joules", "pcie_received_bytes_per_second", "pcie_sent_bytes_per_second",
@@ -27,50 +27,50 @@ KEPT = frozenset({
 """The readings of the past that are drawn; those of throttling are kept too."""
 
 
-def blocks(lab: Lab, now: float) -> Iterator[StoredBlock]:
+def blocks(demo: Demo, now: float) -> Iterator[StoredBlock]:
     """Yields the blocks of the day by minutes, and raw ones of the last hours."""
     now_ms = int(now * 1000)
     rolled, packed = window(Tier.MINUTE, now_ms), window(Tier.RAW, now_ms)
     first = window(Tier.MINUTE, now_ms - int(DAY_SECONDS * 1000))
     for start in range(first, rolled, WINDOW_MS[Tier.MINUTE]):
         times = range(start, start + WINDOW_MS[Tier.MINUTE], STEP)
-        made = _columns((reading(lab, at / 1000, STEP / 1000) for at in times), start)
+        made = _columns((reading(demo, at / 1000, STEP / 1000) for at in times), start)
         yield from ((*key, Tier.MINUTE, start, _minutes(*column)) for key, column in made.items())
     for start in range(window(Tier.RAW, now_ms - RAW_MS), packed, WINDOW_MS[Tier.RAW]):
-        made = _columns(_between(lab, start, start + WINDOW_MS[Tier.RAW], now_ms), start)
+        made = _columns(_between(demo, start, start + WINDOW_MS[Tier.RAW], now_ms), start)
         yield from ((*key, Tier.RAW, start, pack_points(*column)) for key, column in made.items())
 
 
-def last_ticks(lab: Lab, now: float) -> list[NodeReadings]:
+def last_ticks(demo: Demo, now: float) -> list[NodeReadings]:
     """Returns the readings that are not packed yet."""
     now_ms = int(now * 1000)
-    return list(_between(lab, window(Tier.RAW, now_ms), now_ms, now_ms))
+    return list(_between(demo, window(Tier.RAW, now_ms), now_ms, now_ms))
 
 
-def uses(lab: Lab, now: float) -> list[UsageInterval]:
+def uses(demo: Demo, now: float) -> list[UsageInterval]:
     """Returns who used which GPU."""
     return [
         UsageInterval(
-            lab.devices[gpu].uuid, lab.pid(work) - work.gpus[0] + gpu, round(work.began, 2),
+            demo.devices[gpu].uuid, demo.pid(work) - work.gpus[0] + gpu, round(work.began, 2),
             work.user, program_of(work.command), work.began, min(now, work.ended),
-            _peak_bytes(lab, work, gpu),
+            _peak_bytes(demo, work, gpu),
         )
-        for work in lab.works if work.began < now for gpu in work.gpus
+        for work in demo.works if work.began < now for gpu in work.gpus
     ]  # fmt: skip
 
 
-def reading(lab: Lab, at: float, seconds: float) -> NodeReadings:
-    """Returns what the GPUs of the lab read over some seconds; a lost one reads nothing."""
+def reading(demo: Demo, at: float, seconds: float) -> NodeReadings:
+    """Returns the readings of the demo's GPUs over some seconds; a lost one has none."""
     found = [
-        status_of(lab.device(one.index, at), at, seconds)
-        for one in lab.devices if not lab.is_lost(one.index, at)
+        status_of(demo.device(one.index, at), at, seconds)
+        for one in demo.devices if not demo.is_lost(one.index, at)
     ]  # fmt: skip
     return tick_of(Snapshot("simulated", at, True, devices=tuple(found)))
 
 
-def _peak_bytes(lab: Lab, work: LabWork, gpu: int) -> int:
+def _peak_bytes(demo: Demo, work: DemoWork, gpu: int) -> int:
     times = (work.ended - 30.0, work.ended - 60.0)  # a program that leaks may be starting again
-    on = [one for at in times for one in behaviour.processes(lab.device(gpu, at), at)]
+    on = [one for at in times for one in behaviour.processes(demo.device(gpu, at), at)]
     return max((process.memory_bytes or 0 for process in on), default=0)
 
 
@@ -81,10 +81,10 @@ def _columns(ticks: Iterable[NodeReadings], start: int) -> dict[Key, tuple[list[
         for device, metrics, values in one.readings:
             rows.setdefault((device, metrics), []).append((one.at_ms - start, values))
     found: dict[Key, list[tuple[int, int]]] = {}
-    for (device, metrics), told in rows.items():
-        times = [at for at, _ in told]
-        for metric, column in zip(metrics, zip(*(v for _, v in told), strict=True), strict=True):
-            if metric in KEPT or metric.startswith("throttle"):
+    for (device, metrics), samples in rows.items():
+        times = [at for at, _ in samples]
+        for metric, column in zip(metrics, zip(*(v for _, v in samples), strict=True), strict=True):
+            if metric in STORED or metric.startswith("throttle"):
                 found.setdefault((device, metric), []).extend(zip(times, column, strict=True))
     return {key: _split(sorted(points)) for key, points in found.items()}
 
@@ -93,13 +93,13 @@ def _split(points: list[tuple[int, int]]) -> tuple[list[int], list[int]]:
     return [at for at, _ in points], [value for _, value in points]
 
 
-def _between(lab: Lab, begin: int, end: int, now: int) -> Iterator[NodeReadings]:
+def _between(demo: Demo, begin: int, end: int, now: int) -> Iterator[NodeReadings]:
     """Yields readings as often as a chart of their age needs them; most are interpolated."""
     at, first = begin, None
     while at < end:
         step, parts = next(found for age, *found in PACES if now - at <= age)
-        first = first or reading(lab, at / 1000, step / 1000)
-        after = reading(lab, (at + step) / 1000, step / 1000)
+        first = first or reading(demo, at / 1000, step / 1000)
+        after = reading(demo, (at + step) / 1000, step / 1000)
         for part in range(parts):
             if at + step * part // parts < end:
                 yield _mixed(first, after, part / parts)
@@ -112,8 +112,8 @@ def _mixed(first: NodeReadings, after: NodeReadings, share: float) -> NodeReadin
     known = {device: (metrics, values) for device, metrics, values in after.readings}
     found = []
     for device, metrics, values in first.readings:
-        there, then = known.get(device, ((), ()))
-        pairs = zip(values, then if there == metrics else values, strict=True)
+        names, then = known.get(device, ((), ()))
+        pairs = zip(values, then if names == metrics else values, strict=True)
         mixed = tuple([int(value + (later - value) * share) for value, later in pairs])
         found.append((device, metrics, mixed))
     return NodeReadings(first.at + (after.at - first.at) * share, tuple(found))
