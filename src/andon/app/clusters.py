@@ -9,7 +9,7 @@ from andon.fleet.node_readings import read_nodes
 from andon.jobs.clusters.answers import was_used
 from andon.jobs.clusters.desk import ClusterDesk
 from andon.jobs.clusters.poller import ClusterPoller
-from andon.model.job import HERE
+from andon.model.job import LOCAL
 from andon.model.job.cluster import ClusterNode
 from andon.ports import Cluster
 from andon.registry import CLUSTERS, known_names, load
@@ -70,7 +70,7 @@ def cluster_named(settings: Settings, name: str) -> ClusterDesk:
 
 
 def _how_to(settings: Settings) -> str:
-    here = f"without --on, or with --on {HERE}, it runs on this machine"
+    here = f"without --on, or with --on {LOCAL}, it runs on this machine"
     if settings.clusters:
         return f"configured: {', '.join(one.name for one in settings.clusters)}; {here}"
     kinds = ", ".join(known_names(CLUSTERS))

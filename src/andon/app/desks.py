@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from andon.errors import AndonError, Invalid
-from andon.model.job import HERE
+from andon.model.job import LOCAL
 
 if TYPE_CHECKING:  # most machines have no cluster, and `run` must be quick
     from andon.jobs.clusters.desk import ClusterDesk
@@ -18,8 +18,8 @@ def desk_named(
 ) -> "T | ClusterDesk":
     """Returns the cluster of this name, or what `here` returns for this machine. Without a name the
     setting jobs.on decides."""
-    name = (settings().jobs_on or HERE) if on is None else on
-    if name == HERE:
+    name = (settings().jobs_on or LOCAL) if on is None else on
+    if name == LOCAL:
         return here()
     from andon.app.clusters import cluster_named
 

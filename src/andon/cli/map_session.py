@@ -118,8 +118,8 @@ class _Maker(Struct, frozen=True):
     def work(self, items: Sequence[MapItem]) -> int:
         screen = MapScreen(self.choices, self.asked.keep_order)
         screen.expect([item.index for item in items])
-        session = self._session(items, None, screen, screen.say)
-        with handled_signals(session, screen.say) as received:
+        session = self._session(items, None, screen, screen.print_line)
+        with handled_signals(session, screen.print_line) as received:
             result = session.run(screen.tick)
         self._say(result)
         if received:
@@ -139,8 +139,8 @@ class _Maker(Struct, frozen=True):
         failed = 0
         for workers in self.asked.scaling:
             screen = MapScreen(self.choices, False)
-            session = self._session(items, workers, _Silent(screen), screen.say)
-            with handled_signals(session, screen.say) as received:
+            session = self._session(items, workers, _Silent(screen), screen.print_line)
+            with handled_signals(session, screen.print_line) as received:
                 result = session.run(screen.tick)
             if received:
                 return _ended_by(received[0])
@@ -155,7 +155,7 @@ class _Maker(Struct, frozen=True):
             steps.append(step_of(workers, progress.done, progress.seconds, end.summary, end.node))
         terminal = Terminal.of(self.choices)
         for line in scaling_lines(steps):
-            terminal.say(line)
+            terminal.print(line)
         return 1 if failed else 0
 
     def _session(

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from andon.cli.live_screen import is_capable
 from andon.cli.show.csv_table import csv_line
-from andon.cli.show.text import Text, display_width, harmless, say, without_commands
+from andon.cli.show.text import Text, display_width, harmless, styled, without_commands
 from andon.cli.terminal import Terminal, write
 from andon.errors import AndonError
 from andon.model import wire
@@ -98,13 +98,13 @@ class NodeTable:
             answers = ranked(answers)
             self._put([line for answer in answers for line in self.lines(answer)], ())
         if self._form != "csv":
-            line = say(summary(answers, self._noun), "dim").fit(self._terminal.width)
+            line = styled(summary(answers, self._noun), "dim").fit(self._terminal.width)
             write(self._out, line.paint(self._terminal.color) + "\n")
 
     def _put(self, lines: Sequence[str], waiting: Sequence[str]) -> None:
         """Writes lines over those of the nodes that were waiting, which follow again."""
         up = f"\x1b[{self._drawn}F\x1b[J" if self._drawn else ""
-        below = [self._named(name, say("…", "dim")) for name in waiting]
+        below = [self._named(name, styled("…", "dim")) for name in waiting]
         self._drawn = len(below)
         if lines or up or below:
             write(self._out, up + "".join(f"{line}\n" for line in (*lines, *below)))
@@ -113,7 +113,7 @@ class NodeTable:
         if answer.error is not None:
             reason = answer.reason or ""
             known = answer.answered or reason.startswith(NO_ANSWER)
-            said = say("" if known else f"{NO_ANSWER}  ", "yellow") + say(reason)
+            said = styled("" if known else f"{NO_ANSWER}  ", "yellow") + styled(reason)
             return [self._named(answer.name, said)]
         lines = list[str]()
         for line in answer.text.rstrip("\n").split("\n"):
@@ -124,16 +124,16 @@ class NodeTable:
             elif line.strip():
                 lines.append(self._prefixed(answer.name, without_commands(line)))
         if answer.by == "nvidia-smi" and len(lines) > 1:
-            lines.append(self._named(answer.name, say(SMI_MARK, "dim")))
+            lines.append(self._named(answer.name, styled(SMI_MARK, "dim")))
         if answer.remark is not None:
-            lines.append(self._named(answer.name, say(answer.remark, "yellow")))
+            lines.append(self._named(answer.name, styled(answer.remark, "yellow")))
         return lines
 
     def _named(self, name: str, text: Text) -> str:
         return self._prefixed(name, text.fit(self.width).paint(self._terminal.color))
 
     def _prefixed(self, name: str, line: str, style: str = "bold") -> str:
-        cell = say(harmless(name), style).fit(self._column)
+        cell = styled(harmless(name), style).fit(self._column)
         room = " " * (self._column + 2 - cell.width)  # painting leaves out spaces at an end
         return cell.paint(self._terminal.color) + room + line
 

@@ -12,7 +12,7 @@ from andon.cli.show.cells import WITHHELD
 from andon.cli.show.entries import NO_VERDICTS
 from andon.cli.show.entries import only_visible as seen
 from andon.cli.show.render import Mask, paragraph, render_status
-from andon.cli.show.text import UNKNOWN, WIDE, Text, say
+from andon.cli.show.text import UNKNOWN, WIDE, Text, styled
 from andon.cli.sources import exit_code, is_leasable, node_of, rulebook_of
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import AndonError
@@ -116,10 +116,10 @@ def availability_lines(found: KnownVerdicts, shown: Snapshot) -> list[Text]:
     if not found.leasable or not shown.devices:
         return []
     if found.unknown is not None:
-        return [say("free: ", "dim") + say(f"not known: {found.unknown}", "yellow")]
+        return [styled("free: ", "dim") + styled(f"not known: {found.unknown}", "yellow")]
     labels = device_labels(shown.devices)
     if shown.silence is not None:
-        return [say("free: ", "dim") + say(f"not known: {shown.silence}", "yellow")]
+        return [styled("free: ", "dim") + styled(f"not known: {shown.silence}", "yellow")]
     return [*_taken(found.verdicts, shown), _free(found.verdicts, labels)]
 
 
@@ -137,7 +137,7 @@ def _taken(found: Mapping[str, DeviceVerdict], shown: Snapshot) -> list[Text]:
     if not names:
         return []
     parts = [f"GPU {range_of(gpus)} ({why})" for why, gpus in names.items()]
-    return [say("not free: ", "dim") + say(", ".join(parts))]
+    return [styled("not free: ", "dim") + styled(", ".join(parts))]
 
 
 def _free(found: Mapping[str, DeviceVerdict], labels: Mapping[str, str]) -> Text:
@@ -148,7 +148,7 @@ def _free(found: Mapping[str, DeviceVerdict], labels: Mapping[str, str]) -> Text
         if uuid in found and found[uuid].kind is VerdictKind.FREE
     ]
     if labels and not known:
-        return say("free: ", "dim") + say("unknown: the server does not report it", "yellow")
+        return styled("free: ", "dim") + styled("unknown: the server does not report it", "yellow")
     if not free:
-        return say("free: ", "dim") + say("none") + say("  (andon free says why)", "dim")
-    return say("free: ", "dim") + say(f"GPU {range_of(free)}", "bold green")
+        return styled("free: ", "dim") + styled("none") + styled("  (andon free says why)", "dim")
+    return styled("free: ", "dim") + styled(f"GPU {range_of(free)}", "bold green")

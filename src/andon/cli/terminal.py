@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from andon.cli.screen import in_color, is_terminal, size
-from andon.cli.show.text import Text, harmless, say, without_commands, without_unicode
+from andon.cli.show.text import Text, harmless, styled, without_commands, without_unicode
 from andon.errors import AndonError
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Terminal(NamedTuple):
         found = text if text.startswith("{") else to_type(text, self.choices)  # JSON stays
         write(self.out or sys.stdout, without_commands(found))
 
-    def say(self, *lines: Text) -> None:
+    def print(self, *lines: Text) -> None:
         self.show("".join(f"{line.paint(self.color)}\n" for line in lines))
 
 
@@ -164,11 +164,11 @@ def to_type(text: str, choices: Choices | None) -> str:
 def report(error: AndonError, choices: Choices | None = None) -> None:
     """Print an error: one line, further mistakes, and what to do."""
     colored = in_color((choices and choices.color) or "auto", sys.stderr)
-    lines = [say("andon: ", "bold red") + say(to_type(error.reason, choices))]
+    lines = [styled("andon: ", "bold red") + styled(to_type(error.reason, choices))]
     mistakes = getattr(error, "mistakes", ())
-    lines += [say(f"  {mistake}") for mistake in mistakes if mistake != error.reason]
+    lines += [styled(f"  {mistake}") for mistake in mistakes if mistake != error.reason]
     if error.hint:
-        lines.append(say(f"hint: {to_type(error.hint, choices)}", "dim"))
+        lines.append(styled(f"hint: {to_type(error.hint, choices)}", "dim"))
     write(sys.stderr, "".join(line.paint(colored) + "\n" for line in lines))
 
 

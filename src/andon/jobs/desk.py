@@ -16,9 +16,9 @@ from andon.model.job.desk import (
     Accepted,
     Found,
     JobAct,
+    JobName,
     JobOutcome,
     JobReason,
-    JobWord,
     LogPart,
     Submission,
     cluster_in,
@@ -57,23 +57,23 @@ class JobDesk(Protocol):
     def listing(self, everyone: bool = False) -> JobListing:
         """Returns all jobs that have not ended, and the latest that did."""
 
-    def find(self, refs: Sequence[JobWord], act: JobAct | None = None) -> Found:
+    def find(self, refs: Sequence[JobName], act: JobAct | None = None) -> Found:
         """Returns the jobs that are named; of several with one name, those that the act applies to
         come first."""
 
-    def view(self, job: JobWord) -> JobView:
+    def view(self, job: JobName) -> JobView:
         """Returns one job with its details: its variables and all reasons."""
 
-    def act(self, act: JobAct, refs: Sequence[JobWord]) -> Sequence[JobOutcome]:
+    def act(self, act: JobAct, refs: Sequence[JobName]) -> Sequence[JobOutcome]:
         """Does this to each job; a failure with one does not stop the others."""
 
     def log(
-        self, job: JobWord, start: int | None, most: int, attempt: int | None = None
+        self, job: JobName, start: int | None, most: int, attempt: int | None = None
     ) -> LogPart:
         """Returns the output from this position on, or the end of it; at most this many bytes, of
         whole characters."""
 
-    def reasons(self, job: JobWord) -> Sequence[JobReason]:
+    def reasons(self, job: JobName) -> Sequence[JobReason]:
         """Returns why a job waits or how it ended, most important first; none while it runs."""
 
 
@@ -105,7 +105,7 @@ class Desks:
         found = list_together(clusters, everyone)
         return JobListing.of((*own.views, *found.views), own.paused, found.notes, found.clusters)
 
-    def find(self, refs: Sequence[JobWord], act: JobAct | None = None) -> Found:
+    def find(self, refs: Sequence[JobName], act: JobAct | None = None) -> Found:
         views, errors = dict[str, JobView](), list[AndonError]()
         for desk, some in self.split(refs):
             try:
@@ -116,43 +116,43 @@ class Desks:
             errors += found.errors
         return Found(list(views.values()), errors)
 
-    def view(self, job: JobWord) -> JobView:
+    def view(self, job: JobName) -> JobView:
         return self.of(job).view(job)
 
-    def act(self, act: JobAct, refs: Sequence[JobWord]) -> list[JobOutcome]:
+    def act(self, act: JobAct, refs: Sequence[JobName]) -> list[JobOutcome]:
         return [one for desk, some in self.split(refs) for one in desk.act(act, some)]
 
     def log(
-        self, job: JobWord, start: int | None, most: int, attempt: int | None = None
+        self, job: JobName, start: int | None, most: int, attempt: int | None = None
     ) -> LogPart:
         return self.of(job).log(job, start, most, attempt)
 
-    def reasons(self, job: JobWord) -> Sequence[JobReason]:
+    def reasons(self, job: JobName) -> Sequence[JobReason]:
         return self.of(job).reasons(job)
 
-    def of(self, word: JobWord) -> JobDesk:
+    def of(self, word: JobName) -> JobDesk:
         """Returns the desk of a job."""
         name = cluster_in(word)
         return (self._named(name) if name else None) or self.queue
 
-    def split(self, refs: Sequence[JobWord]) -> list[tuple[JobDesk, list[JobWord]]]:
+    def split(self, refs: Sequence[JobName]) -> list[tuple[JobDesk, list[JobName]]]:
         """Groups the references by the desk that has the job."""
-        found = dict[str, tuple[JobDesk, list[JobWord]]]()
+        found = dict[str, tuple[JobDesk, list[JobName]]]()
         for word in refs:
-            several: Sequence[JobWord] = self._group(str(word))
+            several: Sequence[JobName] = self._group(str(word))
             for one in several or [word]:
                 desk = self.of(one)
                 found.setdefault(desk.name, (desk, []))[1].append(one)
         return list(found.values())
 
 
-def desk_with(desk: JobDesk, job: JobWord) -> JobDesk:
+def desk_with(desk: JobDesk, job: JobName) -> JobDesk:
     """Returns the one of several desks that has a job."""
     return desk.of(job) if isinstance(desk, Desks) else desk
 
 
 def split_by_desk(
-    desk: JobDesk, refs: Sequence[JobWord]
-) -> Sequence[tuple[JobDesk, Sequence[JobWord]]]:
+    desk: JobDesk, refs: Sequence[JobName]
+) -> Sequence[tuple[JobDesk, Sequence[JobName]]]:
     """Groups the references by desk, if these are several desks."""
     return desk.split(refs) if isinstance(desk, Desks) else [(desk, refs)]

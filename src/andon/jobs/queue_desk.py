@@ -12,15 +12,15 @@ from andon.errors import AndonError, Gone, Invalid, Unavailable
 from andon.jobs.folder import JobsFolder, open_jobs_folder
 from andon.jobs.queue import Queue, checked_specs, refuse_too_many, same_as, submit
 from andon.jobs.starting import is_dispatched
-from andon.model.job import HERE
+from andon.model.job import LOCAL
 from andon.model.job.desk import (
     Able,
     Accepted,
     Found,
     JobAct,
+    JobName,
     JobOutcome,
     JobReason,
-    JobWord,
     LogPart,
     Submission,
 )
@@ -45,7 +45,7 @@ class QueueDesk:
     this process must not start one. `sample` and `labels` are asked for a request that not every
     machine can meet, `notify` gets a sentence about a name that several jobs have."""
 
-    name, able, poll_seconds = HERE, frozenset(Able) - FOR_CLUSTERS, POLL_SECONDS
+    name, able, poll_seconds = LOCAL, frozenset(Able) - FOR_CLUSTERS, POLL_SECONDS
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class QueueDesk:
         self._queue: Queue | None = None
         self._read, self._changed_at = 0.0, -1
         self._lock = threading.RLock()
-        self._found: dict[tuple[JobWord, ...], Found] = {}
+        self._found: dict[tuple[JobName, ...], Found] = {}
 
     # Submitting.
 
@@ -126,12 +126,12 @@ class QueueDesk:
             queue = self.fresh()
             return JobListing(tuple(queue.views()), queue.paused)
 
-    def view(self, job: JobWord) -> "JobView":
+    def view(self, job: JobName) -> "JobView":
         """Returns one job with the variables that may be shown."""
         with self._lock:
             return self.fresh().view(self.facts(job).spec.number)
 
-    def find(self, refs: Sequence[JobWord], act: JobAct | None = None) -> "Found":
+    def find(self, refs: Sequence[JobName], act: JobAct | None = None) -> "Found":
         with self._lock:
             queue = self.fresh()
             if act is None and (known := self._found.get(tuple(refs))) is not None:
@@ -143,7 +143,7 @@ class QueueDesk:
             return found
 
     def log(
-        self, job: JobWord, start: int | None, most: int, attempt: int | None = None
+        self, job: JobName, start: int | None, most: int, attempt: int | None = None
     ) -> LogPart:
         from andon.jobs.outputs import read_output
         from andon.model.job.facts import JobState
@@ -162,14 +162,14 @@ class QueueDesk:
         part = read_output(path, start, most, over or wanted != begun[-1])
         return replace(part, attempt=wanted)
 
-    def reasons(self, job: JobWord) -> list[JobReason]:
+    def reasons(self, job: JobName) -> list[JobReason]:
         from andon.jobs.rules.views import reasons_of
 
         return reasons_of(self.view(job))
 
     # Changing.
 
-    def act(self, act: JobAct, refs: Sequence[JobWord]) -> list[JobOutcome]:
+    def act(self, act: JobAct, refs: Sequence[JobName]) -> list[JobOutcome]:
         from andon.jobs.acts import perform
 
         out, done = list[JobOutcome](), list[int]()
@@ -237,7 +237,7 @@ class QueueDesk:
             queue.folder.ring()
             self._wake(queue.folder)
 
-    def facts(self, job: JobWord) -> "JobFacts":
+    def facts(self, job: JobName) -> "JobFacts":
         """Returns what is known of the one job that is named."""
         from andon.jobs.rules.naming import NameRule, no_job, one_meant
 
@@ -248,7 +248,7 @@ class QueueDesk:
         return jobs[number]
 
     def _meant(
-        self, refs: Sequence[JobWord], act: JobAct | None
+        self, refs: Sequence[JobName], act: JobAct | None
     ) -> tuple[list[int], list[AndonError]]:
         """Returns the numbers of the jobs that are named; of several with one name, those that the
         act applies to come first."""

@@ -7,7 +7,7 @@ from andon.errors import AndonError, Gone, Invalid, TimedOut
 from andon.failures.rules.backoff import doubled_seconds
 from andon.jobs.desk import JobDesk
 from andon.jobs.rules.naming import deleted_meanwhile
-from andon.model.job.desk import Able, Found, JobWord
+from andon.model.job.desk import Able, Found, JobName
 from andon.model.job.facts import JobState, JobView
 
 FIRST_POLL_SECONDS = 0.2
@@ -15,7 +15,7 @@ FIRST_POLL_SECONDS = 0.2
 
 def wait(
     desk: JobDesk,
-    refs: Sequence[JobWord],
+    refs: Sequence[JobName],
     until: float | None = None,
     changed: Callable[[JobView], None] = lambda _: None,
 ) -> Found:

@@ -12,9 +12,9 @@ from andon.model.job.desk import (
     Accepted,
     Found,
     JobAct,
+    JobName,
     JobOutcome,
     JobReason,
-    JobWord,
     Submission,
 )
 from andon.model.job.facts import JobView
@@ -34,7 +34,7 @@ class ExactDesk(OwnDesk, Protocol):
     def submit(self, jobs: Sequence[Submission], dry: bool = False) -> Sequence[Accepted]:
         raise Denied("a server takes jobs as a job file", hint="POST /api/jobs")
 
-    def find(self, words: Sequence[JobWord], act: JobAct | None = None) -> Found:
+    def find(self, words: Sequence[JobName], act: JobAct | None = None) -> Found:
         views, errors = dict[str, JobView](), list[AndonError]()
         for word in words:
             try:
@@ -45,10 +45,10 @@ class ExactDesk(OwnDesk, Protocol):
                 views[view.label] = view
         return Found(list(views.values()), errors)
 
-    def reasons(self, job: JobWord) -> list[JobReason]:
+    def reasons(self, job: JobName) -> list[JobReason]:
         return reasons_of(self.view(job))
 
-    def act(self, act: JobAct, words: Sequence[JobWord]) -> list[JobOutcome]:
+    def act(self, act: JobAct, words: Sequence[JobName]) -> list[JobOutcome]:
         out = list[JobOutcome]()
         for word in words:
             try:
@@ -57,5 +57,5 @@ class ExactDesk(OwnDesk, Protocol):
                 out.append(JobOutcome(str(word), error=error))
         return out
 
-    def acted(self, act: JobAct, job: JobWord) -> Sequence[JobOutcome]:
+    def acted(self, act: JobAct, job: JobName) -> Sequence[JobOutcome]:
         """Does it to one job."""

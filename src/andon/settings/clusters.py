@@ -6,12 +6,12 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from andon.model.job import HERE
+from andon.model.job import LOCAL
 from andon.settings.kinds import SECONDS, repr_without
 
 TIMEOUT_SECONDS = 10.0
 LONGEST_TIMEOUT_SECONDS = 600.0
-NAME_WORDS = f"small letters, digits and -, beginning with a letter, and not {HERE}"
+NAME_WORDS = f"small letters, digits and -, beginning with a letter, and not {LOCAL}"
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 _KIND = re.compile(r"[\w.-]{1,40}")
 
@@ -27,7 +27,7 @@ class ClusterSettings(Struct, frozen=True):
 
 
 def is_cluster_name(text: str) -> bool:
-    return _NAME.fullmatch(text) is not None and text != HERE
+    return _NAME.fullmatch(text) is not None and text != LOCAL
 
 
 def read_clusters(raw: object, where: str, mistakes: list[str]) -> tuple[ClusterSettings, ...]:

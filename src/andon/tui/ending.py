@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from andon.cli.show.render import paragraph
-from andon.cli.show.text import Text, say
+from andon.cli.show.text import Text, styled
 from andon.errors import AndonError
 from andon.kill.rules import plan as words
 from andon.model.device import Process, Snapshot
@@ -78,16 +78,16 @@ class EndDialog:
 
     def lines(self, width: int) -> tuple[Text, ...]:
         """Returns the lines that cover the bottom of the screen."""
-        found = [say(f" end process {self.process.pid}".ljust(width), "bold reverse")]
+        found = [styled(f" end process {self.process.pid}".ljust(width), "bold reverse")]
         found += self._body(width)
-        found.append(say(self._keys().ljust(width), "reverse"))
+        found.append(styled(self._keys().ljust(width), "reverse"))
         return tuple(found)
 
     def _body(self, width: int) -> list[Text]:
         if self.phase is EndPhase.OPENING:
             slow = time.monotonic() - self._began > SLOW_SECONDS
             more = ": the process does not answer" if slow else ""
-            return [say(f"checking the process…{more}", "dim")]
+            return [styled(f"checking the process…{more}", "dim")]
         if self.phase is EndPhase.REFUSED:
             return [line for error in self._refused for line in _refusal(error, width)]
         assert self._ending is not None

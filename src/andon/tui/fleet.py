@@ -10,7 +10,7 @@ from textual import events
 from textual.app import App, ComposeResult
 
 from andon.cli.commands.fleet.nodes import render_nodes
-from andon.cli.show.text import Text, say
+from andon.cli.show.text import Text, styled
 from andon.errors import AndonError
 from andon.fleet.rules.states import NodeList, NodeRow, having, in_need
 from andon.tui.canvas import Canvas
@@ -67,11 +67,11 @@ class FleetView(Struct, frozen=True):
             drawn[at] = selected(drawn[at], width)
         drawn += [Text()] * (room - len(drawn))
         gpus = counted(sum(row.gpus for row in self.nodes), "GPU")
-        title = say(f"{counted(len(self.nodes), 'node')}, {gpus}", "bold")
-        title += say(f"   {self.trouble}", "red") if self.trouble else say("")
+        title = styled(f"{counted(len(self.nodes), 'node')}, {gpus}", "bold")
+        title += styled(f"   {self.trouble}", "red") if self.trouble else styled("")
         found = f"{len(rows)} with: {self.words}{'█' * self.typing}"
         foot = found if self.typing or self.words else KEYS
-        return [title.fit(width), head, *drawn, say(foot, "dim").fit(width)]
+        return [title.fit(width), head, *drawn, styled(foot, "dim").fit(width)]
 
 
 class FleetApp(App[str]):

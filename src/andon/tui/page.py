@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct, field
 
-from andon.cli.show.text import Text, say, without_unicode
+from andon.cli.show.text import Text, styled, without_unicode
 from andon.tui.histories import Histories
 from andon.tui.scene import Scene
 from andon.tui.state import TopState
@@ -63,7 +63,7 @@ class Page(Struct):
 
 def selected(text: Text, width: int) -> Text:
     """Returns the line under the cursor, highlighted over the whole width."""
-    return say(text.fit(width).pad(width).plain, "reverse")
+    return styled(text.fit(width).pad(width).plain, "reverse")
 
 
 def plain_ascii(text: Text) -> Text:

@@ -1,6 +1,6 @@
 """The whole screen of top for a window of any size, as lines and what a click on each means."""
 
-from andon.cli.show.text import Text, say
+from andon.cli.show.text import Text, styled
 from andon.tui.page import Frame, Page, plain_ascii
 from andon.tui.scene import process_entries
 from andon.tui.state import TopView
@@ -29,7 +29,7 @@ def compose(frame: Frame, question: tuple[Text, ...] = ()) -> Page:
     """Returns exactly as many lines as the window has, none wider than it."""
     page = Page(frame.width)
     if frame.width < LEAST_WIDTH or frame.height < LEAST_HEIGHT:
-        page.add(say(f"top needs {LEAST_WIDTH}x{LEAST_HEIGHT}; q quits", "yellow"))
+        page.add(styled(f"top needs {LEAST_WIDTH}x{LEAST_HEIGHT}; q quits", "yellow"))
         page.fill(frame.height)
     else:
         _whole(page, frame, question)

@@ -7,7 +7,7 @@ from andon.errors import Invalid
 from andon.host.files import home_folder
 from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.rules.able import refuse
-from andon.model.job import HERE
+from andon.model.job import LOCAL
 
 REQUEST = "the request"
 
@@ -32,7 +32,7 @@ def submit_document(queue: QueueDesk, document: Mapping[str, Any]) -> Sequence[i
 
     read = model_jobs_in if is_model_file(document) else jobs_in
     jobs, home = read(dict(document), REQUEST, {}), home_folder()
-    if any(job.on not in ("", HERE) for job in jobs):
+    if any(job.on not in ("", LOCAL) for job in jobs):
         raise Invalid(
             "jobs for a cluster are not accepted over the network",
             hint="in a terminal: andon submit --on NAME",

@@ -12,7 +12,7 @@ from andon.jobs.desk import JobDesk
 from andon.jobs.folder import open_jobs_folder
 from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.starting import lock_dispatcher
-from andon.model.job.desk import Accepted, JobAct, JobWord, Submission
+from andon.model.job.desk import Accepted, JobAct, JobName, Submission
 from andon.node.remote.jobs import ServerDesk
 from andon.node.server import connect
 from tests.integration.conftest import Outcome
@@ -70,7 +70,7 @@ def test_jobs_are_named_as_on_the_machine(desk: ServerDesk) -> None:
     one, other = QueueDesk().submit([job(name="named", group="both"), job(name="b", group="both")])
     (array,) = QueueDesk().submit([job(indices=(3, 4))])
     three, four = f"{array.label}_3", f"{array.label}_4"
-    meant: dict[JobWord, list[str]] = {
+    meant: dict[JobName, list[str]] = {
         "named": [one.label], "both": [one.label, other.label], "@": [three, four], four: [four],
         array.label: [three, four], int(one.label): [one.label],
     }  # fmt: skip

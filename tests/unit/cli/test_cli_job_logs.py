@@ -7,7 +7,7 @@ import pytest
 from andon.cli.commands.jobs.following import LOG_BYTES, JobOutput, last_lines
 from andon.jobs.outputs import read_output
 from andon.jobs.queue_desk import QueueDesk
-from andon.model.job.desk import JobWord, LogPart
+from andon.model.job.desk import JobName, LogPart
 
 
 @pytest.mark.parametrize("end", ["", "\n"])
@@ -28,7 +28,7 @@ class OfFile(QueueDesk):
         self._path = path
 
     def log(
-        self, job: JobWord, start: int | None, most: int, attempt: int | None = None
+        self, job: JobName, start: int | None, most: int, attempt: int | None = None
     ) -> LogPart:
         return read_output(self._path, start, most, ended=True)
 

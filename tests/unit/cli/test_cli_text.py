@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from andon.cli.main import run
 from andon.cli.show.findings import render_findings
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import Text, display_width, harmless, say, with_mark, without_unicode
+from andon.cli.show.text import Text, display_width, harmless, styled, with_mark, without_unicode
 from andon.doctor.rules.findings import Check, failure, ok, unknown
 from tests.support import snapshots as golden
 from tests.support.fake_node import FakeNode
@@ -25,18 +25,18 @@ def test_width_is_counted_in_cells(words: str, width: int) -> None:
 
 @given(st.text(), st.integers(min_value=0, max_value=30))
 def test_a_cut_text_is_never_wider_than_asked(words: str, width: int) -> None:
-    assert say(words).fit(width).width <= width
+    assert styled(words).fit(width).width <= width
 
 
 @given(st.text(max_size=20), st.integers(min_value=0, max_value=30), st.booleans())
 def test_a_cut_and_padded_cell_has_exactly_its_width(words: str, width: int, right: bool) -> None:
-    assert say(words).fit(width).pad(width, right).width == width
+    assert styled(words).fit(width).pad(width, right).width == width
 
 
 def test_what_is_cut_ends_in_an_ellipsis() -> None:
-    assert say("carolina").fit(5).plain == "caro…"
-    assert (say("ab", "red") + say("cdef")).fit(4).plain == "abc…"
-    assert (say("ab") + say("cd")).fit(4).plain == "abcd"
+    assert styled("carolina").fit(5).plain == "caro…"
+    assert (styled("ab", "red") + styled("cdef")).fit(4).plain == "abc…"
+    assert (styled("ab") + styled("cd")).fit(4).plain == "abcd"
 
 
 @given(st.text())
@@ -52,14 +52,14 @@ def test_an_escape_sequence_stays_visible_as_a_replacement() -> None:
 
 
 def test_colour_is_left_out_where_it_is_not_wanted() -> None:
-    text = say("hot", "bold red") + say(" ok")
+    text = styled("hot", "bold red") + styled(" ok")
     assert text.paint(color=False) == "hot ok"
     assert text.paint(color=True) == "\x1b[1;31mhot\x1b[0m ok"
 
 
 def test_a_line_ends_without_spaces() -> None:
-    assert say("x").pad(9).paint(color=False) == "x"
-    assert say("x").pad(9).paint(color=True) == "x"
+    assert styled("x").pad(9).paint(color=False) == "x"
+    assert styled("x").pad(9).paint(color=True) == "x"
 
 
 def test_a_terminal_without_unicode_gets_ascii() -> None:
@@ -68,11 +68,14 @@ def test_a_terminal_without_unicode_gets_ascii() -> None:
 
 @pytest.mark.parametrize("color", [False, True])
 def test_columns_stay_where_they_are_in_ascii(color: bool) -> None:
-    cells = ((say("71 °C", "red"), say("训 e\N{COMBINING ACUTE ACCENT}")), (say("–"), say("train")))
+    cells = (
+        (styled("71 °C", "red"), styled("训 e\N{COMBINING ACUTE ACCENT}")),
+        (styled("–"), styled("train")),
+    )
     columns: list[TableColumn[int]] = [
         TableColumn("TEMP", lambda row: cells[row][0], right=True),
         TableColumn("NAME", lambda row: cells[row][1], elastic=8),
-        TableColumn("LAST", lambda row: say("x")),
+        TableColumn("LAST", lambda row: styled("x")),
     ]
     lines = [line.paint(color) for line in draw(columns, [TableRow(0), TableRow(1)], 80)]
     plain = [re.sub(r"\x1b\[[0-9;]*m", "", without_unicode(line)) for line in lines]
@@ -82,9 +85,9 @@ def test_columns_stay_where_they_are_in_ascii(color: bool) -> None:
 
 def _columns() -> list[TableColumn[str]]:
     return [
-        TableColumn("NAME", lambda word: say(word), elastic=5, lead=True),
-        TableColumn("SIZE", lambda word: say(str(len(word))), rank=1, right=True),
-        TableColumn("LATER", lambda word: say("x" * 20), rank=2),
+        TableColumn("NAME", lambda word: styled(word), elastic=5, lead=True),
+        TableColumn("SIZE", lambda word: styled(str(len(word))), rank=1, right=True),
+        TableColumn("LATER", lambda word: styled("x" * 20), rank=2),
     ]
 
 
@@ -99,18 +102,18 @@ def test_columns_appear_by_rank_as_there_is_room() -> None:
 
 
 def test_a_message_takes_the_place_of_the_values() -> None:
-    lines = draw(_columns(), [TableRow("a", message=say("lost", "red"))], 40)
+    lines = draw(_columns(), [TableRow("a", message=styled("lost", "red"))], 40)
     assert lines[1].plain == "a     lost"
 
 
 def test_no_line_of_a_table_is_wider_than_the_screen() -> None:
-    rows = [TableRow("名" * 40), TableRow("b" * 90, message=say("why " * 30))]
+    rows = [TableRow("名" * 40), TableRow("b" * 90, message=styled("why " * 30))]
     for width in range(4, 120):
         assert all(line.width <= width for line in draw(_columns(), rows, width))
 
 
 def test_empty_text_is_nothing() -> None:
-    assert say("") == Text()
+    assert styled("") == Text()
 
 
 @pytest.mark.parametrize("width", [20, 26, 32, 33, 60])
@@ -121,7 +124,7 @@ def test_findings_break_between_words_on_a_narrow_screen(width: int) -> None:
         *(ok(Check.KERNEL, "fine") for _ in range(12)),
         unknown(Check.CLOCK, "nobody knows"),
     ]
-    lines = render_findings(findings, say("node"), width, color=False).splitlines()
+    lines = render_findings(findings, styled("node"), width, color=False).splitlines()
     assert all(display_width(line) <= width for line in lines)
     told = " ".join(" ".join(lines).split())
     assert words in told
@@ -130,10 +133,12 @@ def test_findings_break_between_words_on_a_narrow_screen(width: int) -> None:
 
 @pytest.mark.parametrize("width", [12, 20, 80])
 def test_a_mark_stands_in_the_first_line_and_is_never_cut(width: int) -> None:
-    lines = [text.plain for text in with_mark([say("1 of 8 free: GPU 5"), say("x")], "SIM", width)]
+    lines = [
+        text.plain for text in with_mark([styled("1 of 8 free: GPU 5"), styled("x")], "SIM", width)
+    ]
     assert lines[0].endswith("  SIM")
     assert display_width(lines[0]) <= width
-    assert (lines[1:], with_mark([say("x")], "", width)) == (["x"], [say("x")])
+    assert (lines[1:], with_mark([styled("x")], "", width)) == (["x"], [styled("x")])
 
 
 @pytest.mark.parametrize("words", [["free"], ["ps"], ["who"], ["devices", "--topology"]])

@@ -6,12 +6,12 @@ from andon.cli.notebook.extension import AndonMagics
 from andon.cli.notebook.painted import Painted
 from andon.cli.show import table
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import say
+from andon.cli.show.text import styled
 from andon.errors import Invalid
 
 COLUMNS: tuple[TableColumn[tuple[str, str]], ...] = (
-    TableColumn("NAME", lambda row: say(row[0], "bold red"), lead=True, elastic=4),
-    TableColumn("USED", lambda row: say(row[1]), right=True),
+    TableColumn("NAME", lambda row: styled(row[0], "bold red"), lead=True, elastic=4),
+    TableColumn("USED", lambda row: styled(row[1]), right=True),
 )
 
 
@@ -19,9 +19,9 @@ def shown() -> str:
     rows = [
         TableRow(("<script>x</script>", "1 GiB")),
         TableRow(("lost", "")),
-        TableRow(("gone", ""), say("does not answer & more")),
+        TableRow(("gone", ""), styled("does not answer & more")),
     ]
-    lines = [say("before <b>"), *draw(COLUMNS, rows, 22), say("after")]
+    lines = [styled("before <b>"), *draw(COLUMNS, rows, 22), styled("after")]
     return "".join(f"{line.paint(True)}\n" for line in lines)
 
 

@@ -11,7 +11,7 @@ from andon.cli.commands.setup import doctor
 from andon.cli.json_text import as_json_text
 from andon.cli.main import run
 from andon.cli.show.findings import broken_command, findings_to_json, render_findings, summary
-from andon.cli.show.text import display_width, say
+from andon.cli.show.text import display_width, styled
 from andon.doctor.rules.checkup import judge
 from andon.doctor.rules.facts import (
     BookFolder,
@@ -159,7 +159,7 @@ def test_the_count_names_each_grade_once() -> None:
 
 
 def test_a_word_from_outside_cannot_move_the_cursor() -> None:
-    text = render_findings([ok(Check.KERNEL, "a\x1b[2Jb")], say("t"), 80, color=False)
+    text = render_findings([ok(Check.KERNEL, "a\x1b[2Jb")], styled("t"), 80, color=False)
     assert "\x1b" not in text
 
 

@@ -12,7 +12,7 @@ from andon.alerts.rules.state_machine import step
 from andon.cli.main import run
 from andon.cli.show import cells
 from andon.cli.show.entries import entries, lit_entries
-from andon.cli.show.text import say
+from andon.cli.show.text import styled
 from andon.explain.conditions.catalogue import DEFAULTS
 from andon.explain.conditions.heat.limits import HeatThrottling, heat_throttling, hot_from
 from andon.explain.conditions.rulebook import Rulebook, thresholds
@@ -202,7 +202,7 @@ def test_the_colours_of_a_command_follow_its_settings(
     monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
     monkeypatch.setenv("ANDON_ALERTS_THERMAL_CELSIUS", threshold)
     run([*command, "--color", "always"], there)
-    assert (say("76 °C", "yellow").paint(color=True) in capsys.readouterr().out) == yellow
+    assert (styled("76 °C", "yellow").paint(color=True) in capsys.readouterr().out) == yellow
 
 
 def test_why_says_hot_from_the_threshold_of_its_settings(

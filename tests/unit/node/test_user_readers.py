@@ -17,7 +17,7 @@ from andon.errors import AndonError, Denied, Gone, Unavailable
 from andon.host.accounts import UserAccount, become
 from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.rules.views import JobListing
-from andon.model.job.desk import JobAct, JobWord
+from andon.model.job.desk import JobAct, JobName
 from andon.model.job.facts import JobState, JobView, view_to_json
 from andon.model.lease_list import LeaseList, WaitingRow
 from andon.node.job_schemas import PageScope
@@ -176,7 +176,7 @@ class OwnJobs(QueueDesk):
     def listing(self, everyone: bool = False) -> JobListing:
         return JobListing((replace(VIEW, user="root"),))
 
-    def view(self, job: JobWord) -> JobView:
+    def view(self, job: JobName) -> JobView:
         return self.listing().views[0]
 
 

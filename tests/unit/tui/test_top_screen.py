@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from andon.cli.show.text import Text, display_width, say
+from andon.cli.show.text import Text, display_width, styled
 from andon.model.device import Snapshot
 from andon.tui.keys import KEYS
 from andon.tui.page import selected
@@ -108,7 +108,7 @@ def test_the_selected_row_is_reversed_in_the_table_that_has_the_cursor() -> None
 
 @pytest.mark.parametrize("name", ["train", "训练训练", "train " * 10])
 def test_the_selected_row_is_as_wide_as_the_screen_and_reversed(name: str) -> None:
-    row = selected(say(name, "red"), 20)
+    row = selected(styled(name, "red"), 20)
     assert row.width == 20
     assert [style for _, style in row.spans] == ["reverse"]
 

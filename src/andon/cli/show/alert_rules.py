@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from andon.cli.show.alerts import ENDED, UNBROKEN, hung, level_lamp, measured
 from andon.cli.show.render import paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import Text, say
+from andon.cli.show.text import Text, styled
 from andon.model.naming import title
 from andon.model.wire import Json
 from andon.units import human_seconds
@@ -28,34 +28,34 @@ def render_rules(found: Json, width: int, color: bool, everything: bool = False)
 
 
 _EXPLAINED: list[TableColumn[Json]] = [
-    TableColumn("", lambda one: say(*ENDED)),
-    TableColumn("", lambda one: say(one["name"], "bold"), gap=1),
-    TableColumn("", lambda one: say(one["title"]), elastic=16),
+    TableColumn("", lambda one: styled(*ENDED)),
+    TableColumn("", lambda one: styled(one["name"], "bold"), gap=1),
+    TableColumn("", lambda one: styled(one["title"]), elastic=16),
 ]
 
 
 def _rules(rules: Sequence[Json], width: int) -> list[Text]:
     columns: list[TableColumn[Json]] = [
-        TableColumn("", lambda rule: say(*level_lamp(rule["level"]))),
-        TableColumn("RULE", lambda rule: say(rule["name"], "bold"), gap=1),
-        TableColumn("MAX LEVEL", lambda rule: say(rule["level"]), rank=3),
+        TableColumn("", lambda rule: styled(*level_lamp(rule["level"]))),
+        TableColumn("RULE", lambda rule: styled(rule["name"], "bold"), gap=1),
+        TableColumn("MAX LEVEL", lambda rule: styled(rule["level"]), rank=3),
         TableColumn("THRESHOLD", _threshold, rank=1, right=True),
         TableColumn("AFTER", lambda rule: _lasting(rule["for_seconds"]), rank=2, right=True),
-        TableColumn("DESCRIPTION", lambda rule: say(rule["title"]), elastic=16),
+        TableColumn("DESCRIPTION", lambda rule: styled(rule["title"]), elastic=16),
     ]
     if width >= WIDE:
         columns.append(
-            TableColumn("CONDITION", lambda rule: say(_condition(rule), "dim"), elastic=20)
+            TableColumn("CONDITION", lambda rule: styled(_condition(rule), "dim"), elastic=20)
         )
     awake = [TableRow(rule) for rule in rules if rule["active"]]
     asleep = [TableRow(rule, style="dim") for rule in rules if not rule["active"]]
     lines = draw(columns, awake, width)
     if asleep:
         waiting: list[TableColumn[Json]] = [
-            TableColumn("", lambda rule: say(*ENDED)),
+            TableColumn("", lambda rule: styled(*ENDED)),
             columns[1],
             columns[5],
-            TableColumn("", lambda rule: say(rule["inactive_reason"]), elastic=20),
+            TableColumn("", lambda rule: styled(rule["inactive_reason"]), elastic=20),
         ]
         lines += [Text(), *draw(waiting, asleep, width)[1:]]
     return lines
@@ -64,7 +64,7 @@ def _rules(rules: Sequence[Json], width: int) -> list[Text]:
 def render_rule(rule: Json, width: int, color: bool) -> str:
     """One condition in full: what it means, its levels and thresholds, its reasons and queries."""
     lamp = ENDED if rule["level"] is None else level_lamp(rule["level"])
-    lines = hung(say(*lamp) + say(" "), rule["title"], "bold", width)
+    lines = hung(styled(*lamp) + styled(" "), rule["title"], "bold", width)
     rows = [("name", rule["name"]), ("why", rule["why"]), ("what to do", rule["advice"])]
     if not rule["active"]:
         rows.append(("inactive", rule["inactive_reason"]))
@@ -80,7 +80,7 @@ def render_rule(rule: Json, width: int, color: bool) -> str:
     if rule["no_query_reason"]:
         rows.append(("prometheus", f"no query: {rule['no_query_reason']}"))
     for name, text in rows:
-        lines += hung(say("  ") + say(f"{name:<10}  ", "dim"), text, "", width)
+        lines += hung(styled("  ") + styled(f"{name:<10}  ", "dim"), text, "", width)
     return "".join(line.paint(color) + "\n" for line in lines)
 
 
@@ -90,11 +90,11 @@ def _condition(rule: Json) -> str:
 
 
 def _threshold(rule: Json) -> Text:
-    return say(measured(rule["threshold"], rule["unit"]))
+    return styled(measured(rule["threshold"], rule["unit"]))
 
 
 def _lasting(seconds: float) -> Text:
-    return say(human_seconds(seconds)) if seconds else say("at once", "dim")
+    return styled(human_seconds(seconds)) if seconds else styled("at once", "dim")
 
 
 def _rung(rung: Json) -> str:

@@ -11,7 +11,7 @@ from andon.alerts.rules.listing import Entry, is_handled, lamp_of
 from andon.alerts.rules.overview import AlertOverview
 from andon.cli.show.render import flow, header, paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import ELLIPSIS, Text, say
+from andon.cli.show.text import ELLIPSIS, Text, styled
 from andon.explain.conditions.catalogue import BY_NAME
 from andon.explain.evidence.labels import TOLD, named
 from andon.explain.evidence.reasons import Evidence
@@ -65,9 +65,9 @@ def summary(page: AlertOverview) -> list[Text]:
     counts = listing.counts(page.entries)
     words = listing.level_counts(counts)
     styles = [LAMPS[Lamp.RED if "critical" in word else Lamp.AMBER][1] for word in words]
-    parts = [say(word, style) for word, style in zip(words, styles, strict=True)]
-    parts = parts or ([say(FINE, "green")] if page.is_known else [])
-    return parts + [say(word, "dim") for word in listing.other_counts(counts)]
+    parts = [styled(word, style) for word, style in zip(words, styles, strict=True)]
+    parts = parts or ([styled(FINE, "green")] if page.is_known else [])
+    return parts + [styled(word, "dim") for word in listing.other_counts(counts)]
 
 
 def names_of(alerts: Sequence[Alert]) -> Mapping[str, str]:
@@ -96,7 +96,7 @@ def short_name(alert: Alert) -> str:
 
 def lamp(alert: Alert) -> Text:
     """The level at a glance, by shape and by colour."""
-    return say(*(ENDED if alert.state is Phase.RESOLVED else LAMPS[lamp_of(alert)]))
+    return styled(*(ENDED if alert.state is Phase.RESOLVED else LAMPS[lamp_of(alert)]))
 
 
 def level_lamp(level: str) -> tuple[str, str]:
@@ -111,16 +111,18 @@ def _in_full(entry: Entry, names: Mapping[str, str], now: float, width: int) -> 
     """The message, its state, related alerts, who is affected, and what to do."""
     alert = entry.alert
     style = "dim" if is_handled(alert) else "bold"
-    lines = hung(say(*LAMPS[entry.lamp]) + say(" "), alert.message, style, width)
+    lines = hung(styled(*LAMPS[entry.lamp]) + styled(" "), alert.message, style, width)
     state = " · ".join(_whole([names[alert.id], *about(alert, now)]))
-    lines += hung(say("  "), state, "dim", width)
+    lines += hung(styled("  "), state, "dim", width)
     for other in entry.related:
         text = f"{_titled(other)} ({names[other.id]})"
-        lines += hung(say("  ") + say("related     ", "dim"), text, "", width)
+        lines += hung(styled("  ") + styled("related     ", "dim"), text, "", width)
     if alert.affected:
-        lines += hung(say("  ") + say("affected    ", "dim"), people(alert.affected), "", width)
+        lines += hung(
+            styled("  ") + styled("affected    ", "dim"), people(alert.affected), "", width
+        )
     if alert.advice:
-        lines += hung(say("  ") + say("what to do  ", "dim"), alert.advice, "", width)
+        lines += hung(styled("  ") + styled("what to do  ", "dim"), alert.advice, "", width)
     return lines
 
 
@@ -133,8 +135,8 @@ def hung(mark: Text, text: str, style: str, width: int) -> list[Text]:
     """Text after a mark, wrapped with a hanging indent."""
     rows = textwrap.wrap(text, max(10, width - mark.width), break_on_hyphens=False) or [""]
     plain = [row.replace(UNBROKEN, " ") for row in rows]
-    inset = say(" " * mark.width)
-    return [(mark if n == 0 else inset) + say(row, style) for n, row in enumerate(plain)]
+    inset = styled(" " * mark.width)
+    return [(mark if n == 0 else inset) + styled(row, style) for n, row in enumerate(plain)]
 
 
 class _Brief(Struct, frozen=True):
@@ -180,9 +182,9 @@ def _titled(alert: Alert) -> str:
 def _brief_lines(found: Sequence[_Brief], width: int) -> list[Text]:
     columns: list[TableColumn[_Brief]] = [
         TableColumn("", lambda one: lamp(one.alert), gap=0),
-        TableColumn("", lambda one: say(one.name), gap=1, elastic=8),
-        TableColumn("", lambda one: say(one.when, "dim"), rank=1),
-        TableColumn("", lambda one: say(one.message), elastic=12),
+        TableColumn("", lambda one: styled(one.name), gap=1, elastic=8),
+        TableColumn("", lambda one: styled(one.when, "dim"), rank=1),
+        TableColumn("", lambda one: styled(one.message), elastic=12),
     ]
     rows = [
         TableRow(one, style=None if one.alert.state is Phase.FIRING else "dim") for one in found
@@ -251,7 +253,7 @@ def _silences(page: AlertOverview, width: int) -> list[Text]:
         by = f", by {silence.by}" if silence.by else ""
         note = f": {silence.note}" if silence.note else ""
         text = f"{silence.rule or 'everything'}{where} for {left} more{by}{note}"
-        lines += hung(say(f"  {silence.id}  "), text, "dim", width)
+        lines += hung(styled(f"  {silence.id}  "), text, "dim", width)
     return lines
 
 
@@ -265,7 +267,7 @@ def _subject(subject: str, page: AlertOverview) -> str:
 
 def render_alert(alert: Alert, width: int, color: bool, now: float) -> str:
     """Returns everything that is known about one alert."""
-    lines = hung(lamp(alert) + say(" "), alert.message, "bold", width)
+    lines = hung(lamp(alert) + styled(" "), alert.message, "bold", width)
     rows: list[tuple[str, str]] = [
         ("id", alert.id),
         ("where", alert.where),
@@ -283,7 +285,7 @@ def render_alert(alert: Alert, width: int, color: bool, now: float) -> str:
     ]
     for name, text in rows:
         if text:
-            lines += hung(say("  ") + say(f"{name:<10}  ", "dim"), text, "", width)
+            lines += hung(styled("  ") + styled(f"{name:<10}  ", "dim"), text, "", width)
     return "".join(line.paint(color) + "\n" for line in lines)
 
 
@@ -319,10 +321,12 @@ def render_change(alert: Alert, name: str, width: int, color: bool, at: float) -
     """One line for `--follow`, with what to do for a new warning or critical alert."""
     word = "acknowledged" if alert.acknowledged else "silenced" if alert.silenced_until else ""
     state = {Phase.RESOLVED: "ended"}.get(alert.state, str(alert.state))
-    when = say(time.strftime("%H:%M:%S", time.localtime(at)), "dim")
-    head = when + say("  ") + lamp(alert) + say(f" {state:<8} ", "" if word else "bold")
+    when = styled(time.strftime("%H:%M:%S", time.localtime(at)), "dim")
+    head = when + styled("  ") + lamp(alert) + styled(f" {state:<8} ", "" if word else "bold")
     name_and = f"{name} ({word}): " if word else f"{name}: "
     lines = hung(head, name_and + alert.message, "", width)
     if alert.state is Phase.FIRING and alert.level is not Level.INFO and not word:
-        lines += hung(say(" " * head.width) + say("what to do  ", "dim"), alert.advice, "", width)
+        lines += hung(
+            styled(" " * head.width) + styled("what to do  ", "dim"), alert.advice, "", width
+        )
     return "".join(line.paint(color) + "\n" for line in lines)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Set
 from functools import lru_cache
 
 from andon.cli.show.entries import NamedDevice
-from andon.cli.show.text import UNKNOWN, Text, join, say
+from andon.cli.show.text import UNKNOWN, Text, join, styled
 from andon.explain.conditions.heat.limits import critical_from, hot_from
 from andon.explain.evidence.blame import unattributed_bytes
 from andon.model.device import Process, Sample, State
@@ -37,7 +37,7 @@ def lamp(entry: NamedDevice) -> Text:
     """The lamp at a glance, by shape and by colour; a device that is asleep is at rest."""
     lit = Lamp.GREY if entry.lamp is None else entry.lamp.lamp
     asleep = lit is Lamp.GREY and entry.status.state is State.ASLEEP
-    return say(*(ASLEEP if asleep else LAMPS[lit]))
+    return styled(*(ASLEEP if asleep else LAMPS[lit]))
 
 
 def heat_style(entry: NamedDevice) -> str:
@@ -53,21 +53,21 @@ def heat_style(entry: NamedDevice) -> str:
 
 
 def unknown() -> Text:
-    return say(UNKNOWN, "dim")
+    return styled(UNKNOWN, "dim")
 
 
 def percent(value: float | None, style: str = "") -> Text:
-    return unknown() if value is None else say(f"{fixed(value)} %", style)
+    return unknown() if value is None else styled(f"{fixed(value)} %", style)
 
 
 def number(value: float | None, unit: str = "", style: str = "") -> Text:
-    return unknown() if value is None else say(f"{fixed(value)}{unit}", style)
+    return unknown() if value is None else styled(f"{fixed(value)}{unit}", style)
 
 
 def bar(value: float | None, width: int, style: str) -> Text:
     """A bar for a share; anything above zero shows at least half a cell."""
     if value is None or width < 1:
-        return say(" " * width)
+        return styled(" " * width)
     halves = min(2 * width, max(round(value * 2 * width / 100), 1 if value > 0 else 0))
     return _bar(halves, width, style)
 
@@ -75,14 +75,14 @@ def bar(value: float | None, width: int, style: str) -> Text:
 @lru_cache(maxsize=1024)
 def _bar(halves: int, width: int, style: str) -> Text:
     full = "━" * (halves // 2) + "╸" * (halves % 2)
-    return say(full, style) + say("─" * (width - len(full)), "dim")
+    return styled(full, style) + styled("─" * (width - len(full)), "dim")
 
 
 def utilization(entry: NamedDevice, bar_width: int) -> Text:
     value = _sample(entry).utilization_percent
     style = load_style(value)
     digits = percent(value, style).pad(5, right=True)
-    return digits + say(" ") + bar(value, bar_width, style) if bar_width else digits
+    return digits + styled(" ") + bar(value, bar_width, style) if bar_width else digits
 
 
 def load_style(value: float | None) -> str:
@@ -104,10 +104,10 @@ def memory(entry: NamedDevice, bar_width: int, with_percent: bool, digits: int) 
     if used is None:
         return unknown().pad(digits, right=True)
     style = "bold" if share is not None and share >= entry.figures.memory_percent else ""
-    out = (say(gib(used), style) + say(f"/{gib(total)}", "dim")).pad(digits, right=True)
+    out = (styled(gib(used), style) + styled(f"/{gib(total)}", "dim")).pad(digits, right=True)
     if with_percent:
         out = out + percent(share, style).pad(6, right=True)
-    return out + say(" ") + bar(share, bar_width, "cyan") if bar_width else out
+    return out + styled(" ") + bar(share, bar_width, "cyan") if bar_width else out
 
 
 def temperature(entry: NamedDevice) -> Text:
@@ -121,7 +121,7 @@ def power(entry: NamedDevice) -> Text:
     style = "bold" if share is not None and share >= entry.figures.power_percent else ""
     limit = sample.power_limit_watts
     whole = "" if limit is None else f"/{fixed(limit)}"
-    return say(fixed(sample.power_watts), style) + say(f"{whole} W", "dim")
+    return styled(fixed(sample.power_watts), style) + styled(f"{whole} W", "dim")
 
 
 def link(entry: NamedDevice) -> Text:
@@ -130,7 +130,7 @@ def link(entry: NamedDevice) -> Text:
     if sample.pcie_generation is None or sample.pcie_width is None:
         return unknown()
     narrow = limits.link_width is not None and sample.pcie_width < limits.link_width
-    return say(f"{sample.pcie_generation}×{sample.pcie_width}", "yellow" if narrow else "")
+    return styled(f"{sample.pcie_generation}×{sample.pcie_width}", "yellow" if narrow else "")
 
 
 def traffic(entry: NamedDevice, link: str) -> Text:
@@ -140,7 +140,7 @@ def traffic(entry: NamedDevice, link: str) -> Text:
     if None in pair:
         return unknown()
     received, sent = (human_rate(one, "", "") for one in pair)
-    return say(f"{received.rjust(4)}↓ {sent.rjust(4)}↑")
+    return styled(f"{received.rjust(4)}↓ {sent.rjust(4)}↑")
 
 
 def throttle(entry: NamedDevice, all_of_them: bool = True) -> Text:
@@ -149,11 +149,11 @@ def throttle(entry: NamedDevice, all_of_them: bool = True) -> Text:
     if reasons is None:
         return unknown()
     rows = [row for name in reasons if (row := reason_of(name)).label]
-    words = [say(row.label, "yellow" if row.alarming else "") for row in rows]
+    words = [styled(row.label, "yellow" if row.alarming else "") for row in rows]
     if all_of_them or len(words) < 2:
         return join(words, ", ")
     worst = max(words, key=lambda text: text.spans[0][1])
-    return worst + say(f" +{len(words) - 1}", "dim")
+    return worst + styled(f" +{len(words) - 1}", "dim")
 
 
 def who(entry: NamedDevice, detail: int) -> Text:
@@ -165,7 +165,7 @@ def who(entry: NamedDevice, detail: int) -> Text:
     spare = unexplained(entry)
     if spare is not None:
         size = f" {human_bytes(spare)}" if detail else ""
-        parts.append(say("unaccounted", "yellow") + say(size, "dim"))
+        parts.append(styled("unaccounted", "yellow") + styled(size, "dim"))
     return join(parts, ", ")
 
 
@@ -181,14 +181,14 @@ def _reserved(entry: NamedDevice, users: Set[str]) -> list[Text]:
 def availability(verdict: DeviceVerdict | None) -> Text:
     """`free`, `held alice`, `in use`, `cordoned`: the same verdict as `andon free`."""
     if verdict is None:
-        return say(UNKNOWN, "dim")
+        return styled(UNKNOWN, "dim")
     if verdict.kind is VerdictKind.FREE:
-        return say("free", "bold green")
+        return styled("free", "bold green")
     if verdict.kind is VerdictKind.HELD:
-        return say("held ") + say(verdict.by or "", "dim")
+        return styled("held ") + styled(verdict.by or "", "dim")
     if verdict.kind is VerdictKind.IN_USE:
-        return say("in use", "dim")
-    return say(WITHHELD.get(verdict.code or "", "withheld"), "yellow")
+        return styled("in use", "dim")
+    return styled(WITHHELD.get(verdict.code or "", "withheld"), "yellow")
 
 
 def unexplained(entry: NamedDevice) -> int | None:
@@ -198,13 +198,13 @@ def unexplained(entry: NamedDevice) -> int | None:
 
 def _holder(name: str, held: list[Process], detail: int) -> Text:
     sizes = [process.memory_bytes for process in held]
-    text = say(name)
+    text = styled(name)
     known = (program_of(p.command, p.name) for p in held)
     programs = list(dict.fromkeys(one for one in known if one and one != name))
     if detail > 1 and programs:
-        text = text + say(" " + "+".join(programs))
+        text = text + styled(" " + "+".join(programs))
     if detail and None not in sizes:
-        text = text + say(f" {human_bytes(sum(size or 0 for size in sizes))}", "dim")
+        text = text + styled(f" {human_bytes(sum(size or 0 for size in sizes))}", "dim")
     return text
 
 

@@ -7,7 +7,7 @@ from msgspec import Struct
 from andon.cli.show import cells
 from andon.cli.show.entries import CUDA, NamedDevice, model_name, runtime_of
 from andon.cli.show.table import TableColumn, TableRow
-from andon.cli.show.text import MEDIUM, WIDE, Text, say
+from andon.cli.show.text import MEDIUM, WIDE, Text, styled
 from andon.model.device import Sample, State
 
 """From these widths the table shows more detail."""
@@ -35,7 +35,7 @@ class Shape(Struct, frozen=True):
     percent: bool
     detail: int
     who: int
-    here: str  # format of the index that this process sees
+    index: str  # format of the index that this process sees
 
     @classmethod
     def at(cls, width: int) -> "Shape":
@@ -74,21 +74,22 @@ def device_row(entry: NamedDevice, message: Text | None) -> TableRow[NamedDevice
     return TableRow(entry, message, style="dim" if hidden else None)
 
 
-def label(entry: NamedDevice, masked: bool, here: str = " (cuda:{} here)") -> str:
+def label(entry: NamedDevice, masked: bool, index: str = " (cuda:{} here)") -> str:
     """`5 (cuda:0 here)` if this process has another index for it, `(5)` if it is hidden."""
     if not masked:
         return entry.label
     if not entry.status.visible:
         return f"({entry.label})"
     number, runtime = entry.status.cuda_index, runtime_of(entry.status.device.vendor)
-    return entry.label + ("" if number is None else here.format(number).replace(CUDA, runtime))
+    return entry.label + ("" if number is None else index.format(number).replace(CUDA, runtime))
 
 
 def _lead(shape: Shape, masked: bool, brief: bool) -> list[TableColumn[NamedDevice]]:
     return [
         TableColumn("", cells.lamp, lead=True),
-        TableColumn("GPU", lambda e: say(label(e, masked, shape.here), "bold"), lead=True, gap=1),
-        TableColumn("MODEL", lambda e: say(model_name(e, brief)), rank=4,
+        TableColumn("GPU", lambda e: styled(label(e, masked, shape.index), "bold"),
+                    lead=True, gap=1),
+        TableColumn("MODEL", lambda e: styled(model_name(e, brief)), rank=4,
                     elastic=9 if brief else 14, lead=True),
     ]  # fmt: skip
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from andon.cli.show import cells
 from andon.cli.show.render import paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import Text, say, with_mark
+from andon.cli.show.text import Text, styled, with_mark
 from andon.estimate.rules.engines import TITLES
 from andon.estimate.rules.estimating import Estimate, verdict_text
 from andon.estimate.rules.fits import GpuFit, SmallestSize
@@ -30,13 +30,13 @@ def render_estimate(
         lines += _numbers(found)
     lines += _sizes(found, width)
     if found.fits:
-        lines.append(say(""))
+        lines.append(styled(""))
         lines += draw(_columns(found), [TableRow(fit) for fit in found.fits], width)
         lines += _too_small(found.fits, width)
     for note in found.notes:
         lines += paragraph(f"note: {note}", width, "dim")
     if found.run is not None:
-        lines += [say(""), say(found.run)]
+        lines += [styled(""), styled(found.run)]
         # A command is to be copied: it is not cut.
     return "".join(
         (line if line.plain == found.run else line.fit(width)).paint(color) + "\n" for line in lines
@@ -69,7 +69,7 @@ def _answer(found: Estimate, width: int) -> list[Text]:
     refused = found.refused
     if refused is not None and refused.nearest:
         sizes = " or ".join(f"--{refused.option} {size}" for size in refused.nearest)
-        lines.append(say(f"the nearest that work: {sizes}"))
+        lines.append(styled(f"the nearest that work: {sizes}"))
     return lines
 
 
@@ -81,14 +81,14 @@ def _numbers(found: Estimate) -> Iterator[Text]:
     if learned is not None:
         runs = f"{counted(learned.runs, 'earlier run')} of this command"
         rows.append(("measured", learned.peak_bytes, f"{runs}; this counts"))
-    yield say("")
+    yield styled("")
     if found.world_size > 1 and found.need is not None:
-        yield say(f"on each of the {found.world_size} GPUs:", "dim")
+        yield styled(f"on each of the {found.world_size} GPUs:", "dim")
     for name, size, said in rows:
         style = "bold" if name in ("minimum", "measured") else ""
         number = "unknown" if size is None else human_bytes(size)
-        head = say(name.ljust(_LABEL), "dim") + say(number.rjust(10), style)
-        yield head + say(f"  {said}" if said else "", "dim")
+        head = styled(name.ljust(_LABEL), "dim") + styled(number.rjust(10), style)
+        yield head + styled(f"  {said}" if said else "", "dim")
 
 
 def _estimated(found: Estimate, need: GpuNeed) -> list[tuple[str, int | None, str]]:
@@ -175,24 +175,26 @@ def _columns(found: Estimate) -> tuple[TableColumn[GpuFit], ...]:
     is_here: tuple[TableColumn[GpuFit], ...] = (
         TableColumn("NOW", lambda fit: _yes(fit.fits_now)),
         TableColumn("EMPTY", lambda fit: _yes(fit.fits_empty)),
-        TableColumn("FREE GiB", lambda fit: say(cells.gib(fit.free_bytes)), rank=1, right=True),
+        TableColumn("FREE GiB", lambda fit: styled(cells.gib(fit.free_bytes)), rank=1, right=True),
     )
     elsewhere: tuple[TableColumn[GpuFit], ...] = (
         TableColumn("FITS", lambda fit: _yes(fit.fits_empty)),
-        TableColumn("HAS GiB", lambda fit: say(cells.gib(fit.total_bytes)), rank=1, right=True),
+        TableColumn("HAS GiB", lambda fit: styled(cells.gib(fit.total_bytes)), rank=1, right=True),
     )
     return (
-        TableColumn("GPU", lambda fit: say(fit.label, "bold")),
-        TableColumn("MODEL", lambda fit: say(short_model(fit.name)), rank=2, elastic=6),
+        TableColumn("GPU", lambda fit: styled(fit.label, "bold")),
+        TableColumn("MODEL", lambda fit: styled(short_model(fit.name)), rank=2, elastic=6),
         *(elsewhere if found.is_elsewhere else is_here),
-        TableColumn("NEEDS GiB", lambda fit: say(cells.gib(fit.needed_bytes)), rank=1, right=True),
+        TableColumn(
+            "NEEDS GiB", lambda fit: styled(cells.gib(fit.needed_bytes)), rank=1, right=True
+        ),
         *((at_once,) if served else ()),
         TableColumn("WHY NOT", _why_not, rank=1, elastic=12),
     )
 
 
 def _why_not(fit: GpuFit) -> Text:
-    return say("too small" if fit.fits_empty is False else fit.reason or "")
+    return styled("too small" if fit.fits_empty is False else fit.reason or "")
 
 
 def _too_small(fits: Sequence[GpuFit], width: int) -> Iterator[Text]:
@@ -207,10 +209,10 @@ def _too_small(fits: Sequence[GpuFit], width: int) -> Iterator[Text]:
 
 
 def _at_once(fit: GpuFit) -> Text:
-    return cells.unknown() if fit.requests_at_once is None else say(f"{fit.requests_at_once:,}")
+    return cells.unknown() if fit.requests_at_once is None else styled(f"{fit.requests_at_once:,}")
 
 
 def _yes(value: bool | None) -> Text:
     if value is None:
         return cells.unknown()
-    return say("yes", "green") if value else say("no", "yellow")
+    return styled("yes", "green") if value else styled("no", "yellow")

@@ -10,7 +10,7 @@ from andon.cli.show.entries import (
     unreal,
 )
 from andon.cli.show.render import UNMASKED, Mask, fault_lines, flow, paragraph
-from andon.cli.show.text import Text, say
+from andon.cli.show.text import Text, styled
 from andon.model import wire
 from andon.model.device import DeviceStatus, MemoryKind, Snapshot, State
 from andon.model.naming import device_labels, title
@@ -29,7 +29,7 @@ def render_devices(snapshot: Snapshot, width: int, color: bool, mask: Mask = UNM
     for entry in entries(snapshot):
         lines += [Text(), *_block(entry, masked, width)]
     if not snapshot.devices:
-        lines += [Text(), say("no GPU found")]
+        lines += [Text(), styled("no GPU found")]
     if told := _masks(mask, width):
         lines += [Text(), *told]
     if snapshot.faults:
@@ -48,28 +48,28 @@ def _masks(mask: Mask, width: int) -> list[Text]:
 
 
 def _heading(snapshot: Snapshot, width: int) -> Text:
-    parts = [say(snapshot.node, "bold")]
-    parts += [say(f"{name} {version}") for name, version in snapshot.versions.items()]
+    parts = [styled(snapshot.node, "bold")]
+    parts += [styled(f"{name} {version}") for name, version in snapshot.versions.items()]
     if mark := unreal(snapshot):
-        parts.append(say(mark, "bold reverse"))
+        parts.append(styled(mark, "bold reverse"))
     return flow(parts, 10_000)[0].fit(width)
 
 
 def _block(entry: NamedDevice, masked: bool, width: int) -> list[Text]:
     status = entry.status
-    heading = say(title(label(entry, masked)), "bold") + say(f"  {status.device.name}")
+    heading = styled(title(label(entry, masked)), "bold") + styled(f"  {status.device.name}")
     if status.state is not State.OK:
-        heading = heading + say(f"  {status.state.words}", "yellow")
-        heading = heading + say(f" · {status.reason}" if status.reason else "", "dim")
+        heading = heading + styled(f"  {status.state.words}", "yellow")
+        heading = heading + styled(f" · {status.reason}" if status.reason else "", "dim")
     size = [*_size(status), *_limits(status), *_modes(status)]
     rows = [_identity(status), _place(status, masked), size]
     facts = [flow([_fact(*fact) for fact in row], width - len(INDENT)) for row in rows if row]
-    lines = [heading] + [say(INDENT) + line for row in facts for line in row]
+    lines = [heading] + [styled(INDENT) + line for row in facts for line in row]
     return [line.fit(width) for line in lines]
 
 
 def _fact(name: str, value: str) -> Text:
-    return say(f"{name} ", "dim") + say(value)
+    return styled(f"{name} ", "dim") + styled(value)
 
 
 def _identity(status: DeviceStatus) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Sequence
 
-from andon.cli.show.text import Text, join, say
+from andon.cli.show.text import Text, join, styled
 from andon.doctor.rules.findings import CheckResult, Grade, worst
 from andon.model import wire
 
@@ -48,21 +48,21 @@ def summary(findings: Sequence[CheckResult]) -> Text:
 def _counts(findings: Sequence[CheckResult]) -> list[Text]:
     counts = Counter(finding.grade for finding in findings)
     parts = [
-        say(f"{counts[grade]} {one if counts[grade] == 1 else many}", LAMPS[grade][1])
+        styled(f"{counts[grade]} {one if counts[grade] == 1 else many}", LAMPS[grade][1])
         for grade, (one, many) in _COUNTED.items()
         if counts[grade]
     ]
-    return parts or [say("nothing was checked", "dim")]
+    return parts or [styled("nothing was checked", "dim")]
 
 
 def _finding(finding: CheckResult, width: int) -> list[Text]:
     lamp, style = LAMPS[finding.grade]
     indent = 0 if width < _NARROW else _INDENT
     words_style = "dim" if finding.grade is Grade.UNKNOWN else ""
-    words = [say(line, words_style) for line in _wrapped(finding.words, width - indent)]
-    head = say(f"{lamp} ", style) + say(finding.check.area.ljust(_AREA + 2), "dim")
+    words = [styled(line, words_style) for line in _wrapped(finding.words, width - indent)]
+    head = styled(f"{lamp} ", style) + styled(finding.check.area.ljust(_AREA + 2), "dim")
     if indent:
-        lines = [head + words[0], *(say(" " * indent) + line for line in words[1:])]
+        lines = [head + words[0], *(styled(" " * indent) + line for line in words[1:])]
     else:
         lines = [head, *words]
     if finding.grade is Grade.OK:
@@ -77,14 +77,17 @@ def _finding(finding: CheckResult, width: int) -> list[Text]:
 def _fix(fix: str, width: int, indent: int) -> list[Text]:
     inset = " " * (indent + len(_FIX)) if indent else ""
     first, *rest = broken_command(fix, width - indent - len(_FIX))
-    lines = [say(" " * indent + _FIX, "dim") + say(first, "cyan")]
-    return lines + [say(inset + line, "cyan") for line in rest]
+    lines = [styled(" " * indent + _FIX, "dim") + styled(first, "cyan")]
+    return lines + [styled(inset + line, "cyan") for line in rest]
 
 
 def _hint(hint: str, width: int, indent: int) -> list[Text]:
     inset = " " * (indent + len(_HINT)) if indent else ""
     first, *rest = _wrapped(hint, width - indent - len(_HINT))
-    return [say(" " * indent + _HINT, "dim") + say(first), *(say(inset + line) for line in rest)]
+    return [
+        styled(" " * indent + _HINT, "dim") + styled(first),
+        *(styled(inset + line) for line in rest),
+    ]
 
 
 def broken_command(command: str, room: int) -> list[str]:

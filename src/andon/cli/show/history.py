@@ -9,7 +9,7 @@ from msgspec import Struct
 from andon.cli.show.csv_table import CsvTable, attributes, items
 from andon.cli.show.reports.figures import size
 from andon.cli.show.table import TableColumn, TableRow, choose, draw, sizes_of
-from andon.cli.show.text import UNKNOWN, Text, say
+from andon.cli.show.text import UNKNOWN, Text, styled
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.series import HOST, Bucket, summary
 from andon.history.rules.sparkline import sparkline
@@ -55,23 +55,23 @@ def render_history(
 ) -> str:
     """A heading and a line per reading."""
     sparks: TableColumn[HistoryLine] = TableColumn(
-        "", lambda line: say(_sparks(line), "green"), rank=1
+        "", lambda line: styled(_sparks(line), "green"), rank=1
     )
     columns: list[TableColumn[HistoryLine]] = [
-        TableColumn("GPU", lambda line: say(line.label, "bold")),
-        TableColumn("READING", lambda line: say(_reading(line.metric)), elastic=7),
+        TableColumn("GPU", lambda line: styled(line.label, "bold")),
+        TableColumn("READING", lambda line: styled(_reading(line.metric)), elastic=7),
         sparks,
         TableColumn("MIN", lambda line: _value(line, "min"), right=True),
         TableColumn("MEAN", lambda line: _value(line, "mean"), right=True),
         TableColumn("MAX", lambda line: _value(line, "max"), right=True),
         TableColumn("OF", lambda line: _top(line), rank=2, right=True),
-        TableColumn("", lambda line: say(_unit(line.metric), "dim"), gap=1),
+        TableColumn("", lambda line: styled(_unit(line.metric), "dim"), gap=1),
     ]
     rows = _rows(lines)
     out = [_heading(lines, since, until).fit(width), *draw(columns, rows, width)]
     out += _axis(choose(columns, rows, width), sparks, rows, since, until, width)
     if not any(bucket.count for line in lines for bucket in line.buckets):
-        out.append(say("no data in this period (andon serve records history)", "dim"))
+        out.append(styled("no data in this period (andon serve records history)", "dim"))
     return "".join(line.paint(color) + "\n" for line in out)
 
 
@@ -134,8 +134,8 @@ def _axis(
     if between >= len(middle) + 4:
         gap = (between - len(middle)) // 2
         rest = " " * (between - len(middle) - gap)
-        return [say(f"{' ' * before}{first}{' ' * gap}{middle}{rest}{last}", "dim")]
-    return [say(f"{' ' * before}{first}{' ' * between}{last}", "dim")]
+        return [styled(f"{' ' * before}{first}{' ' * gap}{middle}{rest}{last}", "dim")]
+    return [styled(f"{' ' * before}{first}{' ' * between}{last}", "dim")]
 
 
 def _rows(lines: Sequence[HistoryLine]) -> list[TableRow[HistoryLine]]:
@@ -155,16 +155,16 @@ def render_uses(
     """Who used the devices, the latest first. `latest`: by device, since when it was last read."""
     labels = {device.uuid: recorded_label(device) for device in devices}
     columns: list[TableColumn[UsageInterval]] = [
-        TableColumn("GPU", lambda use: say(labels.get(use.device, use.device[:12]), "bold")),
-        TableColumn("USER", lambda use: say(use.user or UNKNOWN), elastic=6),
-        TableColumn("FROM", lambda use: say(_clock(use.first))),
-        TableColumn("TO", lambda use: say(_until(use, latest))),
+        TableColumn("GPU", lambda use: styled(labels.get(use.device, use.device[:12]), "bold")),
+        TableColumn("USER", lambda use: styled(use.user or UNKNOWN), elastic=6),
+        TableColumn("FROM", lambda use: styled(_clock(use.first))),
+        TableColumn("TO", lambda use: styled(_until(use, latest))),
         TableColumn(
-            "FOR", lambda use: say(human_seconds(use.last - use.first)), rank=2, right=True
+            "FOR", lambda use: styled(human_seconds(use.last - use.first)), rank=2, right=True
         ),
-        TableColumn("PEAK", lambda use: say(size(use.peak_memory_bytes)), rank=1, right=True),
-        TableColumn("PID", lambda use: say(str(use.pid)), rank=3, right=True),
-        TableColumn("PROGRAM", lambda use: say(use.name or UNKNOWN), rank=2, elastic=8),
+        TableColumn("PEAK", lambda use: styled(size(use.peak_memory_bytes)), rank=1, right=True),
+        TableColumn("PID", lambda use: styled(str(use.pid)), rank=3, right=True),
+        TableColumn("PROGRAM", lambda use: styled(use.name or UNKNOWN), rank=2, elastic=8),
     ]
     if not uses:
         return "no one used a device in this period\n"
@@ -246,8 +246,8 @@ def _bucket_json(bucket: Bucket) -> Json:
 
 def _heading(lines: Sequence[HistoryLine], since: float, until: float) -> Text:
     simulated = any(line.device and line.device.vendor == "sim" for line in lines)
-    text = say(f"last {_span(until - since)}, to {_clock(until)}", "bold")
-    return text + say("  SIMULATED", "yellow") if simulated else text
+    text = styled(f"last {_span(until - since)}, to {_clock(until)}", "bold")
+    return text + styled("  SIMULATED", "yellow") if simulated else text
 
 
 def _span(seconds: float) -> str:
@@ -273,15 +273,15 @@ def top_of(line: HistoryLine) -> float | None:
 
 def _top(line: HistoryLine) -> Text:
     top = top_of(line)
-    return Text() if top is None else say(_number(line.metric, top), "dim")
+    return Text() if top is None else styled(_number(line.metric, top), "dim")
 
 
 def _value(line: HistoryLine, name: str) -> Text:
     whole = summary(line.buckets)
     value = None if whole is None else getattr(whole, name)
     if value is None:
-        return say(UNKNOWN, "dim")
-    return say(_number(line.metric, value))
+        return styled(UNKNOWN, "dim")
+    return styled(_number(line.metric, value))
 
 
 def _number(metric: str, value: float) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from andon.cli.show.runs.cells import length, moment
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import UNKNOWN, Text, say
+from andon.cli.show.text import UNKNOWN, Text, styled
 from andon.jobs.rules.views import count_text
 from andon.model.job.facts import JobState, JobView
 from andon.model.job.spec import JobSpec
@@ -40,43 +40,43 @@ def _columns(
     now: float, least: int, several: bool, mixed: bool
 ) -> tuple[TableColumn[JobView], ...]:
     """Returns the columns; with jobs of clusters too (`mixed`) they say where each one is."""
-    user: TableColumn[JobView] = TableColumn("USER", lambda view: say(view.user), elastic=6)
+    user: TableColumn[JobView] = TableColumn("USER", lambda view: styled(view.user), elastic=6)
     place: tuple[TableColumn[JobView], ...] = (TableColumn("GPU", _devices, rank=1),)
     if mixed:
         place = (
             TableColumn("WHERE", _where, rank=1, elastic=10),
-            TableColumn("GPUS", lambda view: say(view.gpus or UNKNOWN), rank=1),
+            TableColumn("GPUS", lambda view: styled(view.gpus or UNKNOWN), rank=1),
         )
     return (
-        TableColumn("JOB", lambda view: say(view.label), lead=True, right=not mixed),
+        TableColumn("JOB", lambda view: styled(view.label), lead=True, right=not mixed),
         *([user] if several else ()),
         TableColumn("NAME", _name, elastic=least),
-        TableColumn("STATE", lambda view: say(view.state.words, STYLES.get(view.state, "red"))),
+        TableColumn("STATE", lambda view: styled(view.state.words, STYLES.get(view.state, "red"))),
         *place,
         TableColumn("TIME", lambda view: _took(view, now), rank=1, right=True),
-        TableColumn("WHY", lambda view: say(why(view, now)), rank=2, elastic=12),
+        TableColumn("WHY", lambda view: styled(why(view, now)), rank=2, elastic=12),
     )
 
 
 def _name(view: JobView) -> Text:
-    mark = say("SIMULATED ", "reverse") if view.simulated else Text()
+    mark = styled("SIMULATED ", "reverse") if view.simulated else Text()
     given = "".join(f" {name}={value}" for name, value in view.params.items())
-    return mark + say(view.name) + (say(given, "dim") if view.group else Text())
+    return mark + styled(view.name) + (styled(given, "dim") if view.group else Text())
 
 
 def _devices(view: JobView) -> Text:
     """Returns the job's devices; for a waiting job, how many it asks for."""
     if view.devices and view.state is not JobState.WAITING:
-        return say(",".join(view.devices))
-    return say(f"({view.gpus})", "dim")
+        return styled(",".join(view.devices))
+    return styled(f"({view.gpus})", "dim")
 
 
 def _where(view: JobView) -> Text:
     """Returns the node and its devices: `n1 GPU 2`, `here GPU 3`."""
     if view.engine is not None:
-        return say(view.where or UNKNOWN)
+        return styled(view.where or UNKNOWN)
     shown = view.devices and view.state is not JobState.WAITING
-    return say(f"here GPU {','.join(view.devices)}" if shown else "here")
+    return styled(f"here GPU {','.join(view.devices)}" if shown else "here")
 
 
 def _took(view: JobView, now: float) -> Text:
@@ -85,7 +85,7 @@ def _took(view: JobView, now: float) -> Text:
         return length(max(0.0, now - view.started))
     if view.seconds is not None or view.state.is_settled:
         return length(view.seconds)
-    return say(human_seconds(max(0.0, now - view.submitted_at)), "dim")
+    return styled(human_seconds(max(0.0, now - view.submitted_at)), "dim")
 
 
 def why(view: JobView, now: float) -> str:
@@ -114,13 +114,13 @@ def expected_words(view: JobView, now: float) -> str:
 
 def render_job(view: JobView, now: float) -> list[Text]:
     """Everything about one job."""
-    mark = say("SIMULATED ", "reverse") if view.simulated else Text()
-    head = mark + say(f"job {view.label}", "bold") + say(f"  {view.name}  ")
-    lines = [head + say(view.state.words, STYLES.get(view.state, "red"))]
+    mark = styled("SIMULATED ", "reverse") if view.simulated else Text()
+    head = mark + styled(f"job {view.label}", "bold") + styled(f"  {view.name}  ")
+    lines = [head + styled(view.state.words, STYLES.get(view.state, "red"))]
     lines += [
-        say(f"  {name:<10}", "dim") + say(value) for name, value in _facts(view, now) if value
+        styled(f"  {name:<10}", "dim") + styled(value) for name, value in _facts(view, now) if value
     ]
-    lines += [say(f"    {line}", "dim") for line in view.waiting_details]
+    lines += [styled(f"    {line}", "dim") for line in view.waiting_details]
     return lines
 
 
@@ -162,18 +162,18 @@ def _facts(view: JobView, now: float) -> list[tuple[str, str]]:
 def render_dry(jobs: Sequence[Sequence[JobSpec]], width: int) -> list[Text]:
     """Each of `jobs` is one job, or an array."""
     total = sum(map(len, jobs))
-    head = say(f"would queue {counted(total, 'job')}", "bold")
+    head = styled(f"would queue {counted(total, 'job')}", "bold")
     firsts = [specs[0] for specs in jobs]
     if len(jobs) == 1:
-        return [head + say(f": {firsts[0].name}"), *_lines(firsts[0])]
+        return [head + styled(f": {firsts[0].name}"), *_lines(firsts[0])]
     names = [name for name in _varied(firsts) if not is_secret_name(name)]
     columns: list[TableColumn[Sequence[JobSpec]]] = [
-        TableColumn("NAME", lambda specs: say(specs[0].name), lead=True, elastic=8),
-        TableColumn("JOBS", lambda specs: say(str(len(specs))), rank=2, right=True),
-        TableColumn("GPUS", lambda specs: say(count_text(specs[0].request)), rank=1, right=True),
-        TableColumn("MEMORY", lambda specs: say(_memory(specs[0])), rank=1, right=True),
+        TableColumn("NAME", lambda specs: styled(specs[0].name), lead=True, elastic=8),
+        TableColumn("JOBS", lambda specs: styled(str(len(specs))), rank=2, right=True),
+        TableColumn("GPUS", lambda specs: styled(count_text(specs[0].request)), rank=1, right=True),
+        TableColumn("MEMORY", lambda specs: styled(_memory(specs[0])), rank=1, right=True),
         *(_param_column(name) for name in names),
-        TableColumn("COMMAND", lambda specs: say(redact(specs[0].argv)), rank=3, elastic=12),
+        TableColumn("COMMAND", lambda specs: styled(redact(specs[0].argv)), rank=3, elastic=12),
     ]
     if all(len(specs) == 1 for specs in jobs):
         del columns[1]
@@ -182,7 +182,7 @@ def render_dry(jobs: Sequence[Sequence[JobSpec]], width: int) -> list[Text]:
 
 def _param_column(name: str) -> TableColumn[Sequence[JobSpec]]:
     return TableColumn(
-        name, lambda specs: say(str(specs[0].params.get(name, UNKNOWN))), rank=2, right=True
+        name, lambda specs: styled(str(specs[0].params.get(name, UNKNOWN))), rank=2, right=True
     )
 
 
@@ -203,7 +203,7 @@ def _lines(spec: JobSpec) -> list[Text]:
     asked = spec.request.memory_bytes
     memory = "" if asked is None else f" with {human_bytes(asked)}"
     return [
-        say("  command  ", "dim") + say(redact(spec.argv)),
-        say("  folder   ", "dim") + say(spec.folder),
-        say("  asks for ", "dim") + say(f"{count} {kind}{memory}"),
+        styled("  command  ", "dim") + styled(redact(spec.argv)),
+        styled("  folder   ", "dim") + styled(spec.folder),
+        styled("  asks for ", "dim") + styled(f"{count} {kind}{memory}"),
     ]

@@ -8,7 +8,7 @@ from typing import TextIO
 
 from andon.cli.screen import in_color, size
 from andon.cli.show.cells import bar
-from andon.cli.show.text import Text, say
+from andon.cli.show.text import Text, styled
 from andon.cli.terminal import Choices, notice, write
 from andon.leases.rules.environment import NO_GPU
 from andon.model.run.record import ItemState
@@ -27,10 +27,10 @@ MOST_NAMED = 8
 def progress_line(progress: MapProgress) -> Text:
     """`42/120 ━━━━━─── 35 %  3.1/s  about 25 s left  GPU 0, 1  1 failed`."""
     share = 100 * progress.ended / progress.total if progress.total else 100.0
-    head = say(f"{progress.ended}/{progress.total} ")
-    line = head + bar(share, BAR_WIDTH, "green") + say(f" {fixed(share)} %")
+    head = styled(f"{progress.ended}/{progress.total} ")
+    line = head + bar(share, BAR_WIDTH, "green") + styled(f" {fixed(share)} %")
     for part in _parts(progress):
-        line += say("  ") + part
+        line += styled("  ") + part
     return line
 
 
@@ -44,13 +44,13 @@ def progress_words(progress: MapProgress) -> str:
 def _parts(progress: MapProgress) -> list[Text]:
     parts = []
     if progress.per_second is not None:
-        parts.append(say(rate(progress.per_second)))
+        parts.append(styled(rate(progress.per_second)))
     if progress.left_seconds is not None and progress.ended < progress.total:
-        parts.append(say(f"about {human_seconds(progress.left_seconds + 0.5)} left"))
+        parts.append(styled(f"about {human_seconds(progress.left_seconds + 0.5)} left"))
     if progress.workers:
-        parts.append(say(where(progress.workers), "dim"))
+        parts.append(styled(where(progress.workers), "dim"))
     if progress.failed:
-        parts.append(say(f"{progress.failed} failed", "red"))
+        parts.append(styled(f"{progress.failed} failed", "red"))
     return parts
 
 
@@ -94,18 +94,18 @@ def rate(per_second: float) -> str:
 
 def scaling_lines(steps: Sequence[ScalingStep]) -> list[Text]:
     """A row for each number of workers."""
-    lines = [say(" WORKERS   ITEMS/S  EFFICIENCY  GPU BUSY  CPU", "bold")]
+    lines = [styled(" WORKERS   ITEMS/S  EFFICIENCY  GPU BUSY  CPU", "bold")]
     for step in steps:
         share = efficiency(step, steps[0])
         lines.append(
-            say(
+            styled(
                 f"{step.workers:>8}  {step.per_second:>8.2f}"
                 f"  {_percent(None if share is None else 100 * share):>10}"
                 f"  {_percent(step.utilization_percent):>8}  {_percent(step.cpu_percent):>5}"
             )
         )
     if (why := held_back_by(steps)) is not None:
-        lines.append(say(why))
+        lines.append(styled(why))
     return lines
 
 
@@ -155,7 +155,7 @@ class MapScreen:
             else:
                 notice(progress_words(progress), self._choices)
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """Prints one line of andon's own, above the progress."""
         with self._lock:
             self._clear()

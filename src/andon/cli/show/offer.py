@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from andon.cli.show import cells
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import Text, say, with_mark
+from andon.cli.show.text import Text, styled, with_mark
 from andon.leases.refusal import clock
 from andon.leases.rules.offer import Offer, OfferRow
 from andon.model.codec import to_json
@@ -30,8 +30,8 @@ def _count(rows: Sequence[OfferRow]) -> Text:
     free = [row.verdict.label for row in rows if row.is_free]
     text = f"{len(free)} of {len(rows)} free"
     if not free:
-        return say(text, "bold")
-    return say(f"{text}: ", "bold") + say(f"GPU {range_of(free)}", "bold green")
+        return styled(text, "bold")
+    return styled(f"{text}: ", "bold") + styled(f"GPU {range_of(free)}", "bold green")
 
 
 def _answer(found: Offer) -> Text:
@@ -40,25 +40,29 @@ def _answer(found: Offer) -> Text:
     if chosen:
         one = found.requested.startswith("1 GPU")
         words = f"{found.requested} {'is' if one else 'are'} free: "
-        return say("yes: ", "bold green") + say(words) + say(f"GPU {range_of(chosen)}", "bold")
+        return (
+            styled("yes: ", "bold green")
+            + styled(words)
+            + styled(f"GPU {range_of(chosen)}", "bold")
+        )
     free = sum(row.is_free for row in found.rows)
     reason = found.reason or f"{found.requested} requested, {free} free"
-    return say("no: ", "bold yellow") + say(reason)
+    return styled("no: ", "bold yellow") + styled(reason)
 
 
 def _columns(at: float) -> tuple[TableColumn[OfferRow], ...]:
     return (
         TableColumn("", _mark),
-        TableColumn("GPU", lambda row: say(row.verdict.label, "bold"), gap=1),
-        TableColumn("MODEL", lambda row: say(short_model(row.model)), rank=2, elastic=6),
-        TableColumn("FREE GiB", lambda row: say(cells.gib(row.free_bytes)), rank=1, right=True),
-        TableColumn("WHY NOT", lambda row: say(why_not(row.verdict, at)), rank=1, elastic=12),
+        TableColumn("GPU", lambda row: styled(row.verdict.label, "bold"), gap=1),
+        TableColumn("MODEL", lambda row: styled(short_model(row.model)), rank=2, elastic=6),
+        TableColumn("FREE GiB", lambda row: styled(cells.gib(row.free_bytes)), rank=1, right=True),
+        TableColumn("WHY NOT", lambda row: styled(why_not(row.verdict, at)), rank=1, elastic=12),
     )
 
 
 def _mark(row: OfferRow) -> Text:
     """Returns the mark of a row; not a lamp, because a free or held device may be ill or well."""
-    return say("✓", "green") if row.is_free else say(" ")
+    return styled("✓", "green") if row.is_free else styled(" ")
 
 
 def why_not(verdict: DeviceVerdict, at: float) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from andon.cli.show.cells import percent, unknown
 from andon.cli.show.render import paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import Text, say, with_mark
+from andon.cli.show.text import Text, styled, with_mark
 from andon.model.probe import ProbeResult, Trial, TrialState
 from andon.units import fixed, human_bytes, measured_seconds
 from andon.work.rules.probe import limited_by
@@ -38,7 +38,7 @@ def trial_line(trial: Trial, total_bytes: int | None) -> str:
 
 def render_probe(probe: ProbeResult, where: str, width: int, color: bool) -> str:
     """The chart and the answer; `where` names the devices."""
-    title = say(where, "bold") + say(f"  {probe.model} · {probe.command}")
+    title = styled(where, "bold") + styled(f"  {probe.model} · {probe.command}")
     lines = with_mark([title], SIMULATED if probe.simulated else "", width)
     lines += [Text(), *_chart(probe, width), Text()]
     for line in answer_lines(probe):
@@ -50,24 +50,26 @@ def answer_lines(probe: ProbeResult) -> list[Text]:
     """Returns what was found, and how certain it is."""
     lines = []
     if probe.largest is None:
-        lines.append(say("no size was found that fits", "bold"))
+        lines.append(styled("no size was found that fits", "bold"))
     else:
-        lines.append(say(f"largest size that fits: {probe.largest}", "bold") + say(_above(probe)))
+        lines.append(
+            styled(f"largest size that fits: {probe.largest}", "bold") + styled(_above(probe))
+        )
         margin = f"{probe.margin_percent:g} % less"
-        lines.append(say(f"recommended: {probe.recommended} ({margin})"))
+        lines.append(styled(f"recommended: {probe.recommended} ({margin})"))
     if probe.line is not None:
         line = probe.line
         fixed = human_bytes(max(0.0, line.fixed_bytes))
         lines.append(
-            say(
+            styled(
                 f"memory: about {fixed} + {human_bytes(line.bytes_per_unit)} for each unit "
                 f"(from {line.trials} trials below 80 % of the card)"
             )
         )
     elif probe.line_reason:
-        lines.append(say(f"memory over size is not known: {probe.line_reason}", "dim"))
+        lines.append(styled(f"memory over size is not known: {probe.line_reason}", "dim"))
     lines += [
-        say(f"less certain: {trial.size}: {trial.note}", "yellow")
+        styled(f"less certain: {trial.size}: {trial.note}", "yellow")
         for trial in probe.trials
         if trial.note
     ]
@@ -85,15 +87,15 @@ def _above(probe: ProbeResult) -> str:
 def _chart(probe: ProbeResult, width: int) -> list[Text]:
     total = probe.memory_total_bytes
     columns: list[TableColumn[Trial]] = [
-        TableColumn("SIZE", lambda one: say(str(one.size)), 0, right=True),
+        TableColumn("SIZE", lambda one: styled(str(one.size)), 0, right=True),
         TableColumn("MEMORY", lambda one: _bar(one, total), 3),
         TableColumn("", lambda one: _memory(one), 1, right=True),
         TableColumn("GPU", lambda one: percent(one.utilization_percent), 4, right=True),
-        TableColumn("TIME", lambda one: say(measured_seconds(one.seconds)), 5, right=True),
+        TableColumn("TIME", lambda one: styled(measured_seconds(one.seconds)), 5, right=True),
     ]
     if any(trial.throughput is not None for trial in probe.trials):
         columns.append(TableColumn("THROUGHPUT", _throughput, 6, right=True))
-    columns.append(TableColumn("RESULT", lambda one: say(*RESULTS[one.state]), 2))
+    columns.append(TableColumn("RESULT", lambda one: styled(*RESULTS[one.state]), 2))
     rows = [TableRow(trial) for trial in sorted(probe.trials, key=lambda one: one.size)]
     return draw(columns, rows, width)
 
@@ -103,16 +105,16 @@ def _bar(trial: Trial, total: int | None) -> Text:
         return unknown()
     cells = round(BAR * min(1.0, trial.peak_memory_bytes / total))
     style = "green" if trial.state is TrialState.FITS else "yellow"
-    return say("━" * cells, style) + say("─" * (BAR - cells), "dim")
+    return styled("━" * cells, style) + styled("─" * (BAR - cells), "dim")
 
 
 def _memory(trial: Trial) -> Text:
     used = trial.peak_memory_bytes
-    return unknown() if used is None else say(human_bytes(used))
+    return unknown() if used is None else styled(human_bytes(used))
 
 
 def _throughput(trial: Trial) -> Text:
-    return unknown() if trial.throughput is None else say(f"{trial.throughput:g}")
+    return unknown() if trial.throughput is None else styled(f"{trial.throughput:g}")
 
 
 def render_probes(probes: Sequence[ProbeResult], width: int, color: bool) -> str:
@@ -120,18 +122,18 @@ def render_probes(probes: Sequence[ProbeResult], width: int, color: bool) -> str
     if not probes:
         return "nothing was probed yet: andon probe --help\n"
     columns: list[TableColumn[ProbeResult]] = [
-        TableColumn("NAME", lambda one: say(one.name, "bold"), 0, elastic=10),
+        TableColumn("NAME", lambda one: styled(one.name, "bold"), 0, elastic=10),
         TableColumn("BEST", lambda one: _size(one.recommended), 1, right=True),
         TableColumn("LARGEST", lambda one: _size(one.largest), 2, right=True),
-        TableColumn("DEVICES", lambda one: say(_devices(one)), 3, elastic=8),
-        TableColumn("COMMAND", lambda one: say(one.command, "dim"), 4, elastic=12),
+        TableColumn("DEVICES", lambda one: styled(_devices(one)), 3, elastic=8),
+        TableColumn("COMMAND", lambda one: styled(one.command, "dim"), 4, elastic=12),
     ]
     lines = draw(columns, [TableRow(probe) for probe in probes], width)
     return "".join(line.paint(color) + "\n" for line in lines)
 
 
 def _size(size: int | None) -> Text:
-    return unknown() if size is None else say(str(size))
+    return unknown() if size is None else styled(str(size))
 
 
 def _devices(probe: ProbeResult) -> str:

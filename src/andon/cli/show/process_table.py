@@ -8,7 +8,7 @@ from msgspec import Struct
 from andon.cli.show import cells
 from andon.cli.show.process_rows import ProcessRow
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import Text, join, say, with_mark
+from andon.cli.show.text import Text, join, styled, with_mark
 from andon.host.rules.attribution import is_session
 from andon.model.device import Process, ProcessKind
 from andon.model.naming import label_order
@@ -154,10 +154,10 @@ def _sum(uses: Sequence[ProcessRow]) -> ProcessSum:
 
 
 def _render(rows: list[ProcessLine], width: int, color: bool, mark: str, empty: str) -> str:
-    lines = [say(empty, "dim").fit(width)]
+    lines = [styled(empty, "dim").fit(width)]
     if rows:
-        styled = [TableRow(row, style=None if row.use else "dim") for row in rows]
-        lines = draw(_columns(rows), styled, width)
+        drawn = [TableRow(row, style=None if row.use else "dim") for row in rows]
+        lines = draw(_columns(rows), drawn, width)
     return "".join(line.paint(color) + "\n" for line in with_mark(lines, mark, width))
 
 
@@ -193,7 +193,7 @@ def _of_use(cell: Callable[[ProcessRow], Text]) -> Callable[[ProcessLine], Text]
 
 
 def _device(row: ProcessLine) -> Text:
-    return say(row.use.entry.label if row.use and row.first else "", "bold")
+    return styled(row.use.entry.label if row.use and row.first else "", "bold")
 
 
 def _memory(row: ProcessLine) -> Text:
@@ -206,18 +206,18 @@ def _word(row: ProcessLine, name: str) -> Text:
     if row.summed is not None:
         return Text()
     value = getattr(row.process, name, None)
-    return cells.unknown() if value is None else say(str(value))
+    return cells.unknown() if value is None else styled(str(value))
 
 
 def _within(row: ProcessLine) -> Text:
-    return join([say(place) for place in places(row.process)] if row.process else [], ", ")
+    return join([styled(place) for place in places(row.process)] if row.process else [], ", ")
 
 
 def _kind(row: ProcessLine) -> Text:
     """Returns C or G, as in nvidia-smi."""
     if row.process is None or row.use is None:
         return Text()
-    return say("G" if row.process.kind is ProcessKind.GRAPHICS else "C", "dim")
+    return styled("G" if row.process.kind is ProcessKind.GRAPHICS else "C", "dim")
 
 
 def _busy(use: ProcessRow) -> Text:
@@ -230,16 +230,16 @@ def _command(row: ProcessLine) -> Text:
     if row.summed is not None:
         many = f"{row.summed.processes} process{'es' * (row.summed.processes != 1)}"
         of = f" of {row.summed.users} users" if row.summed.users > 1 else ""
-        return say(f"sum: {many}{of}")
+        return styled(f"sum: {many}{of}")
     if process is None:
-        return say("unaccounted memory", "yellow")
+        return styled("unaccounted memory", "yellow")
     command = short_command(process.command)
-    text = say(command or process.name or "–", "" if command else "dim")
-    return say("  " * (row.depth - 1) + "└ ", "dim") + text if row.depth else text
+    text = styled(command or process.name or "–", "" if command else "dim")
+    return styled("  " * (row.depth - 1) + "└ ", "dim") + text if row.depth else text
 
 
 def size(count: int | None) -> Text:
-    return cells.unknown() if count is None else say(human_bytes(count))
+    return cells.unknown() if count is None else styled(human_bytes(count))
 
 
 def elapsed(seconds: float | None) -> Text:
@@ -249,6 +249,6 @@ def elapsed(seconds: float | None) -> Text:
     whole = int(seconds)
     days, rest = divmod(whole, 86400)
     if days:
-        return say(f"{days}d{rest // 3600:02d}h")
+        return styled(f"{days}d{rest // 3600:02d}h")
     hours, rest = divmod(rest, 3600)
-    return say(f"{hours}:{rest // 60:02d}:{rest % 60:02d}")
+    return styled(f"{hours}:{rest // 60:02d}:{rest % 60:02d}")

@@ -15,7 +15,7 @@ from andon.cli.show.columns import (
 )
 from andon.cli.show.entries import NO_VERDICTS, NamedDevice, is_masked, lit_entries, unreal
 from andon.cli.show.table import draw
-from andon.cli.show.text import MEDIUM, WIDE, Text, join, say
+from andon.cli.show.text import MEDIUM, WIDE, Text, join, styled
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.evidence.blame import listed_users
 from andon.model.device import (
@@ -76,22 +76,24 @@ def render_status(
     else:
         lines += [Text(), *paragraph(no_device(snapshot, mask), width, indent=0), Text()]
         lines += flow(node_row(snapshot, width), width)
-        lines += [Text(), say("try: andon status" if mask.left_out else TRY, "dim")]
+        lines += [Text(), styled("try: andon status" if mask.left_out else TRY, "dim")]
     return "".join(line.paint(color) + "\n" for line in lines)
 
 
 def header(snapshot: Snapshot, width: int) -> Text:
     """Node and driver on the left; on the right the time, and the mark of simulated devices."""
     driver = snapshot.versions.get("driver")
-    left = join([say(snapshot.node, "bold")] + ([say(f"driver {driver}")] if driver else []), " · ")
-    right = say(local_time(snapshot.at), "dim")
+    left = join(
+        [styled(snapshot.node, "bold")] + ([styled(f"driver {driver}")] if driver else []), " · "
+    )
+    right = styled(local_time(snapshot.at), "dim")
     mark = unreal(snapshot)
     if mark:
-        right = say(f" {mark} ", "bold reverse") + say("  ") + right
+        right = styled(f" {mark} ", "bold reverse") + styled("  ") + right
     if right.width + NAME_WIDTH + 2 > width:  # a cut-off time is useless
-        right = say(f" {mark} ", "bold reverse") if mark else Text()
+        right = styled(f" {mark} ", "bold reverse") if mark else Text()
     left = left.fit(max(NAME_WIDTH, width - right.width - 2))
-    return (left + say(" " * (width - left.width - right.width)) + right).fit(width)
+    return (left + styled(" " * (width - left.width - right.width)) + right).fit(width)
 
 
 def local_time(at: float) -> str:
@@ -110,7 +112,7 @@ def state_message(status: DeviceStatus, now: float) -> Text | None:
         return None
     style = _STATE_STYLES[status.state]
     if status.state is State.OK:
-        return say(status.reason or "no reading yet", style)
+        return styled(status.reason or "no reading yet", style)
     lasted = now - status.since
     word = status.state.words
     if status.state is not State.STALE and lasted >= 1:  # a stale one's reason says it
@@ -119,7 +121,9 @@ def state_message(status: DeviceStatus, now: float) -> Text | None:
     users = f" · last used by {listed_users(status.last_users)}" if status.last_users else ""
     if status.state is State.UNKNOWN and status.sample is not None:  # its hub has the last ones
         reason, users = f" · last {readings_in_words(status.sample)}{users}{reason}", ""
-    return say(word, style if style == "dim" else f"bold {style}") + say(reason + users, style)
+    return styled(word, style if style == "dim" else f"bold {style}") + styled(
+        reason + users, style
+    )
 
 
 def node_row(snapshot: Snapshot, width: int) -> list[Text]:
@@ -128,9 +132,9 @@ def node_row(snapshot: Snapshot, width: int) -> list[Text]:
     memory = f"{cells.gib(host.memory_used_bytes)}/{cells.gib(host.memory_total_bytes)} GiB"
     load = "–" if host.load_1m is None else fixed(host.load_1m, 1)
     return [
-        say("CPU ", "dim") + cells.percent(host.cpu_percent),
-        say("memory ", "dim") + say(memory),
-        say("load ", "dim") + say(load),
+        styled("CPU ", "dim") + cells.percent(host.cpu_percent),
+        styled("memory ", "dim") + styled(memory),
+        styled("load ", "dim") + styled(load),
         *(_traffic(host) if width >= WIDE else ()),
     ]
 
@@ -148,7 +152,7 @@ def _traffic(host: Host) -> Iterator[Text]:
             if rate is not None
         ]
         if parts:
-            yield say(f"{name} ", "dim") + say(", ".join(parts))
+            yield styled(f"{name} ", "dim") + styled(", ".join(parts))
 
 
 def mean_line(seen: list[NamedDevice]) -> Text:
@@ -157,10 +161,10 @@ def mean_line(seen: list[NamedDevice]) -> Text:
     boards = sum(not entry.instance for entry in seen)
     known = len({_board(entry.status) for entry in seen if _says_how_busy(entry.status)})
     if mean is None:
-        return say("mean utilisation ", "dim") + cells.percent(mean)
+        return styled("mean utilisation ", "dim") + cells.percent(mean)
     part = "" if known == boards else f"/{boards}"
     counted = f"{known}{part} GPU{'s' * (boards != 1)}"
-    return say(f"mean utilisation of {counted}: ", "dim") + cells.percent(mean)
+    return styled(f"mean utilisation of {counted}: ", "dim") + cells.percent(mean)
 
 
 def mean_utilization(statuses: Iterable[DeviceStatus]) -> float | None:
@@ -307,10 +311,10 @@ def paragraph(text: str, width: int, style: str = "", indent: int = 2) -> list[T
     """Wrapped between words; further lines are indented."""
     width = max(20, width)
     if 0 < len(text) <= width and text.isprintable() and text == text.strip():
-        return [say(text, style)]
+        return [styled(text, style)]
 
     found = textwrap.wrap(text, width, subsequent_indent=" " * indent, break_on_hyphens=False)
-    return [say(line, style) for line in found]
+    return [styled(line, style) for line in found]
 
 
 def flow(parts: list[Text], width: int) -> list[Text]:

@@ -5,7 +5,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from andon.cli.show.text import Text, say
+from andon.cli.show.text import Text, styled
 
 R = TypeVar("R")
 GAP = 2
@@ -117,12 +117,12 @@ def _chosen(
 
 def heading(columns: Sequence[TableColumn[R]], sizes: Sequence[int], width: int) -> Text:
     titles = [
-        say(column.title, "dim").pad(size, column.right)
+        styled(column.title, "dim").pad(size, column.right)
         for column, size in zip(columns, sizes, strict=True)
     ]
     out = Text()
     for number, (column, title) in enumerate(zip(columns, titles, strict=True)):
-        out = out + say(" " * (column.gap if number else 0)) + title
+        out = out + styled(" " * (column.gap if number else 0)) + title
     return out.fit(width)
 
 
@@ -152,7 +152,7 @@ def _line(
         spans += ((" " * (size - taken), ""),) if size > taken and not column.right else ()
     text = Text(tuple(spans))
     if row.message is not None:
-        text = text + say(" " * GAP) + row.message
+        text = text + styled(" " * GAP) + row.message
     return (text if row.style is None else text.restyled(row.style)).fit(width)
 
 

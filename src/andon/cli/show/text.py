@@ -111,7 +111,7 @@ class Text(NamedTuple):
 
     def restyled(self, style: str) -> "Text":
         """Returns the same text in one style."""
-        return say(self.plain, style)
+        return styled(self.plain, style)
 
     def fit(self, width: int) -> "Text":
         """Returns the text at most this wide; a cut text ends in an ellipsis."""
@@ -119,7 +119,7 @@ class Text(NamedTuple):
 
     def pad(self, width: int, right: bool = False) -> "Text":
         """Returns the text at least this wide, aligned left or right."""
-        room = say(" " * max(0, width - self.width))
+        room = styled(" " * max(0, width - self.width))
         return room + self if right else self + room
 
     def _cut(self, width: int) -> "Text":
@@ -137,14 +137,14 @@ class Text(NamedTuple):
 
 
 @lru_cache(maxsize=4096)  # a live table says the same words every second
-def say(text: str, style: str = "") -> Text:
+def styled(text: str, style: str = "") -> Text:
     """A text in one style, made harmless."""
     return Text(((harmless(text), style),) if text else ())
 
 
 def with_mark(lines: Sequence[Text], mark: str, width: int) -> list[Text]:
     """Returns the lines with a mark, such as SIMULATED, at the right of the first, never cut."""
-    room, shown = width - display_width(mark) - 2, say("  ") + say(mark, "bold reverse")
+    room, shown = width - display_width(mark) - 2, styled("  ") + styled(mark, "bold reverse")
     return [lines[0].fit(room).pad(room) + shown, *lines[1:]] if mark else list(lines)
 
 
@@ -152,7 +152,7 @@ def join(parts: list[Text], between: str = "") -> Text:
     """The parts in a row, with something between them."""
     out = Text()
     for number, part in enumerate(parts):
-        out = out + (say(between, "dim") if number and between else Text()) + part
+        out = out + (styled(between, "dim") if number and between else Text()) + part
     return out
 
 

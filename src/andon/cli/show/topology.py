@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from andon.cli.show.entries import unreal
-from andon.cli.show.text import Text, say, with_mark
+from andon.cli.show.text import Text, styled, with_mark
 from andon.model.device import Device, Snapshot
 from andon.model.links import DeviceLink, LinkKind, all_links, boards_of, linked_groups
 from andon.model.naming import device_labels, title
@@ -41,13 +41,13 @@ def render_topology(snapshot: Snapshot, width: int, color: bool) -> str:
     """The matrix, what its codes mean, the groups, and why something is unknown."""
     devices, labels = boards_of(snapshot), device_labels(snapshot.devices)
     links = all_links(devices)
-    lines = with_mark([say(snapshot.node, "bold")], unreal(snapshot), width)
+    lines = with_mark([styled(snapshot.node, "bold")], unreal(snapshot), width)
     lines += [Text(), *_matrix(devices, links, labels, width), Text()]
     shown = {link.kind for link in links.values()}
-    lines += [say(text, "dim") for kind, text in LEGEND.items() if kind in shown]
+    lines += [styled(text, "dim") for kind, text in LEGEND.items() if kind in shown]
     lines += [Text()] if shown else []
-    lines += [say(text) for text in group_lines(devices, labels)]
-    lines += [say(text, "yellow") for text in _unknown(devices, links, labels)]
+    lines += [styled(text) for text in group_lines(devices, labels)]
+    lines += [styled(text, "yellow") for text in _unknown(devices, links, labels)]
     while lines and not lines[-1].plain:
         lines.pop()
     return "".join(line.fit(width).paint(color) + "\n" for line in lines)
@@ -67,15 +67,15 @@ def _matrix(
     rows: list[Text] = []
     for place in range(0, len(devices), count):
         shown, last = devices[place : place + count], place + count >= len(devices)
-        head = say("".ljust(size))
+        head = styled("".ljust(size))
         for one in shown:
-            head = head + say(" " * GAP + names[one.uuid].rjust(size), "dim")
+            head = head + styled(" " * GAP + names[one.uuid].rjust(size), "dim")
         gap = [Text()] if place else []
-        rows += [*gap, head + say("  NUMA  CPUS", "dim") if last else head]
+        rows += [*gap, head + styled("  NUMA  CPUS", "dim") if last else head]
         for one in devices:
-            row = say(names[one.uuid].ljust(size), "bold")
+            row = styled(names[one.uuid].ljust(size), "bold")
             for other in shown:
-                row = row + say(" " * GAP) + _cell(links.get((one.uuid, other.uuid)), size)
+                row = row + styled(" " * GAP) + _cell(links.get((one.uuid, other.uuid)), size)
             rows.append(row + _beside(one) if last else row)
     return rows
 
@@ -83,14 +83,14 @@ def _matrix(
 def _beside(device: Device) -> Text:
     """Its NUMA node and the CPUs next to it."""
     node = "?" if device.place.numa_node is None else str(device.place.numa_node)
-    return say(" " * GAP + node.rjust(4)) + say(" " * GAP + (device.place.cpus or "?"))
+    return styled(" " * GAP + node.rjust(4)) + styled(" " * GAP + (device.place.cpus or "?"))
 
 
 def _cell(link: DeviceLink | None, size: int) -> Text:
     if link is None:
-        return say("X".rjust(size), "dim")
+        return styled("X".rjust(size), "dim")
     lanes = str(link.lanes) if link.kind is LinkKind.NVLINK else ""
-    return say(f"{CODES[link.kind]}{lanes}".rjust(size), STYLES.get(link.kind, ""))
+    return styled(f"{CODES[link.kind]}{lanes}".rjust(size), STYLES.get(link.kind, ""))
 
 
 def group_lines(devices: Sequence[Device], labels: Mapping[str, str]) -> list[str]:

@@ -5,7 +5,7 @@ import time
 from typing import TYPE_CHECKING
 
 from andon.cli.screen import size
-from andon.cli.show.text import say
+from andon.cli.show.text import styled
 from andon.cli.terminal import Choices, notice, write
 from andon.leases.rules.eligibility import HEALTH, NEVER, Obstacle, ObstacleKind
 from andon.model.naming import titles
@@ -38,7 +38,7 @@ class LineInPlace:
 
     def show(self, text: str, about: object = "") -> None:
         if self.is_live:
-            write(sys.stderr, f"\r\x1b[K{say(text).fit(size()[0] - 1).plain}")
+            write(sys.stderr, f"\r\x1b[K{styled(text).fit(size()[0] - 1).plain}")
             self._shown = True
         elif about != self._about or time.monotonic() - self._printed >= REPEAT_SECONDS:
             self._printed, self._about = time.monotonic(), about

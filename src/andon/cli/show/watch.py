@@ -12,7 +12,7 @@ from andon.cli.show.columns import device_columns, device_row, label
 from andon.cli.show.entries import NamedDevice, is_masked, lit_entries, unreal
 from andon.cli.show.render import fault_lines, flow, header, mean_line, node_row, state_message
 from andon.cli.show.table import TableColumn, TableRow, choose, draw, heading, line, sizes_of
-from andon.cli.show.text import MEDIUM, WIDE, Text, say
+from andon.cli.show.text import MEDIUM, WIDE, Text, styled
 from andon.explain.conditions.rulebook import Rulebook
 from andon.history.rules.sparkline import sparkline
 from andon.model.device import Snapshot
@@ -72,7 +72,7 @@ class Stream:
         moved = self._settle(rows)
         lines = [line(self._columns, self._sizes, row, self.width) for row in rows]
         if not rows:
-            lines = [say(f"{_clock(snapshot.at)}  no GPU can be read", "dim").fit(self.width)]
+            lines = [styled(f"{_clock(snapshot.at)}  no GPU can be read", "dim").fit(self.width)]
         lines += self._reasons(snapshot, empty=not rows)
         if moved or self._heading_is_due(len(lines)):
             lines = self._headings(snapshot) + lines
@@ -86,7 +86,7 @@ class Stream:
         found = [(f.source, _NUMBERS.sub("", f.reason), f.hint) for f in snapshot.faults]
         changed, self._printed = tuple(found) != self._printed, tuple(found)
         lines = fault_lines(snapshot, self.width) if first or changed else []
-        return [*lines, say(TRY, "dim").fit(self.width)] if first else lines
+        return [*lines, styled(TRY, "dim").fit(self.width)] if first else lines
 
     def _seen(self, entry: NamedDevice, snapshot: Snapshot) -> StreamLine:
         trend = _remember(self._trends, entry)
@@ -111,7 +111,7 @@ class Stream:
 
     def _headings(self, snapshot: Snapshot) -> list[Text]:
         word = unreal(snapshot)
-        mark = [say(f" {word} ", "bold reverse")] if word else []
+        mark = [styled(f" {word} ", "bold reverse")] if word else []
         if not self._columns:  # no device has been seen at this width
             return mark
         return [*mark, heading(self._columns, self._sizes, self.width)]
@@ -119,14 +119,16 @@ class Stream:
 
 def _columns(width: int) -> list[TableColumn[StreamLine]]:
     wide = width >= MEDIUM
-    here = " (cuda:{} here)" if wide else " cuda:{}"
+    index = " (cuda:{} here)" if wide else " cuda:{}"
     detail = (width >= MEDIUM) + (width >= WIDE)
     return [
         TableColumn("", lambda t: cells.lamp(t.entry), lead=True),
-        TableColumn("TIME", lambda t: say(_clock(t.at), "dim"), lead=True, gap=1, rank=7, floor=8),
-        TableColumn("GPU", lambda t: say(label(t.entry, t.masked, here), "bold"), lead=True),
+        TableColumn("TIME", lambda t: styled(_clock(t.at), "dim"),
+                    lead=True, gap=1, rank=7, floor=8),
+        TableColumn("GPU", lambda t: styled(label(t.entry, t.masked, index), "bold"), lead=True),
         TableColumn("UTIL", lambda t: cells.utilization(t.entry, 0), rank=1, right=True, floor=5),
-        TableColumn("TREND", lambda t: say(t.trend, "dim green"), rank=8, right=True, floor=TREND),
+        TableColumn("TREND", lambda t: styled(t.trend, "dim green"),
+                    rank=8, right=True, floor=TREND),
         TableColumn("MEMORY GiB", lambda t: cells.memory(t.entry, 0, True, 0), rank=2, right=True,
                floor=13),
         TableColumn("TEMP", lambda t: cells.temperature(t.entry), rank=3, right=True, floor=6),
@@ -191,7 +193,7 @@ class LiveTable:
 
     def _body(self, snapshot: Snapshot, seen: list[NamedDevice], width: int) -> list[Text]:
         if not seen:
-            return [say("no GPU can be read", "dim")]
+            return [styled("no GPU can be read", "dim")]
         columns = device_columns(seen, width, is_masked(snapshot))
         place = next(i for i, c in enumerate(columns) if c.title.strip() == "UTIL") + 1
         columns.insert(place, TableColumn("TREND", self._trend, rank=7, floor=TREND))
@@ -200,10 +202,14 @@ class LiveTable:
 
     def _trend(self, entry: NamedDevice) -> Text:
         values = self._trends.get(entry.status.device.uuid, ())
-        return say(sparkline(values), "dim green").pad(TREND, right=True)
+        return styled(sparkline(values), "dim green").pad(TREND, right=True)
 
     def _below(self, snapshot: Snapshot, seen: list[NamedDevice], width: int) -> list[Text]:
-        parts = [*node_row(snapshot, width), *([mean_line(seen)] if seen else []), say(QUIT, "dim")]
+        parts = [
+            *node_row(snapshot, width),
+            *([mean_line(seen)] if seen else []),
+            styled(QUIT, "dim"),
+        ]
         return [*fault_lines(snapshot, width), *flow(parts, width)]
 
 
@@ -213,4 +219,4 @@ def _fitted(body: list[Text], room: int, devices: int) -> list[Text]:
         return body
     kept = max(1, room - 1)
     left = devices - (kept - 1)
-    return [*body[:kept], say(f"and {left} more: a taller window shows them", "dim")][:room]
+    return [*body[:kept], styled(f"and {left} more: a taller window shows them", "dim")][:room]

@@ -11,7 +11,7 @@ from andon.cli.show import cells
 from andon.cli.show.columns import label
 from andon.cli.show.entries import NamedDevice, is_masked, lit_entries, model_name
 from andon.cli.show.render import fault_lines, header, no_devices, paragraph
-from andon.cli.show.text import Text, display_width, join, say
+from andon.cli.show.text import Text, display_width, join, styled
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.conditions.state.phrases import HEALTHY
 from andon.explain.evidence.departures import NOTHING_KNOWN, EndedProcesses
@@ -107,8 +107,10 @@ def _nothing_found(found: WhyAnswer, width: int) -> list[Text]:
 
 
 def _in_full(entry: NamedDevice, found: WhyAnswer, width: int) -> list[Text]:
-    heading = say(device_title(_label(entry, found)), "bold") + say(f"  {entry.status.device.name}")
-    lines = [cells.lamp(entry) + say(" ") + heading]
+    heading = styled(device_title(_label(entry, found)), "bold") + styled(
+        f"  {entry.status.device.name}"
+    )
+    lines = [cells.lamp(entry) + styled(" ") + heading]
     lines += _labelled("readings", _readings(entry.status), width)
     for number, reason in enumerate(found.reasons[entry.status.device.uuid]):
         lines += [Text(), *reason_lines(reason, width, first=number == 0, at=found.snapshot.at)]
@@ -156,7 +158,7 @@ def _labelled(name: str, parts: Sequence[str], width: int, style: str = "dim") -
     rows = textwrap.wrap(words, room, break_long_words=False, break_on_hyphens=False)
     heads = [f"  {name}", *([""] * (len(rows) - 1))]
     return [
-        say(head.ljust(MARGIN), "dim") + say(row.replace(UNBROKEN, " "), style).fit(room)
+        styled(head.ljust(MARGIN), "dim") + styled(row.replace(UNBROKEN, " "), style).fit(room)
         for head, row in zip(heads, rows, strict=True)
     ]
 
@@ -196,11 +198,11 @@ def _who(process: Process, at: float) -> list[str]:
 
 def _in_brief(entry: NamedDevice, found: WhyAnswer, width: int, widest: int) -> Text:
     first = found.reasons[entry.status.device.uuid][0]
-    title = cells.lamp(entry) + say(" ") + say(_label(entry, found), "bold").pad(widest)
+    title = cells.lamp(entry) + styled(" ") + styled(_label(entry, found), "bold").pad(widest)
     calm = entry.lamp is None or entry.lamp.urgency == NOT_URGENT
-    model = say(model_name(entry, brief=True)).fit(9).pad(9)
+    model = styled(model_name(entry, brief=True)).fit(9).pad(9)
     text = _without_name(first.sentence, _label(entry, found))
-    line = [title, model, say(text, "dim" if calm else "")]
+    line = [title, model, styled(text, "dim" if calm else "")]
     return join(line, "  ").fit(width)
 
 

@@ -35,9 +35,9 @@ from andon.model.job.desk import (
     Accepted,
     Found,
     JobAct,
+    JobName,
     JobOutcome,
     JobReason,
-    JobWord,
     LogPart,
     Submission,
 )
@@ -201,7 +201,7 @@ class ClusterDesk:
     def listing(self, everyone: bool = False) -> JobListing:
         return list_together([self], everyone)
 
-    def find(self, refs: Sequence[JobWord], act: JobAct | None = None) -> Found:
+    def find(self, refs: Sequence[JobName], act: JobAct | None = None) -> Found:
         """Returns jobs and the elements of arrays."""
         wanted = {self.id_of(word) for word in refs}
         page = self.latest(lambda page: wanted <= page.ids)
@@ -210,7 +210,7 @@ class ClusterDesk:
         ended = [one for one in listed if one.state.is_settled and one.state is not JobState.LOST]
         return self.found(refs, [*(one for one in listed if one.engine_id in known), *ended])
 
-    def found(self, refs: Sequence[JobWord], views: Sequence[JobView]) -> Found:
+    def found(self, refs: Sequence[JobName], views: Sequence[JobView]) -> Found:
         """Returns the views that are named, and an error for each reference that names none."""
         found, errors = dict[str, JobView](), list[AndonError]()
         known = dict[str, list[JobView]]()
@@ -225,7 +225,7 @@ class ClusterDesk:
             found |= {one.label: one for one in jobs}
         return Found(list(found.values()), errors)
 
-    def view(self, job: JobWord) -> JobView:
+    def view(self, job: JobName) -> JobView:
         found, errors = self.find([job])
         for error in errors:
             raise error
@@ -237,7 +237,7 @@ class ClusterDesk:
         return replace(view, waiting_details=tuple(one for one in lines if one != view.reason))
 
     def log(
-        self, job: JobWord, start: int | None, most: int, attempt: int | None = None
+        self, job: JobName, start: int | None, most: int, attempt: int | None = None
     ) -> LogPart:
         id_ = self.id_of(job)
         part = self.ask(lambda cluster: cluster.log(id_, start, most))
@@ -247,7 +247,7 @@ class ClusterDesk:
             forget_answer(self.name)  # after the end of its output no list shows it as running
         return part
 
-    def reasons(self, job: JobWord) -> Sequence[JobReason]:
+    def reasons(self, job: JobName) -> Sequence[JobReason]:
         return self.ask(lambda cluster: self._reasons(cluster, self.id_of(job)))
 
     def _reasons(self, cluster: Cluster, job: str) -> Sequence[JobReason]:
@@ -274,12 +274,12 @@ class ClusterDesk:
             why = JobReason(why.text, "; ".join(filter(None, (why.advice, starts))))
         return [why] if holders is None else [why, holders]
 
-    def id_of(self, job: JobWord) -> str:
+    def id_of(self, job: JobName) -> str:
         return str(job).removeprefix(named(self.name, ""))
 
     # Changing.
 
-    def act(self, act: JobAct, refs: Sequence[JobWord]) -> list[JobOutcome]:
+    def act(self, act: JobAct, refs: Sequence[JobName]) -> list[JobOutcome]:
         ids = [self.id_of(word) for word in refs]
         if act is not JobAct.CANCEL:
             labels = [named(self.name, one)[:80] for one in ids]

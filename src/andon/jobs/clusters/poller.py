@@ -16,7 +16,7 @@ from andon.jobs.rules.polling import (
     wait_seconds,
 )
 from andon.jobs.rules.views import JobListing
-from andon.model.job.desk import Found, JobAct, JobOutcome, JobWord
+from andon.model.job.desk import Found, JobAct, JobName, JobOutcome
 from andon.units import human_seconds
 
 CLOSE_SECONDS = 1.0
@@ -63,13 +63,13 @@ class ClusterPoller(ClusterDesk):
     def listing(self, everyone: bool = False) -> JobListing:
         return listing_of([self.page()])
 
-    def find(self, refs: Sequence[JobWord], act: JobAct | None = None) -> Found:
+    def find(self, refs: Sequence[JobName], act: JobAct | None = None) -> Found:
         found = self.found(refs, self.listing().views)
         if found.errors and self.page().failing_since is not None:
             raise Unavailable(f"{self.name} does not answer now", hint="ask again later")
         return found
 
-    def act(self, act: JobAct, refs: Sequence[JobWord]) -> list[JobOutcome]:
+    def act(self, act: JobAct, refs: Sequence[JobName]) -> list[JobOutcome]:
         try:
             return super().act(act, refs)
         finally:  # it is polled now: one of its jobs was changed

@@ -17,9 +17,9 @@ SEPARATOR = ":"
 """Between the name of a cluster and the id of a job: lab:4711."""
 MOST_LOG_BYTES = 1 << 20
 """Of a part of an output."""
-JobWord = str | int
+JobName = str | int
 """A job as people name it, or exactly by its number."""
-JobWords = Annotated[tuple[Name, ...], Meta(max_length=MOST_ARRAY)]
+JobNames = Annotated[tuple[Name, ...], Meta(max_length=MOST_ARRAY)]
 """Jobs as people name them: 12, train, lab:4711."""
 
 
@@ -72,7 +72,7 @@ class JobAct(StrEnum):
     REMOVE = "rm"
 
 
-def cluster_in(word: JobWord) -> str:
+def cluster_in(word: JobName) -> str:
     """Returns the name of the cluster in NAME:ID; empty for another word."""
     name, _, job = str(word).partition(SEPARATOR)
     return name if job else ""
@@ -87,8 +87,8 @@ class Submission(Struct, frozen=True):
 
     label: Id
     job: JobSpec
-    after: JobWords = ()  # these must have succeeded
-    after_any: JobWords = ()  # these must have ended
+    after: JobNames = ()  # these must have succeeded
+    after_any: JobNames = ()  # these must have ended
     indices: Annotated[tuple[Elements, ...], Meta(max_length=MOST_ARRAY)] = ()  # of an array
     limit: Elements | None = None  # how many of the array may run at once
     options: Names = ()  # in the cluster's own words, passed on unchanged

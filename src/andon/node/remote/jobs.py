@@ -21,9 +21,9 @@ from andon.model.job.desk import (
     Accepted,
     Found,
     JobAct,
+    JobName,
     JobOutcome,
     JobReason,
-    JobWord,
     LogPart,
     Submission,
 )
@@ -76,7 +76,7 @@ class ServerDesk:
         page = self._read(_Page, "/api/jobs", limit=SHOWN_JOBS)
         return listing_of_page(page.jobs, page.paused, page.clusters, page.note)
 
-    def find(self, words: Sequence[JobWord], act: JobAct | None = None) -> Found:
+    def find(self, words: Sequence[JobName], act: JobAct | None = None) -> Found:
         views, errors = dict[str, JobView](), list[AndonError]()
         known = cache(self._known)
         for word in words:
@@ -87,22 +87,22 @@ class ServerDesk:
                 errors.append(error)
         return Found(list(views.values()), errors)
 
-    def view(self, job: JobWord) -> JobView:
+    def view(self, job: JobName) -> JobView:
         return self._exact(job if is_exact(job) else self._one(job))
 
     def log(
-        self, job: JobWord, start: int | None, most: int, attempt: int | None = None
+        self, job: JobName, start: int | None, most: int, attempt: int | None = None
     ) -> LogPart:
         path = f"{_path(job if is_exact(job) else self._one(job))}/log"
         asked = {"start": start, "attempt": attempt, "most": min(most, MOST_LOG_BYTES)}
         return self._read(LogPart, path, **asked)
 
-    def reasons(self, job: JobWord) -> list[JobReason]:
+    def reasons(self, job: JobName) -> list[JobReason]:
         return reasons_of(self.view(job))
 
     # Changing.
 
-    def act(self, act: JobAct, words: Sequence[JobWord]) -> list[JobOutcome]:
+    def act(self, act: JobAct, words: Sequence[JobName]) -> list[JobOutcome]:
         found, errors = self.find(words, act)
         out = [JobOutcome("", error=error) for error in errors]
         return out + [self._acted(act, view) for view in found]
@@ -134,7 +134,7 @@ class ServerDesk:
         return [one for one in page.jobs if one.engine or one.user == page.user]
 
     def _meant(
-        self, word: JobWord, act: JobAct | None, views: Sequence[JobView]
+        self, word: JobName, act: JobAct | None, views: Sequence[JobView]
     ) -> Sequence[JobView]:
         """Returns the jobs that a word means as on the machine itself; one that is older than those
         listed is known by its number alone."""
@@ -149,13 +149,13 @@ class ServerDesk:
         rule = name_rule(act, lambda number: own[number].state, self._tell)
         return [own[number] for number in meant(word, jobs, rule)]
 
-    def _one(self, word: JobWord) -> JobWord:
+    def _one(self, word: JobName) -> JobName:
         (view, *others) = self._meant(word, None, self._known())
         if others:
             raise Invalid(f"{word} is {1 + len(others)} jobs", hint=f"one of them: {view.label}")
         return _exact_word(view)
 
-    def _exact(self, job: JobWord) -> JobView:
+    def _exact(self, job: JobName) -> JobView:
         return self._read(JobView, _path(job))
 
     def _read(self, kind: type[T], path: str, **asked: int | None) -> T:
@@ -166,12 +166,12 @@ class ServerDesk:
         return found
 
 
-def is_exact(job: JobWord) -> bool:
+def is_exact(job: JobName) -> bool:
     """Whether a server knows the job by this word: a number, or NAME:ID."""
     return isinstance(job, int) or job.isdecimal() or SEPARATOR in job
 
 
-def _exact_word(view: JobView) -> JobWord:
+def _exact_word(view: JobView) -> JobName:
     return view.number or view.label
 
 
@@ -187,5 +187,5 @@ def _facts(view: JobView) -> JobFacts:
     return JobFacts(replace(spec, group=view.group, array=array))
 
 
-def _path(job: JobWord) -> str:
+def _path(job: JobName) -> str:
     return f"/api/jobs/{quote(str(job), safe=':_')}"

@@ -11,7 +11,7 @@ from andon.access.roles import Action, Identity, Sight, refusal_for
 from andon.errors import AndonError, Denied, Gone, Invalid
 from andon.jobs.rules.views import JobListing, listing_of_page
 from andon.leases.rules.queue_reasons import queue_reasons
-from andon.model.job.desk import JobAct, JobOutcome, JobWord, LogPart
+from andon.model.job.desk import JobAct, JobName, JobOutcome, LogPart
 from andon.model.job.facts import WAITS, JobState, JobView
 from andon.node.exact_desk import ExactDesk, OwnDesk
 from andon.node.job_schemas import JobCounts, JobPage, PageScope, QueuePlace
@@ -104,7 +104,7 @@ class SeenJobs(ExactDesk):
             group=None, params={}, progress=None,
         )  # fmt: skip
 
-    def view(self, job: JobWord) -> JobView:
+    def view(self, job: JobName) -> JobView:
         """Returns one job, of which a number or NAME:ID is the exact name."""
         desk = self._desk
         try:
@@ -121,7 +121,7 @@ class SeenJobs(ExactDesk):
             raise not_seen(f"job {job}", self._sight, shared, "andon jobs --all") from exc
 
     def log(
-        self, job: JobWord, start: int | None, most: int, attempt: int | None = None
+        self, job: JobName, start: int | None, most: int, attempt: int | None = None
     ) -> LogPart:
         desk = self._own_on_cluster(job) if isinstance(job, str) else self._desk
         if not self._sight.shows(desk.user):
@@ -141,7 +141,7 @@ class SeenJobs(ExactDesk):
             raise Denied(why, hint="in a terminal: andon submit -- COMMAND")
         return self._jobs.submit_document(document)
 
-    def act(self, act: JobAct, words: Sequence[JobWord]) -> list[JobOutcome]:
+    def act(self, act: JobAct, words: Sequence[JobName]) -> list[JobOutcome]:
         """Changes the caller's own jobs, never those of another user; a server of root does it as
         that user."""
         owner, action = self._named or self._desk.user, _ACTIONS.get(act, Action.MOVE)
@@ -150,7 +150,7 @@ class SeenJobs(ExactDesk):
             raise refused
         return super().act(act, words)
 
-    def acted(self, act: JobAct, job: JobWord) -> Sequence[JobOutcome]:
+    def acted(self, act: JobAct, job: JobName) -> Sequence[JobOutcome]:
         desk = self._desk
         if isinstance(job, str):
             return self._own_on_cluster(job).act(act, [job])

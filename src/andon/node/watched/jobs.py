@@ -9,7 +9,7 @@ from andon.errors import Gone
 from andon.jobs.clusters.desk import listing_of
 from andon.jobs.clusters.poller import ClusterPoller
 from andon.jobs.rules.views import JobListing
-from andon.model.job.desk import JobAct, JobOutcome, JobWord, LogPart, cluster_in
+from andon.model.job.desk import JobAct, JobName, JobOutcome, LogPart, cluster_in
 from andon.model.job.facts import JobView
 from andon.node.exact_desk import ExactDesk, OwnDesk
 from andon.node.job_schemas import PageScope
@@ -52,7 +52,7 @@ class ServedJobs(ExactDesk):
         pages = [one.page() for one in self._clusters.values()]
         return listing_of(pages) if pages else JobListing(())
 
-    def view(self, job: JobWord) -> JobView:
+    def view(self, job: JobName) -> JobView:
         if isinstance(job, int):
             return self.own.view(job)
         for one in self._poller(job).find([job]).views:
@@ -61,13 +61,13 @@ class ServedJobs(ExactDesk):
         raise _no_job(job)
 
     def log(
-        self, job: JobWord, start: int | None, most: int, attempt: int | None = None
+        self, job: JobName, start: int | None, most: int, attempt: int | None = None
     ) -> LogPart:
         if isinstance(job, int):
             return self.own.log(job, start, most, attempt)
         return replace(self._poller(job).log(job, start, most), attempt=1)
 
-    def acted(self, act: JobAct, job: JobWord) -> Sequence[JobOutcome]:
+    def acted(self, act: JobAct, job: JobName) -> Sequence[JobOutcome]:
         desk = self.own if isinstance(job, int) else self._poller(job)
         return desk.act(act, [job])
 

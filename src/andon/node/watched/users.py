@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from andon.errors import AndonError, Conflict, Denied, Gone, Unavailable
 from andon.jobs.rules.views import JobListing
 from andon.model.codec import Wrong, read
-from andon.model.job.desk import JobAct, JobOutcome, JobWord, LogPart
+from andon.model.job.desk import JobAct, JobName, JobOutcome, LogPart
 from andon.model.job.facts import JobView
 from andon.model.run.record import RunRow
 from andon.model.run.wire import row_from_json
@@ -164,17 +164,17 @@ class UserJobs(_Read[JobListing], ExactDesk):
     def listing(self, everyone: bool = False) -> JobListing:
         return self._fresh("jobs", self._found)
 
-    def view(self, job: JobWord) -> JobView:
+    def view(self, job: JobName) -> JobView:
         answer = self._ask("job", job=job)
         return self._valid(lambda: self._own(answer))
 
     def log(
-        self, job: JobWord, start: int | None, most: int, attempt: int | None = None
+        self, job: JobName, start: int | None, most: int, attempt: int | None = None
     ) -> LogPart:
         answer = self._ask("log", job=job, start=start, most=most, attempt=attempt)
         return self._valid(lambda: read(LogPart, answer))
 
-    def acted(self, act: JobAct, job: JobWord) -> list[JobOutcome]:
+    def acted(self, act: JobAct, job: JobName) -> list[JobOutcome]:
         answer = self._ask("act", job=job, act=act.value)
         self._list = CachedAnswer(JobListing(()))  # whoever asks now waits for what has changed
         done = self._valid(lambda: read(JobDone, answer))

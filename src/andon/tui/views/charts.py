@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from andon.cli.show import cells
 from andon.cli.show.entries import NamedDevice
-from andon.cli.show.text import UNKNOWN, Text, say
+from andon.cli.show.text import UNKNOWN, Text, styled
 from andon.model.device import Sample
 from andon.tui.graphs import line, values_across
 from andon.tui.page import Frame, Page
@@ -95,8 +95,8 @@ def chart_rows(page: Page, frame: Frame, entry: NamedDevice, height: int) -> Non
         text = Text()
         for number, (chart, lines) in enumerate(zip(shown, columns, strict=True)):
             side, drawn = lines[row]
-            text = text + say(" " * GAP if number else "") + say(side, "dim")
-            text = text + say(drawn, chart.style)
+            text = text + styled(" " * GAP if number else "") + styled(side, "dim")
+            text = text + styled(drawn, chart.style)
         page.add(text)
 
 
@@ -104,13 +104,13 @@ def _titles(shown: list[Chart], entry: NamedDevice, widths: list[int], span: str
     """What each graph shows; at the right end, the time that they cover."""
     text, last = Text(), len(shown) - 1
     for number, (chart, width) in enumerate(zip(shown, widths, strict=True)):
-        name = say(f"{entry.title} ", "bold") if number == 0 else Text()
-        title = name + say(f"{chart.title} ", "dim") + say(chart.now)
+        name = styled(f"{entry.title} ", "bold") if number == 0 else Text()
+        title = name + styled(f"{chart.title} ", "dim") + styled(chart.now)
         if title.width + len(chart.more) <= width:
-            title = title + say(chart.more)
+            title = title + styled(chart.more)
         if number == last and title.width + len(span) + 2 <= width:
-            title = title.pad(width - len(span)) + say(span, "dim")
-        text = text + say(" " * GAP if number else "") + title.fit(width).pad(width)
+            title = title.pad(width - len(span)) + styled(span, "dim")
+        text = text + styled(" " * GAP if number else "") + title.fit(width).pad(width)
     return text
 
 

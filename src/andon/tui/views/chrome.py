@@ -7,7 +7,7 @@ from typing import NamedTuple
 from andon.alerts.rules import listing
 from andon.cli.show.entries import unreal
 from andon.cli.show.render import node_row
-from andon.cli.show.text import Text, join, say
+from andon.cli.show.text import Text, join, styled
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.naming import range_of
 from andon.model.verdict import VerdictKind
@@ -26,32 +26,32 @@ def header(frame: Frame) -> Text:
     scene, width = frame.scene, frame.width
     snapshot = scene.snapshot
     if snapshot is None:
-        return say("andon top", "bold") + say("  reading the devices…", "dim")
+        return styled("andon top", "bold") + styled("  reading the devices…", "dim")
     driver = snapshot.versions.get("driver")
-    left = [say(snapshot.node, "bold")] + ([say(f"driver {driver}", "dim")] if driver else [])
+    left = [styled(snapshot.node, "bold")] + ([styled(f"driver {driver}", "dim")] if driver else [])
     if scene.lamps is not None:
-        left.append(say(scene.lamps.headline))
+        left.append(styled(scene.lamps.headline))
     right = join(list(_right(frame)), "  ")
     room = max(LEAST_NAME, width - right.width - 2)
     text = join(left, " · ").fit(room)
-    return (text + say(" " * max(2, width - text.width - right.width)) + right).fit(width)
+    return (text + styled(" " * max(2, width - text.width - right.width)) + right).fit(width)
 
 
 def _right(frame: Frame) -> list[Text]:
     scene, state = frame.scene, frame.state
     assert scene.snapshot is not None
     mark = unreal(scene.snapshot)
-    parts = [say(f" {mark} ", "bold reverse")] if mark else []
+    parts = [styled(f" {mark} ", "bold reverse")] if mark else []
     if state.paused:
-        parts.append(say(" PAUSED ", "reverse yellow"))
+        parts.append(styled(" PAUSED ", "reverse yellow"))
     if scene.replay:
-        parts.append(say(scene.replay, "dim"))
+        parts.append(styled(scene.replay, "dim"))
     if scene.source and frame.width >= 100:
-        parts.append(say(scene.source, "dim"))
+        parts.append(styled(scene.source, "dim"))
     if frame.width >= 60 and not state.replayed:
         every = state.interval_seconds
-        parts.append(say(f"every {every:g} s", "dim"))
-    parts.append(say(time.strftime("%H:%M:%S", time.localtime(scene.at)), "dim"))
+        parts.append(styled(f"every {every:g} s", "dim"))
+    parts.append(styled(time.strftime("%H:%M:%S", time.localtime(scene.at)), "dim"))
     return parts
 
 
@@ -61,7 +61,7 @@ def node_line(frame: Frame) -> Text:
         return Text()
     text = join(node_row(snapshot, frame.width), " · ")
     for fault in snapshot.faults:
-        text = text + say(" · ", "dim") + say(f"{fault.source}: {fault.reason}", "yellow")
+        text = text + styled(" · ", "dim") + styled(f"{fault.source}: {fault.reason}", "yellow")
     return text.fit(frame.width)
 
 
@@ -72,12 +72,12 @@ def alerts_line(frame: Frame) -> Text:
     words = listing.level_counts(counts)
     if not words:
         said = "; ".join(["no active alerts", *listing.other_counts(counts._replace(info=0))])
-        text = say(frame.scene.notes.get("alerts", said), "dim")
-        return (say("alerts  ", "dim") + text).fit(frame.width)
+        text = styled(frame.scene.notes.get("alerts", said), "dim")
+        return (styled("alerts  ", "dim") + text).fit(frame.width)
     styles = [next((s for k, s in _STYLES.items() if k in word), "") for word in words]
-    parts = [say(word, style) for word, style in zip(words, styles, strict=True)]
-    text = say("alerts  ", "dim") + join(parts, ", ")
-    return (text + say(" · ", "dim") + say(entries[0].alert.message)).fit(frame.width)
+    parts = [styled(word, style) for word, style in zip(words, styles, strict=True)]
+    text = styled("alerts  ", "dim") + join(parts, ", ")
+    return (text + styled(" · ", "dim") + styled(entries[0].alert.message)).fit(frame.width)
 
 
 def leases_line(frame: Frame) -> Text:
@@ -85,30 +85,30 @@ def leases_line(frame: Frame) -> Text:
     found = frame.scene.leases
     if found is None:
         note = frame.scene.notes.get("leases", "not read yet")
-        return (say("leases  ", "dim") + say(note, "dim")).fit(frame.width)
+        return (styled("leases  ", "dim") + styled(note, "dim")).fit(frame.width)
     labels = {one.uuid: one.label for one in found.devices}
     parts = [_held(found.leases, labels)]
     if found.waiting:
         parts.append(_waiting(found))
     parts.append(_free(frame.scene))
-    return (say("leases  ", "dim") + join(parts, " · ")).fit(frame.width)
+    return (styled("leases  ", "dim") + join(parts, " · ")).fit(frame.width)
 
 
 def _held(rows: tuple[LeaseRow, ...], labels: dict[str, str]) -> Text:
     if not rows:
-        return say("none held", "dim")
+        return styled("none held", "dim")
     named = [
         f"{row.user} GPU {range_of([labels.get(s.uuid) or str(s.index) for s in row.devices])}"
         for row in rows
     ]
-    return say(f"{len(rows)} held ") + say(f"({'; '.join(named)})", "dim")
+    return styled(f"{len(rows)} held ") + styled(f"({'; '.join(named)})", "dim")
 
 
 def _waiting(found: LeaseList) -> Text:
     first = found.waiting[0]
     waited = human_seconds(max(0.0, found.at - first.since))
     many = counted(first.gpus, "GPU")
-    return say(f"{len(found.waiting)} waiting ", "yellow") + say(
+    return styled(f"{len(found.waiting)} waiting ", "yellow") + styled(
         f"({first.user}, {many}, {waited})", "dim"
     )
 
@@ -121,8 +121,8 @@ def _free(scene: Scene) -> Text:
         if (v := verdicts.get(e.status.device.uuid)) and v.kind is VerdictKind.FREE
     ]
     if not free:
-        return say("free: ", "dim") + say("none")
-    return say("free: ", "dim") + say(f"GPU {range_of(free)}", "bold green")
+        return styled("free: ", "dim") + styled("none")
+    return styled("free: ", "dim") + styled(f"GPU {range_of(free)}", "bold green")
 
 
 def tabs(page: Page, frame: Frame) -> None:
@@ -139,7 +139,7 @@ def _tabs(bindings: tuple[KeyBinding, ...], shown: TopView, width: int) -> "Mark
             continue
         name = f" {key_name(binding.keys[0])} {view} "
         marks.append((text.width, text.width + len(name), Hit("action", binding.action)))
-        text = text + say(name, "reverse" if view is shown else "dim")
+        text = text + styled(name, "reverse" if view is shown else "dim")
     return MarkedLine(text.fit(width), tuple(marks))
 
 
@@ -161,12 +161,12 @@ def bottom_line(page: Page, frame: Frame) -> None:
     state, width = frame.state, frame.width
     if state.prompt is not None:
         asked = "filter: " if state.prompt.kind is PromptKind.FILTER else "user: "
-        text = say(asked, "bold") + say(state.prompt.text) + say(" ", "reverse")
-        page.add((text + say("  Enter keeps it, Esc does not", "dim")).fit(width))
+        text = styled(asked, "bold") + styled(state.prompt.text) + styled(" ", "reverse")
+        page.add((text + styled("  Enter keeps it, Esc does not", "dim")).fit(width))
     elif state.copied is not None:
-        page.add((say("copied: ", "bold") + say(state.copied)).fit(width))
+        page.add((styled("copied: ", "bold") + styled(state.copied)).fit(width))
     elif state.notice is not None and state.notice.until > frame.now:
-        page.add(say(state.notice.text, state.notice.style or "yellow").fit(width))
+        page.add(styled(state.notice.text, state.notice.style or "yellow").fit(width))
     else:
         _add_marked(page, _keys(bindings_for(state), width))
 
@@ -181,12 +181,12 @@ def _keys(bindings: tuple[KeyBinding, ...], width: int) -> MarkedLine:
         if text.width + item.width + 1 > width:
             break
         marks.append((text.width, text.width + item.width, Hit("action", binding.action)))
-        text = text + item + say(" ")
+        text = text + item + styled(" ")
     return MarkedLine(text, tuple(marks))
 
 
 def _item(binding: KeyBinding) -> Text:
-    return say(key_name(binding.keys[0]), "reverse") + say(f" {binding.short}")
+    return styled(key_name(binding.keys[0]), "reverse") + styled(f" {binding.short}")
 
 
 def filter_words(frame: Frame) -> str:

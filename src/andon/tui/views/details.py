@@ -7,7 +7,7 @@ from andon.cli.show.entries import NamedDevice
 from andon.cli.show.process_rows import ProcessRow
 from andon.cli.show.process_table import elapsed
 from andon.cli.show.render import paragraph, state_message
-from andon.cli.show.text import UNKNOWN, Text, join, say
+from andon.cli.show.text import UNKNOWN, Text, join, styled
 from andon.cli.show.why import reason_lines
 from andon.model.device import Limits
 from andon.model.programs import program_of
@@ -31,12 +31,12 @@ def device_page(page: Page, frame: Frame, room: int) -> None:
     """Draws one device's reasons, graphs, availability, limits and processes."""
     entry = frame.scene.entry(frame.state.device)
     if entry is None:
-        page.add(say("this device is no longer listed (Esc goes back)", "yellow"))
+        page.add(styled("this device is no longer listed (Esc goes back)", "yellow"))
         return
     status = entry.status
     end = len(page.lines) + room
-    title = say(f"{entry.title}  ", "bold") + say(status.device.name)
-    page.add((cells.lamp(entry) + say(" ") + title + say(f"  {status.device.uuid}", "dim"))
+    title = styled(f"{entry.title}  ", "bold") + styled(status.device.name)
+    page.add((cells.lamp(entry) + styled(" ") + title + styled(f"  {status.device.uuid}", "dim"))
              .fit(frame.width))  # fmt: skip
     message = state_message(status, frame.scene.at)
     if message is not None:
@@ -58,7 +58,7 @@ def device_page(page: Page, frame: Frame, room: int) -> None:
 
 def _why(frame: Frame, entry: NamedDevice) -> list[Text]:
     if frame.scene.why_device != entry.status.device.uuid:
-        return [say("…", "dim")]
+        return [styled("…", "dim")]
     lines: list[Text] = []
     for number, reason in enumerate(frame.scene.why):
         lines += reason_lines(reason, frame.width, first=number == 0, at=frame.scene.at)
@@ -68,33 +68,33 @@ def _why(frame: Frame, entry: NamedDevice) -> list[Text]:
 def _readings(entry: NamedDevice) -> Text:
     limits: Limits = entry.status.device.limits
     parts = [
-        say(f"{words} ", "dim") + say(f"{fixed(value)}{unit}")
+        styled(f"{words} ", "dim") + styled(f"{fixed(value)}{unit}")
         for name, (words, unit) in _LIMITS.items()
         if (value := getattr(limits, name)) is not None
     ]
     sample = entry.status.sample if entry.status.answered else None
     if sample is not None and sample.sm_clock_mhz is not None:
-        parts.append(say("clock ", "dim") + say(f"{sample.sm_clock_mhz} MHz"))
+        parts.append(styled("clock ", "dim") + styled(f"{sample.sm_clock_mhz} MHz"))
     throttle = cells.throttle(entry)
     if throttle.width > 1:
-        parts.append(say("throttled: ", "dim") + throttle)
-    return say("limits  ", "dim") + (join(parts, " · ") if parts else say(UNKNOWN, "dim"))
+        parts.append(styled("throttled: ", "dim") + throttle)
+    return styled("limits  ", "dim") + (join(parts, " · ") if parts else styled(UNKNOWN, "dim"))
 
 
 def _availability(verdict: DeviceVerdict | None) -> Text:
     if verdict is None:
-        return say("lease   ", "dim") + say("not known", "dim")
+        return styled("lease   ", "dim") + styled("not known", "dim")
     if verdict.kind is VerdictKind.FREE:
-        return say("lease   ", "dim") + say("free", "bold green")
+        return styled("lease   ", "dim") + styled("free", "bold green")
     words = verdict.reason or str(verdict.kind).replace("_", " ")
     words += f" by {verdict.by}" if verdict.by and verdict.reason is None else ""
-    parts = [say(words)]
+    parts = [styled(words)]
     if verdict.lease:
-        parts.append(say(f"lease {verdict.lease}", "dim"))
+        parts.append(styled(f"lease {verdict.lease}", "dim"))
     if verdict.until is not None:
         clock = time.strftime("%H:%M", time.localtime(verdict.until))
-        parts.append(say(f"until {clock}", "dim"))
-    return say("lease   ", "dim") + join(parts, " · ")
+        parts.append(styled(f"until {clock}", "dim"))
+    return styled("lease   ", "dim") + join(parts, " · ")
 
 
 def process_page(page: Page, frame: Frame, rows: list[ProcessEntry], room: int) -> None:
@@ -102,12 +102,12 @@ def process_page(page: Page, frame: Frame, rows: list[ProcessEntry], room: int) 
     key = frame.state.process
     own = [row for row in rows if key is not None and row.key and row.key[:2] == key[:2]]
     if not own or own[0].process is None:
-        page.add(say("this process has ended, or left the GPUs (Esc goes back)", "yellow"))
+        page.add(styled("this process has ended, or left the GPUs (Esc goes back)", "yellow"))
         return
     process, uses = own[0].process, [row.use for row in own if row.use is not None]
     end = len(page.lines) + room
     name = program_of(process.command, process.name) or "not visible here"
-    page.add(say(name, "bold") + say(f"  pid {process.pid}", "dim"))
+    page.add(styled(name, "bold") + styled(f"  pid {process.pid}", "dim"))
     for label, text in _facts(frame, own[0], uses):
         page.add_all(_labelled(label, text, frame.width))
     height = min(8, (end - len(page.lines)) // 3)
@@ -116,7 +116,7 @@ def process_page(page: Page, frame: Frame, rows: list[ProcessEntry], room: int) 
     if frame.state.environment:
         _environment(page, frame, process.pid, end - len(page.lines))
     else:
-        page.add(say("e shows its environment, if it is yours", "dim"))
+        page.add(styled("e shows its environment, if it is yours", "dim"))
 
 
 def _facts(frame: Frame, row: ProcessEntry, uses: list[ProcessRow]) -> list[tuple[str, str]]:
@@ -153,7 +153,7 @@ def _clock(at: float) -> str:
 def _labelled(label: str, text: str, width: int) -> list[Text]:
     lines = paragraph(text, max(20, width - 12), indent=0)[:3]
     heads = [label, *([""] * (len(lines) - 1))]
-    return [say(head.ljust(12), "dim") + line for head, line in zip(heads, lines, strict=True)]
+    return [styled(head.ljust(12), "dim") + line for head, line in zip(heads, lines, strict=True)]
 
 
 def _memory_graph(page: Page, frame: Frame, pid: int, started: float | None, height: int) -> None:
@@ -162,21 +162,21 @@ def _memory_graph(page: Page, frame: Frame, pid: int, started: float | None, hei
     values = frame.histories.process_memory(pid, started, at, span, count)
     top = max((value for value in values if value is not None), default=1.0) * 1.1 or 1.0
     title = f"its GPU memory over {human_seconds(span)}, as far as top has recorded it"
-    page.add(say(title, "dim"))
+    page.add(styled(title, "dim"))
     for text in line(values, frame.width, height, top, frame.ascii_only):
-        page.add(say(text, "cyan"))
+        page.add(styled(text, "cyan"))
 
 
 def _environment(page: Page, frame: Frame, pid: int, room: int) -> None:
     seen = frame.scene.environment
     if seen is None or seen.pid != pid:
-        page.add(say("environment: being read…", "dim"))
+        page.add(styled("environment: being read…", "dim"))
     elif seen.reason is not None:
-        page.add(say(f"environment: {seen.reason}", "yellow"))
+        page.add(styled(f"environment: {seen.reason}", "yellow"))
     else:
-        page.add(say("environment", "bold"))
+        page.add(styled("environment", "bold"))
         page.add_all(
-            (say(f"{name}=", "dim") + say(value)).fit(frame.width)
+            (styled(f"{name}=", "dim") + styled(value)).fit(frame.width)
             for name, value in seen.shown[: max(0, room - 3)]
         )
         others = ", ".join(seen.names)

@@ -5,7 +5,7 @@ from andon.cli.show.columns import device_columns, device_row
 from andon.cli.show.entries import NamedDevice, is_masked
 from andon.cli.show.render import no_device, paragraph, state_message
 from andon.cli.show.table import TableColumn, draw
-from andon.cli.show.text import MEDIUM, WIDE, Text, say
+from andon.cli.show.text import MEDIUM, WIDE, Text, styled
 from andon.tui.graphs import graph, values_across
 from andon.tui.page import Frame, Hit, Page, scrolled, selected
 from andon.tui.state import Focus, TopView
@@ -47,7 +47,7 @@ def _cursor(frame: Frame) -> int:
 
 def _without_devices(page: Page, frame: Frame, room: int) -> None:
     if frame.scene.snapshot is None:
-        page.add(say("waiting for the first reading; keys work already", "dim"))
+        page.add(styled("waiting for the first reading; keys work already", "dim"))
     else:
         page.add_all(paragraph(no_device(frame.scene.snapshot), frame.width, indent=0)[:room])
 
@@ -56,7 +56,7 @@ def _with_count(heading: Text, first: int, shown: int, count: int, width: int) -
     """Adds which devices are shown, if not all of them fit."""
     if shown == count:
         return heading
-    words = say(f" {first + 1}–{first + shown} of {count}", "bold")
+    words = styled(f" {first + 1}–{first + shown} of {count}", "bold")
     return heading.fit(width - words.width).pad(width - words.width) + words
 
 
@@ -73,7 +73,7 @@ def _add_trend(columns: list[TableColumn[NamedDevice]], frame: Frame) -> None:
             uuid, "utilization_percent", frame.scene.at, frame.state.span_seconds, count
         )
         rows = graph(values, width + more, 1, 100.0, frame.ascii_only)
-        return say(rows[0], "green")
+        return styled(rows[0], "green")
 
     columns.insert(place, TableColumn("TREND", trend, rank=7, floor=width, gap=1, grown=trend))
 

@@ -11,7 +11,7 @@ from andon.cli.show.jobs import render_job, render_jobs
 from andon.cli.show.render import paragraph
 from andon.cli.show.runs.listing import render_runs
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import UNKNOWN, Text, say
+from andon.cli.show.text import UNKNOWN, Text, styled
 from andon.cli.show.waiting import queue_line
 from andon.model.alert import Phase
 from andon.tui.page import Frame, Hit, Page, scrolled, selected
@@ -50,10 +50,11 @@ def _alerts(page: Page, frame: Frame, room: int) -> None:
         details += paragraph(f"related: {message}", frame.width, "dim", indent=2)
     details = details[: max(0, room // 2)]
     lines = [
-        lamp(alert) + say(f" {names[alert.id]}  ", "bold" if alert.state is Phase.FIRING else "dim")
-        + say(alert.message)
+        lamp(alert)
+        + styled(f" {names[alert.id]}  ", "bold" if alert.state is Phase.FIRING else "dim")
+        + styled(alert.message)
         for alert in alerts
-    ]  # fmt: skip
+    ]
     _rows(page, frame, lines, max(1, room - len(details) - 1), cursor)
     page.add(Text())
     page.add_all(details)
@@ -65,9 +66,9 @@ def _leases(page: Page, frame: Frame, room: int) -> None:
         _nothing(page, frame, "leases", NOT_READ)
         return
     labels = {one.uuid: one.label for one in found.devices}
-    waiting = [say(queue_line(one, found.at)) for one in found.waiting]
+    waiting = [styled(queue_line(one, found.at)) for one in found.waiting]
     cordons = [
-        say(f"GPU {labels.get(one.uuid, UNKNOWN)} out of service since "
+        styled(f"GPU {labels.get(one.uuid, UNKNOWN)} out of service since "
             f"{time.strftime('%H:%M', time.localtime(one.at))}, by {one.by}: {one.reason}",
             "yellow")
         for one in found.cordons
@@ -80,7 +81,7 @@ def _leases(page: Page, frame: Frame, room: int) -> None:
         room_left = max(1, room - 2 - len(below))
         _rows(page, frame, lines[1:], room_left, min(frame.state.row(), len(found.leases) - 1))
     else:
-        page.add(say(found.note or "no leases", "dim"))
+        page.add(styled(found.note or "no leases", "dim"))
     page.add(Text())
     page.add_all(line.fit(frame.width) for line in below)
 
@@ -117,14 +118,14 @@ def _users(page: Page, frame: Frame, room: int) -> None:
         _nothing(page, frame, "users", "no one uses or holds a GPU")
         return
     columns: tuple[TableColumn[UserLine], ...] = (
-        TableColumn("USER", lambda row: say(row.user, "bold"), lead=True, floor=8),
-        TableColumn("GPU", lambda row: say(row.devices), elastic=8, floor=8),
-        TableColumn("PROCESSES", lambda row: say(str(row.processes)), right=True, rank=3),
-        TableColumn("GPU MEM", lambda row: say(human_bytes(row.memory_bytes)),
+        TableColumn("USER", lambda row: styled(row.user, "bold"), lead=True, floor=8),
+        TableColumn("GPU", lambda row: styled(row.devices), elastic=8, floor=8),
+        TableColumn("PROCESSES", lambda row: styled(str(row.processes)), right=True, rank=3),
+        TableColumn("GPU MEM", lambda row: styled(human_bytes(row.memory_bytes)),
                               right=True, rank=1, floor=8),
         TableColumn("SHARE", lambda row: _share(row.share), right=True, rank=1, floor=5),
-        TableColumn("HELD", lambda row: say(row.held), elastic=6, rank=2),
-        TableColumn("HELD BUT IDLE", lambda row: say(row.idle, "yellow"), elastic=13,
+        TableColumn("HELD", lambda row: styled(row.held), elastic=6, rank=2),
+        TableColumn("HELD BUT IDLE", lambda row: styled(row.idle, "yellow"), elastic=13,
                               rank=2),
     )  # fmt: skip
     lines = draw(columns, [TableRow(row) for row in rows], frame.width)
@@ -133,7 +134,7 @@ def _users(page: Page, frame: Frame, room: int) -> None:
 
 
 def _share(value: float | None) -> Text:
-    return say(UNKNOWN, "dim") if value is None else say(f"{fixed(value)} %")
+    return styled(UNKNOWN, "dim") if value is None else styled(f"{fixed(value)} %")
 
 
 def _rows(page: Page, frame: Frame, lines: Sequence[Text], room: int, cursor: int) -> None:

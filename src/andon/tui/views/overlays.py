@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from andon.cli.show.text import Text, say
+from andon.cli.show.text import Text, styled
 from andon.tui.keys import help_groups
 from andon.tui.page import Frame, Hit, Page
 from andon.tui.views.processes import COLUMN_NAMES, COLUMNS
@@ -15,8 +15,8 @@ def help_lines(frame: Frame) -> list[Text]:
     blocks: list[list[Text]] = []
     for group, rows in help_groups(frame.state).items():
         widest = max(len(keys) for keys, _ in rows)
-        lines = [say(group, "bold")]
-        lines += [say(f"  {keys.ljust(widest)}  ", "dim") + say(text) for keys, text in rows]
+        lines = [styled(group, "bold")]
+        lines += [styled(f"  {keys.ljust(widest)}  ", "dim") + styled(text) for keys, text in rows]
         blocks.append(lines)
     if frame.width < 120:
         return [line for block in blocks for line in [*block, Text()]]
@@ -46,11 +46,13 @@ def help_page(page: Page, frame: Frame, room: int) -> None:
 def column_menu(page: Page, frame: Frame) -> None:
     """Draws every column over the bottom of the view, with a mark if it is shown."""
     state = frame.state
-    lines = [say(f" columns  ({MENU_HELP})".ljust(frame.width), "bold reverse")]
+    lines = [styled(f" columns  ({MENU_HELP})".ljust(frame.width), "bold reverse")]
     for place, name in enumerate(COLUMN_NAMES):
         shown = name not in state.processes.hidden
-        text = say(f" [{'x' if shown else ' '}] {COLUMNS[name]}")
-        lines.append(say(text.plain.ljust(frame.width), "reverse") if place == state.menu else text)
+        text = styled(f" [{'x' if shown else ' '}] {COLUMNS[name]}")
+        lines.append(
+            styled(text.plain.ljust(frame.width), "reverse") if place == state.menu else text
+        )
     start = over(page, lines)
     for place in range(len(COLUMN_NAMES)):
         page.hits[start + 1 + place] = [(0, frame.width, Hit("column", place))]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from andon.cli.show import cells
 from andon.cli.show.process_table import places, size
-from andon.cli.show.text import Text, display_width, join, say
+from andon.cli.show.text import Text, display_width, join, styled
 from andon.model.device import Process, ProcessKind
 from andon.model.programs import program_of, short_command
 from andon.tui.page import Frame, Hit, Page, scrolled, selected
@@ -70,7 +70,7 @@ def process_table(
     columns = _columns(rows, frame, frozenset(hidden))
     _heading(page, frame, columns, len(rows))
     if not rows:
-        page.add(say(f"  {_no_process(frame)}", "dim"))
+        page.add(styled(f"  {_no_process(frame)}", "dim"))
         return
     focused = frame.state.view is not TopView.DEVICES or frame.state.focus is Focus.PROCESSES
     for place, row in enumerate(shown, first):
@@ -144,9 +144,9 @@ def _heading(page: Page, frame: Frame, columns: tuple[Column, ...], count: int) 
     room = width - display_width(note)
     if room > width // 2:
         kept = text.rstrip()[:room].ljust(room)
-        page.add(say(kept, "dim") + say(note, "bold"))
+        page.add(styled(kept, "dim") + styled(note, "bold"))
     else:
-        page.add(say(text.rstrip()[:width], "dim"))
+        page.add(styled(text.rstrip()[:width], "dim"))
 
 
 def _columns(
@@ -172,7 +172,7 @@ def _fitting(
 ) -> tuple[Column, ...]:
     full = width >= 100
     found = [
-        Column("device", "GPU", device, 0, False, lambda row: say(row.label, "bold")),
+        Column("device", "GPU", device, 0, False, lambda row: styled(row.label, "bold")),
         Column("user", "USER", user, 1, False, lambda row: _word(row, "user")),
         Column("pid", "PID", 7, 2, True, lambda row: _word(row, "pid")),
         Column("kind", "TYPE", 4, 11, False, _kind),
@@ -180,7 +180,7 @@ def _fitting(
         Column("gpu", "UTIL", 5, 5, True, _busy),
         Column("cpu", "CPU", 6, 7, True, lambda row: cells.percent(row.cpu_percent)),
         Column("host", "HOST MEM", 9, 10, True, lambda row: size(row.host_bytes)),
-        Column("time", "TIME", 6, 8, True, lambda row: say(row.age)),
+        Column("time", "TIME", 6, 8, True, lambda row: styled(row.age)),
         Column("place", "CONTAINER/JOB", place, 6, False, _within),
         Column("lease", "LEASE", 8 if leased else 0, 9, False, lambda row: _word(row, "lease")),
         Column("command", "COMMAND", LEAST_COMMAND, 4, False, lambda row: _command(row, full)),
@@ -227,14 +227,14 @@ def _word(row: RowValues, name: str) -> Text:
     value = getattr(row.process, name, None)
     if value is None:
         return Text() if name == "lease" or row.process is None else cells.unknown()
-    return say(str(value))
+    return styled(str(value))
 
 
 def _kind(row: RowValues) -> Text:
     """Returns C or G, as in nvidia-smi."""
     if row.process is None or not row.is_use:
         return Text()
-    return say("G" if row.process.kind is ProcessKind.GRAPHICS else "C", "dim")
+    return styled("G" if row.process.kind is ProcessKind.GRAPHICS else "C", "dim")
 
 
 def _busy(row: RowValues) -> Text:
@@ -249,19 +249,19 @@ def _places(process: Process) -> str:
 
 
 def _within(row: RowValues) -> Text:
-    return join([say(place) for place in places(row.process)] if row.process else [], ", ")
+    return join([styled(place) for place in places(row.process)] if row.process else [], ", ")
 
 
 def _command(row: RowValues, full: bool) -> Text:
     """Returns the program's usual name in bold, then the rest of its command line."""
     process = row.process
     if process is None:
-        return say("unaccounted memory", "yellow")
+        return styled("unaccounted memory", "yellow")
     program = program_of(process.command, process.name)
     if program is None:
-        text = say("not visible here", "dim")
+        text = styled("not visible here", "dim")
     else:
         rest = short_command(process.command) or "" if full else ""
         more = rest[len(program) :] if rest.startswith(program) else f" {rest}" if rest else ""
-        text = say(program, "bold") + say(more, "dim")
-    return say("  " * (row.depth - 1) + "└ ", "dim") + text if row.depth else text
+        text = styled(program, "bold") + styled(more, "dim")
+    return styled("  " * (row.depth - 1) + "└ ", "dim") + text if row.depth else text

@@ -22,7 +22,7 @@ from andon.history.rules.tiers import Tier
 from andon.jobs.rules.views import JobListing
 from andon.model.alert import Alert, Silence
 from andon.model.device import Host, Snapshot, State
-from andon.model.job.desk import JobAct, JobOutcome, JobWord, LogPart
+from andon.model.job.desk import JobAct, JobName, JobOutcome, LogPart
 from andon.model.job.facts import JobState, JobView
 from andon.model.lease_list import LeaseList
 from andon.model.place import DevicePlace
@@ -217,7 +217,7 @@ class ReportedJobs(ExactDesk):
         then = f"; {counted(len(found), 'job')} when it last reported"
         return JobListing.of(found, notes=() if row.heard else [_gone(row) + then])
 
-    def view(self, job: JobWord) -> JobView:
+    def view(self, job: JobName) -> JobView:
         found = [one for one in self.listing().views if one.number == job]
         if len(found) > 1:  # a server of root reports the jobs of all its users
             whose = " and one of ".join(one.user for one in found)
@@ -228,13 +228,13 @@ class ReportedJobs(ExactDesk):
         return found[0]
 
     def log(
-        self, job: JobWord, start: int | None, most: int, attempt: int | None = None
+        self, job: JobName, start: int | None, most: int, attempt: int | None = None
     ) -> LogPart:
         raise Unavailable(
             "the output of a job stays on its node", hint=self._on_node(f"logs {job}")
         )
 
-    def acted(self, act: JobAct, job: JobWord) -> Sequence[JobOutcome]:
+    def acted(self, act: JobAct, job: JobName) -> Sequence[JobOutcome]:
         raise Unavailable("jobs are changed on their node", hint=self._on_node("cancel ID"))
 
     def submit_document(self, document: dict[str, Any]) -> Sequence[int]:

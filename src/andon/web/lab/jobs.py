@@ -10,7 +10,7 @@ from andon.errors import Conflict
 from andon.jobs.rules.naming import no_job
 from andon.jobs.rules.views import JobListing
 from andon.leases.rules.queue import in_order
-from andon.model.job.desk import JobAct, JobOutcome, JobWord, LogPart
+from andon.model.job.desk import JobAct, JobName, JobOutcome, LogPart
 from andon.model.job.facts import WAITS, JobState, JobView
 from andon.model.job.progress import WorkProgress
 from andon.node.exact_desk import ExactDesk
@@ -51,21 +51,21 @@ class LabJobs(ExactDesk):
         views = self._placed([self._view(work, now) for work in works])
         return JobListing.of(view for view in views if self._of in (None, view.user))
 
-    def view(self, job: JobWord) -> JobView:
+    def view(self, job: JobName) -> JobView:
         for view in self.listing().views:
             if job in (view.number, view.label):
                 return view
         raise no_job(job)
 
     def log(
-        self, job: JobWord, start: int | None, most: int, attempt: int | None = None
+        self, job: JobName, start: int | None, most: int, attempt: int | None = None
     ) -> LogPart:
         view = self.view(job)
         text = "" if view.started is None else output_of(view, time.time())
         begin = min(start or 0, len(text))
         return LogPart(begin, len(text), text[begin:], view.state.is_settled, 1 if text else None)
 
-    def acted(self, act: JobAct, job: JobWord) -> list[JobOutcome]:
+    def acted(self, act: JobAct, job: JobName) -> list[JobOutcome]:
         view = self.view(job)
         possible = {
             "cancel": not view.state.is_settled,

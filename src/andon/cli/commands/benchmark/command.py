@@ -249,7 +249,7 @@ def _show(choices: Choices, results: list[BenchmarkResult], as_json: bool) -> No
         return
 
     for line in render_benchmark(results, terminal.width):
-        terminal.say(line)
+        terminal.print(line)
 
 
 def _drift(choices: Choices, name: str, results: list[BenchmarkResult]) -> int:

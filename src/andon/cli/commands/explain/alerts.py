@@ -30,7 +30,7 @@ from andon.cli.options import (
 )
 from andon.cli.show.alert_rules import render_rule, render_rules
 from andon.cli.show.alerts import names_of, render_alert, render_alerts
-from andon.cli.show.text import say
+from andon.cli.show.text import styled
 from andon.cli.sources import NO_DEVICE, node_of
 from andon.cli.terminal import Terminal, notice
 from andon.errors import AndonError, Gone
@@ -297,7 +297,7 @@ def test(notifier: str | None) -> int:
     for one in payload["results"]:
         text = "sent" if one["ok"] else f"failed: {one['reason']}"
         hint = f" ({one['hint']})" if one["hint"] else ""
-        terminal.say(say(f"{one['notifier']}: {text}{hint}"))
+        terminal.print(styled(f"{one['notifier']}: {text}{hint}"))
     if payload["note"]:
         notice(payload["note"], chosen())
     return 0 if all(one["ok"] for one in payload["results"]) and payload["results"] else 1

@@ -10,7 +10,7 @@ from andon.app.alerts import open_notifiers
 from andon.cli.commands.command_group import SuggestingGroup
 from andon.cli.commands.explain.alerts_trial import RESTART, sent
 from andon.cli.options import chosen, shared
-from andon.cli.show.text import say
+from andon.cli.show.text import styled
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid
 from andon.host.files import read_regular
@@ -92,7 +92,7 @@ def add(
     if added.lines:
         terminal.show(f"{added.path}:\n\n{added.lines}\n")
     else:
-        terminal.say(say(f"{added.path} has it already, as {added.settings.name}"))
+        terminal.print(styled(f"{added.path} has it already, as {added.settings.name}"))
     if no_test:
         notice(f"{RESTART}; to try it: andon alerts test {sh(added.settings.name)}", choices)
         return 0
@@ -103,11 +103,11 @@ def _tried(settings: Any, terminal: Terminal, choices: Choices) -> int:
     ((notifier, _),) = open_notifiers(Settings(alerts_notifiers=(settings,)))
     result = sent(notifier)
     if result["ok"]:
-        terminal.say(say(f"{settings.name}: a test message was sent"))
+        terminal.print(styled(f"{settings.name}: a test message was sent"))
         notice(RESTART, choices)
         return 0
     hint = f" ({result['hint']})" if result["hint"] else ""
-    terminal.say(say(f"{settings.name}: the test message failed: {result['reason']}{hint}"))
+    terminal.print(styled(f"{settings.name}: the test message failed: {result['reason']}{hint}"))
     return 1
 
 

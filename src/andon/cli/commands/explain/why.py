@@ -11,7 +11,7 @@ from andon.cli.commands.completing import complete_job
 from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, duration, elsewhere, fresh_option, shared, with_devices
 from andon.cli.screen import in_color
-from andon.cli.show.text import say
+from andon.cli.show.text import styled
 from andon.cli.show.why import answer, answer_to_json, render_why
 from andon.cli.sources import exit_code, node_of, rulebook_of
 from andon.cli.terminal import Choices, Terminal, write
@@ -133,7 +133,7 @@ def _until(
 def _notify(text: str, choices: Choices) -> None:
     if not choices.quiet:
         color = in_color(choices.color or "auto", sys.stderr)
-        write(sys.stderr, say(f"andon: {text}", "dim").paint(color) + "\n")
+        write(sys.stderr, styled(f"andon: {text}", "dim").paint(color) + "\n")
 
 
 def _one(snapshot: Snapshot, name: str | None) -> str | None:

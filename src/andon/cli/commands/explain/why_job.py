@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from andon.cli.commands.jobs.desks import asked_desk, desks_of
 from andon.cli.json_text import as_json_text
-from andon.cli.show.text import Text, say
+from andon.cli.show.text import Text, styled
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import AndonError
 from andon.jobs.desk import JobDesk, desk_with
@@ -49,7 +49,7 @@ def why_job(choices: Choices, word: str, as_json: bool) -> int:
     if as_json:
         terminal.show(as_json_text(value, terminal.live))
         return 0
-    terminal.say(*lines)
+    terminal.print(*lines)
     return 0
 
 
@@ -70,39 +70,41 @@ def is_cluster_job(choices: Choices, word: str) -> bool:
 
 
 def _cluster_lines(view: JobView, reasons: Sequence[JobReason]) -> Iterator[Text]:
-    yield say(f"job {view.label} {view.name}: {view.state.words}", "bold")
+    yield styled(f"job {view.label} {view.name}: {view.state.words}", "bold")
     if view.where:
-        yield say(f"  {'on' if view.started else 'in'} {view.where}")
+        yield styled(f"  {'on' if view.started else 'in'} {view.where}")
     for reason in reasons:
-        yield say(f"  {reason.text}")
+        yield styled(f"  {reason.text}")
         if reason.advice:
-            yield say(f"    {reason.advice}", "dim")
+            yield styled(f"    {reason.advice}", "dim")
 
 
 def _lines(view: JobView, ahead: list[JobView], others: tuple[WaitingRow, ...]) -> list[Text]:
     place = "" if view.position is None else f", no. {view.position} of your jobs"
     mark = "SIMULATED " if view.simulated else ""
-    lines = [say(f"{mark}job {view.label} {view.name}: {view.state.words}{place}", "bold")]
+    lines = [styled(f"{mark}job {view.label} {view.name}: {view.state.words}{place}", "bold")]
     why = view.reason or view.error
     if why:
-        lines.append(say(f"  {why}"))
-    lines += [say(f"  {detail}", "dim") for detail in view.waiting_details]
+        lines.append(styled(f"  {why}"))
+    lines += [styled(f"  {detail}", "dim") for detail in view.waiting_details]
     if view.devices and view.state is JobState.RUNNING:
-        lines.append(say(f"  on GPU {', '.join(view.devices)}, lease {view.lease}"))
+        lines.append(styled(f"  on GPU {', '.join(view.devices)}, lease {view.lease}"))
     if view.expected_start is not None:
         count = view.expected_from
         source = f", from {counted(count, 'run')}" if count else ""
         when = clock(view.expected_start, view.submitted_at)
-        lines.append(say(f"  expected start: about {when}{source}"))
+        lines.append(styled(f"  expected start: about {when}{source}"))
     if ahead:
         named = ", ".join(f"{one.label} {one.name}" for one in ahead[:MOST_AHEAD])
         more = and_more(len(ahead) - MOST_AHEAD)
-        lines.append(say(f"  your jobs ahead: {named}{more}"))
+        lines.append(styled(f"  your jobs ahead: {named}{more}"))
     for row in others[:MOST_AHEAD]:
         jobs = f", {counted(row.jobs_behind, 'more job')} behind it" if row.jobs_behind else ""
         used = "" if row.gpu_hours is None else f", {row.gpu_hours:g} recent GPU hours"
         many = "s" * (row.gpus != 1)
-        lines.append(say(f"  queue {row.position}: {row.user}, {row.gpus} GPU{many}{jobs}{used}"))
+        lines.append(
+            styled(f"  queue {row.position}: {row.user}, {row.gpus} GPU{many}{jobs}{used}")
+        )
     return lines
 
 

@@ -6,7 +6,7 @@ import threading
 import click
 
 from andon.cli.options import chosen, shared, store_option
-from andon.cli.show.text import say
+from andon.cli.show.text import styled
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Terminal
 from andon.fleet.rules.digest import Digest, sent_line
@@ -36,7 +36,7 @@ def agent(hub: str) -> int:
 
     def told(digest: Digest) -> None:
         if not choices.quiet:
-            terminal.say(say(sent_line(digest)))
+            terminal.print(styled(sent_line(digest)))
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: over.set())

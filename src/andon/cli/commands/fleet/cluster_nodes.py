@@ -6,7 +6,7 @@ from andon.cli.commands.jobs.desks import clusters_of
 from andon.cli.commands.jobs.on import desk_of
 from andon.cli.json_text import as_json_text
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import UNKNOWN, Text, say
+from andon.cli.show.text import UNKNOWN, Text, styled
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import Invalid
 from andon.model.job.cluster import ClusterNode
@@ -35,10 +35,10 @@ def show_cluster(choices: Choices, on: str | None, as_json: bool) -> int:
         terminal.show(as_json_text(value, terminal.live))
         return 0
     if not found:
-        terminal.say(say(f"{cluster.name} has no node with a GPU", "dim"))
+        terminal.print(styled(f"{cluster.name} has no node with a GPU", "dim"))
         return 0
     for line in render_nodes(found, terminal.width):
-        terminal.say(line)
+        terminal.print(line)
     return 0
 
 
@@ -47,10 +47,10 @@ def render_nodes(found: Sequence[ClusterNode], width: int) -> list[Text]:
     if any(one.who is not None for one in found):
         return _promised(found, width)
     columns: list[TableColumn[ClusterNode]] = [
-        TableColumn("NODE", lambda one: say(one.name), lead=True),
-        TableColumn("GPUS", lambda one: say(f"{one.gpus} {one.model or ''}".strip()), elastic=8),
-        TableColumn("ALLOCATED", lambda one: say(str(one.allocated)), rank=1, right=True),
-        TableColumn("FREE", lambda one: say(str(one.free)), right=True),
+        TableColumn("NODE", lambda one: styled(one.name), lead=True),
+        TableColumn("GPUS", lambda one: styled(f"{one.gpus} {one.model or ''}".strip()), elastic=8),
+        TableColumn("ALLOCATED", lambda one: styled(str(one.allocated)), rank=1, right=True),
+        TableColumn("FREE", lambda one: styled(str(one.free)), right=True),
         TableColumn("UTIL", lambda one: _unit(one.utilization_percent, "%"), rank=2, right=True),
         TableColumn("MEM", lambda one: _unit(one.memory_percent, "%"), rank=2, right=True),
         TableColumn("TEMP", lambda one: _unit(one.temperature_celsius, "°C"), rank=3, right=True),
@@ -63,9 +63,9 @@ def _promised(found: Sequence[ClusterNode], width: int) -> list[Text]:
     """The nodes of a cluster that gives out GPUs without looking at them: what it promised, what is
     really busy, and who has them; below, why a value is not known."""
     columns: list[TableColumn[ClusterNode]] = [
-        TableColumn("NODE", lambda one: say(one.name), lead=True),
-        TableColumn("GPUS", lambda one: say(f"{one.gpus} {one.model or ''}".strip()), elastic=8),
-        TableColumn("PROMISED", lambda one: say(str(one.allocated)), right=True),
+        TableColumn("NODE", lambda one: styled(one.name), lead=True),
+        TableColumn("GPUS", lambda one: styled(f"{one.gpus} {one.model or ''}".strip()), elastic=8),
+        TableColumn("PROMISED", lambda one: styled(str(one.allocated)), right=True),
         TableColumn("REALLY BUSY", _busy, right=True),
         TableColumn("MEM", lambda one: _unit(one.memory_percent, "%"), rank=2, right=True),
         TableColumn("WHO", _who, elastic=20),
@@ -76,23 +76,23 @@ def _promised(found: Sequence[ClusterNode], width: int) -> list[Text]:
         if one.busy is None and "busy" in one.missing
     )
     return [*draw(columns, [TableRow(one) for one in found], width),
-            *(say(line, "dim") for line in reasons)]  # fmt: skip
+            *(styled(line, "dim") for line in reasons)]  # fmt: skip
 
 
 def _busy(one: ClusterNode) -> Text:
     if one.busy is None:
-        return say("n/a", "dim")
-    return say(str(one.busy)) + say(f" by {one.read_by}" if one.read_by else "", "dim")
+        return styled("n/a", "dim")
+    return styled(str(one.busy)) + styled(f" by {one.read_by}" if one.read_by else "", "dim")
 
 
 def _who(one: ClusterNode) -> Text:
-    return say(one.who or "") if one.usable else _state(one)
+    return styled(one.who or "") if one.usable else _state(one)
 
 
 def _unit(value: float | None, unit: str) -> Text:
-    return say(UNKNOWN, "dim") if value is None else say(f"{value:.0f} {unit}")
+    return styled(UNKNOWN, "dim") if value is None else styled(f"{value:.0f} {unit}")
 
 
 def _state(one: ClusterNode) -> Text:
-    state = say(one.state, "" if one.usable else "yellow")
-    return state + say(f" · {one.note}") if one.note else state
+    state = styled(one.state, "" if one.usable else "yellow")
+    return state + styled(f" · {one.note}") if one.note else state

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from andon.cli.json_text import as_json_text
 from andon.cli.node_answers import NodeAnswer, NodeTable, free_words, summary
-from andon.cli.show.text import say
+from andon.cli.show.text import styled
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import Unavailable
 from andon.fleet.rules.states import (
@@ -60,14 +60,15 @@ def free_in_fleet(choices: Choices, request: DeviceRequest, as_json: bool) -> in
     for place, one in enumerate(found):
         table.add(place, NodeAnswer(one.node, text=_words(one)))
     if found:
-        terminal.say(say(f"on {found[0].node}: {_taking(request)}"))
+        terminal.print(styled(f"on {found[0].node}: {_taking(request)}"))
     else:
         most = max((len(one.labels) for one in some), default=0)
-        terminal.say(
-            say("no: ", "bold yellow") + say(f"{words} requested, one node has {most} free at most")
+        terminal.print(
+            styled("no: ", "bold yellow")
+            + styled(f"{words} requested, one node has {most} free at most")
         )
     rows = [NodeAnswer(row.name, free=free_of(row), heard=row.heard) for row in listed.nodes]
-    terminal.say(say(summary(rows, "node"), "dim"))
+    terminal.print(styled(summary(rows, "node"), "dim"))
     return 0 if found else NOT_AVAILABLE
 
 

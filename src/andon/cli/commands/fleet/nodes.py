@@ -10,7 +10,7 @@ from andon.cli.commands.fleet.cluster_nodes import show_cluster
 from andon.cli.json_text import as_json_text
 from andon.cli.options import at_server, chosen, name_in_fleet, shared
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import UNKNOWN, Text, say
+from andon.cli.show.text import UNKNOWN, Text, styled
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Gone, Invalid
 from andon.fleet.rules.states import (
@@ -62,13 +62,13 @@ def nodes(on: str | None, words: str, as_json: bool) -> int:
         terminal.show(as_json_text(value, terminal.live))
         return 0
     if not found.nodes:
-        terminal.say(say("no node reports here yet: andon nodes add NAME --url URL", "dim"))
+        terminal.print(styled("no node reports here yet: andon nodes add NAME --url URL", "dim"))
     elif not shown:
-        terminal.say(
-            say(f"of {counted(len(found.nodes), 'node')}, none has all of these words", "dim")
+        terminal.print(
+            styled(f"of {counted(len(found.nodes), 'node')}, none has all of these words", "dim")
         )
     else:
-        terminal.say(*render_nodes(shown, terminal.width, found.version))
+        terminal.print(*render_nodes(shown, terminal.width, found.version))
     return 0
 
 
@@ -84,7 +84,7 @@ def show(name: str) -> int:
         raise Gone(f"there is no node {name[:60]!r}", hint="list them: andon nodes")
     terminal = Terminal.of(chosen())
     for line in describe(row, found.version):
-        terminal.say(say(line))
+        terminal.print(styled(line))
     return 0
 
 
@@ -168,14 +168,14 @@ def _listed(choices: Choices) -> NodeList:
 def render_nodes(found: Sequence[NodeRow], width: int, version: str | None = None) -> list[Text]:
     """One line per node; `version` is the hub's."""
     columns: list[TableColumn[NodeRow]] = [
-        TableColumn("NODE", lambda one: say(one.name, "bold"), lead=True),
-        TableColumn("GPUS", lambda one: say(_gpus(one)), elastic=8),
-        TableColumn("ALLOCATED", lambda one: say(_allocated(one)), rank=1, elastic=10),
+        TableColumn("NODE", lambda one: styled(one.name, "bold"), lead=True),
+        TableColumn("GPUS", lambda one: styled(_gpus(one)), elastic=8),
+        TableColumn("ALLOCATED", lambda one: styled(_allocated(one)), rank=1, elastic=10),
         TableColumn("UTIL", lambda one: _percent(one.utilization_percent), rank=2, right=True),
         TableColumn("MEM", lambda one: _percent(one.memory_percent), rank=2, right=True),
         TableColumn("TEMP", lambda one: _celsius(one), rank=3, right=True),
         TableColumn("STATE", lambda one: _state(one, version), elastic=12),
-        TableColumn("AGE", lambda one: say(_age(one)), rank=3, right=True),
+        TableColumn("AGE", lambda one: styled(_age(one)), rank=3, right=True),
     ]
     return draw(columns, [TableRow(one) for one in found], width)
 
@@ -227,23 +227,23 @@ def _allocated(row: NodeRow) -> str:
 
 
 def _percent(value: float | None) -> Text:
-    return say(NOT_READ, "dim") if value is None else say(f"{value:.0f} %")
+    return styled(NOT_READ, "dim") if value is None else styled(f"{value:.0f} %")
 
 
 def _celsius(row: NodeRow) -> Text:
     heat = row.temperature_celsius
-    return say(NOT_READ, "dim") if heat is None else say(f"{heat:.0f} °C")
+    return styled(NOT_READ, "dim") if heat is None else styled(f"{heat:.0f} °C")
 
 
 def _state(row: NodeRow, version: str | None) -> Text:
-    drained = say(" · drained", "yellow") if row.drained else say("")
+    drained = styled(" · drained", "yellow") if row.drained else styled("")
     if version_trouble(row.version, version) is not None:
-        drained += say(f" · andon {row.version}", "yellow")
+        drained += styled(f" · andon {row.version}", "yellow")
     if row.state is NodeState.HEALTHY:
-        return say("healthy ✓", "green") + drained
+        return styled("healthy ✓", "green") + drained
     if row.state is NodeState.SICK:
-        return say(f"{row.state}: {row.reason}", "yellow") + drained
-    return say(row.reason or row.state, "dim") + drained
+        return styled(f"{row.state}: {row.reason}", "yellow") + drained
+    return styled(row.reason or row.state, "dim") + drained
 
 
 def _age(row: NodeRow) -> str:

@@ -10,7 +10,7 @@ from andon.cli.commands.fleet.nodes import hub_of, new_token
 from andon.cli.json_text import as_json_text
 from andon.cli.options import at_server, chosen, name_in_fleet, shared
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import say
+from andon.cli.show.text import styled
 from andon.cli.terminal import Terminal, notice
 from andon.errors import Invalid
 from andon.fleet.rules.states import TokenList, TokenRow
@@ -45,16 +45,18 @@ def token(as_json: bool) -> int:
         terminal.show(as_json_text(said, terminal.live))
         return 0
     if not found:
-        terminal.say(say("there is no token yet: andon token add NAME --role read", "dim"))
+        terminal.print(styled("there is no token yet: andon token add NAME --role read", "dim"))
         return 0
     now = time.time()
     columns: list[TableColumn[TokenRow]] = [
-        TableColumn("TOKEN", lambda one: say(one.name, "bold"), lead=True),
-        TableColumn("ROLE", lambda one: say(one.role)),
-        TableColumn("AGE", lambda one: say(human_seconds(max(0.0, now - one.added))), right=True),
+        TableColumn("TOKEN", lambda one: styled(one.name, "bold"), lead=True),
+        TableColumn("ROLE", lambda one: styled(one.role)),
+        TableColumn(
+            "AGE", lambda one: styled(human_seconds(max(0.0, now - one.added))), right=True
+        ),
     ]
     for line in draw(columns, [TableRow(one) for one in found], terminal.width):
-        terminal.say(line)
+        terminal.print(line)
     return 0
 
 

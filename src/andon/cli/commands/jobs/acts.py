@@ -49,7 +49,7 @@ def show(jobs: tuple[str, ...], as_json: bool) -> int:
 
     for view in views:
         for line in render_job(view, time.time()):
-            terminal.say(line)
+            terminal.print(line)
     return code
 
 

@@ -13,7 +13,7 @@ from andon.cli.terminal import Choices, notice, report
 from andon.errors import AndonError
 from andon.jobs.desk import JobDesk
 from andon.jobs.waiting import exit_code, wait
-from andon.model.job.desk import JobOutcome, JobWord
+from andon.model.job.desk import JobName, JobOutcome
 from andon.units import shell_line
 
 JOB_FORMS = (
@@ -55,7 +55,7 @@ def say_outcomes(choices: Choices, outcomes: Sequence[JobOutcome]) -> int:
 
 def wait_for_all(
     desk: JobDesk,
-    words: Sequence[JobWord],
+    words: Sequence[JobName],
     until: float | None = None,
     says: Callable[[str], None] = lambda _: None,
 ) -> int:

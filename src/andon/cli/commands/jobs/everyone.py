@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import Text, say
+from andon.cli.show.text import Text, styled
 from andon.cli.sources import node_of
 from andon.cli.terminal import Choices
 from andon.errors import AndonError
@@ -48,7 +48,7 @@ def queue_lines(book: LeaseList, width: int) -> list[Text]:
     rows = [QueueRow(*pair) for pair in zip(book.waiting, queue_reasons(book), strict=True)]
     if not rows:
         return []
-    return [say("queue of this machine", "bold"), *draw(_columns(book.at), _table(rows), width)]
+    return [styled("queue of this machine", "bold"), *draw(_columns(book.at), _table(rows), width)]
 
 
 def queue_to_json(book: LeaseList) -> list[dict[str, Any]]:
@@ -62,13 +62,13 @@ def _table(rows: Sequence[QueueRow]) -> list[TableRow[QueueRow]]:
 
 def _columns(at: float) -> tuple[TableColumn[QueueRow], ...]:
     return (
-        TableColumn("PLACE", lambda one: say(str(one.row.position)), lead=True, right=True),
-        TableColumn("USER", lambda one: say(one.row.user), elastic=6),
-        TableColumn("GPUS", lambda one: say(str(one.row.gpus)), right=True),
+        TableColumn("PLACE", lambda one: styled(str(one.row.position)), lead=True, right=True),
+        TableColumn("USER", lambda one: styled(one.row.user), elastic=6),
+        TableColumn("GPUS", lambda one: styled(str(one.row.gpus)), right=True),
         TableColumn(
-            "WAITING", lambda one: say(human_seconds(max(0.0, at - one.row.since))), right=True
+            "WAITING", lambda one: styled(human_seconds(max(0.0, at - one.row.since))), right=True
         ),
-        TableColumn("WHY", lambda one: say(_why(one)), elastic=12),
+        TableColumn("WHY", lambda one: styled(_why(one)), elastic=12),
     )
 
 

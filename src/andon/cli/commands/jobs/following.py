@@ -18,7 +18,7 @@ from andon.jobs.desk import JobDesk
 from andon.jobs.rules.able import refuse
 from andon.jobs.rules.polling import FRESH_SECONDS
 from andon.jobs.waiting import exit_code, wait
-from andon.model.job.desk import Able, JobAct, JobWord, LogPart, Submission
+from andon.model.job.desk import Able, JobAct, JobName, LogPart, Submission
 from andon.model.job.facts import WAITS, JobState
 from andon.model.job.spec import without_own_secrets
 from andon.work.dropped_lines import without_lines
@@ -32,7 +32,7 @@ FIRST_LOOK_SECONDS = 2.0  # most jobs at a terminal have started by then
 class JobOutput:
     """The output of a job, part by part; when it is started again, of its next attempt."""
 
-    def __init__(self, desk: JobDesk, job: JobWord, attempt: int | None = None) -> None:
+    def __init__(self, desk: JobDesk, job: JobName, attempt: int | None = None) -> None:
         self.desk, self.job, self.ended = desk, job, False
         self._fixed, self._attempt, self._place, self._rest = attempt, attempt, 0, ""
 

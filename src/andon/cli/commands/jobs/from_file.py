@@ -19,7 +19,7 @@ from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.rules.file_keys import FileJob
 from andon.jobs.rules.parameters import refuse_many
 from andon.model.execution import ContainerOptions
-from andon.model.job import HERE
+from andon.model.job import LOCAL
 from andon.model.job.desk import Submission
 
 Batch = tuple[QueueDesk | ClusterDesk, list[Submission]]
@@ -34,11 +34,11 @@ def file_batches(choices: Choices, path: str, asked: Mapping[str, Any]) -> list[
     for job in every:
         refuse_many(len(job.each), asked["yes"])
         refuse_slow(job.spec.metrics)
-    here = [job for job in every if desk_on(job.on).name == HERE]
+    here = [job for job in every if desk_on(job.on).name == LOCAL]
     _refuse_waiting_for_clusters(here, every)
     refuse_unasked(choices, [job.spec.simulate for job in here])
     base, found = Path(path).resolve().parent, dict[str, Batch]()
-    for job in sorted(every, key=lambda one: desk_on(one.on).name != HERE):
+    for job in sorted(every, key=lambda one: desk_on(one.on).name != LOCAL):
         desk = desk_on(job.on)
         batch = found.setdefault(desk.name, (desk, []))[1]
         batch += submissions_of(job, base, choices.simulate)

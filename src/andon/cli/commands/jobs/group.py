@@ -14,7 +14,7 @@ from andon.cli.commands.command_group import CommandGroup
 from andon.cli.commands.jobs.desks import desks_of
 from andon.cli.options import chosen, elsewhere, shared
 from andon.cli.show.jobs import render_jobs, why
-from andon.cli.show.text import Text, say
+from andon.cli.show.text import Text, styled
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import AndonError
 from andon.jobs.desk import Desks
@@ -114,7 +114,7 @@ def jobs(
         terminal.show(as_json_text(said, terminal.live))
         return 0
     _show(paused, views, left, terminal, there.notes, state is not None or group is not None)
-    terminal.say(*lines)
+    terminal.print(*lines)
     if follow:
         _follow(terminal, desks, group)
     return 0
@@ -245,21 +245,21 @@ def _show(
         if not narrowed:
             here = "no jobs" if chosen().url else "no jobs; andon submit -- COMMAND queues one"
             none = "no jobs are known" if notes else here
-        terminal.say(say(none, "dim"))
+        terminal.print(styled(none, "dim"))
     else:
-        terminal.say(*render_jobs(views, time.time(), terminal.width))
+        terminal.print(*render_jobs(views, time.time(), terminal.width))
     for note in notes:
-        terminal.say(say(f"– {note}", "yellow"))
+        terminal.print(styled(f"– {note}", "yellow"))
     if terminal.quiet or not views:
         return
     if left:
-        terminal.say(say(f"{left} more: andon jobs --all", "dim"))
+        terminal.print(styled(f"{left} more: andon jobs --all", "dim"))
     if paused:
-        terminal.say(say("paused: nothing starts until andon jobs start", "yellow"))
+        terminal.print(styled("paused: nothing starts until andon jobs start", "yellow"))
 
 
 def _changed(terminal: Terminal, view: JobView) -> None:
     now = time.time()
     text = f"{time.strftime('%H:%M:%S', time.localtime(now))}  job {view.label} {view.state.words}"
     more = why(view, now)
-    terminal.say(say(f"{text}: {more}" if more else text))
+    terminal.print(styled(f"{text}: {more}" if more else text))

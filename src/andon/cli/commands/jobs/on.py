@@ -11,7 +11,7 @@ from andon.cli.options import whole
 from andon.cli.terminal import Choices
 from andon.errors import Invalid
 from andon.host.state.user_folder import config_mentions
-from andon.model.job import HERE
+from andon.model.job import LOCAL
 
 if TYPE_CHECKING:  # most machines have no cluster, and `submit` must be quick
     from andon.jobs.clusters.desk import ClusterDesk
@@ -33,7 +33,7 @@ def on_options(command: F) -> F:
         help="With --on: an option in the cluster's own words.",
     )(command)
     return click.option(
-        "--on", metavar="NAME", help=f"Run it on this cluster; {HERE} is this machine."
+        "--on", metavar="NAME", help=f"Run it on this cluster; {LOCAL} is this machine."
     )(command)
 
 
@@ -55,11 +55,11 @@ def desk_of(choices: Choices, asked: dict[str, Any], here: Callable[[], T]) -> "
 
     on: str | None = asked.pop("on")
     simulated = choices.simulate is not None or choices.replay is not None
-    if simulated and on not in (None, HERE):
+    if simulated and on not in (None, LOCAL):
         raise Invalid("simulated and recorded devices are on this machine", hint="leave out --on")
     named = simulated or asked.get("lease_id") or "ANDON_LEASE" in os.environ
     if on is None and (named or not (os.environ.get(VARIABLE) or config_mentions(b"clusters"))):
-        on = HERE
+        on = LOCAL
     settings = cache(partial(settings_named, choices))
     return desk_named(on, settings, partial(_without_cluster_options, asked, here))
 

@@ -31,7 +31,7 @@ from andon.jobs.rules.able import refuse
 from andon.jobs.rules.job_options import JOB_OPTIONS
 from andon.jobs.submitting import local_spec, new_submission
 from andon.model.codec import to_json
-from andon.model.job import HERE
+from andon.model.job import LOCAL
 from andon.model.job.desk import Accepted, Submission
 from andon.model.job.spec import CHECKPOINT_SECONDS, Checkpoint, JobSpec, NotifyWhen
 from andon.units import sh
@@ -187,7 +187,7 @@ def _jobs(
 ) -> list[Submission]:
     """Returns the job, an array of them, or one for each combination of parameters."""
     image = container_from(asked)
-    if desk.name == HERE:
+    if desk.name == LOCAL:
         if choices.replay is not None:
             raise Invalid("the devices of a recorded file cannot be used by jobs")
         refuse_unasked(choices)
@@ -209,7 +209,7 @@ def _jobs(
         from andon.cli.commands.jobs.sweep import parameters_of, swept
 
         specs = swept(spec, parameters_of(asked), asked)
-    if desk.name == HERE and image is None:
+    if desk.name == LOCAL and image is None:
         _say_missing(choices, specs[0].argv)
     return [new_submission(one, **more) for one in specs]
 

@@ -6,7 +6,7 @@ from math import ceil
 
 from andon.cli.commands.jobs.desks import sampled
 from andon.cli.show.jobs import render_dry
-from andon.cli.show.text import say
+from andon.cli.show.text import styled
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import AndonError
 from andon.jobs.log_out import log_out_line
@@ -26,7 +26,7 @@ def show_dry(choices: Choices, accepted: Sequence[Accepted]) -> None:
     plain = [one.submission for one in accepted if not one.preview]
     table = [[one.job] * max(1, len(one.indices)) for one in plain]
     for line in render_dry(table, terminal.width) if table else ():
-        terminal.say(line)
+        terminal.print(line)
 
 
 def show_accepted(choices: Choices, accepted: Sequence[Accepted]) -> None:
@@ -35,9 +35,9 @@ def show_accepted(choices: Choices, accepted: Sequence[Accepted]) -> None:
     for _, some in groupby(accepted, _sweep):
         batch = list(some)
         if len(batch) > 1 or batch[0].submission.job.params:
-            terminal.say(say(_group_line(choices, batch)))
+            terminal.print(styled(_group_line(choices, batch)))
         else:
-            terminal.say(say(_line(batch[0], alone=len(accepted) == 1)))
+            terminal.print(styled(_line(batch[0], alone=len(accepted) == 1)))
     if any(one.is_new and ":" not in one.label for one in accepted):
         notice(log_out_line(), choices)
 

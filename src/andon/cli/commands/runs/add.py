@@ -6,7 +6,7 @@ import click
 
 from andon.cli.commands.runs.opened import finding
 from andon.cli.options import chosen, shared
-from andon.cli.show.text import say
+from andon.cli.show.text import styled
 from andon.cli.terminal import Terminal, notice
 
 SHOWN_REFUSED = 10
@@ -36,5 +36,5 @@ def add(paths: tuple[str, ...]) -> int:
     ]
     words = ", ".join(f"{count} {what}" for count, what in parts if count)
     if not choices.quiet:
-        Terminal.of(choices).say(say(words or "no records there"))
+        Terminal.of(choices).print(styled(words or "no records there"))
     return 0 if done.added or done.moved or done.known else 1

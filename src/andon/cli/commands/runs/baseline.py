@@ -10,7 +10,7 @@ from andon.cli.commands.runs.opened import complete_run, finding, runs_named
 from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, shared
 from andon.cli.show.runs.drift import render_baselines, render_drift
-from andon.cli.show.text import say
+from andon.cli.show.text import styled
 from andon.cli.terminal import Terminal
 from andon.errors import Conflict, Gone, Invalid
 from andon.model.run.record import RunRow, RunState
@@ -62,7 +62,7 @@ def baseline(context: click.Context, as_json: bool) -> int | None:
         return 0
 
     for line in render_baselines(found, time.time(), terminal.width):
-        terminal.say(line)
+        terminal.print(line)
     return 0
 
 
@@ -84,7 +84,7 @@ def set_(name: str, runs: tuple[str, ...]) -> int:
     count = len(made.runs)
     terminal = Terminal.of(chosen())
     if not terminal.quiet:
-        terminal.say(say(f"baseline {name}: {counted(count, 'run')}"))
+        terminal.print(styled(f"baseline {name}: {counted(count, 'run')}"))
     return 0
 
 
@@ -134,7 +134,7 @@ def compare_with(
         terminal.show(as_json_text(answer, terminal.live))
     else:
         for line in render_drift(kept, rows, lines, terminal.width):
-            terminal.say(line)
+            terminal.print(line)
     return DRIFTED if failed or any(line.drifted for line in lines) else 0
 
 

@@ -9,7 +9,7 @@ from andon.cli.json_text import as_json_text
 from andon.cli.moments import moment
 from andon.cli.options import MOST, chosen, elsewhere, shared
 from andon.cli.show.runs.listing import RUNS, render_runs
-from andon.cli.show.text import say
+from andon.cli.show.text import styled
 from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal, notice
 from andon.model.run.record import RunRow, RunState
@@ -109,11 +109,11 @@ def _show(rows: list[RunRow], total: int, form: str | None) -> None:
     if form == "csv":
         terminal.show(RUNS.text(rows))
     elif not rows:
-        terminal.say(say("no runs", "dim") if total == 0 else say(""))
+        terminal.print(styled("no runs", "dim") if total == 0 else styled(""))
     else:
         url, node = chosen().url or "ssh:", chosen().node_name
         of_nodes = node is None and not url.startswith("ssh:")  # a hub has those of all its nodes
         for line in render_runs(rows, time.time(), terminal.width, of_nodes):
-            terminal.say(line)
+            terminal.print(line)
         if total > len(rows) and not terminal.quiet:
-            terminal.say(say(f"the newest {len(rows)} of {total}; all of them: -n 0", "dim"))
+            terminal.print(styled(f"the newest {len(rows)} of {total}; all of them: -n 0", "dim"))

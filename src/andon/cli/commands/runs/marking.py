@@ -7,7 +7,7 @@ import click
 
 from andon.cli.commands.runs.opened import RUN_FORMS, complete_run, finding
 from andon.cli.options import chosen, shared
-from andon.cli.show.text import say
+from andon.cli.show.text import styled
 from andon.cli.terminal import Terminal, report
 from andon.errors import AndonError, Conflict, Invalid
 from andon.model.run.record import RunRow, RunState
@@ -112,4 +112,4 @@ def _indexed(finder: RunFinder, word: str) -> RunRow:
 def _say(words: str) -> None:
     choices = chosen()
     if not choices.quiet:
-        Terminal.of(choices).say(say(words))
+        Terminal.of(choices).print(styled(words))

@@ -8,7 +8,7 @@ from andon.cli.commands.runs.opened import RUN_FORMS, complete_run, record_of
 from andon.cli.json_text import as_json_text
 from andon.cli.options import at_server, chosen, shared
 from andon.cli.show.runs.detail import render_run
-from andon.cli.show.text import say
+from andon.cli.show.text import styled
 from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal
 from andon.model.run.record import RunRow, RunState
@@ -38,10 +38,10 @@ def show(run: str, as_json: bool) -> int:
         return 0
 
     for line in render_run(row, read, time.time(), terminal.width):
-        terminal.say(line)
+        terminal.print(line)
     if not terminal.quiet:
         verb = "tail" if row.state is RunState.RUNNING else "report"
-        terminal.say(say(f"Next: andon runs {verb} {row.id}", "dim"))
+        terminal.print(styled(f"Next: andon runs {verb} {row.id}", "dim"))
     return 0
 
 

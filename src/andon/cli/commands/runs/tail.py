@@ -118,10 +118,10 @@ def _drawer(follower: RecordFollower, follow: bool, stack: ExitStack) -> Draw:
     def append(recent: RecentLines, lines: list[RunLine], state: RunState) -> None:
         if first.pop() if first else state is not RunState.RUNNING:
             for text in render_tail(recent, state, time.time(), terminal.width):
-                terminal.say(text)
+                terminal.print(text)
             return
         for line in lines:
             for words in line_texts(line, follower.begin):
-                terminal.say(words.fit(terminal.width))
+                terminal.print(words.fit(terminal.width))
 
     return append

@@ -8,7 +8,7 @@ from andon.cli.moments import moment
 from andon.cli.options import chosen, shared
 from andon.cli.show.render import local_time
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import UNKNOWN, say
+from andon.cli.show.text import UNKNOWN, styled
 from andon.cli.terminal import Terminal
 from andon.errors import Gone
 from andon.host.state.node_folder import node_folder
@@ -42,10 +42,10 @@ def audit(since: float, as_json: bool) -> int:
     if as_json:
         terminal.show(as_json_text({"schema": SCHEMA, "items": to_json(rows)}, False))
     elif not rows:
-        terminal.say(say("nothing was changed through the server in this time", "dim"))
+        terminal.print(styled("nothing was changed through the server in this time", "dim"))
     else:
         for text in draw(COLUMNS, [TableRow(row) for row in rows], terminal.width):
-            terminal.say(text)
+            terminal.print(text)
     return 0
 
 
@@ -56,11 +56,11 @@ def _result(row: AuditRow) -> str:
 
 
 COLUMNS: tuple[TableColumn[AuditRow], ...] = (
-    TableColumn("TIME", lambda row: say(local_time(row.at)), lead=True),
-    TableColumn("USER", lambda row: say(row.user or UNKNOWN, "bold")),
-    TableColumn("ACTION", lambda row: say(row.action.replace("_", " "))),
-    TableColumn("WHAT", lambda row: say(row.subject or ""), elastic=12),
-    TableColumn("RESULT", lambda row: say(_result(row))),
-    TableColumn("FROM", lambda row: say(row.peer or "", "dim"), rank=1),
-    TableColumn("KEY", lambda row: say(row.key or "", "dim"), rank=2),
+    TableColumn("TIME", lambda row: styled(local_time(row.at)), lead=True),
+    TableColumn("USER", lambda row: styled(row.user or UNKNOWN, "bold")),
+    TableColumn("ACTION", lambda row: styled(row.action.replace("_", " "))),
+    TableColumn("WHAT", lambda row: styled(row.subject or ""), elastic=12),
+    TableColumn("RESULT", lambda row: styled(_result(row))),
+    TableColumn("FROM", lambda row: styled(row.peer or "", "dim"), rank=1),
+    TableColumn("KEY", lambda row: styled(row.key or "", "dim"), rank=2),
 )

@@ -11,7 +11,7 @@ from andon.cli.options import chosen, shared, use_config
 from andon.cli.show.render import paragraph
 from andon.cli.show.table import TableColumn, draw
 from andon.cli.show.table import TableRow as Line
-from andon.cli.show.text import Text, say
+from andon.cli.show.text import Text, styled
 from andon.cli.sources import resolved_of
 from andon.cli.terminal import Terminal, notice
 from andon.errors import Unavailable
@@ -63,8 +63,10 @@ def check(file: str | None) -> int:
     if path is not None and resolved.settings.alerts_notifiers and _open_to_others(path):
         notice(f"{path} contains notifier addresses; others can read it: chmod 600", choices)
     if not choices.quiet:
-        Terminal.of(choices).say(
-            say(f"{where}; {differ if changed else f'all {total} settings are at their defaults'}")
+        Terminal.of(choices).print(
+            styled(
+                f"{where}; {differ if changed else f'all {total} settings are at their defaults'}"
+            )
         )
     return 0
 
@@ -110,7 +112,9 @@ def _reference(terminal: Terminal) -> None:
     lines: list[Text] = []
     for row in describe():
         lines.append(
-            say(row.place, "bold") + say(f" = {row.default}") + say(f"  {row.variable}", "dim")
+            styled(row.place, "bold")
+            + styled(f" = {row.default}")
+            + styled(f"  {row.variable}", "dim")
         )
         text = f"    {row.help} ({row.allowed})"
         lines += paragraph(text, terminal.width, indent=4)
@@ -120,10 +124,10 @@ def _reference(terminal: Terminal) -> None:
 def render_settings(resolved: Resolved, width: int, color: bool) -> str:
     """The table of settings; those at their defaults are dim."""
     columns: list[TableColumn[SettingRow]] = [
-        TableColumn("SETTING", lambda row: say(row.place, "bold")),
-        TableColumn("VALUE", lambda row: say(_shown(resolved, row)), rank=1, elastic=12),
-        TableColumn("FROM", lambda row: say(resolved.origin_of(row.name)), rank=2, elastic=12),
-        TableColumn("MEANING", lambda row: say(row.help, "dim"), rank=3, elastic=24),
+        TableColumn("SETTING", lambda row: styled(row.place, "bold")),
+        TableColumn("VALUE", lambda row: styled(_shown(resolved, row)), rank=1, elastic=12),
+        TableColumn("FROM", lambda row: styled(resolved.origin_of(row.name)), rank=2, elastic=12),
+        TableColumn("MEANING", lambda row: styled(row.help, "dim"), rank=3, elastic=24),
     ]
     rows = [
         Line(row, style="dim" if resolved.origin_of(row.name) == "default" else None)

@@ -13,7 +13,7 @@ from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, duration, shared, whole
 from andon.cli.show.entries import unreal
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import Text, say
+from andon.cli.show.text import Text, styled
 from andon.cli.sources import sampling, settings_of
 from andon.cli.terminal import Terminal
 from andon.leases.rules.eligibility import no_gpu
@@ -151,11 +151,11 @@ def render_cost(report: CostReport, width: int, color: bool) -> str:
     costs = [*report.ours, report.total] + ([report.peer] if report.peer else [])
     interval = report.interval_seconds
     columns: list[TableColumn[Cost]] = [
-        TableColumn("", lambda c: say(c.name, "bold" if c.name == "andon" else "")),
+        TableColumn("", lambda c: styled(c.name, "bold" if c.name == "andon" else "")),
         TableColumn("CPU PER READING", lambda c: _time(c.cpu_seconds), right=True),
         TableColumn("TIME PER READING", lambda c: _time(c.wall_seconds), right=True),
-        TableColumn(f"CPU AT {interval:g} s INTERVAL", lambda c: say(f"{c.share(interval):.2f} %"),
-               right=True),
+        TableColumn(f"CPU AT {interval:g} s INTERVAL",
+                    lambda c: styled(f"{c.share(interval):.2f} %"), right=True),
     ]  # fmt: skip
     lines = [
         _title(report),
@@ -167,17 +167,17 @@ def render_cost(report: CostReport, width: int, color: bool) -> str:
 
 def _title(report: CostReport) -> Text:
     kind = "SIMULATED devices" if report.simulated else "devices"
-    return say(f"{report.snapshots} readings of {report.devices} {kind}", "dim")
+    return styled(f"{report.snapshots} readings of {report.devices} {kind}", "dim")
 
 
 def _verdict(report: CostReport) -> Text:
     if report.peer is None:
-        return say(report.why_no_peer or "", "dim")
+        return styled(report.why_no_peer or "", "dim")
     text = [
         _ratio(getattr(report.total, name), getattr(report.peer, name), word)
         for name, word in (("cpu_seconds", "CPU time"), ("wall_seconds", "wall time"))
     ]
-    return say(f"andon takes {text[0]} and {text[1]} than nvidia-smi")
+    return styled(f"andon takes {text[0]} and {text[1]} than nvidia-smi")
 
 
 def _ratio(ours: float, theirs: float, word: str) -> str:
@@ -190,8 +190,8 @@ def _ratio(ours: float, theirs: float, word: str) -> str:
 
 def _time(seconds: float) -> Text:
     if seconds < 0.001:
-        return say(f"{seconds * 1e6:.0f} µs")
-    return say(f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s")
+        return styled(f"{seconds * 1e6:.0f} µs")
+    return styled(f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s")
 
 
 def report_to_json(report: CostReport) -> wire.Json:

@@ -17,7 +17,7 @@ from andon.cli import sources
 from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, over_ssh, shared
 from andon.cli.show.findings import findings_to_json, render_findings
-from andon.cli.show.text import Text, say
+from andon.cli.show.text import Text, styled
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices, Terminal
 from andon.doctor.inspection.access import read_books, read_folder
@@ -111,7 +111,7 @@ def check_host(choices: Choices, as_json: bool) -> int:
 
 
 def title_of(command: str, node: str) -> Text:
-    return say(node, "bold") + say(f" · andon {__version__} {command}", "dim")
+    return styled(node, "bold") + styled(f" · andon {__version__} {command}", "dim")
 
 
 def node_of(facts: MachineFacts) -> str:

@@ -8,7 +8,7 @@ import click
 from andon.app.history import maintainer_of, open_past, open_store
 from andon.app.runs import open_run_finder, retention_policy
 from andon.cli.options import chosen, shared
-from andon.cli.show.text import say
+from andon.cli.show.text import styled
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Terminal, report
 from andon.errors import AndonError, Unavailable
@@ -78,7 +78,7 @@ def _runs(settings: Settings) -> str:
 
 def _say(words: str) -> None:
     if not chosen().quiet:
-        Terminal.of(chosen()).say(say(words))
+        Terminal.of(chosen()).print(styled(words))
 
 
 def describe_runs(done: CollectedRecords) -> str:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from andon.app.history import find_store, open_past, open_store, retention_of, store_url
 from andon.cli.options import chosen, shared, whole
-from andon.cli.show.text import say
+from andon.cli.show.text import styled
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Terminal
 from andon.drivers.sim.rules import behaviour
@@ -53,7 +53,7 @@ def seed(days: int, devices: int, store: str | None, force: bool) -> int:
             f"{counted(devices, 'simulated device')}, {counted(days, 'day')}, {human_bytes(size)}"
         )
         spent = f"in {time.monotonic() - began:.1f} s"
-        Terminal.of(chosen()).say(say(f"{place}: {text}, {spent}"))
+        Terminal.of(chosen()).print(styled(f"{place}: {text}, {spent}"))
     return 0
 
 

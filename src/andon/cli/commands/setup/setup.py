@@ -7,7 +7,7 @@ import click
 
 from andon.cli.commands.setup.slurm import setup_slurm
 from andon.cli.options import chosen, shared
-from andon.cli.show.text import say
+from andon.cli.show.text import styled
 from andon.cli.terminal import Terminal
 from andon.errors import AndonError, Denied, Unavailable
 from andon.host.files import replace_file
@@ -52,19 +52,21 @@ def setup(slurm: bool, write: bool) -> int:
 
     terminal = Terminal.of(chosen())
     places.prepare(places.SYSTEM_BOOK)
-    terminal.say(say(f"{places.SYSTEM_BOOK} is the lease book of this machine"))
+    terminal.print(styled(f"{places.SYSTEM_BOOK} is the lease book of this machine"))
     for path in dict.fromkeys((places.SYSTEM_BOOK, places.COMMON_BOOK)):
         if places.is_folder(path):
             for text in _swept(path):
-                terminal.say(say(text))
+                terminal.print(styled(text))
     if TMPFILES.parent.is_dir():
         try:
             replace_file(TMPFILES, RULES.encode(), 0o644)
         except OSError as exc:
             raise Unavailable(f"{TMPFILES}: {exc.strerror}") from exc
-        terminal.say(say(f"{TMPFILES} creates it again after a reboot"))
+        terminal.print(styled(f"{TMPFILES} creates it again after a reboot"))
     else:
-        terminal.say(say("systemd was not found: run andon setup again after a reboot", "yellow"))
+        terminal.print(
+            styled("systemd was not found: run andon setup again after a reboot", "yellow")
+        )
     return 0
 
 

@@ -6,7 +6,7 @@ import shlex
 import shutil
 from pathlib import Path
 
-from andon.cli.show.text import say
+from andon.cli.show.text import styled
 from andon.cli.terminal import Terminal
 from andon.errors import Denied, Unavailable
 from andon.host.interpreter import process_command
@@ -77,12 +77,14 @@ def setup_slurm(terminal: Terminal, write: bool) -> int:
     else:
         for name, text in (files | {LINES: "".join(f"{line}\n" for line in lines)}).items():
             _write(folder / name, text, 0o644 if name == LINES else 0o755)
-            terminal.say(say(f"{folder / name} is written"))
+            terminal.print(styled(f"{folder / name} is written"))
         if lines:
             then = f"Include {folder / LINES}"
-            terminal.say(say(f"add to {conf} on every node: {then}; then: scontrol reconfigure"))
+            terminal.print(
+                styled(f"add to {conf} on every node: {then}; then: scontrol reconfigure")
+            )
     for line in by_hand:
-        terminal.say(say(line, "yellow"))
+        terminal.print(styled(line, "yellow"))
     return 0
 
 

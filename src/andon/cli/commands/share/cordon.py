@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from andon.cli.options import DEVICE_FORMS, chosen, shared, with_devices
-from andon.cli.show.text import say
+from andon.cli.show.text import styled
 from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal
 from andon.host.processes.kin import pid_scope
@@ -32,7 +32,7 @@ def cordon(devices: list[str], reason: str) -> int:
     users = _users(book, snapshot)
     for uuid, title in _named(snapshot, devices).items():
         book.cordon(Cordon(uuid, time.time(), user_name(os.getuid()), reason[:200]))
-        Terminal.of(chosen()).say(say(cordoned_words(title, users.get(uuid))))
+        Terminal.of(chosen()).print(styled(cordoned_words(title, users.get(uuid))))
     return 0
 
 
@@ -50,7 +50,7 @@ def uncordon(devices: list[str]) -> int:
     book = Book(make=False)
     for uuid, title in _named(node_of(chosen()).live.read(), devices).items():
         state = "is back in service" if book.uncordon(uuid) else "was not cordoned"
-        Terminal.of(chosen()).say(say(f"{title} {state}"))
+        Terminal.of(chosen()).print(styled(f"{title} {state}"))
     return 0
 
 

@@ -25,7 +25,7 @@ from andon.cli.device_request import (
     wait_seconds,
 )
 from andon.cli.options import at_server, chosen, shared
-from andon.cli.show.text import say
+from andon.cli.show.text import styled
 from andon.cli.sources import (
     availability_of,
     node_of,
@@ -157,7 +157,7 @@ def extend(lease_id: str | None, length: float) -> int:
     wanted = lease_id or _lease_here(choices)
     name, until = node_of(choices).leases.extend(wanted, length)
     ends = time.strftime("%H:%M", time.localtime(until))
-    Terminal.of(choices).say(say(f"lease {name} now ends at {ends}"))
+    Terminal.of(choices).print(styled(f"lease {name} now ends at {ends}"))
     return 0
 
 

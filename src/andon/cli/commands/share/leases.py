@@ -11,7 +11,7 @@ from andon.cli.commands.completing import complete_lease
 from andon.cli.json_text import as_json_text
 from andon.cli.options import at_server, chosen, elsewhere, fresh_option, shared, with_devices
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import UNKNOWN, Text, say
+from andon.cli.show.text import UNKNOWN, Text, styled
 from andon.cli.show.waiting import queue_line
 from andon.cli.sources import node_of
 from andon.cli.terminal import Choices, Terminal, ask, notice, report
@@ -48,19 +48,19 @@ def leases(devices: list[str], as_json: bool, mine: bool) -> int:
         terminal.show(as_json_text(to_json(found), terminal.live))
         return 0
     if not found.leases:
-        terminal.say(say(_no_lease(found, devices), "dim"))
+        terminal.print(styled(_no_lease(found, devices), "dim"))
     else:
         labels = {one.uuid: one.label for one in found.devices}
         columns = lease_columns(found.at, labels)
         for text in draw(columns, [TableRow(row) for row in found.leases], terminal.width):
-            terminal.say(text)
+            terminal.print(text)
     for place in found.waiting:
-        terminal.say(say(queue_line(place, found.at), "dim"))
+        terminal.print(styled(queue_line(place, found.at), "dim"))
     if found.usage:
         hours = ", ".join(f"{row.user} {row.gpu_hours:g}" for row in found.usage[:MOST_USERS])
-        terminal.say(say(f"recent GPU hours, which affect the queue order: {hours}", "dim"))
+        terminal.print(styled(f"recent GPU hours, which affect the queue order: {hours}", "dim"))
     for remark in remarks:
-        terminal.say(say(remark, "yellow"))
+        terminal.print(styled(remark, "yellow"))
     return 0
 
 
@@ -97,7 +97,7 @@ def _released(choices: Choices, name: str, note: str) -> int:
     except AndonError as error:
         report(error, choices)
         return error.exit_code
-    Terminal.of(choices).say(say(f"released lease {ended}"))
+    Terminal.of(choices).print(styled(f"released lease {ended}"))
     return 0
 
 
@@ -162,7 +162,7 @@ def _no_lease(found: LeaseList, devices: Sequence[str]) -> str:
 def lease_columns(at: float, labels: Mapping[str, str]) -> tuple[TableColumn[LeaseRow], ...]:
     return (
         TableColumn("LEASE", _id, lead=True),
-        TableColumn("USER", lambda row: say(row.holder), elastic=6),
+        TableColumn("USER", lambda row: styled(row.holder), elastic=6),
         TableColumn("GPU", lambda row: _devices(row, labels), right=True),
         TableColumn("SINCE", lambda row: _since(row, at), rank=1, right=True),
         TableColumn("UNTIL", _until, rank=1),
@@ -175,43 +175,43 @@ def lease_columns(at: float, labels: Mapping[str, str]) -> tuple[TableColumn[Lea
 def _id(row: LeaseRow) -> Text:
     """Returns the id, cut: a server's id must not take the other columns' space."""
     name = row.id or "?"
-    return say(name if len(name) <= LONGEST_ID else f"{name[: LONGEST_ID - 1]}…")
+    return styled(name if len(name) <= LONGEST_ID else f"{name[: LONGEST_ID - 1]}…")
 
 
 def _devices(row: LeaseRow, labels: Mapping[str, str]) -> Text:
     if row.state is LeaseState.UNREADABLE:
-        return say("unreadable", "red")
-    return say(",".join(labels.get(share.uuid) or str(share.index) for share in row.devices))
+        return styled("unreadable", "red")
+    return styled(",".join(labels.get(share.uuid) or str(share.index) for share in row.devices))
 
 
 def _since(row: LeaseRow, at: float) -> Text:
     if row.since is None:
-        return say(UNKNOWN, "dim")
-    return say(human_seconds(max(0.0, at - row.since)))
+        return styled(UNKNOWN, "dim")
+    return styled(human_seconds(max(0.0, at - row.since)))
 
 
 def _until(row: LeaseRow) -> Text:
     if row.state is LeaseState.ORPHANED:
-        return say("orphaned", "yellow")
+        return styled("orphaned", "yellow")
     if row.until is None:
-        return say(UNKNOWN, "dim")
-    return say(time.strftime("%H:%M", time.localtime(row.until)))
+        return styled(UNKNOWN, "dim")
+    return styled(time.strftime("%H:%M", time.localtime(row.until)))
 
 
 def _memory(row: LeaseRow) -> Text:
     """Returns the used and reserved memory; marked if a lease uses more than it reserved."""
     used, most = human_bytes(row.used_bytes), row.reserved_bytes
     if most is None:
-        return say(used)
+        return styled(used)
     over = row.used_bytes > most
-    return say(f"{used} of {human_bytes(most)}") + say(" over" if over else "", "bold red")
+    return styled(f"{used} of {human_bytes(most)}") + styled(" over" if over else "", "bold red")
 
 
 def _busy(row: LeaseRow) -> Text:
     busy = row.utilization_percent
-    return say(UNKNOWN, "dim") if busy is None else say(f"{busy:.0f} %")
+    return styled(UNKNOWN, "dim") if busy is None else styled(f"{busy:.0f} %")
 
 
 def _command(row: LeaseRow) -> Text:
-    mark = say("SIMULATED " if row.simulated else "", "reverse")
-    return mark + (say(UNKNOWN, "dim") if row.command is None else say(row.command))
+    mark = styled("SIMULATED " if row.simulated else "", "reverse")
+    return mark + (styled(UNKNOWN, "dim") if row.command is None else styled(row.command))

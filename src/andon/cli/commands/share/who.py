@@ -22,7 +22,7 @@ from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devi
 from andon.cli.show.entries import unreal
 from andon.cli.show.render import no_device, paragraph
 from andon.cli.show.table import TableColumn, TableRow, choose, draw
-from andon.cli.show.text import UNKNOWN, Text, say, with_mark
+from andon.cli.show.text import UNKNOWN, Text, styled, with_mark
 from andon.cli.show.waiting import queue_line
 from andon.cli.sources import exit_code, node_of, settings_of
 from andon.cli.terminal import Terminal
@@ -136,12 +136,12 @@ def who(
         return code
     lines = _lines(rows, unknown, terminal.width, mixed, bool(code and snapshot.devices))
     for text in with_mark(lines, unreal(snapshot), terminal.width):
-        terminal.say(text)
+        terminal.print(text)
     for place in leases.waiting:
-        terminal.say(say(queue_line(place, leases.at), "dim"))
+        terminal.print(styled(queue_line(place, leases.at), "dim"))
     for remark in remarks:
         for line in paragraph(remark, terminal.width, "dim"):
-            terminal.say(line)
+            terminal.print(line)
     return code
 
 
@@ -157,7 +157,7 @@ def _lines(
     lines = draw(_columns(mixed, blind), people, width) if rows else []
     if unknown is not None:
         return [*lines, *paragraph(unknown, width, indent=0)]
-    return lines or [say("no one uses or holds a device", "dim")]
+    return lines or [styled("no one uses or holds a device", "dim")]
 
 
 def _unknown(snapshot: Snapshot) -> str:
@@ -237,23 +237,23 @@ def _order(person: UserRow) -> tuple[float, float, str]:
 
 def _hours(person: UserRow) -> Text:
     usage = person.usage
-    return say(UNKNOWN, "dim") if usage is None else say(gpu_hours(usage.device_seconds))
+    return styled(UNKNOWN, "dim") if usage is None else styled(gpu_hours(usage.device_seconds))
 
 
 def _energy(person: UserRow) -> Text:
     joules = person.usage.energy_joules if person.usage else None
-    return say(UNKNOWN, "dim") if joules is None else say(human_joules(joules))
+    return styled(UNKNOWN, "dim") if joules is None else styled(human_joules(joules))
 
 
 def _idle(person: UserRow) -> Text:
     share = person.usage.idle_share if person.usage else None
-    return say(UNKNOWN, "dim") if share is None else say(f"{fixed(100 * share)} %")
+    return styled(UNKNOWN, "dim") if share is None else styled(f"{fixed(100 * share)} %")
 
 
 def _user(person: UserRow, mixed: bool) -> Text:
     """Returns the user's name; `mixed`: users of simulated devices are marked among real ones."""
-    mark = say(" SIMULATED", "reverse") if person.simulated and mixed else Text()
-    return say(person.user) + mark
+    mark = styled(" SIMULATED", "reverse") if person.simulated and mixed else Text()
+    return styled(person.user) + mark
 
 
 def _columns(mixed: bool, blind: bool = False) -> tuple[TableColumn[UserRow], ...]:
@@ -261,9 +261,9 @@ def _columns(mixed: bool, blind: bool = False) -> tuple[TableColumn[UserRow], ..
     none, used = (UNKNOWN, lambda _: UNKNOWN) if blind else ("none", human_bytes)
     return (
         TableColumn("USER", lambda p: _user(p, mixed), elastic=8),
-        TableColumn("GPU", lambda p: say(",".join(p.devices) or none)),
-        TableColumn("MEMORY", lambda p: say(used(p.memory_bytes)), right=True),
-        TableColumn("LEASES", lambda p: say(" ".join(p.held) or "none"), rank=1, elastic=6),
+        TableColumn("GPU", lambda p: styled(",".join(p.devices) or none)),
+        TableColumn("MEMORY", lambda p: styled(used(p.memory_bytes)), right=True),
+        TableColumn("LEASES", lambda p: styled(" ".join(p.held) or "none"), rank=1, elastic=6),
         TableColumn("GPU HOURS", _hours, rank=USE_RANK, right=True),
         TableColumn("ENERGY", _energy, rank=USE_RANK, right=True),
         TableColumn("IDLE", _idle, rank=USE_RANK, right=True),

@@ -9,7 +9,7 @@ import click
 
 from andon.cli.commands.watch.serve import check_packages
 from andon.cli.options import chosen, shared, whole
-from andon.cli.show.text import say
+from andon.cli.show.text import styled
 from andon.cli.terminal import Terminal
 from andon.drivers.sim.rules.scenarios import DEMO, DEMO_DEVICES
 from andon.errors import Invalid
@@ -70,10 +70,12 @@ def _serve(folder: Path, port: int, seed: int, opens: bool) -> None:
     def announce(started: Started) -> None:
         terminal, link = Terminal.of(chosen()), f"{started.url}/#code={started.code}"
         about = f"  a SIMULATED lab with {DEMO_DEVICES} GPUs; Ctrl-C ends it"
-        terminal.say(say("serving ") + say(started.url, "bold") + say(about, "dim"))
+        terminal.print(styled("serving ") + styled(started.url, "bold") + styled(about, "dim"))
         if not chosen().quiet:
-            terminal.say(say("  to change things in it, sign in once   ", "dim") + say(link))
-            terminal.say(say(f"  or at any time   andon open --url {sh(started.url)}", "dim"))
+            terminal.print(
+                styled("  to change things in it, sign in once   ", "dim") + styled(link)
+            )
+            terminal.print(styled(f"  or at any time   andon open --url {sh(started.url)}", "dim"))
         if opens:
             webbrowser.open(link)
 

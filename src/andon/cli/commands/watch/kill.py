@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from andon.cli.options import chosen, device_option, shared, split_devices
-from andon.cli.show.text import say
+from andon.cli.show.text import styled
 from andon.cli.sources import node_of, settings_of
 from andon.cli.terminal import Choices, Terminal, ask, notice, report
 from andon.errors import AndonError, Gone, Invalid
@@ -130,7 +130,7 @@ def _end(
     answer = "y" if yes else _answer(ending, number)
     whole = offered(ending.targets)
     if whole is not None and answer == whole.key:
-        terminal.say(say(end_whole(whole)))
+        terminal.print(styled(end_whole(whole)))
         return ()
     if answer != "y":
         notice("nothing was ended", choices)
@@ -145,17 +145,17 @@ def _end(
     for error in failed:
         report(error, choices)
     if not failed:
-        terminal.say(say(done(ending.targets, number)))
+        terminal.print(styled(done(ending.targets, number)))
     return failed
 
 
 def _show(ending: "Ending", terminal: Terminal) -> None:
     for target in ending.targets:
-        terminal.say(say(line_of(target)).fit(terminal.width))
+        terminal.print(styled(line_of(target)).fit(terminal.width))
         if not ending.tree and (below := children_text(target)):
-            terminal.say(say(below, "dim"))
+            terminal.print(styled(below, "dim"))
     for words, command in dict.fromkeys(filter(None, map(instead, ending.targets))):
-        terminal.say(say(f"{words}; to end all of it: {command}", "yellow"))
+        terminal.print(styled(f"{words}; to end all of it: {command}", "yellow"))
 
 
 def _answer(ending: "Ending", number: signal.Signals) -> str:

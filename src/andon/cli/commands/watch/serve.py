@@ -9,7 +9,7 @@ import click
 
 from andon.app.history import store_url
 from andon.cli.options import F, chosen, shared, store_option, thresholds_option
-from andon.cli.show.text import say
+from andon.cli.show.text import styled
 from andon.cli.sources import resolved_of, settings_of
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid, Unavailable
@@ -121,16 +121,18 @@ def check_packages() -> None:
 def _announce(started: Started, choices: Choices) -> None:
     """Prints the address on standard output, separated by spaces so that scripts can find it."""
     terminal = Terminal.of(choices)
-    terminal.say(say("serving ") + say(started.url, "bold") + say(_about(started), "dim"))
+    terminal.print(
+        styled("serving ") + styled(started.url, "bold") + styled(_about(started), "dim")
+    )
     if choices.quiet:
         return
-    terminal.say(say(f"  sign a browser in   andon open --url {sh(started.url)}", "dim"))
-    terminal.say(say(f"  token               {started.token_file}", "dim"))
+    terminal.print(styled(f"  sign a browser in   andon open --url {sh(started.url)}", "dim"))
+    terminal.print(styled(f"  token               {started.token_file}", "dim"))
     if started.notifiers:
-        terminal.say(say(f"  alerts go to        {', '.join(started.notifiers)}", "dim"))
+        terminal.print(styled(f"  alerts go to        {', '.join(started.notifiers)}", "dim"))
     tunnel = ssh_line(os.environ, started.port) if started.loopback else None
     if tunnel:
-        terminal.say(say("  from your machine   ", "dim") + say(tunnel, "bold"))
+        terminal.print(styled("  from your machine   ", "dim") + styled(tunnel, "bold"))
     if not started.loopback and started.url.startswith("http:"):
         notice("the token is sent in clear text: use --tls-cert and --tls-key", choices)
 

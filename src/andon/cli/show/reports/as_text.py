@@ -13,17 +13,17 @@ from andon.cli.show.reports.document import (
     Sentences,
 )
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import Text, display_width, say, with_mark
+from andon.cli.show.text import Text, display_width, styled, with_mark
 from andon.history.rules.sparkline import sparkline
 
 MOST_SPARKS = 60
 
 
 def document_text(document: Document, width: int, color: bool) -> str:
-    lines = [say(document.title, "bold").fit(width), say(document.subtitle, "dim").fit(width)]
+    lines = [styled(document.title, "bold").fit(width), styled(document.subtitle, "dim").fit(width)]
     lines = with_mark(lines, document.warning or "", width)
     for section in document.sections:
-        lines += [Text(), say(section.title, "bold")]
+        lines += [Text(), styled(section.title, "bold")]
         for block in section.blocks:
             lines += _block(block, width)
     return "".join(line.paint(color) + "\n" for line in lines)
@@ -50,8 +50,8 @@ def _facts(block: Facts, width: int) -> list[Text]:
     out = []
     for name, value in block.rows:
         first, *rest = paragraph(value, width - room - 2, indent=0) or [Text()]
-        out.append(say(name, "dim").pad(room + 2) + first)
-        out += [say(" " * (room + 2)) + line for line in rest]
+        out.append(styled(name, "dim").pad(room + 2) + first)
+        out += [styled(" " * (room + 2)) + line for line in rest]
     return out
 
 
@@ -64,7 +64,7 @@ def _column(block: Grid, place: int) -> TableColumn[tuple[str, ...]]:
     words = place < block.words
     return TableColumn(
         block.columns[place].upper(),
-        lambda row: say(row[place]),
+        lambda row: styled(row[place]),
         rank=block.ranks[place] if block.ranks else place,
         right=not words,
         elastic=8 if words else 0,
@@ -73,14 +73,14 @@ def _column(block: Grid, place: int) -> TableColumn[tuple[str, ...]]:
 
 def _sparks(block: LineChart, width: int) -> list[Text]:
     """Returns one line for each device: as many blocks as fit, each the mean of its span."""
-    head = say(f"{block.title}, {block.unit}", "dim")
+    head = styled(f"{block.title}, {block.unit}", "dim")
     room = max((display_width(line.label) for line in block.lines), default=0)
     count = max(1, min(MOST_SPARKS, width - room - 4))
     return [
         head,
         *(
-            say(line.label).pad(room + 2)
-            + say(sparkline(thinned(line.values, count), block.low, block.high))
+            styled(line.label).pad(room + 2)
+            + styled(sparkline(thinned(line.values, count), block.low, block.high))
             for line in block.lines
         ),
     ]

@@ -6,7 +6,7 @@ from functools import partial
 from andon.api.benchmark import BenchmarkResult
 from andon.cli.show.reports.figures import three
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import UNKNOWN, Text, say
+from andon.cli.show.text import UNKNOWN, Text, styled
 from andon.units import fixed
 from andon.work.rules.load import CLIENT_BOUND_SECONDS, STATISTICS, TIMES, Percentiles
 
@@ -16,10 +16,10 @@ def render_benchmark(results: Sequence[BenchmarkResult], width: int) -> Iterator
     columns: Sequence[TableColumn[BenchmarkResult]] = (
         TableColumn(
             "RATE" if "/s" in results[0].measured.label else "LOAD",
-            lambda one: say(one.measured.label),
+            lambda one: styled(one.measured.label),
             lead=True,
         ),
-        TableColumn("DONE", lambda one: say(f"{one.measured.done}/{one.measured.sent}")),
+        TableColumn("DONE", lambda one: styled(f"{one.measured.done}/{one.measured.sent}")),
         TableColumn(
             "FIRST TOKEN p50/p99", lambda one: _times(one.measured.first_token), right=True
         ),
@@ -44,30 +44,30 @@ def render_benchmark(results: Sequence[BenchmarkResult], width: int) -> Iterator
         if (found := getattr(one.measured, name)) is not None
     ]
     if rows:
-        yield from (say(""), *draw(TIME_COLUMNS, rows, width))
+        yield from (styled(""), *draw(TIME_COLUMNS, rows, width))
     for one in results:
         if one.measured.client_bound:
             lag = fixed(1000 * (one.measured.lag_seconds or 0.0))
-            yield say(
+            yield styled(
                 f"{one.measured.label}: client-bound, its event loop was {lag} ms late (over "
                 f"{1000 * CLIENT_BOUND_SECONDS:.0f} ms); try --clients 2, or a quieter machine",
                 "yellow",
             )
     if any(one.measured.done and not one.measured.tokens_by_usage for one in results):
-        yield say("* tokens are chunks: the server does not count them (usage)", "dim")
+        yield styled("* tokens are chunks: the server does not count them (usage)", "dim")
     runs = " ".join(one.run for one in results if one.run is not None)
     if runs:
-        yield say(f"runs: {runs}", "dim")
+        yield styled(f"runs: {runs}", "dim")
 
 
 def _time(share: str, row: tuple[str, str, Percentiles]) -> Text:
     value = getattr(row[2], share)
-    return say(f"{three(1000 * value)} ms" if row[2].p99 < 0.1 else f"{three(value)} s")
+    return styled(f"{three(1000 * value)} ms" if row[2].p99 < 0.1 else f"{three(value)} s")
 
 
 TIME_COLUMNS: Sequence[TableColumn[tuple[str, str, Percentiles]]] = (
-    TableColumn("LOAD", lambda row: say(row[0]), lead=True),
-    TableColumn("TIME", lambda row: say(row[1])),
+    TableColumn("LOAD", lambda row: styled(row[0]), lead=True),
+    TableColumn("TIME", lambda row: styled(row[1])),
     *(TableColumn(n, partial(_time, n), int(n == "p90"), right=True) for n in STATISTICS),
 )
 
@@ -75,29 +75,29 @@ TIME_COLUMNS: Sequence[TableColumn[tuple[str, str, Percentiles]]] = (
 def _times(found: Percentiles | None) -> Text:
     """`0.18/0.61 s`, or milliseconds where all are short."""
     if found is None:
-        return say(UNKNOWN)
+        return styled(UNKNOWN)
     if found.p99 < 0.1:
-        return say(f"{three(1000 * found.p50)}/{three(1000 * found.p99)} ms")
-    return say(f"{three(found.p50)}/{three(found.p99)} s")
+        return styled(f"{three(1000 * found.p50)}/{three(1000 * found.p99)} ms")
+    return styled(f"{three(found.p50)}/{three(found.p99)} s")
 
 
 def _late(found: Percentiles | None) -> Text:
-    return say(UNKNOWN if found is None else f"{three(1000 * found.p99)} ms")
+    return styled(UNKNOWN if found is None else f"{three(1000 * found.p99)} ms")
 
 
 def _tokens(one: BenchmarkResult) -> Text:
     mark = "" if one.measured.tokens_by_usage or not one.measured.done else "*"
-    return say(f"{three(one.measured.tokens_per_second)}{mark}")
+    return styled(f"{three(one.measured.tokens_per_second)}{mark}")
 
 
 def _number(value: float | None) -> Text:
-    return say(UNKNOWN if value is None else three(value))
+    return styled(UNKNOWN if value is None else three(value))
 
 
 def _percent(value: float | None) -> Text:
-    return say(UNKNOWN if value is None else f"{fixed(value)} %")
+    return styled(UNKNOWN if value is None else f"{fixed(value)} %")
 
 
 def _errors(one: BenchmarkResult) -> Text:
     words = ", ".join(f"{count} {kind}" for kind, count in one.measured.errors.items())
-    return say(words, "red") if words else say("")
+    return styled(words, "red") if words else styled("")

@@ -2,32 +2,32 @@
 
 import time
 
-from andon.cli.show.text import UNKNOWN, Text, say
+from andon.cli.show.text import UNKNOWN, Text, styled
 from andon.model.run.energy import POWER
 from andon.units import fixed, human_bytes, human_joules, measured_seconds
 
 
 def unknown() -> Text:
-    return say(UNKNOWN, "dim")
+    return styled(UNKNOWN, "dim")
 
 
 def percent(value: float | None) -> Text:
-    return unknown() if value is None else say(f"{fixed(value)} %")
+    return unknown() if value is None else styled(f"{fixed(value)} %")
 
 
 def size(value: float | None) -> Text:
-    return unknown() if value is None else say(human_bytes(value))
+    return unknown() if value is None else styled(human_bytes(value))
 
 
 def joules(value: float | None, source: str | None) -> Text:
-    return unknown() if value is None else say(human_joules(value, source == POWER))
+    return unknown() if value is None else styled(human_joules(value, source == POWER))
 
 
 def length(seconds: float | None) -> Text:
     """Formats a duration; below a minute with tenths, because short runs are compared by them."""
     if seconds is None:
         return unknown()
-    return say(measured_seconds(seconds))
+    return styled(measured_seconds(seconds))
 
 
 def number(value: float) -> str:

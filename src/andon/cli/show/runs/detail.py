@@ -16,7 +16,7 @@ from andon.cli.show.runs.cells import (
 )
 from andon.cli.show.runs.listing import state_text
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import Text, say
+from andon.cli.show.text import Text, styled
 from andon.model.naming import short_model
 from andon.model.run.record import WAITED, RunBegin, RunDevice, RunEnd, RunRow, RunState
 from andon.runs.files import RecordRead
@@ -43,25 +43,25 @@ def render_run(row: RunRow, read: RecordRead, now: float, width: int) -> Iterato
     """The head, the facts, the devices and what to know about the record."""
     yield _head(row, read, now)
     for label, words in _facts(row, read):
-        yield (say(f"  {label}".ljust(WIDTH + 2), "dim") + say(words)).fit(width)
+        yield (styled(f"  {label}".ljust(WIDTH + 2), "dim") + styled(words)).fit(width)
     devices = _devices(read)
     if devices:
         yield Text()
         yield from draw(_COLUMNS, [TableRow(device) for device in devices], width)
     for remark in _remarks(row, read):
-        yield say(remark, "yellow")
+        yield styled(remark, "yellow")
 
 
 def _head(row: RunRow, read: RecordRead, now: float) -> Text:
-    mark = say("SIMULATED ", "reverse") if row.simulated else Text()
+    mark = styled("SIMULATED ", "reverse") if row.simulated else Text()
     took = read.fold.duration_seconds(row.state is RunState.RUNNING, now)
-    words = mark + say(row.name, "bold") + say(f" ({row.id}): ") + state_text(row.state)
+    words = mark + styled(row.name, "bold") + styled(f" ({row.id}): ") + state_text(row.state)
     if took is not None:
-        words += say(" for " if row.state is RunState.RUNNING else " after ") + length(took)
+        words += styled(" for " if row.state is RunState.RUNNING else " after ") + length(took)
     if row.progress is not None:
-        words += say(f"; {row.progress.words(now)}")
+        words += styled(f"; {row.progress.words(now)}")
     end = read.fold.end
-    return words + say(_ending(end)) if end is not None else words
+    return words + styled(_ending(end)) if end is not None else words
 
 
 def _ending(end: RunEnd) -> str:
@@ -156,7 +156,7 @@ def _mean(name: str, unit: str) -> "TableColumn[UsedDevice]":
         mean, low, high = (spread.get(key) for key in ("mean", "min", "max"))
         if mean is None or low is None or high is None:
             return unknown()
-        return say(f"{fixed(mean)} {unit}") + say(f" ({fixed(low)}-{fixed(high)})", "dim")
+        return styled(f"{fixed(mean)} {unit}") + styled(f" ({fixed(low)}-{fixed(high)})", "dim")
 
     titles = {"utilization_percent": "UTIL", "temperature_celsius": "TEMP", "power_watts": "POWER"}
     return TableColumn(titles[name], cell, rank=1, right=True)
@@ -172,8 +172,8 @@ def _energy(one: UsedDevice) -> Text:
 
 
 _COLUMNS: Sequence[TableColumn[UsedDevice]] = (
-    TableColumn("GPU", lambda one: say(one.device.label), lead=True, right=True),
-    TableColumn("MODEL", lambda one: say(short_model(one.device.name)), elastic=6),
+    TableColumn("GPU", lambda one: styled(one.device.label), lead=True, right=True),
+    TableColumn("MODEL", lambda one: styled(short_model(one.device.name)), elastic=6),
     _mean("utilization_percent", "%"),
     TableColumn("IDLE", _idle, rank=2, right=True),
     TableColumn("PEAK", lambda one: size(one.used.get("peak_memory_bytes")), right=True),

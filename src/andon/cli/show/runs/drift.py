@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from andon.cli.show.runs.cells import moment, number
 from andon.cli.show.runs.listing import state_text
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import UNKNOWN, Text, say
+from andon.cli.show.text import UNKNOWN, Text, styled
 from andon.model.run.record import RunRow, RunState
 from andon.runs.rules.baselines import DriftLine, RunBaseline, other_devices
 from andon.runs.rules.measures import LEAST_RUNS, SpreadOfRuns
@@ -14,12 +14,12 @@ from andon.units import fixed, human_bytes, human_joules, measured_seconds, unit
 
 def render_baselines(found: Sequence[RunBaseline], now: float, width: int) -> Iterator[Text]:
     if not found:
-        yield say("no baselines; andon runs baseline set NAME RUN… makes one", "dim")
+        yield styled("no baselines; andon runs baseline set NAME RUN… makes one", "dim")
         return
     columns: Sequence[TableColumn[RunBaseline]] = (
-        TableColumn("BASELINE", lambda one: say(one.name), lead=True),
-        TableColumn("SET", lambda one: say(moment(one.at, now)), rank=1, right=True),
-        TableColumn("RUNS", lambda one: say(" ".join(run.id for run in one.runs)), elastic=12),
+        TableColumn("BASELINE", lambda one: styled(one.name), lead=True),
+        TableColumn("SET", lambda one: styled(moment(one.at, now)), rank=1, right=True),
+        TableColumn("RUNS", lambda one: styled(" ".join(run.id for run in one.runs)), elastic=12),
     )
     yield from draw(columns, [TableRow(one) for one in found], width)
 
@@ -31,15 +31,15 @@ def render_drift(
     if lines:
         yield from draw(_COLUMNS, [TableRow(line) for line in lines], width)
     else:
-        yield say("no number is known on both sides", "yellow")
+        yield styled("no number is known on both sides", "yellow")
     for row in rows:
         if row.state is not RunState.SUCCEEDED:
-            yield say(f"run {row.id} ({row.name}): ") + state_text(row.state)
+            yield styled(f"run {row.id} ({row.name}): ") + state_text(row.state)
     if others := other_devices(baseline, rows):
-        yield say(others, "yellow")
+        yield styled(others, "yellow")
     if min(len(baseline.runs), len(rows)) < LEAST_RUNS:
         few = f"fewer than {LEAST_RUNS} runs on a side: how much such runs differ is not known"
-        yield say(few, "dim")
+        yield styled(few, "dim")
 
 
 def _value(name: str, value: float) -> str:
@@ -58,22 +58,24 @@ def _value(name: str, value: float) -> str:
 def _spread(line: DriftLine, spread: SpreadOfRuns) -> Text:
     """Returns the median, and the range beside it if there are enough runs for one."""
     name = line.measure.name
-    text = say(_value(name, spread.median))
+    text = styled(_value(name, spread.median))
     if spread.count < LEAST_RUNS:
         return text
-    return text + say(f" ({_value(name, spread.low)} to {_value(name, spread.high)})", "dim")
+    return text + styled(f" ({_value(name, spread.low)} to {_value(name, spread.high)})", "dim")
 
 
 def _change(line: DriftLine) -> Text:
     if line.change_percent is None:
-        return say(UNKNOWN, "dim")
-    return say(f"{line.change_percent:+.1f} {'points' if line.measure.is_share else '%'}")
+        return styled(UNKNOWN, "dim")
+    return styled(f"{line.change_percent:+.1f} {'points' if line.measure.is_share else '%'}")
 
 
 _COLUMNS: Sequence[TableColumn[DriftLine]] = (
-    TableColumn("", lambda line: say(line.measure.label), lead=True, elastic=8),
+    TableColumn("", lambda line: styled(line.measure.label), lead=True, elastic=8),
     TableColumn("BASELINE", lambda line: _spread(line, line.baseline), right=True),
     TableColumn("RUN", lambda line: _spread(line, line.found), right=True),
     TableColumn("CHANGE", _change, right=True),
-    TableColumn("", lambda line: say("drifted", "bold red") if line.drifted else say("ok", "dim")),
+    TableColumn(
+        "", lambda line: styled("drifted", "bold red") if line.drifted else styled("ok", "dim")
+    ),
 )

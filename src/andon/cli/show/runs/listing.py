@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from andon.cli.show.csv_table import CsvTable, attributes
 from andon.cli.show.runs.cells import joules, length, moment, percent, size, unknown
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import Text, say
+from andon.cli.show.text import Text, styled
 from andon.model.run.record import RunRow, RunState
 from andon.runs.rules.matching import OF_A_JOB, devices_words
 from andon.units import iso_utc
@@ -32,7 +32,7 @@ STATE_WORDS = {
 
 
 def state_text(state: RunState) -> Text:
-    return say(STATE_WORDS.get(state) or str(state), STATE_STYLES.get(state, "red"))
+    return styled(STATE_WORDS.get(state) or str(state), STATE_STYLES.get(state, "red"))
 
 
 MOST_NAME = 36  # with parameters, before other columns give way
@@ -66,18 +66,18 @@ def render_runs(
 
 def _columns(now: float, least: int) -> tuple[TableColumn[RunRow], ...]:
     return (
-        TableColumn("RUN", lambda row: say(row.id), lead=True),
+        TableColumn("RUN", lambda row: styled(row.id), lead=True),
         TableColumn("NAME", _name, elastic=least),
         TableColumn("STATE", lambda row: state_text(row.state)),
-        TableColumn("BEGAN", lambda row: say(moment(row.began, now)), rank=1, right=True),
+        TableColumn("BEGAN", lambda row: styled(moment(row.began, now)), rank=1, right=True),
         TableColumn("TOOK", lambda row: _took(row, now), rank=1, right=True),
         TableColumn("GPU", _devices, rank=1, elastic=8),
         TableColumn("UTIL", lambda row: percent(row.mean_utilization_percent), rank=2, right=True),
         TableColumn("PEAK", lambda row: size(row.peak_memory_bytes), rank=3, right=True),
         TableColumn("ENERGY", _energy, rank=3, right=True),
-        TableColumn("TAGS", lambda row: say(" ".join(row.tags), "cyan"), rank=4, elastic=6),
-        TableColumn("USER", lambda row: say(row.user or ""), rank=5, elastic=6),
-        TableColumn("NODE", lambda row: say(row.node), rank=6, elastic=6),
+        TableColumn("TAGS", lambda row: styled(" ".join(row.tags), "cyan"), rank=4, elastic=6),
+        TableColumn("USER", lambda row: styled(row.user or ""), rank=5, elastic=6),
+        TableColumn("NODE", lambda row: styled(row.node), rank=6, elastic=6),
     )
 
 
@@ -86,15 +86,15 @@ def _energy(row: RunRow) -> Text:
 
 
 def _name(row: RunRow) -> Text:
-    mark = say("SIMULATED ", "reverse") if row.simulated else Text()
+    mark = styled("SIMULATED ", "reverse") if row.simulated else Text()
     params = row.params if row.group else {}
     given = "".join(f" {name}={one}" for name, one in params.items() if name not in OF_A_JOB)
     rank = "" if row.rank is None else f" rank {row.rank}"
-    return mark + say(row.name) + say(given + rank, "dim")
+    return mark + styled(row.name) + styled(given + rank, "dim")
 
 
 def _progress(row: RunRow, now: float) -> Text:
-    return Text() if row.progress is None else say(row.progress.brief(now))
+    return Text() if row.progress is None else styled(row.progress.brief(now))
 
 
 def _took(row: RunRow, now: float) -> Text:
@@ -106,4 +106,4 @@ def _took(row: RunRow, now: float) -> Text:
 
 def _devices(row: RunRow) -> Text:
     words = devices_words(row)
-    return say(words) if words else unknown()
+    return styled(words) if words else unknown()

@@ -8,7 +8,7 @@ from msgspec import Struct
 from andon.cli.show.runs.cells import clock, length, number, size
 from andon.cli.show.runs.listing import state_text
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import UNKNOWN, Text, say
+from andon.cli.show.text import UNKNOWN, Text, styled
 from andon.history.rules.sparkline import sparkline
 from andon.model.naming import models_in_words, short_model
 from andon.model.run.record import (
@@ -64,7 +64,7 @@ def render_tail(recent: RecentLines, state: RunState, now: float, width: int) ->
     if recent.samples and curves:
         yield from draw(_COLUMNS, [TableRow(curve) for curve in curves], width)
     elif curves:
-        yield say("no samples yet" if recent.end is None else "no samples", "dim")
+        yield styled("no samples yet" if recent.end is None else "no samples", "dim")
     for happening in recent.happenings:
         for text in happening_texts(happening):
             yield text.fit(width)
@@ -82,35 +82,37 @@ def happening_texts(line: Happening) -> list[Text]:
     texts = [_happening(line)]
     if isinstance(line, RunItem) and line.state in (ItemState.FAILED, ItemState.RETRY):
         said = [one for one in (line.output or "").splitlines() if one.strip()]
-        texts += [say(f"            {one}", "dim") for one in said[-MOST_SAID:]]
+        texts += [styled(f"            {one}", "dim") for one in said[-MOST_SAID:]]
     return texts
 
 
 def _happening(line: Happening) -> Text:
-    at = say(f"{clock(line.at)}  ", "dim")
+    at = styled(f"{clock(line.at)}  ", "dim")
     match line:
         case RunItem():
             return at + _item(line)
         case RunLogged():
             step = "" if line.step is None else f"step {line.step:.15g}  "
-            return at + say(step) + say(_pairs({n: number(v) for n, v in line.values.items()}))
+            return (
+                at + styled(step) + styled(_pairs({n: number(v) for n, v in line.values.items()}))
+            )
         case RunAlert():
             style = "red" if line.level == "critical" else "yellow"
-            return at + say(f"{line.level} {line.state}", style) + say(f"  {line.message}")
+            return at + styled(f"{line.level} {line.state}", style) + styled(f"  {line.message}")
         case RunEvent():
-            return at + say(line.name, "bold") + say(f"  {_pairs(line.data)}")
+            return at + styled(line.name, "bold") + styled(f"  {_pairs(line.data)}")
 
 
 def _item(line: RunItem) -> Text:
     """`item no. 33 "clip.wav" failed on GPU 0 in 2.1 s (attempt 2)`."""
-    text = say(f'item no. {line.index} "{line.item}" ')
-    text += say(ITEM_WORDS[line.state], ITEM_STYLES.get(line.state, ""))
+    text = styled(f'item no. {line.index} "{line.item}" ')
+    text += styled(ITEM_WORDS[line.state], ITEM_STYLES.get(line.state, ""))
     where = f" on GPU {line.device}" if line.device else ""
-    took = Text() if line.runtime_seconds is None else say(" in ") + length(line.runtime_seconds)
+    took = Text() if line.runtime_seconds is None else styled(" in ") + length(line.runtime_seconds)
     again = [f"attempt {line.attempt}"] if line.attempt > 1 else []
     if line.begun_before:
         again.append("begun before, by a map that was killed")
-    return text + say(where) + took + say(f" ({', '.join(again)})" if again else "", "dim")
+    return text + styled(where) + took + styled(f" ({', '.join(again)})" if again else "", "dim")
 
 
 def _pairs(values: Mapping[str, Any]) -> str:
@@ -118,19 +120,19 @@ def _pairs(values: Mapping[str, Any]) -> str:
 
 
 def _head(begin: RunBegin, recent: RecentLines, state: RunState, now: float) -> Text:
-    mark = say("SIMULATED ", "reverse") if begin.simulated else Text()
+    mark = styled("SIMULATED ", "reverse") if begin.simulated else Text()
     last = now if state is RunState.RUNNING else recent.last_at
     took = recent.end.duration_seconds if recent.end else max(0.0, (last or begin.at) - begin.at)
     devices = models_in_words(device.name for device in begin.devices)
     where = f" on {begin.node}" + (f": {devices}" if devices else "")
-    named = mark + say(begin.name, "bold") + say(f" ({begin.id}): ") + state_text(state)
+    named = mark + styled(begin.name, "bold") + styled(f" ({begin.id}): ") + state_text(state)
     logged = [line for line in recent.happenings if isinstance(line, RunLogged)]
     printed = recent.samples[-1].progress if recent.samples else None
     progress = (logged_progress(logged) or printed) if state is RunState.RUNNING else None
     where += "" if progress is None else f"; {progress.words(now)}"
     joint = " for " if state is RunState.RUNNING else " after "
     message = f"; {recent.end.message}" if recent.end and recent.end.message else ""
-    return named + say(joint) + length(took) + say(where + message)
+    return named + styled(joint) + length(took) + styled(where + message)
 
 
 def _sample_text(line: RunSample, begin: RunBegin) -> Text:
@@ -139,7 +141,7 @@ def _sample_text(line: RunSample, begin: RunBegin) -> Text:
         readings = line.devices.get(device.uuid, {})
         parts.append(f"GPU {device.label} {_percent(readings.get('utilization_percent'))}")
         parts[-1] += f" {_bytes(readings.get('memory_used_bytes'))}"
-    return say(f"{clock(line.at)}  ", "dim") + say(", ".join(parts))
+    return styled(f"{clock(line.at)}  ", "dim") + styled(", ".join(parts))
 
 
 def _percent(value: float | None) -> str:
@@ -152,7 +154,7 @@ def _bytes(value: float | None) -> str:
 
 def _memory(curve: _Curve) -> Text:
     total = curve.device.memory_total_bytes
-    return say(sparkline(curve.values("memory_used_bytes"), 0.0, total))
+    return styled(sparkline(curve.values("memory_used_bytes"), 0.0, total))
 
 
 def _reading(name: str, unit: str) -> "TableColumn[_Curve]":
@@ -160,16 +162,16 @@ def _reading(name: str, unit: str) -> "TableColumn[_Curve]":
 
     def cell(curve: _Curve) -> Text:
         value = curve.last(name)
-        return say(UNKNOWN, "dim") if value is None else say(f"{fixed(value)} {unit}")
+        return styled(UNKNOWN, "dim") if value is None else styled(f"{fixed(value)} {unit}")
 
     return TableColumn(titles[name], cell, rank=2, right=True)
 
 
 _COLUMNS: Sequence[TableColumn[_Curve]] = (
-    TableColumn("GPU", lambda curve: say(curve.device.label), lead=True, right=True),
-    TableColumn("MODEL", lambda curve: say(short_model(curve.device.name)), rank=3, elastic=6),
-    TableColumn("UTIL", lambda curve: say(sparkline(curve.values("utilization_percent")))),
-    TableColumn("", lambda curve: say(_percent(curve.last("utilization_percent"))), right=True),
+    TableColumn("GPU", lambda curve: styled(curve.device.label), lead=True, right=True),
+    TableColumn("MODEL", lambda curve: styled(short_model(curve.device.name)), rank=3, elastic=6),
+    TableColumn("UTIL", lambda curve: styled(sparkline(curve.values("utilization_percent")))),
+    TableColumn("", lambda curve: styled(_percent(curve.last("utilization_percent"))), right=True),
     TableColumn("MEMORY", _memory),
     TableColumn("", lambda curve: size(curve.last("memory_used_bytes")), right=True),
     _reading("temperature_celsius", "°C"),
