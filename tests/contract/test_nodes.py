@@ -18,8 +18,9 @@ from andon.app.settings import load_settings
 from andon.drivers.sim.rules.demo import ME
 from andon.errors import Gone
 from andon.explain.conditions.rulebook import Rulebook
+from andon.model.codec import to_json
 from andon.model.job.desk import LogPart
-from andon.model.job.facts import JobState, JobView, view_to_json
+from andon.model.job.facts import JobState, JobView
 from andon.model.lease import LeaseState
 from andon.model.lease_list import LeaseRow
 from andon.model.run.record import RunKind, RunRow, RunState
@@ -228,7 +229,7 @@ class TestUser(NodeContract):
         gone = Gone("there is no job 9999999", hint="andon jobs")  # as a queue says it
         told = Told(
             jobs=jobs_told(JOB), runs={"seen": "1", "rows": [row]},
-            job=lambda job: view_to_json(JOB) if job in (1, "1") else gone,
+            job=lambda job: to_json(JOB) if job in (1, "1") else gone,
             log=lambda job, **_: gone if job != 1 else asdict(LogPart(0, 2, "x\n", True, 1)),
             act=lambda **_: gone,
         )  # fmt: skip

@@ -32,9 +32,10 @@ from andon.jobs.queue import Queue
 from andon.leases.rules.capacity import Surroundings, capacities
 from andon.leases.rules.verdict import verdicts
 from andon.model.alert_wire import alert_to_json
+from andon.model.codec import to_json
 from andon.model.device import Device, Snapshot
 from andon.model.job.device_request import DeviceRequest
-from andon.model.job.facts import JobState, JobView, view_to_json
+from andon.model.job.facts import JobState, JobView
 from andon.model.job.spec import JobSpec
 from andon.model.lease_list import LeaseList
 from andon.model.run.record import RunDevice, RunKind, RunRow, RunState
@@ -318,7 +319,7 @@ def _report(served: Served, token: str, begun: threading.Event, over: threading.
             "snapshot": snapshot_to_json(recorded(now)),
             "leases": LeaseList(now, devices=available),
             "alerts": [alert_to_json(hot)],
-            "jobs": [view_to_json(job)],
+            "jobs": [to_json(job)],
             "thresholds": changes_of(Rulebook()),
         }
         task = NodeTask("alice", SECRET, number)

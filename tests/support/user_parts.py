@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from andon.errors import AndonError
-from andon.model.job.facts import JobView, view_to_json
+from andon.model.codec import to_json
+from andon.model.job.facts import JobView
 from andon.node.watched.users import UserNode, read_user
 
 
@@ -25,7 +26,7 @@ class Told:
 
 
 def jobs_told(*views: JobView, seen: str = "1") -> dict[str, object]:
-    return {"seen": seen, "views": [view_to_json(one) for one in views], "paused": False}
+    return {"seen": seen, "views": to_json(views), "paused": False}
 
 
 class Users:

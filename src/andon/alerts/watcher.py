@@ -42,7 +42,8 @@ from andon.host.clock import clocks
 from andon.leases.rules.broken_devices import BROKEN_RULES, reported_broken
 from andon.leases.rules.occupants import BLANK, BookView
 from andon.model.alert import Alert, Notice, Phase, Silence
-from andon.model.alert_wire import alert_from_json, alert_to_json
+from andon.model.alert_wire import alert_to_json
+from andon.model.codec import read_valid
 from andon.model.device import SAMPLER, DeviceStatus, Fault, Snapshot
 from andon.model.shapes import to_json
 from andon.ports import AlertStore, Notifier
@@ -418,7 +419,7 @@ class Watcher:
         try:
             informed = {str(a): tuple(names) for a, names in saved.state["informed"].items()}
             accepted = _accepted(saved.state["accepted"])
-            elsewhere = tuple(map(alert_from_json, saved.state["elsewhere"]))
+            elsewhere = tuple(read_valid(Alert, one) for one in saved.state["elsewhere"])
             state = restore(saved.state["alerting"], Moment(*self._clock()), self._boot)
         except (AndonError, KeyError, TypeError, AttributeError, ValueError) as exc:
             log.warning("the stored alerts are discarded: %s", exc)

@@ -27,7 +27,6 @@ from andon.jobs import outputs as outputs  # the same
 from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.rules import naming as naming  # the same
 from andon.model.job.desk import JobAct
-from andon.model.job.facts import view_to_json
 from andon.model.run.record import RunRow
 from andon.model.shapes import to_json
 from andon.model.wire import dumps
@@ -78,12 +77,13 @@ class UserAnswers:
         views = list(found.views)[-MOST_ROWS:]
 
         def told() -> Answer:
-            return {"views": [view_to_json(one) for one in views], "paused": found.paused}
+            return {"views": to_json(views), "paused": found.paused}
 
         return self._if_changed("jobs", (views, found.paused), seen, told)
 
     def job(self, job: int) -> Answer:
-        return view_to_json(self._desk.view(job))
+        found: Answer = to_json(self._desk.view(job))
+        return found
 
     def log(self, job: int, start: int | None, most: int, attempt: int | None) -> Answer:
         return asdict(self._desk.log(job, start, most, attempt))

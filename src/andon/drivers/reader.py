@@ -369,7 +369,7 @@ class Leave:
 
             fault = with_surroundings(fault, self._root)
         self._outbox.release()
-        self._outbox.post({"down": wire.fault_to_json(fault)})
+        self._outbox.post({"down": asdict(fault)})
         os._exit(error.exit_code)
 
 

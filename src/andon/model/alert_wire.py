@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from msgspec import Struct
 
 from andon.model.alert import Alert, Level, Notice, Silence
-from andon.model.codec import read_schema, read_valid
+from andon.model.codec import read_schema
 from andon.model.shapes import Doc, names_of, plain, to_json
 
 ALERTS = "andon.alerts/1"
@@ -75,15 +75,3 @@ def alerts_from_json(value: Json) -> tuple[tuple[Alert, ...], tuple[Silence, ...
     """Read `andon.alerts/1`; anything else is Invalid."""
     found = read_schema(AlertList, value, ALERTS)
     return found.alerts, found.silences
-
-
-def alert_from_json(value: Json) -> Alert:
-    return read_valid(Alert, value, "alert")
-
-
-def silence_from_json(value: Json) -> Silence:
-    return read_valid(Silence, value, "silence")
-
-
-def notice_from_json(value: Json) -> Notice:
-    return read_valid(Notice, value, "notice")

@@ -134,16 +134,21 @@ def read_schema(kind: type[T], value: Mapping[str, Any], schema: str) -> T:
         raise Invalid(f"not a valid {schema}: {wrong}") from wrong
 
 
-def read_valid(kind: type[T], value: object, name: str) -> T:
+def read_valid(kind: type[T], value: object, name: str = "") -> T:
     """Reads a part, which has no schema of its own; raises Invalid for anything else."""
     try:
         return read(kind, value)
     except Wrong as wrong:
-        raise Invalid(f"not a valid {name}: {wrong}") from wrong
+        raise Invalid(f"not a valid {name or kind.__name__.lower()}: {wrong}") from wrong
+
+
+def document(schema: str, value: Struct) -> Json:
+    """Returns a value as an object that names its schema, as `read_schema` reads it."""
+    return {"schema": schema, **to_json(value)}
 
 
 def to_json(value: Any) -> Any:
-    """Returns values as objects, in any depth; everything else as it is."""
+    """Returns values as objects, in any depth, sets in order; everything else as it is."""
     if isinstance(value, Struct):
         return {name: to_json(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, Mapping):
@@ -151,7 +156,7 @@ def to_json(value: Any) -> Any:
     if isinstance(value, list | tuple):
         plainly = not value or isinstance(value[0], str | float | int)
         return list(value) if plainly else [to_json(one) for one in value]
-    return value
+    return sorted(value) if isinstance(value, frozenset) else value
 
 
 def rounded(kind: Any, value: object) -> object:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.errors import Invalid
-from andon.model.codec import NAME, Name, Text, Wrong, read, read_schema, to_json
+from andon.model.codec import NAME, Name, Text, Wrong, read, read_schema
 from andon.model.lease import (
     FURTHEST,
     LONGEST_NAME,
@@ -30,27 +30,6 @@ LONGEST_TEXT = 4096  # a command, a reason
 MOST_CONTAINERS = 256  # of one lease; more are not read
 LARGEST_COUNT = 2**53
 _NAME: Any = ShortName
-
-
-def lease_to_json(lease: Lease) -> Json:
-    return {"schema": LEASE, **to_json(lease)}
-
-
-def ticket_to_json(ticket: Ticket) -> Json:
-    need = {**to_json(ticket.need), "eligible": sorted(ticket.need.eligible)}
-    return {"schema": TICKET, **to_json(ticket), "need": need}
-
-
-def cordon_to_json(cordon: Cordon) -> Json:
-    return {"schema": CORDON, **to_json(cordon)}
-
-
-def work_to_json(work: Work) -> Json:
-    return {"work": to_json(work)}
-
-
-def container_to_json(container: str) -> Json:
-    return {"container": container}
 
 
 def lease_from_json(value: Json) -> Lease:
@@ -139,10 +118,6 @@ def release_note(by: str, note: str = "") -> ReleaseNote:
     """Returns a note that is bounded, in one line, and without anything that moves a cursor: it
     is for a terminal."""
     return ReleaseNote(_one_line(by, NAME), _one_line(note, MOST_NOTE))
-
-
-def release_to_json(found: ReleaseNote) -> Json:
-    return {"schema": RELEASE, "by": found.by, "note": found.note}
 
 
 def release_from_json(value: Json) -> ReleaseNote:

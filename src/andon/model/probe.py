@@ -1,12 +1,10 @@
 """A probe: trials of one command with different sizes, the largest size that fits, and its JSON."""
 
-from collections.abc import Sequence
 from enum import StrEnum
 
 from msgspec import Struct, field
 
 from andon.model.codec import Amount, Name, Number, Percent, Text, Texts, Time, Whole, Wrong, read
-from andon.model.shapes import to_json
 from andon.model.wire import Json
 
 # A probe: trials of one command with different sizes, and the largest size that fits.
@@ -91,14 +89,6 @@ class ProbeResult(Struct, frozen=True):
 # JSON of a probe, `andon.probe/1`; a stored file is as untrusted as the network.
 
 PROBES_SCHEMA = "andon.probes/1"
-
-
-def probe_to_json(probe: ProbeResult) -> Json:
-    return {"schema": PROBE_SCHEMA, **to_json(probe)}
-
-
-def probes_to_json(probes: Sequence[ProbeResult]) -> Json:
-    return {"schema": PROBES_SCHEMA, "probes": [to_json(probe) for probe in probes]}
 
 
 def probe_from_json(value: Json) -> ProbeResult:

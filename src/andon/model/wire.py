@@ -19,7 +19,6 @@ from andon.model.device import (
     SNAPSHOT,
     Device,
     DeviceStatus,
-    Fault,
     Host,
     Process,
     Reading,
@@ -224,7 +223,7 @@ def snapshot_to_json(snapshot: Snapshot) -> Json:
     return {
         **node_to_json(snapshot),
         "devices": statuses_to_json(snapshot),
-        "faults": [fault_to_json(fault) for fault in snapshot.faults],
+        "faults": [asdict(fault) for fault in snapshot.faults],
     }
 
 
@@ -346,10 +345,6 @@ def _sample_difference(sample: Sample, before: Sample | None) -> Json:
     if before is None or sample.read_at != before.read_at:
         out["read_at"] = dict(sample.read_at)
     return out
-
-
-def fault_to_json(fault: Fault) -> Json:
-    return asdict(fault)
 
 
 def _host_to_json(host: Host) -> Json:

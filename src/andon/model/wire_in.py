@@ -5,7 +5,7 @@ rejected with its place. Impossible values are checked by `sampling/rules/readin
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta
 from msgspec.structs import replace
@@ -25,9 +25,6 @@ from andon.model.device import (
     State,
 )
 from andon.model.naming import device_labels
-
-if TYPE_CHECKING:
-    from andon.model.request import Ring
 
 T = TypeVar("T")
 _THROTTLE = SAMPLE_VALUES.index("throttle")
@@ -130,10 +127,4 @@ def _sample_after(value: Json, before: Sample | None) -> Sample | None:
     return Sample(value["at"], *(*values, read_at))
 
 
-_RING: Any = Annotated[tuple[tuple[Amount, Percent], ...], Meta(max_length=MOST_ITEMS)]
-
-
-def ring_from_json(value: object) -> "Ring":
-    """Reads a ring; raises Wrong if it is none."""
-    found: Ring = read(_RING, value)
-    return found
+RING: Any = Annotated[tuple[tuple[Amount, Percent], ...], Meta(max_length=MOST_ITEMS)]

@@ -362,7 +362,7 @@ class Vendor:
         ):
             self._silent_since, self.fault, self._invalid_fault = None, self._detour(), None
         for uuid, ring in message.get("rings", {}).items():
-            self.rings[uuid] = wire_in.ring_from_json(ring)
+            self.rings[uuid] = read(wire_in.RING, ring)
         if "devices" in message:
             self.roster.described(card, self._devices(message["devices"]), at)
         if "readings" in message:

@@ -17,7 +17,8 @@ from andon.alerts.rules.past import (
 )
 from andon.errors import Invalid
 from andon.model import alert_wire
-from andon.model.alert import Alert, Phase
+from andon.model.alert import Alert, Notice, Phase
+from andon.model.codec import read_valid
 from andon.stores.session import Database, TableSession
 
 log = logging.getLogger("andon.history")
@@ -68,7 +69,7 @@ class AlertTables:
         with self._database.reading() as session:
             parameters["node"] = session.node
             rows = session.run("episodes", parameters).fetchall()
-        return list(_readable(rows, lambda row: alert_wire.alert_from_json(json.loads(row[0]))))
+        return list(_readable(rows, lambda row: read_valid(Alert, json.loads(row[0]))))
 
     def prune(self, at: float) -> int:
         with self._database.transaction() as session:
@@ -126,7 +127,7 @@ def _delivery(row: Row) -> Delivery:
     _, notifier, due, body = row
     if not isinstance(notifier, str) or not math.isfinite(due):
         raise TypeError("not a delivery")
-    return Delivery(alert_wire.notice_from_json(json.loads(body)), notifier, due)
+    return Delivery(read_valid(Notice, json.loads(body)), notifier, due)
 
 
 def _text(value: object) -> str:

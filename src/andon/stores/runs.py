@@ -3,17 +3,18 @@
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
 from andon.access.roles import BLIND
 from andon.errors import Gone, Unavailable
-from andon.model.codec import Wrong
+from andon.model.codec import Wrong, read
 from andon.model.run.record import RunRow
 from andon.model.run.wire import row_from_json
 from andon.model.shapes import to_json
-from andon.runs.rules.baselines import RunBaseline, baseline_from_json
+from andon.runs.rules.baselines import RunBaseline
 from andon.runs.rules.matching import (
     RunCounts,
     RunQuery,
@@ -93,7 +94,7 @@ class RunTables:
                 session.many(statement, [(session.node, run) for run in runs])
 
     def baselines(self) -> Sequence[RunBaseline]:
-        return [_read(baseline_from_json, body) for (body,) in self._found("baselines", ())]
+        return [_read(partial(read, RunBaseline), body) for (body,) in self._found("baselines", ())]
 
     def put_baseline(self, baseline: RunBaseline) -> None:
         body = json.dumps(to_json(baseline))

@@ -16,13 +16,15 @@ import fcntl, json, os, time
 from pathlib import Path
 from andon.host.processes.kin import myself
 from andon.model import lease_wire
+from andon.model.codec import document
 from andon.model.lease import Lease, LeaseKind, Share, Work
 leases, tickets = Path("/run/andon/leases"), Path("/run/andon/tickets")
 [victim] = leases.glob("*.lease")
 share, kept = Share("SIM-0", 0), []
 for number, group in enumerate((2**62, 2**31, -1, 0, 1)):
     made = Lease("evil", (share,), myself(), LeaseKind.COMMAND, 1.0, 1, work=Work(9, 9, group))
-    (leases / f"evil-{number}.lease").write_text(json.dumps(lease_wire.lease_to_json(made)) + "\\n")
+    text = json.dumps(document(lease_wire.LEASE, made)) + "\\n"
+    (leases / f"evil-{number}.lease").write_text(text)
 for name in (victim.name, victim.name.replace(".lease", ".ticket")):
     kept.append((tickets / name).open("wb"))
     kept[-1].write(b"x" * victim.stat().st_size)
@@ -157,6 +159,7 @@ FILL = """
 import json
 from andon.host.processes.kin import myself
 from andon.model import lease_wire
+from andon.model.codec import document
 from andon.model.lease import Lease, LeaseKind, Share, Work
 for number in range(9000):
     for part in ("leases", "tickets"):
@@ -164,7 +167,7 @@ for number in range(9000):
     made = Lease("evil", (Share("SIM-0", 0),), myself(), LeaseKind.COMMAND, 1.0, 1,
                  work=Work(5, 1, 2 + number))
     with open(f"/tmp/andon/leases/evil-{number}.lease", "w") as file:
-        file.write(json.dumps(lease_wire.lease_to_json(made)) + "\\n")
+        file.write(json.dumps(document(lease_wire.LEASE, made)) + "\\n")
 """
 
 

@@ -19,7 +19,9 @@ from andon.explain.conditions.catalogue import BY_NAME
 from andon.explain.conditions.rulebook import Rulebook
 from andon.leases.rules.occupants import Holder
 from andon.leases.rules.verdict import verdicts
-from andon.model.alert_wire import alert_from_json, alert_to_json, alerts_from_json, alerts_to_json
+from andon.model.alert import Alert
+from andon.model.alert_wire import alert_to_json, alerts_from_json, alerts_to_json
+from andon.model.codec import read_valid
 from andon.model.device import Snapshot
 from andon.model.event import Event, EventKind, Party
 from andon.model.lease import Lease, LeaseKind, LeaseState, Share
@@ -106,7 +108,7 @@ def test_command_lines_are_for_those_with_the_token(client: Caller) -> None:
     for route in ("/api/alerts", at(number)):
         assert "train.py" not in client.get(route).text
     alert = client.get(at(number), headers=BEARER).json()
-    shown = alert_seen_by(BLIND, alert_from_json(alert))
+    shown = alert_seen_by(BLIND, read_valid(Alert, alert))
     assert all(party.command is None for party in shown.affected)
 
 

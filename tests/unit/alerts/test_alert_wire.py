@@ -13,16 +13,13 @@ from andon.alerts.rules import listing
 from andon.errors import Invalid
 from andon.model.alert import Acknowledgement, Alert, Level, Notice, NoticeKind, Phase, Silence
 from andon.model.alert_wire import (
-    alert_from_json,
     alert_to_json,
     alerts_from_json,
     alerts_to_json,
-    notice_from_json,
     notice_to_json,
-    silence_from_json,
     silence_to_json,
 )
-from andon.model.codec import LATEST
+from andon.model.codec import LATEST, read_valid
 from andon.model.event import Party
 from tests.support.rows import rows
 
@@ -90,7 +87,7 @@ def over_the_wire(value: dict[str, Any]) -> dict[str, Any]:
 
 @given(ALERTS)
 def test_any_alert_comes_back_as_it_went(alert: Alert) -> None:
-    assert alert_from_json(over_the_wire(alert_to_json(alert))) == alert
+    assert read_valid(Alert, over_the_wire(alert_to_json(alert))) == alert
 
 
 @given(ALERTS, st.sampled_from(NoticeKind), TIMES, st.booleans())
@@ -98,7 +95,7 @@ def test_any_notice_comes_back_as_it_went(
     alert: Alert, kind: NoticeKind, at: float, simulated: bool
 ) -> None:
     notice = Notice("n", kind, alert, at, "node", simulated)
-    assert notice_from_json(over_the_wire(notice_to_json(notice))) == notice
+    assert read_valid(Notice, over_the_wire(notice_to_json(notice))) == notice
 
 
 IDS = st.from_regex(r"[0-9a-f]{1,64}", fullmatch=True)
@@ -107,7 +104,7 @@ IDS = st.from_regex(r"[0-9a-f]{1,64}", fullmatch=True)
 @given(st.builds(Silence, IDS, TIMES, *[st.none() | st.text()] * 2, st.text(), st.text(),
                  TIMES))  # fmt: skip
 def test_any_silence_comes_back_as_it_went(silence: Silence) -> None:
-    assert silence_from_json(over_the_wire(silence_to_json(silence))) == silence
+    assert read_valid(Silence, over_the_wire(silence_to_json(silence))) == silence
 
 
 def test_the_golden_list_of_alerts(golden: Callable[[str, str], None]) -> None:
@@ -143,7 +140,7 @@ def test_the_worst_level_is_of_what_is_counted(alerts: list[Alert], worst: str |
 )
 def test_nonsense_is_refused_with_its_place(broken: dict[str, object]) -> None:
     with pytest.raises(Invalid):
-        alert_from_json({**alert_to_json(FULL), **broken})
+        read_valid(Alert, {**alert_to_json(FULL), **broken})
 
 
 def test_another_schema_is_refused() -> None:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from andon.host.processes.facts import ProcessTable
 from andon.host.users import user_name
 from andon.model import lease_wire
+from andon.model.codec import document
 from andon.model.device import Process, Snapshot
 from andon.model.run.record import RunKind
 from andon.runs.files import RecordFile
@@ -56,7 +57,7 @@ def test_a_user_whose_name_is_no_text_holds_leases_and_has_processes(
     entry = pwd.struct_passwd((ODD, "x", 4711, 4711, "", "/", "/bin/sh"))
     answers(monkeypatch, pwd, "getpwuid", entry)
     held = lease(0, owner=replace(lease(0).owner, user=user_name(4711)))
-    assert lease_wire.lease_from_json(lease_wire.lease_to_json(held)).owner.user == "a?b"
+    assert lease_wire.lease_from_json(document(lease_wire.LEASE, held)).owner.user == "a?b"
     process = Process(os.getpid(), memory_bytes=1)
     assert ProcessTable().attribute([process])[0].user == "a\\udcffb"
     user_name.cache_clear()

@@ -5,8 +5,8 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from andon.model.codec import Wrong, read
-from andon.model.job.facts import JobState, JobView, view_to_json
+from andon.model.codec import Wrong, read, to_json
+from andon.model.job.facts import JobState, JobView
 from andon.model.job.progress import WorkProgress
 
 WAITING = JobView(3, "3", "train", JobState.WAITING, "python train.py", "/data", "alice", 1e9, "2")
@@ -23,7 +23,7 @@ RUNNING = replace(
 
 def test_what_is_written_is_read_again() -> None:
     for view in (WAITING, RUNNING):
-        assert read(JobView, json.loads(json.dumps(view_to_json(view)))) == view
+        assert read(JobView, json.loads(json.dumps(to_json(view)))) == view
 
 
 @pytest.mark.parametrize(
@@ -34,4 +34,4 @@ def test_what_is_written_is_read_again() -> None:
 )  # fmt: skip
 def test_a_field_that_is_wrong_is_named(field: str, value: object) -> None:
     with pytest.raises(Wrong, match=field):
-        read(JobView, {**view_to_json(RUNNING), field: value})
+        read(JobView, {**to_json(RUNNING), field: value})

@@ -19,6 +19,7 @@ from andon.leases.rules.membership import (
 )
 from andon.leases.rules.rights import LeaseRequester, barred
 from andon.model import lease_wire, wire
+from andon.model.codec import document
 from andon.model.device import Process
 from andon.model.lease import Claim, LeaseState, PidScope, Work
 from andon.units import GIB
@@ -64,13 +65,13 @@ def test_whoever_wants_to_release_an_orphan_is_told_how_to_adopt_it() -> None:
 
 
 def test_containers_survive_json_and_their_number_is_bounded() -> None:
-    text = wire.dumps(lease_wire.lease_to_json(HELD))
+    text = wire.dumps(document(lease_wire.LEASE, HELD))
     assert lease_wire.lease_from_json(wire.loads(text, wire.ANSWER)).containers == (ID,)
-    old = {k: v for k, v in lease_wire.lease_to_json(HELD).items() if k != "containers"}
+    old = {k: v for k, v in document(lease_wire.LEASE, HELD).items() if k != "containers"}
     assert lease_wire.lease_from_json(old).containers == ()
     many = lease(0)
     for number in range(lease_wire.MOST_CONTAINERS + 9):
-        many = lease_wire.with_work(many, lease_wire.container_to_json(f"c{number}"))
+        many = lease_wire.with_work(many, {"container": f"c{number}"})
     assert len(many.containers) == lease_wire.MOST_CONTAINERS
     for hostile in ({"container": 5}, {"container": "x" * 999}, {"container": None}):
         assert lease_wire.with_work(HELD, hostile) == HELD

@@ -17,8 +17,9 @@ from andon.errors import AndonError, Denied, Gone, Unavailable
 from andon.host.accounts import UserAccount, become
 from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.rules.views import JobListing
+from andon.model.codec import to_json
 from andon.model.job.desk import JobAct, JobName
-from andon.model.job.facts import JobState, JobView, view_to_json
+from andon.model.job.facts import JobState, JobView
 from andon.model.lease_list import LeaseList, WaitingRow
 from andon.node.job_schemas import PageScope
 from andon.node.seen.runs import SeenRuns
@@ -226,9 +227,9 @@ def test_one_user_who_cannot_be_read_costs_root_only_that_user() -> None:
 @rows(
     "views",
     [
-        None, 7, "x", [7], [{}], [{"number": -1}], [{**view_to_json(VIEW), "number": 2**70}],
-        [{**view_to_json(VIEW), "name": "x" * 20_000}], [view_to_json(VIEW)] * 2001,
-        [{**view_to_json(VIEW), "state": "winning"}], [{**view_to_json(VIEW), "started": 1e99}],
+        None, 7, "x", [7], [{}], [{"number": -1}], [{**to_json(VIEW), "number": 2**70}],
+        [{**to_json(VIEW), "name": "x" * 20_000}], [to_json(VIEW)] * 2001,
+        [{**to_json(VIEW), "state": "winning"}], [{**to_json(VIEW), "started": 1e99}],
     ],
 )  # fmt: skip
 def test_an_answer_that_is_no_list_of_jobs_is_refused(views: object) -> None:

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from andon.errors import Conflict
+from andon.model.codec import read
 from andon.model.run.record import RunDevice, RunState
 from andon.model.shapes import to_json
 from andon.runs.rules.baselines import (
     DriftLine,
-    baseline_from_json,
+    RunBaseline,
     baseline_of,
     drift,
     drift_to_json,
@@ -110,7 +111,7 @@ def test_other_devices_are_said() -> None:
 
 def test_it_is_the_same_after_a_restart() -> None:
     baseline = baseline_of("good", AT, runs(1, 2, 3))
-    assert baseline_from_json(to_json(baseline)) == baseline
+    assert read(RunBaseline, to_json(baseline)) == baseline
 
 
 def test_the_answer_for_programs_says_whether_it_drifted() -> None:

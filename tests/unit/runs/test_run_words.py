@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from andon.leases.book import files
 from andon.leases.book.hold import Hold
 from andon.leases.book.release_notes import left_note, read_note
+from andon.model.codec import document
 from andon.model.lease_wire import (
     MOST_NOTE,
+    RELEASE,
     ReleaseNote,
     release_from_json,
     release_note,
-    release_to_json,
 )
 from andon.model.programs import short_command
 from andon.runs.rules.usage_words import usage_words
@@ -70,7 +71,7 @@ def test_whatever_is_written_is_one_short_harmless_line(by: str, note: str) -> N
     found = release_note(by, note)
     assert (found.by + found.note).isprintable()
     assert len(found.note) <= MOST_NOTE
-    assert release_from_json(release_to_json(found)) == found
+    assert release_from_json(document(RELEASE, found)) == found
 
 
 def held(folder: Path) -> Hold:

@@ -1,5 +1,7 @@
 """Static information about devices, as text and as JSON."""
 
+from msgspec.structs import asdict
+
 from andon.cli.show import cells
 from andon.cli.show.columns import label
 from andon.cli.show.entries import (
@@ -139,7 +141,7 @@ def devices_to_json(snapshot: Snapshot) -> wire.Json:
         "simulated": snapshot.simulated,
         "versions": dict(snapshot.versions),
         "devices": [_to_json(s, names[s.device.uuid]) for s in snapshot.devices],
-        "faults": [wire.fault_to_json(fault) for fault in snapshot.faults],
+        "faults": [asdict(fault) for fault in snapshot.faults],
     }
 
 

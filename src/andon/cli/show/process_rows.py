@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from andon.cli.show import cells
 from andon.cli.show.csv_table import CsvTable, attributes
@@ -154,7 +155,7 @@ def uses_to_json(snapshot: Snapshot, found: list[ProcessRow]) -> wire.Json:
         "unattributed": [
             {**_place(use), "memory_bytes": use.memory_bytes} for use in found if not use.process
         ],
-        "faults": [wire.fault_to_json(fault) for fault in snapshot.faults],
+        "faults": [asdict(fault) for fault in snapshot.faults],
     }
 
 

@@ -13,7 +13,8 @@ from andon.errors import Gone, Unavailable
 from andon.host.clock import clocks
 from andon.leases.book import files
 from andon.leases.rules.validity import LeaseEnd, begun, followed, to_show
-from andon.model import lease_wire, wire
+from andon.model import wire
+from andon.model.codec import to_json
 from andon.model.lease import Lease, Work
 
 
@@ -69,7 +70,7 @@ class Hold(Struct):
         """
         ends = os.fstat(self.descriptor).st_mtime_ns
         with suppress(OSError):
-            os.write(self.descriptor, _next_line(self.descriptor, lease_wire.work_to_json(work)))
+            os.write(self.descriptor, _next_line(self.descriptor, {"work": to_json(work)}))
         os.utime(self.descriptor, ns=(ends, ends))
 
     def name_container(self, container: str) -> None:
@@ -104,7 +105,7 @@ def append_container(descriptor: int, container: str) -> None:
     """Add a container to a lease's file; its time, which is the lease's end, stays as it is."""
     ends = os.fstat(descriptor).st_mtime_ns
     try:
-        line = _next_line(descriptor, lease_wire.container_to_json(container))
+        line = _next_line(descriptor, {"container": container})
         written = os.write(descriptor, line)
     except OSError as exc:
         raise Unavailable(

@@ -13,7 +13,8 @@ from andon.errors import AndonError, Invalid
 from andon.leases.book import files
 from andon.leases.book.hold import Hold
 from andon.model import wire
-from andon.model.lease_wire import ReleaseNote, release_from_json, release_to_json
+from andon.model.codec import document
+from andon.model.lease_wire import RELEASE, ReleaseNote, release_from_json
 
 NOTE_SUFFIX = ".note"
 MOST_READ = 16  # notes of one lease: a stranger's must not take forever
@@ -25,7 +26,7 @@ def left_note(folder: Path, file: str, note: ReleaseNote) -> Iterator[None]:
     place = folder / f"{_stem(file)}.{os.urandom(6).hex()}{NOTE_SUFFIX}"
     try:
         with suppress(OSError):
-            _write(place, wire.dumps(release_to_json(note)))
+            _write(place, wire.dumps(document(RELEASE, note)))
         yield
     finally:
         with suppress(OSError):

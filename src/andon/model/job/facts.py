@@ -233,14 +233,9 @@ def adopted(claim: AttemptClaim, by: AdoptedClaim | None) -> AttemptClaim:
 # Views.
 
 
-def view_to_json(view: JobView) -> dict[str, Any]:
-    found: dict[str, Any] = to_json(view)
-    return found
-
-
 def views_to_json(views: Sequence[JobView], paused: bool = False) -> dict[str, Any]:
     return {
         "schema": JOBS_SCHEMA,
         "paused": paused,
-        "jobs": [view_to_json(view) for view in views],
+        "jobs": to_json(views),
     }

@@ -1,7 +1,6 @@
 """JSON of the record of a run, line by line, and of runs in lists; both are as untrusted as the
 network."""
 
-from collections.abc import Sequence
 from functools import cache
 from typing import Any, TypedDict
 
@@ -24,7 +23,7 @@ from andon.model.run.record import (
     RunSample,
 )
 from andon.model.run.use import RunSpread, use_from_json
-from andon.model.shapes import plain, to_json
+from andon.model.shapes import plain
 from andon.model.wire import Json, struct_text
 
 RUNS_SCHEMA = "andon.runs/1"
@@ -102,11 +101,6 @@ def _whole_end(end: RunEnd) -> RunEnd:
         summary={uuid: use_from_json(device) for uuid, device in end.summary.items()},
         node={name: read(RunSpread, spread) for name, spread in end.node.items()},
     )
-
-
-def rows_to_json(rows: Sequence[RunRow], total: int) -> Json:
-    """A list of runs; `total` of them match, of which these are shown."""
-    return {"schema": RUNS_SCHEMA, "total": total, "runs": [to_json(row) for row in rows]}
 
 
 def row_from_json(value: Json) -> RunRow:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from andon.alerts.rules.overview import AlertOverview, Outcomes
 from andon.errors import Invalid
 from andon.model.alert import Alert, Silence
-from andon.model.alert_wire import ALERTS, AlertList, alert_from_json
+from andon.model.alert_wire import ALERTS, AlertList
 from andon.model.codec import Text, Wrong, read, read_schema
 from andon.model.shapes import to_json
 from andon.model.wire import Json
@@ -46,7 +46,7 @@ class RemoteAlerts:
         """Does nothing: it is one."""
 
     def alert(self, number: str) -> Alert:
-        return self._read(alert_from_json, self.server.get(_at(number)))
+        return self._alert(self.server.get(_at(number)))
 
     def rules(self) -> Json:
         from andon.alerts.rules.rule_page import rules_from_json
@@ -61,10 +61,10 @@ class RemoteAlerts:
 
     def acknowledge(self, number: str, by: str, note: str) -> Alert:
         body = {"by": by, "note": note}
-        return self._read(alert_from_json, self.server.post(_at(number, "/acknowledge"), body))
+        return self._alert(self.server.post(_at(number, "/acknowledge"), body))
 
     def unacknowledge(self, number: str) -> Alert:
-        return self._read(alert_from_json, self.server.delete(_at(number, "/acknowledge")))
+        return self._alert(self.server.delete(_at(number, "/acknowledge")))
 
     def silence(self, body: Mapping[str, Any]) -> Silence:
         payload = self.server.post("/api/silences", {**body})
@@ -76,6 +76,9 @@ class RemoteAlerts:
     def test(self, notifier: str | None) -> Json:
         payload = self.server.post("/api/alerts/test", {"notifier": notifier})
         return self._read(lambda said: to_json(read(Outcomes, said)), payload)
+
+    def _alert(self, payload: Json) -> Alert:
+        return self._read(lambda alert: read(Alert, alert), payload)
 
     def _read(self, read: Callable[[Json], T], payload: Json) -> T:
         """Parses the server's answer, which must be that of a server of this version."""

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from functools import cache
 from math import isfinite
 
+from msgspec.structs import asdict
+
 from andon.access.roles import Sight
 from andon.model import wire
 from andon.model.device import COMMANDS_MISSING, DeviceStatus, Process, Snapshot
@@ -119,7 +121,7 @@ class SightTexts:
         parts = (
             self._node.of(wire.node_to_json(snapshot)),
             member("devices", joined_array(devices)),
-            member("faults", wire.dumps([wire.fault_to_json(one) for one in snapshot.faults])),
+            member("faults", wire.dumps([asdict(one) for one in snapshot.faults])),
         )
         return sendable(joined_object(parts))
 

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from andon.errors import Conflict
-from andon.model.codec import AnyNumber, Id, Name, Text, Time, read
+from andon.model.codec import AnyNumber, Id, Name, Text, Time
 from andon.model.run.record import RunRow, RunState
 from andon.model.shapes import to_json
 from andon.model.wire import Json
@@ -121,15 +121,6 @@ def _is_outside(new: SpreadOfRuns, old: SpreadOfRuns) -> bool:
     if min(new.count, old.count) >= LEAST_RUNS:
         return order_of(new, old) is not Order.SAME
     return not old.low <= new.median <= old.high
-
-
-def baselines_to_json(baselines: Sequence[RunBaseline]) -> Json:
-    return {"schema": BASELINES_SCHEMA, "baselines": [to_json(one) for one in baselines]}
-
-
-def baseline_from_json(value: Json) -> RunBaseline:
-    """Parses a baseline; raises Wrong if it is none."""
-    return read(RunBaseline, value)
 
 
 def drift_to_json(

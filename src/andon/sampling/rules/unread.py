@@ -1,5 +1,7 @@
 """What could not be read of a node, for programs: its readers' faults and its silent devices."""
 
+from msgspec.structs import asdict
+
 from andon.model import wire
 from andon.model.device import Fault, FaultCode, Snapshot, State
 from andon.model.naming import device_labels, title
@@ -7,7 +9,7 @@ from andon.model.naming import device_labels, title
 
 def faults_of(snapshot: Snapshot) -> list[wire.Json]:
     """Returns the snapshot's faults, and one of each device that is lost or does not answer."""
-    return [wire.fault_to_json(fault) for fault in (*snapshot.faults, *_silent(snapshot))]
+    return [asdict(fault) for fault in (*snapshot.faults, *_silent(snapshot))]
 
 
 def why_none_is_read(snapshot: Snapshot) -> Fault | None:

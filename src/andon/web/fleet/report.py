@@ -13,8 +13,7 @@ from andon.fleet.rules.nodes import Heartbeat
 from andon.fleet.rules.states import clock_trouble
 from andon.fleet.rules.thresholds import rulebook_with
 from andon.model.alert import Alert, Silence
-from andon.model.alert_wire import alert_from_json, silence_from_json
-from andon.model.codec import Wrong, read
+from andon.model.codec import Wrong, read, read_valid
 from andon.model.device import Snapshot
 from andon.model.job.facts import JobView
 from andon.model.lease_list import LeaseList
@@ -44,11 +43,11 @@ class Report:
 
     @cached_property
     def alerts(self) -> tuple[Alert, ...]:
-        return tuple(alert_from_json(one) for one in self._items("alerts"))
+        return tuple(read_valid(Alert, one) for one in self._items("alerts"))
 
     @cached_property
     def silences(self) -> tuple[Silence, ...]:
-        return tuple(silence_from_json(one) for one in self._items("silences"))
+        return tuple(read_valid(Silence, one) for one in self._items("silences"))
 
     @cached_property
     def rulebook(self) -> Rulebook | None:

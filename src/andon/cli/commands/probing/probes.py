@@ -8,7 +8,8 @@ from andon.cli.options import chosen, shared
 from andon.cli.show.probe import render_probes
 from andon.cli.terminal import Terminal
 from andon.errors import Gone
-from andon.model.probe import probes_to_json
+from andon.model.codec import to_json
+from andon.model.probe import PROBES_SCHEMA
 from andon.work.probe.shelf import stored_probes
 from andon.work.rules.probe import best
 
@@ -24,7 +25,9 @@ def probes(context: click.Context, as_json: bool) -> int:
 
     terminal, found = Terminal.of(chosen()), stored_probes()
     if as_json:
-        terminal.show(as_json_text(probes_to_json(found), terminal.live))
+        terminal.show(
+            as_json_text({"schema": PROBES_SCHEMA, "probes": to_json(found)}, terminal.live)
+        )
     else:
         terminal.show(render_probes(found, terminal.width, terminal.color))
     return 0

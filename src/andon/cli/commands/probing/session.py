@@ -11,7 +11,8 @@ from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices, Terminal, notice, write
 from andon.errors import AndonError, Invalid, TimedOut
 from andon.leases.placement import Placement
-from andon.model.probe import Trial, TrialState, probe_to_json
+from andon.model.codec import document
+from andon.model.probe import PROBE_SCHEMA, Trial, TrialState
 from andon.runs.rules.sampled import run_devices
 from andon.sampling.sampler import Sampler
 from andon.units import human_bytes, sh
@@ -98,7 +99,7 @@ class Probing:
     def _shown(self, outcome: ProbeOutcome, where: str) -> int:
         probe, terminal = outcome.probe, Terminal.of(self._choices)
         if self._as_json:
-            terminal.show(as_json_text(probe_to_json(probe), terminal.live))
+            terminal.show(as_json_text(document(PROBE_SCHEMA, probe), terminal.live))
         elif probe.largest is not None:
             terminal.show(render_probe(probe, where, terminal.width, terminal.color))
         if outcome.broken is not None:

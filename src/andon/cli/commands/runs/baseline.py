@@ -13,14 +13,15 @@ from andon.cli.show.runs.drift import render_baselines, render_drift
 from andon.cli.show.text import styled
 from andon.cli.terminal import Terminal
 from andon.errors import Conflict, Gone, Invalid
+from andon.model.codec import to_json
 from andon.model.run.record import RunRow, RunState
 from andon.node.local.runs import LocalRuns
 from andon.ports import RunIndex
 from andon.runs.index import RunFinder
 from andon.runs.rules.baselines import (
+    BASELINES_SCHEMA,
     RunBaseline,
     baseline_of,
-    baselines_to_json,
     drift,
     drift_to_json,
 )
@@ -58,7 +59,9 @@ def baseline(context: click.Context, as_json: bool) -> int | None:
         found = list(finder.index.baselines())
     terminal = Terminal.of(chosen())
     if as_json:
-        terminal.show(as_json_text(baselines_to_json(found), terminal.live))
+        terminal.show(
+            as_json_text({"schema": BASELINES_SCHEMA, "baselines": to_json(found)}, terminal.live)
+        )
         return 0
 
     for line in render_baselines(found, time.time(), terminal.width):

@@ -12,8 +12,9 @@ from andon.cli.show.runs.listing import RUNS, render_runs
 from andon.cli.show.text import styled
 from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal, notice
+from andon.model.codec import to_json
 from andon.model.run.record import RunRow, RunState
-from andon.model.run.wire import rows_to_json
+from andon.model.run.wire import RUNS_SCHEMA
 from andon.runs.rules.matching import RunQuery
 
 SHOWN = 50
@@ -103,7 +104,11 @@ def runs(
 def _show(rows: list[RunRow], total: int, form: str | None) -> None:
     terminal = Terminal.of(chosen())
     if form == "json":
-        terminal.show(as_json_text(rows_to_json(rows, total), terminal.live))
+        terminal.show(
+            as_json_text(
+                {"schema": RUNS_SCHEMA, "total": total, "runs": to_json(rows)}, terminal.live
+            )
+        )
         return
 
     if form == "csv":
