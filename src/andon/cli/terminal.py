@@ -92,6 +92,15 @@ class Terminal(NamedTuple):
     def print(self, *lines: Text) -> None:
         self.show("".join(f"{line.paint(self.color)}\n" for line in lines))
 
+    def show_json(self, value: object) -> None:
+        self.show(self.json_text(value))
+
+    def json_text(self, value: object, plain: bool = False) -> str:
+        """Returns JSON in one line for a program, indented for a person; `plain`: for a file."""
+        from andon.model import wire  # most commands print none
+
+        return wire.dumps(value, indented=self.live and not plain) + "\n"
+
 
 def write(stream: TextIO, text: str) -> None:
     """Write and flush, in ASCII if the stream cannot encode Unicode.

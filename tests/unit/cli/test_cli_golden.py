@@ -9,7 +9,6 @@ import pytest
 
 from andon.cli.catalogue import COMMANDS
 from andon.cli.commands.setup.cost import render_cost
-from andon.cli.json_text import as_json_text
 from andon.cli.main import run
 from andon.cli.show import csv_table
 from andon.cli.show.facts import devices_to_json, render_devices
@@ -17,6 +16,7 @@ from andon.cli.show.process_rows import PROCESSES, uses, uses_to_json
 from andon.cli.show.process_table import forest, render_tree, render_uses
 from andon.cli.show.render import Mask, render_status
 from andon.cli.show.watch import Stream
+from andon.cli.terminal import Terminal
 from andon.model import wire
 from andon.model.device import Snapshot
 from andon.units import GIB
@@ -86,8 +86,8 @@ def test_verbose_gives_every_reason() -> None:
 
 def test_json_is_one_line_for_a_program_and_indented_for_a_person() -> None:
     value = wire.snapshot_to_json(golden.farm())
-    assert as_json_text(value, live=False).count("\n") == 1
-    assert_golden("status.json", as_json_text(value, live=True))
+    assert Terminal(80, 24, color=False, live=False).json_text(value).count("\n") == 1
+    assert_golden("status.json", Terminal(80, 24, color=False, live=True).json_text(value))
 
 
 def test_csv_is_flat_with_units_in_the_names() -> None:
@@ -115,7 +115,7 @@ def test_the_tree_of_processes_looks_as_drawn(width: int) -> None:
 
 def test_processes_speak_json() -> None:
     value = uses_to_json(office(), uses(office(), HOSTS))
-    assert_golden("ps.json", as_json_text(value, live=True))
+    assert_golden("ps.json", Terminal(80, 24, color=False, live=True).json_text(value))
 
 
 def test_processes_speak_csv() -> None:
@@ -134,7 +134,10 @@ def test_devices_look_as_drawn(name: str, make: str) -> None:
 
 
 def test_devices_speak_json() -> None:
-    assert_golden("devices.json", as_json_text(devices_to_json(golden.masked()), live=True))
+    assert_golden(
+        "devices.json",
+        Terminal(80, 24, color=False, live=True).json_text(devices_to_json(golden.masked())),
+    )
 
 
 def test_help_is_grouped_by_job_and_ends_with_the_exit_codes(

@@ -14,7 +14,6 @@ import pytest
 from pyarrow import parquet
 
 from andon.cli.commands.setup.gc import describe
-from andon.cli.json_text import as_json_text
 from andon.cli.main import run
 from andon.cli.show.history import (
     BUCKETS,
@@ -27,6 +26,7 @@ from andon.cli.show.history import (
     usage_to_json,
 )
 from andon.cli.show.text import display_width
+from andon.cli.terminal import Terminal
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.tiers import Maintenance
 from andon.model.device import Device
@@ -109,7 +109,7 @@ def test_no_line_wraps_at_any_width() -> None:
 
 def test_json_and_csv_hold_the_same(golden: Golden) -> None:
     found = history_to_json(lines(4), AT, AT + 7200)
-    golden("history.json", as_json_text(found, live=True))
+    golden("history.json", Terminal(80, 24, color=False, live=True).json_text(found))
     rows = list(csv.DictReader(io.StringIO(BUCKETS.text(history_to_rows(lines(4))))))
     whole = [b for series in found["series"] for b in series["buckets"] if b["count"]]
     assert [float(row["max"]) for row in rows] == [bucket["max"] for bucket in whole]

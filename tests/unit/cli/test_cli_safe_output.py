@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from andon.cli.commands.jobs.submitted import show_accepted
-from andon.cli.json_text import as_json_text
 from andon.cli.main import run
 from andon.cli.show import csv_table
 from andon.cli.show.history import USES
@@ -69,7 +68,7 @@ def test_numbers_keep_their_sign_and_names_keep_their_minus() -> None:
 def test_json_escapes_what_no_screen_shows_and_loses_nothing() -> None:
     value = {"name": HOSTILE, "other": "Größe 数 🚀"}
     for live in (True, False):
-        text = as_json_text(value, live)
+        text = Terminal(80, 24, color=False, live=live).json_text(value)
         assert json.loads(text) == value
         assert not [c for c in text if c not in "\n" and not c.isprintable()]
         assert "Größe 数 🚀" in text

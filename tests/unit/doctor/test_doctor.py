@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from andon.cli.commands.setup import doctor
-from andon.cli.json_text import as_json_text
 from andon.cli.main import run
 from andon.cli.show.findings import broken_command, findings_to_json, render_findings, summary
 from andon.cli.show.text import display_width, styled
+from andon.cli.terminal import Terminal
 from andon.doctor.rules.checkup import judge
 from andon.doctor.rules.facts import (
     BookFolder,
@@ -117,7 +117,7 @@ def test_a_golden_examination_in_colour_looks_as_drawn(golden: Golden) -> None:
 
 def test_a_golden_examination_speaks_json(golden: Golden) -> None:
     value = findings_to_json(doctor.SCHEMA, judge(upgraded()), "node17", AT, 3)
-    golden("doctor.json", as_json_text(value, live=True))
+    golden("doctor.json", Terminal(80, 24, color=False, live=True).json_text(value))
 
 
 @pytest.mark.slow

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from msgspec.structs import fields
 
 from andon.alerts.rules.alerts_from_sample import board_from_sample
-from andon.cli.json_text import as_json_text
 from andon.cli.show.text import display_width
 from andon.cli.show.why import answer, answer_to_json, render_why
+from andon.cli.terminal import Terminal
 from andon.explain.conditions.catalogue import CONDITIONS, DEFAULTS
 from andon.explain.conditions.heat.limits import HEAT_REASONS
 from andon.explain.conditions.judging import found_on
@@ -86,7 +86,8 @@ def test_any_answer_can_be_shown_within_its_width_and_as_json(
     text = render_why(answer(past), width, color=False)
     assert text.endswith("\n")
     assert all(display_width(line) <= width for line in text.splitlines())
-    assert as_json_text(answer_to_json(answer(past)), live=False).count("\n") == 1
+    pipe = Terminal(80, 24, color=False, live=False)
+    assert pipe.json_text(answer_to_json(answer(past))).count("\n") == 1
 
 
 def assert_numbers_are_evidence(reason: Reason) -> None:

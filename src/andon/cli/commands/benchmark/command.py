@@ -17,7 +17,6 @@ from andon.cli.commands.jobs.from_file import file_batches
 from andon.cli.commands.jobs.submit import submit_all
 from andon.cli.commands.runs.baseline import compare_with, refuse_missing
 from andon.cli.commands.runs.compare import show_group
-from andon.cli.json_text import as_json_text
 from andon.cli.options import JOB_FILES, chosen, duration, set_variable, shared, whole
 from andon.cli.show.reports.benchmark import render_benchmark
 from andon.cli.terminal import Choices, Terminal, notice
@@ -245,7 +244,7 @@ def _show(choices: Choices, results: list[BenchmarkResult], as_json: bool) -> No
     terminal = Terminal.of(choices)
     if as_json:
         value = {"schema": SCHEMA, "loads": [result_json(one) for one in results]}
-        terminal.show(as_json_text(value, terminal.live))
+        terminal.show_json(value)
         return
 
     for line in render_benchmark(results, terminal.width):

@@ -13,7 +13,6 @@ from andon.cli.commands.command_group import SuggestingGroup
 from andon.cli.commands.explain.alerts_follow import follow_alerts
 from andon.cli.commands.explain.alerts_notify import notify
 from andon.cli.commands.explain.alerts_trial import trial, trial_by
-from andon.cli.json_text import as_json_text
 from andon.cli.moments import coming_moment, moment
 from andon.cli.options import (
     DEVICE_FORMS,
@@ -152,7 +151,7 @@ def _list(page: AlertOverview, terminal: Terminal, as_json: bool) -> str:
     payload = alerts_to_json(
         page.listed, page.silences, page.node, page.at, page.simulated, worst=page.worst
     )
-    return as_json_text({**payload, "note": page.note}, terminal.live)
+    return terminal.json_text({**payload, "note": page.note})
 
 
 @alerts.command()
@@ -165,7 +164,7 @@ def show(alert: str, as_json: bool) -> int:
     source, terminal = node_of(chosen()).alerts, Terminal.of(chosen())
     found = _find(source, alert)
     if as_json:
-        terminal.show(as_json_text(alert_to_json(found), terminal.live))
+        terminal.show_json(alert_to_json(found))
     else:
         terminal.show(render_alert(found, terminal.width, terminal.color, time.time()))
     return 0
@@ -277,7 +276,7 @@ def rules(name: str | None, everything: bool, as_json: bool) -> int:
     source, terminal = node_of(chosen()).alerts, Terminal.of(chosen())
     found = source.rules() if name is None else source.rule(name)
     if as_json:
-        terminal.show(as_json_text(found, terminal.live))
+        terminal.show_json(found)
     elif name is not None:
         terminal.show(render_rule(found, terminal.width, terminal.color))
     else:

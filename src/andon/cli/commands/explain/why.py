@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from andon.cli.commands.completing import complete_job
-from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, duration, elsewhere, fresh_option, shared, with_devices
 from andon.cli.screen import in_color
 from andon.cli.show.text import styled
@@ -83,7 +82,7 @@ def why(devices: list[str], as_json: bool, seconds: float, job: str | None) -> i
     found = answer(snapshots, uuid, rulebook_of(chosen()), lamps, left)
     terminal = Terminal.of(chosen())
     if as_json:
-        terminal.show(as_json_text(answer_to_json(found), terminal.live))
+        terminal.show_json(answer_to_json(found))
     else:
         terminal.show(render_why(found, terminal.width, terminal.color))
     return exit_code(snapshots[-1])

@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterator, Sequence
 
 from andon.cli.commands.jobs.desks import asked_desk, desks_of
-from andon.cli.json_text import as_json_text
 from andon.cli.show.text import Text, styled
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import AndonError
@@ -47,7 +46,7 @@ def why_job(choices: Choices, word: str, as_json: bool) -> int:
         else:
             lines = list(_cluster_lines(view, reasons))
     if as_json:
-        terminal.show(as_json_text(value, terminal.live))
+        terminal.show_json(value)
         return 0
     terminal.print(*lines)
     return 0

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from andon.cli.commands.jobs.desks import clusters_of
 from andon.cli.commands.jobs.on import desk_of
-from andon.cli.json_text import as_json_text
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, styled
 from andon.cli.terminal import Choices, Terminal
@@ -32,7 +31,7 @@ def show_cluster(choices: Choices, on: str | None, as_json: bool) -> int:
     terminal = Terminal.of(choices)
     if as_json:
         value = {"schema": SCHEMA, "cluster": cluster.name, "nodes": to_json(found)}
-        terminal.show(as_json_text(value, terminal.live))
+        terminal.show_json(value)
         return 0
     if not found:
         terminal.print(styled(f"{cluster.name} has no node with a GPU", "dim"))

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from andon.cli.json_text import as_json_text
 from andon.cli.node_answers import NodeAnswer, NodeTable, free_words, summary
 from andon.cli.show.text import styled
 from andon.cli.terminal import Choices, Terminal
@@ -54,7 +53,7 @@ def free_in_fleet(choices: Choices, request: DeviceRequest, as_json: bool) -> in
             "available": bool(found),
             "nodes": to_json(found),
         }
-        terminal.show(as_json_text(value, terminal.live))
+        terminal.show_json(value)
         return 0 if found else NOT_AVAILABLE
     table = NodeTable([one.node for one in found], "text", terminal, "node")
     for place, one in enumerate(found):

@@ -7,7 +7,6 @@ import click
 
 from andon.cli.commands.command_group import SuggestingGroup
 from andon.cli.commands.fleet.cluster_nodes import show_cluster
-from andon.cli.json_text import as_json_text
 from andon.cli.options import at_server, chosen, name_in_fleet, shared
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, styled
@@ -59,7 +58,7 @@ def nodes(on: str | None, words: str, as_json: bool) -> int:
     shown = having(found.nodes, words)
     if as_json:
         value = {"schema": SCHEMA, "nodes": to_json(list(shown))}
-        terminal.show(as_json_text(value, terminal.live))
+        terminal.show_json(value)
         return 0
     if not found.nodes:
         terminal.print(styled("no node reports here yet: andon nodes add NAME --url URL", "dim"))

@@ -7,7 +7,6 @@ import click
 
 from andon.cli.commands.command_group import SuggestingGroup
 from andon.cli.commands.fleet.nodes import hub_of, new_token
-from andon.cli.json_text import as_json_text
 from andon.cli.options import at_server, chosen, name_in_fleet, shared
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import styled
@@ -42,7 +41,7 @@ def token(as_json: bool) -> int:
     except Invalid as exc:
         raise server.of_another_version(exc.reason) from exc
     if as_json:
-        terminal.show(as_json_text(said, terminal.live))
+        terminal.show_json(said)
         return 0
     if not found:
         terminal.print(styled("there is no token yet: andon token add NAME --role read", "dim"))

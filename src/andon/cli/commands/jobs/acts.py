@@ -17,7 +17,6 @@ from andon.cli.commands.jobs.common import (
     wait_for_all,
 )
 from andon.cli.commands.jobs.desks import asked_desk, desks_of
-from andon.cli.json_text import as_json_text
 from andon.cli.options import at_server, chosen, duration, shared
 from andon.cli.show.jobs import render_job
 from andon.cli.terminal import Terminal, notice
@@ -44,7 +43,7 @@ def show(jobs: tuple[str, ...], as_json: bool) -> int:
     terminal = Terminal.of(choices)
     if as_json:
         paused = choices.url is None and open_jobs_folder().paused
-        terminal.show(as_json_text(views_to_json(views, paused), terminal.live))
+        terminal.show_json(views_to_json(views, paused))
         return code
 
     for view in views:

@@ -107,11 +107,10 @@ def jobs(
         more["queue"] = everyone.queue_to_json(leases)
         lines = everyone.queue_lines(leases, terminal.width)
     if as_json:
-        from andon.cli.json_text import as_json_text
         from andon.model.shapes import to_json
 
         said = {**views_to_json(views, paused), "clusters": to_json(there.clusters), **more}
-        terminal.show(as_json_text(said, terminal.live))
+        terminal.show_json(said)
         return 0
     _show(paused, views, left, terminal, there.notes, state is not None or group is not None)
     terminal.print(*lines)
@@ -197,9 +196,7 @@ def _of_server(
     most = len(ended) if everything else MOST_ENDED
     terminal, views = Terminal.of(chosen()), latest_last([*reversed(ended), *active], most)
     if as_json:
-        from andon.cli.json_text import as_json_text
-
-        terminal.show(as_json_text(views_to_json(views, found.paused), terminal.live))
+        terminal.show_json(views_to_json(views, found.paused))
     else:
         narrowed = state is not None or group is not None
         _show(found.paused, views, 0, terminal, found.notes, narrowed)

@@ -3,7 +3,6 @@
 import click
 
 from andon.cli.commands.command_group import SuggestingGroup
-from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, shared
 from andon.cli.show.probe import render_probes
 from andon.cli.terminal import Terminal
@@ -25,9 +24,7 @@ def probes(context: click.Context, as_json: bool) -> int:
 
     terminal, found = Terminal.of(chosen()), stored_probes()
     if as_json:
-        terminal.show(
-            as_json_text({"schema": PROBES_SCHEMA, "probes": to_json(found)}, terminal.live)
-        )
+        terminal.show_json({"schema": PROBES_SCHEMA, "probes": to_json(found)})
     else:
         terminal.show(render_probes(found, terminal.width, terminal.color))
     return 0

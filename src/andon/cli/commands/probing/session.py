@@ -4,7 +4,6 @@ import os
 import sys
 from collections.abc import Sequence
 
-from andon.cli.json_text import as_json_text
 from andon.cli.show.probe import RESULTS, render_probe, trial_line
 from andon.cli.show.text import without_commands
 from andon.cli.sources import settings_of
@@ -99,7 +98,7 @@ class Probing:
     def _shown(self, outcome: ProbeOutcome, where: str) -> int:
         probe, terminal = outcome.probe, Terminal.of(self._choices)
         if self._as_json:
-            terminal.show(as_json_text(document(PROBE_SCHEMA, probe), terminal.live))
+            terminal.show_json(document(PROBE_SCHEMA, probe))
         elif probe.largest is not None:
             terminal.show(render_probe(probe, where, terminal.width, terminal.color))
         if outcome.broken is not None:

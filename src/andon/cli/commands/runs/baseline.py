@@ -7,7 +7,6 @@ import click
 
 from andon.cli.commands.command_group import SuggestingGroup
 from andon.cli.commands.runs.opened import complete_run, finding, runs_named
-from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, shared
 from andon.cli.show.runs.drift import render_baselines, render_drift
 from andon.cli.show.text import styled
@@ -59,9 +58,7 @@ def baseline(context: click.Context, as_json: bool) -> int | None:
         found = list(finder.index.baselines())
     terminal = Terminal.of(chosen())
     if as_json:
-        terminal.show(
-            as_json_text({"schema": BASELINES_SCHEMA, "baselines": to_json(found)}, terminal.live)
-        )
+        terminal.show_json({"schema": BASELINES_SCHEMA, "baselines": to_json(found)})
         return 0
 
     for line in render_baselines(found, time.time(), terminal.width):
@@ -134,7 +131,7 @@ def compare_with(
     terminal = Terminal.of(chosen())
     if as_json:
         answer = drift_to_json(kept, [row.id for row in rows], percent, lines)
-        terminal.show(as_json_text(answer, terminal.live))
+        terminal.show_json(answer)
     else:
         for line in render_drift(kept, rows, lines, terminal.width):
             terminal.print(line)

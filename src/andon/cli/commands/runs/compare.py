@@ -9,7 +9,6 @@ import click
 from andon.cli.commands.reporting import as_document, deliver, format_option
 from andon.cli.commands.runs.opened import complete_run, runs_named
 from andon.cli.commands.runs.reading import read_report
-from andon.cli.json_text import as_json_text
 from andon.cli.options import at_server, chosen, shared
 from andon.cli.show.reports import run_comparison
 from andon.cli.show.reports.sweep import sweep_csv, sweep_document
@@ -116,7 +115,7 @@ def _swept(
     terminal = Terminal.of(chosen())
     if form == "json":
         value = {"schema": SWEEP_SCHEMA, "group": group, **to_json(table)}
-        return as_json_text(value, terminal.live and not plain)
+        return terminal.json_text(value, plain)
     if form == "csv":
         return sweep_csv(table)
     simulated = any(row.simulated for row in rows)
@@ -174,7 +173,7 @@ def _text(
 ) -> str:
     if form == "json":
         value = run_comparison.comparison_json(found, devices)
-        return as_json_text(value, terminal.live and not plain)
+        return terminal.json_text(value, plain)
     if form == "csv":
         return run_comparison.SIDES.text(run_comparison.sides_of(found))
     return as_document(run_comparison.comparison_document(found, devices), form, terminal, plain)

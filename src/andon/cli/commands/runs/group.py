@@ -5,7 +5,6 @@ import time
 import click
 
 from andon.cli.commands.command_group import CommandGroup
-from andon.cli.json_text import as_json_text
 from andon.cli.moments import moment
 from andon.cli.options import MOST, chosen, elsewhere, shared
 from andon.cli.show.runs.listing import RUNS, render_runs
@@ -104,11 +103,7 @@ def runs(
 def _show(rows: list[RunRow], total: int, form: str | None) -> None:
     terminal = Terminal.of(chosen())
     if form == "json":
-        terminal.show(
-            as_json_text(
-                {"schema": RUNS_SCHEMA, "total": total, "runs": to_json(rows)}, terminal.live
-            )
-        )
+        terminal.show_json({"schema": RUNS_SCHEMA, "total": total, "runs": to_json(rows)})
         return
 
     if form == "csv":

@@ -8,7 +8,6 @@ from andon.cli.commands.reporting import as_document, deliver, format_option
 from andon.cli.commands.runs.compare import sweep_of
 from andon.cli.commands.runs.opened import RUN_FORMS, complete_run
 from andon.cli.commands.runs.reading import prices, read_report
-from andon.cli.json_text import as_json_text
 from andon.cli.options import at_server, chosen, shared
 from andon.cli.show.reports.document import section, sentences
 from andon.cli.show.reports.report_rows import DEVICES, report_json
@@ -93,6 +92,6 @@ def _text(found: RunReport, form: str, terminal: Terminal, plain: bool) -> str:
     if form in ("json", "csv"):
         if form == "csv":
             return DEVICES.text((found, one) for one in found.devices)
-        return as_json_text(report_json(found, advice), terminal.live and not plain)
+        return terminal.json_text(report_json(found, advice), plain)
 
     return as_document(run_document(found, advice), form, terminal, plain)

@@ -5,7 +5,6 @@ import time
 import click
 
 from andon.cli.commands.runs.opened import RUN_FORMS, complete_run, record_of
-from andon.cli.json_text import as_json_text
 from andon.cli.options import at_server, chosen, shared
 from andon.cli.show.runs.detail import render_run
 from andon.cli.show.text import styled
@@ -34,7 +33,7 @@ def show(run: str, as_json: bool) -> int:
     row = source.resolve(run)
     read = record_of(source, row, read_ends)
     if as_json:
-        terminal.show(as_json_text(run_to_json(row, read), terminal.live))
+        terminal.show_json(run_to_json(row, read))
         return 0
 
     for line in render_run(row, read, time.time(), terminal.width):

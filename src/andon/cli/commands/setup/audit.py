@@ -3,7 +3,6 @@
 import click
 
 from andon.access.audit_trail import AuditRow, audit_rows
-from andon.cli.json_text import as_json_text
 from andon.cli.moments import moment
 from andon.cli.options import chosen, shared
 from andon.cli.show.render import local_time
@@ -40,7 +39,7 @@ def audit(since: float, as_json: bool) -> int:
         )
     rows = audit_rows(lines, since)
     if as_json:
-        terminal.show(as_json_text({"schema": SCHEMA, "items": to_json(rows)}, False))
+        terminal.show_json({"schema": SCHEMA, "items": to_json(rows)})
     elif not rows:
         terminal.print(styled("nothing was changed through the server in this time", "dim"))
     else:

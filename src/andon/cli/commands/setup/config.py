@@ -6,7 +6,6 @@ import click
 
 from andon.app.settings import check_settings
 from andon.cli.commands.command_group import SuggestingGroup
-from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, shared, use_config
 from andon.cli.show.render import paragraph
 from andon.cli.show.table import TableColumn, draw
@@ -79,7 +78,7 @@ def show(as_json: bool) -> int:
     choices = chosen()
     resolved, terminal = resolved_of(choices), Terminal.of(choices)
     if as_json:
-        terminal.show(as_json_text(settings_to_json(resolved), terminal.live))
+        terminal.show_json(settings_to_json(resolved))
     else:
         terminal.show(render_settings(resolved, terminal.width, terminal.color))
     return 0

@@ -9,7 +9,6 @@ from itertools import islice
 import click
 from msgspec import Struct
 
-from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, duration, shared, whole
 from andon.cli.show.entries import unreal
 from andon.cli.show.table import TableColumn, TableRow, draw
@@ -94,7 +93,7 @@ def cost(count: int, interval: float | None, as_json: bool) -> int:
     report = measure(sampling(choices), count, settings_of(choices).interval_seconds)
     terminal = Terminal.of(choices)
     if as_json:
-        terminal.show(as_json_text(report_to_json(report), terminal.live))
+        terminal.show_json(report_to_json(report))
     else:
         terminal.show(render_cost(report, terminal.width, terminal.color))
     return 0

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from andon.app.history import store_files
 from andon.app.sampler import open_sampler
 from andon.cli import sources
-from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, over_ssh, shared
 from andon.cli.show.findings import findings_to_json, render_findings
 from andon.cli.show.text import Text, styled
@@ -82,7 +81,7 @@ def doctor(as_json: bool) -> int:
     code = exit_code(findings, Check.NO_DEVICE)
     if as_json:
         value = findings_to_json(SCHEMA, findings, node_of(facts), facts.clock.at, code)
-        terminal.show(as_json_text(value, terminal.live))
+        terminal.show_json(value)
     else:
         title = title_of("doctor", node_of(facts))
         terminal.show(
@@ -103,7 +102,7 @@ def check_host(choices: Choices, as_json: bool) -> int:
     elif known["by"] != f"andon {__version__}":
         lacks.append(f"another version than here, which is {__version__}")
     if as_json:
-        terminal.show(as_json_text({**known, "missing": lacks}, terminal.live))
+        terminal.show_json({**known, "missing": lacks})
         return 0
     count = counted(len(snapshot.devices), "GPU")
     terminal.show(f"{known['by']}, {count}; {'; '.join(lacks) or 'nothing is missing'}\n")

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from andon.cli.commands.setup.doctor import title_of
 from andon.cli.commands.setup.selftest_load import installed, loaded
-from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, duration, shared
 from andon.cli.show.findings import findings_to_json, render_findings
 from andon.cli.sources import availability_of, sampling, settings_of
@@ -59,7 +58,7 @@ def selftest(seconds: float, with_load: bool, as_json: bool) -> int:
     node, at = snapshots[-1].node, snapshots[-1].at
     if as_json:
         value = findings_to_json(SCHEMA, findings, node, at, code)
-        terminal.show(as_json_text(value, terminal.live))
+        terminal.show_json(value)
     else:
         title = title_of("selftest", node)
         terminal.show(

@@ -4,7 +4,6 @@ from platform import python_version
 
 import click
 
-from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, shared
 from andon.cli.terminal import Terminal
 from andon.version import __version__
@@ -23,5 +22,5 @@ def version(as_json: bool) -> int:
         return 0
 
     value = {"schema": "andon.version/1", "version": __version__, "python": python_version()}
-    terminal.show(as_json_text(value, terminal.live))
+    terminal.show_json(value)
     return 0

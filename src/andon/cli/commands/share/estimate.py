@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, elsewhere, shared
 from andon.cli.show.entries import unreal
 from andon.cli.show.estimate import render_estimate
@@ -117,7 +116,7 @@ def estimate(model: str | None, on_gpus: str | None, as_json: bool, **given: Any
         )
     if as_json:
         value = estimate_to_json(found, understood)
-        terminal.show(as_json_text(value, terminal.live))
+        terminal.show_json(value)
     else:
         mark = unreal(snapshot) if snapshot is not None else None
         terminal.show(render_estimate(found, understood, mark, terminal.width, terminal.color))

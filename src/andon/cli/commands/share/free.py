@@ -15,7 +15,6 @@ from andon.cli.device_request import (
     request_options,
     wait_seconds,
 )
-from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, elsewhere, fresh_option, shared
 from andon.cli.show.offer import offer_to_json, render_offer
 from andon.cli.show.waiting import WaitingLine
@@ -56,7 +55,7 @@ def free(as_json: bool, **asked: Any) -> int:
     found = node_of(choices).leases.offer(request)
     terminal = Terminal.of(choices)
     if as_json:
-        terminal.show(as_json_text(offer_to_json(found), terminal.live))
+        terminal.show_json(offer_to_json(found))
     else:
         asks = _is_given("gpus") or _is_given("memory")
         terminal.show(render_offer(found, asks, terminal.width, terminal.color))

@@ -8,7 +8,6 @@ import click
 from msgspec.structs import replace
 
 from andon.cli.commands.completing import complete_lease
-from andon.cli.json_text import as_json_text
 from andon.cli.options import at_server, chosen, elsewhere, fresh_option, shared, with_devices
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, styled
@@ -45,7 +44,7 @@ def leases(devices: list[str], as_json: bool, mine: bool) -> int:
     if as_json:
         from andon.web.answers.lease_payloads import leases as to_json
 
-        terminal.show(as_json_text(to_json(found), terminal.live))
+        terminal.show_json(to_json(found))
         return 0
     if not found.leases:
         terminal.print(styled(_no_lease(found, devices), "dim"))

@@ -16,7 +16,6 @@ from andon.cli.commands.reporting import (
 )
 from andon.cli.commands.share.leases import on_devices
 from andon.cli.commands.share.who_past import PastUse, RecordedRuns, past_use, read_runs
-from andon.cli.json_text import as_json_text
 from andon.cli.moments import since_option
 from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
 from andon.cli.show.entries import unreal
@@ -188,7 +187,7 @@ def _report(told: WhoReport, form: str, terminal: Terminal, plain: bool) -> str:
         blind = bool(snapshot.devices) and exit_code(snapshot) != 0
         users = [_as_json(person, past.recorded, blind) for person in told.rows]
         value = {"schema": "andon.who/1", "since": told.since, "users": users, "note": told.unknown}
-        return as_json_text(value, terminal.live and not plain)
+        return terminal.json_text(value, plain)
     if form == "csv":
         days = group_usage.usage_days(past.real, past.simulated, past.recorded)
         return group_usage.USAGE_DAYS.text(days)

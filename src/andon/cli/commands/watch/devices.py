@@ -2,7 +2,6 @@
 
 import click
 
-from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
 from andon.cli.show.facts import devices_to_json, render_devices
 from andon.cli.show.topology import render_topology
@@ -32,7 +31,7 @@ def devices(devices: list[str], as_json: bool, topology: bool) -> int:
     whole = node.live.latest()
     snapshot, terminal = narrowed(whole, devices), Terminal.of(chosen())
     if as_json:
-        terminal.show(as_json_text(devices_to_json(snapshot), terminal.live))
+        terminal.show_json(devices_to_json(snapshot))
     else:
         mask = mask_of(whole, node)
         terminal.show(render_devices(snapshot, terminal.width, terminal.color, mask))
@@ -42,7 +41,7 @@ def devices(devices: list[str], as_json: bool, topology: bool) -> int:
 def _topology(devices: list[str], as_json: bool) -> int:
     snapshot, terminal = narrowed(node_of(chosen()).live.placed(), devices), Terminal.of(chosen())
     if as_json:
-        terminal.show(as_json_text(topology_to_json(snapshot), terminal.live))
+        terminal.show_json(topology_to_json(snapshot))
     elif snapshot.devices:
         terminal.show(render_topology(snapshot, terminal.width, terminal.color))
     else:

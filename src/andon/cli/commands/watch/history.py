@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
-from andon.cli.json_text import as_json_text
 from andon.cli.moments import moment, since_option
 from andon.cli.options import DEVICE_FORMS, chosen, elsewhere, shared, whole, with_devices
 from andon.cli.show import history as history_text
@@ -212,7 +211,7 @@ def _history(lines: list[HistoryLine], shown: HistoryView) -> str:
         rows = history_text.history_to_rows(lines)
         return _written(shown.file, rows, history_parquet.HISTORY, history_text.HISTORY)
     if shown.form == "json":
-        return as_json_text(history_text.history_to_json(lines, *span), terminal.live)
+        return terminal.json_text(history_text.history_to_json(lines, *span))
     if shown.form == "csv":
         return history_text.BUCKETS.text(history_text.history_to_rows(lines))
     if shown.form == "jsonl":
@@ -240,7 +239,7 @@ def _who(
     if shown.file is not None:
         return _written(shown.file, rows, history_parquet.USAGE, history_text.USAGE)
     if shown.form == "json":
-        return as_json_text(history_text.usage_to_json(uses), terminal.live)
+        return terminal.json_text(history_text.usage_to_json(uses))
     if shown.form == "csv":
         return history_text.USES.text(uses)
     if shown.form == "jsonl":

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import click
 
-from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
 from andon.cli.show.entries import unreal
 from andon.cli.show.process_rows import (
@@ -104,7 +103,7 @@ def ps(
     found = uses(shown, hosts, wanted, sort)
     terminal = Terminal.of(chosen())
     if as_json:
-        terminal.show(as_json_text(uses_to_json(shown, found), terminal.live))
+        terminal.show_json(uses_to_json(shown, found))
     elif as_csv:
         terminal.show(PROCESSES.text((shown, one) for one in found))
     elif not snapshot.devices or (not found and exit_code(shown)):
