@@ -10,6 +10,7 @@ from typing import TypeVar
 from fastapi import Request
 
 from andon.errors import Gone, Unavailable
+from andon.web.transport.headers import until_disconnected
 
 MOST_AT_ONCE = 8
 MOST_WAITING = 4
@@ -77,6 +78,5 @@ class BlockingPool:
 async def _watch(request: Request, visit: Visit) -> None:
     """Watches for the end of the connection: the body has been read, so any message is the end."""
     with suppress(RuntimeError):
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
+        await until_disconnected(request.receive)
     visit.leave()

@@ -18,6 +18,7 @@ from andon.access.lockout import peer_of
 from andon.errors import Gone, Unavailable
 from andon.web.fleet.paths import NODE
 from andon.web.transport.auth import TRUSTED
+from andon.web.transport.headers import until_disconnected
 
 THREADS = 1  # a second one would only compete with the first and with the loop
 MOST_WAITING = 32
@@ -66,7 +67,7 @@ class HistoryReader:
         elif request.scope.get(TRUSTED):
             self._prefer(job)
         job.callers += 1
-        gone = asyncio.ensure_future(_gone(request))
+        gone = asyncio.ensure_future(until_disconnected(request.receive))
         try:
             await asyncio.wait((job.found, gone), return_when=asyncio.FIRST_COMPLETED)
             if not job.found.done():
@@ -142,9 +143,3 @@ class HistoryReader:
         self._of_peers[job.peer] -= 1
         if not self._of_peers[job.peer]:
             del self._of_peers[job.peer]
-
-
-async def _gone(request: Request) -> None:
-    """Waits until the client disconnects: a GET has no body, so no other message comes."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass

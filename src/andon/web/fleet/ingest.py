@@ -19,7 +19,7 @@ from andon.model import wire
 from andon.web.answers.problems import problem
 from andon.web.fleet.hub import Hub
 from andon.web.transport.auth import shown_key
-from andon.web.transport.headers import NO_STORE, App, Receive, Scope, Send, texts
+from andon.web.transport.headers import App, Receive, Scope, Send, read_body, send_json, texts
 from andon.web.transport.places import SEAT, Seat
 
 log = logging.getLogger("andon.hub")
@@ -84,15 +84,8 @@ class Ingest:
             status, answer = refused.status, problem(refused.status, refused.reason, refused.hint)
         except AndonError as error:  # of the hub or its store, whatever it is: not of the node
             status, answer = 503, problem(503, error.reason, error.hint)
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", str(len(answer)).encode()),
-            (HUB_HEADER.lower().encode(), b"1"),
-            NO_STORE,
-            *([AGAIN] if status == 503 else []),
-        ]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": answer})
+        more = [(HUB_HEADER.lower().encode(), b"1"), *([AGAIN] if status == 503 else [])]
+        await send_json(send, status, answer, more)
 
     async def _admitted(self, scope: Scope) -> FleetNode:
         """Returns whose token was sent, before anything of the body is read."""
@@ -236,11 +229,7 @@ async def _body(scope: Scope, receive: Receive) -> bytes:
     if len(sizes[0]) > 9 or int(sizes[0]) > MOST_BODY_BYTES:
         hint = f"the maximum is {MOST_BODY_BYTES} bytes"
         raise Refused(413, "too_large", "the request body is too large", hint)
-    body, more = bytearray(), True
-    while more:
-        message = await receive()
-        if message["type"] != "http.request":
-            raise Refused(400, "invalid", "the client disconnected")
-        body += message.get("body", b"")
-        more = message.get("more_body", False)
-    return bytes(body)
+    body = await read_body(receive)
+    if body is None:
+        raise Refused(400, "invalid", "the client disconnected")
+    return body

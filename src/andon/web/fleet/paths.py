@@ -5,7 +5,7 @@ import re
 from andon.access.gate import is_estimate
 from andon.errors import Conflict, Gone
 from andon.web.answers.problems import problem_of
-from andon.web.transport.headers import NO_STORE, App, Receive, Scope, Send
+from andon.web.transport.headers import App, Receive, Scope, Send, send_json
 
 NODE = "andon.node"
 """The key in an ASGI scope for the node that a request names."""
@@ -38,11 +38,4 @@ class NodePaths:
         )
         if scope["method"] in ("GET", "HEAD"):
             error = Gone("a node has no nodes", hint="GET /api/nodes lists them")
-        body = problem_of(error)
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", str(len(body)).encode()),
-            NO_STORE,
-        ]
-        await send({"type": "http.response.start", "status": error.http_status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        await send_json(send, error.http_status, problem_of(error))

@@ -72,24 +72,6 @@ def replayed(body: bytes) -> Receive:
     return received
 
 
-async def read_body(receive: Receive) -> bytes | None:
-    """Returns the body, whose size the gate has checked; None if the client disconnected."""
-    parts = list[bytes]()
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            return None
-        parts.append(message.get("body", b""))
-        if not message.get("more_body"):
-            return b"".join(parts)
-
-
-async def hung_up(receive: Receive) -> None:
-    """Wait until the client disconnects."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
 async def until_gone(work: Awaitable[None]) -> None:
     """Runs the work; a client that disconnects in the middle of a response is not an error."""
     with suppress(OSError):

@@ -17,9 +17,7 @@ from andon.web.live.requests import (
     WEBSOCKET,
     LiveRequest,
     ResponseTracker,
-    hung_up,
     parse_query,
-    read_body,
     replayed,
     request_scope,
     turn_away,
@@ -28,7 +26,14 @@ from andon.web.live.requests import (
 )
 from andon.web.live.visitors import Visitor, Visitors
 from andon.web.transport.auth import TRUSTED, caller_of, shown_key
-from andon.web.transport.headers import Message, Receive, Scope, Send
+from andon.web.transport.headers import (
+    Message,
+    Receive,
+    Scope,
+    Send,
+    read_body,
+    until_disconnected,
+)
 from andon.web.transport.keys import Keys
 
 SILENT_SECONDS = 10.0
@@ -201,7 +206,7 @@ class Transport:
         """Waits until there is something to send; a client that disconnects is removed at once."""
         made = request_scope(request, "GET", visitor)
         answer = asyncio.ensure_future(self._server.answer(made, replayed(b""), send))
-        leaving = asyncio.ensure_future(hung_up(receive))
+        leaving = asyncio.ensure_future(until_disconnected(receive))
         try:
             done, _ = await asyncio.wait({answer, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if answer not in done:

@@ -3,7 +3,7 @@
 import json
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from urllib.parse import parse_qs
 
@@ -46,6 +46,8 @@ from andon.web.transport.headers import (
     Send,
     answer_preflight,
     is_preflight,
+    read_body,
+    send_json,
     shared_with,
     texts,
     with_headers,
@@ -120,7 +122,7 @@ class Gate:
             await self._judged(scope, receive, shaped)
         except Exception:
             if not shaped.begun:
-                await _answer(_guarded(send), 500, problem(500, *UNEXPECTED))
+                await send_json(_guarded(send), 500, problem(500, *UNEXPECTED))
             raise
 
     async def _judged(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -225,7 +227,7 @@ class Gate:
         try:
             await self._config.audit.record("requested", id=number, **_facts(call))
         except AndonError as error:
-            await _answer(send, error.http_status, problem_of(error))
+            await send_json(send, error.http_status, problem_of(error))
             return
         notes: dict[str, object] = {}
         scope[NOTES] = notes
@@ -290,19 +292,15 @@ def _guesses(call: AccessRequest) -> bool:
 
 async def _read(receive: Receive) -> tuple[bytes, Receive]:
     """Reads a body whose size was checked; also returns a way to read it again."""
-    first, body = await receive(), b""
-    while first["type"] == "http.request":
-        body += first.get("body", b"")
-        if not first.get("more_body", False):
-            first = {"type": "http.request", "body": body, "more_body": False}
-            break
-        first = await receive()
-    given = [first]
+    body = await read_body(receive)
+    left: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+    if body is None:
+        left = [{"type": "http.disconnect"}]
 
     async def again() -> Message:
-        return given.pop() if given else await receive()
+        return left.pop() if left else await receive()
 
-    return body, again
+    return body or b"", again
 
 
 def _code(body: bytes) -> str:
@@ -343,30 +341,13 @@ async def refuse(
         more.append((b"retry-after", str(int(wait_seconds) + 1).encode()))
     body = problem(refusal.status, refusal.reason, refusal.hint)
     if scope["type"] == "http":
-        await _answer(send, refusal.status, body, more)
+        await send_json(send, refusal.status, body, more)
         return
     await receive()  # websocket.connect
     if "websocket.http.response" in (scope.get("extensions") or {}):
-        await _answer(send, refusal.status, body, more, "websocket.http.response")
+        await send_json(send, refusal.status, body, more, "websocket.http.response")
     else:
         await send({"type": "websocket.close", "code": 1008, "reason": refusal.reason})
-
-
-async def _answer(
-    send: Send,
-    status: int,
-    body: bytes,
-    more: Iterable[tuple[bytes, bytes]] = (),
-    kind: str = "http.response",
-) -> None:
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        NO_STORE,
-        *more,
-    ]
-    await send({"type": f"{kind}.start", "status": status, "headers": headers})
-    await send({"type": f"{kind}.body", "body": body})
 
 
 def _guarded(send: Send) -> Send:

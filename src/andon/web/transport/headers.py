@@ -1,4 +1,4 @@
-"""The types of ASGI, headers, and answers for pages of other origins."""
+"""The types of ASGI, headers, bodies, and answers for pages of other origins."""
 
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
@@ -41,6 +41,42 @@ def with_headers(send: Send, more: Iterable[tuple[bytes, bytes]]) -> Send:
 
 def texts(headers: list[tuple[bytes, bytes]], name: bytes) -> tuple[str, ...]:
     return tuple(value.decode("latin-1").strip() for key, value in headers if key == name)
+
+
+async def send_json(
+    send: Send,
+    status: int,
+    body: bytes,
+    more: Iterable[tuple[bytes, bytes]] = (),
+    kind: str = "http.response",
+) -> None:
+    """Sends a whole response, which nobody may store."""
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        NO_STORE,
+        *more,
+    ]
+    await send({"type": f"{kind}.start", "status": status, "headers": headers})
+    await send({"type": f"{kind}.body", "body": body})
+
+
+async def read_body(receive: Receive) -> bytes | None:
+    """Returns the body, whose size was checked before; None if the client disconnected."""
+    parts = list[bytes]()
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        parts.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return b"".join(parts)
+
+
+async def until_disconnected(receive: Receive) -> None:
+    """Waits until the client disconnects."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 # Answers for pages of other origins that the settings allow.
