@@ -36,8 +36,11 @@ class Visit:
 class BlockingPool:
     """A separate thread pool: waiting here does not delay other requests."""
 
-    def __init__(self, most: int = MOST_AT_ONCE, most_waiting: int = MOST_WAITING) -> None:
-        self._most, self._most_waiting = most, most_waiting
+    def __init__(
+        self, what: str, most: int = MOST_AT_ONCE, most_waiting: int = MOST_WAITING
+    ) -> None:
+        """`what` its requests are about, for the message that there are too many."""
+        self._what, self._most, self._most_waiting = what, most, most_waiting
         self._busy = self._waiting = 0
         self._pool = ThreadPoolExecutor(most, thread_name_prefix="andon blocking")
 
@@ -68,7 +71,7 @@ class BlockingPool:
                 hint="use wait_seconds 0, or try again later",
             )
         if self._busy >= self._most:
-            raise Unavailable("too many lease requests at once", hint="try again")
+            raise Unavailable(f"too many {self._what} requests at once", hint="try again")
 
     def _done(self, waited: bool) -> None:
         self._busy -= 1

@@ -176,7 +176,9 @@ def test_each_user_has_hours_and_days(tmp_path: Path) -> None:
     assert (alice["idle_share"], alice["energy_joules"]) == (0.0, None)
     assert [one["device_seconds"] for one in alice["days"]] == [4.0]
     assert found["price_per_kwh"] is None
-    assert asked(tmp_path, "/api/users?since=5&until=4", filled()).status_code == 422
+    refused = asked(tmp_path, "/api/users?since=5&until=4", filled())
+    assert refused.status_code == 422
+    assert refused.json()["error"]["hint"] == "since must be before until"
 
 
 @pytest.mark.parametrize("path", ["charts", "usage"])

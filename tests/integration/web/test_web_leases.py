@@ -270,12 +270,12 @@ def test_a_server_that_lends_nothing_says_so(parts: Parts) -> None:
 
 def test_the_desk_serves_only_so_many_and_the_rest_are_told() -> None:
     async def busy() -> None:
-        desk, go, request = BlockingPool(2, 1), threading.Event(), endless()
+        desk, go, request = BlockingPool("estimate", 2, 1), threading.Event(), endless()
         work = [
             asyncio.ensure_future(desk.do(request, lambda _: go.wait(30), wait)) for wait in (1, 0)
         ]
         await asyncio.sleep(0)
-        with pytest.raises(Unavailable, match="too many lease requests"):
+        with pytest.raises(Unavailable, match="too many estimate requests at once"):
             await desk.do(request, lambda _: None)
         with pytest.raises(Unavailable, match="waiting for devices"):
             await desk.do(request, lambda _: None, 1.0)
@@ -300,7 +300,7 @@ def test_who_leaves_the_desk_is_worked_for_no_longer() -> None:
             raise
 
     async def leaving() -> None:
-        desk = BlockingPool()
+        desk = BlockingPool("lease")
         task = asyncio.ensure_future(desk.do(endless(), work))
         await asyncio.sleep(0)
         task.cancel()

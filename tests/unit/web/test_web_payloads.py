@@ -112,6 +112,12 @@ def test_a_node_without_leases_has_none_allocated() -> None:
         assert node(drawn.farm(), leases).allocated == 0
 
 
+def test_the_processes_of_a_node_that_does_not_answer_are_not_counted_as_none() -> None:
+    silent = replace(drawn.farm(), devices=(drawn.silent(0, State.STALE, "hangs", None, 5),))
+    for nothing in (silent, replace(silent, devices=())):
+        assert payloads.gpu_summary(nothing, Settings())["process_count"] is None
+
+
 def test_a_process_on_several_devices_is_counted_once() -> None:
     """A21: on a MIG board, for example, which has it as its own and in an instance."""
     farm = drawn.farm()

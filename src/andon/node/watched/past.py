@@ -53,4 +53,4 @@ class ServedPast:
 
 def _check_span(since: float, until: float) -> None:
     if since >= until:
-        raise Invalid("the time range is empty", hint="from must be less than to")
+        raise Invalid("the time range is empty", hint="since must be before until")

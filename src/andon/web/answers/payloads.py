@@ -62,6 +62,7 @@ def gpu_summary(snapshot: Snapshot, settings: Settings) -> wire.Json:
     """`/api/gpu/summary`, `gpu_status` and `gpu_status_update`: MiB, one entry per board."""
     boards = [s for s in snapshot.devices if s.device.parent is None]
     answered = [s for s in boards if s.answered]
+    pids = {p.pid for s in snapshot.devices for p in s.processes}
     return {
         **about(snapshot),
         "gpu_count": len(boards),
@@ -71,7 +72,7 @@ def gpu_summary(snapshot: Snapshot, settings: Settings) -> wire.Json:
         "memory_total_mb": _mib(_sum([s.device.memory_total_bytes for s in boards])),
         "power_watts": _sum([_read(s, "power_watts") for s in answered]),
         "temperature_max_celsius": _most([_read(s, "temperature_celsius") for s in answered]),
-        "process_count": len({p.pid for s in snapshot.devices for p in s.processes}),
+        "process_count": len(pids) if answered else None,
         "gpus": [_gpu(status, settings) for status in boards],
     }
 

@@ -62,7 +62,8 @@ class Ingest:
         self._batch_seconds = batch_seconds
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="andon hub")
         self._past_pool = ThreadPoolExecutor(1, thread_name_prefix="andon hub past")
-        self._pending: list[Pending] = []
+        self._pending: dict[str, Pending] = {}
+        """Heartbeats that wait to be stored, by node."""
         self._overdue = False
         self._stored = threading.Event()
         """Whether no report is being stored: the past waits for the present."""
@@ -161,10 +162,10 @@ class Ingest:
         except Invalid as wrong:
             kind = "version" if wrong.reason == NEWER else "invalid"
             raise Refused(422, kind, wrong.reason, wrong.hint) from wrong
-        if any(waiting.node == node.name for waiting, _ in self._pending):
+        if node.name in self._pending:
             raise Refused(429, "too_many", "another heartbeat of this node waits to be stored")
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._pending.append((beat, future))
+        self._pending[node.name] = beat, future
         if len(self._pending) == 1:
             asyncio.get_running_loop().call_later(self._batch_seconds, self._start)
         if not await future:
@@ -179,8 +180,8 @@ class Ingest:
         if self._overdue:
             return
         self._stored.clear()
-        pending, self._pending = self._pending, []
-        task = asyncio.ensure_future(self._commit(pending))
+        pending, self._pending = self._pending, {}
+        task = asyncio.ensure_future(self._commit([*pending.values()]))
         task.add_done_callback(self._committed)
 
     def _committed(self, done: asyncio.Future[None]) -> None:

@@ -179,13 +179,12 @@ class ReportedLive(ServedLive):
     def minutes(self) -> list[Snapshot]:
         since = self._node.report.beat.at - PAST_SECONDS
         beats = self._hub.store.beats(self._node.name, since)
-        keys = [(beat.session, beat.sequence) for beat in beats]
-        known = {key: one for key, one in self._known.items() if key in set(keys)}
-        for key, beat in zip(keys, beats, strict=True):
-            if key not in known:
-                known[key] = Report(beat).snapshot
-        self._known = known
-        return [*(known[key] for key in keys[:-1]), self.newest()]
+        found = dict[tuple[str, int], Snapshot]()
+        for beat in beats:
+            key = beat.session, beat.sequence
+            found[key] = self._known.get(key) or Report(beat).snapshot
+        self._known = found
+        return [*list(found.values())[:-1], self.newest()]
 
     def minutes_key(self) -> Hashable:
         node = self._node

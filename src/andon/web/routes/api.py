@@ -240,7 +240,7 @@ def span(
     until = step * math.ceil(time.time() / step) if end is None else end
     since = max(0.0, until - seconds) if start is None else start
     if since >= until:
-        raise Invalid("the time range is empty", hint="from must be less than to")
+        raise Invalid("the time range is empty", hint="since must be before until")
     return since, until
 
 

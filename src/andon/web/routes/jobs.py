@@ -83,7 +83,7 @@ def job_routes(router: APIRouter, reader: HistoryReader) -> None:
 
 
 def _changing(router: APIRouter) -> None:
-    pool = BlockingPool()
+    pool = BlockingPool("job")
 
     async def done(request: Request, node: SeenNode, job: str, act: str, user: str) -> Response:
         jobs, name = node.jobs.of(user), _named(job)

@@ -27,7 +27,7 @@ Device = Annotated[str, Path(max_length=200, description=FORMS)]
 
 def lease_routes(router: APIRouter) -> None:
     """All of /api/leases, and the cordons of devices."""
-    pool = BlockingPool()
+    pool = BlockingPool("lease")
 
     @router.get("/api/leases", tags=["share"])
     def leases(node: Picked) -> Response:

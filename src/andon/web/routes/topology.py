@@ -33,7 +33,7 @@ def topology_routes(router: APIRouter, reader: HistoryReader) -> None:
 
 def estimate_routes(router: APIRouter) -> None:
     """Adds /api/estimate; it only computes: no file is read, and nothing changes."""
-    pool = BlockingPool()
+    pool = BlockingPool("estimate")
 
     def answered(given: EstimateRequest, node: SeenNode) -> bytes:
         asked = requested(given)
