@@ -200,10 +200,14 @@ def _nearest(value: float) -> int:
     return max(0, math.floor(value + 0.5))
 
 
+def iso(at: float) -> str:
+    """Formats `2026-11-15T03:00:00.250+00:00`."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+
+
 def iso_utc(at: float) -> str:
     """Formats `2026-11-15T03:00:00.250Z`, as spreadsheets and people read it."""
-    text = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
-    return text.replace("+00:00", "Z")
+    return iso(at).replace("+00:00", "Z")
 
 
 def _joule_digits(joules: float) -> int:

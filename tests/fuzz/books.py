@@ -19,8 +19,9 @@ from andon.leases.availability import Availability, AvailabilityView
 from andon.leases.book.lease_book import Book
 from andon.leases.listing import read_listing
 from andon.model.device import Snapshot
+from andon.model.lease_list import list_to_json
 from andon.node.seen.sights import leases_seen_by
-from andon.web.answers.lease_payloads import text
+from andon.web.live.watch import prepared
 from tests.fuzz.chance import NUMBERS, Chance, nested, rounds
 from tests.fuzz.target import COMMAND, LIMIT_SECONDS, Target
 from tests.integration.conftest import andon
@@ -223,7 +224,8 @@ def _read(book: Book, target: Target) -> None:
     found = read_listing(availability, AvailabilityView(snapshot, {}), book).leases
     assert target.lease in {row.id for row in found.leases}, "the honest lease is not listed"
     for trusted in (False, True):
-        shown = text(found if trusted else leases_seen_by(ANONYMOUS, found))
+        seen = found if trusted else leases_seen_by(ANONYMOUS, found)
+        shown = prepared(list_to_json(seen))
         json.loads(shown)
         assert trusted or COMMAND not in shown
     took = time.monotonic() - began

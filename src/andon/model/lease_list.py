@@ -8,6 +8,7 @@ from andon.model.lease import LeaseKind, LeaseState, Share
 from andon.model.shapes import to_json
 from andon.model.verdict import DeviceVerdict
 from andon.model.wire import Json
+from andon.units import iso
 
 LEASES = "andon.leases/1"
 
@@ -108,9 +109,9 @@ class LeaseList(Struct, frozen=True):
         return replace(self, leases=leases, waiting=waiting)
 
 
-def list_to_json(found: LeaseList, timestamp: str) -> Json:
+def list_to_json(found: LeaseList) -> Json:
     """`andon.leases/1`; the timestamp is `at` in readable form."""
-    return {"schema": LEASES, "timestamp": timestamp, **to_json(found)}
+    return {"schema": LEASES, "timestamp": iso(found.at), **to_json(found)}
 
 
 def list_from_json(value: Json) -> LeaseList:

@@ -6,7 +6,6 @@ import json
 import ssl
 import time
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -16,6 +15,7 @@ from andon.errors import AndonError, Denied, Invalid, Unavailable
 from andon.model.alert import Alert, Notice, NoticeKind
 from andon.model.redaction import redact
 from andon.settings.alerts import NotifierSettings
+from andon.units import iso
 
 REFRESH_SECONDS = 60.0
 EXPIRES_SECONDS = 4 * REFRESH_SECONDS
@@ -87,13 +87,13 @@ class Alertmanager:
         """Resolved alerts, and those no longer sent: a higher level has other labels."""
         until = at + RESOLVED_SECONDS
         dropped = {k: body for k, body in self._sent.items() if k not in present}
-        ended = {k: ({**body, "endsAt": _stamp(at)}, until) for k, body in dropped.items()}
+        ended = {k: ({**body, "endsAt": iso(at)}, until) for k, body in dropped.items()}
         for notice in notices:
             if notice.kind is NoticeKind.RESOLVED:
                 alert = notice.alert
                 end = notice.at if alert.resolved is None else alert.resolved
                 ended_at = max(min(end, at), min(_start(alert), at))
-                body = {**self._present(alert, at), "endsAt": _stamp(ended_at)}
+                body = {**self._present(alert, at), "endsAt": iso(ended_at)}
                 ended[self._labels(alert)] = body, until
         return ended
 
@@ -101,8 +101,8 @@ class Alertmanager:
         return {
             "labels": dict(self._labels(alert)),
             "annotations": self._annotations(alert),
-            "startsAt": _stamp(min(_start(alert), at)),
-            "endsAt": _stamp(at + EXPIRES_SECONDS),
+            "startsAt": iso(min(_start(alert), at)),
+            "endsAt": iso(at + EXPIRES_SECONDS),
             **self._generator(),
         }
 
@@ -149,8 +149,8 @@ class Alertmanager:
             "labels": {"alertname": "AndonTest", "severity": "info", "node": self._context.node,
                        "source": "andon"},
             "annotations": {"summary": notice.alert.message},
-            "startsAt": _stamp(at),
-            "endsAt": _stamp(at + TEST_SECONDS),
+            "startsAt": iso(at),
+            "endsAt": iso(at + TEST_SECONDS),
             **self._generator(),
         }  # fmt: skip
 
@@ -203,7 +203,3 @@ def _start(alert: Alert) -> float:
     """Returns the start of an alert, by a clock that may have been set back since: Alertmanager
     refuses an end before the start."""
     return alert.since if alert.fired is None else alert.fired
-
-
-def _stamp(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")

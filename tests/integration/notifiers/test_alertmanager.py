@@ -17,6 +17,7 @@ from andon.model.alert import Alert, Level, NoticeKind, Phase
 from andon.notifiers import alertmanager as sending
 from andon.notifiers.alertmanager import Alertmanager
 from andon.settings.alerts import NotifierSettings
+from andon.units import iso
 from tests.conftest import need
 from tests.integration.parts import daemon, free_port, wait_until
 from tests.integration.prometheus import fetch
@@ -147,7 +148,7 @@ def test_what_is_resolved_ends_there_and_is_said_again_for_five_minutes(
     for passed[0] in (60, 240, 301):
         notifier.send([], [])
     assert [len(payload) for payload in posted] == [1, 1], "and then no more"
-    assert posted[0][0]["endsAt"] <= sending._stamp(begin)
+    assert posted[0][0]["endsAt"] <= iso(begin)
 
 
 def test_an_alert_that_is_gone_without_a_word_is_resolved_too(running: Running) -> None:

@@ -89,7 +89,7 @@ def check(book: Book) -> None:
             assert set(held.remedy.split()[1:]) <= {str(pid) for pid in KIN} | _left(entries)
     availability = Availability(lambda: Snapshot("n", 1.0, devices=NODE))
     found = read_listing(availability, availability.view(), book).leases
-    wire.dumps(list_to_json(found, "now")).encode()
+    wire.dumps(list_to_json(found)).encode()
     book.sweep(entries)
     assert "k7qm2" in {entry.lease.id for entry in book.entries() if entry.lease}
 

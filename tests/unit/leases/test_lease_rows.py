@@ -82,7 +82,7 @@ def a_list() -> LeaseList:
 
 
 def test_a_list_is_read_as_it_was_written() -> None:
-    said = list_to_json(a_list(), "then")
+    said = list_to_json(a_list())
     assert list_from_json(said) == a_list()
     newer = {**said, "leases": [{**row, "more": 1} for row in said["leases"]]}
     assert list_from_json(newer) == a_list()
@@ -94,7 +94,7 @@ def test_a_list_is_read_as_it_was_written() -> None:
 )
 def test_what_is_no_list_is_refused(change: dict[str, object]) -> None:
     with pytest.raises(Invalid):
-        list_from_json({**list_to_json(a_list(), "then"), **change})
+        list_from_json({**list_to_json(a_list()), **change})
 
 
 def test_strangers_learn_who_and_not_what_for() -> None:

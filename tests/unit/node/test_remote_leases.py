@@ -7,15 +7,14 @@ import pytest
 
 from andon.errors import Unavailable
 from andon.leases.rules.rows import EMPTY
-from andon.model.lease_list import LeaseList
+from andon.model.lease_list import LeaseList, list_to_json
 from andon.node.remote.leases import RemoteLeases
-from andon.web.answers.lease_payloads import leases
 from tests.support.snapshots import farm
 
 
 def listed(note: str | None) -> RemoteLeases:
     """The leases of a server whose list has no devices."""
-    found = leases(LeaseList(1.0, note=note))
+    found = list_to_json(LeaseList(1.0, note=note))
     live: Any = SimpleNamespace(server=SimpleNamespace(get=lambda path: found))
     return RemoteLeases(live)
 

@@ -12,7 +12,6 @@ from andon.model.device import Snapshot
 from andon.node.seen.sights import HIDDEN, seen_by
 from andon.web.answers.payloads import busy_uuids
 from andon.web.bindings.live_server import OUTBOX_PACKETS, BoundedQueue, ClientSocket
-from andon.web.live.events import _risen
 from tests.support import snapshots as drawn
 from tests.support.live_parts import without_routes
 from tests.support.web_parts import Parts
@@ -75,15 +74,6 @@ def test_a_line_that_nobody_cut_passes_the_servers_end_on() -> None:
             await task
 
     asyncio.run(held())
-
-
-def test_an_alert_is_told_once_in_an_episode() -> None:
-    farm = busy_uuids(drawn.farm())
-    risen, busy = _risen(frozenset(), farm)
-    assert risen == busy == farm
-    assert _risen(busy, farm) == (frozenset(), busy)
-    assert _risen(busy, frozenset()) == (frozenset(), frozenset())
-    assert _risen(frozenset(), farm)[0] == busy
 
 
 def test_high_usage_follows_the_threshold_of_its_rule() -> None:

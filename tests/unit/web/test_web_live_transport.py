@@ -104,6 +104,27 @@ def test_the_handler_itself_believes_no_environment(play: Play) -> None:
     play(script)
 
 
+def test_a_busy_device_is_told_once_while_it_stays_busy(play: Play) -> None:
+    async def script(parts: Parts) -> None:
+        client, live, emitted = WebSocket(parts.app), live_of(parts), list[str]()
+        await client.joined()
+
+        async def emit(event: str, *_: object, **__: object) -> None:
+            emitted.append(event)
+
+        live._server.emit = emit
+        live._busy = frozenset()
+        busy = parts.live.latest()
+        idle = replace(busy, devices=())
+        for snapshot in (busy, busy, idle, busy):
+            await live._publish(snapshot)
+        assert emitted.count("high_gpu_usage_alert") == 2
+        client.hang_up()
+        await client.closed()
+
+    play(script)
+
+
 # Sessions.
 
 

@@ -1,7 +1,6 @@
 """Payloads of routes and events, built from snapshots; pure, so that golden files can test them."""
 
-from collections.abc import Collection, Iterable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from andon.alerts.rules.lamps_from_sample import lamps_from_sample
 from andon.explain.conditions.rulebook import Rulebook
@@ -12,10 +11,11 @@ from andon.leases.rules.eligibility import score
 from andon.model import wire
 from andon.model.device import DeviceStatus, Process, Snapshot, State
 from andon.model.lamp import DeviceLamp
+from andon.model.lease_list import LeaseRow
 from andon.model.naming import device_labels, device_named, titles, unread_words
-from andon.model.shapes import names_of, plain
+from andon.model.shapes import names_of, plain, to_json
 from andon.settings.resolution import Settings
-from andon.units import MIB
+from andon.units import MIB, iso
 from andon.web.answers.schemas import About
 
 HIGH_USAGE_PERCENT = 50
@@ -49,10 +49,6 @@ def why_not(snapshot: Snapshot) -> tuple[str, str]:
         name = titles(snapshot.devices)[silent.device.uuid]
         return f"{name}: {silent.reason}", silent.hint or ""
     return NO_DEVICE, NO_DEVICE_HINT
-
-
-def iso(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
 
 
 # The stable routes and events (DESIGN section 9).
@@ -174,6 +170,11 @@ def _is_busy(status: DeviceStatus, rulebook: Rulebook) -> bool:
 
 
 # The others.
+
+
+def grant(row: LeaseRow, environment: Mapping[str, str]) -> wire.Json:
+    """A lease as returned to its requester."""
+    return {**to_json(row), "environment": dict(environment)}
 
 
 def system(snapshot: Snapshot) -> wire.Json:

@@ -19,19 +19,19 @@ from andon.model import wire
 from andon.model.alert import Alert
 from andon.model.alert_wire import alert_to_json
 from andon.model.device import Snapshot
-from andon.model.lease_list import LeaseList
+from andon.model.lease_list import LeaseList, list_to_json
 from andon.node.seen.node import SeenNode
 from andon.node.served import ServedNode
 from andon.sampling.rules import timing
 from andon.settings.resolution import Settings
-from andon.web.answers import lease_payloads, payloads
+from andon.web.answers import payloads
 from andon.web.bindings.live_server import LiveServer, Prepared
 from andon.web.live.frames import EVENTS, LiveTally
 from andon.web.live.requests import VISITOR
 from andon.web.live.run_watch import MOST_RUNS, is_too_many, run_in
 from andon.web.live.transport import Transport
 from andon.web.live.visitors import Visitor, Visitors
-from andon.web.live.watch import Watch
+from andon.web.live.watch import Watch, prepared
 from andon.web.transport.headers import App, Receive, Scope, Send
 from andon.web.transport.keys import Keys
 
@@ -185,13 +185,14 @@ class Live:
     async def _publish_leases(self) -> None:
         found, self._leases = self._leases, None
         if found is not None and self._clients:
-            text = lease_payloads.text(SeenNode(self._node, ANONYMOUS).leases.seen(found))
-            await self._emit("leases", Prepared(text), EVERYONE)
+            shown = SeenNode(self._node, ANONYMOUS).leases.seen(found)
+            await self._emit("leases", prepared(list_to_json(shown)), EVERYONE)
 
     async def _publish(self, snapshot: Snapshot) -> None:
         unseen, self._unseen = self._unseen, None
         before = self._busy if unseen is None else self._busy_in(unseen)
-        risen, self._busy = _risen(before, self._busy_in(snapshot))
+        self._busy = self._busy_in(snapshot)
+        risen = self._busy - before
         slot = timing.slot(time.monotonic(), UPDATE_SECONDS)
         due, self._slot = slot != self._slot, slot
         if not self._clients:
@@ -339,17 +340,13 @@ class Live:
         await change(sid, _room(what, client.node.sight))
         if what == SNAPSHOT and wanted and not client.greeted:
             client.greeted = True
-            await self._greet(sid, client.node)
+            with suppress(AndonError):  # the next one may be a minute away
+                await self._emit("snapshot", Prepared(client.node.live.text()), sid)
         for watch in self._watches if wanted else ():
             with suppress(AndonError):  # its next round has it
                 if watch.takes(what) and (first := await watch.first(client.node)) is not None:
                     await self._emit(*first, sid)
         return {"subscribed": sorted(client.wants)}
-
-    async def _greet(self, sid: str, node: SeenNode) -> None:
-        """Sends the last snapshot to who has just subscribed: the next may be a minute away."""
-        with suppress(AndonError):
-            await self._emit("snapshot", Prepared(node.live.text()), sid)
 
     def _is_event(self, what: str) -> bool:
         return what == SNAPSHOT or any(watch.takes(what) for watch in self._watches)
@@ -363,8 +360,3 @@ def _room(what: str, sight: Sight) -> str:
     if sight.everything:
         return f"{what} with all commands"
     return what if sight.user is None else f"{what} with the commands of {sight.user}"
-
-
-def _risen(before: frozenset[str], busy: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
-    """The devices that rose above the threshold, and all that are above it."""
-    return busy - before, busy

@@ -5,12 +5,9 @@ from andon.errors import AndonError
 from andon.jobs.rules.views import JobListing
 from andon.model.job.facts import JobView
 from andon.model.shapes import to_json
-from andon.model.wire import dumps
 from andon.node.seen.jobs import counts_of
-from andon.node.seen.texts import sendable
-from andon.web.bindings.live_server import Prepared
 from andon.web.history_reader import HistoryReader
-from andon.web.live.watch import Emit, Wants, Watch
+from andon.web.live.watch import Emit, Wants, Watch, prepared
 
 JOBS = "jobs"
 MOST_EVENTS = 100
@@ -25,9 +22,6 @@ class JobWatch(Watch):
     def __init__(self, reader: HistoryReader) -> None:
         self._reader = reader
         self._told: dict[Sight, dict[tuple[str, str], JobView]] = {}
-
-    def takes(self, what: str) -> bool:
-        return what == JOBS
 
     def forget(self) -> None:
         self._told = {}
@@ -64,4 +58,4 @@ class JobWatch(Watch):
             "paused": found.paused,
             "counts": to_json(counts_of(found.views)),
         }
-        await emit("job", Prepared(sendable(dumps(value))), JOBS, sight)
+        await emit("job", prepared(value), JOBS, sight)

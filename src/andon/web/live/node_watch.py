@@ -6,14 +6,12 @@ from msgspec.structs import replace
 
 from andon.fleet.rules.states import NodeRow
 from andon.model.shapes import to_json
-from andon.model.wire import dumps
 from andon.node.seen.node import SeenNode
-from andon.node.seen.texts import sendable
 from andon.web.bindings.live_server import Prepared
 from andon.web.fleet.hub import Hub
 from andon.web.fleet.listing import rows_for
 from andon.web.history_reader import HistoryReader
-from andon.web.live.watch import Emit, Wants, Watch
+from andon.web.live.watch import Emit, Wants, Watch, prepared
 
 NODES = "nodes"
 
@@ -27,9 +25,6 @@ class NodeWatch(Watch):
         self._reader, self._hub = reader, hub
         self._told: dict[bool, dict[str, NodeRow]] = {}
         """By whether the callers see everything."""
-
-    def takes(self, what: str) -> bool:
-        return what == NODES
 
     def forget(self) -> None:
         self._told = {}
@@ -66,8 +61,7 @@ class NodeWatch(Watch):
 
 
 def _event(rows: Collection[NodeRow], gone: Sequence[str], whole: bool) -> Prepared:
-    value = {"nodes": to_json(list(rows)), "gone": list(gone), "whole": whole}
-    return Prepared(sendable(dumps(value)))
+    return prepared({"nodes": to_json(list(rows)), "gone": list(gone), "whole": whole})
 
 
 def _without_age(row: NodeRow) -> NodeRow:

@@ -9,13 +9,10 @@ from andon.access.roles import Sight
 from andon.errors import AndonError
 from andon.model.run.record import RunState
 from andon.model.shapes import to_json
-from andon.model.wire import dumps
 from andon.node.seen.node import SeenNode
 from andon.node.seen.runs import news
-from andon.node.seen.texts import sendable
-from andon.web.bindings.live_server import Prepared
 from andon.web.history_reader import HistoryReader
-from andon.web.live.watch import Emit, Wants, Watch
+from andon.web.live.watch import Emit, Wants, Watch, prepared
 
 RUNS = "runs"
 MOST_RUNS = 8  # of one client: as many as the board lays over each other
@@ -68,8 +65,7 @@ class RunWatch(Watch):
                 now = (update.state, update.read.bytes)
                 if told.get(sight) != now:
                     told[sight] = now
-                    text = Prepared(sendable(dumps(to_json(update))))
-                    await emit("run", text, f"run {run}", sight)
+                    await emit("run", prepared(to_json(update)), f"run {run}", sight)
 
     async def _publish_list(self, nodes: Collection[SeenNode], emit: Emit) -> None:
         """Publishes that the list changed; the page requests it again with its own filters."""
@@ -88,5 +84,5 @@ class RunWatch(Watch):
         if before is None or before == states:
             return
         changed = [run for run in before.keys() | states if before.get(run) != states.get(run)]
-        text = Prepared(dumps({"changed": sorted(changed)[:100], "count": len(changed)}))
+        text = prepared({"changed": sorted(changed)[:100], "count": len(changed)})
         await emit("runs", text, RUNS, node.sight)

@@ -4,13 +4,20 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Protocol
 
 from andon.access.roles import Sight
+from andon.model.wire import dumps
 from andon.node.seen.node import SeenNode
+from andon.node.seen.texts import sendable
 from andon.web.bindings.live_server import Prepared
 
 Emit = Callable[[str, Prepared, str, Sight], Awaitable[None]]
 """An event, its text, what was subscribed to, and who sees it so."""
 Wants = Mapping[str, Collection[SeenNode]]
 """The subscriptions, each with the node as its callers see it."""
+
+
+def prepared(value: object) -> Prepared:
+    """Returns the text of an event."""
+    return Prepared(sendable(dumps(value)))
 
 
 class Watch(Protocol):
@@ -21,6 +28,7 @@ class Watch(Protocol):
 
     def takes(self, what: str) -> bool:
         """Whether this can be subscribed to here."""
+        return what == self.events
 
     async def first(self, node: SeenNode) -> tuple[str, Prepared] | None:
         """Returns the event for who has just subscribed, unless the page reads that itself."""

@@ -5,11 +5,12 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from andon.leases.rules.requests import options_from_rest
+from andon.model.lease_list import list_to_json
 from andon.model.lease_wire import MOST_NOTE
 from andon.model.naming import FORMS, device_named
 from andon.model.shapes import to_json
 from andon.node.seen.node import SeenNode
-from andon.web.answers import lease_payloads
+from andon.web.answers.payloads import grant
 from andon.web.answers.requests import (
     CordonRequest,
     Fence,
@@ -32,7 +33,7 @@ def lease_routes(router: APIRouter) -> None:
     @router.get("/api/leases", tags=["share"])
     def leases(node: Picked) -> Response:
         """andon.leases/1: leases with their actual use, the queue and the cordons."""
-        return sent_json(lease_payloads.leases(node.leases.listed()))
+        return sent_json(list_to_json(node.leases.listed()))
 
     _asking(router, pool)
     _keeping(router, pool)
@@ -58,7 +59,7 @@ def _asking(router: APIRouter, pool: BlockingPool) -> None:
         )
         devices = [share.uuid for share in granted.row.devices]
         add_notes(request.scope, lease=granted.row.id, devices=devices, seconds=given.seconds)
-        return sent_json(lease_payloads.grant(granted.row, granted.environment), 201)
+        return sent_json(grant(granted.row, granted.environment), 201)
 
 
 def _keeping(router: APIRouter, pool: BlockingPool) -> None:
