@@ -5,13 +5,13 @@ from dev import size
 from tests.support.rows import rows
 
 BUDGET = {
-    "(modules)": 1242,
+    "(modules)": 1246,
     "access": 1226,
     "alerts": 4899,
     "api": 3579,
     "app": 3251,
     "callbacks": 1462,
-    "cli": 20883,
+    "cli": 20881,
     "clusters": 4417,
     "doctor": 3250,
     "drivers": 7668,
@@ -27,9 +27,9 @@ BUDGET = {
     "jobs": 9052,
     "kill": 538,
     "leases": 7172,
-    "model": 5310,
+    "model": 5311,
     "node": 8094,
-    "notifiers": 491,
+    "notifiers": 487,
     "runs": 5004,
     "sampling": 2757,
     "settings": 2185,
@@ -37,7 +37,7 @@ BUDGET = {
     "stores": 2586,
     "testing": 2173,
     "tui": 4417,
-    "web": 9989,
+    "web": 9936,
     "work": 6264,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that
