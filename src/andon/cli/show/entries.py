@@ -46,11 +46,14 @@ class NamedDevice(Struct, frozen=True):
 def entries(snapshot: Snapshot) -> list[NamedDevice]:
     """Boards in the order of the snapshot, each followed by its instances."""
     known = {status.device.uuid for status in snapshot.devices}
+    below: dict[str | None, list[DeviceStatus]] = {}
+    for status in snapshot.devices:
+        below.setdefault(status.device.parent, []).append(status)
     names = device_labels(snapshot.devices)
     out: list[NamedDevice] = []
     for status in snapshot.devices:
         if status.device.parent not in known:
-            parts = [s for s in snapshot.devices if s.device.parent == status.device.uuid]
+            parts = below.get(status.device.uuid, [])
             out.append(_board(status, parts, names[status.device.uuid]))
             out += [NamedDevice(part, names[part.device.uuid], instance=True) for part in parts]
     return out

@@ -1,6 +1,6 @@
 """The table of `andon ps`: by size, by device with sums, or as a tree."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -49,18 +49,18 @@ def forest(links: Mapping[int, ParentLink], holders: Iterable[int]) -> list[Bran
     Ancestors that every login and container has (init, sshd, a shell, a shim) are left out at
     the top; a shell in the middle stays, because a script is often what the user is looking for.
     """
-    wanted = list(dict.fromkeys(holders))
+    wanted = dict.fromkeys(holders)
     below: dict[int, list[int]] = {}
     for pid in wanted:
         above = 0
-        for one in _line_of(pid, links, set(wanted)):
+        for one in _line_of(pid, links, wanted):
             if one not in below.setdefault(above, []):
                 below[above].append(one)
             above = one
     return list(_walk(below, 0, 0))
 
 
-def _line_of(pid: int, links: Mapping[int, ParentLink], holders: set[int]) -> list[int]:
+def _line_of(pid: int, links: Mapping[int, ParentLink], holders: Container[int]) -> list[int]:
     """Returns the pids from the topmost ancestor worth showing down to the process itself."""
     line = [pid]
     while (link := links.get(line[-1])) and link.parent in links and link.parent not in line:

@@ -2,7 +2,7 @@
 
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -89,10 +89,12 @@ def render_why(found: WhyAnswer, width: int, color: bool) -> str:
     else:
         seen = lit_entries(found.snapshot, found.rulebook, found.lit)
         entry = next(e for e in seen if e.status.device.uuid == found.chosen)
-        lines += _in_full(entry, found, width)
+        masked = is_masked(found.snapshot)
+        names = {e.status.device.uuid: label(e, masked) for e in seen}
+        lines += _in_full(entry, found, names, width)
         others = [e for e in seen if e is not entry]
         if others and not found.alone:
-            lines += [Text(), *(_in_brief(e, found, width, _widest(seen, found)) for e in others)]
+            lines += [Text(), *_in_brief(others, found, names, width)]
         if found.snapshot.faults:
             lines += [Text(), *fault_lines(found.snapshot, width)]
     return "".join(line.paint(color) + "\n" for line in lines)
@@ -106,13 +108,14 @@ def _nothing_found(found: WhyAnswer, width: int) -> list[Text]:
     return [*lines, Text(), *paragraph(TRY, width, "dim")]
 
 
-def _in_full(entry: NamedDevice, found: WhyAnswer, width: int) -> list[Text]:
-    heading = styled(device_title(_label(entry, found)), "bold") + styled(
-        f"  {entry.status.device.name}"
-    )
+def _in_full(
+    entry: NamedDevice, found: WhyAnswer, names: Mapping[str, str], width: int
+) -> list[Text]:
+    device = entry.status.device
+    heading = styled(device_title(names[device.uuid]), "bold") + styled(f"  {device.name}")
     lines = [cells.lamp(entry) + styled(" ") + heading]
     lines += _labelled("readings", _readings(entry.status), width)
-    for number, reason in enumerate(found.reasons[entry.status.device.uuid]):
+    for number, reason in enumerate(found.reasons[device.uuid]):
         lines += [Text(), *reason_lines(reason, width, first=number == 0, at=found.snapshot.at)]
     return [line.fit(width) for line in lines]
 
@@ -196,14 +199,18 @@ def _who(process: Process, at: float) -> list[str]:
     return [part for part in parts if part]
 
 
-def _in_brief(entry: NamedDevice, found: WhyAnswer, width: int, widest: int) -> Text:
-    first = found.reasons[entry.status.device.uuid][0]
-    title = cells.lamp(entry) + styled(" ") + styled(_label(entry, found), "bold").pad(widest)
-    calm = entry.lamp is None or entry.lamp.urgency == NOT_URGENT
-    model = styled(model_name(entry, brief=True)).fit(9).pad(9)
-    text = _without_name(first.sentence, _label(entry, found))
-    line = [title, model, styled(text, "dim" if calm else "")]
-    return join(line, "  ").fit(width)
+def _in_brief(
+    others: Sequence[NamedDevice], found: WhyAnswer, names: Mapping[str, str], width: int
+) -> Iterator[Text]:
+    """A line for each: its lamp, its model and its first reason."""
+    widest = max(map(display_width, names.values()))
+    for entry in others:
+        uuid = entry.status.device.uuid
+        title = cells.lamp(entry) + styled(" ") + styled(names[uuid], "bold").pad(widest)
+        calm = entry.lamp is None or entry.lamp.urgency == NOT_URGENT
+        model = styled(model_name(entry, brief=True)).fit(9).pad(9)
+        text = _without_name(found.reasons[uuid][0].sentence, names[uuid])
+        yield join([title, model, styled(text, "dim" if calm else "")], "  ").fit(width)
 
 
 def _without_name(sentence: str, label: str) -> str:
@@ -214,17 +221,6 @@ def _without_name(sentence: str, label: str) -> str:
             text = text.removeprefix(start)
             return text[:1].upper() + text[1:]
     return text
-
-
-def _widest(seen: Sequence[NamedDevice], found: WhyAnswer) -> int:
-    return max(display_width(_label(entry, found)) for entry in seen)
-
-
-def _label(entry: NamedDevice, found: WhyAnswer) -> str:
-    return label(entry, is_masked(found.snapshot))
-
-
-# JSON.
 
 
 def answer_to_json(found: WhyAnswer) -> wire.Json:

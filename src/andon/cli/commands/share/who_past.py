@@ -71,7 +71,7 @@ def _days(
     runs: Sequence["RunRow"],
 ) -> Days:
     known = [d for d in past.devices() if uuids is None or d.uuid in uuids]
-    kind = [d.uuid for d in known if (d.vendor == "sim") == simulated]
+    kind = {d.uuid for d in known if (d.vendor == "sim") == simulated}
     period = UsePeriod.of(since, now)
     uses = [use for use in past.usage(None, period.since, now) if use.device in kind]
     held = [one for one in _holdings(runs, now) if one.device in kind]
