@@ -183,6 +183,14 @@ def test_a_large_number_is_shown_whole(file: Path, capsys: pytest.CaptureFixture
     assert "more than 1000000" in capsys.readouterr().err
 
 
+def test_a_threshold_of_0_for_one_model_is_shown(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text('[[alerts.override]]\nmodel = "H100"\nidle_seconds = 0\n')
+    assert run(["config", "show"]) == 0
+    assert "alerts.override  model = H100, idle_seconds = 0.0\n" in capsys.readouterr().out
+
+
 def test_the_hint_for_a_missing_file_names_both_ways_to_name_it(
     file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

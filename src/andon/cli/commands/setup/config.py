@@ -142,11 +142,18 @@ def _tables(resolved: Resolved, width: int) -> list[Text]:
     lines: list[Text] = []
     for name, rows in tables.items():
         for row in rows:
-            said = ", ".join(f"{key} = {_word(value)}" for key, value in row.items() if value)
+            said = ", ".join(
+                f"{key} = {_word(value)}" for key, value in row.items() if _given(value)
+            )
             one = name.removesuffix("s")
             place = one if name in ("clusters", "exports") else f"alerts.{one}"
             lines += paragraph(f"{place}  {said}", width, indent=4)
     return lines
+
+
+def _given(value: object) -> bool:
+    """Whether a value says anything: 0 does."""
+    return bool(value) or type(value) in (int, float)
 
 
 def _word(value: object) -> str:
@@ -164,12 +171,6 @@ def _tables_to_json(resolved: Resolved) -> dict[str, list[dict[str, object]]]:
         }
         for one in settings.clusters
     ]
-    exports: list[dict[str, object]] = []
-    if settings.exports:
-        exports = [shown_export(one) for one in settings.exports]
-    if not settings.alerts_overrides and not settings.alerts_notifiers:
-        return {"overrides": [], "notifiers": [], "clusters": clusters, "exports": exports}
-
     overrides: list[dict[str, object]] = [
         {
             "device": one.device,
@@ -179,12 +180,11 @@ def _tables_to_json(resolved: Resolved) -> dict[str, list[dict[str, object]]]:
         }
         for one in settings.alerts_overrides
     ]
-    notifiers = [shown(one) for one in settings.alerts_notifiers]
     return {
         "overrides": overrides,
-        "notifiers": notifiers,
+        "notifiers": [shown(one) for one in settings.alerts_notifiers],
         "clusters": clusters,
-        "exports": exports,
+        "exports": [shown_export(one) for one in settings.exports],
     }
 
 
