@@ -198,7 +198,7 @@ def offer_line(found: wire.Json) -> str:
     names = dict.fromkeys(short_model(row["name"], brief=True) for row in free if row.get("name"))
     models = f", {' and '.join(names)}" if names else ""
     if found["available"]:
-        sizes = list(dict.fromkeys(human_bytes(row["free_bytes"] or 0) for row in free))
+        sizes = list(dict.fromkeys(_size(row["free_bytes"]) for row in free))
         size = f"{sizes[0]} each" if len(sizes) == 1 and len(free) > 1 else " and ".join(sizes[:3])
         mark = ", SIMULATED" * bool(found.get("simulated"))
         return free_words([row["label"] for row in free], f"{size}{models}{mark}")
@@ -207,6 +207,10 @@ def offer_line(found: wire.Json) -> str:
     parts = [(sum(row["kind"] == kind for row in rows), text) for kind, text in counts.items()]
     words += [", ".join(f"{count} {text}" for count, text in parts if count)]
     return f"{'–':<14}  " + "; ".join(filter(None, words))
+
+
+def _size(free_bytes: int | None) -> str:
+    return "memory unknown" if free_bytes is None else human_bytes(free_bytes)
 
 
 def free_words(labels: Sequence[str], what: str) -> str:

@@ -266,6 +266,12 @@ def test_an_offer_in_a_line(found: wire.Json, line: str) -> None:
     assert offer_line(found) == line
 
 
+def test_memory_that_is_not_known_is_not_0_bytes() -> None:
+    found = offered("free")
+    found["devices"][0]["free_bytes"] = None
+    assert offer_line(found) == "GPU 0           1 free, memory unknown"
+
+
 def test_the_models_of_what_is_free_are_named() -> None:
     found = offered("free", "free", "held")
     for row, name in zip(

@@ -23,6 +23,7 @@ from andon.model.device import Snapshot
 from andon.model.lease import LeaseKind, LeaseState, Need, Share
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.units import GIB
+from tests.support.snapshots import farm
 
 NODE = Snapshot("node7", 1.0)
 USED = UserUsage("ada", 3600.0, 1.0, 0.5)
@@ -50,6 +51,7 @@ LEASE = LeaseRow(
             True,
             ["owner is not visible from here"],
         ),
+        ([UserRow("ada", memory_bytes=None, days={"2026-11-15": USED})], True, ["– memory: "]),
     ],
 )
 def test_every_dash_of_who_has_a_reason(
@@ -75,6 +77,18 @@ def test_who_says_on_which_gpus_a_lease_is() -> None:
     assert dora.leases == ["k7qm2", "unreadable"]
     (cell,) = [column.cell(dora) for column in _columns(False) if column.title == "LEASES"]
     assert cell.plain == "k7qm2 (GPU 1,2) unreadable"
+
+
+def test_memory_that_is_not_known_is_no_0_bytes() -> None:
+    device = farm().devices[0]
+    known = replace(device.processes[0], user="ada")
+    both = replace(device, processes=(replace(known, memory_bytes=None), known))
+    people = People()
+    _add_present(people, replace(NODE, devices=(both,)), LeaseList(1.0))
+    (ada,) = people.rows()
+    assert ada.memory_bytes is None
+    (cell,) = [column.cell(ada) for column in _columns(False) if column.title == "MEMORY"]
+    assert cell.plain == "–"
 
 
 def test_simulated_users_among_real_ones_are_marked() -> None:

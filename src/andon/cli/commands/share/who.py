@@ -20,6 +20,7 @@ from andon.cli.moments import since_option
 from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
 from andon.cli.show.entries import unreal
 from andon.cli.show.render import no_device, paragraph
+from andon.cli.show.reports.figures import size
 from andon.cli.show.table import TableColumn, TableRow, choose, draw
 from andon.cli.show.text import UNKNOWN, Text, styled, with_mark
 from andon.cli.show.waiting import queue_line
@@ -31,7 +32,7 @@ from andon.history.rules.usage import UNKNOWN_USER, UserUsage
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList
 from andon.model.naming import device_labels, narrowed, unread_words
-from andon.units import fixed, gpu_hours, human_bytes, human_joules
+from andon.units import fixed, gpu_hours, human_joules
 
 USE_RANK = 2  # of the columns that come from the history
 NOT_KNOWN = "Who uses the devices now is not known."
@@ -43,7 +44,7 @@ class UserRow(Struct):
     user: str
     simulated: bool = False
     devices: dict[str, int] = field(default_factory=dict)  # label -> index
-    memory_bytes: int = 0
+    memory_bytes: int | None = 0  # None where that of a process is not known
     leases: list[str] = field(default_factory=list)
     held: list[str] = field(default_factory=list)  # the same for people: `k7qm2 (GPU 3)`
     days: dict[str, UserUsage] = field(default_factory=dict)
@@ -171,7 +172,9 @@ def _add_present(people: People, snapshot: Snapshot, leases: LeaseList) -> None:
         for process in status.processes:
             person = people.row(process.user, status.device.vendor == "sim")
             person.devices[labels[status.device.uuid]] = status.device.index
-            person.memory_bytes += process.memory_bytes or 0
+            if person.memory_bytes is not None:
+                more = process.memory_bytes
+                person.memory_bytes = None if more is None else person.memory_bytes + more
     for lease in leases.leases:
         person, name = people.row(lease.user, lease.simulated), lease.id or "unreadable"
         person.leases.append(name)
@@ -221,6 +224,8 @@ def _remarks(
         out.append("– GPU hours, energy, idle: nothing is recorded here (andon serve records it)")
     elif any(person.usage is None for person in rows):
         out.append("– GPU hours, energy, idle: nothing recorded of this user in this time")
+    if any(person.memory_bytes is None for person in rows):
+        out.append("– memory: that of a process of this user cannot be read")
     if any(person.user == UNKNOWN_USER for person in rows):
         out.append("– user: a process whose owner is not visible from here")
     if unread := unread_words(snapshot.devices, "who uses it", "who uses them"):
@@ -257,7 +262,7 @@ def _user(person: UserRow, mixed: bool) -> Text:
 
 def _columns(mixed: bool, blind: bool = False) -> tuple[TableColumn[UserRow], ...]:
     """`blind`: no device answers, so that it is not known who uses them."""
-    none, used = (UNKNOWN, lambda _: UNKNOWN) if blind else ("none", human_bytes)
+    none, used = (UNKNOWN, lambda _: UNKNOWN) if blind else ("none", size)
     return (
         TableColumn("USER", lambda p: _user(p, mixed), elastic=8),
         TableColumn("GPU", lambda p: styled(",".join(p.devices) or none)),
