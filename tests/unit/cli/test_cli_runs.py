@@ -482,6 +482,16 @@ def test_gc_deletes_jobs_although_the_index_of_runs_cannot_be_written(
     assert "andon gc" not in said.err
 
 
+def test_gc_reports_a_history_that_cannot_be_opened_after_it_deleted_runs(
+    told: Told, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = "andon.cli.commands.setup.gc"
+    fails(monkeypatch, module, "open_past", Unavailable("the database does not answer"))
+    three()
+    assert run(["gc"]) == Unavailable.exit_code
+    assert "the database does not answer" in capsys.readouterr().err
+
+
 FULL_DISK = "BEGIN SELECT RAISE(ABORT, 'no room'); END"
 
 

@@ -11,7 +11,7 @@ from andon.cli.options import chosen, shared
 from andon.cli.show.text import styled
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Terminal, report
-from andon.errors import AndonError, Unavailable
+from andon.errors import AndonError, Gone, Unavailable
 from andon.history.rules.tiers import Maintenance
 from andon.host.state.user_folder import runs_folder
 from andon.jobs.folder import jobs_path
@@ -45,8 +45,8 @@ def gc() -> int:
             code = error.exit_code
     try:
         _say(_history(settings))
-    except Unavailable:
-        if not parts:
+    except Unavailable as none:
+        if not parts or not isinstance(none.__cause__, Gone):
             raise
     return code
 
