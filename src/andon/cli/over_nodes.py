@@ -42,6 +42,9 @@ def over_nodes(
     """Calls a command with its options for each node; returns the exit code."""
     if more.get("follow"):
         raise Invalid("--follow is for one machine", hint=group.follow_hint)
+    for name in ("out", "parquet"):  # each node would write over what the others wrote
+        if more.get(name) is not None:
+            raise Invalid(f"--{name} is for one machine", hint="for all of them: --json > FILE")
     form = _form(more)
     if path == "free" and not more["as_json"]:
         more, form = {**more, "as_json": True}, "free"

@@ -153,6 +153,7 @@ def test_several_nodes_may_be_named(hub: PlayedHub, capsys: pytest.CaptureFixtur
     ("watch", "watch shows one node of a hub", Invalid.exit_code),
     ("watch --node a1,z9", "watch shows one node of a hub", Invalid.exit_code),
     ("who --format md", "several nodes print text, JSON or CSV, not md", Invalid.exit_code),
+    ("who --format csv --out who.csv", "--out is for one machine", Invalid.exit_code),
 ])  # fmt: skip
 def test_what_no_node_is_asked(
     hub: PlayedHub, capsys: pytest.CaptureFixture[str], words: str, reason: str, code: int

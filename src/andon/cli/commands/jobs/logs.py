@@ -11,6 +11,7 @@ from andon.cli.commands.jobs.common import JOB_FORMS, report_all
 from andon.cli.commands.jobs.desks import asked_desk
 from andon.cli.commands.jobs.following import JobOutput, follow, follow_many
 from andon.cli.options import MOST, at_server, chosen, shared
+from andon.cli.show.text import harmless
 from andon.cli.terminal import Choices, notice, write
 from andon.errors import Invalid
 from andon.jobs.desk import JobDesk, desk_with
@@ -82,7 +83,7 @@ def _logs_of_many(
     def show(label: str) -> bool:
         text = outputs[label].read()
         if text and shown[-1:] != [label]:
-            write(sys.stdout, f"==> job {titles[label]} <==\n")
+            write(sys.stdout, f"==> job {harmless(titles[label])} <==\n")
             shown.append(label)
         write(sys.stdout, text)
         return bool(text)
