@@ -20,7 +20,6 @@ from andon.cli.moments import since_option
 from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
 from andon.cli.show.entries import unreal
 from andon.cli.show.render import no_device, paragraph
-from andon.cli.show.reports.figures import size
 from andon.cli.show.table import TableColumn, TableRow, choose, draw
 from andon.cli.show.text import UNKNOWN, Text, styled, with_mark
 from andon.cli.show.waiting import queue_line
@@ -32,7 +31,7 @@ from andon.history.rules.usage import UNKNOWN_USER, UserUsage
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList
 from andon.model.naming import device_labels, narrowed, unread_words
-from andon.units import fixed, gpu_hours, human_joules
+from andon.units import fixed, gpu_hours, human_bytes, human_joules
 
 USE_RANK = 2  # of the columns that come from the history
 NOT_KNOWN = "Who uses the devices now is not known."
@@ -260,13 +259,18 @@ def _user(person: UserRow, mixed: bool) -> Text:
     return styled(person.user) + mark
 
 
+def _memory(person: UserRow, blind: bool) -> str:
+    size = None if blind else person.memory_bytes
+    return UNKNOWN if size is None else human_bytes(size)
+
+
 def _columns(mixed: bool, blind: bool = False) -> tuple[TableColumn[UserRow], ...]:
     """`blind`: no device answers, so that it is not known who uses them."""
-    none, used = (UNKNOWN, lambda _: UNKNOWN) if blind else ("none", size)
+    none = UNKNOWN if blind else "none"
     return (
         TableColumn("USER", lambda p: _user(p, mixed), elastic=8),
         TableColumn("GPU", lambda p: styled(",".join(p.devices) or none)),
-        TableColumn("MEMORY", lambda p: styled(used(p.memory_bytes)), right=True),
+        TableColumn("MEMORY", lambda p: styled(_memory(p, blind)), right=True),
         TableColumn("LEASES", lambda p: styled(" ".join(p.held) or "none"), rank=1, elastic=6),
         TableColumn("GPU HOURS", _hours, rank=USE_RANK, right=True),
         TableColumn("ENERGY", _energy, rank=USE_RANK, right=True),
