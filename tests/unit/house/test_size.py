@@ -11,7 +11,7 @@ BUDGET = {
     "api": 3579,
     "app": 3251,
     "callbacks": 1462,
-    "cli": 20893,
+    "cli": 20897,
     "clusters": 4417,
     "doctor": 3250,
     "drivers": 7668,
