@@ -33,8 +33,8 @@ from andon.node.watched.runs import FoundRuns
 from andon.node.watched.users import read_user
 from andon.runs.rules.matching import RunQuery
 from andon.stores.memory import MemoryAlertStore
-from andon.web.lab.filling import new_lab
-from andon.web.lab.jobs import LabUsers
+from andon.web.demo.filling import new_demo
+from andon.web.demo.jobs import DemoUsers
 from tests.support.fake_node import FakeNode
 from tests.support.node_contract import NodeContract
 from tests.support.notices import HOT
@@ -243,13 +243,13 @@ class TestUserOfTheDemo(NodeContract):
 
     @pytest.fixture
     def node(self) -> Node:
-        lab = new_lab(load_settings({"simulate": 8, "simulate_scenario": "lab"}).settings)
-        others = sorted({work.user for work in lab.works} - {ME})
+        demo = new_demo(load_settings({"simulate": 8, "simulate_scenario": "lab"}).settings)
+        others = sorted({work.user for work in demo.works} - {ME})
         rows = [
             RunRow(f"lab{n}", "train", RunKind.JOB, RunState.SUCCEEDED, "lab", BEGAN, "", user)
             for n, user in enumerate(others)
         ]
-        found = LabUsers(lab, lambda: FoundRuns(index_of(rows))).named(others[0])
+        found = DemoUsers(demo, lambda: FoundRuns(index_of(rows))).named(others[0])
         assert found is not None
         assert [row.user for row in found.runs.find(RunQuery())] == [others[0]]
         return found

@@ -64,7 +64,7 @@ def silent_server() -> str | None:
 
 
 def _is_demo(server: "Server", limits: "CallLimits") -> bool:
-    """Whether it shows a simulated lab, which does not speak for this machine."""
+    """Whether it is `andon demo`, whose devices are not this machine's."""
     return bool(server.within(limits).get("/api/features").get("demo"))
 
 

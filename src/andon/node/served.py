@@ -43,7 +43,7 @@ class ServedNode(Protocol):
     user: str | None
     simulated: bool
     recording: bool
-    is_lab: bool
+    is_demo: bool
     """Whether devices, people and their work are simulated."""
     has_jobs: bool
     of_this_machine: bool

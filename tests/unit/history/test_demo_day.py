@@ -10,8 +10,8 @@ from andon.drivers.sim.rules.demo import LOST, Demo
 from andon.history.rules import demo as day
 from andon.history.rules.seeding import specimens
 from andon.stores.memory import MemoryStore
-from andon.web.lab.jobs import is_recorded, run_id
-from andon.web.lab.runs import LabRuns
+from andon.web.demo.jobs import is_recorded, run_id
+from andon.web.demo.runs import DemoRuns
 
 NOWS = [
     1_790_000_000.0,
@@ -78,7 +78,7 @@ def test_history_and_record_agree_on_how_busy_a_run_was(
 ) -> None:
     demo, store = filled
     now = demo.origin
-    LabRuns(demo, tmp_path).write(now)
+    DemoRuns(demo, tmp_path).write(now)
     works = [w for w in demo.works if w.ended < now and w.ended - w.began > 2400 and w.is_job]
     recorded = [work for work in works if is_recorded(demo, work)]
     assert len(recorded) > 10

@@ -81,7 +81,7 @@ def test_a_server_does_not_know_whether_it_is_a_demo() -> None:
 
 def test_a_node_of_a_server_knows_nothing_of_who_asks() -> None:
     """Rights are in node/seen, in front of it."""
-    nodes = ("node/served.py", "node/watched/", "web/fleet/reported.py", "web/lab/")
+    nodes = ("node/served.py", "node/watched/", "web/fleet/reported.py", "web/demo/")
     known = re.compile(
         r"from andon\.node\.seen\.(?!texts )|roles import .*\bIdentity\b|\brefusal_for\b"
     )

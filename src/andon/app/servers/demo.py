@@ -1,4 +1,4 @@
-"""The parts of the demo that come from its simulated lab."""
+"""The parts that only `andon demo` has: its simulated machine and people."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -16,9 +16,9 @@ from andon.leases.book.lease_book import Book
 from andon.runs.index import RunFinder
 from andon.sampling.sampler import Sampler
 from andon.settings.resolution import Settings
-from andon.web.lab import book, filling
-from andon.web.lab.jobs import LabJobs, LabUsers
-from andon.web.lab.runs import LabFinder, LabHost, LabRuns
+from andon.web.demo import book, filling
+from andon.web.demo.jobs import DemoJobs, DemoUsers
+from andon.web.demo.runs import DemoFinder, DemoHost, DemoRuns
 from andon.web.run_opening import OpenRuns
 from andon.web.transport.keys import Keys
 
@@ -26,13 +26,13 @@ CODE_SECONDS = 86_400.0
 
 
 def demo_user() -> Iterator[str]:
-    """The owner is one of the lab's people, and anyone sees everything."""
+    """The owner is one of the simulated people, and anyone sees everything."""
     yield ME
 
 
-def lab(settings: Settings) -> Iterator[Demo]:
-    """The lab; the stores of the settings, which must be new, are filled up to now."""
-    made = filling.new_lab(settings)
+def simulation(settings: Settings) -> Iterator[Demo]:
+    """Fills the stores of the settings, which must be new, up to now."""
+    made = filling.new_demo(settings)
     with closing(open_alert_store(settings)) as alerts:
         filling.fill_alerts(alerts, made, rulebook(settings))
     filling.cordon_one(made)
@@ -41,37 +41,37 @@ def lab(settings: Settings) -> Iterator[Demo]:
     yield made
 
 
-def sampler(settings: Settings, lab: Demo) -> Iterator[Sampler]:
-    with open_sampler(settings, origin=lab.origin, host=LabHost(lab)) as opened:
+def sampler(settings: Settings, simulation: Demo) -> Iterator[Sampler]:
+    with open_sampler(settings, origin=simulation.origin, host=DemoHost(simulation)) as opened:
         yield opened
 
 
-def desk(lab: Demo) -> Iterator[LabJobs]:
-    yield LabJobs(lab)
+def desk(simulation: Demo) -> Iterator[DemoJobs]:
+    yield DemoJobs(simulation)
 
 
-def open_book(lab: Demo, desk: LabJobs) -> Iterator[Callable[..., Book]]:
-    yield book.open_book(lab, desk.queue)
+def open_book(simulation: Demo, desk: DemoJobs) -> Iterator[Callable[..., Book]]:
+    yield book.open_book(simulation, desk.queue)
 
 
-def users(lab: Demo, open_finder: Callable[[], RunFinder]) -> Iterator[LabUsers]:
-    look = OpenRuns(ME, open_finder)
-    yield LabUsers(lab, look)
-    look.close()
+def users(simulation: Demo, open_finder: Callable[[], RunFinder]) -> Iterator[DemoUsers]:
+    runs = OpenRuns(ME, open_finder)
+    yield DemoUsers(simulation, runs)
+    runs.close()
 
 
-def lab_runs(lab: Demo) -> LabRuns:
+def demo_runs(simulation: Demo) -> DemoRuns:
     """The records of its runs, which grow."""
     folder = runs_folder()
     make_private(folder)
-    made = LabRuns(lab, folder)
+    made = DemoRuns(simulation, folder)
     made.write(time.time())
     made.start()
     return made
 
 
-def open_finder(lab_runs: LabRuns) -> Iterator[Callable[[], RunFinder]]:
-    yield lambda: LabFinder(open_run_index(), runs_folder())
+def open_finder(demo_runs: DemoRuns) -> Iterator[Callable[[], RunFinder]]:
+    yield lambda: DemoFinder(open_run_index(), runs_folder())
 
 
 def code(keys: Keys) -> Iterator[str]:

@@ -42,7 +42,7 @@ def demo() -> Parts:
     from andon.app.servers import demo
 
     return (
-        *DOOR, demo.demo_user, demo.lab, *parts.instead(DEVICES, demo.sampler),
-        node.distinct_names, demo.open_book, *WATCHING, door.sign_in, demo.users, demo.lab_runs,
+        *DOOR, demo.demo_user, demo.simulation, *parts.instead(DEVICES, demo.sampler),
+        node.distinct_names, demo.open_book, *WATCHING, door.sign_in, demo.users, demo.demo_runs,
         demo.open_finder, demo.desk, *WEB, demo.code,
     )  # fmt: skip

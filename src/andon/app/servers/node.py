@@ -141,13 +141,13 @@ def node(
     runs: ServedRuns,
     keys: Keys | None = None,
     jobs: ServedJobs | None = None,
-    lab: object | None = None,
+    simulation: object | None = None,
 ) -> Iterator[WatchedNode]:
     """This machine as a node."""
     user = None if keys is None else keys.owner.user
     yield WatchedNode(
         sampler.node.name, settings, live, history, alerts, runs, network_leases,
-        lease_tracker, user, jobs, watcher, lab is not None,
+        lease_tracker, user, jobs, watcher, simulation is not None,
     )  # fmt: skip
 
 

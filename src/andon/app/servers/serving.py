@@ -37,7 +37,7 @@ def serve(
 def serve_demo(
     settings: Settings, place: ServeOptions, on_ready: Callable[[Started], None]
 ) -> None:
-    """Serve a simulated lab until a signal. The stores of the settings must be new."""
+    """Serve the demo until a signal. The stores of the settings must be new."""
     _serve(kinds.demo(), settings, place, on_ready)
 
 

@@ -70,5 +70,5 @@ class SeenNode(NodeOfServer):
             "leases": self.leases.kept,
             "jobs": self._node.has_jobs,
             "runs": True,
-            "demo": self._node.is_lab,
+            "demo": self._node.is_demo,
         }

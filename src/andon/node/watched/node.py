@@ -35,11 +35,11 @@ class WatchedNode(NodeOfServer):
         user: str | None = None,
         jobs: ServedJobs | None = None,
         notices: PendingNotices | None = None,
-        is_lab: bool = False,
+        is_demo: bool = False,
     ) -> None:
         """`user` runs the server, and ends leases without its help; `notices` are those for people
         that a hub may take over."""
-        self.name, self.user, self.is_lab, self.live, self.past = name, user, is_lab, live, past
+        self.name, self.user, self.is_demo, self.live, self.past = name, user, is_demo, live, past
         self.simulated, self.recording = bool(settings.simulate), bool(settings.replay)
         self.alerts = ServedAlerts(judge, live.latest, settings.exporter_prefix, judge, notices)
         live.alerts = self.alerts.current

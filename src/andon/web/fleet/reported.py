@@ -48,7 +48,7 @@ class ReportedNode(NodeOfServer):
     """As the last heartbeats have it, and what was sent beside them. It is changed on the node."""
 
     user: str | None = None
-    simulated = recording = is_lab = False  # its snapshots say so
+    simulated = recording = is_demo = False  # its snapshots say so
     has_jobs, of_this_machine = True, False
 
     def __init__(self, hub: Hub, pasts: NodePasts, name: str, prefix: str) -> None:

@@ -55,7 +55,7 @@ def _move_into(folder: Path) -> None:
 
 def _serve(folder: Path, port: int, seed: int, opens: bool) -> None:
     from andon.app.servers.serving import serve_demo
-    from andon.web.lab.runs import NODE
+    from andon.web.demo.runs import NODE
 
     settings = Settings(
         simulate=DEMO_DEVICES,

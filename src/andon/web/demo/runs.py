@@ -1,4 +1,4 @@
-"""Writes the records of a simulated lab's runs, up to now and then as they go on."""
+"""Writes the records of the demo's runs, up to now and then as they go on."""
 
 import os
 import threading
@@ -33,10 +33,10 @@ from andon.runs.files import RecordRead
 from andon.runs.index import RunFinder
 from andon.runs.rules.fold import RunFold
 from andon.units import GIB
-from andon.web.lab.jobs import OUT_OF_MEMORY, is_recorded, progress_of, run_id, values_of
+from andon.web.demo.jobs import OUT_OF_MEMORY, is_recorded, progress_of, run_id, values_of
 
 LIVE_SECONDS = 5.0
-PAST_SAMPLES, LIVE_SAMPLES = 16, 64  # of a run that had ended when the lab began, and of others
+PAST_SAMPLES, LIVE_SAMPLES = 16, 64  # of a run that had ended when the demo began, and of others
 NODE = "lab"
 _ENDS = {
     DemoOutcome.SUCCEEDED: (RunState.SUCCEEDED, 0, None),
@@ -46,41 +46,41 @@ _ENDS = {
 }
 
 
-class LabHost:
-    """The values of the lab's machine: those of this one are not shown as its own."""
+class DemoHost:
+    """The values of the simulated host, shown instead of this machine's."""
 
-    def __init__(self, lab: Demo) -> None:
-        self._lab = lab
+    def __init__(self, demo: Demo) -> None:
+        self._demo = demo
 
     def read(self) -> Host:
-        return self._lab.host(time.time())
+        return self._demo.host(time.time())
 
 
-class LabFinder(RunFinder):
-    """Finds the lab's runs; of them, the record's own word for its user counts."""
+class DemoFinder(RunFinder):
+    """Finds the demo's runs; their user is the one that the record names."""
 
     def row_of(self, read: RecordRead) -> RunRow:
         return replace(super().row_of(read), user=read.begin.user)
 
 
-class LabRuns:
+class DemoRuns:
     """The records of all works that are jobs and have begun."""
 
-    def __init__(self, lab: Demo, folder: Path) -> None:
-        self._lab, self._folder = lab, folder
+    def __init__(self, demo: Demo, folder: Path) -> None:
+        self._demo, self._folder = demo, folder
         self._open: dict[int, _Record] = {}
         self._ended: set[int] = set()
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._follow, name="lab runs", daemon=True)
+        self._thread = threading.Thread(target=self._follow, name="demo runs", daemon=True)
 
     def write(self, now: float) -> None:
         """Brings every record up to this time."""
-        for work in self._lab.works:
-            is_due = work.began <= now and is_recorded(self._lab, work)
+        for work in self._demo.works:
+            is_due = work.began <= now and is_recorded(self._demo, work)
             if is_due and work.number not in self._ended:
                 record = self._open.get(work.number)
                 if record is None:
-                    record = self._open[work.number] = _Record(self._lab, work, self._folder)
+                    record = self._open[work.number] = _Record(self._demo, work, self._folder)
                 if record.write(now):
                     self._ended.add(work.number)
                     del self._open[work.number]
@@ -100,8 +100,8 @@ class LabRuns:
 class _Record:
     """One record; `write` adds what happened since the last call."""
 
-    def __init__(self, lab: Demo, work: DemoWork, folder: Path) -> None:
-        self._lab, self._work, self._fold = lab, work, RunFold()
+    def __init__(self, demo: Demo, work: DemoWork, folder: Path) -> None:
+        self._demo, self._work, self._fold = demo, work, RunFold()
         self._path = folder / f"{work.name}_{run_id(work)}.jsonl"
         self._until: float | None = None
 
@@ -136,8 +136,8 @@ class _Record:
             file.write("".join(map(line_to_text, lines)))
 
     def _begin(self) -> RunBegin:
-        work, lab = self._work, self._lab
-        devices = (lab.devices[gpu] for gpu in work.gpus)
+        work, demo = self._work, self._demo
+        devices = (demo.devices[gpu] for gpu in work.gpus)
         return RunBegin(
             at=work.began, id=run_id(work), name=work.name, kind=RunKind.JOB, node=NODE,
             user=work.user, pid=os.getpid(), boot=pid_scope().boot,
@@ -155,12 +155,12 @@ class _Record:
     def _sample(self, at: float, seconds: float) -> RunSample:
         read = {}
         for gpu in self._work.gpus:
-            device = self._lab.device(gpu, at)
+            device = self._demo.device(gpu, at)
             sample = behaviour.sample(device, at, seconds)
             read[device.uuid] = {"state": "ok"} | {
                 name: getattr(sample, name) for name in SAMPLED if name not in device.model.lacks
             }
-        return RunSample(at, read, cpu_percent=self._lab.host(at).cpu_percent,
+        return RunSample(at, read, cpu_percent=self._demo.host(at).cpu_percent,
                          progress=progress_of(self._work, at))  # fmt: skip
 
     def _end(self) -> RunEnd:

@@ -1,4 +1,4 @@
-"""The jobs of a simulated lab, as the board shows them, and what a visitor did to them."""
+"""The demo's jobs as the board shows them, and what a visitor did to them."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ from andon.model.job.progress import WorkProgress
 from andon.node.exact_desk import ExactDesk
 from andon.node.watched.runs import FoundRuns, ServedRuns
 from andon.node.watched.users import SharedUsers, UserNode
-from andon.web.lab.book import lease_id, tickets
+from andon.web.demo.book import lease_id, tickets
 
 STEP_SECONDS = 9.0
 KEPT_SECONDS = 16 * 3600.0  # records of earlier runs are no longer there
@@ -37,17 +37,17 @@ _DONE = {
 }
 
 
-class LabJobs(ExactDesk):
+class DemoJobs(ExactDesk):
     """The jobs of everyone, or of one user; cancelled, retried and moved ones stay so until the
-    lab is closed, and what the GPUs do does not change with them."""
+    demo ends, and what the GPUs do does not change with them."""
 
-    def __init__(self, lab: Demo, user: str | None = None) -> None:
-        self._lab, self._of, self.user = lab, user, user or ME
+    def __init__(self, demo: Demo, user: str | None = None) -> None:
+        self._demo, self._of, self.user = demo, user, user or ME
         self._acts: dict[int, tuple[str, float]] = {}
 
     def listing(self, everyone: bool = False) -> JobListing:
         now = time.time()
-        works = [work for work in self._lab.works if work.is_job and work.submitted <= now]
+        works = [work for work in self._demo.works if work.is_job and work.submitted <= now]
         views = self._placed([self._view(work, now) for work in works])
         return JobListing.of(view for view in views if self._of in (None, view.user))
 
@@ -78,7 +78,7 @@ class LabJobs(ExactDesk):
         return [JobOutcome(view.label, _DONE.get(act, "moved"))]
 
     def _view(self, work: DemoWork, now: float) -> JobView:
-        view = view_of(self._lab, work, now)
+        view = view_of(self._demo, work, now)
         act, at = self._acts.get(work.number, ("", 0.0))
         if act == "cancel":
             seconds = None if view.started is None else at - view.started
@@ -93,7 +93,7 @@ class LabJobs(ExactDesk):
 
     def _placed(self, views: Sequence[JobView]) -> list[JobView]:
         """Returns the jobs with the place of each in the queue, as the book has it."""
-        line = in_order(tickets(self._lab, self._in_line(views)), time.time())
+        line = in_order(tickets(self._demo, self._in_line(views)), time.time())
         places = {ticket.id: place for place, ticket in enumerate(line, 1)}
         return [replace(view, position=places.get(f"t{view.number}")) for view in views]
 
@@ -105,7 +105,7 @@ class LabJobs(ExactDesk):
             order = {"first": -1.0, "last": 1.0}.get(act, 0.0)
             return order, order * at or view.submitted_at, view.number
 
-        works = {work.number: work for work in self._lab.works}
+        works = {work.number: work for work in self._demo.works}
         waiting = (one for one in views if one.state is JobState.WAITING and not one.after)
         return [works[view.number] for view in sorted(waiting, key=key)]
 
@@ -113,15 +113,15 @@ class LabJobs(ExactDesk):
         return self._in_line(self.listing().views)
 
 
-class LabUsers(SharedUsers):
-    """The people of the lab, as users whose part the server may show. None has an account, and
+class DemoUsers(SharedUsers):
+    """The people of the demo, as users whose part the server may show. None has an account, and
     everyone's jobs are the server's own."""
 
-    def __init__(self, lab: Demo, look: Callable[[], FoundRuns]) -> None:
+    def __init__(self, demo: Demo, look: Callable[[], FoundRuns]) -> None:
         """`look` finds the runs of everyone."""
         self._nodes = {
-            name: UserNode(name, LabJobs(lab, name), _runs_of(name, look))
-            for name in {work.user for work in lab.works} - {ME}
+            name: UserNode(name, DemoJobs(demo, name), _runs_of(name, look))
+            for name in {work.user for work in demo.works} - {ME}
         }
 
     def named(self, user: str) -> UserNode | None:
@@ -132,9 +132,9 @@ def _runs_of(user: str, look: Callable[[], FoundRuns]) -> ServedRuns:
     return ServedRuns(lambda: look().of(user), f"The runs of {user}")
 
 
-def view_of(lab: Demo, work: DemoWork, now: float) -> JobView:
+def view_of(demo: Demo, work: DemoWork, now: float) -> JobView:
     """Returns a job as it is at a time."""
-    arrays = [one for one in lab.works if work.array and one.array == work.array]
+    arrays = [one for one in demo.works if work.array and one.array == work.array]
     index = arrays.index(work) if arrays else None
     label = str(work.number) if index is None else f"{arrays[0].number}_{index}"
     view = JobView(
@@ -147,16 +147,16 @@ def view_of(lab: Demo, work: DemoWork, now: float) -> JobView:
     if now < work.began and work.begins_later:
         return replace(view, state=JobState.LATER, begin_at=work.began, reason="until its --begin")
     if now < work.began:
-        after = tuple(w.number for w in lab.running(now) if work.why.endswith(w.name))[:1]
+        after = tuple(w.number for w in demo.running(now) if work.why.endswith(w.name))[:1]
         return replace(view, reason=work.why or "just queued", after=after,
                        expected_start=work.began, expected_from=3)  # fmt: skip
     view = replace(
-        view, started=work.began, attempts=1, run=run_id(work) if is_recorded(lab, work) else None,
+        view, started=work.began, attempts=1, run=run_id(work) if is_recorded(demo, work) else None,
         devices=tuple(str(gpu) for gpu in work.gpus),
-        device_uuids=tuple(lab.devices[gpu].uuid for gpu in work.gpus),
+        device_uuids=tuple(demo.devices[gpu].uuid for gpu in work.gpus),
     )  # fmt: skip
     if now < work.ended:
-        return replace(view, state=JobState.RUNNING, lease=lease_id(work), pid=lab.pid(work),
+        return replace(view, state=JobState.RUNNING, lease=lease_id(work), pid=demo.pid(work),
                        progress=progress_of(work, now))  # fmt: skip
     state, code, reason = _ENDS[work.outcome]
     return replace(
@@ -190,8 +190,8 @@ def output_of(view: JobView, now: float) -> str:
     return "\n".join([f"$ {view.command}", *lines]) + "\n"
 
 
-def is_recorded(lab: Demo, work: DemoWork) -> bool:
-    return work.is_job and work.began > lab.origin - KEPT_SECONDS
+def is_recorded(demo: Demo, work: DemoWork) -> bool:
+    return work.is_job and work.began > demo.origin - KEPT_SECONDS
 
 
 def run_id(work: DemoWork) -> str:

@@ -1,4 +1,4 @@
-"""The lease book of a simulated lab: the leases and tickets of its people, and those taken here."""
+"""The demo's lease book: the leases and tickets of its simulated people, and those of visitors."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,21 +20,21 @@ ORDER_SECONDS = 0.001  # between tickets
 FIRST_UID = 4_000_000_000  # of no account
 
 
-class LabBook(Book):
-    """The lab's book. Real books of this machine are not read."""
+class DemoBook(Book):
+    """The demo's book. Real books of this machine are not read."""
 
-    def __init__(self, lab: Demo, env: Mapping[str, str] | None = None, make: bool = True) -> None:
+    def __init__(self, demo: Demo, env: Mapping[str, str] | None = None, make: bool = True) -> None:
         super().__init__(env, make)
-        self._lab = lab
+        self._demo = demo
         self.queue: Callable[[], Sequence[DemoWork]] = tuple
         self.paths = tuple(path for path in self.paths if path == self.path)
 
     def entries(self) -> list[BookEntry]:
         taken = [replace(entry, user=ME) for entry in super().entries()]
-        return [*(entry_of(self._lab, work) for work in self._lab.running(time.time())), *taken]
+        return [*(entry_of(self._demo, work) for work in self._demo.running(time.time())), *taken]
 
     def waiting(self) -> list[Waiting]:
-        return [*tickets(self._lab, self.queue()), *super().waiting()]
+        return [*tickets(self._demo, self.queue()), *super().waiting()]
 
     def cordons(self) -> tuple[Cordon, ...]:
         return tuple(replace(cordon, by=ME) for cordon in super().cordons())
@@ -43,7 +43,7 @@ class LabBook(Book):
         return NO_USAGE
 
     def find(self, name: str, uid: int | None = None) -> tuple[Path, BookFile, Lease]:
-        for work in self._lab.running(time.time()):
+        for work in self._demo.running(time.time()):
             if lease_id(work).startswith(name) and name:
                 raise Denied(
                     f"this lease is {work.user}'s, who is simulated: nothing holds it",
@@ -52,37 +52,37 @@ class LabBook(Book):
         return super().find(name, uid)
 
 
-def open_book(lab: Demo, queue: Callable[[], Sequence[DemoWork]]) -> Callable[..., Book]:
-    """Returns what opens the book of a lab whose jobs wait in this order."""
+def open_book(demo: Demo, queue: Callable[[], Sequence[DemoWork]]) -> Callable[..., Book]:
+    """Returns a function that opens the demo's book; its jobs wait in the queue's order."""
 
     def opened(env: Mapping[str, str] | None = None, make: bool = True) -> Book:
-        book = LabBook(lab, env, make)
+        book = DemoBook(demo, env, make)
         book.queue = queue
         return book
 
     return opened
 
 
-def tickets(lab: Demo, works: Sequence[DemoWork]) -> list[Waiting]:
+def tickets(demo: Demo, works: Sequence[DemoWork]) -> list[Waiting]:
     """Returns the tickets of works that came, or were moved, in this order."""
-    large = frozenset(one.uuid for one in lab.devices[:LARGE])
+    large = frozenset(one.uuid for one in demo.devices[:LARGE])
     found, since = list[Waiting](), 0.0
     for work in works:
         since = max(since + ORDER_SECONDS, work.submitted)
         ticket = Ticket(
-            f"t{work.number}", _owner(lab, work), Need(large, len(work.gpus), len(work.gpus)), 0,
+            f"t{work.number}", _owner(demo, work), Need(large, len(work.gpus), len(work.gpus)), 0,
             since, simulated=True, jobs_behind=0, asked=since,
         )  # fmt: skip
         found.append(Waiting(ticket, time.time()))
     return found
 
 
-def entry_of(lab: Demo, work: DemoWork) -> BookEntry:
+def entry_of(demo: Demo, work: DemoWork) -> BookEntry:
     """Returns the lease of a work: of a job until it ends, else until the time that was named."""
     lease = Lease(
         id=lease_id(work),
-        shares=tuple(Share(lab.devices[gpu].uuid, gpu) for gpu in work.gpus),
-        owner=_owner(lab, work),
+        shares=tuple(Share(demo.devices[gpu].uuid, gpu) for gpu in work.gpus),
+        owner=_owner(demo, work),
         kind=LeaseKind.COMMAND,
         since=work.began,
         since_ticks=0,
@@ -99,6 +99,6 @@ def lease_id(work: DemoWork) -> str:
     return f"{work.user[:3]}{work.number:03}"
 
 
-def _owner(lab: Demo, work: DemoWork) -> Owner:
+def _owner(demo: Demo, work: DemoWork) -> Owner:
     uid = FIRST_UID + sum(work.user.encode())
-    return Owner(uid, work.user, lab.pid(work), 0, 0, pid_namespace=pid_scope().pid_namespace)
+    return Owner(uid, work.user, demo.pid(work), 0, 0, pid_namespace=pid_scope().pid_namespace)
