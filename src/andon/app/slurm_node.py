@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
         if unfit is not None:
             _drain(unfit)
             if arguments[:1] == ["prolog"]:
-                _give_back(job, unfit.words)
+                _give_back(job, unfit.message)
     except (AndonError, OSError, TimeoutError) as exc:
         print(f"andon: the GPUs of job {job} were not checked: {exc}", file=sys.stderr)
     return 0
@@ -122,7 +122,7 @@ def _drain(unfit: Unfit) -> None:
     """Drains the node; a reason that is there already stays."""
     node = os.environ.get("SLURMD_NODENAME") or os.uname().nodename.partition(".")[0]
     if "DRAIN" not in _slurm("scontrol", "-o", "show", "node", node).partition(" Reason=")[0]:
-        reason = f"andon: {unfit.words}"
+        reason = f"andon: {unfit.message}"
         _slurm("scontrol", "update", f"NodeName={node}", "State=DRAIN", f"Reason={reason}")
 
 

@@ -122,8 +122,8 @@ def test_a_reading_that_cannot_be_true_is_told(
     findings = judge(ticks(devices=1, **values), FINE)
     (found,) = [f for f in findings if f.grade is Grade.FAILURE]
     assert found.check is trial
-    assert says in found.words
-    assert found.words.startswith("GPU 0: ")
+    assert says in found.message
+    assert found.message.startswith("GPU 0: ")
     assert found.fix
 
 
@@ -169,7 +169,7 @@ def test_energy_that_was_read_once_says_how_to_check_it() -> None:
         d, sample=replace(d.sample, energy_joules=9.0, read_at={"energy_joules": AT})))  # fmt: skip
     (found,) = [f for f in judge(once, FINE) if f.check is SelftestTrial.ENERGY]
     assert found.grade is Grade.UNKNOWN
-    assert "--seconds 70" in found.words
+    assert "--seconds 70" in found.message
 
 
 def test_a_busy_device_whose_readings_never_move_is_frozen() -> None:
@@ -220,7 +220,7 @@ def test_a_device_that_falls_silent_is_told(state: State) -> None:
     snapshots = ticks()
     snapshots[3:] = changed(snapshots[3:], lambda d: replace(d, state=state, reason="hung"), 1)
     (found,) = [f for f in judge(snapshots, FINE) if f.grade is Grade.FAILURE]
-    assert found.words == f"GPU 1 was {state.words} in 3 of 6 samples: hung"
+    assert found.message == f"GPU 1 was {state.words} in 3 of 6 samples: hung"
 
 
 def test_a_sleeping_device_is_left_alone_and_not_blamed() -> None:
@@ -235,7 +235,7 @@ def test_no_device_is_one_failure_with_the_reason() -> None:
     backend = MockGpuBackend().with_fault("the driver is not loaded", "sudo modprobe nvidia")
     (found,) = judge([backend.snapshot(AT + n) for n in range(3)], FINE)
     assert found.check is SelftestTrial.NO_DEVICE
-    assert "the driver is not loaded" in found.words
+    assert "the driver is not loaded" in found.message
 
 
 def test_a_device_that_comes_or_goes_is_told() -> None:
@@ -256,7 +256,7 @@ def test_time_that_stands_still_is_told() -> None:
     assert SelftestTrial.TIME in failed(judge(old, FINE))
     off = changed(snapshots, lambda d: replace(d, sample=replace(d.sample, at=d.sample.at - 60)))
     (found,) = [f for f in judge(off, FINE) if f.grade is Grade.FAILURE]
-    assert "60.0 s off" in found.words
+    assert "60.0 s off" in found.message
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_the_sampling_itself_is_judged(sampling: Sampling, trial: str, grade: Gr
 
 def test_many_devices_with_one_trouble_are_counted() -> None:
     findings = judge(ticks(devices=8, temperature_celsius=255), FINE)
-    told = [f.words for f in findings if f.check is SelftestTrial.TEMPERATURE]
+    told = [f.message for f in findings if f.check is SelftestTrial.TEMPERATURE]
     assert len(told) == 5
     assert told[-1] == "temperature: and 4 more devices"
 

@@ -123,7 +123,7 @@ def test_the_selftest_names_two_partitions_apart() -> None:
     for number in (0, 1):
         load = Load(f"MIG-0006-{number}", 4711, "torch")
         first = next(judge_load([farm], [farm], load))
-        assert f"kept GPU 6:{number} busy" in first.words
+        assert f"kept GPU 6:{number} busy" in first.message
 
 
 # Alerts.

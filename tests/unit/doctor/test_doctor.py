@@ -186,7 +186,7 @@ def test_the_worst_decides_the_exit_code(found: list[CheckResult], code: int, gr
 
 def test_the_order_within_a_grade_is_kept() -> None:
     found = [ok(Check.KERNEL, "1"), failure(Check.NOUVEAU, "2", "y"), ok(Check.CLOCK, "3")]
-    assert [finding.words for finding in in_order(found)] == ["2", "1", "3"]
+    assert [finding.message for finding in in_order(found)] == ["2", "1", "3"]
 
 
 def test_every_name_is_a_plain_word_with_an_area() -> None:

@@ -48,7 +48,7 @@ def test_the_machines_are_what_they_are_called() -> None:
 def test_exactly_what_is_wrong_is_found(made: Case) -> None:
     findings = judge(made.facts)
     assert wrong(findings) == made.expected
-    text = "\n".join(f"{finding.words}\n{finding.fix}{finding.hint}" for finding in findings)
+    text = "\n".join(f"{finding.message}\n{finding.fix}{finding.hint}" for finding in findings)
     for words in made.says:
         assert words in text
 
@@ -59,9 +59,9 @@ def reads_well(finding: CheckResult) -> bool:
         is_helpful = bool(finding.fix) != bool(finding.hint)
     else:
         is_helpful = not finding.fix + finding.hint
-    text = finding.words + finding.fix + finding.hint
+    text = finding.message + finding.fix + finding.hint
     is_clean = "\n" not in text and "None" not in text
-    return bool(finding.words) and is_helpful and is_clean and finding.words[-1] not in ". "
+    return bool(finding.message) and is_helpful and is_clean and finding.message[-1] not in ". "
 
 
 @pytest.mark.slow
@@ -89,10 +89,10 @@ def test_models_that_are_not_named_are_counted() -> None:
         for n, one in enumerate(eight.devices)
     )
     facts = replace(server(), trial=SampleTrial(replace(eight, devices=named), 0.3))
-    said = find(facts, Check.DEVICES_RESPOND).words
+    said = find(facts, Check.DEVICES_RESPOND).message
     assert said.endswith("H100, H101, H102 and 5 more models"), said
     three = replace(server(), trial=SampleTrial(replace(eight, devices=named[:3]), 0.3))
-    assert find(three, Check.DEVICES_RESPOND).words.endswith("H100, H101, H102")
+    assert find(three, Check.DEVICES_RESPOND).message.endswith("H100, H101, H102")
 
 
 def test_a_path_from_outside_is_quoted_in_what_is_to_be_typed() -> None:

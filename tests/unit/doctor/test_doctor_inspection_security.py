@@ -11,10 +11,10 @@ import pytest
 
 from andon.doctor.inspection.books import OLD_SECONDS, read_contents
 from andon.doctor.inspection.security import (
+    file_access,
     parse_address,
     parse_listeners,
     read_above,
-    read_kept,
     read_security,
     read_server,
     read_state,
@@ -154,8 +154,8 @@ def test_the_folders_above_are_told_up_to_the_top(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_is_nothing(tmp_path: Path) -> None:
-    assert read_kept("token", tmp_path / "none", USERS) is None
-    assert read_kept("token", tmp_path / "a\0b", USERS) is None
+    assert file_access("token", tmp_path / "none", USERS) is None
+    assert file_access("token", tmp_path / "a\0b", USERS) is None
 
 
 # The server and its port.

@@ -48,7 +48,7 @@ def test_slurms_numbers_are_not_certain_on_a_node_of_mixed_models() -> None:
 def unfit(
     one: DeviceStatus, broken: dict[str, str] | None = None, running: tuple[str, ...] = ()
 ) -> list[str]:
-    return [found.words for found in unfit_devices([one], boards(), broken or {}, "7", running)]
+    return [found.message for found in unfit_devices([one], boards(), broken or {}, "7", running)]
 
 
 def test_a_device_that_is_fit_has_no_words() -> None:

@@ -69,14 +69,14 @@ def test_a_busy_device_is_not_called_idle(count: int, busy: int, grade: Grade, w
     past = [replace(node(status), at=AT + n) for n in range(count)]
     findings = judge(past, Sampling(count))
     (found,) = [one for one in findings if one.check is SelftestTrial.MOVEMENT]
-    assert (found.grade, words in found.words) == (grade, True), found
+    assert (found.grade, words in found.message) == (grade, True), found
 
 
 def test_a_load_raises_what_it_must() -> None:
     found = judged()
     assert {finding.grade for finding in found.values()} == {Grade.OK}
-    assert found["load_power"].words == "power rose from 76 to 400 W"
-    assert found["load_sm_active"].words == "SM active rose from 0 to 93 %"
+    assert found["load_power"].message == "power rose from 76 to 400 W"
+    assert found["load_sm_active"].message == "SM active rose from 0 to 93 %"
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_in_a_pid_namespace_the_process_cannot_be_told() -> None:
 def test_no_load_is_said_and_is_no_failure() -> None:
     (found,) = judge_load([], [], Load(reason="torch is not installed"))
     assert found.grade is Grade.UNKNOWN
-    assert "torch is not installed" in found.words
+    assert "torch is not installed" in found.message
 
 
 # Which device.

@@ -13,7 +13,7 @@ BUDGET = {
     "callbacks": 1462,
     "cli": 20897,
     "clusters": 4417,
-    "doctor": 3250,
+    "doctor": 3271,
     "drivers": 7668,
     "engines": 456,
     "estimate": 4138,

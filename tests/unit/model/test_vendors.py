@@ -81,7 +81,7 @@ def test_the_row_is_what_a_card_is_detected_diagnosed_and_leased_by(
     assert presence.signs(tmp_path) == (row.name,)
     assert machine.read_cards(tmp_path) == (PciCard(address, row.name, None),)
     bound = replace(machine.read_cards(tmp_path)[0], driver=kernel_driver)
-    found = [finding.words for finding in driver.judge(MachineFacts(cards=(bound,)))]
+    found = [finding.message for finding in driver.judge(MachineFacts(cards=(bound,)))]
     assert f"{kernel_driver} drives {address}" in found
     devices = [Device(f"GPU-{n}", n, row.name, "G", pci=f"0000:2{n}:00.0") for n in range(2)]
     variables = environment.environment(devices[1:], devices)

@@ -59,7 +59,7 @@ def _finding(finding: CheckResult, width: int) -> list[Text]:
     lamp, style = LAMPS[finding.grade]
     indent = 0 if width < _NARROW else _INDENT
     words_style = "dim" if finding.grade is Grade.UNKNOWN else ""
-    words = [styled(line, words_style) for line in _wrapped(finding.words, width - indent)]
+    words = [styled(line, words_style) for line in _wrapped(finding.message, width - indent)]
     head = styled(f"{lamp} ", style) + styled(finding.check.area.ljust(_AREA + 2), "dim")
     if indent:
         lines = [head + words[0], *(styled(" " * indent) + line for line in words[1:])]
@@ -124,7 +124,7 @@ def _to_json(finding: CheckResult) -> wire.Json:
         "id": str(finding.check),
         "area": finding.check.area,
         "grade": str(finding.grade),
-        "message": finding.words,
+        "message": finding.message,
         "fix": finding.fix or None,
         "hint": finding.hint or None,
         "evidence": dict(finding.evidence),

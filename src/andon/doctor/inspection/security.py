@@ -42,7 +42,7 @@ def read_security(
         state=() if state is None else read_state(state, users, node, stored),
         above=() if state is None else read_above(state, users),
         unseen=unseen,
-        config=None if config is None else read_kept("settings", config, users, follow=True),
+        config=None if config is None else file_access("settings", config, users, follow=True),
         server=server,
         listeners=read_listeners(ports, users, own),
         usual_port=usual,
@@ -62,14 +62,14 @@ def read_state(
     stored: Mapping[str, Path] = MappingProxyType({}),
 ) -> tuple[FileAccess, ...]:
     """The folder, this machine's folder in it, and their existing files."""
-    first = read_kept("folder", folder, users, follow=True)
+    first = file_access("folder", folder, users, follow=True)
     if first is None:
         return ()
     files = {name: folder / file for name, file in OWN_NAMES.items()}
     files |= {"machine's folder": folder / node} if node else {}
     files |= {name: folder / node / file for name, file in NODE_NAMES.items()} | dict(stored)
-    found = (read_kept(name, path, users) for name, path in files.items())
-    return (first, *(kept for kept in found if kept is not None))
+    found = (file_access(name, path, users) for name, path in files.items())
+    return (first, *(file for file in found if file is not None))
 
 
 def read_above(folder: Path, users: Mapping[int, str]) -> tuple[FileAccess, ...]:
@@ -78,11 +78,11 @@ def read_above(folder: Path, users: Mapping[int, str]) -> tuple[FileAccess, ...]
         parents = folder.resolve().parents
     except (OSError, RuntimeError):
         return ()
-    found = (read_kept("above", parent, users) for parent in parents)
-    return tuple(kept for kept in found if kept is not None)
+    found = (file_access("above", parent, users) for parent in parents)
+    return tuple(file for file in found if file is not None)
 
 
-def read_kept(
+def file_access(
     name: str, path: Path, users: Mapping[int, str], follow: bool = False
 ) -> FileAccess | None:
     """Returns owner, mode and kind, without opening the file."""
@@ -112,26 +112,26 @@ def read_server(state: Path, own: Path = Path("/")) -> RunningServer | None:
     """
     path = state / NODE_NAMES["server's address"]
     try:
-        said = parse(json.loads(read_bytes(path, LONGEST_BYTES)))
+        announced = parse(json.loads(read_bytes(path, LONGEST_BYTES)))
     except (ValueError, RecursionError):
         return None
-    place = None if said is None else urlsplit(said.url)
-    if said is None or place is None or not place.port:
+    place = None if announced is None else urlsplit(announced.url)
+    if announced is None or place is None or not place.port:
         return None
-    return RunningServer(str(path), place.port, place.scheme == "https", _lives(said, own))
+    return RunningServer(str(path), place.port, place.scheme == "https", _lives(announced, own))
 
 
-def _lives(said: Announced, own: Path) -> bool:
+def _lives(announced: Announced, own: Path) -> bool:
     now = pid_scope()
-    if said.boot not in (None, now.boot):
+    if announced.boot not in (None, now.boot):
         return False
-    if said.pid_namespace not in (None, now.pid_namespace):
+    if announced.pid_namespace not in (None, now.pid_namespace):
         return True
-    folder = own / f"proc/{said.pid}"
+    folder = own / f"proc/{announced.pid}"
     if parse_uid(read_bytes(folder / "status", 4096)) != os.geteuid():
         return False
     stat = parse_stat(read_bytes(folder / "stat", 4096))
-    return said.started_ticks in (None, None if stat is None else stat.start_ticks)
+    return announced.started_ticks in (None, None if stat is None else stat.start_ticks)
 
 
 def read_listeners(
@@ -149,13 +149,13 @@ def parse_listeners(text: str, port: int, users: Mapping[int, str]) -> list[Port
     """Reads listeners from the lines of /proc/net/tcp: local address, state and uid."""
     found = []
     for line in text.splitlines()[1:]:
-        words = line.split()
-        if len(words) < 8 or words[3] != _LISTENING or not words[7].isdecimal():
+        fields = line.split()
+        if len(fields) < 8 or fields[3] != _LISTENING or not fields[7].isdecimal():
             continue
-        place, _, number = words[1].rpartition(":")
+        place, _, number = fields[1].rpartition(":")
         address = parse_address(place)
         if number.upper() == f"{port:04X}" and address is not None:
-            uid = int(words[7])
+            uid = int(fields[7])
             owner = users.get(uid, str(uid))
             mapped = getattr(address, "ipv4_mapped", None) or address
             found.append(PortListener(str(address), port, owner, uid, mapped.is_loopback))

@@ -21,8 +21,8 @@ def judge(facts: MachineFacts) -> Iterator[CheckResult]:
     for group in sorted({node.group for node in denied}):
         yield _denied([node for node in denied if node.group == group], facts)
     if usable and not denied:
-        words = f"{facts.user.name} can open {_listed(usable)}"
-        yield ok(Check.NODES_USABLE, words, nodes=len(usable))
+        message = f"{facts.user.name} can open {_listed(usable)}"
+        yield ok(Check.NODES_USABLE, message, nodes=len(usable))
 
 
 def _missing(facts: MachineFacts) -> Iterator[CheckResult]:
@@ -33,13 +33,13 @@ def _missing(facts: MachineFacts) -> Iterator[CheckResult]:
     numbered = any(_NUMBERED.fullmatch(path) for path in paths)
     missing = [] if "/dev/nvidiactl" in paths else ["/dev/nvidiactl"]
     missing += [] if numbered else ["/dev/nvidia0"]
-    say = warning if facts.answers("nvidia") else failure
+    graded = warning if facts.answers("nvidia") else failure
     if missing:
-        words = f"the driver is loaded, but {' and '.join(missing)} {_is(missing)} missing"
-        yield say(Check.NODE_MISSING, words, _MAKE)
+        message = f"the driver is loaded, but {' and '.join(missing)} {_is(missing)} missing"
+        yield graded(Check.NODE_MISSING, message, _MAKE)
     if "/dev/nvidia-uvm" not in paths:
-        words = "/dev/nvidia-uvm is missing: CUDA cannot start without it"
-        yield warning(Check.UVM_MISSING, words, _MAKE)
+        message = "/dev/nvidia-uvm is missing: CUDA cannot start without it"
+        yield warning(Check.UVM_MISSING, message, _MAKE)
 
 
 def _matters(node: DeviceFile, facts: MachineFacts) -> bool:
@@ -54,12 +54,12 @@ def _denied(nodes: list[DeviceFile], facts: MachineFacts) -> CheckResult:
     paths = [node.path for node in nodes]
     modes = {"path": paths[0], "mode": f"{nodes[0].mode:04o}", "group": group}
     if group in user.listed_groups and group not in user.groups:
-        words = f"{user.name} is in group {group}, but this session began before that"
-        return warning(Check.GROUP_PENDING, words, f"newgrp {group}", **modes)
-    words = f"{user.name} cannot open {_listed(paths)} ({modes['mode']}, group {group})"
+        message = f"{user.name} is in group {group}, but this session began before that"
+        return warning(Check.GROUP_PENDING, message, f"newgrp {group}", **modes)
+    message = f"{user.name} cannot open {_listed(paths)} ({modes['mode']}, group {group})"
     nvidia = any(path.startswith("/dev/nvidia") for path in paths)
-    say = failure if nvidia and not facts.answers("nvidia") else warning
-    return say(Check.NODE_DENIED, words, _permit(nodes, facts), **modes)
+    graded = failure if nvidia and not facts.answers("nvidia") else warning
+    return graded(Check.NODE_DENIED, message, _permit(nodes, facts), **modes)
 
 
 def _permit(nodes: list[DeviceFile], facts: MachineFacts) -> str:
@@ -95,28 +95,30 @@ def judge_containers(facts: MachineFacts) -> Iterator[CheckResult]:
             Check.CGROUPS, f"cgroup {facts.containers.cgroup}", version=facts.containers.cgroup
         )
     else:
-        words = "no cgroups: containers, jobs and units cannot be identified"
+        message = "no cgroups: containers, jobs and units cannot be identified"
         fix = "mount | grep cgroup # in a container: -v /sys/fs/cgroup:/sys/fs/cgroup:ro"
-        yield warning(Check.NO_CGROUPS, words, fix)
+        yield warning(Check.NO_CGROUPS, message, fix)
 
 
 def _inside(facts: MachineFacts) -> Iterator[CheckResult]:
     kind = facts.containers.inside
     yield ok(Check.IN_CONTAINER, f"this is a container ({kind})", kind=kind)
     if facts.containers.docker_installed and facts.answers("nvidia"):
-        words = "whether Docker gives its containers GPUs depends on where its engine runs"
-        yield unknown(Check.TOOLKIT_MISSING, f"{words}: try docker run --gpus all IMAGE nvidia-smi")
+        message = "whether Docker gives its containers GPUs depends on where its engine runs"
+        yield unknown(
+            Check.TOOLKIT_MISSING, f"{message}: try docker run --gpus all IMAGE nvidia-smi"
+        )
     given = any(node.path.startswith("/dev/nvidia") for node in facts.nodes)
     if given or facts.anything_answers:
         return
-    asked = facts.masks.get("NVIDIA_VISIBLE_DEVICES")
-    words = "the container has no GPU: it has no /dev/nvidia*"
-    if asked is not None:
-        words += f" (NVIDIA_VISIBLE_DEVICES={asked[:60]})"
+    visible = facts.masks.get("NVIDIA_VISIBLE_DEVICES")
+    message = "the container has no GPU: it has no /dev/nvidia*"
+    if visible is not None:
+        message += f" (NVIDIA_VISIBLE_DEVICES={visible[:60]})"
     fix = "docker run --gpus all ..."
     if kind == "kubernetes":
         fix = "kubectl explain pod.spec.containers.resources.limits # nvidia.com/gpu: 1"
-    yield failure(Check.CONTAINER_NO_GPU, words, fix, kind=kind)
+    yield failure(Check.CONTAINER_NO_GPU, message, fix, kind=kind)
 
 
 def _host(facts: MachineFacts) -> Iterator[CheckResult]:
@@ -125,11 +127,13 @@ def _host(facts: MachineFacts) -> Iterator[CheckResult]:
     names = {path.rpartition("/")[2] for path in box.tools}
     wired = bool(names & {_HOOKS[0]}) or box.docker_runtime or bool(box.specifications)
     if not names and (box.docker_installed or box.docker_socket):
-        words = "Docker is installed without NVIDIA's container toolkit: --gpus will fail"
-        yield warning(Check.TOOLKIT_MISSING, words, _TOOLKIT)
+        message = "Docker is installed without NVIDIA's container toolkit: --gpus will fail"
+        yield warning(Check.TOOLKIT_MISSING, message, _TOOLKIT)
     elif names and not wired:
-        words = f"{sorted(names)[0]} is installed, but no container engine is configured to use it"
-        yield warning(Check.TOOLKIT_NOT_CONFIGURED, words, _WIRE)
+        message = (
+            f"{sorted(names)[0]} is installed, but no container engine is configured to use it"
+        )
+        yield warning(Check.TOOLKIT_NOT_CONFIGURED, message, _WIRE)
     elif wired:
         yield ok(Check.TOOLKIT_READY, f"containers can use GPUs ({_ways(facts)})")
     yield from _specifications(facts)
@@ -154,9 +158,9 @@ def _specifications(facts: MachineFacts) -> Iterator[CheckResult]:
     running = facts.kernel.nvidia_version
     for spec in facts.containers.specifications:
         if spec.versions and running is not None and running not in spec.versions:
-            words = f"{spec.path} is for driver {spec.versions[0]}, but {running} is running"
+            message = f"{spec.path} is for driver {spec.versions[0]}, but {running} is running"
             fix = f"sudo nvidia-ctk cdi generate --output={spec.path}"
-            yield warning(Check.CDI_OUTDATED, words, fix, path=spec.path)
+            yield warning(Check.CDI_OUTDATED, message, fix, path=spec.path)
 
 
 def _docker(facts: MachineFacts) -> Iterator[CheckResult]:
@@ -164,5 +168,5 @@ def _docker(facts: MachineFacts) -> Iterator[CheckResult]:
     if socket == "usable":
         yield ok(Check.DOCKER_READABLE, "Docker's socket is readable: containers are shown by name")
     elif socket:
-        words = f"{facts.user.name} cannot read Docker's socket: containers are shown by id"
-        yield ok(Check.DOCKER_UNREADABLE, words)
+        message = f"{facts.user.name} cannot read Docker's socket: containers are shown by id"
+        yield ok(Check.DOCKER_UNREADABLE, message)

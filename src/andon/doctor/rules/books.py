@@ -16,8 +16,8 @@ _SWEEP = f"{_SET_UP} # removes files that no process holds"
 def judge(facts: MachineFacts) -> Iterator[CheckResult]:
     own = facts.own
     if not any(book.path == own.book_place for book in own.books):
-        words = f"no lease book yet; the first lease creates {own.book_place}, owned by its user"
-        yield ok(Check.BOOK, words)
+        message = f"no lease book yet; the first lease creates {own.book_place}, owned by its user"
+        yield ok(Check.BOOK, message)
     for book in own.books:
         yield _owner(book, facts)
         if _decides(book, facts):
@@ -42,25 +42,25 @@ def _owner(book: BookFolder, facts: MachineFacts) -> CheckResult:
     if unsafe is not None:
         return unsafe
     if book.uid not in (0, facts.user.uid):
-        words = (
+        message = (
             f"no root book: {book.owner} owns {book.path} and can cordon devices, reorder the "
             "queue and remove leases"
         )
-        return warning(Check.BOOK_FOREIGN, words, _SET_UP, **place)
+        return warning(Check.BOOK_FOREIGN, message, _SET_UP, **place)
     use = "used for new leases" if book.path == facts.own.book_place else "its leases count too"
     alone = ", and only root can cordon or reorder" if book.uid == 0 else ""
-    words = f"the lease book {book.path} belongs to {book.owner}; {use}{alone}"
-    return ok(Check.BOOK, words, **place)
+    message = f"the lease book {book.path} belongs to {book.owner}; {use}{alone}"
+    return ok(Check.BOOK, message, **place)
 
 
 def _ignored(book: BookFolder, facts: MachineFacts, place: dict[str, Value]) -> CheckResult:
-    words = (
+    message = (
         f"{book.path} belongs to {book.owner} and is ignored: new leases go to "
         f"{facts.own.book_place}"
     )
     quoted = sh(book.path)
     fix = f"ls -la {quoted} && sudo rm -rI {quoted}"
-    return warning(Check.BOOK_IGNORED, words, fix, **place)
+    return warning(Check.BOOK_IGNORED, message, fix, **place)
 
 
 def _unsafe(book: BookFolder, facts: MachineFacts, place: dict[str, Value]) -> CheckResult | None:
@@ -68,14 +68,16 @@ def _unsafe(book: BookFolder, facts: MachineFacts, place: dict[str, Value]) -> C
     again = f"ls -ld {quoted} && sudo rm -rI {quoted} && {_SET_UP}"
     if book.link or book.mode & 0o022:
         how = "is a link" if book.link else f"is writable by others ({book.mode:04o})"
-        words = f"the lease book {book.path} of {book.owner} {how}: its leases cannot be trusted"
-        return failure(Check.BOOK_UNSAFE, words, again, **place)
+        message = f"the lease book {book.path} of {book.owner} {how}: its leases cannot be trusted"
+        return failure(Check.BOOK_UNSAFE, message, again, **place)
     if book.contents.closed:
-        words = f"{facts.user.name} cannot read the lease book {book.path} of {book.owner}"
-        return failure(Check.BOOK_UNSAFE, words, again, **place)
+        message = f"{facts.user.name} cannot read the lease book {book.path} of {book.owner}"
+        return failure(Check.BOOK_UNSAFE, message, again, **place)
     if book.leases_mode is not None and book.leases_mode != 0o1777:
-        words = f"{book.path}/leases has mode {book.leases_mode:04o}: not everyone can take a lease"
-        return failure(Check.BOOK_UNSAFE, words, f"sudo chmod 1777 {quoted}/leases", **place)
+        message = (
+            f"{book.path}/leases has mode {book.leases_mode:04o}: not everyone can take a lease"
+        )
+        return failure(Check.BOOK_UNSAFE, message, f"sudo chmod 1777 {quoted}/leases", **place)
     return None
 
 
@@ -89,25 +91,25 @@ def _contents(book: BookFolder, facts: MachineFacts) -> Iterator[CheckResult]:
     if bad:
         count = sum(stray.count for stray in bad)
         what = f"{_files(count)} that {_is(count)} not {_entry(count)}"
-        words = f"{book.path} has {what}: {_owners(bad)}"
-        yield warning(Check.BOOK_MALFORMED, words, _list(book, bad), path=book.path, count=count)
+        message = f"{book.path} has {what}: {_owners(bad)}"
+        yield warning(Check.BOOK_MALFORMED, message, _list(book, bad), path=book.path, count=count)
     if left:
         count = sum(stray.count for stray in left)
-        words = f"{book.path} has {_files(count)} that no process holds: {_owners(left)}"
-        yield warning(Check.BOOK_LEFTOVERS, words, _SWEEP, path=book.path, count=count)
+        message = f"{book.path} has {_files(count)} that no process holds: {_owners(left)}"
+        yield warning(Check.BOOK_LEFTOVERS, message, _SWEEP, path=book.path, count=count)
     yield from _crowds(book)
 
 
 def _crowds(book: BookFolder) -> Iterator[CheckResult]:
     for owner, uid, count in book.contents.counts:
         if count > MANY_FILES:
-            words = f"{owner} has {count:,} files in {book.path}, which slows every lease"
+            message = f"{owner} has {count:,} files in {book.path}, which slows every lease"
             if count > MOST_OF_ONE_USER:
-                words += f"; leases and tickets beyond {MOST_OF_ONE_USER:,} are ignored"
-            yield warning(Check.BOOK_CROWDED, words, _SWEEP, path=book.path, uid=uid, count=count)
+                message += f"; leases and tickets beyond {MOST_OF_ONE_USER:,} are ignored"
+            yield warning(Check.BOOK_CROWDED, message, _SWEEP, path=book.path, uid=uid, count=count)
     if not book.contents.complete:
-        words = f"{book.path} has more files than are examined here"
-        yield warning(Check.BOOK_CROWDED, words, _SWEEP, path=book.path)
+        message = f"{book.path} has more files than are examined here"
+        yield warning(Check.BOOK_CROWDED, message, _SWEEP, path=book.path)
 
 
 def _list(book: BookFolder, strays: Iterable[StrayFiles]) -> str:

@@ -38,9 +38,9 @@ def _summary(facts: MachineFacts) -> Iterator[CheckResult]:
     if answering:
         yield _answer(answering, facts)
     if asleep:
-        words = f"{_named(asleep, titles(facts.devices))} suspended by the system"
-        words += f"; andon leaves {'it' if len(asleep) == 1 else 'them'} asleep"
-        yield ok(Check.DEVICES_ASLEEP, words, count=len(asleep))
+        message = f"{_named(asleep, titles(facts.devices))} suspended by the system"
+        message += f"; andon leaves {'it' if len(asleep) == 1 else 'them'} asleep"
+        yield ok(Check.DEVICES_ASLEEP, message, count=len(asleep))
     if facts.on_login_node:
         yield ok(Check.NO_DEVICE, "no GPU here, as on every login node")
     elif not answering and not asleep:
@@ -56,19 +56,21 @@ def _answer(answering: list[DeviceStatus], facts: MachineFacts) -> CheckResult:
     verb = "responds" if len(answering) == 1 else "respond"
     count = f"{counted(len(answering), 'device')} {verb} within {seconds:g} s"
     more = f" and {counted(len(models) - 3, 'more model')}" if len(models) > 3 else ""
-    words = f"{count}: {', '.join(models[:3])}{more}"
+    message = f"{count}: {', '.join(models[:3])}{more}"
     if facts.trial.snapshot is not None and facts.trial.snapshot.simulated:
-        return ok(Check.DEVICES_SIMULATED, f"SIMULATED: {words}", count=len(answering))
-    return ok(Check.DEVICES_RESPOND, words, count=len(answering), first_answer_seconds=seconds)
+        return ok(Check.DEVICES_SIMULATED, f"SIMULATED: {message}", count=len(answering))
+    return ok(Check.DEVICES_RESPOND, message, count=len(answering), first_answer_seconds=seconds)
 
 
 def _slow(facts: MachineFacts) -> CheckResult:
-    words = f"the first reading took {facts.trial.seconds:.1f} s: the driver is started each time"
+    message = f"the first reading took {facts.trial.seconds:.1f} s: the driver is started each time"
     modes = [d.device.setup.persistence for d in facts.devices]
     persists = True in modes and False not in modes
     held = persists or facts.kernel.persistenced or facts.kernel.battery
     fix = "andon cost" if held else "sudo systemctl enable --now nvidia-persistenced"
-    return warning(Check.SLOW_START, words, fix, first_answer_seconds=round(facts.trial.seconds, 2))
+    return warning(
+        Check.SLOW_START, message, fix, first_answer_seconds=round(facts.trial.seconds, 2)
+    )
 
 
 def _fault(fault: Fault, facts: MachineFacts) -> CheckResult:
@@ -76,20 +78,20 @@ def _fault(fault: Fault, facts: MachineFacts) -> CheckResult:
     vendor = vendor_of_backend(fault.source).name
     absent = all(card.vendor != vendor for card in facts.cards)
     others = any(d.state in (State.OK, State.ASLEEP) for d in facts.devices)
-    say = warning if absent and others else failure
-    words = f"{fault.source}: {fault.reason}"
-    return hinted(say(Check.READER_FAULT, words, "", source=fault.source), fault.hint)
+    graded = warning if absent and others else failure
+    message = f"{fault.source}: {fault.reason}"
+    return hinted(graded(Check.READER_FAULT, message, "", source=fault.source), fault.hint)
 
 
 def _silent(status: DeviceStatus, name: str) -> Iterator[CheckResult]:
     place = {"uuid": status.device.uuid, "pci": status.device.pci}
     if status.state is State.STALE:
-        words = f"{name} is not responding: {status.reason or 'unknown reason'}"
+        message = f"{name} is not responding: {status.reason or 'unknown reason'}"
         fix = f"{_dmesg(vendor_of(status.device.vendor))} -e 'blocked for more'"
-        yield failure(Check.DEVICE_STALE, words, fix, **place)
+        yield failure(Check.DEVICE_STALE, message, fix, **place)
     if status.state is State.LOST:
-        words = f"{name} is lost: {status.reason or 'unknown reason'}"
-        yield failure(Check.DEVICE_LOST, words, _dmesg(vendor_of(status.device.vendor)), **place)
+        message = f"{name} is lost: {status.reason or 'unknown reason'}"
+        yield failure(Check.DEVICE_LOST, message, _dmesg(vendor_of(status.device.vendor)), **place)
 
 
 def _fewer(facts: MachineFacts) -> Iterator[CheckResult]:
@@ -102,9 +104,9 @@ def _fewer(facts: MachineFacts) -> Iterator[CheckResult]:
         owners = [d.device.vendor for d in facts.devices if d.device.parent is None]
         boards = owners.count(vendor.name)
         if 0 < boards < listed:
-            words = f"{boards} of {listed} {vendor.title} cards on the PCI bus are shown"
+            message = f"{boards} of {listed} {vendor.title} cards on the PCI bus are shown"
             fix = _dmesg(vendor)
-            yield warning(Check.DEVICES_MISSING, words, fix, listed=listed, shown=boards)
+            yield warning(Check.DEVICES_MISSING, message, fix, listed=listed, shown=boards)
 
 
 def _mask(facts: MachineFacts) -> Iterator[CheckResult]:
@@ -115,14 +117,14 @@ def _mask(facts: MachineFacts) -> Iterator[CheckResult]:
     shown, boards = len(seen.visible), len(facts.devices)
     place = {"visible": shown, "devices": boards, "source": seen.source}
     if seen.source and not shown:
-        words = f"{seen.source} hides all {counted(boards, 'device')} from programs"
+        message = f"{seen.source} hides all {counted(boards, 'device')} from programs"
         fix = f"unset {seen.source.partition('=')[0]}"
-        yield warning(Check.MASK_HIDES_ALL, words, fix, **place)
+        yield warning(Check.MASK_HIDES_ALL, message, fix, **place)
     elif seen.note and (seen.source or not seen.certain or "CUDA_DEVICE_ORDER" in seen.note):
         yield warning(Check.MASK_AMBIGUOUS, seen.note, _numbers_fix(seen.note), **place)
     elif seen.source or seen.note:
-        words = f"{seen.source}: programs see {shown} of {counted(boards, 'device')}"
-        yield ok(Check.MASK, words if seen.source else seen.note or "", **place)
+        message = f"{seen.source}: programs see {shown} of {counted(boards, 'device')}"
+        yield ok(Check.MASK, message if seen.source else seen.note or "", **place)
     if seen.container:
         yield ok(Check.MASK, f"{seen.container} {NOT_A_MASK}", source=seen.container)
 

@@ -40,13 +40,13 @@ def _loaded(vendor: VendorRow, cards: list[PciCard], facts: MachineFacts) -> Ite
         driven = [card for card in cards if card.driver == driver]
         if not driven and not (driver == "nvidia" and facts.kernel.nvidia_version):
             continue
-        name = _driver_words(facts) if driver == "nvidia" else driver
+        name = _driver_text(facts) if driver == "nvidia" else driver
         what = f"{len(driven)} cards" if len(driven) > 2 else _places(driven)
         what = what or "its cards (none listed on the PCI bus)"
         yield ok(Check.DRIVER_LOADED, f"{name} drives {what}", driver=driver, cards=len(driven))
 
 
-def _driver_words(facts: MachineFacts) -> str:
+def _driver_text(facts: MachineFacts) -> str:
     version = facts.kernel.nvidia_version
     flavour = " (open module)" if facts.kernel.nvidia_open else ""
     return f"nvidia {version}{flavour}" if version else "nvidia"
@@ -55,8 +55,8 @@ def _driver_words(facts: MachineFacts) -> str:
 def _given_away(cards: list[PciCard]) -> Iterator[CheckResult]:
     given = [card for card in cards if card.driver in GIVEN_AWAY]
     if given:
-        words = f"{_places(given)}: reserved for virtual machines ({given[0].driver})"
-        yield ok(Check.PASSED_THROUGH, words, cards=len(given))
+        message = f"{_places(given)}: reserved for virtual machines ({given[0].driver})"
+        yield ok(Check.PASSED_THROUGH, message, cards=len(given))
 
 
 def _undriven(
@@ -74,9 +74,9 @@ def _undriven(
             cards=len(rivals),
         )
     if free and any(driver in facts.kernel.modules for driver in vendor.driver_names):
-        words = f"{vendor.drivers[0]} is loaded but does not drive {_places(free)}"
+        message = f"{vendor.drivers[0]} is loaded but does not drive {_places(free)}"
         fix = f"sudo dmesg | grep -i {vendor.log_search} | tail"
-        yield failure(Check.CARD_UNBOUND, words, fix, cards=len(free))
+        yield failure(Check.CARD_UNBOUND, message, fix, cards=len(free))
     elif free:
         yield from _not_loaded(vendor, free, facts)
 
@@ -84,13 +84,13 @@ def _undriven(
 def _not_loaded(
     vendor: VendorRow, free: list[PciCard], facts: MachineFacts
 ) -> Iterator[CheckResult]:
-    words, fix = f"no driver is loaded for {_places(free)}", f"sudo modprobe {vendor.drivers[0]}"
+    message, fix = f"no driver is loaded for {_places(free)}", f"sudo modprobe {vendor.drivers[0]}"
     if not vendor.install:
-        yield warning(Check.DRIVER_NOT_LOADED, words, fix, cards=len(free))
+        yield warning(Check.DRIVER_NOT_LOADED, message, fix, cards=len(free))
         return
     if not facts.libraries:
         fix = install_command(vendor, facts.kernel.distribution)
-    yield failure(Check.DRIVER_NOT_LOADED, words, fix, cards=len(free))
+    yield failure(Check.DRIVER_NOT_LOADED, message, fix, cards=len(free))
     if facts.kernel.secure_boot:
         yield warning(
             Check.SECURE_BOOT,
@@ -105,15 +105,15 @@ def _nothing(facts: MachineFacts) -> Iterator[CheckResult]:
     on_chip = any(name in facts.kernel.modules for v in VENDORS for name in v.chip_modules)
     seen = facts.cards or facts.kernel.wsl or on_chip
     if not seen and not facts.anything_answers and not facts.on_login_node:
-        words = f"the PCI bus has no {titles(last='or')} GPU"
-        yield warning(Check.NO_CARD, words, _PCI, cards=0)
+        message = f"the PCI bus has no {titles(last='or')} GPU"
+        yield warning(Check.NO_CARD, message, _PCI, cards=0)
 
 
 def _sleep(facts: MachineFacts) -> Iterator[CheckResult]:
     asleep = [card for card in facts.cards if card.power_status == "suspended"]
     if asleep:
-        words = f"{_places(asleep)}: suspended to save power; andon does not wake it"
-        yield ok(Check.SUSPENDED, words, cards=len(asleep))
+        message = f"{_places(asleep)}: suspended to save power; andon does not wake it"
+        yield ok(Check.SUSPENDED, message, cards=len(asleep))
     awake = [
         card
         for card in facts.cards
@@ -137,12 +137,12 @@ def _versions(facts: MachineFacts) -> Iterator[CheckResult]:
     if library == kernel:
         yield ok(Check.VERSIONS_MATCH, f"the kernel and the library are both {kernel}", **place)
         return
-    words = f"the kernel runs driver {kernel}, but the library is {library}"
+    message = f"the kernel runs driver {kernel}, but the library is {library}"
     fix = "sudo reboot"
     if facts.containers.inside:
-        words += ", which is part of this container"
+        message += ", which is part of this container"
         fix = f"rm {sh(picked.path if picked else '')} # in the image: --gpus adds the right one"
-    yield failure(Check.VERSION_MISMATCH, words, fix, **place)
+    yield failure(Check.VERSION_MISMATCH, message, fix, **place)
 
 
 def _nvidia_modes(facts: MachineFacts) -> Iterator[CheckResult]:
@@ -158,23 +158,23 @@ def _counters(facts: MachineFacts) -> CheckResult:
     """Says whether this user may profile with Nsight."""
     restricted = facts.kernel.counters_restricted
     if restricted is None:
-        words = "whether Nsight can profile here is not known: the driver's parameters are hidden"
-        return unknown(Check.COUNTERS_RESTRICTED, words)
+        message = "whether Nsight can profile here is not known: the driver's parameters are hidden"
+        return unknown(Check.COUNTERS_RESTRICTED, message)
     if not restricted:
-        words = "profiling counters are open to all users: Nsight can be used"
-        return ok(Check.COUNTERS_OPEN, words, restricted=False)
+        message = "profiling counters are open to all users: Nsight can be used"
+        return ok(Check.COUNTERS_OPEN, message, restricted=False)
     way = "in a container with --cap-add=SYS_ADMIN" if facts.containers.inside else "with sudo"
-    words = f"{facts.user.name} may use Nsight" if facts.user.profiles else f"use Nsight {way}"
-    return ok(Check.COUNTERS_RESTRICTED, f"{COUNTERS_FOR_ROOT}: {words}", restricted=True)
+    message = f"{facts.user.name} may use Nsight" if facts.user.profiles else f"use Nsight {way}"
+    return ok(Check.COUNTERS_RESTRICTED, f"{COUNTERS_FOR_ROOT}: {message}", restricted=True)
 
 
 def _persistence(facts: MachineFacts) -> Iterator[CheckResult]:
     modes = [d.device.setup.persistence for d in facts.devices if d.device.parent is None]
     on, off = modes.count(True), modes.count(False)
     if off:
-        words = f"persistence mode is off ({off} of {on + off} devices)"
-        words += ": the driver stops while nothing uses them"
-        yield ok(Check.PERSISTENCE, words, off=off)
+        message = f"persistence mode is off ({off} of {on + off} devices)"
+        message += ": the driver stops while nothing uses them"
+        yield ok(Check.PERSISTENCE, message, off=off)
     elif on:
         yield ok(Check.PERSISTENCE, "persistence mode keeps the driver loaded", off=0)
 
@@ -184,10 +184,10 @@ def _ecc(facts: MachineFacts) -> Iterator[CheckResult]:
     setups = [d.device.setup for d in facts.devices if d.device.setup.ecc is not None]
     off = [setup for setup in setups if not setup.ecc]
     if off:
-        words = f"ECC is off ({len(off)} of {len(setups)} devices that support it)"
+        message = f"ECC is off ({len(off)} of {len(setups)} devices that support it)"
         later = sum(setup.ecc_pending is True for setup in off)
-        words += f"; {later} will have it on after a reboot" if later else ""
-        yield ok(Check.ECC, words, off=len(off))
+        message += f"; {later} will have it on after a reboot" if later else ""
+        yield ok(Check.ECC, message, off=len(off))
     elif setups:
         yield ok(Check.ECC, "ECC is on", off=0)
 
@@ -203,22 +203,22 @@ def judge_library(facts: MachineFacts) -> Iterator[CheckResult]:
 
 
 def _absent(facts: MachineFacts) -> CheckResult:
-    say = warning if facts.answers("nvidia") else failure
+    graded = warning if facts.answers("nvidia") else failure
     off = [lib for lib in facts.libraries if not lib.source and lib.fits is not False]
     if off:
         folder = off[0].path.rpartition("/")[0]
-        return say(
+        return graded(
             Check.LIBRARY_OFF_PATH,
             f"libnvidia-ml.so.1 is in {folder}, which is not on the loader's path",
             f"echo {folder} | sudo tee /etc/ld.so.conf.d/nvidia.conf && sudo ldconfig",
             path=off[0].path,
         )
     if facts.libraries:
-        words = f"{facts.libraries[0].path} is for another processor"
+        message = f"{facts.libraries[0].path} is for another processor"
         fix = f"file -L {facts.libraries[0].path}"
-        return say(Check.LIBRARY_FOREIGN, words, fix, path=facts.libraries[0].path)
-    words = "libnvidia-ml.so.1 was not found in any known folder"
-    return say(Check.LIBRARY_MISSING, words, _install(facts))
+        return graded(Check.LIBRARY_FOREIGN, message, fix, path=facts.libraries[0].path)
+    message = "libnvidia-ml.so.1 was not found in any known folder"
+    return graded(Check.LIBRARY_MISSING, message, _install(facts))
 
 
 def _install(facts: MachineFacts) -> str:
@@ -232,18 +232,18 @@ def _install(facts: MachineFacts) -> str:
 def _picked(library: Library, facts: MachineFacts) -> CheckResult:
     path, folder = library.path, library.path.rpartition("/")[0]
     if library.size_bytes == 0:
-        words = f"{path} is empty: the image was saved from a container that had a GPU"
-        return failure(Check.LIBRARY_EMPTY, words, f"rm {sh(path)}", path=path)
+        message = f"{path} is empty: the image was saved from a container that had a GPU"
+        return failure(Check.LIBRARY_EMPTY, message, f"rm {sh(path)}", path=path)
     if "/stubs" in path or "/stubs" in library.target:
-        words = f"the loader uses {path}, a stub for linking only"
-        return failure(Check.LIBRARY_STUB, words, _without(library, folder), path=path)
+        message = f"the loader uses {path}, a stub for linking only"
+        return failure(Check.LIBRARY_STUB, message, _without(library, folder), path=path)
     if facts.kernel.wsl and not (library.target or path).startswith("/usr/lib/wsl/"):
-        words = f"the loader uses {path}: in WSL only the one from Windows in {WSL_FOLDER} works"
+        message = f"the loader uses {path}: in WSL only the one from Windows in {WSL_FOLDER} works"
         fix = f"export LD_LIBRARY_PATH={WSL_FOLDER}:$LD_LIBRARY_PATH"
-        say = warning if facts.answers("nvidia") else failure
-        return say(Check.LIBRARY_NOT_WSL, words, fix, path=path)
-    words = f"{path} (in {library.source})"
-    return ok(Check.LIBRARY_FOUND, words, path=path, target=library.target)
+        graded = warning if facts.answers("nvidia") else failure
+        return graded(Check.LIBRARY_NOT_WSL, message, fix, path=path)
+    message = f"{path} (in {library.source})"
+    return ok(Check.LIBRARY_FOUND, message, path=path, target=library.target)
 
 
 def _without(library: Library, folder: str) -> str:

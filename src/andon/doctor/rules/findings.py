@@ -151,26 +151,26 @@ class CheckResult(Struct, frozen=True):
 
     check: FindingName
     grade: Grade
-    words: str
+    message: str
     fix: str = ""
     evidence: Mapping[str, Value] = field(default_factory=dict)
     hint: str = ""
 
 
-def ok(check: FindingName, words: str, **evidence: Value) -> CheckResult:
-    return CheckResult(check, Grade.OK, words, evidence=evidence)
+def ok(check: FindingName, message: str, **evidence: Value) -> CheckResult:
+    return CheckResult(check, Grade.OK, message, evidence=evidence)
 
 
-def unknown(check: FindingName, words: str, **evidence: Value) -> CheckResult:
-    return CheckResult(check, Grade.UNKNOWN, words, evidence=evidence)
+def unknown(check: FindingName, message: str, **evidence: Value) -> CheckResult:
+    return CheckResult(check, Grade.UNKNOWN, message, evidence=evidence)
 
 
-def warning(check: FindingName, words: str, fix: str, **evidence: Value) -> CheckResult:
-    return CheckResult(check, Grade.WARNING, words, fix, evidence)
+def warning(check: FindingName, message: str, fix: str, **evidence: Value) -> CheckResult:
+    return CheckResult(check, Grade.WARNING, message, fix, evidence)
 
 
-def failure(check: FindingName, words: str, fix: str, **evidence: Value) -> CheckResult:
-    return CheckResult(check, Grade.FAILURE, words, fix, evidence)
+def failure(check: FindingName, message: str, fix: str, **evidence: Value) -> CheckResult:
+    return CheckResult(check, Grade.FAILURE, message, fix, evidence)
 
 
 def hinted(finding: CheckResult, hint: str) -> CheckResult:

@@ -24,8 +24,8 @@ def _settings(facts: MachineFacts) -> Iterator[CheckResult]:
     if own.mistakes:
         return
     changed = f"{own.changed} changed" if own.changed else "all at their defaults"
-    words = f"settings: {own.config or 'no file'}, {changed}"
-    yield ok(Check.SETTINGS, words, path=own.config, changed=own.changed)
+    message = f"settings: {own.config or 'no file'}, {changed}"
+    yield ok(Check.SETTINGS, message, path=own.config, changed=own.changed)
 
 
 def _state(state: Folder, on_slurm: bool) -> CheckResult:
@@ -37,21 +37,23 @@ def _state(state: Folder, on_slurm: bool) -> CheckResult:
     if not state.path:
         return unknown(Check.STATE, "the state folder is unknown: there is no home folder", **place)
     if state.remote and on_slurm:
-        words = (
+        message = (
             f"{state.path} is on a network file system ({state.kind}), as homes are on Slurm: "
             "every node has the outputs and records of jobs"
         )
-        return ok(Check.STATE, words, **place)
+        return ok(Check.STATE, message, **place)
     if state.remote:
-        words = (
+        message = (
             f"{state.path} is on a network file system ({state.kind}): it can hang, and the "
             "history is written more slowly, with a rollback journal"
         )
-        return warning(Check.STATE_REMOTE, words, 'export XDG_STATE_HOME="/var/tmp/$USER"', **place)
+        return warning(
+            Check.STATE_REMOTE, message, 'export XDG_STATE_HOME="/var/tmp/$USER"', **place
+        )
     if not state.writable:
-        words = f"{state.path} is not writable: nothing can be recorded"
+        message = f"{state.path} is not writable: nothing can be recorded"
         fix = f'sudo install -d -o "$USER" {sh(state.path)}'
-        return failure(Check.STATE_NOT_WRITABLE, words, fix, **place)
+        return failure(Check.STATE_NOT_WRITABLE, message, fix, **place)
     return _room(state)
 
 
@@ -65,9 +67,9 @@ def _room(state: Folder) -> CheckResult:
         return ok(Check.STATE, f"{state.path} is writable", **place)
     free = human_bytes(state.free_bytes)
     if state.free_bytes < ROOMY_BYTES:
-        say = failure if state.free_bytes < TIGHT_BYTES else warning
-        words = f"{state.path} has {free} free"
-        return say(Check.STATE_FULL, words, f"df -h {sh(state.path)}", **place)
+        graded = failure if state.free_bytes < TIGHT_BYTES else warning
+        message = f"{state.path} has {free} free"
+        return graded(Check.STATE_FULL, message, f"df -h {sh(state.path)}", **place)
     made = "" if state.exists else ", created when first needed"
     return ok(Check.STATE, f"{state.path}: {free} free{made}", **place)
 
@@ -76,8 +78,8 @@ def _packages(facts: MachineFacts) -> Iterator[CheckResult]:
     own = facts.own
     missing = [name for name, version in own.packages.items() if version is None]
     listed = ", ".join(f"{name} {version}" for name, version in own.packages.items() if version)
-    words = f"andon {own.version}, Python {own.python}, {listed}".rstrip(", ")
-    yield ok(Check.VERSIONS, words, andon=own.version, python=own.python, **dict(own.packages))
+    message = f"andon {own.version}, Python {own.python}, {listed}".rstrip(", ")
+    yield ok(Check.VERSIONS, message, andon=own.version, python=own.python, **dict(own.packages))
     if missing:
         names = " ".join(missing)
         yield failure(Check.PACKAGE_MISSING, f"not installed: {names}", f"pip install {names}")
@@ -94,7 +96,7 @@ def _terminal(facts: MachineFacts) -> CheckResult:
     own = facts.own
     place: dict[str, Value] = {"encoding": own.encoding, "columns": own.columns, "color": own.color}
     if own.encoding.lower().replace("-", "").replace("_", "") != "utf8":
-        words = f"the terminal is set to {own.encoding}: bars and lamps are drawn in ASCII"
-        return warning(Check.TERMINAL_ASCII, words, "export LANG=C.UTF-8", **place)
+        message = f"the terminal is set to {own.encoding}: bars and lamps are drawn in ASCII"
+        return warning(Check.TERMINAL_ASCII, message, "export LANG=C.UTF-8", **place)
     colors = "in colour" if own.color else "without colour"
     return ok(Check.TERMINAL, f"output: UTF-8, {own.columns} columns, {colors}", **place)

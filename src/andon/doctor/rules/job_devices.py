@@ -26,7 +26,7 @@ class Unfit(Struct, frozen=True):
 
     uuid: str
     kind: ObstacleKind
-    words: str  # "GPU 2 reports Xid 79: …"
+    message: str  # "GPU 2 reports Xid 79: …"
     jobs: tuple[str, ...] = ()  # the cluster's jobs whose processes are on it
 
     @property
@@ -67,14 +67,16 @@ def _number(status: DeviceStatus, minors: Mapping[str, int]) -> int:
 
 
 def broken_by_events(
-    events: Sequence[tuple[int, Event]], statuses: Sequence[DeviceStatus], told: Mapping[str, int]
+    events: Sequence[tuple[int, Event]],
+    statuses: Sequence[DeviceStatus],
+    reported: Mapping[str, int],
 ) -> dict[str, tuple[int, str]]:
     """Returns the last error of each device that means it is broken, with its number in the log;
     `told` has the numbers that were reported before."""
     devices, found = [status.device for status in statuses], dict[str, tuple[int, str]]()
     for number, event in events:
         uuid, meant = on_device(event, devices).uuid, explain_event(event)
-        if uuid is not None and meant.level is Level.CRITICAL and number > told.get(uuid, -1):
+        if uuid is not None and meant.level is Level.CRITICAL and number > reported.get(uuid, -1):
             name = "an error" if event.code is None else f"Xid {event.code}"
             found[uuid] = number, f"reports {name}: {meant.meaning}"
     return found
@@ -94,15 +96,15 @@ def unfit_devices(
         it, trouble = names[one.uuid], one.trouble
         if trouble is not None and trouble.kind in UNFIT:
             colon = "" if trouble.kind is ObstacleKind.BROKEN else ":"
-            words = f"{it}{colon} {trouble.reason}"
-            found.append(Unfit(one.uuid, trouble.kind, words))
+            message = f"{it}{colon} {trouble.reason}"
+            found.append(Unfit(one.uuid, trouble.kind, message))
             continue
         allowed = {job, *running}
         left = [p for p in one.strangers if slurm_job(p) not in allowed and not _serves(p)]
         if left:
             jobs = tuple(dict.fromkeys(number for p in left if (number := slurm_job(p))))
-            words = f"{it} is in use by {_named(left)}"
-            found.append(Unfit(one.uuid, ObstacleKind.UNLEASED_PROCESS, words, jobs))
+            message = f"{it} is in use by {_named(left)}"
+            found.append(Unfit(one.uuid, ObstacleKind.UNLEASED_PROCESS, message, jobs))
         elif trouble is not None and trouble.kind in PASSING and not one.strangers:
             found.append(Unfit(one.uuid, trouble.kind, f"{it}: {trouble.reason}"))
     order = (*UNFIT, *reversed(PASSING))

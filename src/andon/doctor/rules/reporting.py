@@ -20,25 +20,25 @@ def _judged(link: OutgoingReports, sends: bool, now: float) -> CheckResult:
     known = "nothing was acknowledged yet"
     if link.acknowledged is not None:
         known = f"last acknowledged {_lasted(now, link.acknowledged)} ago"
-    words = f"{link.name}, {link.place}: {known}{_queue(link, now)}"
+    message = f"{link.name}, {link.place}: {known}{_queue(link, now)}"
     if not sends:
-        words += "; no server or agent of yours runs here"
-        return warning(Check.REPORTS_STOPPED, words, link.start, **place)
+        message += "; no server or agent of yours runs here"
+        return warning(Check.REPORTS_STOPPED, message, link.start, **place)
     if link.trouble[0]:
-        words += f"; {link.trouble[0]}"
-        return hinted(warning(Check.REPORTS_WAIT, words, "", **place), link.trouble[1])
+        message += f"; {link.trouble[0]}"
+        return hinted(warning(Check.REPORTS_WAIT, message, "", **place), link.trouble[1])
     if link.since is None or now - link.since < LATE_SECONDS:
-        return ok(Check.REPORTS, words, **place)
+        return ok(Check.REPORTS, message, **place)
     hint = "is it running there? the log of your server or agent has the reason"
-    return hinted(warning(Check.REPORTS_WAIT, words, "", **place), hint)
+    return hinted(warning(Check.REPORTS_WAIT, message, "", **place), hint)
 
 
 def _queue(link: OutgoingReports, now: float) -> str:
-    words = ""
+    message = ""
     if link.waiting and link.since is not None:
         count = f"{counted(link.waiting, 'request')} ({human_bytes(link.size_bytes)})"
-        words = f", {count} in the queue, the oldest for {_lasted(now, link.since)}"
-    return words + (f", {link.dropped:,} dropped" if link.dropped else "")
+        message = f", {count} in the queue, the oldest for {_lasted(now, link.since)}"
+    return message + (f", {link.dropped:,} dropped" if link.dropped else "")
 
 
 def _lasted(now: float, then: float) -> str:

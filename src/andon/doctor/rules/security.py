@@ -24,68 +24,68 @@ def judge(facts: MachineFacts) -> Iterator[CheckResult]:
 def _state(facts: MachineFacts) -> Iterator[CheckResult]:
     security = facts.security
     if security.unseen:
-        words = f"access to the state folder was not checked: {security.unseen}"
-        yield unknown(Check.STATE_PRIVATE, words)
+        message = f"access to the state folder was not checked: {security.unseen}"
+        yield unknown(Check.STATE_PRIVATE, message)
         return
-    found = [finding for kept in security.state if (finding := _exposed(kept, facts))]
-    above = next((kept for kept in security.above if _is_replaceable(kept, facts)), None)
+    found = [finding for file in security.state if (finding := _exposed(file, facts))]
+    above = next((file for file in security.above if _is_replaceable(file, facts)), None)
     if above is not None:
         found.append(_replaceable(above, facts))
     yield from found
     if security.state and not found:
-        names = ", ".join(kept.name for kept in security.state[1:])
-        words = f"only {facts.user.name} can access the state folder" + (
+        names = ", ".join(file.name for file in security.state[1:])
+        message = f"only {facts.user.name} can access the state folder" + (
             f": {names}" if names else ""
         )
-        yield ok(Check.STATE_PRIVATE, words, path=security.state[0].path)
+        yield ok(Check.STATE_PRIVATE, message, path=security.state[0].path)
 
 
-def _exposed(kept: FileAccess, facts: MachineFacts) -> CheckResult | None:
+def _exposed(file: FileAccess, facts: MachineFacts) -> CheckResult | None:
     """A finding if another user can read a token or record, or has created it: it is not secret."""
-    how = _how(kept, facts)
+    how = _how(file, facts)
     if how is None:
         return None
-    place = {"path": kept.path, "owner": kept.owner, "mode": f"{kept.mode:04o}"}
-    quoted = sh(kept.path)
-    if kept.name == "folder":
-        words = f"the state folder {kept.path} {how}: {_at_stake(kept, facts)}"
-        fix = f"chmod 700 {quoted}" if _is_mine(kept, facts) else _elsewhere(facts)
-        say = warning if _is_mine(kept, facts) and not kept.mode & 0o022 else failure
-        return say(Check.STATE_EXPOSED, words, fix, **place)
-    if kept.name == "token":
-        words = f"the token {kept.path} {how}: another user can use it"
+    place = {"path": file.path, "owner": file.owner, "mode": f"{file.mode:04o}"}
+    quoted = sh(file.path)
+    if file.name == "folder":
+        message = f"the state folder {file.path} {how}: {_at_stake(file, facts)}"
+        fix = f"chmod 700 {quoted}" if _is_mine(file, facts) else _elsewhere(facts)
+        graded = warning if _is_mine(file, facts) and not file.mode & 0o022 else failure
+        return graded(Check.STATE_EXPOSED, message, fix, **place)
+    if file.name == "token":
+        message = f"the token {file.path} {how}: another user can use it"
         fix = f"rm -f {quoted} && andon serve # creates a new one"
-        return failure(Check.TOKEN_EXPOSED, words, fix, **place)
-    mode = "700" if kept.kind == "folder" else "600"
+        return failure(Check.TOKEN_EXPOSED, message, fix, **place)
+    mode = "700" if file.kind == "folder" else "600"
     fix = (
-        f"chmod {mode} {quoted}" if _is_mine(kept, facts) else f"ls -ld {quoted} && rm -i {quoted}"
+        f"chmod {mode} {quoted}" if _is_mine(file, facts) else f"ls -ld {quoted} && rm -i {quoted}"
     )
-    return warning(Check.RECORDS_EXPOSED, f"the {kept.name} {kept.path} {how}", fix, **place)
+    return warning(Check.RECORDS_EXPOSED, f"the {file.name} {file.path} {how}", fix, **place)
 
 
-def _how(kept: FileAccess, facts: MachineFacts) -> str | None:
+def _how(file: FileAccess, facts: MachineFacts) -> str | None:
     """Returns how other users can access a file; None if they cannot."""
-    if kept.kind not in ("file", "folder"):
-        return "is a link" if kept.kind == "link" else "is not a regular file"
-    if kept.uid != facts.user.uid:
-        return f"belongs to {kept.owner}"
-    more = kept.mode & 0o077
+    if file.kind not in ("file", "folder"):
+        return "is a link" if file.kind == "link" else "is not a regular file"
+    if file.uid != facts.user.uid:
+        return f"belongs to {file.owner}"
+    more = file.mode & 0o077
     if not more:
         return None
     verb = "changed" if more & 0o022 else "read" if more & 0o044 else "entered"
-    return f"can be {verb} by others ({kept.mode:04o})"
+    return f"can be {verb} by others ({file.mode:04o})"
 
 
-def _at_stake(kept: FileAccess, facts: MachineFacts) -> str:
-    if not _is_mine(kept, facts):
+def _at_stake(file: FileAccess, facts: MachineFacts) -> str:
+    if not _is_mine(file, facts):
         return "its owner can read and replace the token"
-    if kept.mode & 0o022:
+    if file.mode & 0o022:
         return "they can replace the token, and `andon serve` refuses it"
     return "they can see its content"
 
 
-def _is_mine(kept: FileAccess, facts: MachineFacts) -> bool:
-    return kept.uid == facts.user.uid and kept.kind in ("file", "folder")
+def _is_mine(file: FileAccess, facts: MachineFacts) -> bool:
+    return file.uid == facts.user.uid and file.kind in ("file", "folder")
 
 
 def _elsewhere(facts: MachineFacts) -> str:
@@ -96,36 +96,36 @@ def _elsewhere(facts: MachineFacts) -> str:
     return 'export XDG_STATE_HOME="/var/tmp/$(id -un)"'
 
 
-def _is_replaceable(kept: FileAccess, facts: MachineFacts) -> bool:
+def _is_replaceable(file: FileAccess, facts: MachineFacts) -> bool:
     """Whether another user could rename what is in this folder."""
-    if kept.uid not in (0, facts.user.uid):
+    if file.uid not in (0, facts.user.uid):
         return True
-    return bool(kept.mode & 0o022) and not kept.mode & STICKY
+    return bool(file.mode & 0o022) and not file.mode & STICKY
 
 
-def _replaceable(kept: FileAccess, facts: MachineFacts) -> CheckResult:
-    words = f"{kept.path}, above the state folder, "
-    place = {"path": kept.path, "owner": kept.owner, "mode": f"{kept.mode:04o}"}
-    if kept.uid not in (0, facts.user.uid):
-        words += f"belongs to {kept.owner}, who could replace the state folder"
-        return failure(Check.STATE_EXPOSED, words, _elsewhere(facts), **place)
-    words += f"can be changed by others ({kept.mode:04o}): they could replace the state folder"
-    fix = f"chmod go-w {sh(kept.path)}"
-    return failure(Check.STATE_EXPOSED, words, fix, **place)
+def _replaceable(file: FileAccess, facts: MachineFacts) -> CheckResult:
+    message = f"{file.path}, above the state folder, "
+    place = {"path": file.path, "owner": file.owner, "mode": f"{file.mode:04o}"}
+    if file.uid not in (0, facts.user.uid):
+        message += f"belongs to {file.owner}, who could replace the state folder"
+        return failure(Check.STATE_EXPOSED, message, _elsewhere(facts), **place)
+    message += f"can be changed by others ({file.mode:04o}): they could replace the state folder"
+    fix = f"chmod go-w {sh(file.path)}"
+    return failure(Check.STATE_EXPOSED, message, fix, **place)
 
 
 def _config(facts: MachineFacts) -> Iterator[CheckResult]:
     """Checks the settings file: it contains commands that the server runs as its user."""
-    kept = facts.security.config
-    if kept is None or (kept.uid in (0, facts.user.uid) and not kept.mode & 0o022):
+    file = facts.security.config
+    if file is None or (file.uid in (0, facts.user.uid) and not file.mode & 0o022):
         return
-    owned = kept.uid in (0, facts.user.uid)
-    how = f"can be changed by others ({kept.mode:04o})" if owned else f"belongs to {kept.owner}"
-    words = f"the settings {kept.path} {how}; its commands run as {facts.user.name}"
-    quoted = sh(kept.path)
+    owned = file.uid in (0, facts.user.uid)
+    how = f"can be changed by others ({file.mode:04o})" if owned else f"belongs to {file.owner}"
+    message = f"the settings {file.path} {how}; its commands run as {facts.user.name}"
+    quoted = sh(file.path)
     fix = f"chmod go-w {quoted}" if owned else f"ls -l {quoted} && unset ANDON_CONFIG"
-    place = {"path": kept.path, "owner": kept.owner, "mode": f"{kept.mode:04o}"}
-    yield failure(Check.CONFIG_EXPOSED, words, fix, **place)
+    place = {"path": file.path, "owner": file.owner, "mode": f"{file.mode:04o}"}
+    yield failure(Check.CONFIG_EXPOSED, message, fix, **place)
 
 
 # The server and the ports.
@@ -137,8 +137,8 @@ def _server(facts: MachineFacts) -> Iterator[CheckResult]:
     if server is not None and server.lives and mine:
         yield _own_server(mine, server.tls)
     elif server is not None:
-        words = f"{server.path} refers to a server that has ended: any user may take its port"
-        yield warning(Check.SERVER_GONE, words, f"rm -f {sh(server.path)}")
+        message = f"{server.path} refers to a server that has ended: any user may take its port"
+        yield warning(Check.SERVER_GONE, message, f"rm -f {sh(server.path)}")
     foreign = [x for x in listeners if x.uid != facts.user.uid and x.uid >= SYSTEM_UIDS]
     for listener in foreign:
         yield _foreign(listener)
@@ -155,14 +155,14 @@ def _own_server(listeners: list[PortListener], tls: bool) -> CheckResult:
     if not beyond:
         return ok(Check.SERVER, f"your server listens on {where}, on loopback only", **place)
     if tls:
-        words = f"your server listens on {where} with TLS; reading requires the token"
-        return ok(Check.SERVER, words, **place)
-    words = f"your server listens on {where} without TLS: the token is sent unencrypted"
-    return warning(Check.SERVER_WITHOUT_TLS, words, _CLOSE, **place)
+        message = f"your server listens on {where} with TLS; reading requires the token"
+        return ok(Check.SERVER, message, **place)
+    message = f"your server listens on {where} without TLS: the token is sent unencrypted"
+    return warning(Check.SERVER_WITHOUT_TLS, message, _CLOSE, **place)
 
 
 def _foreign(listener: PortListener) -> CheckResult:
-    words = (
+    message = (
         f"{listener.owner} (uid {listener.uid}) listens on {listener.address} port "
         f"{listener.port}: it is not your server"
     )
@@ -172,7 +172,7 @@ def _foreign(listener: PortListener) -> CheckResult:
         "port": listener.port,
         "uid": listener.uid,
     }
-    return warning(Check.PORT_FOREIGN, words, fix, **place)
+    return warning(Check.PORT_FOREIGN, message, fix, **place)
 
 
 def _another(port: int) -> int:
@@ -181,11 +181,11 @@ def _another(port: int) -> int:
 
 def _usual(usual: list[PortListener], facts: MachineFacts) -> CheckResult:
     if not usual:
-        words = f"{facts.user.name} has no server, and port {facts.security.usual_port} is free"
-        return ok(Check.SERVER, words, port=facts.security.usual_port)
+        message = f"{facts.user.name} has no server, and port {facts.security.usual_port} is free"
+        return ok(Check.SERVER, message, port=facts.security.usual_port)
     shown = usual[0]
-    words = f"{shown.owner} listens on {shown.address} port {shown.port}"
-    return ok(Check.SERVER, words, address=shown.address, port=shown.port, uid=shown.uid)
+    message = f"{shown.owner} listens on {shown.address} port {shown.port}"
+    return ok(Check.SERVER, message, address=shown.address, port=shown.port, uid=shown.uid)
 
 
 # Kernel protections.
@@ -203,13 +203,13 @@ def _kernel(facts: MachineFacts) -> Iterator[CheckResult]:
         "kptr_restrict": security.kptr_restrict,
     }
     if security.protected_hardlinks:
-        words = "the kernel protects hard links, so lease files belong to their owners"
-        yield ok(Check.LINKS_PROTECTED, words, **place)
+        message = "the kernel protects hard links, so lease files belong to their owners"
+        yield ok(Check.LINKS_PROTECTED, message, **place)
         return
-    words = (
+    message = (
         "fs.protected_hardlinks is 0: a user can hard-link another's lease file and keep it in "
         "the book"
     )
     yield warning(
-        Check.LINKS_UNPROTECTED, words, "sudo sysctl -w fs.protected_hardlinks=1", **place
+        Check.LINKS_UNPROTECTED, message, "sudo sysctl -w fs.protected_hardlinks=1", **place
     )

@@ -24,13 +24,13 @@ def _policy(facts: MachineFacts) -> CheckResult:
     if not policy.exists:
         return ok(Check.POLICY, f"no limits per user: there is no {policy.path}", path=policy.path)
     limits = policy.everyone or "none for everyone"
-    words = f"limits per user ({policy.path}): {limits}"
+    message = f"limits per user ({policy.path}): {limits}"
     if policy.users:
         named = ", ".join(policy.users[:MOST_NAMED])
-        words += f"; others for {named}{and_more(len(policy.users) - MOST_NAMED)}"
+        message += f"; others for {named}{and_more(len(policy.users) - MOST_NAMED)}"
     if policy.own != policy.everyone:
-        words += f"; yours: {policy.own or 'none'}"
-    return ok(Check.POLICY, words, path=policy.path)
+        message += f"; yours: {policy.own or 'none'}"
+    return ok(Check.POLICY, message, path=policy.path)
 
 
 def _usage(facts: MachineFacts) -> Iterator[CheckResult]:
@@ -39,18 +39,18 @@ def _usage(facts: MachineFacts) -> Iterator[CheckResult]:
         return
     shown = ", ".join(f"{user} {hours:g}" for user, hours in usage[:MOST_NAMED])
     more = and_more(len(usage) - MOST_NAMED, "users")
-    words = f"recent GPU hours affect the queue order: {shown}{more}"
-    yield ok(Check.RECENT_USAGE, words, users=len(usage))
+    message = f"recent GPU hours affect the queue order: {shown}{more}"
+    yield ok(Check.RECENT_USAGE, message, users=len(usage))
 
 
 def _log_out(facts: MachineFacts) -> Iterator[CheckResult]:
     found = facts.log_out
     if not found.systemd:
         return
-    words, effect = log_out_text(found), log_out_effect(found)
+    message, effect = log_out_text(found), log_out_effect(found)
     if effect is LogOutEffect.LIVES:
-        yield ok(Check.LOG_OUT, words, lingering=found.lingering, kills=found.kills)
+        yield ok(Check.LOG_OUT, message, lingering=found.lingering, kills=found.kills)
     else:
         fix = "systemctl --user status" if found.lingering else LINGER
         lingers, kills = found.lingering, found.kills
-        yield warning(Check.LOG_OUT_ENDS_JOBS, words, fix, lingering=lingers, kills=kills)
+        yield warning(Check.LOG_OUT_ENDS_JOBS, message, fix, lingering=lingers, kills=kills)

@@ -23,8 +23,8 @@ _ALL = {"1": "the details of", "noaccess": "the details of"}
 def judge(facts: MachineFacts) -> Iterator[CheckResult]:
     yield _kernel(facts)
     if facts.kernel.wsl:
-        words = "Windows Subsystem for Linux: some values and names of other programs are missing"
-        yield ok(Check.WSL, words, wsl=True)
+        message = "Windows Subsystem for Linux: some values and names of other programs are missing"
+        yield ok(Check.WSL, message, wsl=True)
     if facts.expects_nvidia or any(vendor_of(card.vendor).logs_errors for card in facts.cards):
         yield _log(facts)
     yield _processes(facts)
@@ -39,32 +39,34 @@ def _slurm(facts: MachineFacts) -> Iterator[CheckResult]:
     slurm = facts.slurm
     if slurm.job:
         given = f"with GPU {slurm.gpus}" if slurm.gpus else "without a GPU: ask with --gpus"
-        words = f"this is Slurm job {slurm.job} on {slurm.node or 'its node'}, {given}"
-        yield ok(Check.SLURM_JOB, words, job=slurm.job)
+        message = f"this is Slurm job {slurm.job} on {slurm.node or 'its node'}, {given}"
+        yield ok(Check.SLURM_JOB, message, job=slurm.job)
     elif facts.on_login_node:
-        words = (
+        message = (
             "a login node of Slurm, without GPUs: work goes to the nodes, "
             "andon submit --on slurm --gpus 1 -- COMMAND"
         )
-        yield ok(Check.SLURM_LOGIN, words)
+        yield ok(Check.SLURM_LOGIN, message)
     if slurm.private_tmp and facts.own.book_place.startswith("/tmp/"):  # noqa: S108
-        words = (
+        message = (
             "the job has a /tmp of its own: leases there are between its processes, and Slurm "
             "keeps jobs apart; sudo andon setup on the node makes a book for all"
         )
-        yield ok(Check.SLURM_TMP, words)
+        yield ok(Check.SLURM_TMP, message)
 
 
 def _kernel(facts: MachineFacts) -> CheckResult:
     kernel = facts.kernel
     name = f"Linux {kernel.release} ({kernel.machine})" if kernel.release else "the kernel"
     taint = kernel.taint or 0
-    grave = [words for bit, words in _TAINTS.items() if taint >> bit & 1 and bit in _GRAVE]
+    grave = [
+        taint_name for bit, taint_name in _TAINTS.items() if taint >> bit & 1 and bit in _GRAVE
+    ]
     place = {"release": kernel.release, "taint": kernel.taint}
     if grave:
-        words = f"{name} has seen {' and '.join(grave)} since it started"
+        message = f"{name} has seen {' and '.join(grave)} since it started"
         fix = "sudo dmesg --level=err,crit,alert,emerg | tail -50"
-        return warning(Check.KERNEL_TAINTED, words, fix, **place)
+        return warning(Check.KERNEL_TAINTED, message, fix, **place)
     noted = ", with a kernel warning" if taint >> 9 & 1 else ""
     return ok(Check.KERNEL, name + (f", taint {taint}" if taint else "") + noted, **place)
 
@@ -73,12 +75,12 @@ def _log(facts: MachineFacts) -> CheckResult:
     """Returns whether driver messages can be read; NVML reports Xids without them."""
     why = facts.kernel.log_closed
     if why is None:
-        words = "the kernel log is readable, so driver errors are noticed"
-        return ok(Check.LOG_READABLE, words)
+        message = "the kernel log is readable, so driver errors are noticed"
+        return ok(Check.LOG_READABLE, message)
     if facts.security.dmesg_restrict:
         why += ", kernel.dmesg_restrict=1"
-    words = f"{facts.user.name} cannot read the kernel log ({why}): only NVML reports errors"
-    return ok(Check.LOG_UNREADABLE, words, reason=why)
+    message = f"{facts.user.name} cannot read the kernel log ({why}): only NVML reports errors"
+    return ok(Check.LOG_UNREADABLE, message, reason=why)
 
 
 def _processes(facts: MachineFacts) -> CheckResult:
@@ -88,32 +90,32 @@ def _processes(facts: MachineFacts) -> CheckResult:
             Check.PROC_VISIBLE, "the processes of all users are visible", hidepid=proc.hidepid
         )
     hidden = _ALL.get(proc.hidepid, "all of")
-    words = (
+    message = (
         f"/proc hides {hidden} other users' processes (hidepid={proc.hidepid}): their names are "
         "missing, and lease holders cannot be verified"
     )
     fix = "sudo mount -o remount,hidepid=0 /proc"
     if proc.group:
         fix = f"sudo usermod -aG $(getent group {proc.group} | cut -d: -f1) {facts.user.name}"
-    return warning(Check.PROC_HIDDEN, words, fix, hidepid=proc.hidepid)
+    return warning(Check.PROC_HIDDEN, message, fix, hidepid=proc.hidepid)
 
 
 def _namespace(facts: MachineFacts) -> CheckResult:
-    words = "this container has its own pid namespace, but the driver reports the host's pids"
+    message = "this container has its own pid namespace, but the driver reports the host's pids"
     if not any(facts.answers(vendor.name) for vendor in VENDORS):
-        return ok(Check.OWN_PID_NAMESPACE, words, own=True)
-    return warning(Check.OWN_PID_NAMESPACE, words, "docker run --pid=host ...", own=True)
+        return ok(Check.OWN_PID_NAMESPACE, message, own=True)
+    return warning(Check.OWN_PID_NAMESPACE, message, "docker run --pid=host ...", own=True)
 
 
 def _clock(facts: MachineFacts) -> CheckResult:
     clock = facts.clock
     place = {"at": clock.at, "synchronised": clock.synchronised}
     if not BUILT_AT <= clock.at < BUILT_AT + CENTURY_SECONDS:
-        words = f"the clock is wrong: it says {clock.at:.0f} s since 1970"
-        return failure(Check.CLOCK_WRONG, words, "sudo timedatectl set-ntp true", **place)
+        message = f"the clock is wrong: it says {clock.at:.0f} s since 1970"
+        return failure(Check.CLOCK_WRONG, message, "sudo timedatectl set-ntp true", **place)
     if clock.synchronised is None:
         return unknown(Check.CLOCK, "it is unknown whether the clock is synchronised", **place)
     if clock.synchronised:
         return ok(Check.CLOCK, "the clock is synchronised", **place)
-    words = "the clock is not synchronised: records of several machines will not line up"
-    return warning(Check.CLOCK_UNSYNCHRONISED, words, "sudo timedatectl set-ntp true", **place)
+    message = "the clock is not synchronised: records of several machines will not line up"
+    return warning(Check.CLOCK_UNSYNCHRONISED, message, "sudo timedatectl set-ntp true", **place)

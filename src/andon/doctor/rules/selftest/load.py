@@ -79,10 +79,12 @@ def _rise(
     low, high = _most(calm, field), _most(busy, field)
     if low is None or high is None:
         return unknown(trial, f"{shown}: not reported by the device")
-    words = f"{shown} rose from {low:.0f} to {high:.0f} {unit}"
+    message = f"{shown} rose from {low:.0f} to {high:.0f} {unit}"
     if high - low >= least:
-        return ok(trial, words, before=low, during=high)
-    return failure(trial, words.replace("rose", "only rose"), "andon why", before=low, during=high)
+        return ok(trial, message, before=low, during=high)
+    return failure(
+        trial, message.replace("rose", "only rose"), "andon why", before=low, during=high
+    )
 
 
 def _process(during: Sequence[Snapshot], load: Load) -> CheckResult:
@@ -92,8 +94,8 @@ def _process(during: Sequence[Snapshot], load: Load) -> CheckResult:
             SelftestTrial.LOAD_PROCESS, f"process {load.pid} was seen on the device", pid=load.pid
         )
     if load.own_pids:
-        words = "the driver reports the host's pids, and this pid namespace has its own"
-        return unknown(SelftestTrial.LOAD_PROCESS, words)
+        message = "the driver reports the host's pids, and this pid namespace has its own"
+        return unknown(SelftestTrial.LOAD_PROCESS, message)
     return failure(
         SelftestTrial.LOAD_PROCESS, f"process {load.pid} was not seen on the device", DOCTOR
     )

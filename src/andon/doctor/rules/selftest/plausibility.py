@@ -55,15 +55,15 @@ def _answers(histories: list[History], snapshots: Sequence[Snapshot]) -> Iterato
         if bad:
             silent += 1
             state = bad[-1].state.words
-            words = f"{history.label} was {state} in {len(bad)} of {len(snapshots)} samples"
+            message = f"{history.label} was {state} in {len(bad)} of {len(snapshots)} samples"
             yield failure(
-                SelftestTrial.ANSWERS, f"{words}: {bad[-1].reason or ''}".rstrip(": "), DOCTOR
+                SelftestTrial.ANSWERS, f"{message}: {bad[-1].reason or ''}".rstrip(": "), DOCTOR
             )
     prefix = "SIMULATED: " if any(snapshot.simulated for snapshot in snapshots) else ""
     if not silent:
         samples = counted(len(snapshots), "sample")
-        words = f"{prefix}{counted(len(histories), 'device')} responded in {samples}"
-        yield ok(SelftestTrial.ANSWERS, words, devices=len(histories), snapshots=len(snapshots))
+        message = f"{prefix}{counted(len(histories), 'device')} responded in {samples}"
+        yield ok(SelftestTrial.ANSWERS, message, devices=len(histories), snapshots=len(snapshots))
 
 
 def _identity(snapshots: Sequence[Snapshot]) -> CheckResult:
@@ -72,8 +72,8 @@ def _identity(snapshots: Sequence[Snapshot]) -> CheckResult:
         return failure(SelftestTrial.IDENTITY, "two devices have the same UUID", REPORT)
     if any(set(uuids) != set(seen[0]) for uuids in seen):
         sizes = sorted({len(uuids) for uuids in seen})
-        words = f"the devices changed during the test (from {sizes[0]} to {sizes[-1]})"
-        return failure(SelftestTrial.IDENTITY, words, DOCTOR)
+        message = f"the devices changed during the test (from {sizes[0]} to {sizes[-1]})"
+        return failure(SelftestTrial.IDENTITY, message, DOCTOR)
     return ok(SelftestTrial.IDENTITY, "every device kept its UUID", devices=len(seen[0]))
 
 
@@ -86,8 +86,8 @@ def _time(histories: list[History], snapshots: Sequence[Snapshot]) -> Iterator[C
     if not _rises([snapshot.at for snapshot in snapshots]):
         yield failure(SelftestTrial.TIME, "the clock stopped or went backwards", "timedatectl")
     elif still:
-        words = f"{', '.join(still[:SHOWN])}: the time of the samples does not advance"
-        yield failure(SelftestTrial.TIME, words, REPORT)
+        message = f"{', '.join(still[:SHOWN])}: the time of the samples does not advance"
+        yield failure(SelftestTrial.TIME, message, REPORT)
     elif (late := _latest(snapshots)) > LATE_SECONDS:
         yield failure(
             SelftestTrial.TIME, f"a sample is {late:.1f} s off its snapshot", "timedatectl"
@@ -119,22 +119,27 @@ def _latest(snapshots: Sequence[Snapshot]) -> float:
 
 def _snapshots(sampling: Sampling) -> CheckResult:
     lost = sampling.missed + sampling.dropped
-    words = f"{sampling.snapshots} samples, one every {sampling.interval_seconds:g} s"
+    message = f"{sampling.snapshots} samples, one every {sampling.interval_seconds:g} s"
     if not lost:
         return ok(
-            SelftestTrial.SNAPSHOTS, f"{words}, none missed", snapshots=sampling.snapshots, missed=0
+            SelftestTrial.SNAPSHOTS,
+            f"{message}, none missed",
+            snapshots=sampling.snapshots,
+            missed=0,
         )
-    return failure(SelftestTrial.SNAPSHOTS, f"{words}, {lost} missed", "andon cost", missed=lost)
+    return failure(SelftestTrial.SNAPSHOTS, f"{message}, {lost} missed", "andon cost", missed=lost)
 
 
 def _cost(sampling: Sampling) -> CheckResult:
     taken = max(1, sampling.snapshots)
     own, reader = sampling.sampler_cpu_seconds / taken, sampling.reader_cpu_seconds / taken
     share = (own + reader) / sampling.interval_seconds
-    words = f"a sample costs {1e3 * own:.2f} ms of CPU here and {1e3 * reader:.2f} ms in the reader"
+    message = (
+        f"a sample costs {1e3 * own:.2f} ms of CPU here and {1e3 * reader:.2f} ms in the reader"
+    )
     place = {"sampler_cpu_seconds": own, "reader_cpu_seconds": reader, "core_percent": 100 * share}
     if share > EXPENSIVE_SHARE:
         return warning(
-            SelftestTrial.COST, f"{words}: {100 * share:.1f} % of a core", "andon cost", **place
+            SelftestTrial.COST, f"{message}: {100 * share:.1f} % of a core", "andon cost", **place
         )
-    return ok(SelftestTrial.COST, f"{words}: {100 * share:.2f} % of a core", **place)
+    return ok(SelftestTrial.COST, f"{message}: {100 * share:.2f} % of a core", **place)

@@ -153,8 +153,8 @@ def _energy(history: History) -> TrialResult:
     if last < first:
         return TrialResult((f"the energy counter decreased: {shown}",), (mean,))
     if watts and ended - began >= 1 and not _alike(mean, min(watts), max(watts)):
-        words = f"energy grew by {shown}, but power was {min(watts):.0f} to {max(watts):.0f} W"
-        return TrialResult((words,), (mean,))
+        message = f"energy grew by {shown}, but power was {min(watts):.0f} to {max(watts):.0f} W"
+        return TrialResult((message,), (mean,))
     return TrialResult((), (mean,))
 
 
@@ -185,11 +185,11 @@ ROWS = (
 def _findings(row: ReadingTrial, histories: Sequence[History]) -> Iterator[CheckResult]:
     """Yields a finding per device that is wrong, or one for all that are right."""
     outcomes = [(history.label, row.judge(history)) for history in histories]
-    wrong = [(h.label, words) for h in histories for words in _left_out(row, h)[:1]]
+    wrong = [(h.label, message) for h in histories for message in _left_out(row, h)[:1]]
     reported = {label for label, _ in wrong}
     wrong += [(label, o.wrong[0]) for label, o in outcomes if o.wrong and label not in reported]
-    for label, words in wrong[:SHOWN]:
-        yield failure(row.trial, f"{label}: {words}", REPORT)
+    for label, message in wrong[:SHOWN]:
+        yield failure(row.trial, f"{label}: {message}", REPORT)
     if len(wrong) > SHOWN:
         yield failure(row.trial, f"{row.name}: and {len(wrong) - SHOWN} more devices", REPORT)
     seen = [value for _, outcome in outcomes for value in outcome.seen]
@@ -220,8 +220,8 @@ def _movement(histories: Sequence[History]) -> CheckResult:
     frozen = [h.label for h in histories if _is_frozen(h.samples)]
     moving = sum(len({_moving(s) for s in h.samples}) > 1 for h in histories)
     if frozen:
-        words = f"{', '.join(frozen[:SHOWN])}: busy, but no reading changes"
-        return failure(SelftestTrial.MOVEMENT, words, DOCTOR)
+        message = f"{', '.join(frozen[:SHOWN])}: busy, but no reading changes"
+        return failure(SelftestTrial.MOVEMENT, message, DOCTOR)
     if moving:
         return ok(
             SelftestTrial.MOVEMENT,
@@ -230,8 +230,8 @@ def _movement(histories: Sequence[History]) -> CheckResult:
         )
     used = [value for h in histories for value in _values(h.samples, "utilization_percent")]
     if (busy := max(used, default=0.0)) >= BUSY_PERCENT:  # too few samples, or busy in some of them
-        words = f"nothing changes, at up to {busy:.0f} % utilisation: try --seconds 10"
-        return unknown(SelftestTrial.MOVEMENT, words)
+        message = f"nothing changes, at up to {busy:.0f} % utilisation: try --seconds 10"
+        return unknown(SelftestTrial.MOVEMENT, message)
     return ok(SelftestTrial.MOVEMENT, "nothing changes, but nothing is busy: try --load", moving=0)
 
 
