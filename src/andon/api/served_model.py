@@ -6,7 +6,7 @@ from contextlib import closing
 from urllib.parse import urlsplit
 
 from andon.errors import Invalid, Unavailable
-from andon.node.connection import FAILURES, TimedConnection, plain_words
+from andon.node.connection import FAILURES, TimedConnection, plain_message
 from andon.work.rules.load import CHAT, COMPLETIONS, route_of
 
 ANSWER_SECONDS, MOST_BYTES, MOST_SHOWN = 10.0, 1 << 20, 20
@@ -19,7 +19,7 @@ def only_model(url: str, key: str) -> str:
     try:
         found = [str(one["id"])[:100] for one in json.loads(_asked(route, key))["data"]]
     except (*FAILURES, KeyError, TypeError) as error:
-        words = plain_words(error) if isinstance(error, FAILURES) else "its answer has no list"
+        words = plain_message(error) if isinstance(error, FAILURES) else "its answer has no list"
         raise Unavailable(f"no model is named, and none by {route}: {words}", hint=hint) from error
     if len(found) != 1:
         names = ", ".join(found[:MOST_SHOWN])

@@ -27,7 +27,7 @@ from andon.model.device import Device, Snapshot
 from andon.model.execution import UNLEASED, ContainerOptions
 from andon.model.shapes import to_json
 from andon.node.calls import CallLimits, SentRequest, Target, call
-from andon.node.connection import FAILURES, plain_words
+from andon.node.connection import FAILURES, plain_message
 from andon.runs.rules.sampled import run_devices
 from andon.units import human_seconds
 from andon.work.containers.task import clean_command, task_command
@@ -78,7 +78,7 @@ class TrialServer:
                     return
                 last = f"HTTP {answer.status}"
             except FAILURES as error:
-                last = plain_words(error)
+                last = plain_message(error)
             time.sleep(POLL_SECONDS)
         waited = human_seconds(self._trial.ready_seconds)
         raise Unavailable(f"the server was not ready within {waited}: {last}")

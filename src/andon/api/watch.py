@@ -15,7 +15,7 @@ from andon.app.sampler import open_sampler
 from andon.app.settings import load_settings
 from andon.model.device import Snapshot
 from andon.model.request import Ring, RunAccount
-from andon.node.local.context import Here
+from andon.node.local.context import LocalContext
 from andon.node.local.live import LocalLive
 from andon.sampling.bus import Subscription
 from andon.sampling.rules.server_snapshot import SILENT, with_known
@@ -145,7 +145,9 @@ def snapshot() -> Snapshot:
     found = shared().once()
     if all(status.state not in SILENT for status in found.devices):
         return found
-    told = LocalLive(Here(shared().settings, app, lambda _: None)).told_now(commands=False)
+    told = LocalLive(LocalContext(shared().settings, app, lambda _: None)).ask_server(
+        commands=False
+    )
     return found if told is None else with_known(found, told.reading.snapshot)
 
 

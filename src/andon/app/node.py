@@ -8,7 +8,7 @@ from msgspec import Struct
 from andon import app
 from andon.errors import Invalid
 from andon.node.local import LocalNode
-from andon.node.local.context import Here
+from andon.node.local.context import LocalContext
 from andon.settings.resolution import Settings
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def find_node(
         )
     if choice.url is None:
         return LocalNode(
-            Here(
+            LocalContext(
                 settings,
                 app,
                 notify,

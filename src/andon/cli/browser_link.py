@@ -9,7 +9,7 @@ from andon.host.state import server_file
 from andon.host.state.user_folder import node_path
 from andon.host.users import user_name
 from andon.node.calls import Target, Token, Trust, names_of, users_at
-from andon.node.connection import FAILURES, plain_words
+from andon.node.connection import FAILURES, plain_message
 from andon.node.rest import Notify
 from andon.node.server import (
     LIMITS,
@@ -112,7 +112,7 @@ def _as_user(place: str, no_token: AndonError | None) -> SignInLink:
         raise no_token or dead_end(place, users_at(place, PROBE_SECONDS)) from exc
     except FAILURES as exc:
         raise Unavailable(
-            f"{place} cannot be reached: {plain_words(exc)}",
+            f"{place} cannot be reached: {plain_message(exc)}",
             hint=_elsewhere() or reach_hint(exc),
         ) from exc
     return SignInLink(found.url, found.code, found.user, user_name(uid))

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from andon.errors import Denied, Unavailable
 from andon.exporter.rules.answers import SendResult, SendVerdict, judge
 from andon.host.files import expanded, read_regular
-from andon.node.connection import FAILURES, TimedConnection, plain_words
+from andon.node.connection import FAILURES, TimedConnection, plain_message
 from andon.settings.exports import ExportSettings, SecretSource
 from andon.version import __version__
 
@@ -40,7 +40,7 @@ class Receiver:
         except FAILURES as exc:
             self.rest()
             trouble = Unavailable(
-                f"cannot be reached: {plain_words(exc)}",
+                f"cannot be reached: {plain_message(exc)}",
                 hint="check its address, and that it is running",
             )
             return SendResult(SendVerdict.AGAIN, trouble)

@@ -9,7 +9,7 @@ from andon.access.gate import is_loopback
 from andon.errors import AndonError, Denied, Invalid, Unavailable
 from andon.model.wire import NOTE, Json, loads
 from andon.node.calls import CallLimits
-from andon.node.connection import FAILURES, KeptConnections, TimedConnection, plain_words
+from andon.node.connection import FAILURES, ConnectionPool, TimedConnection, plain_message
 from andon.node.server import base_url, reach_hint
 from andon.units import sh
 
@@ -54,7 +54,7 @@ class HubLink:
             if place.scheme == "http" and not (unencrypted or is_safe):
                 raise Denied(f"{url} would get this node's token unencrypted", hint=ENCRYPT)
         self._token, self._limits, self._pin, self._renew = token, limits, pin, renew
-        self._kept = KeptConnections(self._connected)
+        self._kept = ConnectionPool(self._connected)
 
     @property
     def url(self) -> str:
@@ -83,7 +83,7 @@ class HubLink:
         except FAILURES as exc:
             self.close()
             raise _NoAnswer(
-                f"{self.url} cannot be reached: {plain_words(exc)}", hint=reach_hint(exc)
+                f"{self.url} cannot be reached: {plain_message(exc)}", hint=reach_hint(exc)
             ) from exc
         try:
             said = loads(content, NOTE)

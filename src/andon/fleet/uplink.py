@@ -157,7 +157,7 @@ class Uplink:
         """Returns the digest, and all that can be asked about this node now."""
         node, book = self._node, self._node.alerts.rulebook
         alerts = tuple(node.alerts.current())
-        leases = node.leases.listed(RECENT_SECONDS) if node.leases.kept else None
+        leases = node.leases.listed(RECENT_SECONDS) if node.leases.supported else None
         views = node.jobs.listing().views if node.has_jobs else ()
         jobs = [one for one in views if one.ended is None and one.engine is None]
         by_lease = {one.lease: one for one in jobs if one.lease is not None}
@@ -209,7 +209,7 @@ class Uplink:
 def mark_drained(leases: ServedLeases, drained: bool) -> None:
     """Cordons this node's devices while its hub marks it as drained, if this user may; ends what
     was cordoned so."""
-    if not leases.kept:
+    if not leases.supported:
         return
     listed = leases.listed()
     own = {row.uuid for row in listed.cordons if row.reason == DRAINED}

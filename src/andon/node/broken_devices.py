@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from andon.errors import AndonError
 from andon.node.usual_server import may_be_running, usual_port
 
-ASKED = "/api/alerts?state=firing&level=critical&limit=1000"
-KEPT_SECONDS = 5.0
+ALERTS_PATH = "/api/alerts?state=firing&level=critical&limit=1000"
+CACHE_SECONDS = 5.0
 TIMEOUT_SECONDS = 0.5
 
 
@@ -21,14 +21,14 @@ class BrokenDevicesQuery:
         self._port = usual_port() if port is None else port
         self._timeout_seconds = timeout_seconds
         self._at: float | None = None
-        self._said: Mapping[str, str] = {}
+        self._cached: Mapping[str, str] = {}
 
     def __call__(self) -> Mapping[str, str]:
         """Returns why devices must not be assigned, by uuid."""
         now = time.monotonic()
-        if self._at is None or now - self._at >= KEPT_SECONDS:
-            self._said, self._at = self._ask(), now
-        return self._said
+        if self._at is None or now - self._at >= CACHE_SECONDS:
+            self._cached, self._at = self._ask(), now
+        return self._cached
 
     def _ask(self) -> Mapping[str, str]:
         if not may_be_running(port=self._port):
@@ -37,9 +37,9 @@ class BrokenDevicesQuery:
         from andon.model.alert_wire import alerts_from_json
         from andon.node.local_server import local_servers
 
-        for server in local_servers((ASKED,), self._timeout_seconds, port=self._port):
+        for server in local_servers((ALERTS_PATH,), self._timeout_seconds, port=self._port):
             try:
-                alerts, _ = alerts_from_json(server.get(ASKED))
+                alerts, _ = alerts_from_json(server.get(ALERTS_PATH))
             except AndonError:  # it has no alerts, or is of another version
                 continue
             return reported_broken(alerts)

@@ -24,7 +24,7 @@ from andon.access.server_proof import Peer
 from andon.errors import Denied, Unavailable
 from andon.host.port_listeners import listeners, trusted_listener
 from andon.host.users import user_name
-from andon.node.connection import FAILURES, KeptConnections, TimedConnection, left
+from andon.node.connection import FAILURES, ConnectionPool, TimedConnection, left
 
 PROOF_BYTES = 4096
 PIECE_BYTES = 1 << 16
@@ -93,7 +93,7 @@ class Answer(NamedTuple):
 
 
 def call(
-    target: Target, asked: SentRequest, limits: CallLimits, kept: "Kept | None" = None
+    target: Target, request: SentRequest, limits: CallLimits, pool: "ProvenPool | None" = None
 ) -> Answer:
     """Make one request, with the token if the server has proved that it knows it; what only reads
     on one of the `kept` connections.
@@ -103,11 +103,11 @@ def call(
     """
 
     def use(connection: ProvenConnection) -> Answer:
-        found = _exchange(connection, target, asked, limits, connection.key)
+        found = _exchange(connection, target, request, limits, connection.key)
         return found._replace(doubt=connection.doubt)
 
-    if kept is not None and asked.method == "GET" and asked.sink is None:
-        return kept.exchange(limits.deadline, use)[0]
+    if pool is not None and request.method == "GET" and request.sink is None:
+        return pool.exchange(limits.deadline, use)[0]
     with closing(_proven(target, limits.deadline)) as connection:
         return use(connection)
 
@@ -121,11 +121,11 @@ class ProvenConnection(TimedConnection):
     """Why that is not sent."""
 
 
-Kept = KeptConnections[ProvenConnection]
+ProvenPool = ConnectionPool[ProvenConnection]
 
 
-def kept_connections(target: Target) -> Kept:
-    return KeptConnections(lambda deadline: _proven(target, deadline))
+def connection_pool(target: Target) -> ProvenPool:
+    return ConnectionPool(lambda deadline: _proven(target, deadline))
 
 
 def _proven(target: Target, deadline: float) -> ProvenConnection:
@@ -152,16 +152,16 @@ def _proven(target: Target, deadline: float) -> ProvenConnection:
     return connection
 
 
-def call_and_peer(target: Target, asked: SentRequest, limits: CallLimits) -> tuple[Answer, Peer]:
+def call_and_peer(target: Target, request: SentRequest, limits: CallLimits) -> tuple[Answer, Peer]:
     """Sends one request without a key; returns the answer, and who listens there as far as this
     machine knows."""
     with closing(_connect(target, limits.deadline)) as connection:
         peer = _peer(connection.sock, False)
-        return _exchange(connection, target, asked, limits), peer
+        return _exchange(connection, target, request, limits), peer
 
 
 def call_as(
-    url: str, secret: str | None, uid: int, asked: SentRequest, limits: CallLimits
+    url: str, secret: str | None, uid: int, request: SentRequest, limits: CallLimits
 ) -> Answer:
     """Sends a request with a session's secret, or a code in its body, to this user's server."""
     target = Target(url)
@@ -169,7 +169,7 @@ def call_as(
         if set(_peer(connection.sock, False).listeners) != {uid}:
             raise Denied(f"{url} now belongs to another user", hint="check the server's address")
         headers = {} if secret is None else {"Authorization": f"Bearer {secret}"}
-        return _exchange(connection, target, asked, limits, headers)
+        return _exchange(connection, target, request, limits, headers)
 
 
 def users_at(url: str, timeout_seconds: float) -> Set[int] | None:
@@ -219,31 +219,31 @@ def _doubt(connection: TimedConnection, target: Target, token: Token) -> str | N
             raise Unavailable(f"{target.url} cannot check tokens now", hint="try again soon")
         if answer.status != 200:
             return f"it answered {answer.status} when asked to prove that it knows the token"
-        said = json.loads(content) if answer.isclosed() else None
+        reply = json.loads(content) if answer.isclosed() else None
     except (HTTPException, ValueError, RecursionError):
-        said = None
-    statement = server_proof.parse_statement(said)
+        reply = None
+    statement = server_proof.parse_statement(reply)
     return server_proof.doubt(statement, token.text, nonce, peer, _uid())
 
 
 def _exchange(
     connection: TimedConnection,
     target: Target,
-    asked: SentRequest,
+    request: SentRequest,
     limits: CallLimits,
     headers: Mapping[str, str] = {},
 ) -> Answer:
-    typed = {} if asked.body is None else {"Content-Type": "application/json"}
-    path = _path(target, asked.path)
-    connection.request(asked.method, path, asked.body, {**_ACCEPT, **typed, **headers})
+    typed = {} if request.body is None else {"Content-Type": "application/json"}
+    path = _path(target, request.path)
+    connection.request(request.method, path, request.body, {**_ACCEPT, **typed, **headers})
     with closing(connection.getresponse()) as answer:  # it may hold the socket, and an error it
-        said = {name.lower(): value for name, value in answer.getheaders()}
+        named_headers = {name.lower(): value for name, value in answer.getheaders()}
         pieces = _pieces(answer, limits.most_bytes)
-        if asked.sink is None or answer.status != 200:
-            return Answer(answer.status, b"".join(pieces), headers=said)
+        if request.sink is None or answer.status != 200:
+            return Answer(answer.status, b"".join(pieces), headers=named_headers)
         for piece in pieces:
-            asked.sink(piece)
-        return Answer(answer.status, b"", headers=said)
+            request.sink(piece)
+        return Answer(answer.status, b"", headers=named_headers)
 
 
 def _pieces(answer: HTTPResponse, most_bytes: int) -> Iterator[bytes]:

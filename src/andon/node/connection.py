@@ -92,7 +92,7 @@ C = TypeVar("C", bound=TimedConnection)
 T = TypeVar("T")
 
 
-class KeptConnections(Generic[C]):
+class ConnectionPool(Generic[C]):
     """Connections to one server that are used again. Any thread may ask, and close them."""
 
     def __init__(self, opened: Callable[[float], C]) -> None:
@@ -103,10 +103,10 @@ class KeptConnections(Generic[C]):
         """Returns what `use` returns, and whether it was tried before: the server may have closed a
         connection since, or have answered on it."""
         again = False
-        while (kept := self._taken()) is not None:
-            kept.renew(deadline)
+        while (connection := self._taken()) is not None:
+            connection.renew(deadline)
             with suppress(OSError, HTTPException):
-                return self._used(kept, use), again
+                return self._used(connection, use), again
             again = True
         return self._used(self._opened(deadline), use), again
 
@@ -125,8 +125,8 @@ class KeptConnections(Generic[C]):
         return None
 
     def close(self) -> None:
-        while (kept := self._taken()) is not None:
-            kept.close()
+        while (connection := self._taken()) is not None:
+            connection.close()
 
 
 def fingerprint(certificate: bytes) -> str:
@@ -162,7 +162,7 @@ def _connected(host: str, port: int, deadline: float) -> _TimedSocket:
     raise failure
 
 
-def plain_words(exc: BaseException) -> str:
+def plain_message(exc: BaseException) -> str:
     """Returns `Connection refused` and not `[Errno 111] Connection refused`."""
     if certificate := getattr(exc, "verify_message", ""):
         return f"its certificate is refused: {certificate}"

@@ -34,11 +34,11 @@ class ExactDesk(OwnDesk, Protocol):
     def submit(self, jobs: Sequence[Submission], dry: bool = False) -> Sequence[Accepted]:
         raise Denied("a server takes jobs as a job file", hint="POST /api/jobs")
 
-    def find(self, words: Sequence[JobName], act: JobAct | None = None) -> Found:
+    def find(self, refs: Sequence[JobName], act: JobAct | None = None) -> Found:
         views, errors = dict[str, JobView](), list[AndonError]()
-        for word in words:
+        for ref in refs:
             try:
-                view = self.view(word)
+                view = self.view(ref)
             except AndonError as error:
                 errors.append(error)
             else:
@@ -48,13 +48,13 @@ class ExactDesk(OwnDesk, Protocol):
     def reasons(self, job: JobName) -> list[JobReason]:
         return reasons_of(self.view(job))
 
-    def act(self, act: JobAct, words: Sequence[JobName]) -> list[JobOutcome]:
+    def act(self, act: JobAct, refs: Sequence[JobName]) -> list[JobOutcome]:
         out = list[JobOutcome]()
-        for word in words:
+        for ref in refs:
             try:
-                out += self.acted(act, word)
+                out += self.acted(act, ref)
             except AndonError as error:
-                out.append(JobOutcome(str(word), error=error))
+                out.append(JobOutcome(str(ref), error=error))
         return out
 
     def acted(self, act: JobAct, job: JobName) -> Sequence[JobOutcome]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 SNAPSHOT = "/api/snapshot"
 BOARD, LEASES = "/api/board", "/api/leases"
-ASKED = (SNAPSHOT, BOARD, LEASES)
+PATHS = (SNAPSHOT, BOARD, LEASES)
 """In one exchange, so that all is of the same moment."""
 
 
@@ -57,7 +57,7 @@ class ListedDevices(Struct, frozen=True):
     book: ListedBook | None = None
 
 
-class Told(Struct, frozen=True):
+class ServerReply(Struct, frozen=True):
     """A server's snapshot, and the server, which has answered what is shown with it, too."""
 
     reading: ServerSnapshot
@@ -92,22 +92,22 @@ class Told(Struct, frozen=True):
 
 def server_snapshot(
     name: str | None, root: Path, usual_interval_seconds: float, commands: bool = True
-) -> Told | None:
+) -> ServerReply | None:
     """Returns the snapshot of this user's own server, else of the system's; None if neither has
     one of this machine, which may have been renamed. On a machine without GPUs it may be one of
     simulated devices."""
-    for server in local_servers(ASKED):
+    for server in local_servers(PATHS):
         try:
             found = checked_snapshot(snapshot_from_json(server.get(SNAPSHOT)))
         except AndonError:  # of another version
             continue
         if is_of_this_machine(found, name, root):
             pace = parse_interval(server.interval, usual_interval_seconds)
-            return Told(ServerSnapshot(as_seen_here(found, root, commands), pace), server)
+            return ServerReply(ServerSnapshot(as_seen_locally(found, root, commands), pace), server)
     return None
 
 
-def as_seen_here(snapshot: Snapshot, root: Path, commands: bool = True) -> Snapshot:
+def as_seen_locally(snapshot: Snapshot, root: Path, commands: bool = True) -> Snapshot:
     """Returns the snapshot with this process's masks, and the command lines that /proc shows to
     this user."""
     seen = masked(snapshot, os.environ)
@@ -155,8 +155,10 @@ def _lacks_commands(status: DeviceStatus) -> bool:
 def _with_commands(status: DeviceStatus, found: Mapping[int, Process]) -> DeviceStatus:
     """Adds command lines only where it is the same process: a pid may have been reused since."""
     processes = tuple(
-        replace(one, command=here.command, name=one.name or here.name, user=one.user or here.user)
-        if one.command is None and (here := found.get(one.pid)) and _is_same(one, here)
+        replace(
+            one, command=local.command, name=one.name or local.name, user=one.user or local.user
+        )
+        if one.command is None and (local := found.get(one.pid)) and _is_same(one, local)
         else one
         for one in status.processes
     )
@@ -176,17 +178,17 @@ def _is_same(one: Process, other: Process) -> bool:
 
 
 def is_of_this_machine(snapshot: Snapshot, name: str | None, root: Path) -> bool:
-    return is_here(snapshot, name, root) or is_simulated_here(snapshot, name, root)
+    return is_this_machine(snapshot, name, root) or is_simulated_machine(snapshot, name, root)
 
 
-def is_here(snapshot: Snapshot, name: str | None, root: Path) -> bool:
+def is_this_machine(snapshot: Snapshot, name: str | None, root: Path) -> bool:
     """Whether it is about this machine's real devices, in this boot."""
     if snapshot.simulated or "replay" in snapshot.versions:
         return False
     return _is_same_machine(snapshot, name, root)
 
 
-def is_simulated_here(snapshot: Snapshot, name: str | None, root: Path) -> bool:
+def is_simulated_machine(snapshot: Snapshot, name: str | None, root: Path) -> bool:
     """Whether it is about devices that this machine's server simulates because the machine has
     none: every command then shows what the board shows."""
     if not snapshot.simulated or "replay" in snapshot.versions:

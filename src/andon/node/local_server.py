@@ -31,7 +31,7 @@ from andon.model import wire
 from andon.node.rest import HEALTH, RestServer, of_another_version, parsed, refusal
 from andon.node.usual_server import own_port, usual_port
 
-LOOK_SECONDS, ANSWER_SECONDS = 1.0, 10.0
+TIMEOUT_SECONDS, ANSWER_SECONDS = 1.0, 10.0
 PIECE_BYTES = 1 << 18
 LARGEST_TABLE = 4 << 20
 HEAD_BYTES = 4096  # of an answer
@@ -42,21 +42,24 @@ class LocalServer:
     """Implements RestServer for a server of this user or the system."""
 
     def __init__(
-        self, port: int, kept: Mapping[str, RestAnswer], over_http: Callable[[], RestServer | None]
+        self,
+        port: int,
+        received: Mapping[str, RestAnswer],
+        over_http: Callable[[], RestServer | None],
     ) -> None:
         """`kept` has answers that came already; each is used once."""
         self.url = f"http://127.0.0.1:{port}"
-        self._port, self._kept, self._over_http = port, dict(kept), over_http
+        self._port, self._received, self._over_http = port, dict(received), over_http
         self._as_user = False
         self.interval = ""
         """The pace of the snapshot that was read last, as the server's header has it."""
 
-    def get(self, path: str, **asked: object) -> wire.Json:
-        given = {name: value for name, value in asked.items() if value is not None}
+    def get(self, path: str, **query: object) -> wire.Json:
+        given = {name: value for name, value in query.items() if value is not None}
         whole = f"{path}?{urlencode(given)}" if given else path
         if paths_in(frame((whole,))) is None:
             return self._http.get(whole)
-        found = self._kept.pop(whole, None) or self._asked(whole)
+        found = self._received.pop(whole, None) or self._request(whole)
         self.interval = found.interval or self.interval
         if found.status != 200:
             raise refusal(self.url, found.status, found.body)
@@ -74,7 +77,7 @@ class LocalServer:
     def of_another_version(self, difference: str) -> AndonError:
         return of_another_version(self.url, lambda: self.get(HEALTH), difference)
 
-    def _asked(self, path: str) -> RestAnswer:
+    def _request(self, path: str) -> RestAnswer:
         for found in _answers(self._port, (path,), time.monotonic() + ANSWER_SECONDS):
             return found[0]
         raise Unavailable(f"{self.url} does not answer", hint="check that andon serve is running")
@@ -99,7 +102,7 @@ class LocalServer:
 
 def local_servers(
     paths: Sequence[str],
-    seconds: float = LOOK_SECONDS,
+    seconds: float = TIMEOUT_SECONDS,
     over_http: Callable[[], RestServer | None] = lambda: None,
     port: int | None = None,
 ) -> Iterator[LocalServer]:
@@ -120,10 +123,10 @@ def _answers(port: int, paths: Sequence[str], until: float) -> Iterator[list[Res
         return
     for name in socket_names(table, port):
         with suppress(OSError):
-            said = _exchange(name, paths, until)
-            if said == b"":  # a busy machine may have kept the frame from coming in time
-                said = _exchange(name, paths, until)
-            if said and (found := parts_of(said, len(paths))) is not None:
+            reply = _exchange(name, paths, until)
+            if reply == b"":  # a busy machine may have kept the frame from coming in time
+                reply = _exchange(name, paths, until)
+            if reply and (found := parts_of(reply, len(paths))) is not None:
                 yield found
 
 

@@ -22,7 +22,7 @@ class RestServer(Protocol):
     @property
     def url(self) -> str: ...
 
-    def get(self, path: str, **asked: object) -> wire.Json:
+    def get(self, path: str, **query: object) -> wire.Json:
         """GET a path that every server of this version has."""
 
     def post(self, path: str, body: wire.Json | None = None) -> wire.Json: ...
@@ -60,8 +60,8 @@ def refusal(url: str, status: int, body: bytes, hint: str | None = None) -> Ando
         lines = tuple(str(line)[:LONGEST_REASON] for line in found)
     except (AndonError, KeyError, TypeError, AttributeError):
         return stranger(url)
-    kind, words = _STATUSES.get(status, Unavailable), theirs if hint is None else hint
-    return kind(f"{url}: {reason}", hint=words, mistakes=lines)
+    kind, shown_hint = _STATUSES.get(status, Unavailable), theirs if hint is None else hint
+    return kind(f"{url}: {reason}", hint=shown_hint, mistakes=lines)
 
 
 def stranger(url: str) -> AndonError:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from andon.node.calls import CallLimits
     from andon.node.server import Server
 
-LOOK_SECONDS, LOOK_BYTES = 3.0, 1 << 20
-ASKED = "/api/alerts?limit=1"
+TIMEOUT_SECONDS, MOST_BYTES = 3.0, 1 << 20
+ALERTS_PATH = "/api/alerts?limit=1"
 SILENT_SECONDS = 5.0  # one that did not answer in time is not asked again at once
 
 _silent: dict[str, float] = {}
@@ -30,7 +30,9 @@ def running_server(token_file: str | None, limits: "CallLimits | None" = None) -
     """Returns the server that answers, read at its local socket; over HTTP where it has none, or
     a token was named, which may see more than this user."""
     if token_file is None and not os.environ.get("ANDON_TOKEN"):
-        for server in local_servers((ASKED,), over_http=lambda: _over_http(token_file, limits)):
+        for server in local_servers(
+            (ALERTS_PATH,), over_http=lambda: _over_http(token_file, limits)
+        ):
             if _has_alerts(server):
                 return server
     return _over_http(token_file, limits)
@@ -38,7 +40,7 @@ def running_server(token_file: str | None, limits: "CallLimits | None" = None) -
 
 def _has_alerts(server: RestServer) -> bool:
     try:
-        server.get(ASKED)
+        server.get(ALERTS_PATH)
     except AndonError:
         return False
     return True
@@ -48,7 +50,7 @@ def _over_http(token_file: str | None, limits: "CallLimits | None" = None) -> "S
     from andon.node.calls import CallLimits
     from andon.node.server import own_server, service
 
-    limits = limits or CallLimits(LOOK_SECONDS, LOOK_BYTES)
+    limits = limits or CallLimits(TIMEOUT_SECONDS, MOST_BYTES)
     own = own_server()
     if own is not None and _answers(own, limits, Unavailable, Denied):
         return own
@@ -74,7 +76,7 @@ def _answers(server: "Server", limits: "CallLimits", *absent: type[AndonError]) 
     if began < _silent.get(server.url, 0.0):
         return False
     try:
-        server.within(limits).get(ASKED)
+        server.within(limits).get(ALERTS_PATH)
     except absent:
         now = time.monotonic()
         if now - began >= limits.timeout_seconds:

@@ -16,15 +16,15 @@ from andon.model import wire
 from andon.node.calls import (
     Answer,
     CallLimits,
-    Kept,
+    ProvenPool,
     SentRequest,
     Target,
     Token,
     Trust,
     call,
-    kept_connections,
+    connection_pool,
 )
-from andon.node.connection import FAILURES, NO_TLS, NOT_PINNED, RemoteDisconnected, plain_words
+from andon.node.connection import FAILURES, NO_TLS, NOT_PINNED, RemoteDisconnected, plain_message
 from andon.node.rest import HEALTH, MINUTES, Notify, of_another_version, parsed, refusal
 from andon.settings.table import USUAL_PORT
 
@@ -56,7 +56,7 @@ class Server:
         self._below = ""
         self._as_user = False
         self._session: LocalSession | None = None
-        self._kept: Kept | None = None
+        self._pool: ProvenPool | None = None
 
     def of_node(self, name: str) -> Self:
         """Returns the same server for what it knows of one of its nodes: it is a hub."""
@@ -75,7 +75,7 @@ class Server:
         """Returns the same server, whose connections are used again until `close`, also by those
         that are made of it."""
         other = copy(self)
-        other._kept = kept_connections(self._target)
+        other._pool = connection_pool(self._target)
         return other
 
     def within(self, limits: CallLimits) -> Self:
@@ -84,9 +84,9 @@ class Server:
         other._limits = limits
         return other
 
-    def get(self, path: str, **asked: object) -> wire.Json:
+    def get(self, path: str, **request: object) -> wire.Json:
         """GET a path that every server of this version has."""
-        given = {name: value for name, value in asked.items() if value is not None}
+        given = {name: value for name, value in request.items() if value is not None}
         limits = MINUTES_LIMITS if path == MINUTES else self._limits
         asking = SentRequest("GET", f"{path}?{urlencode(given)}" if given else path)
         try:
@@ -123,19 +123,19 @@ class Server:
         return parsed(self.url, self._answer(SentRequest(method, path, data), LIMITS).body)
 
     def _answer(
-        self, asked: SentRequest, limits: CallLimits, signing_in: tuple[int, ...] = (401,)
+        self, request: SentRequest, limits: CallLimits, signing_in: tuple[int, ...] = (401,)
     ) -> Answer:
         deadline = limits.deadline
-        if self._below and asked.path.startswith(API) and asked.path != HEALTH:
-            asked = asked._replace(path=self._below + asked.path.removeprefix(API))
+        if self._below and request.path.startswith(API) and request.path != HEALTH:
+            request = request._replace(path=self._below + request.path.removeprefix(API))
         try:
-            known = self._call_in_session(asked, limits) if self._as_user else None
-            answer = known or call(self._target, asked, limits.until(deadline), self._kept)
+            known = self._call_in_session(request, limits) if self._as_user else None
+            answer = known or call(self._target, request, limits.until(deadline), self._pool)
             if known is None and answer.status in signing_in and self._signs_in:
-                answer = self._call_as_user(asked, limits.until(deadline)) or answer
+                answer = self._call_as_user(request, limits.until(deadline)) or answer
         except FAILURES as exc:
             raise Unavailable(
-                f"{self.url} cannot be reached: {plain_words(exc)}",
+                f"{self.url} cannot be reached: {plain_message(exc)}",
                 hint=reach_hint(exc),
                 cause="unreached",
             ) from exc
@@ -144,13 +144,13 @@ class Server:
         return answer
 
     def close(self) -> None:
-        if self._kept is not None:
-            self._kept.close()
+        if self._pool is not None:
+            self._pool.close()
         if self._session is not None:
             self._session.end(END_LIMITS)
             self._session = None
 
-    def _call_in_session(self, asked: SentRequest, limits: CallLimits) -> Answer | None:
+    def _call_in_session(self, request: SentRequest, limits: CallLimits) -> Answer | None:
         """Sends the request in the session that is kept, and signs in again where it has ended;
         None if there is no sign-in."""
         from andon.node.sign_in import NoLocalSignIn, open_session
@@ -158,16 +158,16 @@ class Server:
         deadline, known = limits.deadline, self._session
         try:
             self._session = known or open_session(self.url, limits)
-            answer = self._session.call(asked, limits.until(deadline))
+            answer = self._session.call(request, limits.until(deadline))
             if known is not None and answer.status == 401:
                 self._session = open_session(self.url, limits.until(deadline))
-                answer = self._session.call(asked, limits.until(deadline))
+                answer = self._session.call(request, limits.until(deadline))
         except NoLocalSignIn:
             self._as_user = False
             return None
         return answer
 
-    def _call_as_user(self, asked: SentRequest, limits: CallLimits) -> Answer | None:
+    def _call_as_user(self, request: SentRequest, limits: CallLimits) -> Answer | None:
         """Sends the request as this user, whom the kernel identifies; None if the server is on
         another machine."""
         from andon.node.sign_in import NoLocalSignIn, open_session
@@ -178,7 +178,7 @@ class Server:
         except NoLocalSignIn:
             return None
         try:
-            return session.call(asked, limits.until(deadline))
+            return session.call(request, limits.until(deadline))
         finally:
             session.end(END_LIMITS)
 
@@ -241,7 +241,7 @@ def token_for(url: str, token_file: str | None) -> tuple[Token | None, AndonErro
     """Returns the token of the named file, else ANDON_TOKEN, else this user's own for a local
     server; and why that one cannot be used, which matters only if the server requires it."""
     given = _given(token_file)
-    if given is not None or not _is_here(url):
+    if given is not None or not _is_local(url):
         return given, None
     try:
         return Token(own_token(state_folder())), None
@@ -260,11 +260,11 @@ def _given(token_file: str | None) -> Token | None:
 
 
 def warn_of_clear_text(url: str, token: Token | None, notify: Notify) -> None:
-    if token is not None and url.startswith("http:") and not _is_here(url):
+    if token is not None and url.startswith("http:") and not _is_local(url):
         notify(CLEAR_TEXT)
 
 
-def _is_here(url: str) -> bool:
+def _is_local(url: str) -> bool:
     host = urlsplit(url).hostname or ""
     return host == "localhost" or is_loopback(host)
 

@@ -57,8 +57,8 @@ class LocalSession(Struct, frozen=True):
     secret: str
     uid: int
 
-    def call(self, asked: SentRequest, limits: CallLimits) -> Answer:
-        return call_as(self.url, self.secret, self.uid, asked, limits)
+    def call(self, request: SentRequest, limits: CallLimits) -> Answer:
+        return call_as(self.url, self.secret, self.uid, request, limits)
 
     def end(self, limits: CallLimits) -> None:
         with suppress(AndonError, *FAILURES):  # it ends by itself soon
@@ -104,8 +104,8 @@ def open_session(url: str, limits: CallLimits) -> LocalSession:
     answer = call_as(
         found.url, None, uid, SentRequest("POST", SESSION, body), limits.until(deadline)
     )
-    said = _parsed(answer)
-    secret = said.get("secret")
+    reply = _parsed(answer)
+    secret = reply.get("secret")
     if answer.status != 200 or not isinstance(secret, str):
         raise Unavailable(f"{found.url} did not accept its own code", hint="try again")
     return LocalSession(found.url, secret, uid)

@@ -35,8 +35,8 @@ def own_port() -> int | None:
     try:
         if not is_own(folder):
             return None
-        said = msgspec.json.decode(read_regular(folder / SERVER_FILE, _MOST_BYTES))
-        port = str(said["url"]).rpartition(":")[2]
+        announced = msgspec.json.decode(read_regular(folder / SERVER_FILE, _MOST_BYTES))
+        port = str(announced["url"]).rpartition(":")[2]
         return int(port) if port.isdecimal() and len(port) <= 5 else None
     except (OSError, ValueError, LookupError, TypeError):
         return None

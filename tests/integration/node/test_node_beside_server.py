@@ -10,7 +10,7 @@ import pytest
 from andon import app
 from andon.app.node import NodeChoice, find_node
 from andon.app.settings import load_settings
-from andon.node.local.context import Here
+from andon.node.local.context import LocalContext
 from andon.node.local_server import LocalServer
 from andon.node.port import Node
 from andon.node.remote import RemoteNode
@@ -74,7 +74,7 @@ class TestAtTheLocalSocket(OfThisMachine):
 
     @pytest.fixture
     def node(self) -> Iterator[Node]:
-        node = Here(load_settings({}).settings, app, lambda _: None).any_server()
+        node = LocalContext(load_settings({}).settings, app, lambda _: None).any_server()
         assert isinstance(node, RemoteNode)
         assert isinstance(node._server, LocalServer)
         yield node

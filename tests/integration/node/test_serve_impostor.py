@@ -17,7 +17,7 @@ from andon.cli.main import cli
 from andon.host.state import server_file as whereabouts
 from andon.model.alert import Alert, Level, Phase
 from andon.model.alert_wire import alerts_to_json
-from andon.node.broken_devices import ASKED, BrokenDevicesQuery
+from andon.node.broken_devices import ALERTS_PATH, BrokenDevicesQuery
 from tests.conftest import need
 from tests.integration.conftest import Outcome
 from tests.integration.impostor import NOBODY, Impostor, impostor, local_impostor
@@ -267,7 +267,7 @@ def test_a_strangers_socket_does_not_switch_the_systems_server_off(tmp_path: Pat
         port = door.getsockname()[1]
         with local_impostor(tmp_path, port, b"andon.rest/1 200/2/\n{}") as liar:
             assert BrokenDevicesQuery(port)() == {}
-            with answering(port, {ASKED: RestAnswer(200, said)}):
+            with answering(port, {ALERTS_PATH: RestAnswer(200, said)}):
                 assert BrokenDevicesQuery(port)().keys() == {"GPU-0"}
             assert liar.text() == "", "another user's listener is sent nothing"
 

@@ -26,7 +26,7 @@ from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import JobSpec
 from andon.node.port import Node
 from andon.node.ssh import SshNode
-from andon.node.ssh.client import LEASES, STATUS, Said, SshHost
+from andon.node.ssh.client import LEASES, STATUS, Printed, SshHost
 from tests.conftest import need
 from tests.integration.parts import need_root, wait_until
 from tests.support.disks import fill, mount
@@ -455,9 +455,9 @@ AHEAD = (
 class Remembering(SshHost):
     """Asks each question once, most of them together: what is checked is how answers are read."""
 
-    answers: ClassVar[dict[Sequence[str], Said]] = {}
+    answers: ClassVar[dict[Sequence[str], Printed]] = {}
 
-    def ask(self, *commands: Sequence[str]) -> list[Said]:
+    def ask(self, *commands: Sequence[str]) -> list[Printed]:
         if not self.answers:
             self.answers.update(zip(AHEAD, super().ask(*AHEAD), strict=True))
         if new := [one for one in commands if one not in self.answers]:

@@ -10,7 +10,7 @@ import andon
 from andon.api.run import _program
 from andon.api.watch import Shared
 from andon.model.device import Snapshot, State
-from andon.node.latest_snapshot import Told
+from andon.node.latest_snapshot import ServerReply
 from andon.node.local.live import LocalLive
 from andon.node.local_server import LocalServer
 from andon.sampling.rules.server_snapshot import ServerSnapshot
@@ -25,9 +25,9 @@ def test_a_lost_device_is_lost_since_the_server_noticed(monkeypatch: pytest.Monk
     answers(monkeypatch, Shared, "once", Snapshot("n", time.time(), devices=(h200(0), now)))
     told = Snapshot("n", time.time(), devices=(h200(0), before))
     server = LocalServer(1, {}, lambda: None)
-    answers(monkeypatch, LocalLive, "told_now", Told(ServerSnapshot(told, 1.0), server))
+    answers(monkeypatch, LocalLive, "ask_server", ServerReply(ServerSnapshot(told, 1.0), server))
     assert andon.snapshot().devices[1].since == before.since
-    answers(monkeypatch, LocalLive, "told_now", None)
+    answers(monkeypatch, LocalLive, "ask_server", None)
     assert andon.snapshot().devices[1] == now
 
 

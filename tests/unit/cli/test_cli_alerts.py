@@ -24,7 +24,7 @@ from andon.model.device import Snapshot
 from andon.node import running
 from andon.node.calls import CallLimits
 from andon.node.local.alerts import LocalAlerts
-from andon.node.local.context import Here
+from andon.node.local.context import LocalContext
 from andon.node.local.live import LocalLive
 from andon.node.port import LocalParts, NodeAlerts
 from andon.node.remote.alerts import RemoteAlerts
@@ -157,7 +157,7 @@ def test_a_server_that_hangs_is_asked_once_and_not_said_to_be_absent(
         assert isinstance(alerts, LocalAlerts)
         with pytest.raises(Unavailable, match=f"{url} does not answer"):
             alerts.check_server()
-        here = Here(Settings(), cast("LocalParts", app), print)
+        here = LocalContext(Settings(), cast("LocalParts", app), print)
         found = LocalAlerts(here, Office(here)).page().note or ""
     finally:
         running._silent.clear()

@@ -16,7 +16,7 @@ from andon.cli.show.why import answer, render_why
 from andon.history.rules.series import Bucket
 from andon.model.device import Host, Snapshot, State
 from andon.node.local import LocalNode
-from andon.node.local.context import Here
+from andon.node.local.context import LocalContext
 from andon.node.port import LocalParts
 from andon.settings.resolution import Settings
 from andon.units import human_rate
@@ -157,7 +157,7 @@ def test_only_a_wide_table_is_read_twice(
 ) -> None:
     sampler = Looks()
     parts = cast("LocalParts", PartsWith(sampler))
-    node = LocalNode(Here(Settings(), parts, print))
+    node = LocalNode(LocalContext(Settings(), parts, print))
     monkeypatch.setenv("COLUMNS", width)
     assert run(["status", *options], node) == 0
     assert sampler.asked == asked

@@ -31,7 +31,7 @@ from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp
 from andon.node.ssh import SshNode
 from andon.node.ssh.calls import AT_ONCE, SILENT_SECONDS, SshCall, SshLimits
-from andon.node.ssh.client import Said, SshHost
+from andon.node.ssh.client import Printed, SshHost
 from tests.support.snapshots import farm
 
 
@@ -40,7 +40,7 @@ class PlayedHost(SshHost):
 
     asked: ClassVar[list[tuple[str, Sequence[str]]]] = []
 
-    def ask(self, *commands: Sequence[str]) -> list[Said]:
+    def ask(self, *commands: Sequence[str]) -> list[Printed]:
         self.asked.extend((self.name, tuple(one)) for one in commands)
         assert self.limits is not None
         while self.name.startswith("dead") and self.limits.left:

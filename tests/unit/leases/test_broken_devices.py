@@ -140,7 +140,7 @@ def _a_server_may_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def saying(*alerts: Alert) -> dict[str, RestAnswer]:
     said = alerts_to_json(alerts, (), "n", AT, worst=None)
-    return {broken_devices.ASKED: RestAnswer(200, json.dumps(said).encode())}
+    return {broken_devices.ALERTS_PATH: RestAnswer(200, json.dumps(said).encode())}
 
 
 def test_the_server_is_asked_and_not_at_every_look() -> None:
@@ -148,7 +148,7 @@ def test_the_server_is_asked_and_not_at_every_look() -> None:
         asks = BrokenDevicesQuery(PORT)
         assert asks() == {"GPU-0": "reports Xid 79: the GPU has fallen off the bus"}
         assert asks() is asks()
-        assert server.frames == [(broken_devices.ASKED,)]
+        assert server.frames == [(broken_devices.ALERTS_PATH,)]
 
 
 def test_the_own_server_is_asked_first(state_folder: Path) -> None:
@@ -162,14 +162,14 @@ def test_a_strangers_listener_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> N
     answers(monkeypatch, local_server, "peer_uid", STRANGER)
     with answering(PORT, saying(fired())) as server:
         assert BrokenDevicesQuery(PORT)() == {}
-        assert (broken_devices.ASKED,) not in server.frames
+        assert (broken_devices.ALERTS_PATH,) not in server.frames
 
 
 @pytest.mark.parametrize(
     ("status", "body"), [(401, b"{}"), (200, b"<html>"), (200, b'{"schema": "x"}'), (200, b"\xff")]
 )
 def test_what_answers_otherwise_says_nothing(status: int, body: bytes) -> None:
-    with answering(PORT, {broken_devices.ASKED: RestAnswer(status, body)}) as server:
+    with answering(PORT, {broken_devices.ALERTS_PATH: RestAnswer(status, body)}) as server:
         assert BrokenDevicesQuery(PORT)() == {}
         assert server.frames
 

@@ -19,9 +19,9 @@ from andon.node.calls import (
     TooLarge,
     Trust,
     call,
-    kept_connections,
+    connection_pool,
 )
-from andon.node.connection import FAILURES, plain_words
+from andon.node.connection import FAILURES, plain_message
 from tests.support.hostile_server import SLOW, hostile_server
 from tests.support.proving import TOKEN, Proving, proving
 from tests.support.sources import sources
@@ -54,7 +54,7 @@ def test_a_connection_that_is_kept_is_proved_once_and_made_again_when_it_was_clo
     server: Proving,
 ) -> None:
     target, limits = Target(server.url, Trust.NAMED, NAMED), CallLimits(5.0, 1 << 20)
-    with closing(kept_connections(target)) as kept:
+    with closing(connection_pool(target)) as kept:
         for path in ("/api/x", "/api/y"):
             assert call(target, SentRequest("GET", path), limits, kept).status == 200
         assert (server.proofs, server.asked) == (1, [("/api/x", BEARER), ("/api/y", BEARER)])
@@ -70,7 +70,7 @@ def test_what_changes_something_is_not_sent_on_a_connection_that_may_be_closed(
     server: Proving,
 ) -> None:
     target, limits = Target(server.url, Trust.NAMED, NAMED), CallLimits(5.0, 1 << 20)
-    with closing(kept_connections(target)) as kept:
+    with closing(connection_pool(target)) as kept:
         for _ in range(2):
             call(target, SentRequest("POST", "/api/x", b"{}"), limits, kept)
     assert server.proofs == 2, "it is sent once"
@@ -226,8 +226,8 @@ def test_an_answer_beyond_its_bound_is_refused(server: Proving) -> None:
 
 def test_a_failure_is_said_without_numbers_and_files_of_python() -> None:
     name = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-    assert plain_words(name) == "Name or service not known"
-    assert plain_words(ConnectionRefusedError(111, "Connection refused")) == "Connection refused"
+    assert plain_message(name) == "Name or service not known"
+    assert plain_message(ConnectionRefusedError(111, "Connection refused")) == "Connection refused"
     plain = ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)")
     plain.reason = "WRONG_VERSION_NUMBER"
-    assert plain_words(plain) == "it does not speak HTTPS"
+    assert plain_message(plain) == "it does not speak HTTPS"

@@ -29,7 +29,7 @@ from andon.model.device import (
 from andon.model.lamp import Lamp
 from andon.model.vendors import AMD
 from andon.model.verdict import VerdictKind
-from andon.node.latest_snapshot import Told, server_snapshot
+from andon.node.latest_snapshot import ServerReply, server_snapshot
 from andon.node.local.live import LocalLive
 from andon.sampling.rules.server_snapshot import (
     ServerSnapshot,
@@ -180,7 +180,7 @@ def test_command_lines_that_the_server_withholds_come_from_proc(server: Asked) -
 
 @rows("choices", [Choices(fresh=True), Choices(simulate=2)])
 def test_nobody_is_asked_where_the_devices_are_to_be_read_or_others(choices: Choices) -> None:
-    assert live(choices).told_now() is None
+    assert live(choices).ask_server() is None
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_other_devices_than_this_machines_are_not_taken(
     server: Asked, other: dict[str, Any]
 ) -> None:
     say(server, seen(h200(0), at=time.time(), **other))
-    assert live().told_now() is None
+    assert live().ask_server() is None
     assert server.frames
 
 
@@ -220,15 +220,15 @@ def test_simulated_devices_are_taken_where_the_machine_has_none(
 )  # fmt: skip
 def test_what_answers_otherwise_is_not_taken(server: Asked, status: int, body: bytes) -> None:
     server.answers["/api/snapshot"] = RestAnswer(status, body)
-    assert live().told_now() is None
+    assert live().ask_server() is None
 
 
 # What it says besides.
 
 
-def told(server: Asked) -> Told:
+def told(server: Asked) -> ServerReply:
     say(server, seen(h200(0), h200(1), at=time.time()))
-    found = live().told_now()
+    found = live().ask_server()
     assert found is not None
     return found
 
@@ -294,11 +294,11 @@ def test_an_old_snapshot_is_said_to_be_old_and_not_shown(
     server: Asked, capsys: pytest.CaptureFixture[str]
 ) -> None:
     say(server, seen(h200(0), at=time.time() - 14), "1")
-    old = live().told_now()
+    old = live().ask_server()
     assert live().recent(old) is None
     assert "the server's last reading is 14 s old" in capsys.readouterr().err
     say(server, seen(h200(0), at=time.time() - 14), "60")
-    slow = live().told_now()
+    slow = live().ask_server()
     assert slow is not None
     assert live().recent(slow) == slow.reading.snapshot
     assert capsys.readouterr().err == ""
@@ -312,5 +312,5 @@ def test_an_old_snapshot_still_says_since_when_a_device_is_silent(server: Asked)
         def read(self, *_: object, **__: object) -> Snapshot:
             return seen(unnamed(0, State.LOST))
 
-    (found,) = Played(live(Choices(quiet=True))._here).latest().devices
+    (found,) = Played(live(Choices(quiet=True))._context).latest().devices
     assert (found.since, found.reason, found.last_users) == (before.since, "gone", ("alice",))

@@ -15,7 +15,7 @@ from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
 from andon.host.files import read_regular
 from andon.model import wire
 from andon.model.wire import Json
-from andon.node.connection import FAILURES, TimedConnection, plain_words
+from andon.node.connection import FAILURES, TimedConnection, plain_message
 from andon.units import human_seconds, plain
 
 NODES: Final = f"/api/v0/nodes?detail=1&limit={MOST_NODES}"
@@ -126,7 +126,7 @@ class RayDashboard:
             return Unavailable(f"Ray did not answer within {human_seconds(self._seconds)}")
         hint = "is it its dashboard's address, with https where that is encrypted?"
         if isinstance(exc, OSError):
-            return Unavailable(f"Ray cannot be reached: {plain_words(exc)}", hint=hint)
+            return Unavailable(f"Ray cannot be reached: {plain_message(exc)}", hint=hint)
         return self._stranger()
 
     def _stranger(self) -> Unavailable:

@@ -7,7 +7,7 @@ its alerts, the history that it records for everyone.
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from andon.node.local.context import Here
+from andon.node.local.context import LocalContext
 
 if TYPE_CHECKING:
     from andon.jobs.desk import Desks
@@ -26,55 +26,55 @@ class LocalNode:
 
     url: str | None = None
 
-    def __init__(self, here: Here) -> None:
-        self._here = here
+    def __init__(self, context: LocalContext) -> None:
+        self._context = context
 
     @property
     def simulated(self) -> bool:
-        return bool(self._here.settings.simulate)
+        return bool(self._context.settings.simulate)
 
     @property
     def recording(self) -> bool:
-        return bool(self._here.settings.replay)
+        return bool(self._context.settings.replay)
 
     @cached_property
     def live(self) -> "LocalLive":
         from andon.node.local.live import LocalLive
 
-        return LocalLive(self._here)
+        return LocalLive(self._context)
 
     @cached_property
     def alerts(self) -> "LocalAlerts | RemoteAlerts":
         from andon.node.local.alerts import alerts_of
 
-        return alerts_of(self._here, self.live)
+        return alerts_of(self._context, self.live)
 
     @cached_property
     def leases(self) -> "LocalLeases":
         from andon.node.local.leases import LocalLeases
 
-        return LocalLeases(self._here, self.live)
+        return LocalLeases(self._context, self.live)
 
     @cached_property
     def past(self) -> "LocalPast | RemotePast":
         from andon.node.local.past import past_of
 
-        return past_of(self._here)
+        return past_of(self._context)
 
     @cached_property
     def runs(self) -> "LocalRuns":
         from andon.node.local.runs import open_runs
 
-        return open_runs(self._here)
+        return open_runs(self._context)
 
     @cached_property
     def jobs(self) -> "Desks":
         from andon.node.local.jobs import local_desks
 
-        return local_desks(self._here)
+        return local_desks(self._context)
 
     def shared(self) -> "RemoteNode | None":
-        if (server := self._here.watching_server()) is None:
+        if (server := self._context.watching_server()) is None:
             return None
         from andon.errors import AndonError
         from andon.node.latest_snapshot import is_of_this_machine
@@ -83,8 +83,8 @@ class LocalNode:
             found = server.live.latest()
         except AndonError:
             return None
-        here = self._here
-        return server if is_of_this_machine(found, here.settings.node, here.root) else None
+        context = self._context
+        return server if is_of_this_machine(found, context.settings.node, context.root) else None
 
     def close(self) -> None:
         for name in ("past", "runs"):

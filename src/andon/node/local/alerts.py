@@ -19,7 +19,7 @@ from andon.host.clock import clocks
 from andon.model.alert import Alert, Phase, Silence
 from andon.model.device import Snapshot
 from andon.model.naming import devices_named
-from andon.node.local.context import Here
+from andon.node.local.context import LocalContext
 from andon.node.local.live import LocalLive
 from andon.node.remote.alerts import RemoteAlerts
 from andon.node.running import silent_server
@@ -34,11 +34,11 @@ NO_SERVER = "no andon server is running on this machine"
 START = "start one with andon serve, or use one on another machine with --url"
 
 
-def alerts_of(here: Here, live: LocalLive) -> "LocalAlerts | RemoteAlerts":
+def alerts_of(context: LocalContext, live: LocalLive) -> "LocalAlerts | RemoteAlerts":
     """Returns the alerts of the server that watches this machine; with thresholds of the caller's
     own, those of this node: a server judges by its own."""
-    if not here.is_real or here.own_thresholds or (server := here.any_server()) is None:
-        return LocalAlerts(here, live)
+    if not context.is_real or context.own_thresholds or (server := context.any_server()) is None:
+        return LocalAlerts(context, live)
     return server.alerts
 
 
@@ -47,23 +47,23 @@ class LocalAlerts:
 
     notifies = False
 
-    def __init__(self, here: Here, live: LocalLive) -> None:
-        self._here, self._live = here, live
+    def __init__(self, context: LocalContext, live: LocalLive) -> None:
+        self._context, self._live = context, live
 
     def page(self, since: float | None = None, devices: Sequence[str] = ()) -> AlertOverview:
         """Returns the alerts of one sample; one that would fire if it lasted counts as firing."""
         snapshot = self._live.with_driver_versions(self._live.read())
         silent = silent_server()
         reason = NONE_RUNNING if silent is None else f"{silent} does not answer"
-        note = OWN_THRESHOLDS if self._here.own_thresholds else ONE_READING.format(reason)
+        note = OWN_THRESHOLDS if self._context.own_thresholds else ONE_READING.format(reason)
         note = note if not has_none(snapshot) else f"{NO_GPU} {note}"
-        found = alerts_from_sample(snapshot, self._here.rulebook)
+        found = alerts_from_sample(snapshot, self._context.rulebook)
         return _overview(snapshot, _narrowed(found, snapshot, devices), note)
 
     def pages(self, devices: Sequence[str] = ()) -> Iterator[AlertOverview]:
         """Yields the alerts of sample after sample, by a server's rules and durations."""
-        rulebook, state = self._here.rulebook, EMPTY
-        with self._live.subscribe(self._here.settings.interval_seconds) as snapshots:
+        rulebook, state = self._context.rulebook, EMPTY
+        with self._live.subscribe(self._context.settings.interval_seconds) as snapshots:
             for snapshot in snapshots:
                 seen = Observation(snapshot, snapshot.events)
                 moment = Moment(*clocks())
@@ -75,12 +75,12 @@ class LocalAlerts:
                 yield _overview(snapshot, _narrowed(tuple(found), snapshot, devices))
 
     def rules(self) -> dict[str, Any]:
-        return rules_to_json(self._here.rulebook, self._live.read().devices)
+        return rules_to_json(self._context.rulebook, self._live.read().devices)
 
     def rule(self, name: str) -> dict[str, Any]:
-        condition, prefix = condition_named(name), self._here.settings.exporter_prefix
+        condition, prefix = condition_named(name), self._context.settings.exporter_prefix
         statuses = self._live.read().devices
-        return rule_to_json(condition, RuleContext(self._here.rulebook, statuses, prefix=prefix))
+        return rule_to_json(condition, RuleContext(self._context.rulebook, statuses, prefix=prefix))
 
     def alert(self, number: str) -> Alert:
         raise Gone(f"there is no alert {number!r}")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from andon.node.remote import RemoteNode
 
 
-class Here(Struct, frozen=True):
+class LocalContext(Struct, frozen=True):
     """What the parts of this node share."""
 
     settings: Settings

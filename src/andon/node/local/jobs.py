@@ -3,11 +3,11 @@
 from andon.jobs.clusters.desk import ClusterDesk
 from andon.jobs.desk import Desks
 from andon.jobs.queue_desk import QueueDesk
-from andon.node.local.context import Here
+from andon.node.local.context import LocalContext
 
 
-def local_desks(here: Here) -> Desks:
+def local_desks(context: LocalContext) -> Desks:
     """Returns the queue, which is kept open, and the clusters as one desk."""
-    clusters = here.parts.configured_clusters(here.settings)
+    clusters = context.parts.configured_clusters(context.settings)
     named: dict[str, ClusterDesk] = {one.name: one for one in clusters}
     return Desks(QueueDesk(), named.get, lambda: clusters)

@@ -13,7 +13,7 @@ from andon.host.users import user_name
 from andon.leases.book.places import is_empty
 from andon.model.device import Snapshot
 from andon.model.verdict import DeviceVerdict
-from andon.node.local.context import Here
+from andon.node.local.context import LocalContext
 from andon.node.local.live import LocalLive
 from andon.node.usual_server import may_be_running
 from andon.sampling.rules.masks import doubt_about
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class LocalLeases:
     """Judges by the book here; a server's verdicts are taken while the book has not changed."""
 
-    def __init__(self, here: Here, live: LocalLive) -> None:
-        self._here, self._live = here, live
+    def __init__(self, context: LocalContext, live: LocalLive) -> None:
+        self._context, self._live = context, live
         self._availability: Availability | None = None
 
     def listing(
@@ -48,7 +48,7 @@ class LocalLeases:
         with self._available_now() as availability:
             seen = read_listing(availability, availability.view(), Book(make=False))
         for _, text in overdue(Book(make=False), seen.claims, time.time()):
-            self._here.notify(text)
+            self._context.notify(text)
         if not mine:
             return seen.snapshot, seen.leases, seen.remarks
         return seen.snapshot, seen.leases.of(os.getuid(), user_name(os.getuid())), ()
@@ -64,8 +64,8 @@ class LocalLeases:
     def beyond_readings(self, snapshot: Snapshot) -> tuple[DeviceVerdict, ...] | None:
         """Returns the verdicts; None where they follow from the readings alone: nothing is leased,
         queued or cordoned here."""
-        told = self._live.told
-        if told is not None and (found := told.verdicts()) is not None:
+        reply = self._live.reply
+        if reply is not None and (found := reply.verdicts()) is not None:
             return found
         if (snapshot.simulated or not may_be_running()) and is_empty(os.environ):
             return _masked(snapshot)
@@ -82,8 +82,8 @@ class LocalLeases:
         """Earlier faults of devices come from the server, which knows none of simulated ones."""
         if self._availability is None:
             broken = dict if snapshot.simulated or not may_be_running() else None
-            self._availability = self._here.parts.open_availability(
-                self._here.settings, lambda: snapshot, simulated=True, broken=broken
+            self._availability = self._context.parts.open_availability(
+                self._context.settings, lambda: snapshot, simulated=True, broken=broken
             )
         return self._availability
 
@@ -124,8 +124,8 @@ class LocalLeases:
             held = [one for one in own_leases(book) if name in numbers_of(one)]
             if not held:
                 raise
-            words = f"GPU {name} is in your lease {held[0].id}: andon release {held[0].id}"
-            raise Gone(exc.reason, hint=words) from exc
+            hint = f"GPU {name} is in your lease {held[0].id}: andon release {held[0].id}"
+            raise Gone(exc.reason, hint=hint) from exc
 
     def extend(self, name: str, seconds: float) -> tuple[str, float]:
         from andon.leases import releaser
@@ -143,30 +143,30 @@ class LocalLeases:
         `links`: whether it matters how the devices are linked, which a snapshot does not say;
         `commands`: whether the command lines of processes do.
         """
-        here, told = self._here, self._live.told_now(commands)
-        found = None if links else self._live.recent(told)
-        if told is not None and found is not None:
-            verdicts = told.verdicts()
+        context, reply = self._context, self._live.ask_server(commands)
+        found = None if links else self._live.recent(reply)
+        if reply is not None and found is not None:
+            verdicts = reply.verdicts()
             broken = None if verdicts is None else _broken(verdicts)
-            yield here.parts.open_availability(
-                here.settings, lambda: found, simulated=found.simulated, broken=broken
+            yield context.parts.open_availability(
+                context.settings, lambda: found, simulated=found.simulated, broken=broken
             )
             return
-        with here.parts.open_sampler(here.settings) as sampler:
-            sampler.on_long_wait = here.notify
+        with context.parts.open_sampler(context.settings) as sampler:
+            sampler.on_long_wait = context.notify
             sampler.begin()
-            fresh = here.parts.open_availability(
-                here.settings,
+            fresh = context.parts.open_availability(
+                context.settings,
                 lambda: sampler.once(with_host=False),
-                simulated=here.leases_simulated,
+                simulated=context.leases_simulated,
                 ask_places=sampler.ask_places,
             )
-            if told is None:
+            if reply is None:
                 yield fresh
                 return
             from andon.sampling.rules.server_snapshot import with_known
 
-            yield replace(fresh, sample=lambda: with_known(fresh.sample(), told.reading.snapshot))
+            yield replace(fresh, sample=lambda: with_known(fresh.sample(), reply.reading.snapshot))
 
 
 def _orphaned(book: "Book", name: str) -> AndonError | None:
@@ -193,6 +193,6 @@ def _masked(snapshot: Snapshot) -> tuple[DeviceVerdict, ...] | None:
     return verdicts(found, all_masked(found, doubt))
 
 
-def _broken(told: Iterable[DeviceVerdict]) -> Callable[[], Mapping[str, str]]:
-    found = {one.uuid: one.reason or "" for one in told if one.code == "broken"}
+def _broken(verdicts: Iterable[DeviceVerdict]) -> Callable[[], Mapping[str, str]]:
+    found = {one.uuid: one.reason or "" for one in verdicts if one.code == "broken"}
     return lambda: found

@@ -12,27 +12,27 @@ from msgspec.structs import replace
 from andon.errors import AndonError
 from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp
-from andon.node.local.context import Here
+from andon.node.local.context import LocalContext
 from andon.units import human_seconds
 
 if TYPE_CHECKING:
-    from andon.node.latest_snapshot import Told
+    from andon.node.latest_snapshot import ServerReply
     from andon.node.port import SnapshotSession
     from andon.node.remote.alerts import RemoteAlerts
 
 BETWEEN_SECONDS = 0.1  # activity over less says nothing
-KEPT, KEPT_FOR_VIEWER = 64, 2  # snapshots that wait to be taken
+QUEUE_SIZE, VIEWER_QUEUE_SIZE = 64, 2  # snapshots that wait to be taken
 
 
 class LocalLive:
     """Asks this machine's server where it may, and otherwise starts a reader."""
 
-    def __init__(self, here: Here) -> None:
-        self._here = here
-        self.told: Told | None = None
+    def __init__(self, context: LocalContext) -> None:
+        self._context = context
+        self.reply: ServerReply | None = None
         """The answer of the server that the last `latest` returned; None if it read itself."""
         self._alerts: RemoteAlerts | None = None
-        self._asked_for_alerts = False
+        self._alerts_requested = False
 
     def latest(
         self,
@@ -41,47 +41,47 @@ class LocalLive:
         commands: bool = True,
         meanwhile: Callable[[], None] | None = None,
     ) -> Snapshot:
-        told, more = self.told_now(commands), expensive_fields or twice
-        found = self.recent(told)
-        if told is not None and found is not None and (not more or told.reading.has_everything):
-            self.told = told
+        reply, more = self.ask_server(commands), expensive_fields or twice
+        found = self.recent(reply)
+        if reply is not None and found is not None and (not more or reply.reading.has_everything):
+            self.reply = reply
             return found
-        self.told = None
+        self.reply = None
         fresh = self._twice() if twice else self.read(expensive_fields, meanwhile)
-        return fresh if told is None else _remembering(fresh, told)
+        return fresh if reply is None else _remembering(fresh, reply)
 
     def read(
         self, expensive_fields: bool = False, meanwhile: Callable[[], None] | None = None
     ) -> Snapshot:
-        with self._here.parts.open_sampler(self._here.settings) as sampler:
+        with self._context.parts.open_sampler(self._context.settings) as sampler:
             if meanwhile is not None:
                 sampler.begin()
                 meanwhile()
             return leased(sampler.once(expensive_fields))
 
     def placed(self) -> Snapshot:
-        with self._here.parts.open_sampler(self._here.settings) as sampler:
+        with self._context.parts.open_sampler(self._context.settings) as sampler:
             sampler.ask_places()
             return sampler.once(with_host=False)
 
     def subscribe(
         self, interval_seconds: float, watching: bool = False, stays: bool = False
     ) -> "SnapshotSession":
-        if stays and self._here.settings.replay:
+        if stays and self._context.settings.replay:
             from andon.node.local.playing import PlayedSession
 
-            return PlayedSession(self._here.settings)
-        told = self.told_now()
-        simulated = told is not None and told.reading.snapshot.simulated
-        server = self._here.watching_server() if simulated else None
+            return PlayedSession(self._context.settings)
+        reply = self.ask_server()
+        simulated = reply is not None and reply.reading.snapshot.simulated
+        server = self._context.watching_server() if simulated else None
         if server is not None:
             return server.live.subscribe(interval_seconds, watching)
-        return SamplerSession(self._here, interval_seconds, watching, stays, told)
+        return SamplerSession(self._context, interval_seconds, watching, stays, reply)
 
     def minutes(self) -> Sequence[Snapshot]:
-        told = self.told_now()
-        watching = None if told is None else self._here.watching_server()
-        if told is None or watching is None or self.recent(told) is None:
+        reply = self.ask_server()
+        watching = None if reply is None else self._context.watching_server()
+        if reply is None or watching is None or self.recent(reply) is None:
             return ()
         try:
             return watching.live.minutes()
@@ -89,27 +89,27 @@ class LocalLive:
             return ()
 
     def with_driver_versions(self, snapshot: Snapshot) -> Snapshot:
-        return self._here.parts.with_driver_versions(snapshot, self._here.settings)
+        return self._context.parts.with_driver_versions(snapshot, self._context.settings)
 
     def lamps(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...]:
         if found := self._lamps_by_server(snapshot):
             return found
         from andon.alerts.rules.lamps_from_sample import lamps_from_sample
 
-        return lamps_from_sample(snapshot, self._here.rulebook)
+        return lamps_from_sample(snapshot, self._context.rulebook)
 
     def lamps_beyond_readings(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...] | None:
         """Returns the lamps; None where they follow from the readings by the usual thresholds."""
         found = self._lamps_by_server(snapshot)
-        return found if found or self._here.usual_thresholds else self.lamps(snapshot)
+        return found if found or self._context.usual_thresholds else self.lamps(snapshot)
 
     def _lamps_by_server(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...] | None:
         """A server that stops answering, or watches other devices, is not asked again."""
-        if self.told is not None and (told := self.told.lamps()) is not None:
-            return told
-        if not self._asked_for_alerts:
-            self._asked_for_alerts = True
-            if not self._here.own_thresholds and (server := self._here.watching_server()):
+        if self.reply is not None and (lamps := self.reply.lamps()) is not None:
+            return lamps
+        if not self._alerts_requested:
+            self._alerts_requested = True
+            if not self._context.own_thresholds and (server := self._context.watching_server()):
                 self._alerts = server.alerts
         if self._alerts is None or not snapshot.devices:
             return None
@@ -119,32 +119,32 @@ class LocalLive:
             self._alerts = None
         return found
 
-    def told_now(self, commands: bool = True) -> "Told | None":
+    def ask_server(self, commands: bool = True) -> "ServerReply | None":
         """Returns what this machine's server says; None if these devices are not the machine's,
         must be read, or no server answers. `commands`: whether to add the command lines that the
         server withholds and this user may see."""
         from andon.node.usual_server import may_be_running
 
-        here = self._here
-        if here.fresh or not here.is_real or not may_be_running():
+        context = self._context
+        if context.fresh or not context.is_real or not may_be_running():
             return None
         from andon.node.latest_snapshot import server_snapshot
 
-        settings = here.settings
-        return server_snapshot(settings.node, here.root, settings.interval_seconds, commands)
+        settings = context.settings
+        return server_snapshot(settings.node, context.root, settings.interval_seconds, commands)
 
-    def recent(self, told: "Told | None") -> Snapshot | None:
+    def recent(self, reply: "ServerReply | None") -> Snapshot | None:
         """Returns the server's snapshot, unless it is old; then prints a notice."""
-        if told is None:
+        if reply is None:
             return None
-        if not told.reading.is_old(now := time.time()):
-            return told.reading.snapshot
-        age = human_seconds(told.reading.age_seconds(now))
-        self._here.notify(f"the server's last reading is {age} old; reading the devices here")
+        if not reply.reading.is_old(now := time.time()):
+            return reply.reading.snapshot
+        age = human_seconds(reply.reading.age_seconds(now))
+        self._context.notify(f"the server's last reading is {age} old; reading the devices here")
         return None
 
     def _twice(self) -> Snapshot:
-        with self._here.parts.open_sampler(self._here.settings) as sampler:
+        with self._context.parts.open_sampler(self._context.settings) as sampler:
             first = sampler.once(expensive_fields=True)
             time.sleep(BETWEEN_SECONDS)
             again = sampler.once(expensive_fields=True, with_host=False)
@@ -157,12 +157,17 @@ class SamplerSession:
     playing = None
 
     def __init__(
-        self, here: Here, interval_seconds: float, watching: bool, stays: bool, told: "Told | None"
+        self,
+        context: LocalContext,
+        interval_seconds: float,
+        watching: bool,
+        stays: bool,
+        reply: "ServerReply | None",
     ) -> None:
-        self._here, self._told = here, told
+        self._context, self._reply = context, reply
         with ExitStack() as stack:
-            self._sampler = stack.enter_context(here.parts.open_sampler(here.settings))
-            size = KEPT_FOR_VIEWER if stays else KEPT
+            self._sampler = stack.enter_context(context.parts.open_sampler(context.settings))
+            size = VIEWER_QUEUE_SIZE if stays else QUEUE_SIZE
             session = self._sampler.subscribe(interval_seconds, watching, size)
             self._session, self.pace = stack.enter_context(session), session.pace
             self._stack = stack.pop_all()
@@ -179,12 +184,12 @@ class SamplerSession:
         if (found := self._session.get(timeout_seconds)) is None:
             return None
         self._is_first = False
-        return found if self._told is None else _remembering(found, self._told)
+        return found if self._reply is None else _remembering(found, self._reply)
 
     def _follow_leases(self) -> None:
         """After the first snapshot, which would wait for the imports."""
         self._leases_wanted = False
-        tracker = self._here.parts.open_lease_tracker(self._here.settings, self._sampler)
+        tracker = self._context.parts.open_lease_tracker(self._context.settings, self._sampler)
         if tracker is not None:
             self._stack.callback(tracker.close)
 
@@ -199,10 +204,10 @@ class SamplerSession:
             yield found
 
 
-def _remembering(fresh: Snapshot, told: "Told") -> Snapshot:
+def _remembering(fresh: Snapshot, reply: "ServerReply") -> Snapshot:
     from andon.sampling.rules.server_snapshot import with_known
 
-    return with_known(fresh, told.reading.snapshot)
+    return with_known(fresh, reply.reading.snapshot)
 
 
 def leased(snapshot: Snapshot) -> Snapshot:

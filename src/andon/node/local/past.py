@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from andon.errors import AndonError
 from andon.model.vendors import SIMULATED
-from andon.node.local.context import Here
+from andon.node.local.context import LocalContext
 from andon.node.usual_server import may_be_running
 from andon.node.watched.past import ServedPast
 from andon.ports import Store
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class LocalPast(ServedPast):
     """In this user's own store, which is opened for reading."""
 
-    def __init__(self, here: Here, found: Store | None) -> None:
-        super().__init__(lambda: found or here.parts.open_past(here.settings))
+    def __init__(self, context: LocalContext, found: Store | None) -> None:
+        super().__init__(lambda: found or context.parts.open_past(context.settings))
         self._found = found
 
     @property
@@ -29,20 +29,20 @@ class LocalPast(ServedPast):
             self._found.close()
 
 
-def past_of(here: Here) -> "LocalPast | RemotePast":
+def past_of(context: LocalContext) -> "LocalPast | RemotePast":
     """Returns this user's own history, else that of this machine's server: on a shared machine one
     records for everyone."""
-    if here.settings.simulate and (simulated := _of_the_server(here)) is not None:
+    if context.settings.simulate and (simulated := _of_the_server(context)) is not None:
         return simulated  # it keeps its past in memory
-    own = here.parts.find_store(here.settings)
-    there = None if own is not None or here.settings.history_store else _of_the_server(here)
-    return there or LocalPast(here, own)
+    own = context.parts.find_store(context.settings)
+    there = None if own is not None or context.settings.history_store else _of_the_server(context)
+    return there or LocalPast(context, own)
 
 
-def _of_the_server(here: Here) -> "RemotePast | None":
+def _of_the_server(context: LocalContext) -> "RemotePast | None":
     """Returns the history of this machine's server; with simulated devices only if it simulates
     too."""
-    server = here.any_server() if not here.settings.replay and may_be_running() else None
+    server = context.any_server() if not context.settings.replay and may_be_running() else None
     if server is None:
         return None
     past = server.past
@@ -51,4 +51,4 @@ def _of_the_server(here: Here) -> "RemotePast | None":
     except AndonError:  # it keeps none, or shows it to others only
         return None
     unreal = all(device.vendor == SIMULATED.name for device in devices)
-    return None if here.settings.simulate and not unreal else past
+    return None if context.settings.simulate and not unreal else past

@@ -7,25 +7,29 @@ from typing import TypeVar
 from andon.errors import AndonError, Denied, Unavailable
 from andon.host.state.user_folder import is_read_only, state_folder
 from andon.model.run.record import RunRow
-from andon.node.local.context import Here
+from andon.node.local.context import LocalContext
 from andon.runs.index import RunFinder
 from andon.runs.rules.matching import RunListing, RunQuery
 
 T = TypeVar("T")
 
 
-def open_runs(here: Here) -> "LocalRuns":
+def open_runs(context: LocalContext) -> "LocalRuns":
     """Returns the runs by the index of this machine. Where it cannot be opened or written, as on
     a full disk, by the records themselves, which have no tags and notes."""
 
     def by_records(trouble: AndonError) -> RunFinder:
-        here.notify(f"{trouble.reason}; runs are read from their records, without tags and notes")
-        finder = here.parts.open_run_finder(here.notify, here.settings, in_memory=True)
+        context.notify(
+            f"{trouble.reason}; runs are read from their records, without tags and notes"
+        )
+        finder = context.parts.open_run_finder(context.notify, context.settings, in_memory=True)
         finder.refresh()
         return finder
 
     try:
-        return LocalRuns(here.parts.open_run_finder(here.notify, here.settings), by_records)
+        return LocalRuns(
+            context.parts.open_run_finder(context.notify, context.settings), by_records
+        )
     except (Unavailable, Denied) as exc:
         folder = state_folder()
         if isinstance(exc, Denied) and not (folder.is_dir() and is_read_only(folder)):
@@ -43,17 +47,17 @@ class LocalRuns:
         self.finder, self._instead = finder, instead
 
     def listed(self, query: RunQuery) -> RunListing:
-        return self._asked(lambda finder: _listed(finder, query))
+        return self._query(lambda finder: _listed(finder, query))
 
     def find(self, query: RunQuery) -> Sequence[RunRow]:
         return self.listed(query).rows
 
     def is_id(self, word: str) -> bool:
-        found = self._asked(lambda finder: finder.index.beginning(word, 1))
+        found = self._query(lambda finder: finder.index.beginning(word, 1))
         return any(row.id == word for row in found)
 
     def resolve(self, word: str) -> RunRow:
-        return self._asked(lambda finder: finder.resolve(word))
+        return self._query(lambda finder: finder.resolve(word))
 
     def record(self, row: RunRow) -> Path:
         return Path(row.path)
@@ -61,7 +65,7 @@ class LocalRuns:
     def close(self) -> None:
         self.finder.index.close()
 
-    def _asked(self, ask: Callable[[RunFinder], T]) -> T:
+    def _query(self, ask: Callable[[RunFinder], T]) -> T:
         try:
             return ask(self.finder)
         except Unavailable as exc:

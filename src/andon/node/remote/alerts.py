@@ -30,12 +30,12 @@ class RemoteAlerts:
         self.server = server
 
     def page(self, since: float | None = None, devices: Sequence[str] = ()) -> AlertOverview:
-        asked: dict[str, Any] = {"limit": MOST}
+        query: dict[str, Any] = {"limit": MOST}
         if since is not None:
-            asked["since"] = max(0.0, since)
-        each = [{**asked, "device": device} for device in devices] or [asked]
-        said = (self.server.get(f"/api/alerts?{urlencode(one)}") for one in each)
-        pages = [self._read(page_from_json, one) for one in said]
+            query["since"] = max(0.0, since)
+        each = [{**query, "device": device} for device in devices] or [query]
+        replies = (self.server.get(f"/api/alerts?{urlencode(one)}") for one in each)
+        pages = [self._read(page_from_json, one) for one in replies]
         found = {alert.id: alert for page in pages for alert in page.alerts}
         return replace(pages[0], alerts=tuple(found.values()))
 
@@ -75,7 +75,7 @@ class RemoteAlerts:
 
     def test(self, notifier: str | None) -> Json:
         payload = self.server.post("/api/alerts/test", {"notifier": notifier})
-        return self._read(lambda said: to_json(read(Outcomes, said)), payload)
+        return self._read(lambda reply: to_json(read(Outcomes, reply)), payload)
 
     def _alert(self, payload: Json) -> Alert:
         return self._read(lambda alert: read(Alert, alert), payload)

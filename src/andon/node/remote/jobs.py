@@ -76,13 +76,13 @@ class ServerDesk:
         page = self._read(_Page, "/api/jobs", limit=SHOWN_JOBS)
         return listing_of_page(page.jobs, page.paused, page.clusters, page.note)
 
-    def find(self, words: Sequence[JobName], act: JobAct | None = None) -> Found:
+    def find(self, refs: Sequence[JobName], act: JobAct | None = None) -> Found:
         views, errors = dict[str, JobView](), list[AndonError]()
         known = cache(self._known)
-        for word in words:
+        for ref in refs:
             try:
-                found = [self._exact(word)] if len(words) == 1 and isinstance(word, int) else []
-                views |= {one.label: one for one in found or self._meant(word, act, known())}
+                found = [self._exact(ref)] if len(refs) == 1 and isinstance(ref, int) else []
+                views |= {one.label: one for one in found or self._meant(ref, act, known())}
             except AndonError as error:
                 errors.append(error)
         return Found(list(views.values()), errors)
@@ -94,16 +94,16 @@ class ServerDesk:
         self, job: JobName, start: int | None, most: int, attempt: int | None = None
     ) -> LogPart:
         path = f"{_path(job if is_exact(job) else self._one(job))}/log"
-        asked = {"start": start, "attempt": attempt, "most": min(most, MOST_LOG_BYTES)}
-        return self._read(LogPart, path, **asked)
+        query = {"start": start, "attempt": attempt, "most": min(most, MOST_LOG_BYTES)}
+        return self._read(LogPart, path, **query)
 
     def reasons(self, job: JobName) -> list[JobReason]:
         return reasons_of(self.view(job))
 
     # Changing.
 
-    def act(self, act: JobAct, words: Sequence[JobName]) -> list[JobOutcome]:
-        found, errors = self.find(words, act)
+    def act(self, act: JobAct, refs: Sequence[JobName]) -> list[JobOutcome]:
+        found, errors = self.find(refs, act)
         out = [JobOutcome("", error=error) for error in errors]
         return out + [self._acted(act, view) for view in found]
 
@@ -112,8 +112,8 @@ class ServerDesk:
             hint = f"on its machine: andon jobs rm {sh(view.label)}"
             return JobOutcome(view.label, error=Invalid("a server deletes no jobs", hint=hint))
         try:
-            said = self._server.post(f"{_path(_exact_word(view))}/{_ROUTES.get(act, act.value)}")
-            done = read(_Done, said)
+            reply = self._server.post(f"{_path(_exact_word(view))}/{_ROUTES.get(act, act.value)}")
+            done = read(_Done, reply)
         except Wrong as exc:
             error = self._server.of_another_version(f"an answer is not as expected: {exc}")
             return JobOutcome(view.label, error=error)
@@ -139,7 +139,7 @@ class ServerDesk:
         """Returns the jobs that a word means as on the machine itself; one that is older than those
         listed is known by its number alone."""
         text = str(word)
-        there = [one for one in views if one.engine is not None and text in _words_of(one)]
+        there = [one for one in views if one.engine is not None and text in _names_of(one)]
         if there or SEPARATOR in text:
             return there or [self._exact(text)]
         own = {one.number: one for one in views if one.engine is None}
@@ -158,9 +158,9 @@ class ServerDesk:
     def _exact(self, job: JobName) -> JobView:
         return self._read(JobView, _path(job))
 
-    def _read(self, kind: type[T], path: str, **asked: int | None) -> T:
+    def _read(self, kind: type[T], path: str, **query: int | None) -> T:
         try:
-            found: T = read(kind, self._server.get(path, **asked))
+            found: T = read(kind, self._server.get(path, **query))
         except Wrong as exc:
             raise self._server.of_another_version(f"a job is not as expected: {exc}") from exc
         return found
@@ -175,7 +175,7 @@ def _exact_word(view: JobView) -> JobName:
     return view.number or view.label
 
 
-def _words_of(view: JobView) -> Sequence[str | None]:
+def _names_of(view: JobView) -> Sequence[str | None]:
     """What a job of a cluster is called: it, its array, its group."""
     return [view.group, *(f"{view.engine}{SEPARATOR}{one}" for one in ids_of(view))]
 

@@ -45,9 +45,9 @@ class RemoteLeases:
     def release(self, name: str, note: str) -> str:
         row = self._own_row(name)
         given = {"fence": row.fence, "note": note or None}
-        asked = urlencode({key: value for key, value in given.items() if value is not None})
+        query = urlencode({key: value for key, value in given.items() if value is not None})
         place = _place(row)
-        self._as_user.delete(f"{place}?{asked}" if asked else place)
+        self._as_user.delete(f"{place}?{query}" if query else place)
         return row.id or ""
 
     def extend(self, name: str, seconds: float) -> tuple[str, float]:

@@ -49,8 +49,8 @@ class RemotePast:
     ) -> tuple[list[int], dict[str, list[float | None]]]:
         """As `history.rules.throttle_shares` gives them from a store."""
         path = f"/api/devices/{quote(device, safe='')}/charts"
-        asked = {"since": since, "until": until, "points": min(points, MOST_CHART_POINTS)}
-        payload = self._server.get(path, metrics="utilization_percent", **asked)
+        span = {"since": since, "until": until, "points": min(points, MOST_CHART_POINTS)}
+        payload = self._server.get(path, metrics="utilization_percent", **span)
         try:
             found = read(ThrottleChart, payload)
             return found.readings, found.throttle

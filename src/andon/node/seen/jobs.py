@@ -141,14 +141,14 @@ class SeenJobs(ExactDesk):
             raise Denied(why, hint="in a terminal: andon submit -- COMMAND")
         return self._jobs.submit_document(document)
 
-    def act(self, act: JobAct, words: Sequence[JobName]) -> list[JobOutcome]:
+    def act(self, act: JobAct, refs: Sequence[JobName]) -> list[JobOutcome]:
         """Changes the caller's own jobs, never those of another user; a server of root does it as
         that user."""
         owner, action = self._named or self._desk.user, _ACTIONS.get(act, Action.MOVE)
         refused = refusal_for(self._who, action, self._who.user == owner, owner)
         if refused is not None:
             raise refused
-        return super().act(act, words)
+        return super().act(act, refs)
 
     def acted(self, act: JobAct, job: JobName) -> Sequence[JobOutcome]:
         desk = self._desk
@@ -196,7 +196,7 @@ class SeenJobs(ExactDesk):
 
     def _queue(self) -> tuple[QueuePlace, ...]:
         try:
-            if not self._leases.kept:
+            if not self._leases.supported:
                 return ()
             found = self._leases.listed()
         except AndonError:

@@ -36,8 +36,8 @@ class SeenLeases:
         self.verdicts, self.holders, self.offer = leases.verdicts, leases.holders, leases.offer
 
     @property
-    def kept(self) -> bool:
-        return self._leases.kept
+    def supported(self) -> bool:
+        return self._leases.supported
 
     def listed(self) -> LeaseList:
         return self.seen(self._leases.listed())

@@ -34,7 +34,7 @@ class SeenNode(NodeOfServer):
         return self._node.recording
 
     @property
-    def has_processes_here(self) -> bool:
+    def has_local_processes(self) -> bool:
         """Whether its processes are those of the machine that the server runs on."""
         return self._node.of_this_machine and not (self.simulated or self.recording)
 
@@ -67,7 +67,7 @@ class SeenNode(NodeOfServer):
         """Which of the board's pages have something to show, and whether it is all made up."""
         return {
             "alerts": True,
-            "leases": self.leases.kept,
+            "leases": self.leases.supported,
             "jobs": self._node.has_jobs,
             "runs": True,
             "demo": self._node.is_demo,

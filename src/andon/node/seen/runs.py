@@ -126,7 +126,7 @@ class SeenRuns(NodeRuns):
             user = runs.users.of(sight.uid)
             if user is not None:
                 return VisibleRuns(FoundRuns(), _rows_of(user), PageScope.OWN)
-        found = runs.look(afresh)
+        found = runs.index(afresh)
         if runs.everywhere is not None and (sight.everything or sight.user is None):
             # An account of this machine is not the one of the same name on another.
             found = replace(found, everywhere=runs.everywhere())

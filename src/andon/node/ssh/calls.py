@@ -83,16 +83,16 @@ class SshCall:
         self._given = f"{place}\n{wire.struct_text(request)}\n".encode()
         nonce = os.urandom(16).hex()
         self._mark = f"\n{nonce} ".encode()
-        self._told, self._seen = False, 0
+        self._marked, self._seen = False, 0
         self.kind = ""  # who answers: andon, nvidia-smi, or which GPUs are there without them
         self.body = b""  # the whole answer, once it has come
         self.code: int | None = None  # with which it ended
         self.late = False
         self.heard = time.monotonic()
-        words, first = limits.dying_with_us()  # a host that hangs does not notice our end
+        wrapper, first = limits.dying_with_us()  # a host that hangs does not notice our end
         try:
             self._process = subprocess.Popen(
-                (*words, *ssh_command(host, limits.seconds)),
+                (*wrapper, *ssh_command(host, limits.seconds)),
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
                 start_new_session=True,  # so that all that it starts ends with it
                 preexec_fn=first,
@@ -137,17 +137,17 @@ class SshCall:
             self._seen = place
             if (end := out.find(b"\n", place + 1)) < 0:
                 return
-            words = out[place + len(self._mark) : end].decode(errors="replace").split()
+            fields = out[place + len(self._mark) : end].decode(errors="replace").split()
             before = bytes(out[:place])
             del out[:end]  # its newline is that before the next mark
             self._seen = 0
-            if not self._told:
-                self._told = True  # all before it is chatter of a login
+            if not self._marked:
+                self._marked = True  # all before it is chatter of a login
                 self._write(self._given)
             elif not self.kind:
-                self.kind = words[0] if words else "nothing"
+                self.kind = fields[0] if fields else "nothing"
             else:
-                self.body, last = before, words[-1] if words else ""
+                self.body, last = before, fields[-1] if fields else ""
                 code = whole_number(last, 3)
                 self.code = 1 if code is None else code
         self._seen = max(0, len(out) - len(self._mark))
@@ -165,22 +165,22 @@ class SshCall:
         """Returns what andon or nvidia-smi has printed there, once the call was left; raises why
         there is nothing."""
         printed = self._printed
-        said, out = bytes(printed.error), bytes(printed.out)
+        errors, out = bytes(printed.error), bytes(printed.out)
         if self.code is None and printed.too_long:
             raise Unavailable(str(OutputTooLong().strerror), cause="ssh")
         if self.code is None and self.late:
-            where = "it is connected, but " if self._told else ""
+            where = "it is connected, but " if self._marked else ""
             reason = f"{where}no answer after {self._limits.seconds:g} s"
             raise Unavailable(reason, cause="ssh", hint="more time: --timeout 30")
-        if not self._told:
+        if not self._marked:
             code, limit = self._process.returncode, connect_seconds(self._limits.seconds)
-            raise failures.not_connected(self._host, code, out, said, limit)
+            raise failures.not_connected(self._host, code, out, errors, limit)
         if self.kind not in (failures.ANDON, failures.SMI) and self.kind:
             raise failures.without_andon(self.kind)
         if self.code is None:
-            raise failures.lost_midway(said)
+            raise failures.lost_midway(errors)
         if not self.body.strip():
-            raise failures.far_failure(self.code, said.decode(errors="replace"))
+            raise failures.far_failure(self.code, errors.decode(errors="replace"))
         return self.body
 
     def kill(self) -> None:

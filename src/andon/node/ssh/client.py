@@ -23,7 +23,7 @@ _COMMANDS: dict[str, Sequence[str]] = {
     "/api/topology": ("devices", "--topology", "--json"),
 }
 """Requests to a server, and the commands that print the same."""
-Said = wire.Json | list[wire.Json] | bytes
+Printed = wire.Json | list[wire.Json] | bytes
 """What a command there printed: an object, a list of those that it printed line by line, or the
 report of nvidia-smi."""
 
@@ -54,11 +54,11 @@ class SshHost:
     def as_user(self) -> Self:
         return self
 
-    def get(self, path: str, **asked: object) -> wire.Json:
+    def get(self, path: str, **query: object) -> wire.Json:
         from urllib.parse import urlencode
 
-        given = {name: str(value) for name, value in asked.items() if value is not None}
-        return self.object(_words(f"{path}?{urlencode(given)}" if given else path))
+        given = {name: str(value) for name, value in query.items() if value is not None}
+        return self.object(_command_for(f"{path}?{urlencode(given)}" if given else path))
 
     def post(self, path: str, body: wire.Json | None = None) -> wire.Json:
         hint = f"type it there: ssh -t {sh(self.name)} andon …"
@@ -89,7 +89,7 @@ class SshHost:
             return found
         raise failures.only_smi()
 
-    def ask(self, *commands: Sequence[str]) -> list[Said]:
+    def ask(self, *commands: Sequence[str]) -> list[Printed]:
         """Returns what each of these commands prints there, in one connection; of nvidia-smi only
         its report, as the first."""
         limits = self.limits or SshLimits(self._seconds)
@@ -133,7 +133,7 @@ class SshHost:
         if self._following is not None:
             self._following.end()
 
-    def _answers(self, call: SshCall, count: int) -> list[Said]:
+    def _answers(self, call: SshCall, count: int) -> list[Printed]:
         body = call.answer()
         if call.kind == failures.SMI:
             self.by = failures.SMI
@@ -144,12 +144,12 @@ class SshHost:
             raise Unavailable("its answer is not complete", cause="ssh")
         return [self._out(line) for line in lines[1:]]
 
-    def _out(self, line: bytes) -> Said:
+    def _out(self, line: bytes) -> Printed:
         found = self._loaded(line)
-        code, said, out = (found.get(name) for name in ("code", "said", "out"))
+        code, message, out = (found.get(name) for name in ("code", "said", "out"))
         if isinstance(out, dict | list):
             return out
-        raise failures.far_failure(code if isinstance(code, int) else 1, str(said or ""))
+        raise failures.far_failure(code if isinstance(code, int) else 1, str(message or ""))
 
     def _greeted(self, line: bytes) -> None:
         """Takes the first line of an andon there: its version."""
@@ -164,21 +164,21 @@ class SshHost:
             raise Unavailable(reason, hint=hint, cause="ssh") from exc
 
 
-def _words(path: str) -> Sequence[str]:
+def _command_for(path: str) -> Sequence[str]:
     """Returns the command that prints what a server has at this path."""
     from urllib.parse import parse_qsl, unquote, urlsplit
 
     parts = urlsplit(path)
-    asked = dict(parse_qsl(parts.query))
+    query = dict(parse_qsl(parts.query))
     if parts.path in _COMMANDS:
         return _COMMANDS[parts.path]
     if parts.path == "/api/alerts":
-        since = f"@{float(asked['since']):.3f}" if "since" in asked else "1s"
-        device = ("--device", asked["device"]) if "device" in asked else ()
+        since = f"@{float(query['since']):.3f}" if "since" in query else "1s"
+        device = ("--device", query["device"]) if "device" in query else ()
         return ("alerts", "--json", "--since", since, *device)
     if parts.path.startswith("/api/alerts/"):
-        words = [unquote(word) for word in parts.path.split("/")[3:]]
-        return ("alerts", *(words if words[0] == "rules" else ("show", *words)), "--json")
+        names = [unquote(word) for word in parts.path.split("/")[3:]]
+        return ("alerts", *(names if names[0] == "rules" else ("show", *names)), "--json")
     raise Unavailable(f"a host over SSH has no {parts.path}", hint="type it there: ssh HOST andon")
 
 

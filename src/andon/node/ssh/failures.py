@@ -8,7 +8,7 @@ from andon.units import plain, sh
 
 ANDON, SMI = "andon", "nvidia-smi"
 """Who answers on a host."""
-LONGEST_WORDS = 200
+LONGEST_MESSAGE = 200
 _REFUSED = "Permission denied ("
 _KNOWN: Sequence[tuple[Sequence[str], str, str]] = (
     (("REMOTE HOST IDENTIFICATION HAS CHANGED",), "its host key has changed",
@@ -38,12 +38,12 @@ _NO_ANDON = {
 }
 
 
-def not_connected(host: str, code: int, out: bytes, said: bytes, seconds: float) -> Unavailable:
+def not_connected(host: str, code: int, out: bytes, printed: bytes, seconds: float) -> Unavailable:
     """The failure of an ssh that ended before the script began."""
-    text, named = said.decode(errors="replace"), sh(host)
-    for signs, words, hint in _KNOWN:
+    text, named = printed.decode(errors="replace"), sh(host)
+    for signs, message, hint in _KNOWN:
         if any(sign in text for sign in signs):
-            reason = _with(words.format(seconds=seconds), text)
+            reason = _with(message.format(seconds=seconds), text)
             return Unavailable(reason, hint=hint.format(host=named), cause="ssh")
     if code == 255:
         return Unavailable(_with("ssh failed", text), hint=f"try ssh {named}", cause="ssh")
@@ -51,9 +51,9 @@ def not_connected(host: str, code: int, out: bytes, said: bytes, seconds: float)
     return Unavailable(_with("no shell there", shown), hint=f"try ssh {named}", cause="ssh")
 
 
-def lost_midway(said: bytes) -> Unavailable:
-    words = "the connection was lost before the answer was complete"
-    return Unavailable(_with(words, said.decode(errors="replace")), cause="ssh")
+def lost_midway(printed: bytes) -> Unavailable:
+    message = "the connection was lost before the answer was complete"
+    return Unavailable(_with(message, printed.decode(errors="replace")), cause="ssh")
 
 
 def without_andon(kind: str) -> Unavailable:
@@ -64,14 +64,14 @@ def only_smi() -> Unavailable:
     return Unavailable("only nvidia-smi there, which does not know it", hint=NO_ANDON)
 
 
-def far_failure(code: int, said: str) -> AndonError:
+def far_failure(code: int, printed: str) -> AndonError:
     """The sentence of an andon that failed on the host, as an error of the same kind."""
-    lines = [line.removeprefix("andon: ") for line in said.splitlines() if line.strip()]
-    ours = [line for line in said.splitlines() if line.startswith("andon: ")]
-    words = ours[-1].removeprefix("andon: ") if ours else (lines[-1] if lines else "")
+    lines = [line.removeprefix("andon: ") for line in printed.splitlines() if line.strip()]
+    ours = [line for line in printed.splitlines() if line.startswith("andon: ")]
+    message = ours[-1].removeprefix("andon: ") if ours else (lines[-1] if lines else "")
     hints = [line.removeprefix("hint: ") for line in lines if line.startswith("hint: ")]
-    reason = plain(words, LONGEST_WORDS) or f"it ended with exit code {code}"
-    hint = plain(hints[-1], LONGEST_WORDS) if hints else ""
+    reason = plain(message, LONGEST_MESSAGE) or f"it ended with exit code {code}"
+    hint = plain(hints[-1], LONGEST_MESSAGE) if hints else ""
     kind = _KINDS.get(code)
     if kind is not None:  # it can answer, but not this
         return kind(reason, hint=hint)
@@ -82,11 +82,11 @@ def unexpected(exc: Exception) -> AndonError:
     """The failure of one host, as it is shown."""
     if isinstance(exc, AndonError):
         return exc
-    words = plain(f"{type(exc).__name__}: {exc}", LONGEST_WORDS)
-    return Unavailable(f"its answer cannot be read: {words}", hint="report it", cause="ssh")
+    message = plain(f"{type(exc).__name__}: {exc}", LONGEST_MESSAGE)
+    return Unavailable(f"its answer cannot be read: {message}", hint="report it", cause="ssh")
 
 
-def _with(words: str, text: str) -> str:
+def _with(message: str, text: str) -> str:
     """Returns our words with those of ssh: the last line that is not a frame."""
     lines = [line.strip() for line in text.splitlines() if line.strip(" @\r\n")]
-    return f"{words} ({plain(lines[-1], LONGEST_WORDS)})" if lines else words
+    return f"{message} ({plain(lines[-1], LONGEST_MESSAGE)})" if lines else message

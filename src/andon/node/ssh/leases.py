@@ -24,8 +24,8 @@ class SshLeases(RemoteLeases):
     def listing(
         self, mine: bool = False, snapshot: Snapshot | None = None
     ) -> tuple[Snapshot, LeaseList, Sequence[str]]:
-        words = (*LEASES, "--mine") if mine else LEASES
-        status, listed = self._ssh.host.ask(STATUS, words)
+        command = (*LEASES, "--mine") if mine else LEASES
+        status, listed = self._ssh.host.ask(STATUS, command)
         if not isinstance(listed, dict):
             raise only_smi()
         try:

@@ -17,7 +17,7 @@ from andon.model.wire import Json
 from andon.node.following import PolledSession
 from andon.node.remote.live import BACK_OFF, RemoteLive
 from andon.node.rest import Notify
-from andon.node.ssh.client import STATUS, Said, SshHost
+from andon.node.ssh.client import STATUS, Printed, SshHost
 from andon.node.ssh.failures import UNEXPECTED, unexpected
 from andon.sampling.rules.readings import checked_snapshot
 
@@ -42,7 +42,7 @@ class SshLive(RemoteLive):
     def read(self, expensive_fields: bool = False) -> Snapshot:
         return self.take(self.host.ask(STATUS)[0])
 
-    def take(self, status: Said) -> Snapshot:
+    def take(self, status: Printed) -> Snapshot:
         """Returns the snapshot of a status or a watch there, and remembers what a status says
         besides."""
         if isinstance(status, bytes):
@@ -51,9 +51,9 @@ class SshLive(RemoteLive):
             found, self._verdicts = snapshot_from_smi(status, self.host.name, time.time())
             self._judged, self._last = None, checked_snapshot(found)
             return self._last
-        said = status if isinstance(status, dict) else {}
-        found = self._snapshot(said)
-        if isinstance(judged := said.get(JUDGED), dict):
+        fields = status if isinstance(status, dict) else {}
+        found = self._snapshot(fields)
+        if isinstance(judged := fields.get(JUDGED), dict):
             self._judged, self._verdicts, self._last = judged, None, found
         return found
 
@@ -108,19 +108,19 @@ class SshSamples(PolledSession):
 
     def __init__(self, live: SshLive, interval_seconds: float) -> None:
         super().__init__(live.read, interval_seconds)
-        self._live, self._lines = live, live.host.follow(watch_words(interval_seconds), STATUS)
+        self._live, self._lines = live, live.host.follow(watch_arguments(interval_seconds), STATUS)
 
     def __iter__(self) -> Iterator[Snapshot]:
-        for said in self._lines:
-            found = self._live.take(said)
-            if isinstance(said, bytes) or JUDGED not in said:
+        for printed in self._lines:
+            found = self._live.take(printed)
+            if isinstance(printed, bytes) or JUDGED not in printed:
                 yield found
 
     def __exit__(self, *_: object) -> None:
         self._lines.close()
 
 
-def watch_words(interval_seconds: float) -> tuple[str, ...]:
+def watch_arguments(interval_seconds: float) -> tuple[str, ...]:
     return ("watch", "--format", "jsonl", "--interval", f"{interval_seconds:g}s")
 
 
@@ -157,9 +157,9 @@ class SshStream:
         failed = 0
         while not self._live.host.closed:
             try:
-                for said in self._live.host.follow(watch_words(self._interval)):
+                for printed in self._live.host.follow(watch_arguments(self._interval)):
                     failed = 0
-                    self._set(self._live.take(said), None)
+                    self._set(self._live.take(printed), None)
                 time.sleep(max(1.0, self._interval))  # nvidia-smi, asked again
             except UNEXPECTED as exc:
                 failed += 1

@@ -30,13 +30,13 @@ def hosts_of(
     given: Iterable[str], groups: Mapping[str, Sequence[str]], listed: Iterable[str] = ()
 ) -> list[str]:
     """Returns each host once, in the order given; `@lab` stands for a group of the settings."""
-    words = [word.strip() for text in given for word in text.split(",")]
+    names = [name.strip() for text in given for name in text.split(",")]
     found: dict[str, None] = {}
-    for word in words:
-        if word.startswith("@"):
-            found |= dict.fromkeys(map(checked_host, _group(word[1:], groups)))
+    for name in names:
+        if name.startswith("@"):
+            found |= dict.fromkeys(map(checked_host, _group(name[1:], groups)))
         else:
-            found[checked_host(word)] = None
+            found[checked_host(name)] = None
     found |= dict.fromkeys(map(checked_host, listed))
     if len(found) > MOST_HOSTS:
         raise Invalid(f"{len(found)} hosts are named, at most {MOST_HOSTS} are asked")
@@ -67,12 +67,12 @@ def listed_hosts(text: bytes, path: str) -> list[str]:
 
 
 def _of_line(line: str) -> Iterator[str]:
-    words = line.partition("#")[0].split()
-    if not words or words[0].startswith(("[", ";")) or "=" in words[0]:
+    fields = line.partition("#")[0].split()
+    if not fields or fields[0].startswith(("[", ";")) or "=" in fields[0]:
         return
-    match = _RANGE.fullmatch(words[0])
+    match = _RANGE.fullmatch(fields[0])
     if match is None:
-        yield words[0]
+        yield fields[0]
         return
     head, first, last, tail = match.groups()
     for number in range(int(first), min(int(last), int(first) + MOST_HOSTS) + 1):
@@ -82,5 +82,7 @@ def _of_line(line: str) -> Iterator[str]:
 def configured_hosts(text: str) -> list[str]:
     """Returns the names in an ssh configuration, without patterns, for the shell to complete."""
     lines = [line.replace("=", " ", 1).split() for line in text.splitlines()]
-    named = [word for words in lines if words and words[0].lower() == "host" for word in words[1:]]
+    named = [
+        field for fields in lines if fields and fields[0].lower() == "host" for field in fields[1:]
+    ]
     return list(dict.fromkeys(one for one in named if not set(one) & set('*?!,"')))

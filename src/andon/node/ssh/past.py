@@ -24,7 +24,7 @@ TOGETHER = (
 """Readings that are shown together are asked for at once, the first two also in many points."""
 FEW_POINTS = 400
 USES = ",".join(USED)  # as they are, too
-MOST_RUNS, MOST_KEPT = 1000, 4
+MOST_RUNS, MOST_CACHED = 1000, 4
 
 
 class SshPast(RemotePast):
@@ -33,7 +33,7 @@ class SshPast(RemotePast):
     def __init__(self, host: SshHost) -> None:
         super().__init__(host)
         self._host = host
-        self._kept: dict[tuple[str, ...], Json] = {}
+        self._cache: dict[tuple[str, ...], Json] = {}
 
     @property
     def recorded(self) -> bool:  # type: ignore[override]
@@ -56,8 +56,8 @@ class SshPast(RemotePast):
         self, device: str, metric: str, since: float, until: float, points: int
     ) -> Sequence[Bucket]:
         more = ("--device", HOST) if device == HOST else ()
-        asked = metric if more else _with_others(metric, points)
-        for one in self._series(asked, *_span(since, until, points), *more):
+        metrics = metric if more else _with_others(metric, points)
+        for one in self._series(metrics, *_span(since, until, points), *more):
             if one.get("device") == device and one.get("metric") == metric:
                 return self._each(one, "buckets", Bucket)
         raise Gone(f"nothing is recorded of {device[:40]!r}")
@@ -76,22 +76,22 @@ class SshPast(RemotePast):
         return counts, shares
 
     def usage(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
-        found = self._each(self._asked("--who", *_span(since, until)), "usage", UsageInterval)
+        found = self._each(self._query("--who", *_span(since, until)), "usage", UsageInterval)
         return [use for use in found if device in (None, use.device)]
 
-    def _series(self, metrics: str, *words: str) -> list[Json]:
-        found = self._asked("--metric", metrics, *words).get("series")
+    def _series(self, metrics: str, *options: str) -> list[Json]:
+        found = self._query("--metric", metrics, *options).get("series")
         return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
-    def _asked(self, *words: str) -> Json:
-        if words not in self._kept:
-            asked = [words]
-            if words[:2] == ("--metric", OFTEN):  # whoever asks for it also asks who used them
-                asked.append(("--who", *words[2:6]))
-            found = self._host.objects(*(("history", "--json", *one) for one in asked))
-            kept = [*self._kept.items(), *zip(asked, found, strict=True)]
-            self._kept = dict(kept[-MOST_KEPT:])
-        return self._kept[words]
+    def _query(self, *options: str) -> Json:
+        if options not in self._cache:
+            queries = [options]
+            if options[:2] == ("--metric", OFTEN):  # whoever asks for it also asks who used them
+                queries.append(("--who", *options[2:6]))
+            found = self._host.objects(*(("history", "--json", *one) for one in queries))
+            cached = [*self._cache.items(), *zip(queries, found, strict=True)]
+            self._cache = dict(cached[-MOST_CACHED:])
+        return self._cache[options]
 
 
 def _with_others(metric: str, points: int) -> str:
@@ -123,8 +123,8 @@ class SshRuns(RemoteRuns):
 
     def _page(self, query: RunQuery, offset: int, limit: int) -> Json:
         given = {"--tag": query.tag, "--group": query.group, "--state": query.state}
-        words = [str(w) for pair in given.items() if pair[1] is not None for w in pair]
-        found = self._host.object(("runs", "--json", "-n", str(MOST_RUNS), *words))
+        options = [str(w) for pair in given.items() if pair[1] is not None for w in pair]
+        found = self._host.object(("runs", "--json", "-n", str(MOST_RUNS), *options))
         rows = found.get("runs")
         return {**found, "items": rows[offset:] if isinstance(rows, list) else None}
 

@@ -37,7 +37,7 @@ class ServedLeases:
         self._book, self._tracker = book, tracker
 
     @property
-    def kept(self) -> bool:
+    def supported(self) -> bool:
         """Whether there are leases; there are none in a recording."""
         return self._listed is not None
 
@@ -66,7 +66,7 @@ class ServedLeases:
         return snapshot or self._latest(), self.listed(), ()
 
     def verdicts(self, snapshot: Snapshot) -> tuple[DeviceVerdict, ...]:
-        return self.listed().devices if self.kept else ()
+        return self.listed().devices if self.supported else ()
 
     def held(self) -> int | None:
         """Returns how many leases there are, from memory; None if that is unknown."""

@@ -154,8 +154,8 @@ class WatchedLive(ServedLive):
             if self._placed is None:
                 self._sampler.ask_places()
                 self._placed = self._sampler.once(with_host=False), self._clock()
-            (first, asked), found = self._placed, self.latest()
-        if self._received_at >= asked + OVERTAKEN_SECONDS:
+            (first, requested_at), found = self._placed, self.latest()
+        if self._received_at >= requested_at + OVERTAKEN_SECONDS:
             return found
         return max(first, found, key=lambda snapshot: snapshot.at)
 

@@ -12,7 +12,7 @@ from andon.node.run_schemas import RunColumns, RunCourses, RunDetails
 
 POINTS = 48
 MOST_RUNS = 100
-MOST_KEPT = 2000
+MOST_CACHED = 2000
 BUDGET_SECONDS = 0.4
 READING = "utilization_percent"
 
@@ -24,7 +24,7 @@ class CourseReader:
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
-        self._kept: dict[tuple[Sight, str], Course] = {}
+        self._cache: dict[tuple[Sight, str], Course] = {}
         self._lock = threading.Lock()
 
     def of(
@@ -43,16 +43,16 @@ class CourseReader:
 
     def _one(self, sight: Sight, name: str, read: Callable[[str], RunDetails]) -> Course:
         with self._lock:
-            kept = self._kept.get((sight, name))
-        if kept is not None:
-            return kept
+            cached = self._cache.get((sight, name))
+        if cached is not None:
+            return cached
         details = read(name)
         course = course_of(details.series)
         if details.state is not RunState.RUNNING and details.read.bytes >= details.read.of_bytes:
             with self._lock:
-                self._kept[sight, name] = course
-                while len(self._kept) > MOST_KEPT:
-                    del self._kept[next(iter(self._kept))]
+                self._cache[sight, name] = course
+                while len(self._cache) > MOST_CACHED:
+                    del self._cache[next(iter(self._cache))]
         return course
 
 

@@ -93,7 +93,7 @@ class ServedRuns(RunsOfUser):
 
     def __init__(
         self,
-        look: Callable[[], FoundRuns],
+        refresh: Callable[[], FoundRuns],
         whose: str,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
@@ -102,27 +102,27 @@ class ServedRuns(RunsOfUser):
     ) -> None:
         """`look` brings the index up to date, once for all requests within a second. `everywhere`
         opens one that finds the runs of all nodes of a hub."""
-        self._look, self._monotonic, self._records = look, monotonic, RunRecords()
+        self._refresh, self._monotonic, self._records = refresh, monotonic, RunRecords()
         self.whose, self.users, self.everywhere, self.clock = whose, users, everywhere, clock
         self.courses = CourseReader()
         self._lock = threading.Lock()
         self._found = FoundRuns()
-        self._looked = float("-inf")
+        self._refreshed_at = float("-inf")
 
-    def look(self, afresh: bool = False) -> FoundRuns:
+    def index(self, afresh: bool = False) -> FoundRuns:
         """Returns the index, brought up to date if that was not done within a second."""
         with self._lock:
             now = self._monotonic()
-            if afresh or now - self._looked >= FRESH_SECONDS:
-                self._found, self._looked = self._look(), now
+            if afresh or now - self._refreshed_at >= FRESH_SECONDS:
+                self._found, self._refreshed_at = self._refresh(), now
             return self._found
 
     def listed(self, query: RunQuery) -> RunListing:
-        found = self.look()
+        found = self.index()
         return RunListing(list(found.find(query)), found.count(query), found.note)
 
     def resolve(self, word: str) -> RunRow:
-        row = only(self.look().named(word), word) or only(self.look(True).named(word), word)
+        row = only(self.index().named(word), word) or only(self.index(True).named(word), word)
         if row is None:
             raise Gone(f"there is no run {word!r}", hint="to list them: andon runs")
         return row
@@ -153,12 +153,12 @@ class ServedRuns(RunsOfUser):
         return RunMarks(row.id, found[omitted:], omitted, None if whole else NOT_ALL)
 
     def download(self, row: RunRow) -> Download:
-        _check_is_here(row)
+        _check_is_local(row)
         file = opened(row.path, row.id)
         return Download(file, os.fstat(file.fileno()).st_size, Path(row.path).name)
 
     def update(self, row: RunRow) -> RunUpdate:
-        _check_is_here(row)
+        _check_is_local(row)
         record = self._records.of(row.id, row.path)
         with record.lock:
             record.refresh(collecting=True)
@@ -180,7 +180,7 @@ class ServedRuns(RunsOfUser):
             )
 
 
-def _check_is_here(row: RunRow) -> None:
+def _check_is_local(row: RunRow) -> None:
     """Raises Unavailable for a run whose record is on another node."""
     if not row.path:
         hint = f"on {row.node}: andon runs show {row.id}"

@@ -266,8 +266,8 @@ def only(found: Mapping[str, T], run: str) -> T | None:
     return found.get(run) or next(iter(found.values()), None)
 
 
-def _listed(said: dict[str, Any], name: str) -> list[Any]:
-    found = said.get(name)
+def _listed(answer: dict[str, Any], name: str) -> list[Any]:
+    found = answer.get(name)
     if not isinstance(found, list) or len(found) > MOST_ROWS:
         raise Wrong(name, f"is not a list of at most {MOST_ROWS}")
     return found

@@ -33,7 +33,7 @@ def rows_for(node: SeenNode, hub: Hub | None) -> list[NodeRow]:
 def _own(node: SeenNode) -> NodeRow:
     """Returns the row of this server's own node."""
     snapshot = node.live.latest()
-    leases = node.leases.listed() if node.leases.kept else None
+    leases = node.leases.listed() if node.leases.supported else None
     lamps = node.live.lamps(snapshot)
     firing = firing_by_level(entries(node.alerts.current()))
     return own_row(snapshot, leases, lamps, firing, time.time())

@@ -127,7 +127,7 @@ class Live:
 
         node = self._node
         leaving = [node.live.listen(arrived), node.alerts.subscribe(alerted)]
-        leaving += [node.leases.book.subscribe(leased)] if node.leases.kept else []
+        leaving += [node.leases.book.subscribe(leased)] if node.leases.supported else []
         pump = asyncio.create_task(self._pump(self._came))
         try:
             yield

@@ -151,7 +151,7 @@ def _devices(router: APIRouter, parts: RouteParts) -> None:
         def made() -> bytes:
             shown, past = node.live.minutes(), node.past
             usage = past.usage if past.recorded else None
-            left = departures(shown, usage, exited if node.has_processes_here else None)
+            left = departures(shown, usage, exited if node.has_local_processes else None)
             lamps = node.live.lamps(shown[-1])
             return dumped(payloads.why(shown, uuid, node.alerts.rulebook, lamps, left))
 

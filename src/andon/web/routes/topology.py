@@ -47,7 +47,7 @@ def estimate_routes(router: APIRouter) -> None:
     def here(node: SeenNode) -> tuple[GpuRoom, ...]:
         snapshot = node.live.latest()
         known = {one.uuid: one for one in node.leases.verdicts(snapshot)}
-        return rooms_of(snapshot, known if node.leases.kept else None)
+        return rooms_of(snapshot, known if node.leases.supported else None)
 
     @router.get("/api/estimate", tags=["share"])
     async def estimate_names() -> Response:
