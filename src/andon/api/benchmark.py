@@ -90,8 +90,8 @@ def devices_of(url: str, named: Collection[int | str] | None) -> DevicesUnderTes
     if not snapshot.devices:
         return DevicesUnderTest((), why_no_device(snapshot))
     if named is not None:
-        words = [int(one) if str(one).isdecimal() else one for one in named]
-        return DevicesUnderTest(tuple(chosen_devices(snapshot, words)))
+        names = [int(one) if str(one).isdecimal() else one for one in named]
+        return DevicesUnderTest(tuple(chosen_devices(snapshot, names)))
     parts = urlsplit(url)
     if parts.hostname not in LOCAL:
         return DevicesUnderTest((), FAR)
@@ -178,12 +178,12 @@ def _used(
 
 def _took(record: RecordedRun, count: int, one: RequestResult) -> None:
     if count <= MOST_LINES or count % THIN == 0:
-        words = f"{one.tokens} tokens" if one.error is None else f"{one.error} {one.detail}"
+        result = f"{one.tokens} tokens" if one.error is None else f"{one.error} {one.detail}"
         first = "" if one.first is None else f", first after {one.first:.4f} s"
         state = ItemState.OK if one.error is None else ItemState.FAILED
         record.item(
             f"request {count}", state, index=count, runtime_seconds=one.total,
-            output=f"{words}{first}, sent {one.delay:.4f} s late"[:500],
+            output=f"{result}{first}, sent {one.delay:.4f} s late"[:500],
         )  # fmt: skip
 
 

@@ -94,16 +94,16 @@ class Held:
     @property
     def until(self) -> float | None:
         """When it ends; None if it has ended, or has no end."""
-        return self._held.until() if self._is_kept else None
+        return self._held.until() if self._is_open else None
 
     @property
     def stands(self) -> bool:
         """Whether the lease is still in force: not after its end or `andon release`."""
-        left = self._held.left_seconds() if self._is_kept else 0.0
+        left = self._held.left_seconds() if self._is_open else 0.0
         return left is None or left > 0
 
     @property
-    def _is_kept(self) -> bool:
+    def _is_open(self) -> bool:
         """Whether the holder keeps the lease: a removed file may be written again."""
         return self._held.hold.stands or (self._held.hold.descriptor >= 0 and self._holder.lives)
 

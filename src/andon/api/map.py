@@ -124,23 +124,23 @@ class _FunctionCaller(Struct):
 
     work: _FunctionWork
     worker: FunctionWorker
-    _asked: bool = False
+    _end_requested: bool = False
 
     def call(self, unit: MapUnit) -> CallEnd:
         began = time.monotonic()
         item = unit.items[0]
-        said = self.worker.mark()
+        output_since = self.worker.mark()
         try:
             outcome = self.worker.call(self.work.items[item.index], self.work.timeout_seconds)
         except (AndonError, ImportError) as exc:
             outcome = CallOutcome(error=f"{type(exc).__name__}: {exc}", seconds=0.0)
         return CallEnd(
-            outcome.ok, time.monotonic() - began, outcome.error or "", CallOutput(said()),
-            result=outcome, interrupted=self._asked,
+            outcome.ok, time.monotonic() - began, outcome.error or "", CallOutput(output_since()),
+            result=outcome, interrupted=self._end_requested,
         )  # fmt: skip
 
     def end(self, number: int) -> None:
-        self._asked = True
+        self._end_requested = True
         self.worker.end(number)
 
     def close(self) -> None:
@@ -153,12 +153,12 @@ def _places(
     """Returns places whose leases have a holder of their own: `andon release` does not end this
     program."""
     limit = library.shared().settings.map_gpus
-    asked = limit if str(gpus).strip().lower() == "all" else int(gpus)
+    workers = limit if str(gpus).strip().lower() == "all" else int(gpus)
     return LeasedPlaces(
         outer_availability(simulated),
         RequestOptions(1, memory, devices=devices).request(),
         lambda *asking: hold(*asking, simulated=simulated).placement,
-        max(1, min(limit, asked)),
+        max(1, min(limit, workers)),
         wait_seconds=wait_seconds,
     )
 

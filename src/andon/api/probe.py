@@ -61,10 +61,10 @@ def probe(
         snapshot = place.snapshot or library.shared().once(with_host=False)
         found = run_devices(snapshot, place.uuids)
         name = name or title.rpartition(".")[2]
-        asked = ProbeRequest(name, f"{title}({{n}})", low, high, margin)
-        plan = asked.plan(found, snapshot.node, snapshot.simulated)
-        told = on_trial or (lambda trial: None)
-        outcome = Prober(plan, trials, library.shared(), found, told, NO_NUMBER).run()
+        request = ProbeRequest(name, f"{title}({{n}})", low, high, margin)
+        plan = request.plan(found, snapshot.node, snapshot.simulated)
+        report = on_trial or (lambda trial: None)
+        outcome = Prober(plan, trials, library.shared(), found, report, NO_NUMBER).run()
     if outcome.broken is not None:
         raise trials.error(outcome.broken)
     if outcome.probe.largest is None:
@@ -139,5 +139,5 @@ def _place(
 def _title(function: Callable[..., Any]) -> str:
     """Returns `train.step`; the part after the last dot names the result."""
     module = getattr(function, "__module__", None) or "__main__"
-    words = getattr(function, "__qualname__", type(function).__qualname__)
-    return f"{module}.{words}"
+    qualified_name = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{module}.{qualified_name}"

@@ -129,7 +129,7 @@ class RayWorker:
         self._seen_at = 0.0
         self._masked: Snapshot | None = None
         self._book: Book | None = None
-        self._told = set[str]()
+        self._logged = set[str]()
         settings = library.shared().settings
         self._availability = open_availability(settings, self._sample, simulated=True)
 
@@ -152,8 +152,8 @@ class RayWorker:
 
     def _tell(self, name: str, why: str | None) -> None:
         """Says once why calls have no lease: a worker may run thousands."""
-        if why is not None and why not in self._told:
-            self._told.add(why)
+        if why is not None and why not in self._logged:
+            self._logged.add(why)
             log.warning("%s runs without a lease: %s", name, why)
 
     def _sample(self) -> Snapshot:
@@ -207,11 +207,11 @@ class RayWorker:
             names = titles(place.snapshot.devices)
             mine = tuple(f"{names[uuid]}: " for uuid in place.uuids)
             barred = tuple(line for line in error.mistakes if line.startswith(mine))
-            words = "; ".join(barred) or error.reason
+            reason = "; ".join(barred) or error.reason
             if refuse_busy:
                 hint = "@ray.remote(retry_exceptions=[DeviceBusy]) tries elsewhere"
-                raise DeviceBusy(words, hint, barred) from error
-            return CallPlace(place, unleased=words)
+                raise DeviceBusy(reason, hint, barred) from error
+            return CallPlace(place, unleased=reason)
         except (AndonError, OSError) as error:
             self._book = None
             return CallPlace(place, unleased=str(error))
@@ -225,7 +225,7 @@ class CallRun(RecordedRun):
         super().__init__(name, {"ray_job": call.job}, quiet=True)
         self._place, self._driver = place, driver
 
-    def _look(self) -> Snapshot:
+    def _first_snapshot(self) -> Snapshot:
         assert self._place.placement.snapshot is not None
         return self._place.placement.snapshot
 

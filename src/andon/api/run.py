@@ -46,7 +46,7 @@ from andon.runs.rules.oom import Verdict
 from andon.runs.rules.plain import ending_of, plain_numbers, plain_table, plain_text
 from andon.runs.rules.ranks import RUN_VARIABLE
 from andon.runs.rules.sampled import run_candidates
-from andon.runs.rules.usage_words import end_words
+from andon.runs.rules.usage_text import end_text
 from andon.settings.resolution import Settings
 
 log = logging.getLogger("andon")
@@ -100,9 +100,9 @@ def current_run() -> str | None:
     return _current.get() or os.environ.get(RUN_VARIABLE) or None
 
 
-def parent_run(told: str | None = None) -> str:
+def parent_run(given: str | None = None) -> str:
     """Returns the run that a new one is part of; `told` is what only its caller knows."""
-    return _current.get() or told or _nesting.outer or ""
+    return _current.get() or given or _nesting.outer or ""
 
 
 class RecordedRun:
@@ -136,7 +136,7 @@ class RecordedRun:
         self._devices, self._kind, self._quiet = devices, kind, quiet
         self._group = group
         self._folder = None if telemetry_dir is None else Path(telemetry_dir)
-        self._variables, self._unsampled, self._words = variables or {}, unsampled, words
+        self._variables, self._unsampled, self._last_line = variables or {}, unsampled, words
         self._items = ItemLog()
         self._recorder: RunRecorder | None = None
         self._token: Token[str | None] | None = None
@@ -174,7 +174,7 @@ class RecordedRun:
         """Starts recording without making this thread or task part of the run."""
         if self._recorder is not None:
             raise Invalid("this run has begun already", hint="andon.run(...) makes a new one")
-        recorder = self._recorder = self._open(self._look())
+        recorder = self._recorder = self._open(self._first_snapshot())
         self._began = boot_seconds()
         _open.add(self)
         _nesting.enter(recorder.begin.id)
@@ -188,7 +188,7 @@ class RecordedRun:
         finally:
             _current.reset(token)
 
-    def _look(self) -> Snapshot:
+    def _first_snapshot(self) -> Snapshot:
         return library.shared().once(with_host=False)
 
     def _open(self, snapshot: Snapshot) -> RunRecorder:
@@ -243,10 +243,10 @@ class RecordedRun:
         if self._recorder is not None:
             where = None if device is None else plain_text(device, NAME)
             text = output if isinstance(output, str) else plain_text(output)
-            said = None if output is None else text[-LONGEST_OUTPUT:]
+            output = None if output is None else text[-LONGEST_OUTPUT:]
             line = self._items.line(
                 time.time(), plain_text(item), ItemState(state), index, where, attempt,
-                runtime_seconds, said,
+                runtime_seconds, output,
             )  # fmt: skip
             self._recorder.write(line)
 
@@ -281,16 +281,16 @@ class RecordedRun:
             return
         _nesting.leave(recorder.begin.id)
         self._leave()
-        said = "" if error is None else "".join(traceback.format_exception_only(error))
-        state, code, message = ending_of(error, said)
+        traceback_text = "" if error is None else "".join(traceback.format_exception_only(error))
+        state, code, message = ending_of(error, traceback_text)
         recorder.finish(
             lambda memory: Verdict(state, message or ""),
-            said,
+            traceback_text,
             exit_code=code,
             duration_seconds=boot_seconds() - self._began,
         )
         _open.discard(self)  # only now: if Ctrl-C interrupts this, it is ended at exit
-        self._say_used(recorder)
+        self._print_use(recorder)
 
     def _leave(self) -> None:
         token, self._token = self._token, None
@@ -298,16 +298,16 @@ class RecordedRun:
             with suppress(ValueError):  # it may be ended in another thread
                 _current.reset(token)
 
-    def _say_used(self, recorder: RunRecorder) -> None:
+    def _print_use(self, recorder: RunRecorder) -> None:
         """Prints what the run used, once, and not for every rank of many."""
         if self._quiet or recorder.begin.rank or recorder.ended is None:
             return
-        if self._words is not None:
-            words = plain_text(self._words(recorder.begin, recorder.ended))
+        if self._last_line is not None:
+            line = plain_text(self._last_line(recorder.begin, recorder.ended))
         else:
-            words = plain_text(end_words(recorder.begin, recorder.ended, recorder.file.writes))
+            line = plain_text(end_text(recorder.begin, recorder.ended, recorder.file.writes))
         with suppress(OSError, ValueError):  # it may be closed
-            print(f"andon: {words}", file=sys.stderr, flush=True)
+            print(f"andon: {line}", file=sys.stderr, flush=True)
 
     def __enter__(self) -> "RecordedRun":
         return self.begin()

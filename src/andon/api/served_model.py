@@ -17,17 +17,17 @@ def only_model(url: str, key: str) -> str:
     route = route_of(url).removesuffix(CHAT).removesuffix(COMPLETIONS) + "/models"
     hint = "name it: --model NAME, or model in a specification"
     try:
-        found = [str(one["id"])[:100] for one in json.loads(_asked(route, key))["data"]]
+        found = [str(one["id"])[:100] for one in json.loads(_get(route, key))["data"]]
     except (*FAILURES, KeyError, TypeError) as error:
-        words = plain_message(error) if isinstance(error, FAILURES) else "its answer has no list"
-        raise Unavailable(f"no model is named, and none by {route}: {words}", hint=hint) from error
+        reason = plain_message(error) if isinstance(error, FAILURES) else "its answer has no list"
+        raise Unavailable(f"no model is named, and none by {route}: {reason}", hint=hint) from error
     if len(found) != 1:
         names = ", ".join(found[:MOST_SHOWN])
         raise Invalid(f"the server has {len(found)} models: {names}", hint=hint)
     return found[0]
 
 
-def _asked(route: str, key: str) -> bytes:
+def _get(route: str, key: str) -> bytes:
     place, until = urlsplit(route), time.monotonic() + ANSWER_SECONDS
     encrypted = place.scheme == "https"
     port = place.port or (443 if encrypted else 80)

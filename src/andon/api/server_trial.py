@@ -47,12 +47,12 @@ class TrialServer:
         known = {"port": str(port)}
         self._trial = trial
         self._health, self.url = filled(trial.health, known), filled(trial.url, known)
-        words, self._label = [filled(word, known) for word in trial.command], ""
+        command, self._label = [filled(word, known) for word in trial.command], ""
         if trial.image:
             self._label = _label()
-            words = contained_command(trial.image, self._label, devices, port, words)
+            command = contained_command(trial.image, self._label, devices, port, command)
         self._process = subprocess.Popen(
-            words,
+            command,
             stdin=subprocess.DEVNULL,
             env={**os.environ, "PORT": str(port)},
             process_group=0,
@@ -68,12 +68,14 @@ class TrialServer:
     def wait_ready(self) -> None:
         """Waits until the health check succeeds; raises Unavailable if it never does."""
         place = urlsplit(self._health)
-        asked = SentRequest("GET", (place.path or "/") + (f"?{place.query}" if place.query else ""))
+        request = SentRequest(
+            "GET", (place.path or "/") + (f"?{place.query}" if place.query else "")
+        )
         until, last = time.monotonic() + self._trial.ready_seconds, "no answer"
         while time.monotonic() < until:
             self.check_alive("before it was ready")
             try:
-                answer = call(Target(f"{place.scheme}://{place.netloc}"), asked, ANSWER_LIMITS)
+                answer = call(Target(f"{place.scheme}://{place.netloc}"), request, ANSWER_LIMITS)
                 if answer.status == 200:
                     return
                 last = f"HTTP {answer.status}"
@@ -103,12 +105,12 @@ class TrialServer:
 
 
 def contained_command(
-    image: str, label: str, devices: Sequence[Device], port: int, words: Sequence[str]
+    image: str, label: str, devices: Sequence[Device], port: int, command: Sequence[str]
 ) -> list[str]:
     """Returns the command of a server in a container, on this machine's network: its port is the
     one that was chosen, and the variable PORT."""
     options = to_json(ContainerOptions(image, options=("--network=host",)))
-    return task_command(options, label, devices, {"PORT": str(port)}, words)
+    return task_command(options, label, devices, {"PORT": str(port)}, command)
 
 
 def _label() -> str:

@@ -96,9 +96,9 @@ class SubmittedJob:
             return None
         if not view.state.is_settled:
             return None
-        words, why = view.state.words, view.error
+        state, why = view.state.words, view.error
         patience = 0.0 if view.state is JobState.CANCELLED else ANSWER_SECONDS
-        return now + patience, f"{words}: {why}" if why else f"{words}, and left no answer"
+        return now + patience, f"{state}: {why}" if why else f"{state}, and left no answer"
 
 
 def submit(

@@ -145,10 +145,10 @@ def snapshot() -> Snapshot:
     found = shared().once()
     if all(status.state not in SILENT for status in found.devices):
         return found
-    told = LocalLive(LocalContext(shared().settings, app, lambda _: None)).ask_server(
+    reply = LocalLive(LocalContext(shared().settings, app, lambda _: None)).ask_server(
         commands=False
     )
-    return found if told is None else with_known(found, told.reading.snapshot)
+    return found if reply is None else with_known(found, reply.reading.snapshot)
 
 
 def watch(interval_seconds: float = 1.0) -> Subscription:

@@ -70,8 +70,8 @@ class _Place(Struct, frozen=True):
     unleased: str | None = None  # why it has no lease, where nobody else is on them
 
 
-def main(words: Sequence[str]) -> int:
-    task, job, command = read(ClusterTask, loads(words[0])), words[1], words[2:]
+def main(argv: Sequence[str]) -> int:
+    task, job, command = read(ClusterTask, loads(argv[0])), argv[1], argv[2:]
     begun = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, partial(_ended, begun))
@@ -79,10 +79,10 @@ def main(words: Sequence[str]) -> int:
         find(command)
         return _run(task, job, command, begun)
     except CannotStart as error:
-        _say(error.reason)
+        _print(error.reason)
         return error.code
     except AndonError as error:
-        _say(f"no record of this job: {error.reason}")
+        _print(f"no record of this job: {error.reason}")
         for number in (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         os.execvp(command[0], list(command))  # noqa: S606 - as it was given
@@ -103,9 +103,9 @@ def _run(task: ClusterTask, job: str, command: Sequence[str], running: threading
         )
         place = _place(availability, task, redact(tuple(command)))
         if place.unleased is not None:
-            _say(f"without a lease: {place.unleased}")
-        for words in place.strangers:
-            _say(f"{task.cluster} gave this job a GPU that is in use: {words}")
+            _print(f"without a lease: {place.unleased}")
+        for details in place.strangers:
+            _print(f"{task.cluster} gave this job a GPU that is in use: {details}")
         if place.strangers and task.if_busy and _gave_back(task.if_busy):
             place.placement.release()
             time.sleep(KILLED_SECONDS)
@@ -114,8 +114,8 @@ def _run(task: ClusterTask, job: str, command: Sequence[str], running: threading
 
         def begun(recorder: RunRecorder) -> None:
             running.set()
-            for words in place.strangers:
-                recorder.write(RunEvent(time.time(), "stranger", {"device": words}))
+            for details in place.strangers:
+                recorder.write(RunEvent(time.time(), "stranger", {"device": details}))
             begin = recorder.begin
             if task.metrics or task.stop_when:
                 printed.append(_Figures(task, recorder))
@@ -130,7 +130,9 @@ def _run(task: ClusterTask, job: str, command: Sequence[str], running: threading
         work = CommandWork(
             command,
             settings,
-            replace(recording(settings, sampler, _say, _folder(task)), indexed=not task.collected),
+            replace(
+                recording(settings, sampler, _print, _folder(task)), indexed=not task.collected
+            ),
             task.name,
             kind=RunKind.JOB,
             more={
@@ -144,7 +146,7 @@ def _run(task: ClusterTask, job: str, command: Sequence[str], running: threading
             output=partial(_output, task, job, printed) if task.quiet else None,
             quiet=task.quiet,
             forwards=task.forwards,
-            hopeless=lambda: printed[0].look() if printed else None,
+            hopeless=lambda: printed[0].hopeless() if printed else None,
         )
         try:
             return work.run(place.placement)[0]
@@ -161,10 +163,10 @@ class _Figures:
         output = Path("/proc/self/fd/1").readlink()
         self._reader = MetricReader(task, output, recorder.path)
         if task.metrics and not output.is_file():
-            words = {"reason": "its output is not a file"}
-            recorder.write(RunEvent(time.time(), "--metric is not read", words))
+            details = {"reason": "its output is not a file"}
+            recorder.write(RunEvent(time.time(), "--metric is not read", details))
 
-    def look(self) -> str | None:
+    def hopeless(self) -> str | None:
         """Records what was printed since; returns why the command is hopeless, if it is."""
         self._write(last=False)
         why = self._reader.hopeless(time.time() - self._recorder.begin.at)
@@ -184,7 +186,7 @@ class _Figures:
         return bool(lines)
 
 
-def _place(availability: Availability, task: ClusterTask, words: str) -> _Place:
+def _place(availability: Availability, task: ClusterTask, command: str) -> _Place:
     """Returns the devices that the cluster gave, with a lease on them if that is possible. The
     masks stay as the cluster set them."""
     view = availability.view()
@@ -200,7 +202,7 @@ def _place(availability: Availability, task: ClusterTask, words: str) -> _Place:
     count, uuids = len(given), tuple(device.uuid for device in given)
     request = DeviceRequest(count, count, devices=uuids, balanced=False, even_if_used=True)
     try:
-        grant = Granter(Book(), availability).grant(request, LeaseTerms(command=words), 0.0)
+        grant = Granter(Book(), availability).grant(request, LeaseTerms(command=command), 0.0)
     except Conflict as error:
         names = tuple(f"{titles(snapshot.devices)[uuid]}: " for uuid in uuids)
         barred = tuple(line for line in error.mistakes if line.startswith(names))
@@ -258,6 +260,6 @@ def _output(task: ClusterTask, job: str, printed: Sequence[_Figures]) -> str:
     return read_tail(Path(task.notes) / f"{job}.out", TAIL_BYTES)
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     with suppress(OSError):
         print(f"andon: {text}", file=sys.stderr, flush=True)

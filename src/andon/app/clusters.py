@@ -70,12 +70,12 @@ def cluster_named(settings: Settings, name: str) -> ClusterDesk:
 
 
 def _how_to(settings: Settings) -> str:
-    here = f"without --on, or with --on {LOCAL}, it runs on this machine"
+    local_hint = f"without --on, or with --on {LOCAL}, it runs on this machine"
     if settings.clusters:
-        return f"configured: {', '.join(one.name for one in settings.clusters)}; {here}"
+        return f"configured: {', '.join(one.name for one in settings.clusters)}; {local_hint}"
     kinds = ", ".join(known_names(CLUSTERS))
     write = 'write [clusters.NAME] with kind = "…" into ~/.config/andon/andon.toml'
-    return f"kinds in this installation: {kinds}; for a cluster with options {write}; {here}"
+    return f"kinds in this installation: {kinds}; for a cluster with options {write}; {local_hint}"
 
 
 def open_pollers(settings: Settings, everyone: bool) -> list[ClusterPoller]:

@@ -54,7 +54,7 @@ class DeferredSignals:
 
 def run(task: Mapping[str, Any], command: Sequence[str]) -> int:
     """Runs the command; returns its exit code, or ours if it could not be started."""
-    kept = DeferredSignals()
+    signals = DeferredSignals()
     contained = ContainedCommand(
         open_engine(task["engine"]),
         options_from_json(task["container"]),
@@ -65,31 +65,31 @@ def run(task: Mapping[str, Any], command: Sequence[str]) -> int:
     devices = [Device(d["uuid"], d["index"], d["vendor"], "", d["pci"]) for d in task["devices"]]
     name = partial(_name, task["lease"], task["attempt"])
     contained.create(task["lease"], devices, task["environment"], name)
-    if kept.code is not None:
+    if signals.code is not None:
         contained.clean()
-        return kept.code
-    return _followed(contained, kept)
+        return signals.code
+    return _followed(contained, signals)
 
 
 def follow(task: Mapping[str, Any]) -> int:
     """Follows a container that another process started, from the output it last passed on."""
-    kept = DeferredSignals()
+    signals = DeferredSignals()
     engine = open_engine()
     work = next(iter(engine.find(task["lease"])), None)
     if work is None:
         raise Gone(f"the container of lease {task['lease']} is gone")
     contained = ContainedCommand(engine, ContainerOptions(str(task["image"])), ())
     contained.adopt(work)
-    return _followed(contained, kept, contained.follow(task["since"]))
+    return _followed(contained, signals, contained.follow(task["since"]))
 
 
 def _followed(
-    contained: ContainedCommand, kept: DeferredSignals, command: Sequence[str] | None = None
+    contained: ContainedCommand, signals: DeferredSignals, command: Sequence[str] | None = None
 ) -> int:
     grace = load_settings({}).settings.work_grace_seconds
-    end, killed = run_container(contained, grace, kept.reason, _say, command)
+    end, killed = run_container(contained, grace, signals.reason, _print, command)
     if killed:
-        _say(HOST_MEMORY_WORDS)
+        _print(HOST_MEMORY_WORDS)
     return end.code
 
 
@@ -101,7 +101,7 @@ def clean(lease: str) -> int:
         for work in engine.find(lease):
             engine.clean(work)
     except AndonError as error:
-        _say(error.reason)
+        _print(error.reason)
         return OURS if container_lives(w.id for w in noted(engine.name) if w.label == lease) else 0
     return 0
 
@@ -115,22 +115,22 @@ def _name(lease: str, attempt: str | None, container: str) -> None:
         write_container(Path(attempt), container)
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     print(f"andon: {text}", file=sys.stderr, flush=True)
 
 
-def main(words: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> int:
     try:
-        if words[0] == "clean":
-            return clean(words[1])
-        if words[0] == "follow":
-            return follow(json.loads(words[1]))
-        return run(json.loads(words[1]), words[2:])
+        if argv[0] == "clean":
+            return clean(argv[1])
+        if argv[0] == "follow":
+            return follow(json.loads(argv[1]))
+        return run(json.loads(argv[1]), argv[2:])
     except CannotStart as error:
-        _say(error.reason)
+        _print(error.reason)
         return error.code
     except AndonError as error:
-        _say(f"{error.reason}; {error.hint}" if error.hint else error.reason)
+        _print(f"{error.reason}; {error.hint}" if error.hint else error.reason)
         return OURS
 
 

@@ -69,7 +69,7 @@ def _dispatch(folder: JobsFolder, lock: int) -> int:
     try:
         settings = load_settings({}).settings
     except AndonError as error:
-        return _say_why_not(folder, error)
+        return _record_why_not(folder, error)
     dispatcher = Dispatcher(
         folder,
         DispatcherSettings(
@@ -87,15 +87,15 @@ def _dispatch(folder: JobsFolder, lock: int) -> int:
     return dispatcher.changed_at
 
 
-def _say_why_not(folder: JobsFolder, error: AndonError) -> int:
+def _record_why_not(folder: JobsFolder, error: AndonError) -> int:
     """Writes the error where commands about waiting jobs show it: no one sees this process fail.
     The next command about jobs tries again."""
     logging.getLogger("andon.jobs").error("%s", error.reason)
     changed_at, at = folder.changed_at(), time.time()
     found = Scanner(folder).read().statuses(at, folder.paused)
     ready = [number for number, status in found.items() if status.is_ready]
-    words = Holdup(f"no job can start: {error.reason}", at)
-    folder.write_holdups(dict.fromkeys(ready[:MOST_REASONS], words), at)
+    holdup = Holdup(f"no job can start: {error.reason}", at)
+    folder.write_holdups(dict.fromkeys(ready[:MOST_REASONS], holdup), at)
     return changed_at
 
 
@@ -134,9 +134,9 @@ def _lock(folder: JobsFolder) -> int | None:
 def _announce(lock: int) -> None:
     """Writes the pid for people who look into the folder; only the lock matters."""
     me = myself()
-    said = {"pid": me.pid, "start": me.started_ticks, "boot": pid_scope().boot}
+    identity = {"pid": me.pid, "start": me.started_ticks, "boot": pid_scope().boot}
     os.ftruncate(lock, 0)
-    os.pwrite(lock, dumps(said).encode() + b"\n", 0)
+    os.pwrite(lock, dumps(identity).encode() + b"\n", 0)
 
 
 def _leave(number: int, frame: object) -> None:

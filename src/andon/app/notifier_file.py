@@ -66,9 +66,9 @@ def _made(name: str, kind: str, values: Mapping[str, Any]) -> NotifierSettings:
     table = {"name": name, "kind": kind, **values}
     found = read_notifiers([table], "notifier", mistakes)
     if not found:
-        told = tuple(words.partition(": ")[2] or words for words in mistakes)
-        reason = f"this {kind} notifier cannot be used: {told[0]}"
-        raise Invalid(reason, hint="andon alerts notify add --help", mistakes=told[1:])
+        reasons = tuple(mistake.partition(": ")[2] or mistake for mistake in mistakes)
+        reason = f"this {kind} notifier cannot be used: {reasons[0]}"
+        raise Invalid(reason, hint="andon alerts notify add --help", mistakes=reasons[1:])
     return found[0]
 
 

@@ -62,7 +62,7 @@ def load_run_index() -> None:
 
 
 def open_run_finder(
-    notify: Callable[[str], None] = lambda words: None,
+    notify: Callable[[str], None] = lambda message: None,
     settings: Settings | None = None,
     in_memory: bool = False,
 ) -> "RunFinder":

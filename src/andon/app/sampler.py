@@ -48,7 +48,7 @@ def open_sampler(
         vendors=_vendors(settings, root, origin),
         host=host or System(root, drivers=None if settings.simulate else partial(_drivers, root)),
         node=NodeIdentity(settings.node or node_name(), boot_id(root)),
-        visibility=_VisibleHere(masks_may_change),
+        visibility=_VisibleDevices(masks_may_change),
         deadline_seconds=settings.deadline_seconds,
         constant_faults=() if settings.simulate else unreadable(),
         kernel_log=None if settings.simulate else KernelLog(root),
@@ -135,7 +135,7 @@ def _simulation(settings: Settings, origin: float | None) -> dict[str, object]:
     }
 
 
-class _VisibleHere:
+class _VisibleDevices:
     """Which devices this process's masks show: called for every sample, rarely different."""
 
     def __init__(self, may_change: bool) -> None:
@@ -145,9 +145,9 @@ class _VisibleHere:
 
     def __call__(self, devices: Sequence[Device]) -> Visibility:
         masks = _masks() if self._masks is None else self._masks
-        asked = list(devices), masks
-        if asked != self._of:  # mostly the same objects, so this is cheap
-            self._of, self._found = asked, visibility(devices, masks)
+        key = list(devices), masks
+        if key != self._of:  # mostly the same objects, so this is cheap
+            self._of, self._found = key, visibility(devices, masks)
         return self._found
 
 

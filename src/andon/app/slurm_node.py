@@ -30,10 +30,12 @@ from andon.model.event import Event
 from andon.node.broken_devices import BrokenDevicesQuery
 from andon.sampling.rules.masks import VARIABLES
 
-TOLD = Path("run/andon/slurm-errors.json")  # below the root: gone with a reboot, as the errors are
+REPORTED_FILE = Path(
+    "run/andon/slurm-errors.json"
+)  # below the root: gone with a reboot, as the errors are
 MIXED = "a node is not drained for what may be another job's GPU"
 COMMAND_SECONDS = 5.0
-LOOK_AGAIN_SECONDS = 0.5
+CHECK_AGAIN_SECONDS = 0.5
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -44,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
     if not job or not numbers:
         return 0
     try:
-        unfit = _look(job, numbers)
+        unfit = _check(job, numbers)
         if unfit is not None:
             _drain(unfit)
             if arguments[:1] == ["prolog"]:
@@ -54,32 +56,36 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _look(job: str, numbers: str) -> Unfit | None:
+def _check(job: str, numbers: str) -> Unfit | None:
     """Returns the worst trouble; looks twice at what may be over in a moment."""
     settings = load_settings({}).settings
-    root, told = Path(settings.root), dict[str, int]()
+    root, reported = Path(settings.root), dict[str, int]()
     with suppress(OSError, ValueError, TypeError):
-        told = {str(k): int(v) for k, v in json.loads((root / TOLD).read_text()).items()}
+        reported = {
+            str(k): int(v) for k, v in json.loads((root / REPORTED_FILE).read_text()).items()
+        }
     with open_sampler(settings) as sampler:
-        minors, events, said = _minors(root), _events(root), BrokenDevicesQuery()()
+        minors, events, known_broken = _minors(root), _events(root), BrokenDevicesQuery()()
         running: Collection[str] = ()
         for last in (False, True):
             every = sampler.once(with_host=False).devices
             given = given_devices(numbers, every, minors)
             if (doubt := unclear_numbers(given, every)) is not None:
                 raise Unavailable(f"{doubt}: {MIXED}")
-            errors = broken_by_events(events, given, told)
-            broken = {**said, **{uuid: words for uuid, (_, words) in errors.items()}}
+            errors = broken_by_events(events, given, reported)
+            broken = {**known_broken, **{uuid: reason for uuid, (_, reason) in errors.items()}}
             found = unfit_devices(given, every, broken, job, running)
             if not found or not found[0].passing or last:
                 break
             if any(one.jobs for one in found):
-                running = _running_here()
-            time.sleep(LOOK_AGAIN_SECONDS)
+                running = _running_jobs()
+            time.sleep(CHECK_AGAIN_SECONDS)
     if not found:
         return None
     if found[0].uuid in errors:
-        _tell(root / TOLD, {**told, found[0].uuid: errors[found[0].uuid][0]})
+        _record_reported(
+            root / REPORTED_FILE, {**reported, found[0].uuid: errors[found[0].uuid][0]}
+        )
     return found[0]
 
 
@@ -102,16 +108,16 @@ def _events(root: Path) -> list[tuple[int, Event]]:
         log.close()
 
 
-def _tell(path: Path, told: Mapping[str, int]) -> None:
+def _record_reported(path: Path, reported: Mapping[str, int]) -> None:
     """Keeps which errors drained the node: once it is resumed, they do not drain it again."""
     with suppress(OSError):
         make_private(path.parent)
         draft = path.with_name(f".{path.name}.{os.getpid()}")
-        draft.write_text(json.dumps(told))
+        draft.write_text(json.dumps(reported))
         draft.replace(path)
 
 
-def _running_here() -> frozenset[str]:
+def _running_jobs() -> frozenset[str]:
     """Returns the jobs that Slurm has on this node: some sites share a GPU between jobs."""
     node = os.environ.get("SLURMD_NODENAME", "")
     out = _slurm("squeue", "-h", "-a", f"--nodelist={node}", "--states=R,S,CG", "--format=%A %F")
@@ -126,12 +132,12 @@ def _drain(unfit: Unfit) -> None:
         _slurm("scontrol", "update", f"NodeName={node}", "State=DRAIN", f"Reason={reason}")
 
 
-def _give_back(job: str, words: str) -> None:
+def _give_back(job: str, reason: str) -> None:
     """Puts the job back into the queue, also one that asked not to be: it has not started. One at
     a terminal cannot be put back: it is cancelled, and told why."""
     shown = _slurm("scontrol", "-o", "show", "job", job)
     if " BatchFlag=1" not in shown:
-        _slurm("scontrol", "notify", job, f"andon: {words}; this job is cancelled")
+        _slurm("scontrol", "notify", job, f"andon: {reason}; this job is cancelled")
         _slurm("scancel", job)
         return
     once = " Requeue=0" in shown
@@ -143,7 +149,7 @@ def _give_back(job: str, words: str) -> None:
 
 
 def _slurm(*command: str) -> str:
-    code, out, said = ask_command(command, COMMAND_SECONDS)
+    code, out, errors = ask_command(command, COMMAND_SECONDS)
     if code != 0:
-        print(f"andon: {' '.join(command[:3])}: {said.strip()[:300]}", file=sys.stderr)
+        print(f"andon: {' '.join(command[:3])}: {errors.strip()[:300]}", file=sys.stderr)
     return out

@@ -51,8 +51,8 @@ class UserAnswers:
         self._user = user
         self._desk = QueueDesk(user=user)
         self._finder: RunFinder | None = None
-        self._runs = ServedRuns(self._look, "")
-        self._told: dict[str, tuple[object, int]] = {}
+        self._runs = ServedRuns(self._find_runs, "")
+        self._sent: dict[str, tuple[object, int]] = {}
 
     def answer(self, question: dict[str, Any]) -> Answer:
         """Answers one question; an error is an answer too."""
@@ -76,10 +76,10 @@ class UserAnswers:
         found = self._desk.listing()
         views = list(found.views)[-MOST_ROWS:]
 
-        def told() -> Answer:
+        def answer() -> Answer:
             return {"views": to_json(views), "paused": found.paused}
 
-        return self._if_changed("jobs", (views, found.paused), seen, told)
+        return self._if_changed("jobs", (views, found.paused), seen, answer)
 
     def job(self, job: int) -> Answer:
         found: Answer = to_json(self._desk.view(job))
@@ -115,7 +115,7 @@ class UserAnswers:
             file.seek(start)
             return {"piece": base64.b64encode(file.read(min(size, PIECE_BYTES))).decode()}
 
-    def _look(self) -> FoundRuns:
+    def _find_runs(self) -> FoundRuns:
         """The user's own records: a record of another user that was added is not shown here."""
         if self._finder is None:
             if not node_path().is_dir():
@@ -125,15 +125,15 @@ class UserAnswers:
         return FoundRuns(self._finder.index, left=left).of(self._user)
 
     def _if_changed(
-        self, what: str, value: object, seen: str, told: Callable[[], Answer]
+        self, what: str, value: object, seen: str, answer: Callable[[], Answer]
     ) -> Answer:
         """Returns the answer, or only its number if the server has it already."""
-        before, number = self._told.get(what, (None, 0))
+        before, number = self._sent.get(what, (None, 0))
         if not number or before != value:
             number += 1
-            self._told[what] = value, number
+            self._sent[what] = value, number
         name = f"{os.getpid()}-{number}"
-        return {"seen": name} if seen == name else {"seen": name, **told()}
+        return {"seen": name} if seen == name else {"seen": name, **answer()}
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -174,9 +174,9 @@ class TrainingMonitor(GpuMonitorCallback):
             self.note("out_of_memory", step=self._clock.steps, batch_shape=shapes)
 
     def _end_text(self, begin: "RunBegin", end: "RunEnd") -> str:
-        from andon.runs.rules.usage_words import loop_words
+        from andon.runs.rules.usage_text import loop_text
 
-        return loop_words(begin, end, self._clock.waiting_share(time.monotonic()))
+        return loop_text(begin, end, self._clock.waiting_share(time.monotonic()))
 
     # What hooks call.
 

@@ -21,7 +21,7 @@ from andon.leases.placement import Placement
 from andon.model.run.record import ItemState, RunKind, RunRow, RunState
 from andon.runs.record import RunRecorder
 from andon.runs.rules.matching import RunQuery
-from andon.runs.rules.usage_words import report_words
+from andon.runs.rules.usage_text import report_text
 from andon.sampling.sampler import Sampler
 from andon.units import counted
 from andon.work.map.calls import CallEnd
@@ -185,7 +185,7 @@ class _Maker(Struct, frozen=True):
     def _say(self, result: MapResult) -> None:
         text = summary_words(result)
         name = self.asked.title
-        more = f"; {report_words(name, result.run)}" if result.path else ""
+        more = f"; {report_text(name, result.run)}" if result.path else ""
         notice(f"{text}{more}", self.choices)
         if result.progress.done < result.progress.total:
             notice(f"to continue: the same command with --resume {result.run}", self.choices)

@@ -102,13 +102,13 @@ class Exposition:
 
     def _places(self, snapshot: Snapshot) -> list[_Place]:
         """Every device once, by its label and uuid; removed devices are forgotten."""
-        kept: dict[str, Starts] = {}
+        prepared: dict[str, Starts] = {}
         places: dict[str, _Place] = {}
         for status, name, seen in _named(snapshot):
             text = labels(device=name, uuid=status.device.uuid)
-            starts = kept[text] = self._prepared.get(text) or _starts(self._device, text)
+            starts = prepared[text] = self._prepared.get(text) or _starts(self._device, text)
             places.setdefault(text, _Place(seen, status.answered, starts))
-        self._prepared = kept
+        self._prepared = prepared
         return list(places.values())
 
 

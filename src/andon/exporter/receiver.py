@@ -28,7 +28,7 @@ class Receiver:
         self._host = parts.hostname or ""
         self._port = parts.port or (443 if self._encrypted else 80)
         self._path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        self._kept: TimedConnection | None = None
+        self._connection: TimedConnection | None = None
 
     def send(self, body: bytes) -> SendResult:
         """Returns what its answer means, or that there was none."""
@@ -48,17 +48,17 @@ class Receiver:
     def rest(self) -> None:
         """Closes the connection until there is something to send: a receiver closes idle ones, and
         what is sent on such a one would count as sent and not answered."""
-        kept, self._kept = self._kept, None
-        if kept is not None:
-            kept.close()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
     def _posted(self, body: bytes, headers: Mapping[str, str]) -> tuple[int, dict[str, str], bytes]:
         deadline = time.monotonic() + self._settings.timeout_seconds
-        if self._kept is None:
-            self._kept = TimedConnection(self._host, self._port, deadline, self._encrypted)
-        self._kept.renew(deadline)
-        self._kept.request("POST", self._path, body, dict(headers))
-        answer = self._kept.getresponse()
+        if self._connection is None:
+            self._connection = TimedConnection(self._host, self._port, deadline, self._encrypted)
+        self._connection.renew(deadline)
+        self._connection.request("POST", self._path, body, dict(headers))
+        answer = self._connection.getresponse()
         content = answer.read(ANSWER_BYTES)
         if not answer.isclosed():  # more than is read
             self.rest()

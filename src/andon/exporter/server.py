@@ -254,7 +254,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = request_version = "HTTP/1.1"
     timeout = SILENCE_SECONDS
     raw_requestline: bytes
-    asked: HttpRequest
+    received: HttpRequest
     command = ""
 
     def setup(self) -> None:
@@ -271,11 +271,11 @@ class _Handler(BaseHTTPRequestHandler):
         and an incomplete head, and needs a fifth of a scrape's time."""
         self.close_connection = True
         try:
-            self.asked = parse(receive(self.raw_requestline, self.rfile))
+            self.received = parse(receive(self.raw_requestline, self.rfile))
         except MalformedRequest:
             self.send_error(HTTPStatus.BAD_REQUEST)
             return False
-        self.command = self.asked.method
+        self.command = self.received.method
         return True
 
     def _serve(self) -> None:
@@ -316,14 +316,14 @@ class _Handler(BaseHTTPRequestHandler):
             return HttpAnswer.plain(500, "the metrics could not be rendered\n")
 
     def _content(self) -> HttpAnswer:
-        if self.asked.path == "/healthz":
+        if self.received.path == "/healthz":
             return HttpAnswer.plain(200, "ok\n")
-        if self.server.local_only and not is_loopback(self.asked.host):
+        if self.server.local_only and not is_loopback(self.received.host):
             raise Denied("the Host header is not a loopback name",
                          hint="use http://127.0.0.1 or http://localhost")  # fmt: skip
-        if self.asked.path != "/metrics":
+        if self.received.path != "/metrics":
             hint = "the metrics are at /metrics"
-            raise Gone(f"not found: {self.asked.path[:80]!r}", hint=hint)
+            raise Gone(f"not found: {self.received.path[:80]!r}", hint=hint)
         text = self.server.text(self.server.service())
         return HttpAnswer(200, CONTENT_TYPE, text.encode("utf-8", "replace"))
 

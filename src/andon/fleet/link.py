@@ -50,11 +50,11 @@ class HubLink:
         """What names the database behind them."""
         for url in self._urls:
             place = urlsplit(url)
-            is_safe = is_here(place.hostname or "") and pin is None  # a pin would be passed over
+            is_safe = is_local(place.hostname or "") and pin is None  # a pin would be passed over
             if place.scheme == "http" and not (unencrypted or is_safe):
                 raise Denied(f"{url} would get this node's token unencrypted", hint=ENCRYPT)
         self._token, self._limits, self._pin, self._renew = token, limits, pin, renew
-        self._kept = ConnectionPool(self._connected)
+        self._pool = ConnectionPool(self._connected)
 
     @property
     def url(self) -> str:
@@ -77,8 +77,8 @@ class HubLink:
         if not self._token:
             raise no_token(self.url)
         try:
-            (status, content, is_hub), again = self._kept.exchange(
-                deadline, lambda connection: self._asked(connection, path, body)
+            (status, content, is_hub), again = self._pool.exchange(
+                deadline, lambda connection: self._post(connection, path, body)
             )
         except FAILURES as exc:
             self.close()
@@ -86,10 +86,10 @@ class HubLink:
                 f"{self.url} cannot be reached: {plain_message(exc)}", hint=reach_hint(exc)
             ) from exc
         try:
-            said = loads(content, NOTE)
+            reply = loads(content, NOTE)
             if status == 200 or (again and status == 409):  # its answer was lost the first time
-                return said
-            error = said["error"]
+                return reply
+            error = reply["error"]
             reason, hint = str(error["reason"])[:500], str(error["hint"])[:500]
         except (AndonError, KeyError, TypeError) as exc:
             raise _NoAnswer(f"{self.url} is not an andon hub") from exc
@@ -100,7 +100,7 @@ class HubLink:
         raise _REFUSED.get(status, Unavailable)(f"{self.url}: {reason}", hint=hint)
 
     def close(self) -> None:
-        self._kept.close()
+        self._pool.close()
 
     def _connected(self, deadline: float) -> TimedConnection:
         place = urlsplit(self.url)
@@ -110,9 +110,7 @@ class HubLink:
         connection.connect()
         return connection
 
-    def _asked(
-        self, connection: TimedConnection, path: str, body: bytes
-    ) -> tuple[int, bytes, bool]:
+    def _post(self, connection: TimedConnection, path: str, body: bytes) -> tuple[int, bytes, bool]:
         """Returns the status, the answer, and whether a hub answered."""
         headers = {
             "Authorization": f"Bearer {self._token}",
@@ -129,6 +127,6 @@ def no_token(url: str) -> Denied:
     return Denied("this node has no token of a hub", hint=hint)
 
 
-def is_here(host: str) -> bool:
+def is_local(host: str) -> bool:
     """Whether what is sent to this host stays on this machine."""
     return host == "localhost" or is_loopback(host)

@@ -34,13 +34,13 @@ def read_nodes(hub: str, nodes: Sequence[ClusterNode], details: bool = True) -> 
     """Returns a cluster's nodes with what a hub, or this machine's server, knows of them; `details`
     are their devices, and who leaves them idle. The cluster's time limit does not count that."""
     server, rows = _rows(hub)
-    found, asked, until = list[ClusterNode](), 0, time.monotonic() + DETAILS_SECONDS
+    found, queried, until = list[ClusterNode](), 0, time.monotonic() + DETAILS_SECONDS
     for node in nodes:
         row = next((rows[name] for name in (node.name, node.host) if name in rows), None)
         read = with_reading(node, row)
-        more = details and asked < MOST_DETAILED and time.monotonic() < until
+        more = details and queried < MOST_DETAILED and time.monotonic() < until
         if row is not None and row.heard and node.allocated and more:
-            asked += 1
+            queried += 1
             with suppress(AndonError, ValueError):
                 assert server is not None
                 read = with_reading(node, row, _devices(server, row.name, time.time()))

@@ -23,7 +23,7 @@ from andon.runs.rules.matching import RunQuery
 
 log = logging.getLogger("andon.uplink")
 
-LOOK_SECONDS = 60.0
+CHECK_SECONDS = 60.0
 MOST_WINDOWS, MOST_BYTES = 12, 500_000
 """Of one request; while there is more, one is sent after each heartbeat: live data go first."""
 MOST_ALERTS = 200
@@ -65,7 +65,7 @@ class PastSender:
         changed = self._changed()
         if time.monotonic() < self._due and not changed:
             return
-        self._due = time.monotonic() + LOOK_SECONDS
+        self._due = time.monotonic() + CHECK_SECONDS
         if abs(offset) >= CLOCK_SECONDS:
             return
         if self._marks.hub != link.hubs or self._marks.at > self._clock() + OVERLAP_SECONDS:
@@ -138,9 +138,9 @@ class PastSender:
 
 def note_trouble(folder: Path, hub: str, trouble: AndonError | None) -> None:
     """Writes for doctor why a hub does not take reports; None if it does."""
-    said = ("", "", "") if trouble is None else (hub, trouble.reason, trouble.hint)
+    trouble_fields = ("", "", "") if trouble is None else (hub, trouble.reason, trouble.hint)
     with suppress(OSError):
-        replace_file(folder / TROUBLE_FILE, dumps({"trouble": said}).encode())
+        replace_file(folder / TROUBLE_FILE, dumps({"trouble": trouble_fields}).encode())
 
 
 def read_trouble(folder: Path) -> tuple[str, str, str]:

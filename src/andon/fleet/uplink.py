@@ -128,14 +128,14 @@ class Uplink:
                 late = max(self._retrying.due - time.monotonic(), self._every_seconds)
                 due = time.monotonic() + spread * late
 
-    def _changed(self, words: str) -> None:
-        log.warning(words)
+    def _changed(self, message: str) -> None:
+        log.warning(message)
         self._on_trouble(self._retrying.trouble)
 
     def _beat(self) -> None:
         snapshot, ticks = self._latest, list(self._ticks)
         assert snapshot is not None
-        notices, told = self._notices, None
+        notices, notified = self._notices, None
         handed = notices.hand_over() if notices else ()
         try:
             digest, report = self._report(snapshot)
@@ -144,10 +144,10 @@ class Uplink:
             given = deflated({"notices": handed}) if handed else b""
             body = heartbeat_body(header, encoded(digest), report, packed_ticks(ticks), given)
             answer = self._link.send(HEARTBEAT, body)
-            told = answer.get("notifies") is True
+            notified = answer.get("notifies") is True
         finally:
             if notices:
-                notices.handed_over(handed, told)
+                notices.handed_over(handed, notified)
         for _ in ticks:
             self._ticks.popleft()
         self._on_sent(digest)

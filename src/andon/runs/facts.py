@@ -111,12 +111,12 @@ def _named_in(script: str) -> str | None:
             first = file.readline(512)
     except OSError:
         return None
-    words = first[2:].decode(errors="replace").split() if first.startswith(b"#!") else []
-    if words and Path(words[0]).name == "env":
-        words = [word for word in words[1:] if not word.startswith("-")]
-    if not words or not Path(words[0]).name.startswith("python"):
+    arguments = first[2:].decode(errors="replace").split() if first.startswith(b"#!") else []
+    if arguments and Path(arguments[0]).name == "env":
+        arguments = [word for word in arguments[1:] if not word.startswith("-")]
+    if not arguments or not Path(arguments[0]).name.startswith("python"):
         return None
-    return shutil.which(words[0])
+    return shutil.which(arguments[0])
 
 
 def _output(command: Sequence[str], seconds: float, folder: str | None = None) -> str | None:

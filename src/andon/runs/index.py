@@ -77,7 +77,7 @@ class RunFinder:
         index: RunIndex,
         folder: Path,
         clock: Callable[[], float] = time.time,
-        notify: Callable[[str], None] = lambda words: None,
+        notify: Callable[[str], None] = lambda message: None,
         printed: Callable[[], Mapping[str, WorkProgress]] = dict,
     ) -> None:
         """`notify` is called when a name means the newest of several runs; `printed` returns the

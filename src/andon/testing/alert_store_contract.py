@@ -111,7 +111,7 @@ class AlertStoreContract:
         assert saved.state == {"a": [1, "ü", None]}
         assert list(saved.deliveries) == deliveries
 
-    def test_what_is_not_to_be_told_any_more_is_gone(self, reopen: OpenAlertStore) -> None:
+    def test_delivered_notices_are_gone(self, reopen: OpenAlertStore) -> None:
         ledger = reopen()
         ledger.save({}, [], [delivery(), delivery(LOST)])
         ledger.save({}, [], [delivery(LOST), delivery(DISK)])
@@ -150,11 +150,11 @@ class AlertStoreContract:
     ) -> None:
         crowd = tuple(Party(n, "ada", "python", "x" * 4096) for n in range(100))
         reopen().save({}, [replace(HOT, affected=crowd)], [])
-        (kept,) = reopen().episodes(Query())
-        assert len(kept.affected) == 4
-        assert all(len(party.command or "") <= 200 for party in kept.affected)
+        (episode,) = reopen().episodes(Query())
+        assert len(episode.affected) == 4
+        assert all(len(party.command or "") <= 200 for party in episode.affected)
 
-    def test_nodes_of_one_database_are_apart(self, reopen: OpenAlertStore) -> None:
+    def test_nodes_of_one_database_are_separate(self, reopen: OpenAlertStore) -> None:
         """The same alerts and deliveries: only the node differs."""
         first, second = reopen("node-1"), reopen("node-2")
         first.save({"n": 1}, [DISK, over(HOT)], [delivery(), delivery(DISK)])

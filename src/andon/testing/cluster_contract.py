@@ -243,7 +243,7 @@ class ClusterContract:
         cluster.cancel([job])
         self._until(lambda: _allocated(cluster) == sum(one.allocated for one in before))
 
-    def test_a_command_in_the_foreground_is_as_here(self, reopen: OpenCluster) -> None:
+    def test_a_foreground_command_behaves_as_on_this_machine(self, reopen: OpenCluster) -> None:
         if Able.FOREGROUND not in reopen().able:
             return
         cluster = cast("Foreground", reopen())

@@ -299,10 +299,10 @@ def _script(argv: Sequence[str]) -> tuple[list[tuple[float, str]], float, int, i
     text = argv[2] if tuple(argv[:2]) in (("sh", "-c"), ("/bin/sh", "-c")) else shlex.join(argv)
     lines, at = list[tuple[float, str]](), 0.0
     for part in text.split(";"):
-        words = shlex.split(part)
-        match words:
-            case ["echo", *said]:
-                lines.append((at, " ".join(said)))
+        arguments = shlex.split(part)
+        match arguments:
+            case ["echo", *texts]:
+                lines.append((at, " ".join(texts)))
             case ["sleep", seconds]:
                 at += float(seconds)
             case ["exit", code]:

@@ -131,8 +131,8 @@ class NodePastsContract:
         store.take([*given, beat(2)])
         store.take([replace(beat(1), notices=b"again"), beat(3)])
         found = list(pasts().news())
-        asked = [(one.node, one.session, one.sequence, one.at, one.notices) for one in found]
-        assert asked == [(b.node, b.session, b.sequence, b.at, b.notices) for b in given]
+        stored = [(one.node, one.session, one.sequence, one.at, one.notices) for one in found]
+        assert stored == [(b.node, b.session, b.sequence, b.at, b.notices) for b in given]
         assert list(pasts().news()) == found, "to read them takes nothing"
         pasts().drop_news(found[:1])
         assert list(pasts().news()) == found[1:]

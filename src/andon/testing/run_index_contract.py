@@ -105,10 +105,12 @@ class RunIndexContract:
         index = reopen()
         index.put(ROWS)
         for sight in SIGHTS:
-            asked = replace(query, sight=sight)
-            assert list(index.find(asked)) == select(ROWS, asked)
-            assert index.count(asked) == len(select(ROWS, replace(asked, limit=None, offset=0)))
-            assert index.counts(asked) == counted(ROWS, asked)
+            seen_query = replace(query, sight=sight)
+            assert list(index.find(seen_query)) == select(ROWS, seen_query)
+            assert index.count(seen_query) == len(
+                select(ROWS, replace(seen_query, limit=None, offset=0))
+            )
+            assert index.counts(seen_query) == counted(ROWS, seen_query)
 
     def test_a_search_does_not_find_what_is_hidden_from_its_caller(
         self, reopen: OpenRunIndex
@@ -181,7 +183,7 @@ class RunIndexContract:
         assert (index.drop_baseline("other"), index.drop_baseline("other")) == (True, False)
         assert list(reopen().baselines()) == [GOOD]
 
-    def test_nodes_of_one_database_are_apart(self, reopen: OpenRunIndex) -> None:
+    def test_nodes_of_one_database_are_separate(self, reopen: OpenRunIndex) -> None:
         """The same run and baseline: only the node differs."""
         first, second = reopen("node-1"), reopen("node-2")
         other = replace(FIRST, name="other", path="/else/a.jsonl", tags=(), state=RunState.FAILED)

@@ -104,11 +104,11 @@ class StoreContract:
     def test_upkeep_changes_no_answer(self, reopen: OpenStore) -> None:
         store = reopen()
         store.write([tick(AT + 21 * n, n % 101, n / 8) for n in range(1000)])
-        asked = [(AT, AT + 21_000, n) for n in (1, 7, 35)] + [(AT + 60, AT + 120, 60)]
-        before = [store.history(GPU, "power_watts", *span) for span in asked]
+        spans = [(AT, AT + 21_000, n) for n in (1, 7, 35)] + [(AT + 60, AT + 120, 60)]
+        before = [store.history(GPU, "power_watts", *span) for span in spans]
         for hours in (1, 3, 5, 9, 24):
             upkeep(store, AT + hours * 3600)
-            assert [store.history(GPU, "power_watts", *span) for span in asked] == before
+            assert [store.history(GPU, "power_watts", *span) for span in spans] == before
 
     def test_years_without_a_reading_do_not_hold_up_the_upkeep(self, reopen: OpenStore) -> None:
         store = reopen()
@@ -145,13 +145,13 @@ class StoreContract:
         limit = Retention(DAY_SECONDS, 11 * DAY_SECONDS, 365 * DAY_SECONDS)
         store.write([tick(AT + 14_400 * n + 600, 1) for n in range(151)])
         upkeep(store, end, limit)
-        asked = [(AT, end, 25), (end - 10 * DAY_SECONDS, end, 960), (end - 43_200, end, 1440)]
-        before = [counts(store, *span) for span in asked]
+        spans = [(AT, end, 25), (end - 10 * DAY_SECONDS, end, 960), (end - 43_200, end, 1440)]
+        before = [counts(store, *span) for span in spans]
         store.write([tick(30.0 + 300 * n, 3) for n in range(120)])
         upkeep(store, 15 * DAY_SECONDS, limit)
         for seconds in (60, 7200):
             upkeep(store, end + seconds, limit)
-            assert [counts(store, *span) for span in asked] == before
+            assert [counts(store, *span) for span in spans] == before
         late = store.history(GPU, "utilization_percent", end - 300 * DAY_SECONDS, end, 1)
         assert late[0].count == 151, "nothing is lost, and nothing counted twice"
 
@@ -232,10 +232,10 @@ class StoreContract:
         store.write([tick(at, 50, throttle=_slowed(at)) for at in times])
         for _ in range(2):
             for hours, points in ((1, 1), (24, 24), (24, 1), (72, 36), (120, 60), (120, 1)):
-                asked = (end - 3600 * hours, end, points)
-                read, found = throttle_shares(store, GPU, *asked)
-                assert read == [12 * hours / points] * points, asked
-                assert found == {HW_SLOWDOWN.name: [round(7 / 12, 4)] * points}, asked
+                span = (end - 3600 * hours, end, points)
+                read, found = throttle_shares(store, GPU, *span)
+                assert read == [12 * hours / points] * points, span
+                assert found == {HW_SLOWDOWN.name: [round(7 / 12, 4)] * points}, span
             upkeep(store, end, Retention(DAY_SECONDS, 3 * DAY_SECONDS))
 
     def test_the_size_limit_shortens_the_finest_tier_first(self, reopen: OpenStore) -> None:
@@ -325,7 +325,7 @@ class StoreContract:
         assert store.place
         assert "\n" not in store.place
 
-    def test_nodes_of_one_database_are_apart(self, reopen: OpenStore) -> None:
+    def test_nodes_of_one_database_are_separate(self, reopen: OpenStore) -> None:
         """The same device, process and times: only the node differs."""
         facts = {"node-1": (10, "ada", 0), "node-2": (90, "bob", 3)}
         for node, (percent, user, index) in facts.items():

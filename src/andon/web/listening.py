@@ -42,7 +42,7 @@ def raised_limit() -> int | None:
 
 
 GRACE_SECONDS = 2
-KEPT_SECONDS = 5
+KEEP_ALIVE_SECONDS = 5
 BACKLOG = 4096
 """Accepting is fast. When this queue is full the kernel drops everyone's attempts, and they retry
 after a second: a short queue would favour whoever connects most often."""
@@ -93,9 +93,9 @@ def run(
     listening: socket.socket,
     ready: Callable[[], None],
     knows: Callable[[str], bool],
-    kept_seconds: int | None = None,
+    keep_alive_seconds: int | None = None,
 ) -> None:
-    """Serve until a signal. `kept_seconds`: how long a connection may be idle."""
+    """Serve until a signal. `keep_alive_seconds`: how long a connection may be idle."""
     import uvicorn
 
     from andon.web.bindings.quiet_server import QuietServer
@@ -114,7 +114,7 @@ def run(
         ws_per_message_deflate=False,
         ws_ping_interval=None,  # Socket.IO has its own
         timeout_graceful_shutdown=GRACE_SECONDS,
-        timeout_keep_alive=kept_seconds or KEPT_SECONDS,
+        timeout_keep_alive=keep_alive_seconds or KEEP_ALIVE_SECONDS,
         ssl_certfile=place.certificate,
         ssl_keyfile=place.key,
     )

@@ -46,8 +46,8 @@ class DroppedLines:
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._drop = re.compile("|".join(patterns).encode())
-        words = (re.match(r"\w*", one) for one in patterns)
-        self._begins = [b"" if word is None else word[0].encode() for word in words]
+        prefixes = (re.match(r"\w*", one) for one in patterns)
+        self._begins = [b"" if prefix is None else prefix[0].encode() for prefix in prefixes]
         self._held, self._inside = b"", False
 
     def feed(self, piece: bytes) -> bytes:

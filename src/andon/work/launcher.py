@@ -50,7 +50,7 @@ class Launcher:
         hold: Hold | None = None,
         interactive: bool = False,
         tapped: bool = False,
-        asked_by: Callable[[], str | None] = lambda: None,
+        stopped_by: Callable[[], str | None] = lambda: None,
         shell: bool = False,
         cpus: frozenset[int] | None = None,
         output: int | None = None,
@@ -66,7 +66,7 @@ class Launcher:
         signals us signals the command too. Its error output goes to `errors` if that is given."""
         self._command, self._environment = list(command), dict(environment)
         self._grace_seconds, self._hold, self._interactive = grace_seconds, hold, interactive
-        self._asked_by, self._shell, self._elsewhere = asked_by, shell, elsewhere
+        self._stopped_by, self._shell, self._elsewhere = stopped_by, shell, elsewhere
         self._cpus, self._output, self._check_seconds = cpus, output, check_seconds
         self._forwards, self._errors = forwards, output if errors is None else errors
         self._tap = Tap() if tapped else None
@@ -197,7 +197,7 @@ class Launcher:
                 self._ask_to_end(sent)
             if number == signal.SIGINT and self._forwards:
                 self._notify("stopping the command; press Ctrl-C again to kill it")
-            elif (who := self._asked_by()) is not None:
+            elif (who := self._stopped_by()) is not None:
                 what = "shell" if self._shell else "command"
                 self._notify(f"{who}; your {what} was sent {signal.Signals(sent).name}")
         else:

@@ -38,7 +38,7 @@ class ProcessGroup:
             self.process = subprocess.Popen(command, env=environment, process_group=0, **streams)
         self._reaping = threading.RLock()  # a signal handler may interrupt the thread that has it
         self._kill_at: float | None = None  # monotonic; set once it was asked to end
-        self.was_asked = False  # whether `end` was called
+        self.end_requested = False  # whether `end` was called
 
     @property
     def pid(self) -> int:
@@ -58,7 +58,7 @@ class ProcessGroup:
     def end(self, number: int = signal.SIGTERM) -> None:
         """Asks the group to end; a stopped one handles that once it is resumed. `check` kills it
         after the grace period. SIGKILL ends it now."""
-        self.was_asked = True
+        self.end_requested = True
         if number == signal.SIGKILL:
             self.send(signal.SIGKILL)
         else:

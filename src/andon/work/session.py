@@ -18,7 +18,7 @@ from andon.runs.opening import RunRecording
 from andon.runs.record import RunOutcome, RunRecorder, SampleWriter
 from andon.runs.rules.oom import Verdict, verdict
 from andon.runs.rules.ranks import run_variables
-from andon.runs.rules.usage_words import end_words
+from andon.runs.rules.usage_text import end_text
 from andon.settings.inherited import simulation_variables
 from andon.settings.resolution import Settings
 from andon.units import MIB, command_name
@@ -138,7 +138,7 @@ class _Attempt:
                 release_note=None if note is None else note.note,
             )  # fmt: skip
             if not work.quiet:
-                self._notify(end_words(recorder.begin, last, recorder.file.writes))
+                self._notify(end_text(recorder.begin, last, recorder.file.writes))
             return end.code, judged
         finally:
             if recorder.ended is None:
@@ -181,7 +181,7 @@ class _Attempt:
             held.hold if held else None,
             work.interactive,
             tapped=not work.interactive and work.output is None,
-            asked_by=self._watch.released,
+            stopped_by=self._watch.released,
             shell=work.shell,
             cpus=cpus,
             elsewhere=None if work.contained is None else work.contained.send,

@@ -47,7 +47,7 @@ def environment(book_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Asked for often enough that the next command of this environment is a forked one."""
     monkeypatch.setenv("ANDON_SIMULATE_SCENARIO", "idle")
     was_on, warmth.is_on = warmth.is_on, False
-    for _ in range(0 if warmth.is_kept(os.environ) else COLD_STARTS):
+    for _ in range(0 if warmth.is_met(os.environ) else COLD_STARTS):
         subprocess.run([*COMMAND, "--version"], check=True, capture_output=True)
     warmth.is_on = was_on
 

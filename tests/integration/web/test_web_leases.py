@@ -352,7 +352,7 @@ def a_list() -> LeaseList:
     family = {7: kin(7), 8: kin(8, uid=1001)}
     line = [ticket(since=AT - 30, wanted=need(4, memory_bytes=40 * GIB), user="carol")]
     cordons = (Cordon("GPU-3", AT - 3600, "root", "new fan"),)
-    found = capacities_of(statuses, *claims, kin=family, here=here, cordons=cordons)
+    found = capacities_of(statuses, *claims, kin=family, scope=here, cordons=cordons)
     return LeaseList(
         AT,
         lease_rows(claims, found, alice),

@@ -89,7 +89,7 @@ class Warmth:
             self.forked += 1
             return self._kept[key].fork(start, descriptors)
 
-    def is_kept(self, environment: Mapping[str, str]) -> bool:
+    def is_met(self, environment: Mapping[str, str]) -> bool:
         """Whether the next command in this environment is forked."""
         return _key(environment) in self._kept
 

@@ -56,7 +56,7 @@ def digest() -> Digest:
 def test_a_digest_has_what_a_list_shows() -> None:
     found = digest()
     assert (found.gpus, found.allocated, found.tasks) == (8, 3, 2)
-    assert [one.words for one in found.holders] == ["train of alice", "train of alice"]
+    assert [one.text for one in found.holders] == ["train of alice", "train of alice"]
     assert found.users == ("alice", "bob", "carolina"), "of leases, then of processes"
     assert found.alerts == {"warning": 2}
     assert [(one.model, one.labels) for one in found.free] == [("H200", ("1",))]
@@ -69,9 +69,9 @@ def test_a_lease_of_no_job_is_named_by_its_run() -> None:
     run = RunRow("kqzvmtra", "sweep 3", *rest, user="alice", devices=devices)
     inner = replace(run, name="trainer", parent=run.id)
     found = digest_of(farm(), leases, (), {}, {}, "m", "1.0", runs=(inner, run))
-    assert [one.words for one in found.holders] == ["train of alice", "sweep 3 of alice"]
+    assert [one.text for one in found.holders] == ["train of alice", "sweep 3 of alice"]
     others = digest_of(farm(), leases, (), {}, {}, "m", "1.0", runs=(replace(run, user="bob"),))
-    assert others.holders[1].words == "train of alice", "bob's run is not hers"
+    assert others.holders[1].text == "train of alice", "bob's run is not hers"
 
 
 def test_who_computes_without_a_lease_is_a_user_and_the_gpu_is_in_use() -> None:

@@ -15,7 +15,7 @@ from andon.fleet.rules.states import (
     most_devices,
     offers,
     row_of,
-    tasks_in_words,
+    tasks_text,
     without_names,
 )
 from andon.model.wire import ANSWER, loads
@@ -56,10 +56,10 @@ def test_a_clock_may_differ_by_some_seconds() -> None:
 
 def test_tasks_are_named_as_people_know_them_and_to_others_by_whose_they_are() -> None:
     tasks = (NodeTask("alice", "train", 12), NodeTask("bob"), NodeTask("bob"))
-    assert tasks_in_words(tasks) == "train of alice, 2 × run of bob"
+    assert tasks_text(tasks) == "train of alice, 2 × run of bob"
     seen = without_names(NodeRow("n1", NodeState.HEALTHY, holders=tasks))
-    assert tasks_in_words(seen.holders) == "job 12 of alice, 2 × run of bob"
-    assert tasks_in_words(()) == ""
+    assert tasks_text(seen.holders) == "job 12 of alice, 2 × run of bob"
+    assert tasks_text(()) == ""
 
 
 @pytest.mark.parametrize("word", ["stale", "lost", "silent"])

@@ -47,7 +47,7 @@ IDS = {
     "explain/conditions/sharing/phrases.py": {"name"}, "fleet/rules/past.py": {"row.id"},
     "jobs/acts.py": {"facts.spec.label", "label", "verb"}, "jobs/rules/states.py": {"spec.label"},
     "leases/placement.py": {"lease.id"}, "leases/rules/rights.py": {"lease.id"},
-    "node/local/leases.py": {"held[0].id"}, "runs/rules/usage_words.py": {"begin.id", "identity"},
+    "node/local/leases.py": {"held[0].id"}, "runs/rules/usage_text.py": {"begin.id", "identity"},
     "web/fleet/hub.py": {"name"}, "web/fleet/keeper.py": {"row.name"},
     "web/fleet/tokens.py": {"name"}, "runs/growing.py": {"run"},
     "node/watched/run_details.py": {"row.id"}, "node/watched/runs.py": {"row.id"},

@@ -31,7 +31,7 @@ def test_what_is_used_is_summed_over_the_leases_devices_and_no_others() -> None:
         gpu(2, busy=10, processes=[Process(9, memory_bytes=40 * GIB)]),
     ]
     family = {pid: kin(pid) for pid in (7, 8, 9)}
-    [row] = lease_rows([mine], capacities_of(statuses, mine, kin=family, here=HERE), ALICE)
+    [row] = lease_rows([mine], capacities_of(statuses, mine, kin=family, scope=HERE), ALICE)
     assert (row.used_bytes, row.reserved_bytes) == (15 * GIB, None)
     assert row.utilization_percent == 70.0
     assert (row.id, row.user, row.kind, row.pid) == ("k7qm2", "alice", LeaseKind.COMMAND, 100)
@@ -108,7 +108,7 @@ def test_a_lease_for_somebody_names_both_and_knows_their_processes() -> None:
     dora = claim(lease(0, whom="dora", kind=LeaseKind.NETWORK))
     status = gpu(0, processes=[Process(7, user="dora", memory_bytes=GIB), Process(8, user="bob")])
     family = {pid: kin(pid, uid=2000) for pid in (7, 8)}
-    [capacity] = capacities_of([status], dora, kin=family, here=HERE)
+    [capacity] = capacities_of([status], dora, kin=family, scope=HERE)
     [row] = lease_rows([dora], [capacity], ALICE)
     assert (row.user, row.whom, row.holder, row.used_bytes) == (
         "alice", "dora", "alice for dora", GIB,

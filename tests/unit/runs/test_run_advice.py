@@ -239,7 +239,7 @@ CASES: dict[str, tuple[RunReport, list[str]]] = {
 def test_each_situation_gets_its_words_and_no_others() -> None:
     wrong = {}
     for name, (given_report, expected) in CASES.items():
-        found = [one.words for one in advice_on(given_report)]
+        found = [one.text for one in advice_on(given_report)]
         if found != expected:
             wrong[name] = found
     assert not wrong

@@ -18,7 +18,7 @@ from andon.model.run.record import (
     RunSample,
     RunState,
 )
-from andon.runs.rules.fold import MOST_KEPT, MOST_VALUES, RunFold, row_of
+from andon.runs.rules.fold import MOST_LINES, MOST_VALUES, RunFold, row_of
 from andon.runs.rules.lines import RecordLines
 from tests.support.run_records import BEGAN, begin, end, sample, text_of, used
 
@@ -125,7 +125,7 @@ def test_a_second_begin_is_not_this_run() -> None:
 
 
 def test_memory_stays_bounded_and_the_latest_are_kept() -> None:
-    events = [RunEvent(BEGAN + n, str(n)) for n in range(MOST_KEPT + 2)]
+    events = [RunEvent(BEGAN + n, str(n)) for n in range(MOST_LINES + 2)]
     known = folded(begin(), *events)
     assert (list(known.events), known.left_out) == (events[2:], 2)
     known.add(RunLogged(BEGAN, {f"v{n}": 1 for n in range(MOST_VALUES + 1)}))

@@ -121,7 +121,7 @@ def test_a_starved_loader_is_told_from_a_busy_one_by_the_record(
     series = RunSeries(at, {d.uuid: {"utilization_percent": percents} for d in DEVICES})
     cpu = {"cpu_percent": {"min": 90.0, "mean": 98.0, "p95": 99.0, "max": 99.0}}
     last = end(summary=summary, series=series, node=cpu, duration_seconds=60.0)
-    words = [advice.words for advice in advice_on(report_on(begin(), last))]
+    words = [advice.text for advice in advice_on(report_on(begin(), last))]
     assert any("the loader starves it; CPU was at 98 %" in line for line in words) is starved
 
 

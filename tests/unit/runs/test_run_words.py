@@ -20,7 +20,7 @@ from andon.model.lease_wire import (
     release_note,
 )
 from andon.model.programs import short_command
-from andon.runs.rules.usage_words import usage_words
+from andon.runs.rules.usage_text import usage_text
 from andon.units import GIB, human_joules
 from tests.support.rows import rows
 
@@ -50,7 +50,7 @@ def used(mean: float | None, peak: int | None, joules: float | None) -> dict[str
     ],
 )
 def test_the_last_line_says_only_what_is_known(devices: list[dict[str, Any]], words: str) -> None:
-    assert usage_words("GPU 6", 725.0, devices) == words
+    assert usage_text("GPU 6", 725.0, devices) == words
 
 
 @pytest.mark.parametrize(

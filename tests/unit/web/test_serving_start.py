@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.app.servers.door import say_started
+from andon.app.servers.door import audit_started
 from andon.errors import Invalid
 from andon.host.state.server_file import LOCK, sole_server
 from andon.web.listening import ServeOptions, check_certificate
@@ -19,7 +19,7 @@ def test_an_audit_log_that_cannot_be_written_stops_changes_and_not_the_server(
 ) -> None:
     (tmp_path / "audit.jsonl").mkdir()
     with caplog.at_level(logging.WARNING):
-        say_started(Audit(tmp_path), "127.0.0.1", 1)
+        audit_started(Audit(tmp_path), "127.0.0.1", 1)
     [record] = caplog.records
     assert "every change is refused until it can" in record.getMessage()
 

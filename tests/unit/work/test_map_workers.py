@@ -18,7 +18,7 @@ from andon.model.run.wire import line_to_text
 from andon.runs.record import RunRecorder
 from andon.runs.rules.fold import RunFold, row_of
 from andon.standalone import scribe
-from andon.work.map.calls import KEPT_BYTES, CallEnd, ItemLimits
+from andon.work.map.calls import MOST_OUTPUT_BYTES, CallEnd, ItemLimits
 from andon.work.map.earlier import earlier_outcomes
 from andon.work.map.places import CpuPlaces, MapPlace
 from andon.work.map.pool import MapPool
@@ -88,17 +88,17 @@ def test_a_worker_that_never_stops_printing_is_late_all_the_same(
 
 @pytest.mark.process
 def test_each_item_has_the_end_of_its_own_errors(tmp_path: Path) -> None:
-    caller = worker(tmp_path, work=f'fail(asked["item"] * {KEPT_BYTES + 1500})')
+    caller = worker(tmp_path, work=f'fail(asked["item"] * {MOST_OUTPUT_BYTES + 1500})')
     ends = [caller.call(unit) for unit in units("a", "b")]
     caller.close()
     assert [end.errors.content for end in ends if end.errors] == [
-        b"a" * KEPT_BYTES,
-        b"b" * KEPT_BYTES,
+        b"a" * MOST_OUTPUT_BYTES,
+        b"b" * MOST_OUTPUT_BYTES,
     ]
 
 
 def test_of_a_long_output_the_end_is_kept() -> None:
-    kept, size = bytearray(), KEPT_BYTES
+    kept, size = bytearray(), MOST_OUTPUT_BYTES
     for number in range(50):
         keep_end(kept, bytes([number]) * (size // 10))
         assert len(kept) <= 2 * size
@@ -232,7 +232,7 @@ def test_a_process_that_has_just_ended_can_be_asked_to_end() -> None:
     assert group.reap() == 0
     group.end(signal.SIGKILL)
     group.send(signal.SIGTERM)
-    assert group.was_asked
+    assert group.end_requested
 
 
 @pytest.mark.process

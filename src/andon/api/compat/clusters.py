@@ -59,13 +59,13 @@ def deploy(
     It prefers the best nodes, unless `enable_gpu_selection` is false: then the cluster's scheduler
     decides alone, as it does where no node is known to be idle.
     """
-    words = shlex.split(command) if isinstance(command, str) else list(command)
-    if not words:
+    arguments = shlex.split(command) if isinstance(command, str) else list(command)
+    if not arguments:
         raise Invalid("there is no command to deploy")
     count = gpus or (task_need(task_config).gpus if task_config else 1)
     cluster = _cluster(on)
     request = RequestOptions(count).request()
-    spec = local_spec(words, request, name=name or words[0], container={"image": image})
+    spec = local_spec(arguments, request, name=name or arguments[0], container={"image": image})
     chosen = [] if enable_gpu_selection else ["gpu-selection=false"]
     job = new_submission(spec, options=(*options, f"kind={kind}", *chosen))
     refuse(cluster, [job])
@@ -73,8 +73,8 @@ def deploy(
 
 
 def _cluster(on: str) -> ClusterDesk:
-    return desk_named(on, lambda: library.shared().settings, _not_here)
+    return desk_named(on, lambda: library.shared().settings, _not_local)
 
 
-def _not_here() -> NoReturn:
+def _not_local() -> NoReturn:
     raise Invalid("this machine is no cluster", hint=f'on="{USUAL}"')

@@ -30,7 +30,7 @@ def check_gpu_availability(
     try:
         return _check(_request(required_gpus, min_memory_mb, balanced, even_if_used))
     except AndonError as error:
-        return False, _words(error)
+        return False, _message(error)
 
 
 def wait_for_gpu_availability(
@@ -51,15 +51,15 @@ def wait_for_gpu_availability(
     try:
         request = _request(required_gpus, min_memory_mb, balanced, even_if_used)
         while True:
-            is_free, words = _check(request)
-            log.info("%s requested: %s", counted(required_gpus, "GPU"), words)
+            is_free, message = _check(request)
+            log.info("%s requested: %s", counted(required_gpus, "GPU"), message)
             left = end - time.monotonic()
             if is_free or left <= 0:
-                return is_free, words
+                return is_free, message
             time.sleep(min(check_interval, left))
     except AndonError as error:
-        log.info("%s requested: %s", counted(required_gpus, "GPU"), _words(error))
-        return False, _words(error)
+        log.info("%s requested: %s", counted(required_gpus, "GPU"), _message(error))
+        return False, _message(error)
 
 
 def select_gpus_for_task(
@@ -80,7 +80,7 @@ def select_gpus_for_task(
         if not found.choice.chosen:
             raise refusal(found, request, None)
     except AndonError as error:
-        raise RuntimeError(_words(error)) from error
+        raise RuntimeError(_message(error)) from error
     return _indices(found)
 
 
@@ -93,7 +93,7 @@ def _check(request: DeviceRequest) -> tuple[bool, str]:
     why = refusal(found, request, None)
     if is_hopeless(found):
         raise why
-    return False, _words(why)
+    return False, _message(why)
 
 
 def _request(
@@ -110,5 +110,5 @@ def _indices(found: Candidates) -> list[int]:
     return [capacity.status.device.index for capacity in found.choice.chosen]
 
 
-def _words(error: AndonError) -> str:
+def _message(error: AndonError) -> str:
     return "; ".join((error.reason, *error.mistakes))

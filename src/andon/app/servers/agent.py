@@ -50,9 +50,9 @@ def until_over(uplink: Uplink, over: threading.Event) -> None:
 def runs(settings: Settings) -> Iterator[ServedRuns]:
     """This user's runs; their index is opened when they are first asked for."""
     user = user_name(os.getuid())
-    look = OpenRuns(user, partial(open_run_finder, settings=settings))
-    yield ServedRuns(look, f"The runs of {user}")
-    look.close()
+    runs = OpenRuns(user, partial(open_run_finder, settings=settings))
+    yield ServedRuns(runs, f"The runs of {user}")
+    runs.close()
 
 
 def jobs() -> ServedJobs:

@@ -42,11 +42,11 @@ def keys(folder: Path, demo_user: str | None = None) -> Iterator[Keys]:
 
 def audit(folder: Path, listening: Listening) -> Iterator[Audit]:
     made = Audit(folder)
-    say_started(made, listening.address, listening.port)
+    audit_started(made, listening.address, listening.port)
     yield made
 
 
-def say_started(audit: Audit, address: str, port: int) -> None:
+def audit_started(audit: Audit, address: str, port: int) -> None:
     """Writes the start to the audit log; a server that cannot write it changes nothing."""
     try:
         audit.write("started", address=address, port=port)

@@ -50,10 +50,13 @@ def history(
     if not keeps_history:
         yield NoPast("history is disabled", "start without --no-history")
         return
-    kept = separate_history(settings)
+    store_settings = separate_history(settings)
     session = sampler.subscribe(settings.interval_seconds)
     recorder = Recorder(
-        lambda: open_store(kept), session, settings.history_flush_seconds, retention_of(settings)
+        lambda: open_store(store_settings),
+        session,
+        settings.history_flush_seconds,
+        retention_of(settings),
     )
     yield RecordedPast(recorder, settings.history_max_megabytes * 1_000_000)
     recorder.close()
@@ -77,11 +80,13 @@ def watcher(
 ) -> Watcher:
     """The alerts of this machine. A recording notifies no one; for a node of a hub the hub does,
     while it answers."""
-    kept = separate_history(settings) if keeps_history else replace(settings, history_store=MEMORY)
+    store_settings = (
+        separate_history(settings) if keeps_history else replace(settings, history_store=MEMORY)
+    )
     made = Watcher(
         sampler.subscribe(settings.interval_seconds),
         rulebook(settings),
-        lambda: open_alert_store(kept),
+        lambda: open_alert_store(store_settings),
         [] if settings.replay else open_notifiers(linked or settings, sampler.node.name),
         offset(settings.alerts_time_zone),
         sampler.node.boot,

@@ -21,7 +21,7 @@ from andon.web.listening import Listening, ServeOptions, Started, check_certific
 from andon.web.transport.keys import Keys
 from andon.web.transport.local_calls import LocalCalls
 
-NODES_KEPT_SECONDS = 30  # between two requests of a node on one connection
+NODE_KEEP_ALIVE_SECONDS = 30  # between two requests of a node on one connection
 
 
 def serve(
@@ -115,8 +115,8 @@ def until_signal(
         is_reporter = fleet is not None and fleet.hub.reporter(key) is not None
         return is_reporter or keys.grade(key).is_right
 
-    kept_seconds = None if fleet is None else NODES_KEPT_SECONDS
+    keep_alive_seconds = None if fleet is None else NODE_KEEP_ALIVE_SECONDS
     try:
-        run(application, place, listening.socket, ready, knows, kept_seconds)
+        run(application, place, listening.socket, ready, knows, keep_alive_seconds)
     finally:
         server_file.withdraw(folder)

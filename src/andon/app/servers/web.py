@@ -91,16 +91,16 @@ def runs(
     """The runs of the user who runs this server, or of all nodes of a hub."""
     user = keys.owner.user or "this user"
     own = partial(open_run_finder, settings=settings if keeps_history else None)
-    look = OpenRuns(user, open_finder or own)
-    look.prepare()
+    runs = OpenRuns(user, open_finder or own)
+    runs.prepare()
     whose = (
         f"The runs of {user}, who runs this server, and the records of others that {user} added "
         "(andon runs add) and can read"
     )
     if everywhere is not None:
         whose = "The runs of all nodes that report here"
-    yield ServedRuns(look, whose, users=users, everywhere=everywhere)
-    look.close()
+    yield ServedRuns(runs, whose, users=users, everywhere=everywhere)
+    runs.close()
 
 
 def jobs(

@@ -22,7 +22,7 @@ from andon.cli.show.reports.run_report import run_document
 from andon.cli.show.runs.listing import render_runs
 from andon.errors import AndonError, Invalid
 from andon.runs.rules.reports.advice import advice_on
-from andon.runs.rules.usage_words import cell_words
+from andon.runs.rules.usage_text import cell_texts
 from andon.units import parse_seconds, shell_line
 
 WIDTH = 118
@@ -172,7 +172,7 @@ def _used(run: RecordedRun) -> str:
     recorder = run.recorder
     if recorder is None or recorder.ended is None:
         return ""
-    return "\n".join(cell_words(recorder.begin, recorder.ended))
+    return "\n".join(cell_texts(recorder.begin, recorder.ended))
 
 
 def _show(text: str) -> None:

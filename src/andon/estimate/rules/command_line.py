@@ -56,12 +56,12 @@ class ServerCommand(Struct, frozen=True):
         return replace(EstimateOptions(self.engine), **merged)
 
 
-def understood(words: Sequence[str]) -> ServerCommand:
+def understood(arguments: Sequence[str]) -> ServerCommand:
     """The server that a command line starts; Invalid, with one sentence, for any other."""
-    rest = _without_launchers(_without_variables(_without_launchers(list(words))))
+    rest = _without_launchers(_without_variables(_without_launchers(list(arguments))))
     engine, count = _engine(rest)
     if engine is None:
-        shown = " ".join(words[:_MOST_SHOWN])[:80]
+        shown = " ".join(arguments[:_MOST_SHOWN])[:80]
         raise Invalid(
             f"{shown!r} does not start a server that andon knows",
             hint="vllm serve, python -m sglang.launch_server, trtllm-serve; for a model: "
@@ -70,57 +70,61 @@ def understood(words: Sequence[str]) -> ServerCommand:
     return _read(engine, rest[count:])
 
 
-def own_command(words: Sequence[str]) -> tuple[str, ...]:
+def own_command(arguments: Sequence[str]) -> tuple[str, ...]:
     """Removes an `andon run --gpus 2 --` in front."""
-    if words and words[0].rpartition("/")[2] == "andon" and "--" in words:
-        return tuple(words[words.index("--") + 1 :])
-    return tuple(words)
+    if arguments and arguments[0].rpartition("/")[2] == "andon" and "--" in arguments:
+        return tuple(arguments[arguments.index("--") + 1 :])
+    return tuple(arguments)
 
 
-def is_container(words: Sequence[str]) -> bool:
+def is_container(arguments: Sequence[str]) -> bool:
     """Whether it starts a container: `andon run` would not limit its GPUs."""
-    return [word.rpartition("/")[2] for word in words[:2]] in (["docker", "run"], ["podman", "run"])
+    return [argument.rpartition("/")[2] for argument in arguments[:2]] in (
+        ["docker", "run"],
+        ["podman", "run"],
+    )
 
 
-def _without_launchers(words: list[str]) -> list[str]:
+def _without_launchers(arguments: list[str]) -> list[str]:
     """Removes what only starts the server: `nohup`, `uv run`, and a container whose image or
     command names the server."""
-    while words:
-        name = words[0].rpartition("/")[2]
+    while arguments:
+        name = arguments[0].rpartition("/")[2]
         if name in _LAUNCHERS:
-            words = words[1:]
-        elif name in ("uv", "poetry", "pixi") and words[1:2] == ["run"]:
-            words = words[2:]
-        elif is_container(words):
-            return _contained(words[2:]) or words
+            arguments = arguments[1:]
+        elif name in ("uv", "poetry", "pixi") and arguments[1:2] == ["run"]:
+            arguments = arguments[2:]
+        elif is_container(arguments):
+            return _contained(arguments[2:]) or arguments
         else:
             break
-    return words
+    return arguments
 
 
-def _contained(words: list[str]) -> list[str] | None:
+def _contained(arguments: list[str]) -> list[str] | None:
     """The server that a container starts; None where none is recognised."""
-    for place, word in enumerate(words):
-        image = word.rpartition("/")[2].partition(":")[0]
+    for place, argument in enumerate(arguments):
+        image = argument.rpartition("/")[2].partition(":")[0]
         if image == "vllm-openai":  # what follows are the arguments of its server
-            return ["vllm", "serve", *words[place + 1 :]]
-        if _engine(words[place : place + 3])[0] is not None:
-            return words[place:]
+            return ["vllm", "serve", *arguments[place + 1 :]]
+        if _engine(arguments[place : place + 3])[0] is not None:
+            return arguments[place:]
     return None
 
 
-def _without_variables(words: list[str]) -> list[str]:
-    if words and words[0].rpartition("/")[2] == "env":
-        words = words[1:]
-    while words and _VARIABLE.fullmatch(words[0]):
-        words = words[1:]
-    return words
+def _without_variables(arguments: list[str]) -> list[str]:
+    if arguments and arguments[0].rpartition("/")[2] == "env":
+        arguments = arguments[1:]
+    while arguments and _VARIABLE.fullmatch(arguments[0]):
+        arguments = arguments[1:]
+    return arguments
 
 
-def _engine(words: Sequence[str]) -> tuple[ServingEngine | None, int]:
+def _engine(arguments: Sequence[str]) -> tuple[ServingEngine | None, int]:
     """Returns the engine, and how many arguments name it; the longest match counts."""
     named = [
-        word.rpartition("/")[2] if place == 0 else word for place, word in enumerate(words[:3])
+        argument.rpartition("/")[2] if place == 0 else argument
+        for place, argument in enumerate(arguments[:3])
     ]
     if named and _PYTHON.fullmatch(named[0]):
         named[0] = "python"
@@ -131,21 +135,21 @@ def _engine(words: Sequence[str]) -> tuple[ServingEngine | None, int]:
     return None, 0
 
 
-def _read(engine: ServingEngine, words: Sequence[str]) -> ServerCommand:
+def _read(engine: ServingEngine, arguments: Sequence[str]) -> ServerCommand:
     given, unused, named = dict[str, Any](), list[str](), dict[str, str]()
     place = 0
-    while place < len(words):
-        word, place = words[place], place + 1
-        if _is_value(word):
+    while place < len(arguments):
+        argument, place = arguments[place], place + 1
+        if _is_value(argument):
             if "model" in named:
-                unused.append(word)
-            named.setdefault("model", word)
+                unused.append(argument)
+            named.setdefault("model", argument)
             continue
-        name, _, value = word.partition("=")
+        name, _, value = argument.partition("=")
         row = _row(name)
         is_flag = row is not None and row.kind is bool
-        if not value and not is_flag and place < len(words) and _is_value(words[place]):
-            value, place = words[place], place + 1
+        if not value and not is_flag and place < len(arguments) and _is_value(arguments[place]):
+            value, place = arguments[place], place + 1
         if value and spelled(name) in MODEL_OPTIONS:
             named["model"] = value
         elif value and spelled(name) in CONFIG_OPTIONS:
@@ -158,23 +162,23 @@ def _read(engine: ServingEngine, words: Sequence[str]) -> ServerCommand:
     return ServerCommand(engine, model, given, tuple(dict.fromkeys(unused)), config)
 
 
-def _value(row: EstimateOption, word: str, value: str) -> Any:
+def _value(row: EstimateOption, argument: str, value: str) -> Any:
     if row.kind is bool:
         return option_value(row, value or True)
     if not value:
-        raise Invalid(f"{word[:40]} has no value")
+        raise Invalid(f"{argument[:40]} has no value")
     return option_value(row, value)
 
 
-def _row(word: str) -> EstimateOption | None:
-    if not word.startswith("--"):
-        short = word[1:].lower()
+def _row(argument: str) -> EstimateOption | None:
+    if not argument.startswith("--"):
+        short = argument[1:].lower()
         return option_named(_SHORT.get(short) or _FLAGS.get(short) or "")
-    return option_named(word)
+    return option_named(argument)
 
 
-def _is_value(word: str) -> bool:
-    return not word.startswith("-") or _NUMBER.fullmatch(word) is not None
+def _is_value(argument: str) -> bool:
+    return not argument.startswith("-") or _NUMBER.fullmatch(argument) is not None
 
 
 def file_options(text: str) -> tuple[dict[str, Any], str | None]:

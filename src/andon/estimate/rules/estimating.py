@@ -180,13 +180,20 @@ def run_line(found: Estimate, chosen: Sequence[GpuFit], command: Sequence[str]) 
     requested = min((_requested_bytes(found, fit) for fit in chosen), default=0)
     if not chosen and found.learned is not None:
         requested = found.learned.peak_bytes
-    words = ["andon", "run", "--gpus", str(found.world_size), "--memory", _size(requested, least)]
+    arguments = [
+        "andon",
+        "run",
+        "--gpus",
+        str(found.world_size),
+        "--memory",
+        _size(requested, least),
+    ]
     if not is_balanced(chosen):
-        words.append("--unbalanced")
+        arguments.append("--unbalanced")
     started = list(command or _command(found))
     if "=" in started[0]:  # variables are the shell's; a program sets them with env
         started.insert(0, "env")
-    return shell_line(*words, "--", *started)
+    return shell_line(*arguments, "--", *started)
 
 
 def _requested_bytes(found: Estimate, fit: GpuFit) -> int:
@@ -214,15 +221,15 @@ def _command(found: Estimate) -> list[str]:
     options, model = found.options, found.facts.where or found.facts.name
     match options.engine:
         case ServingEngine.VLLM:
-            words = ["vllm", "serve", model]
+            arguments = ["vllm", "serve", model]
             names = {"tp": "--tensor-parallel-size", "pp": "--pipeline-parallel-size",
                      "dp": "--data-parallel-size", "context": "--max-model-len"}  # fmt: skip
         case ServingEngine.SGLANG:
-            words = ["python", "-m", "sglang.launch_server", "--model-path", model]
+            arguments = ["python", "-m", "sglang.launch_server", "--model-path", model]
             names = {"tp": "--tp-size", "pp": "--pp-size", "dp": "--dp-size",
                      "context": "--context-length"}  # fmt: skip
         case ServingEngine.TRTLLM:
-            words = ["trtllm-serve", model]
+            arguments = ["trtllm-serve", model]
             names = {"tp": "--tp_size", "pp": "--pp_size", "context": "--max_seq_len"}
         case ServingEngine.TRAINING if found.world_size > 1:
             return ["torchrun", f"--nproc-per-node={found.world_size}", "train.py"]
@@ -233,8 +240,8 @@ def _command(found: Estimate) -> list[str]:
     for name, option in names.items():
         value = getattr(options, name)
         if value is not None and (value > 1 or name == "context"):
-            words += [option, str(value)]
-    return words
+            arguments += [option, str(value)]
+    return arguments
 
 
 def verdict_text(found: Estimate) -> str:

@@ -36,19 +36,19 @@ class LearnedPeak(Struct, frozen=True):
         return None if takes_share else self.peak_bytes
 
 
-def same_command(recorded: str, words: Sequence[str]) -> bool:
+def same_command(recorded: str, arguments: Sequence[str]) -> bool:
     """Whether a record is of this command, ignoring variables in front and folders of programs."""
-    return bool(words) and _essence(recorded) == _essence(redact(tuple(words)))
+    return bool(arguments) and _essence(recorded) == _essence(redact(tuple(arguments)))
 
 
 def _essence(line: str) -> list[str]:
-    words = line.split(" ")
-    while words and _VARIABLE.match(words[0]):
-        words.pop(0)
-    return [words[0].rpartition("/")[2], *words[1:]] if words else []
+    arguments = line.split(" ")
+    while arguments and _VARIABLE.match(arguments[0]):
+        arguments.pop(0)
+    return [arguments[0].rpartition("/")[2], *arguments[1:]] if arguments else []
 
 
-def learned_peak(rows: Iterable[RunRow], words: Sequence[str]) -> LearnedPeak | None:
+def learned_peak(rows: Iterable[RunRow], arguments: Sequence[str]) -> LearnedPeak | None:
     """What runs of this command used; None if there are none. Simulated ones do not count."""
     found = [
         row
@@ -57,7 +57,7 @@ def learned_peak(rows: Iterable[RunRow], words: Sequence[str]) -> LearnedPeak | 
         and not row.simulated
         and row.state not in _PARTIAL
         and row.command is not None
-        and same_command(row.command, words)
+        and same_command(row.command, arguments)
     ]
     if not found:
         return None

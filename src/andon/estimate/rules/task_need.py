@@ -40,9 +40,9 @@ def task_model(task: Mapping[str, Any]) -> str:
     """The name of its model; empty if it has none."""
     found: object = task.get("model")
     if isinstance(found, Mapping):
-        words = {spelled(str(key)): value for key, value in found.items()}
+        options = {spelled(str(key)): value for key, value in found.items()}
         names = ("name", *sorted(MODEL_OPTIONS))
-        found = next((words[word] for word in names if isinstance(words.get(word), str)), "")
+        found = next((options[name] for name in names if isinstance(options.get(name), str)), "")
     return found if isinstance(found, str) else ""
 
 

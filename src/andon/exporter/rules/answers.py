@@ -61,8 +61,8 @@ def _accepted(body: bytes) -> SendResult:
         return SendResult(SendVerdict.ACCEPTED)
     if count <= 0:
         return SendResult(SendVerdict.ACCEPTED)
-    said = redact(why.split())[:SHOWN_CHARACTERS] or "without a reason"
-    return SendResult(SendVerdict.REFUSED, Invalid(f"refused {count} points: {said}"))
+    reason = redact(why.split())[:SHOWN_CHARACTERS] or "without a reason"
+    return SendResult(SendVerdict.REFUSED, Invalid(f"refused {count} points: {reason}"))
 
 
 def _wait_seconds(text: str, now: float) -> float:

@@ -49,7 +49,7 @@ class NodeTask(Struct, frozen=True):
     job: Whole | None = None
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """`train of alice`, `job 12 of alice`, `run of alice`."""
         return f"{self.kind} of {self.user}"
 

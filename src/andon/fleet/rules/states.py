@@ -64,11 +64,11 @@ class NodeRow(NodeFigures, frozen=True):
         return self.age_seconds or 0.0 if self.state is NodeState.SILENT else 0.0
 
 
-def having(rows: Iterable[NodeRow], words: str) -> tuple[NodeRow, ...]:
+def having(rows: Iterable[NodeRow], search: str) -> tuple[NodeRow, ...]:
     """Returns the nodes with every word in what their rows say: name, state, models, users,
     what holds GPUs, levels of alerts and reasons."""
-    wanted = words.casefold().split()
-    return tuple(one for one in rows if all(word in _said(one) for word in wanted))
+    wanted = search.casefold().split()
+    return tuple(one for one in rows if all(word in _searched_text(one) for word in wanted))
 
 
 _ORDER = (NodeState.SICK, NodeState.SILENT, NodeState.NEW, NodeState.HEALTHY)
@@ -79,14 +79,14 @@ def in_need(rows: Iterable[NodeRow]) -> list[NodeRow]:
     return sorted(rows, key=lambda row: (_ORDER.index(row.state), row.name))
 
 
-def _said(row: NodeRow) -> str:
+def _searched_text(row: NodeRow) -> str:
     levels = (level for level, count in row.alerts.items() if count)
-    said = (
+    texts = (
         row.name, row.state.value, "drained" if row.drained else "",
         "simulated" if row.simulated else "", *row.models, *row.users,
-        *(one.words for one in row.holders), *levels, row.reason or "", row.doubt or "",
+        *(one.text for one in row.holders), *levels, row.reason or "", row.doubt or "",
     )  # fmt: skip
-    return "\n".join(said).casefold()
+    return "\n".join(texts).casefold()
 
 
 class NodeList(Struct, frozen=True):
@@ -165,10 +165,12 @@ _LASTING = ("gpus", "models", "simulated", "version", "metrics")
 
 def clock_trouble(at: float, sent: float) -> str | None:
     """Returns what is wrong with the clock of a node whose heartbeat came at this time."""
-    apart = sent - at
-    if abs(apart) < CLOCK_SECONDS:
+    difference = sent - at
+    if abs(difference) < CLOCK_SECONDS:
         return None
-    return f"its clock is {human_seconds(abs(apart))} {'ahead' if apart > 0 else 'behind'}"
+    return (
+        f"its clock is {human_seconds(abs(difference))} {'ahead' if difference > 0 else 'behind'}"
+    )
 
 
 def version_trouble(version: str | None, hubs: str | None) -> str | None:
@@ -192,12 +194,10 @@ def without_names(row: NodeRow) -> NodeRow:
     return replace(row, holders=tuple(replace(one, name=None) for one in row.holders))
 
 
-def tasks_in_words(tasks: Sequence[NodeTask]) -> str:
+def tasks_text(tasks: Sequence[NodeTask]) -> str:
     """Returns `train of alice, job 12 of bob, 2 × run of bob`."""
-    counts = Counter(one.words for one in tasks)
-    return ", ".join(
-        words if count == 1 else f"{count} × {words}" for words, count in counts.items()
-    )
+    counts = Counter(one.text for one in tasks)
+    return ", ".join(text if count == 1 else f"{count} × {text}" for text, count in counts.items())
 
 
 class FleetOffer(Struct, frozen=True):

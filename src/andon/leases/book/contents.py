@@ -25,7 +25,7 @@ from andon.model.lease import FURTHEST, BookEntry, Cordon, Kin, Lease, Owner, Ti
 from andon.model.wire import dumps
 
 T = TypeVar("T")
-NOT_HERE = -2  # no uid here is below 0
+FOREIGN_UID = -2  # no uid here is below 0
 COARSE_SECONDS = 1.0  # a file's time comes from a coarse clock, and may lag behind
 
 
@@ -59,11 +59,11 @@ def ticket_in(found: BookFile) -> Ticket | None:
         return None
     # Only the kernel's time counts; what the ticket says could be any.
     moved = found.changed - found.modified > COARSE_SECONDS
-    asked = max(0.0, found.modified)
+    requested_at = max(0.0, found.modified)
     owner = _owned(ticket.owner, found.uid)
     if is_unknown(found.uid):  # users whom this namespace cannot tell apart do not count as one
-        owner = replace(owner, uid=NOT_HERE - ticket.owner.uid)
-    return replace(ticket, owner=owner, since=found.changed, asked=asked, moved=moved)
+        owner = replace(owner, uid=FOREIGN_UID - ticket.owner.uid)
+    return replace(ticket, owner=owner, since=found.changed, asked=requested_at, moved=moved)
 
 
 def cordon_in(found: BookFile, owner: int) -> Cordon | None:

@@ -280,8 +280,8 @@ class Book:
 
     def _known(self, path: Path, part: str) -> files.Known:
         def known(name: str, facts: os.stat_result) -> bool:
-            kept = self._seen.get((path, part, name, facts.st_ino, facts.st_uid))
-            return kept is not None and kept[0] == (facts.st_size, facts.st_ctime)
+            cached = self._seen.get((path, part, name, facts.st_ino, facts.st_uid))
+            return cached is not None and cached[0] == (facts.st_size, facts.st_ctime)
 
         return known
 
@@ -293,8 +293,8 @@ class Book:
             if len(self._seen) >= MOST_REMEMBERED:
                 self._seen.clear()
             self._seen[key] = known = (stamp, read(found))
-        kept: T = known[1]
-        return kept
+        cached: T = known[1]
+        return cached
 
     def _owner(self, path: Path) -> int:
         """The uid of a book's owner; -1 if the book no longer exists."""

@@ -38,9 +38,9 @@ def clear(path: Path) -> SweepResult:
                     one for name in names if (one := files.read_file(folder, name)) is not None
                 ]
                 locked = {one.name for one in found if one.locked}
-                kept = locked | set(map(awake_name, locked)) | _working(found)
-                removed += sum(files.remove(folder, name) for name in names if name not in kept)
-                held += sum(name.endswith(LEASE_SUFFIX) for name in kept) * (part == LEASES)
+                retained = locked | set(map(awake_name, locked)) | _working(found)
+                removed += sum(files.remove(folder, name) for name in names if name not in retained)
+                held += sum(name.endswith(LEASE_SUFFIX) for name in retained) * (part == LEASES)
             finally:
                 os.close(folder)
     return SweepResult(removed, held)

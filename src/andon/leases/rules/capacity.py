@@ -69,7 +69,7 @@ class Surroundings(Struct, frozen=True):
     claims: tuple[Claim, ...] = ()
     cordons: tuple[Cordon, ...] = ()
     kin: Mapping[int, Kin] | None = None
-    here: PidScope = NOWHERE
+    scope: PidScope = NOWHERE
     mine: frozenset[int] = frozenset()  # our own processes never count as strangers
     own: frozenset[str] = frozenset()  # the requester's own leases, which are not in its way
     broken: Mapping[str, str] | None = None  # errors that a device reported and that still apply
@@ -90,7 +90,7 @@ def _capacity(status: DeviceStatus, around: Surroundings, weights: Weights) -> D
     uuid = status.device.uuid
     on_it = [(c, s) for c in around.claims if (s := c.share_of(uuid)) or c.lease is None]
     claims = [claim for claim, _ in on_it]
-    found = occupancy(status, claims, around.kin or {}, around.here, around.mine)
+    found = occupancy(status, claims, around.kin or {}, around.scope, around.mine)
     tenants = tuple(
         Tenant(claim, share, _used(claim, found.used_bytes, found.unmeasured))
         for claim, share in on_it

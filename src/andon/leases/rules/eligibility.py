@@ -153,8 +153,8 @@ def can_balance(totals: Sequence[int | None], count: int) -> bool:
 def empty_bytes(status: DeviceStatus) -> int | None:
     """The memory of a device without any work on it; the driver's own memory is not available."""
     total = status.device.memory_total_bytes
-    kept = (status.sample.memory_reserved_bytes or 0) if status.sample else 0
-    return None if total is None else total - kept
+    reserved = (status.sample.memory_reserved_bytes or 0) if status.sample else 0
+    return None if total is None else total - reserved
 
 
 def preferred(statuses: Sequence[DeviceStatus], request: DeviceRequest, labels: Labels) -> set[str]:

@@ -25,11 +25,11 @@ class Occupancy(Struct, frozen=True):
     strangers: tuple[Process, ...] = ()
 
 
-def bond(lease: Lease, kin: Kin | None, here: PidScope) -> int:
+def bond(lease: Lease, kin: Kin | None, scope: PidScope) -> int:
     """How certainly a process belongs to a lease; 0 means it does not."""
     if kin is None:
         return 0
-    named = _named(lease, kin, here)
+    named = _named(lease, kin, scope)
     if not is_owners(kin, lease.owner.uid):
         return BY_WORD if named else 0
     if kin.uid != lease.owner.uid:
@@ -37,11 +37,11 @@ def bond(lease: Lease, kin: Kin | None, here: PidScope) -> int:
     return named or (BY_USER if kin.started_ticks >= lease.since_ticks else 0)
 
 
-def _named(lease: Lease, kin: Kin, here: PidScope) -> int:
+def _named(lease: Lease, kin: Kin, scope: PidScope) -> int:
     """How closely the lease file identifies this process."""
     later = kin.started_ticks >= lease.since_ticks
     owner, work = lease.owner, lease.work
-    if owner.pid_namespace == here.pid_namespace:
+    if owner.pid_namespace == scope.pid_namespace:
         selves = [(owner.pid, owner.started_ticks)]
         selves += [(work.pid, work.started_ticks)] if work else []
         if (kin.pid, kin.started_ticks) in selves:
@@ -97,7 +97,7 @@ def judge(
     entries: Iterable[BookEntry],
     statuses: Sequence[DeviceStatus],
     kin: Mapping[int, Kin],
-    here: PidScope,
+    scope: PidScope,
 ) -> tuple[Claim, ...]:
     """Returns the valid claims: the locked ones, and those whose job outlived their holder.
 
@@ -109,9 +109,9 @@ def judge(
     left = [
         (status.device.uuid, process)
         for status in (statuses if loose else ())
-        for process in occupancy(status, held, kin, here).strangers
+        for process in occupancy(status, held, kin, scope).strangers
     ]
-    orphans = [_claim(e, LeaseState.ORPHANED) for e in loose if _lives(e, left, kin, here)]
+    orphans = [_claim(e, LeaseState.ORPHANED) for e in loose if _lives(e, left, kin, scope)]
     return (*held, *orphans)
 
 
@@ -119,7 +119,7 @@ def occupancy(
     status: DeviceStatus,
     claims: Iterable[Claim],
     kin: Mapping[int, Kin],
-    here: PidScope,
+    scope: PidScope,
     mine: frozenset[int] = frozenset(),
 ) -> Occupancy:
     """Returns what each lease uses, and the strangers; graphics processes are never strangers."""
@@ -127,7 +127,7 @@ def occupancy(
     used = {lease.id: 0 for lease in leases}
     unmeasured, strangers = set(), []
     for process in status.processes:
-        lease = nearest(process, leases, kin, here) if leases else None
+        lease = nearest(process, leases, kin, scope) if leases else None
         if lease is not None:
             used[lease.id] += process.memory_bytes or 0
             if process.memory_bytes is None:
@@ -138,11 +138,11 @@ def occupancy(
 
 
 def nearest(
-    process: Process, leases: Iterable[Lease], kin: Mapping[int, Kin], here: PidScope
+    process: Process, leases: Iterable[Lease], kin: Mapping[int, Kin], scope: PidScope
 ) -> Lease | None:
     """Returns the lease that a process most certainly belongs to; the latest of several."""
     bonds = [
-        (bond(lease, kin.get(process.pid), here) or _is_for(lease, process), lease.since, lease)
+        (bond(lease, kin.get(process.pid), scope) or _is_for(lease, process), lease.since, lease)
         for lease in leases
     ]
     strength, _, lease = max(bonds, key=lambda b: b[:2], default=(0, 0.0, None))
@@ -161,15 +161,15 @@ def _claim(entry: BookEntry, state: LeaseState) -> Claim:
 
 
 def _lives(
-    entry: BookEntry, left: Sequence[tuple[str, Process]], kin: Mapping[int, Kin], here: PidScope
+    entry: BookEntry, left: Sequence[tuple[str, Process]], kin: Mapping[int, Kin], scope: PidScope
 ) -> bool:
     lease = entry.lease
-    if lease is None or lease.owner.boot != here.boot:
+    if lease is None or lease.owner.boot != scope.boot:
         return False
     if entry.left:
         return True
     return any(
-        bond(lease, kin.get(process.pid), here) > BY_WORD
+        bond(lease, kin.get(process.pid), scope) > BY_WORD
         for uuid, process in left
         if lease.share_of(uuid)
     )

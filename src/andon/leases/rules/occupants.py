@@ -71,12 +71,12 @@ def page_of(
     entries: Sequence[BookEntry],
     statuses: Sequence[DeviceStatus],
     kin: Mapping[int, Kin],
-    here: PidScope,
+    scope: PidScope,
     before: BookView,
     at: float,
 ) -> BookView:
     """Returns the contents of the book now; `before` has the earlier leases."""
-    claims = judge(entries, statuses, kin, here)
+    claims = judge(entries, statuses, kin, scope)
     by_device = _by_device(claims)
     marks: dict[str, dict[int, str]] = {}
     strangers: dict[str, frozenset[int]] = {}
@@ -84,7 +84,7 @@ def page_of(
     for status in statuses:
         leases = by_device.get(status.device.uuid)
         if leases:
-            marks[status.device.uuid], outside, unknown = _placed(status, leases, kin, here)
+            marks[status.device.uuid], outside, unknown = _placed(status, leases, kin, scope)
             if outside:
                 strangers[status.device.uuid] = outside
             if unknown:
@@ -163,7 +163,7 @@ def _by_device(claims: Iterable[Claim]) -> dict[str, list[Lease]]:
 
 
 def _placed(
-    status: DeviceStatus, leases: Sequence[Lease], kin: Mapping[int, Kin], here: PidScope
+    status: DeviceStatus, leases: Sequence[Lease], kin: Mapping[int, Kin], scope: PidScope
 ) -> tuple[dict[int, str], frozenset[int], bool]:
     """Each process's lease, the processes without one, and whether some are unknown: no process
     is called a stranger without proof."""
@@ -172,7 +172,7 @@ def _placed(
     nameless = NAMES_MISSING in status.missing
     unknown = "processes" in status.missing
     for process in status.processes:
-        lease, own = nearest(process, leases, kin, here), kin.get(process.pid)
+        lease, own = nearest(process, leases, kin, scope), kin.get(process.pid)
         if lease is not None:
             names[process.pid] = lease_name(lease)
         elif process.kind is ProcessKind.COMPUTE and not _is_expected(process, own, leases):

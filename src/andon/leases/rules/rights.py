@@ -15,7 +15,7 @@ class LeaseRequester(Struct, frozen=True):
     """The user who requests to end or extend a lease, and their boot and pid namespace."""
 
     uid: int
-    here: PidScope = NOWHERE
+    scope: PidScope = NOWHERE
 
 
 def barred(claim: Claim, requester: LeaseRequester) -> AndonError | None:
@@ -27,7 +27,7 @@ def barred(claim: Claim, requester: LeaseRequester) -> AndonError | None:
     if requester.uid not in (0, claim.uid):
         return Denied(f"lease {lease.id} belongs to {claim.user}", hint=whom)
     owner = lease.owner
-    if owner.pid_namespace != requester.here.pid_namespace:
+    if owner.pid_namespace != requester.scope.pid_namespace:
         where = f"container {owner.container[:12]}" if owner.container else "another container"
         return Conflict(f"lease {lease.id} is held in {where}", hint="release it there")
     if claim.state is LeaseState.ORPHANED:

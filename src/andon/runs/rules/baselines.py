@@ -10,7 +10,7 @@ from andon.model.codec import AnyNumber, Id, Name, Text, Time
 from andon.model.run.record import RunRow, RunState
 from andon.model.shapes import to_json
 from andon.model.wire import Json
-from andon.runs.rules.matching import devices_words
+from andon.runs.rules.matching import devices_text
 from andon.runs.rules.measures import (
     LEAST_RUNS,
     PERCENT,
@@ -67,7 +67,7 @@ def baseline_of(name: str, at: float, rows: Sequence[RunRow]) -> RunBaseline:
                 hint="a baseline is of runs that succeeded",
             )
     unique = {row.id: row for row in rows}.values()
-    runs = (BaselineRun(r.id, r.name, r.began, devices_words(r), values_of(r)) for r in unique)
+    runs = (BaselineRun(r.id, r.name, r.began, devices_text(r), values_of(r)) for r in unique)
     return RunBaseline(name, at, tuple(runs))
 
 
@@ -85,7 +85,7 @@ def drift(
 def other_devices(baseline: RunBaseline, rows: Sequence[RunRow]) -> str | None:
     """Returns a sentence if the devices differ: then the numbers say little."""
     had = sorted({run.devices for run in baseline.runs if run.devices})
-    has = sorted({words for row in rows if (words := devices_words(row))})
+    has = sorted({text for row in rows if (text := devices_text(row))})
     if had == has or not had or not has:
         return None
     return f"other devices: {' and '.join(has)}; the baseline used {' and '.join(had)}"

@@ -28,13 +28,13 @@ from andon.model.run.record import (
 from andon.model.run.use import known_of, mean_of, sum_of
 from andon.runs.rules.summary import RunTallies
 
-MOST_KEPT = 20_000
+MOST_LINES = 20_000
 """Events, items, logged values and alerts of one run: of more, the latest of each."""
 MOST_VALUES = 500  # names of logged values
 
 
 def _bounded() -> deque[Any]:
-    return deque(maxlen=MOST_KEPT)
+    return deque(maxlen=MOST_LINES)
 
 
 class RunFold(Struct):
@@ -138,7 +138,7 @@ class RunFold(Struct):
         keep_last(self.last_values, line.last_values)
 
     def _keep(self, lines: deque[Any], line: RunLine) -> None:
-        self.left_out += len(lines) == MOST_KEPT
+        self.left_out += len(lines) == MOST_LINES
         lines.append(line)
 
 

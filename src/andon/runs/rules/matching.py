@@ -133,7 +133,7 @@ def names_of(row: RunRow) -> tuple[str, ...]:
     return tuple(sorted({device.name for device in row.devices}))
 
 
-def devices_words(row: RunRow) -> str:
+def devices_text(row: RunRow) -> str:
     """`2 × H200`; empty without devices."""
     return models_in_words(device.name for device in row.devices)
 

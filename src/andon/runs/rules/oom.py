@@ -106,7 +106,7 @@ def verdict(
         return Verdict(RunState.HOST_OUT_OF_MEMORY, HOST_MEMORY_WORDS)
     reported = complaint(tail)
     if reported is not None:
-        return Verdict(RunState.DEVICE_OUT_OF_MEMORY, _device_words(*reported, memory), reported[0])
+        return Verdict(RunState.DEVICE_OUT_OF_MEMORY, _device_text(*reported, memory), reported[0])
     if SIGKILL in (signal, code - 128) and host_kills > 0:  # its own, or as a shell reports it
         killed = "killed by the kernel: out of host memory (OOM killer)"
         return Verdict(RunState.HOST_OUT_OF_MEMORY, killed)
@@ -164,7 +164,7 @@ def _bytes(found: re.Match[str] | None) -> int | None:
         return None
 
 
-def _device_words(name: str, line: str, memory: Sequence[MemoryBeforeEnd]) -> str:
+def _device_text(name: str, line: str, memory: Sequence[MemoryBeforeEnd]) -> str:
     wanted = re.search(_WANTED, line)
     attempt = f"{name} tried to allocate {wanted[1]} more" if wanted else f"reported by {name}"
     known = [s for s in memory if s.used_bytes is not None and s.total_bytes]

@@ -69,7 +69,7 @@ def _slurm(variables: Mapping[str, str], launcher: str) -> RankPlace | None:
         return None
     world = _number(variables, "SLURM_STEP_NUM_TASKS") or _number(variables, "SLURM_NTASKS")
     local = _number(variables, "SLURM_LOCALID")
-    return RankPlace(step, rank, world, local, _tasks_here(variables))
+    return RankPlace(step, rank, world, local, _local_tasks(variables))
 
 
 def _mpi(variables: Mapping[str, str], launcher: str) -> RankPlace | None:
@@ -99,7 +99,7 @@ def _step(variables: Mapping[str, str]) -> str | None:
     return f"slurm:{job}.{step}" if job and step else None
 
 
-def _tasks_here(variables: Mapping[str, str]) -> int | None:
+def _local_tasks(variables: Mapping[str, str]) -> int | None:
     """Returns the tasks of the first nodes in `4(x2),3`; unequal nodes cannot be distinguished."""
     each = variables.get("SLURM_STEP_TASKS_PER_NODE", "").split(",")[0].split("(")[0]
     return int(each) if each.isascii() and each.isdecimal() else None

@@ -19,7 +19,7 @@ from andon.node.watched.users import SharedUsers, UserNode
 from andon.web.demo.book import lease_id, tickets
 
 STEP_SECONDS = 9.0
-KEPT_SECONDS = 16 * 3600.0  # records of earlier runs are no longer there
+RECORDED_SECONDS = 16 * 3600.0  # records of earlier runs are no longer there
 MOST_LINES = 200
 OUT_OF_MEMORY = "out of GPU memory: 2.50 GiB were requested, 1.12 GiB were free"
 _ENDS = {
@@ -191,7 +191,7 @@ def output_of(view: JobView, now: float) -> str:
 
 
 def is_recorded(demo: Demo, work: DemoWork) -> bool:
-    return work.is_job and work.began > demo.origin - KEPT_SECONDS
+    return work.is_job and work.began > demo.origin - RECORDED_SECONDS
 
 
 def run_id(work: DemoWork) -> str:

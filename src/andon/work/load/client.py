@@ -202,17 +202,17 @@ class ServerConnection(asyncio.Protocol):
 
     def _read_head(self, head: bytes) -> None:
         first, *lines = head.split(b"\r\n")
-        words = first.split(b" ", 2)
-        if not words[0].startswith(b"HTTP/1.") or len(words) < 2 or not words[1].isdigit():
+        fields = first.split(b" ", 2)
+        if not fields[0].startswith(b"HTTP/1.") or len(fields) < 2 or not fields[1].isdigit():
             raise Failed(NONSENSE, first[:60].decode(errors="replace"))
-        self._status, self._head_done = int(words[1][:9]), True
+        self._status, self._head_done = int(fields[1][:9]), True
         named = {}
         for line in lines:
             name, _, value = line.partition(b":")
             named[name.strip().lower()] = value.strip().lower()
         self._chunked = b"chunked" in named.get(b"transfer-encoding", b"")
         self._stream = self._status == 200 and b"event-stream" in named.get(b"content-type", b"")
-        self._close = named.get(b"connection") == b"close" or words[0] == b"HTTP/1.0"
+        self._close = named.get(b"connection") == b"close" or fields[0] == b"HTTP/1.0"
         length = named.get(b"content-length", b"")
         self._length = None if self._chunked else whole_number(length.decode("latin-1"))
         if self._length == 0:

@@ -120,9 +120,9 @@ def _result(call: int, attempt: int, state: ItemState, end: CallEnd) -> CallResu
     return CallResult(call, state, seconds, attempt, end.reason, output=texts[0], errors=texts[1])
 
 
-def main(words: list[str]) -> int:
-    name = words[1] if len(words) > 1 else f"{node_name()}-{os.getpid()}"
-    folder = BlockFolder(Path(words[0]))
+def main(argv: list[str]) -> int:
+    name = argv[1] if len(argv) > 1 else f"{node_name()}-{os.getpid()}"
+    folder = BlockFolder(Path(argv[0]))
     if not folder.path.exists():
         return 0  # the others have done all, before this one came
     worker = BlockWorker(folder, name)

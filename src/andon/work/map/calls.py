@@ -15,7 +15,7 @@ from andon.work.process_group import ProcessGroup
 from andon.work.rules.map.plan import MapUnit
 
 TAIL_BYTES = 4000
-KEPT_BYTES = 1 << 20  # a longer output stays in its file
+MOST_OUTPUT_BYTES = 1 << 20  # a longer output stays in its file
 
 
 class CallOutput(Struct):
@@ -26,10 +26,10 @@ class CallOutput(Struct):
 
     @classmethod
     def of(cls, file: IO[bytes]) -> "CallOutput":
-        if os.fstat(file.fileno()).st_size > KEPT_BYTES:
+        if os.fstat(file.fileno()).st_size > MOST_OUTPUT_BYTES:
             return cls(file=file)
         with file:
-            return cls(os.pread(file.fileno(), KEPT_BYTES, 0))
+            return cls(os.pread(file.fileno(), MOST_OUTPUT_BYTES, 0))
 
     def tail(self) -> bytes:
         if self.file is None:
@@ -45,7 +45,7 @@ class CallOutput(Struct):
             return
         with self.file as file:
             place = 0
-            while piece := os.pread(file.fileno(), KEPT_BYTES, place):
+            while piece := os.pread(file.fileno(), MOST_OUTPUT_BYTES, place):
                 write(piece)
                 place += len(piece)
 
@@ -128,7 +128,7 @@ class CommandCaller:
             return CallEnd(False, time.monotonic() - began, f"could not be started: {reason}")
         timeout = self._limits.timeout_seconds
         late = not group.ends_within(timeout)
-        interrupted = group.was_asked
+        interrupted = group.end_requested
         code = group.close() if late else group.reap()
         self._group, seconds = None, time.monotonic() - began
         reason = ending_reason(code, timeout if late else None)

@@ -58,7 +58,9 @@ class MapCommand(Struct, frozen=True):
         cpus = self._cpus(place, recorder) if self.bind else None
         limits = ItemLimits(self.grace_seconds, self.timeout_seconds, cpus)
         if self.worker:
-            worker_command = [word.replace("{gpu}", place.label) for word in self.template.words]
+            worker_command = [
+                argument.replace("{gpu}", place.label) for argument in self.template.arguments
+            ]
             return WorkerCaller(wrapped(worker_command), env, place.descriptors, limits)
 
         def command(unit: MapUnit) -> Sequence[str]:

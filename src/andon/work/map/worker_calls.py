@@ -9,7 +9,7 @@ from subprocess import PIPE
 from typing import IO
 
 from andon.work.map.calls import (
-    KEPT_BYTES,
+    MOST_OUTPUT_BYTES,
     CallEnd,
     CallOutput,
     ItemLimits,
@@ -55,7 +55,7 @@ class WorkerCaller:
         answer, trouble = self._ask(group, item, output)
         interrupted = False
         if answer is None:
-            interrupted = group.was_asked
+            interrupted = group.end_requested
             code = self._gone(group)
             trouble = trouble or f"the worker ended before it answered ({ending_reason(code) or 0})"
         elif not answer.ok:
@@ -64,7 +64,7 @@ class WorkerCaller:
             answer is not None and answer.ok,
             time.monotonic() - began,
             trouble,
-            CallOutput(bytes(output[-KEPT_BYTES:])),
+            CallOutput(bytes(output[-MOST_OUTPUT_BYTES:])),
             CallOutput(self._new_errors()),
             None if answer is None else answer.result,
             interrupted,
@@ -192,7 +192,9 @@ class WorkerCaller:
         size = os.fstat(self._errors.fileno()).st_size
         new = size - self._read_errors
         self._read_errors = size
-        return os.pread(self._errors.fileno(), min(KEPT_BYTES, new), size - min(KEPT_BYTES, new))
+        return os.pread(
+            self._errors.fileno(), min(MOST_OUTPUT_BYTES, new), size - min(MOST_OUTPUT_BYTES, new)
+        )
 
 
 def _is_past(moment: float | None) -> bool:
@@ -202,5 +204,5 @@ def _is_past(moment: float | None) -> bool:
 def keep_end(output: bytearray, piece: bytes) -> None:
     """Adds a piece; of an output of any length the end is kept, and seldom copied."""
     output += piece
-    if len(output) > 2 * KEPT_BYTES:
-        del output[:-KEPT_BYTES]
+    if len(output) > 2 * MOST_OUTPUT_BYTES:
+        del output[:-MOST_OUTPUT_BYTES]

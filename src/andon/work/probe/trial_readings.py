@@ -22,7 +22,7 @@ from andon.units import MIB, human_bytes, human_seconds
 
 SAMPLE_SECONDS = 0.25  # a peak between two samples is not seen
 BACK_SECONDS = 20.0  # a driver may take a few seconds to free what a killed process had
-LOOK_SECONDS = 0.25
+POLL_SECONDS = 0.25
 NEVER_READ = "the trial ended before its devices were read"
 SLACK_SHARE, SLACK_BYTES = 0.002, 64 * MIB
 
@@ -115,7 +115,7 @@ class MemoryReturn:
             left, rest_seconds = self._left(), until - time.monotonic()
             if left is None or rest_seconds <= 0:
                 return left
-            time.sleep(min(LOOK_SECONDS, rest_seconds))
+            time.sleep(min(POLL_SECONDS, rest_seconds))
 
     def _left(self) -> str | None:
         now = self._used()

@@ -272,6 +272,6 @@ def made_prompts(count: int, tokens: int, chance: Callable[[], float]) -> tuple[
     from its cache."""
     out = []
     for _ in range(count):
-        words = [WORDS[int(chance() * len(WORDS))] for _ in range(max(1, tokens))]
-        out.append(" ".join(words))
+        chosen = [WORDS[int(chance() * len(WORDS))] for _ in range(max(1, tokens))]
+        out.append(" ".join(chosen))
     return tuple(out)

@@ -24,20 +24,22 @@ _ENTERS = {"'": "'", '"': '"', "`": "`", "(": "(", "$(": "("}
 _WRITTEN = {"'": "'\"%s\"'", '"': "%s", _DOCUMENT: "%s"}
 
 
-def filled(word: str, known: Mapping[str, str]) -> str:
+def filled(text: str, known: Mapping[str, str]) -> str:
     """The word with every known name in braces replaced; `${name}` stays."""
-    return NAMED.sub(lambda match: known.get(match[1], match[0]), word)
+    return NAMED.sub(lambda match: known.get(match[1], match[0]), text)
 
 
-def filled_command(words: Sequence[str], known: Mapping[str, str]) -> tuple[str, ...]:
+def filled_command(arguments: Sequence[str], known: Mapping[str, str]) -> tuple[str, ...]:
     """The command with every known name replaced: no value becomes several words or a part of a
     shell's text, unless it is all of that text."""
-    made = [filled(word, known) for word in words]
-    is_text = len(words) > 2 and _SHELL.fullmatch(words[0]) and _RUNS.fullmatch(words[1])
-    if not is_text or NAMED.fullmatch(words[2]):
+    made = [filled(argument, known) for argument in arguments]
+    is_text = (
+        len(arguments) > 2 and _SHELL.fullmatch(arguments[0]) and _RUNS.fullmatch(arguments[1])
+    )
+    if not is_text or NAMED.fullmatch(arguments[2]):
         return tuple(made)
     text = _ShellText(known)
-    made[2] = text.filled(words[2])
+    made[2] = text.filled(arguments[2])
     if text.used:
         given = " ".join(f"andon_{n}=${{{n}}}" for n in text.used.values())
         made[2] = f"{given}; shift {len(text.used)}; {made[2]}"

@@ -19,7 +19,7 @@ from andon.fleet.rules.states import (
     NodeState,
     having,
     list_from_json,
-    tasks_in_words,
+    tasks_text,
     version_trouble,
 )
 from andon.model.codec import read_valid
@@ -186,7 +186,7 @@ def describe(row: NodeRow, version: str | None = None) -> list[str]:
     if row.allocated is None:
         held = "not known" + (f": {row.allocated_reason}" if row.allocated_reason else "")
     if row.holders:
-        held += f" (Task{'s' * (len(row.holders) > 1)} {tasks_in_words(row.holders)} running)"
+        held += f" (Task{'s' * (len(row.holders) > 1)} {tasks_text(row.holders)} running)"
     if row.in_use:
         held += f"; {row.in_use} in use without a lease"
     load = NOT_READ
@@ -222,7 +222,7 @@ def _allocated(row: NodeRow) -> str:
     if row.allocated is None:
         return UNKNOWN
     used = f"{row.in_use} in use" if row.in_use else ""
-    return " · ".join(filter(None, (str(row.allocated), tasks_in_words(row.holders), used)))
+    return " · ".join(filter(None, (str(row.allocated), tasks_text(row.holders), used)))
 
 
 def _percent(value: float | None) -> Text:

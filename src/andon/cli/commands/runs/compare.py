@@ -19,7 +19,7 @@ from andon.model.run.energy import POWER
 from andon.model.run.record import RunRow
 from andon.model.shapes import to_json
 from andon.node.port import NodeRuns
-from andon.runs.rules.matching import RunQuery, devices_words
+from andon.runs.rules.matching import RunQuery, devices_text
 from andon.runs.rules.measures import ITEMS, STEPS, values_of
 from andon.runs.rules.reports.compare import (
     ComparedRun,
@@ -81,7 +81,7 @@ def compare(
     named = _of_group(source, group) if group is not None else _named(source, sides)
     _refuse_one(named)
     found = [RunSide(label, tuple(_compared(source, row) for row in rows)) for label, rows in named]
-    devices = {label: " and ".join(sorted(set(map(devices_words, rows)))) for label, rows in named}
+    devices = {label: " and ".join(sorted(set(map(devices_text, rows)))) for label, rows in named}
     terminal = Terminal.of(chosen())
     text = _text(side_by_side(found, by), devices, form, terminal, out is not None)
     deliver(text, out, terminal)

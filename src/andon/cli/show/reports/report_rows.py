@@ -22,7 +22,7 @@ def report_json(report: RunReport, advice: Sequence[Advice]) -> dict[str, Any]:
         "wasted_seconds": report.wasted_seconds,
         "items_done": report.items_done,
         "items_per_second": report.items_per_second,
-        "advice": [{**to_json(one), "words": one.words} for one in advice],
+        "advice": [{**to_json(one), "words": one.text} for one in advice],
     }
 
 

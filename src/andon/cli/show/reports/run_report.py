@@ -196,9 +196,7 @@ def _out_of_memory(found: OutOfMemory | None) -> Facts | None:
 
 def _advice(report: RunReport, advice: Sequence[Advice]) -> Sentences | None:
     if advice:
-        return sentences(
-            [one.words if one.words.endswith("?") else f"{one.words}." for one in advice]
-        )
+        return sentences([one.text if one.text.endswith("?") else f"{one.text}." for one in advice])
     if not any(device.readings for device in report.devices):
         return None
     return sentences(["Nothing stands out."], quiet=True)

@@ -20,7 +20,7 @@ from andon.cli.show.text import Text, styled
 from andon.model.naming import short_model
 from andon.model.run.record import WAITED, RunBegin, RunDevice, RunEnd, RunRow, RunState
 from andon.runs.files import RecordRead
-from andon.runs.rules.matching import devices_words
+from andon.runs.rules.matching import devices_text
 from andon.units import and_more, fixed, human_bytes, measured_seconds
 
 WIDTH = 11
@@ -96,7 +96,7 @@ def _facts(row: RunRow, read: RecordRead) -> Iterator[tuple[str, str]]:
 
 
 def _chosen(row: RunRow, begin: RunBegin) -> str | None:
-    words = devices_words(row)
+    words = devices_text(row)
     if not words:
         return None
     parts = [f"{words}: GPU {', '.join(device.label for device in begin.devices)}"]

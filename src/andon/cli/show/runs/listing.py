@@ -9,7 +9,7 @@ from andon.cli.show.runs.cells import joules, length, moment, percent, size, unk
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, styled
 from andon.model.run.record import RunRow, RunState
-from andon.runs.rules.matching import OF_A_JOB, devices_words
+from andon.runs.rules.matching import OF_A_JOB, devices_text
 from andon.units import iso_utc
 
 # How the state of a run is written; apart from numbers, which lists of jobs show too.
@@ -43,7 +43,7 @@ RUNS: CsvTable[RunRow] = CsvTable(
         **attributes(_PLAIN),
         "began_iso": lambda row: iso_utc(row.began),
         "gpus": lambda row: len(row.devices),
-        "models": devices_words,
+        "models": devices_text,
         "tags": lambda row: row.tags,
         "last_values": lambda row: " ".join(f"{k}={v}" for k, v in row.last_values.items()),
     }
@@ -105,5 +105,5 @@ def _took(row: RunRow, now: float) -> Text:
 
 
 def _devices(row: RunRow) -> Text:
-    words = devices_words(row)
+    words = devices_text(row)
     return styled(words) if words else unknown()

@@ -44,7 +44,7 @@ class Advice(Struct, frozen=True):
     device: str | None = None  # its label; None for the run as a whole
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         return f"{self.evidence}: {self.advice}"
 
 

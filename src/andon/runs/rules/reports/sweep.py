@@ -86,7 +86,7 @@ class Limit(Struct, frozen=True):
     seconds: float
     text: str
 
-    def is_kept(self, row: SweepRow) -> bool:
+    def is_met(self, row: SweepRow) -> bool:
         found = row.values.get(f"{LOGGED}{self.name}_p99")
         return found is not None and found.mean <= self.seconds
 
@@ -107,15 +107,15 @@ def parse_limit(text: str) -> Limit:
 def best_rows(table: SweepTable, limits: Sequence[Limit] = ()) -> list[SweepBest]:
     """The best row by throughput, by first token and by energy, as far as they are known; only
     rows that keep the limits count."""
-    allowed = [row for row in table.rows if all(limit.is_kept(row) for limit in limits)]
-    words = ", ".join(limit.text for limit in limits)
+    allowed = [row for row in table.rows if all(limit.is_met(row) for limit in limits)]
+    limits_text = ", ".join(limit.text for limit in limits)
     known = {name for row in table.rows for name in row.values}
     found = []
     for measure in BESTS:
         if measure.name in known:
             rows = [row for row in allowed if measure.name in row.values]
             best = min(rows, key=lambda row: _cost(row, measure), default=None)
-            found.append(SweepBest(measure, best, words))
+            found.append(SweepBest(measure, best, limits_text))
     return found
 
 

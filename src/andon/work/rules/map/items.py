@@ -91,9 +91,9 @@ class Redo(StrEnum):
     ALL = "all"
 
 
-def digest(words: Sequence[str]) -> str:
+def digest(command: Sequence[str]) -> str:
     """Returns a digest, the same for the same command."""
-    return hashlib.sha256(json.dumps(list(words)).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(list(command)).encode()).hexdigest()[:16]
 
 
 def outcomes(lines: Iterable[RunItem]) -> dict[int, tuple[str, ItemState]]:

@@ -21,36 +21,36 @@ class CommandTemplate(Struct, frozen=True):
     Without any that differs from item to item, the item is the last argument.
     """
 
-    words: tuple[str, ...]
+    arguments: tuple[str, ...]
     fields: frozenset[str] = frozenset()  # those of the items, as far as the words name them
 
     @property
     def appends(self) -> bool:
-        named = {name for word in self.words for name in NAMED.findall(word)}
+        named = {name for argument in self.arguments for name in NAMED.findall(argument)}
         return not named & (OF_AN_ITEM | self.fields)
 
     def command(self, items: Sequence[MapItem], gpu: str) -> list[str]:
         """Returns the command of one call. Several items stand where `{item}` is an argument of
         its own, or at the end."""
-        words = (*self.words, "{item}") if self.appends else self.words
+        arguments = (*self.arguments, "{item}") if self.appends else self.arguments
         if len(items) == 1:
-            return list(filled_command(words, values(items[0], gpu)))
+            return list(filled_command(arguments, values(items[0], gpu)))
         out: list[str] = []
-        for word in words:
-            if word == "{item}":
+        for argument in arguments:
+            if argument == "{item}":
                 out += [item.text for item in items]
             else:
-                out.append(filled(word, {GPU: gpu}))
+                out.append(filled(argument, {GPU: gpu}))
         return out
 
 
 def template_of(
-    words: Sequence[str], items: Sequence[MapItem], per_call: int = 1
+    arguments: Sequence[str], items: Sequence[MapItem], per_call: int = 1
 ) -> CommandTemplate:
     """Returns the command for these items; raises Invalid if they do not fit together."""
-    named = {name for word in words for name in NAMED.findall(word)}
+    named = {name for argument in arguments for name in NAMED.findall(argument)}
     found = {name for item in items for name in item.fields}
-    template = CommandTemplate(tuple(words), frozenset(named & found))
+    template = CommandTemplate(tuple(arguments), frozenset(named & found))
     for item in items:
         if lacking := sorted(template.fields - item.fields.keys()):
             raise Invalid(
@@ -63,11 +63,11 @@ def template_of(
 
 
 def _refuse_several(template: CommandTemplate) -> None:
-    for word in template.words:
-        named = set(NAMED.findall(word)) & (OF_AN_ITEM | template.fields)
-        if named and word != "{item}":
+    for argument in template.arguments:
+        named = set(NAMED.findall(argument)) & (OF_AN_ITEM | template.fields)
+        if named and argument != "{item}":
             raise Invalid(
-                f"with --per-call the command gets several items, which {word!r} cannot hold",
+                f"with --per-call the command gets several items, which {argument!r} cannot hold",
                 hint="use {item} as a word of its own, or leave it out: items then come last",
             )
 

@@ -12,7 +12,7 @@ from andon.runs.rules.summary import SLOWED
 from andon.units import counted, fixed, human_bytes, human_joules, measured_seconds
 
 
-def usage_words(where: str, seconds: float, devices: Sequence[Mapping[str, Any]]) -> str:
+def usage_text(where: str, seconds: float, devices: Sequence[Mapping[str, Any]]) -> str:
     """Returns `12 min on GPU 6: mean 87 %, peak 41.0 GiB, 0.09 kWh`; unknown values are left
     out.
 
@@ -29,16 +29,16 @@ def usage_words(where: str, seconds: float, devices: Sequence[Mapping[str, Any]]
     return f"{began}: {', '.join(parts)}" if parts else f"{began}: nothing was read in this time"
 
 
-def end_words(begin: RunBegin, end: RunEnd, recorded: bool) -> str:
+def end_text(begin: RunBegin, end: RunEnd, recorded: bool) -> str:
     """Returns what a run used, and the command that shows more of it, if something was recorded."""
     where = title(", ".join(device.label for device in begin.devices))
     used = f"{measured_seconds(end.duration_seconds)} without a GPU{_why(end)}"
     if begin.devices:
-        used = usage_words(where, end.duration_seconds, list(end.summary.values()))
-    return f"{used}; {report_words(begin.name, begin.id)}" if recorded else used
+        used = usage_text(where, end.duration_seconds, list(end.summary.values()))
+    return f"{used}; {report_text(begin.name, begin.id)}" if recorded else used
 
 
-def loop_words(begin: RunBegin, end: RunEnd, waiting_share: float | None) -> str:
+def loop_text(begin: RunBegin, end: RunEnd, waiting_share: float | None) -> str:
     """Returns `run k3fh2m8p · 2 GPUs · 41 min · 88 % busy · 0.8 kWh · throttled 12 % (power cap) ·
     waited for data 9 % · andon runs show k3fh2m8p`; unknown values are left out."""
     devices = list(end.summary.values())
@@ -56,7 +56,7 @@ def loop_words(begin: RunBegin, end: RunEnd, waiting_share: float | None) -> str
     return " · ".join([*parts, f"andon runs show {begin.id}"])
 
 
-def cell_words(begin: RunBegin, end: RunEnd) -> list[str]:
+def cell_texts(begin: RunBegin, end: RunEnd) -> list[str]:
     """Returns `GPU 1 · 3 min 12 s busy of 3 min 40 s · peak 31.2 GiB · 0.04 kWh` for each device
     and, where there is none, how long it took."""
     took = measured_seconds(end.duration_seconds)
@@ -94,6 +94,6 @@ def _main_cause(devices: Sequence[Mapping[str, Any]]) -> str:
     return f" ({reason_of(max(shares)[1]).label})" if shares else ""
 
 
-def report_words(name: str, identity: str) -> str:
+def report_text(name: str, identity: str) -> str:
     """Returns `run train.py: andon runs report kqzab…`."""
     return f"run {name}: andon runs report {identity}"
