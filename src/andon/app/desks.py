@@ -16,8 +16,8 @@ T = TypeVar("T")
 def desk_named(
     on: str | None, settings: Callable[[], "Settings"], local: Callable[[], T]
 ) -> "T | ClusterDesk":
-    """Returns the cluster of this name, or what `local` returns for this machine. Without a name the
-    setting jobs.on decides."""
+    """Returns the cluster of this name, or what `local` returns for this machine. Without a
+    name the setting jobs.on decides."""
     name = (settings().jobs_on or LOCAL) if on is None else on
     if name == LOCAL:
         return local()

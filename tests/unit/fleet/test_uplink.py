@@ -193,7 +193,7 @@ class HalfAway(HubLink):
     def _connected(self, deadline: float) -> TimedConnection:
         return TimedConnection("", 1, deadline, False)
 
-    def _asked(
+    def _post(
         self, connection: TimedConnection, path: str, body: bytes
     ) -> tuple[int, bytes, bool]:
         if self.url in self.away:
