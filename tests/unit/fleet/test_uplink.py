@@ -193,9 +193,7 @@ class HalfAway(HubLink):
     def _connected(self, deadline: float) -> TimedConnection:
         return TimedConnection("", 1, deadline, False)
 
-    def _post(
-        self, connection: TimedConnection, path: str, body: bytes
-    ) -> tuple[int, bytes, bool]:
+    def _post(self, connection: TimedConnection, path: str, body: bytes) -> tuple[int, bytes, bool]:
         if self.url in self.away:
             raise OSError("refused")
         said = b"{}" if self.status == 200 else b'{"error": {"reason": "full", "hint": "wait"}}'
