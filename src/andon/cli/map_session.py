@@ -154,8 +154,7 @@ class _Maker(Struct, frozen=True):
             failed += progress.failed
             steps.append(step_of(workers, progress.done, progress.seconds, end.summary, end.node))
         terminal = Terminal.of(self.choices)
-        for line in scaling_lines(steps):
-            terminal.print(line)
+        terminal.print(*scaling_lines(steps))
         return 1 if failed else 0
 
     def _session(

@@ -108,6 +108,7 @@ def test_both_ways_to_ask_for_the_version(typed: str, capsys: pytest.CaptureFixt
         ["lease", "extend", "k7qm2", "--for", "2"],
         ["history", "--since", "2"],
         ["who", "--since", "2"],
+        ["alerts", "silence", "thermal@3", "2"],
     ],
 )
 def test_a_time_without_a_unit_is_refused_where_it_would_surprise(

@@ -247,8 +247,7 @@ def _show(choices: Choices, results: list[BenchmarkResult], as_json: bool) -> No
         terminal.show_json(value)
         return
 
-    for line in render_benchmark(results, terminal.width):
-        terminal.print(line)
+    terminal.print(*render_benchmark(results, terminal.width))
 
 
 def _drift(choices: Choices, name: str, results: list[BenchmarkResult]) -> int:

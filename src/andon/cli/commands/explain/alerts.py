@@ -20,7 +20,6 @@ from andon.cli.options import (
     at_server,
     chosen,
     device_option,
-    duration,
     elsewhere,
     lasting,
     shared,
@@ -226,7 +225,7 @@ def silence(
             raise click.UsageError("--until is in the past")
     if not what and length is None:
         raise click.UsageError("say what and for how long: thermal@3 2h")
-    alert, seconds = (what, length) if length is not None else (what[:-1], duration(what[-1]))
+    alert, seconds = (what, length) if length is not None else (what[:-1], lasting(what[-1]))
     if len(alert) > 1:
         raise click.UsageError("give one alert and one duration: thermal@3 2h")
     if alert and (rule or device or everything):

@@ -36,8 +36,7 @@ def show_cluster(choices: Choices, on: str | None, as_json: bool) -> int:
     if not found:
         terminal.print(styled(f"{cluster.name} has no node with a GPU", "dim"))
         return 0
-    for line in render_nodes(found, terminal.width):
-        terminal.print(line)
+    terminal.print(*render_nodes(found, terminal.width))
     return 0
 
 

@@ -82,8 +82,7 @@ def show(name: str) -> int:
     if row is None:
         raise Gone(f"there is no node {name[:60]!r}", hint="list them: andon nodes")
     terminal = Terminal.of(chosen())
-    for line in describe(row, found.version):
-        terminal.print(styled(line))
+    terminal.print(*map(styled, describe(row, found.version)))
     return 0
 
 

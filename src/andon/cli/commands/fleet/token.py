@@ -54,8 +54,7 @@ def token(as_json: bool) -> int:
             "AGE", lambda one: styled(human_seconds(max(0.0, now - one.added))), right=True
         ),
     ]
-    for line in draw(columns, [TableRow(one) for one in found], terminal.width):
-        terminal.print(line)
+    terminal.print(*draw(columns, [TableRow(one) for one in found], terminal.width))
     return 0
 
 

@@ -47,8 +47,7 @@ def show(jobs: tuple[str, ...], as_json: bool) -> int:
         return code
 
     for view in views:
-        for line in render_job(view, time.time()):
-            terminal.print(line)
+        terminal.print(*render_job(view, time.time()))
     return code
 
 

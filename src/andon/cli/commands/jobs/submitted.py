@@ -25,8 +25,7 @@ def show_dry(choices: Choices, accepted: Sequence[Accepted]) -> None:
             terminal.show(one.preview if one.preview.endswith("\n") else f"{one.preview}\n")
     plain = [one.submission for one in accepted if not one.preview]
     table = [[one.job] * max(1, len(one.indices)) for one in plain]
-    for line in render_dry(table, terminal.width) if table else ():
-        terminal.print(line)
+    terminal.print(*render_dry(table, terminal.width) if table else ())
 
 
 def show_accepted(choices: Choices, accepted: Sequence[Accepted]) -> None:

@@ -61,8 +61,7 @@ def baseline(context: click.Context, as_json: bool) -> int | None:
         terminal.show_json({"schema": BASELINES_SCHEMA, "baselines": to_json(found)})
         return 0
 
-    for line in render_baselines(found, time.time(), terminal.width):
-        terminal.print(line)
+    terminal.print(*render_baselines(found, time.time(), terminal.width))
     return 0
 
 
@@ -133,8 +132,7 @@ def compare_with(
         answer = drift_to_json(kept, [row.id for row in rows], percent, lines)
         terminal.show_json(answer)
     else:
-        for line in render_drift(kept, rows, lines, terminal.width):
-            terminal.print(line)
+        terminal.print(*render_drift(kept, rows, lines, terminal.width))
     return DRIFTED if failed or any(line.drifted for line in lines) else 0
 
 

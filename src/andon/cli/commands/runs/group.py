@@ -113,7 +113,6 @@ def _show(rows: list[RunRow], total: int, form: str | None) -> None:
     else:
         url, node = chosen().url or "ssh:", chosen().node_name
         of_nodes = node is None and not url.startswith("ssh:")  # a hub has those of all its nodes
-        for line in render_runs(rows, time.time(), terminal.width, of_nodes):
-            terminal.print(line)
+        terminal.print(*render_runs(rows, time.time(), terminal.width, of_nodes))
         if total > len(rows) and not terminal.quiet:
             terminal.print(styled(f"the newest {len(rows)} of {total}; all of them: -n 0", "dim"))

@@ -36,8 +36,7 @@ def show(run: str, as_json: bool) -> int:
         terminal.show_json(run_to_json(row, read))
         return 0
 
-    for line in render_run(row, read, time.time(), terminal.width):
-        terminal.print(line)
+    terminal.print(*render_run(row, read, time.time(), terminal.width))
     if not terminal.quiet:
         verb = "tail" if row.state is RunState.RUNNING else "report"
         terminal.print(styled(f"Next: andon runs {verb} {row.id}", "dim"))

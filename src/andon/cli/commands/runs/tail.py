@@ -117,8 +117,7 @@ def _drawer(follower: RecordFollower, follow: bool, stack: ExitStack) -> Draw:
 
     def append(recent: RecentLines, lines: list[RunLine], state: RunState) -> None:
         if first.pop() if first else state is not RunState.RUNNING:
-            for text in render_tail(recent, state, time.time(), terminal.width):
-                terminal.print(text)
+            terminal.print(*render_tail(recent, state, time.time(), terminal.width))
             return
         for line in lines:
             for words in line_texts(line, follower.begin):

@@ -43,8 +43,7 @@ def audit(since: float, as_json: bool) -> int:
     elif not rows:
         terminal.print(styled("nothing was changed through the server in this time", "dim"))
     else:
-        for text in draw(COLUMNS, [TableRow(row) for row in rows], terminal.width):
-            terminal.print(text)
+        terminal.print(*draw(COLUMNS, [TableRow(row) for row in rows], terminal.width))
     return 0
 
 

@@ -55,8 +55,7 @@ def setup(slurm: bool, write: bool) -> int:
     terminal.print(styled(f"{places.SYSTEM_BOOK} is the lease book of this machine"))
     for path in dict.fromkeys((places.SYSTEM_BOOK, places.COMMON_BOOK)):
         if places.is_folder(path):
-            for text in _swept(path):
-                terminal.print(styled(text))
+            terminal.print(*map(styled, _swept(path)))
     if TMPFILES.parent.is_dir():
         try:
             replace_file(TMPFILES, RULES.encode(), 0o644)

@@ -49,8 +49,7 @@ def leases(devices: list[str], as_json: bool, mine: bool) -> int:
     else:
         labels = {one.uuid: one.label for one in found.devices}
         columns = lease_columns(found.at, labels)
-        for text in draw(columns, [TableRow(row) for row in found.leases], terminal.width):
-            terminal.print(text)
+        terminal.print(*draw(columns, [TableRow(row) for row in found.leases], terminal.width))
     for place in found.waiting:
         terminal.print(styled(queue_line(place, found.at), "dim"))
     if found.usage:

@@ -134,13 +134,11 @@ def who(
         deliver(_report(told, form, terminal, plain=out is not None), out, terminal)
         return code
     lines = _lines(rows, unknown, terminal.width, mixed, bool(code and snapshot.devices))
-    for text in with_mark(lines, unreal(snapshot), terminal.width):
-        terminal.print(text)
+    terminal.print(*with_mark(lines, unreal(snapshot), terminal.width))
     for place in leases.waiting:
         terminal.print(styled(queue_line(place, leases.at), "dim"))
     for remark in remarks:
-        for line in paragraph(remark, terminal.width, "dim"):
-            terminal.print(line)
+        terminal.print(*paragraph(remark, terminal.width, "dim"))
     return code
 
 

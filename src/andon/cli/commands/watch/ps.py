@@ -157,11 +157,9 @@ def _say_what_is_missing(snapshot: Snapshot, terminal: Terminal) -> None:
     missing = (status.missing.items() for status in snapshot.devices)
     found = [f"– {MISSING[key]}: {why}" for each in missing for key, why in each if key in MISSING]
     for text in dict.fromkeys(found):
-        for line in paragraph(text, terminal.width, "dim"):
-            terminal.print(line)
+        terminal.print(*paragraph(text, terminal.width, "dim"))
     if (
         unread := unread_words(snapshot.devices, "its processes are", "their processes are")
     ) is not None:
         for text in (f"{unread} not listed", *last_used(snapshot.devices)):
-            for line in paragraph(text, terminal.width, "yellow"):
-                terminal.print(line)
+            terminal.print(*paragraph(text, terminal.width, "yellow"))
