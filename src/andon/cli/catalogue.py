@@ -1,6 +1,10 @@
 """Every command with its group and its line of help: only what the overview needs."""
 
-from typing import NamedTuple
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import click
 
 
 class CommandEntry(NamedTuple):
@@ -9,6 +13,13 @@ class CommandEntry(NamedTuple):
     job: str
     target: str
     help: str
+
+
+def load(target: str, package: str = "andon.cli.commands") -> "click.Command":
+    """Imports a command: `.watch.ps:ps` of the package, or `andon.tui.command:top`."""
+    module, _, attribute = target.partition(":")
+    found: click.Command = getattr(import_module(module, package), attribute)
+    return found
 
 
 JOBS = {
@@ -21,161 +32,81 @@ JOBS = {
 }
 
 COMMANDS = {
-    "status": CommandEntry(
-        "watch", "andon.cli.commands.watch.status:status", "One line per GPU, now."
-    ),
-    "watch": CommandEntry("watch", "andon.cli.commands.watch.watch:watch", "The same, live."),
+    "status": CommandEntry("watch", ".watch.status:status", "One line per GPU, now."),
+    "watch": CommandEntry("watch", ".watch.watch:watch", "The same, live."),
     "top": CommandEntry(
         "watch", "andon.tui.command:top", "Devices, graphs and processes, interactive."
     ),
-    "ps": CommandEntry(
-        "watch",
-        "andon.cli.commands.watch.ps:ps",
-        "Processes on the GPUs, and who owns them.",
-    ),
-    "kill": CommandEntry(
-        "watch", "andon.cli.commands.watch.kill:kill", "End a process, after showing what it is."
-    ),
+    "ps": CommandEntry("watch", ".watch.ps:ps", "Processes on the GPUs, and who owns them."),
+    "kill": CommandEntry("watch", ".watch.kill:kill", "End a process, after showing what it is."),
     "devices": CommandEntry(
-        "watch",
-        "andon.cli.commands.watch.devices:devices",
-        "Static info: model, UUID, PCI, memory, limits.",
+        "watch", ".watch.devices:devices", "Static info: model, UUID, PCI, memory, limits."
     ),
-    "exporter": CommandEntry(
-        "watch", "andon.cli.commands.watch.exporter:exporter", "Serve metrics for Prometheus."
-    ),
-    "serve": CommandEntry(
-        "watch", "andon.cli.commands.watch.serve:serve", "Run the web board, REST and /metrics."
-    ),
-    "demo": CommandEntry(
-        "watch", "andon.cli.commands.watch.demo:demo", "The board with a simulated lab."
-    ),
-    "open": CommandEntry(
-        "watch", "andon.cli.commands.watch.open:open_", "Sign a browser in to the server."
-    ),
+    "exporter": CommandEntry("watch", ".watch.exporter:exporter", "Serve metrics for Prometheus."),
+    "serve": CommandEntry("watch", ".watch.serve:serve", "Run the web board, REST and /metrics."),
+    "demo": CommandEntry("watch", ".watch.demo:demo", "The board with a simulated lab."),
+    "open": CommandEntry("watch", ".watch.open:open_", "Sign a browser in to the server."),
     "history": CommandEntry(
-        "watch", "andon.cli.commands.watch.history:history", "Past readings, and who used the GPUs."
+        "watch", ".watch.history:history", "Past readings, and who used the GPUs."
     ),
     "why": CommandEntry(
-        "explain",
-        "andon.cli.commands.explain.why:why",
-        "Why a GPU is hot, slow, full, loud or idle.",
+        "explain", ".explain.why:why", "Why a GPU is hot, slow, full, loud or idle."
     ),
-    "alerts": CommandEntry(
-        "explain", "andon.cli.commands.explain.alerts:alerts", "Active alerts and what to do."
-    ),
-    "free": CommandEntry(
-        "share",
-        "andon.cli.commands.share.free:free",
-        "Available GPUs, and why others are not.",
-    ),
-    "run": CommandEntry(
-        "share", "andon.cli.commands.share.run:run", "Run a command on reserved GPUs."
-    ),
+    "alerts": CommandEntry("explain", ".explain.alerts:alerts", "Active alerts and what to do."),
+    "free": CommandEntry("share", ".share.free:free", "Available GPUs, and why others are not."),
+    "run": CommandEntry("share", ".share.run:run", "Run a command on reserved GPUs."),
     "map": CommandEntry(
-        "share",
-        "andon.cli.commands.share.map:map_",
-        "Run a command for many items, one worker per GPU.",
+        "share", ".share.map:map_", "Run a command for many items, one worker per GPU."
     ),
-    "lease": CommandEntry(
-        "share",
-        "andon.cli.commands.share.lease:lease",
-        "Reserve GPUs for a shell or a command.",
-    ),
+    "lease": CommandEntry("share", ".share.lease:lease", "Reserve GPUs for a shell or a command."),
     "leases": CommandEntry(
-        "share", "andon.cli.commands.share.leases:leases", "Who holds which GPUs, and until when."
+        "share", ".share.leases:leases", "Who holds which GPUs, and until when."
     ),
-    "release": CommandEntry("share", "andon.cli.commands.share.leases:release", "Release a lease."),
-    "wait": CommandEntry(
-        "share", "andon.cli.commands.share.free:wait", "Wait for GPUs (does not reserve them)."
-    ),
-    "env": CommandEntry(
-        "share", "andon.cli.commands.share.free:env", "Print variables that select GPUs, for eval."
-    ),
-    "who": CommandEntry(
-        "share", "andon.cli.commands.share.who:who", "Who uses and holds the GPUs."
-    ),
+    "release": CommandEntry("share", ".share.leases:release", "Release a lease."),
+    "wait": CommandEntry("share", ".share.free:wait", "Wait for GPUs (does not reserve them)."),
+    "env": CommandEntry("share", ".share.free:env", "Print variables that select GPUs, for eval."),
+    "who": CommandEntry("share", ".share.who:who", "Who uses and holds the GPUs."),
     "submit": CommandEntry(
-        "share", "andon.cli.commands.jobs.submit:submit", "Queue a command for when GPUs are free."
+        "share", ".jobs.submit:submit", "Queue a command for when GPUs are free."
     ),
-    "jobs": CommandEntry(
-        "share", "andon.cli.commands.jobs.group:jobs", "Waiting, running and ended jobs."
-    ),
-    "cancel": CommandEntry(
-        "share", "andon.cli.commands.jobs.cancel:cancel", "Cancel waiting or running jobs."
-    ),
-    "logs": CommandEntry("share", "andon.cli.commands.jobs.logs:logs", "The output of a job."),
+    "jobs": CommandEntry("share", ".jobs.group:jobs", "Waiting, running and ended jobs."),
+    "cancel": CommandEntry("share", ".jobs.cancel:cancel", "Cancel waiting or running jobs."),
+    "logs": CommandEntry("share", ".jobs.logs:logs", "The output of a job."),
     "estimate": CommandEntry(
-        "share",
-        "andon.cli.commands.share.estimate:estimate",
-        "How much memory a model needs, and where it fits.",
+        "share", ".share.estimate:estimate", "How much memory a model needs, and where it fits."
     ),
-    "cordon": CommandEntry(
-        "share", "andon.cli.commands.share.cordon:cordon", "Take a GPU out of service."
-    ),
-    "uncordon": CommandEntry(
-        "share", "andon.cli.commands.share.cordon:uncordon", "Return a GPU to service."
-    ),
-    "runs": CommandEntry(
-        "record", "andon.cli.commands.runs.group:runs", "Recorded runs, and what they used."
-    ),
+    "cordon": CommandEntry("share", ".share.cordon:cordon", "Take a GPU out of service."),
+    "uncordon": CommandEntry("share", ".share.cordon:uncordon", "Return a GPU to service."),
+    "runs": CommandEntry("record", ".runs.group:runs", "Recorded runs, and what they used."),
     "benchmark": CommandEntry(
-        "record",
-        "andon.cli.commands.benchmark.command:benchmark",
-        "Drive a load at a server of a model.",
+        "record", ".benchmark.command:benchmark", "Drive a load at a server of a model."
     ),
     "probe": CommandEntry(
-        "record",
-        "andon.cli.commands.probing.probe:probe",
-        "Find by trial the largest size that fits.",
+        "record", ".probing.probe:probe", "Find by trial the largest size that fits."
     ),
-    "probes": CommandEntry(
-        "record", "andon.cli.commands.probing.probes:probes", "Results of earlier probes."
-    ),
-    "nodes": CommandEntry(
-        "fleet", "andon.cli.commands.fleet.nodes:nodes", "The machines of a hub or a cluster."
-    ),
-    "token": CommandEntry(
-        "fleet", "andon.cli.commands.fleet.token:token", "The named tokens of a hub."
-    ),
-    "agent": CommandEntry(
-        "fleet", "andon.cli.commands.fleet.agent:agent", "Report this machine to a hub."
-    ),
-    "hub": CommandEntry(
-        "fleet", "andon.cli.commands.watch.serve:hub", "Serve many machines in one place."
-    ),
+    "probes": CommandEntry("record", ".probing.probes:probes", "Results of earlier probes."),
+    "nodes": CommandEntry("fleet", ".fleet.nodes:nodes", "The machines of a hub or a cluster."),
+    "token": CommandEntry("fleet", ".fleet.token:token", "The named tokens of a hub."),
+    "agent": CommandEntry("fleet", ".fleet.agent:agent", "Report this machine to a hub."),
+    "hub": CommandEntry("fleet", ".watch.serve:hub", "Serve many machines in one place."),
     "setup": CommandEntry(
         "setup",
-        "andon.cli.commands.setup.setup:setup",
+        ".setup.setup:setup",
         "Create the machine's lease book (root).",
     ),
-    "config": CommandEntry(
-        "setup", "andon.cli.commands.setup.config:config", "Check and show the settings."
-    ),
-    "cost": CommandEntry(
-        "setup", "andon.cli.commands.setup.cost:cost", "Measure what sampling costs."
-    ),
-    "doctor": CommandEntry(
-        "setup", "andon.cli.commands.setup.doctor:doctor", "Diagnose problems and suggest fixes."
-    ),
+    "config": CommandEntry("setup", ".setup.config:config", "Check and show the settings."),
+    "cost": CommandEntry("setup", ".setup.cost:cost", "Measure what sampling costs."),
+    "doctor": CommandEntry("setup", ".setup.doctor:doctor", "Diagnose problems and suggest fixes."),
     "selftest": CommandEntry(
-        "setup", "andon.cli.commands.setup.selftest:selftest", "Check that readings are plausible."
+        "setup", ".setup.selftest:selftest", "Check that readings are plausible."
     ),
-    "audit": CommandEntry(
-        "setup", "andon.cli.commands.setup.audit:audit", "Who changed what through the server."
-    ),
-    "gc": CommandEntry(
-        "setup", "andon.cli.commands.setup.gc:gc", "Compact the history, delete what is too old."
-    ),
-    "seed": CommandEntry("setup", "andon.cli.commands.setup.seed:seed", "Generate sample history."),
+    "audit": CommandEntry("setup", ".setup.audit:audit", "Who changed what through the server."),
+    "gc": CommandEntry("setup", ".setup.gc:gc", "Compact the history, delete what is too old."),
+    "seed": CommandEntry("setup", ".setup.seed:seed", "Generate sample history."),
     "completion": CommandEntry(
-        "setup",
-        "andon.cli.commands.setup.completion:completion",
-        "Print the shell completion script.",
+        "setup", ".setup.completion:completion", "Print the shell completion script."
     ),
-    "version": CommandEntry(
-        "setup", "andon.cli.commands.setup.version:version", "Print the version."
-    ),
+    "version": CommandEntry("setup", ".setup.version:version", "Print the version."),
 }
 
 ALIASES = {"bench": "cost"}

@@ -4,11 +4,10 @@ they are, they would ask this one."""
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib import import_module
 
 import click
 
-from andon.cli.catalogue import ALIASES, COMMANDS
+from andon.cli.catalogue import ALIASES, COMMANDS, load
 from andon.units import shell_line
 
 Machine = Mapping[str, tuple[str, str]]
@@ -78,9 +77,7 @@ def _command(words: tuple[str, ...]) -> tuple[int, frozenset[str], frozenset[str
     entry = COMMANDS.get(ALIASES.get(words[0], words[0])) if words else None
     if entry is None:
         return 0, frozenset(), frozenset()
-    module, _, attribute = entry.target.partition(":")
-    command: click.Command = getattr(import_module(module), attribute)
-    count = 1
+    command, count = load(entry.target), 1
     while isinstance(command, click.Group) and count < len(words):
         if (found := command.get_command(click.Context(command), words[count])) is None:
             break

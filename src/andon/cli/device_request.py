@@ -3,13 +3,13 @@
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
 from andon.cli.commands.completing import complete_lease
-from andon.cli.options import DEVICE_OPTION, device_words, duration, lasting
+from andon.cli.options import DEVICE_OPTION, F, device_words, duration, lasting, with_options
 from andon.cli.terminal import Choices, notice
 from andon.errors import Invalid, Unavailable
 from andon.leases.rules.requests import (
@@ -23,8 +23,6 @@ from andon.leases.rules.requests import (
     rows,
 )
 from andon.model.job.device_request import DeviceRequest
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _TYPES: dict[Any, dict[str, Any]] = {
     bool: {"is_flag": True},
@@ -46,7 +44,7 @@ def request_options(command: F) -> F:
 def request_options_but(*names: str) -> Callable[[F], F]:
     """Adds the same options except the named ones, which the command defines itself."""
     kept = [row for row in rows(RequestOptions) if not row.queue and row.name not in names]
-    return lambda command: _with(kept, command)
+    return lambda command: with_options(command, *map(_option, kept))
 
 
 def request_devices(command: F) -> F:
@@ -61,8 +59,8 @@ def request_devices(command: F) -> F:
 
 def queue_options(command: F) -> F:
     """Adds --timeout, --no-wait and --priority."""
-    timeout, priority = _row("timeout"), _row("priority")
-    return _with([timeout], _NO_WAIT(_with([priority], command)))
+    timeout, priority = _option(_row("timeout")), _option(_row("priority"))
+    return with_options(command, timeout, _NO_WAIT, priority)
 
 
 def wait_options(command: F) -> F:
@@ -76,12 +74,12 @@ def wait_options(command: F) -> F:
         default=_text(row),
         help=f"Maximum wait for the GPUs; 0 does not wait [default: {_text(row)}].",
     )
-    return wait(_NO_WAIT(_with([_row("priority")], command)))
+    return with_options(command, wait, _NO_WAIT, _option(_row("priority")))
 
 
 def priority_option(command: F) -> F:
     """Adds --priority, for a job, which waits in a queue of its own."""
-    return _with([_row("priority")], command)
+    return _option(_row("priority"))(command)
 
 
 def bind_option(command: F) -> F:
@@ -147,16 +145,14 @@ def _row(name: str) -> RequestOption:
     return next(row for row in rows(LeaseOptions) if row.name == name)
 
 
-def _with(options: Sequence[RequestOption], command: F) -> F:
-    for row in reversed(options):
-        names = [name for name in (row.option, row.short) if name]
-        if row.short in DEVICE_OPTION:
-            names = [*DEVICE_OPTION, row.name]
-        settings = {"metavar": row.metavar or None, "help": _help(row), **_TYPES[row.type]}
-        if row.type in (Count, Seconds, int):
-            settings["default"] = _text(row)
-        command = click.option(*names, **settings)(command)
-    return command
+def _option(row: RequestOption) -> Callable[[F], F]:
+    names = [name for name in (row.option, row.short) if name]
+    if row.short in DEVICE_OPTION:
+        names = [*DEVICE_OPTION, row.name]
+    settings = {"metavar": row.metavar or None, "help": _help(row), **_TYPES[row.type]}
+    if row.type in (Count, Seconds, int):
+        settings["default"] = _text(row)
+    return click.option(*names, **settings)
 
 
 def _help(row: RequestOption) -> str:

@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 import click
@@ -18,6 +17,7 @@ from andon.cli.catalogue import (
     LISTING,
     MEANT,
     SHORT_FORMS,
+    load,
 )
 from andon.cli.options import shared
 from andon.cli.terminal import INTERRUPTED, Choices, guarded, reopen_closed, report, write
@@ -44,16 +44,14 @@ class LazyGroup(click.Group):
         entry = COMMANDS.get(ALIASES.get(cmd_name, cmd_name))
         if entry is None:
             return None
-        module, _, attribute = entry.target.partition(":")
         try:
-            command: click.Command = getattr(import_module(module), attribute)
+            return load(entry.target)
         except ModuleNotFoundError as missing:
             if missing.name not in LOCKS:
                 raise
             raise Unavailable(
                 f"andon {cmd_name} needs kernel locks that this system does not have"
             ) from missing
-        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

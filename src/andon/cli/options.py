@@ -33,6 +33,30 @@ def simulated(text: str) -> int:
     return whole(text, MOST_SIMULATED)
 
 
+def duration(text: str) -> float:
+    """Parses a duration: `2`, `500ms`, `1m`."""
+    try:
+        return parse_seconds(text)
+    except ValueError as exc:
+        raise click.BadParameter(str(exc)) from exc
+
+
+def above_zero(text: str) -> float:
+    """Parses a duration greater than 0."""
+    if (seconds := duration(text)) <= 0:
+        raise click.BadParameter("duration must be greater than 0")
+    return seconds
+
+
+def lasting(text: str) -> float:
+    """Parses a duration greater than 0 that has a unit: 2 could mean seconds or hours."""
+    seconds = above_zero(text)
+    if not has_unit(text):
+        number = text.strip()
+        raise click.BadParameter(f"{number[:40]!r} has no unit: use {number[:40]}h or 90s")
+    return seconds
+
+
 def name_in_fleet(text: str) -> str:
     """The name of a node or a token: it becomes a part of a path, which others would change."""
     if 0 < len(text) <= LONGEST_NAME and "/" not in text and text.strip("."):
@@ -62,43 +86,6 @@ def _help(context: click.Context, parameter: click.Parameter, wanted: bool) -> N
         context.exit()
 
 
-_SHARED: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
-    (
-        ("--simulate",),
-        {
-            "type": simulated,
-            "metavar": "N",
-            "help": "Use N simulated devices instead of real ones.",
-        },
-    ),
-    (
-        ("--replay",),
-        {"metavar": "FILE", "help": "Play a recorded file instead of reading this node."},
-    ),
-    (("--config",), {"metavar": "FILE", "help": "Read the settings from FILE."}),
-    (
-        ("--color",),
-        {
-            "type": click.Choice(["auto", "always", "never"]),
-            "metavar": "WHEN",
-            "help": "auto, always or never; NO_COLOR is honoured.",
-        },
-    ),
-    (("--quiet", "-q"), {"is_flag": True, "default": None, "help": "Leave out notices."}),
-)
-
-
-_HELP = click.option(
-    "--help",
-    "-h",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_help,
-    help="Show this message and exit.",
-)
-
-
 def chosen(context: click.Context | None = None) -> Choices:
     """The choices so far; one object for the whole command line."""
     root = (context or click.get_current_context()).find_root()
@@ -122,14 +109,50 @@ def _remember(context: click.Context, parameter: click.Parameter, value: object)
         raise click.UsageError("--simulate and --replay cannot be combined", context)
 
 
+_remembered = partial(click.option, expose_value=False, callback=_remember)
+
+
+def with_options(command: F, *options: Callable[[F], F]) -> F:
+    """Adds options to a command, in this order."""
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+_SHARED = (
+    _remembered(
+        "--simulate",
+        type=simulated,
+        metavar="N",
+        help="Use N simulated devices instead of real ones.",
+    ),
+    _remembered(
+        "--replay", metavar="FILE", help="Play a recorded file instead of reading this node."
+    ),
+    _remembered("--config", metavar="FILE", help="Read the settings from FILE."),
+    _remembered(
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        metavar="WHEN",
+        help="auto, always or never; NO_COLOR is honoured.",
+    ),
+    _remembered("--quiet", "-q", is_flag=True, default=None, help="Leave out notices."),
+    click.option(
+        "--help",
+        "-h",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_help,
+        help="Show this message and exit.",
+    ),
+)
+
+
 def shared(command: F) -> F:
     """Adds --simulate, --replay, --config, --color, --quiet and --help, before and after a
     command's name."""
-    command = _HELP(command)
-    for names, settings in reversed(_SHARED):
-        add = click.option(*names, expose_value=False, callback=_remember, **settings)
-        command = add(command)
-    return command
+    return with_options(command, *_SHARED)
 
 
 def _complete_host(context: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
@@ -138,43 +161,36 @@ def _complete_host(context: click.Context, parameter: click.Parameter, typed: st
     return known_hosts(chosen(context), typed)
 
 
-_ELSEWHERE: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
-    (
-        ("--url",),
-        {
-            "metavar": "URL",
-            "envvar": "ANDON_URL",
-            "help": "Ask an andon server instead of this node; or set ANDON_URL.",
-        },
+_ELSEWHERE = (
+    _remembered(
+        "--url",
+        metavar="URL",
+        envvar="ANDON_URL",
+        help="Ask an andon server instead of this node; or set ANDON_URL.",
     ),
-    (("--token-file",), {"metavar": "FILE", "help": "File with the token; or set ANDON_TOKEN."}),
-    (
-        ("--node", "node_name"),
-        {
-            "type": lambda text: ",".join(map(name_in_fleet, text.split(","))),
-            "metavar": "NAME,…",
-            "help": "With the --url of a hub: this node, or these.",
-        },
+    _remembered("--token-file", metavar="FILE", help="File with the token; or set ANDON_TOKEN."),
+    _remembered(
+        "--node",
+        "node_name",
+        type=lambda text: ",".join(map(name_in_fleet, text.split(","))),
+        metavar="NAME,…",
+        help="With the --url of a hub: this node, or these.",
     ),
 )
-_SSH: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
-    (
-        ("--ssh",),
-        {
-            "multiple": True,
-            "metavar": "HOST,…",
-            "shell_complete": _complete_host,
-            "help": "Ask these hosts, or @group, over SSH.",
-        },
+_SSH = (
+    _remembered(
+        "--ssh",
+        multiple=True,
+        metavar="HOST,…",
+        shell_complete=_complete_host,
+        help="Ask these hosts, or @group, over SSH.",
     ),
-    (("--hosts-file",), {"metavar": "FILE", "help": "The same: one host a line."}),
-    (
-        ("--timeout",),
-        {
-            "metavar": "SECONDS",
-            "type": lambda text: above_zero(text),
-            "help": "For all together [default: 10; a hub's nodes: 60].",
-        },
+    _remembered("--hosts-file", metavar="FILE", help="The same: one host a line."),
+    _remembered(
+        "--timeout",
+        metavar="SECONDS",
+        type=above_zero,
+        help="For all together [default: 10; a hub's nodes: 60].",
     ),
 )
 
@@ -182,9 +198,7 @@ _SSH: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
 def at_server(command: F, nodes: bool = True) -> F:
     """Adds --url, --token-file and --node: a server's devices instead of this node's. Without
     `nodes` to what a hub does not do on its nodes."""
-    for names, settings in reversed(_ELSEWHERE if nodes else _ELSEWHERE[:-1]):
-        command = click.option(*names, expose_value=False, callback=_remember, **settings)(command)
-    return command
+    return with_options(command, *(_ELSEWHERE if nodes else _ELSEWHERE[:-1]))
 
 
 def elsewhere(command: F) -> F:
@@ -210,21 +224,13 @@ def over_ssh(command: F) -> F:
         words = split_devices(more.get("devices") or ())
         return over_hub(choices, partial(command, *args), words, more)
 
-    for names, settings in reversed(_SSH):
-        called = click.option(*names, expose_value=False, callback=_remember, **settings)(called)
-    return called  # type: ignore[return-value]
+    return with_options(called, *_SSH)  # type: ignore[return-value]
 
 
 def fresh_option(command: F) -> F:
     """Add --fresh, to commands that otherwise take what this machine's server last read."""
-    return click.option(
-        "--fresh",
-        is_flag=True,
-        default=None,
-        expose_value=False,
-        callback=_remember,
-        help="Read the devices; do not ask the server here.",
-    )(command)
+    text = "Read the devices; do not ask the server here."
+    return _remembered("--fresh", is_flag=True, default=None, help=text)(command)
 
 
 def _set_thresholds(
@@ -308,14 +314,6 @@ def split_devices(given: Sequence[str]) -> list[str]:
     return [name.strip() for names in given for name in names.split(",") if name.strip()]
 
 
-def duration(text: str) -> float:
-    """Parses a duration: `2`, `500ms`, `1m`."""
-    try:
-        return parse_seconds(text)
-    except ValueError as exc:
-        raise click.BadParameter(str(exc)) from exc
-
-
 interval_option = click.option(
     "--interval",
     "-i",
@@ -323,19 +321,3 @@ interval_option = click.option(
     metavar="SECONDS",
     help="Time between samples: 2, 500ms, 1m; sampling.interval if not given.",
 )
-
-
-def above_zero(text: str) -> float:
-    """Parses a duration greater than 0."""
-    if (seconds := duration(text)) <= 0:
-        raise click.BadParameter("duration must be greater than 0")
-    return seconds
-
-
-def lasting(text: str) -> float:
-    """Parses a duration greater than 0 that has a unit: 2 could mean seconds or hours."""
-    seconds = above_zero(text)
-    if not has_unit(text):
-        number = text.strip()
-        raise click.BadParameter(f"{number[:40]!r} has no unit: use {number[:40]}h or 90s")
-    return seconds

@@ -2,13 +2,11 @@
 
 import re
 import subprocess
-from importlib import import_module
 from pathlib import Path
 
-import click
 import pytest
 
-from andon.cli.catalogue import COMMANDS
+from andon.cli.catalogue import COMMANDS, load
 from andon.cli.commands.setup.setup import TMPFILES
 from andon.cli.commands.watch.open import URL
 from andon.errors import Invalid
@@ -48,8 +46,7 @@ def commands(text: str) -> list[list[str]]:
 
 @rows("words", commands(PAGE), ids=" ".join)
 def test_what_the_page_types_can_be_typed(words: list[str]) -> None:
-    module, _, attribute = COMMANDS[words[0]].target.partition(":")
-    command: click.Command = getattr(import_module(module), attribute)
+    command = load(COMMANDS[words[0]].target)
     given = ["x" if word in ("ID", "FILE") else word for word in words[1:]]
     if given or words[0] != "run":  # its name alone is no command line
         command.make_context(words[0], given).close()

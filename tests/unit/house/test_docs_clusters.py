@@ -1,11 +1,8 @@
 """docs/clusters.md: what it types can be typed, and what it promises about failures is there."""
 
 import re
-from importlib import import_module
 
-import click
-
-from andon.cli.catalogue import COMMANDS
+from andon.cli.catalogue import COMMANDS, load
 from andon.cli.commands.setup.slurm import EPILOG, LINES, PROLOG
 from andon.clusters.kubernetes import KubernetesCluster
 from andon.clusters.ray import RayCluster
@@ -37,8 +34,7 @@ def commands(text: str) -> list[list[str]]:
 
 @rows("words", commands(PAGE), ids=" ".join)
 def test_what_the_page_types_can_be_typed(words: list[str]) -> None:
-    module, _, attribute = COMMANDS[words[0]].target.partition(":")
-    command: click.Command = getattr(import_module(module), attribute)
+    command = load(COMMANDS[words[0]].target)
     command.make_context(words[0], words[1:]).close()
 
 

@@ -2,11 +2,10 @@
 
 import re
 from contextlib import suppress
-from importlib import import_module
 
 import click
 
-from andon.cli.catalogue import COMMANDS
+from andon.cli.catalogue import COMMANDS, load
 from tests.conftest import REPOSITORY
 from tests.support.rows import rows
 
@@ -18,8 +17,7 @@ SHOWN = sorted(set(re.findall(r"`andon ([^`]+)`", PAGE)))
 def test_what_the_page_types_can_be_typed(line: str) -> None:
     """By the command's own parser, with simulated devices: options and their values are checked."""
     name, *words = line.split()
-    module, _, attribute = COMMANDS[name].target.partition(":")
-    command: click.Command = getattr(import_module(module), attribute)
+    command = load(COMMANDS[name].target)
     if words or name != "run":  # its name alone is no command line
         with suppress(click.exceptions.Exit):  # --help
             command.make_context(name, ["--simulate", "2", *words]).close()

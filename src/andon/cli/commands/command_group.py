@@ -1,12 +1,11 @@
 """A command with commands of its own."""
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 import click
 
-from andon.cli.catalogue import LISTING
+from andon.cli.catalogue import LISTING, load
 
 
 class SuggestingGroup(click.Group):
@@ -54,9 +53,7 @@ class CommandGroup(SuggestingGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._known:
             return None
-        module, _, attribute = self._known[cmd_name][0].partition(":")
-        found: click.Command = getattr(import_module(f"{self._package}.{module}"), attribute)
-        return found
+        return load(f".{self._known[cmd_name][0]}", self._package)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

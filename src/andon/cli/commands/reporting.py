@@ -3,12 +3,12 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
-from andon.cli.options import chosen
+from andon.cli.options import F, chosen
 from andon.cli.terminal import Terminal, notice
 from andon.errors import Denied, Unavailable
 from andon.settings.resolution import Settings
@@ -19,7 +19,6 @@ if TYPE_CHECKING:  # a command that prints no report needs none of it
     from andon.cli.show.reports.document import Document
     from andon.runs.rules.reports.report import Prices
 
-F = TypeVar("F", bound=Callable[..., Any])
 _ASKED = "andon.forms"  # in a context: the flags that stand for --format
 FORMS = ("text", "md", "html", "json", "csv")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from andon.cli.options import whole
+from andon.cli.options import F, whole
 from andon.cli.terminal import Choices
 from andon.errors import Invalid
 from andon.host.state.user_folder import config_mentions
@@ -17,7 +17,6 @@ if TYPE_CHECKING:  # most machines have no cluster, and `submit` must be quick
     from andon.jobs.clusters.desk import ClusterDesk
     from andon.settings.resolution import Settings
 
-F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 VARIABLE = "ANDON_JOBS_ON"
 _OPTION, _PER_GPU = "--engine-option", "--per-gpu"

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,13 +22,13 @@ from andon.cli.device_request import (
     request_options,
     request_to_take,
 )
-from andon.cli.options import JOB_FILES, chosen, duration, lasting, shared, whole
+from andon.cli.options import JOB_FILES, F, chosen, duration, lasting, shared, whole, with_options
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid
 from andon.jobs.git_commit import GitCommitLookup
 from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.rules.able import refuse
-from andon.jobs.rules.job_options import JOB_OPTIONS
+from andon.jobs.rules.job_options import JOB_OPTIONS, JobOption
 from andon.jobs.submitting import local_spec, new_submission
 from andon.model.codec import to_json
 from andon.model.job import LOCAL
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from andon.model.device import Snapshot
     from andon.model.execution import ContainerOptions
 
-F = TypeVar("F", bound=Callable[..., Any])
 MOST_RETRIES = 1000
 USUAL_SIGNS = ("dev/nvidiactl", "dev/dxg")
 """Of a GPU; most machines have one of them."""
@@ -94,16 +93,14 @@ CLICK_TYPES: dict[str, dict[str, Any]] = {
 
 def job_options(command: F) -> F:
     """Adds the options of a job."""
-    for row in reversed(JOB_OPTIONS):
-        if row.help:
-            words = (*filter(None, (row.word, row.short)), row.name)
-            more = {
-                "metavar": row.metavar or None,
-                "help": row.help,
-                **CLICK_TYPES.get(row.kind, {}),
-            }
-            command = click.option(*words, **more)(command)
-    return command
+    return with_options(command, *(_option(row) for row in JOB_OPTIONS if row.help))
+
+
+def _option(row: JobOption) -> Callable[[F], F]:
+    names = (*filter(None, (row.word, row.short)), row.name)
+    return click.option(
+        *names, metavar=row.metavar or None, help=row.help, **CLICK_TYPES.get(row.kind, {})
+    )
 
 
 @click.command(context_settings={"allow_interspersed_args": False})

@@ -3,12 +3,13 @@
 import os
 import stat
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from andon.cli.options import F, with_options
 from andon.errors import Invalid
 from andon.model.job.pull_policy import PullPolicy
 
@@ -16,40 +17,32 @@ if TYPE_CHECKING:  # most commands name no image
     from andon.model.execution import ContainerMount, ContainerOptions
     from andon.work.containers.running import ContainedCommand
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-_OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
-    (("--image",), {"metavar": "IMAGE", "help": "Run it in a container of this image."}),
-    (
-        ("--mount", "mounts"),
-        {
-            "metavar": "DIR[:TO[:ro]]",
-            "multiple": True,
-            "help": "With --image: also mount this folder.",
-        },
+_OPTIONS = (
+    click.option("--image", metavar="IMAGE", help="Run it in a container of this image."),
+    click.option(
+        "--mount",
+        "mounts",
+        metavar="DIR[:TO[:ro]]",
+        multiple=True,
+        help="With --image: also mount this folder.",
     ),
-    (
-        ("--model-folder",),
-        {"metavar": "DIR", "help": "With --image: mount it read-only at the same path."},
+    click.option(
+        "--model-folder", metavar="DIR", help="With --image: mount it read-only at the same path."
     ),
-    (
-        ("--container-option", "container_options"),
-        {
-            "metavar": "OPTION",
-            "multiple": True,
-            "help": "With --image: an engine option, e.g. --network=host.",
-        },
+    click.option(
+        "--container-option",
+        "container_options",
+        metavar="OPTION",
+        multiple=True,
+        help="With --image: an engine option, e.g. --network=host.",
     ),
-    (
-        ("--container-user",),
-        {"metavar": "USER", "help": "With --image: run as this user, not as you."},
+    click.option(
+        "--container-user", metavar="USER", help="With --image: run as this user, not as you."
     ),
-    (
-        ("--pull",),
-        {
-            "type": click.Choice([policy.value for policy in PullPolicy]),
-            "help": "With --image: fetch it if it is missing [default: never].",
-        },
+    click.option(
+        "--pull",
+        type=click.Choice([policy.value for policy in PullPolicy]),
+        help="With --image: fetch it if it is missing [default: never].",
     ),
 )
 _NAMES = ("image", "mounts", "model_folder", "container_options", "container_user", "pull")
@@ -57,9 +50,7 @@ _NAMES = ("image", "mounts", "model_folder", "container_options", "container_use
 
 def container_options(command: F) -> F:
     """Adds --image and its related options; `container_from` takes them out of the keywords."""
-    for names, settings in reversed(_OPTIONS):
-        command = click.option(*names, **settings)(command)
-    return command
+    return with_options(command, *_OPTIONS)
 
 
 def container_from(asked: dict[str, Any]) -> "ContainerOptions | None":

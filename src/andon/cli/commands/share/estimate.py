@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from andon.cli.options import chosen, elsewhere, shared
+from andon.cli.options import chosen, elsewhere, shared, with_options
 from andon.cli.show.entries import unreal
 from andon.cli.show.estimate import render_estimate
 from andon.cli.sources import node_of
@@ -62,9 +62,7 @@ def _as_listed(word: str) -> str:
 
 
 def _options(command: Any) -> Any:
-    for row in reversed(estimate_options()):
-        command = _option(row)(command)
-    return command
+    return with_options(command, *map(_option, estimate_options()))
 
 
 def _option(row: EstimateOption) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from andon.app.history import store_url
-from andon.cli.options import F, chosen, shared, store_option, thresholds_option
+from andon.cli.options import F, chosen, shared, store_option, thresholds_option, with_options
 from andon.cli.show.text import styled
 from andon.cli.sources import resolved_of, settings_of
 from andon.cli.terminal import Choices, Terminal, notice
@@ -44,9 +44,7 @@ _PLACE = (
 
 def _placed(command: F) -> F:
     """Adds where to serve."""
-    for option in reversed(_PLACE):
-        command = option(command)
-    return command
+    return with_options(command, *_PLACE)
 
 
 @click.command()
