@@ -48,21 +48,21 @@ def _place(text: str, start: int, place: int, given: frozenset[str]) -> int | No
     another machine."""
     line = text[text.rfind("\n", 0, start) + 1 : start]
     rest = text[place:].partition("\n")[0]
-    words = [(found[1], place + found.end()) for found in _words(rest)]
-    if _ELSEWHERE.search(line) or any(word.startswith(_MACHINES) for word, _ in words):
+    tokens = [(found[1], place + found.end()) for found in _tokens(rest)]
+    if _ELSEWHERE.search(line) or any(word.startswith(_MACHINES) for word, _ in tokens):
         return None
-    path, takes, flags = _command(tuple(word for word, _ in words[:2]))
+    path, takes, flags = _command(tuple(word for word, _ in tokens[:2]))
     if not path or not given <= takes:
         return None
-    at, is_value = words[path - 1][1], False
-    for word, end in words[path:]:
-        if not (is_value or _CERTAIN.search(word) or end == words[-1][1]):
+    at, is_value = tokens[path - 1][1], False
+    for word, end in tokens[path:]:
+        if not (is_value or _CERTAIN.search(word) or end == tokens[-1][1]):
             break
         at, is_value = end, word.startswith("-") and word not in flags and "=" not in word
     return at
 
 
-def _words(rest: str) -> Iterator[re.Match[str]]:
+def _tokens(rest: str) -> Iterator[re.Match[str]]:
     """The words of a command up to the first mark of the sentence."""
     at = 0
     while (found := _WORD.match(rest, at)) is not None:
@@ -71,15 +71,15 @@ def _words(rest: str) -> Iterator[re.Match[str]]:
 
 
 @cache
-def _command(words: tuple[str, ...]) -> tuple[int, frozenset[str], frozenset[str]]:
+def _command(tokens: tuple[str, ...]) -> tuple[int, frozenset[str], frozenset[str]]:
     """Returns how many of these words name a command, its parameters, and its options without a
     value."""
-    entry = COMMANDS.get(ALIASES.get(words[0], words[0])) if words else None
+    entry = COMMANDS.get(ALIASES.get(tokens[0], tokens[0])) if tokens else None
     if entry is None:
         return 0, frozenset(), frozenset()
     command, count = load(entry.target), 1
-    while isinstance(command, click.Group) and count < len(words):
-        if (found := command.get_command(click.Context(command), words[count])) is None:
+    while isinstance(command, click.Group) and count < len(tokens):
+        if (found := command.get_command(click.Context(command), tokens[count])) is None:
             break
         command, count = found, count + 1
     flags = [o for one in command.params if getattr(one, "is_flag", False) for o in one.opts]

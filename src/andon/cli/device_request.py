@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from andon.cli.commands.completing import complete_lease
-from andon.cli.options import DEVICE_OPTION, F, device_words, duration, lasting, with_options
+from andon.cli.options import DEVICE_OPTION, F, device_arguments, duration, lasting, with_options
 from andon.cli.terminal import Choices, notice
 from andon.errors import Invalid, Unavailable
 from andon.leases.rules.requests import (
@@ -43,18 +43,20 @@ def request_options(command: F) -> F:
 
 def request_options_but(*names: str) -> Callable[[F], F]:
     """Adds the same options except the named ones, which the command defines itself."""
-    kept = [row for row in rows(RequestOptions) if not row.queue and row.name not in names]
-    return lambda command: with_options(command, *map(_option, kept))
+    options = [row for row in rows(RequestOptions) if not row.queue and row.name not in names]
+    return lambda command: with_options(command, *map(_option, options))
 
 
 def request_devices(command: F) -> F:
     """Adds DEVICE as arguments, for commands that run no other command."""
 
     @wraps(command)
-    def called(*args: Any, device_words: Sequence[str], devices: Sequence[str], **more: Any) -> Any:
-        return command(*args, devices=(*device_words, *devices), **more)
+    def called(
+        *args: Any, device_arguments: Sequence[str], devices: Sequence[str], **more: Any
+    ) -> Any:
+        return command(*args, devices=(*device_arguments, *devices), **more)
 
-    return device_words("[DEVICE]...")(called)  # type: ignore[return-value]
+    return device_arguments("[DEVICE]...")(called)  # type: ignore[return-value]
 
 
 def queue_options(command: F) -> F:
@@ -117,17 +119,17 @@ def for_option(help: str, required: bool = False) -> Callable[[F], F]:  # noqa: 
     )
 
 
-def request_from(asked: dict[str, Any]) -> DeviceRequest:
+def request_from(options: dict[str, Any]) -> DeviceRequest:
     """The request as typed; a mistake is reported before any device is read."""
     if sys.platform == "win32":
         raise Unavailable("leases need kernel locks that this system does not have")
-    given = {row.name: asked[row.name] for row in rows(RequestOptions) if row.name in asked}
+    given = {row.name: options[row.name] for row in rows(RequestOptions) if row.name in options}
     return RequestOptions(**given).request()
 
 
-def request_to_take(asked: dict[str, Any], choices: Choices) -> DeviceRequest:
+def request_to_take(options: dict[str, Any], choices: Choices) -> DeviceRequest:
     """Returns the request to take devices; prints a notice if fewer are taken than named."""
-    request = request_from(asked)
+    request = request_from(options)
     source = click.get_current_context().get_parameter_source("gpus")
     count = len(request.devices)
     if count > 1 and source is ParameterSource.DEFAULT:
@@ -135,10 +137,10 @@ def request_to_take(asked: dict[str, Any], choices: Choices) -> DeviceRequest:
     return request
 
 
-def wait_seconds(asked: dict[str, Any]) -> float:
+def wait_seconds(options: dict[str, Any]) -> float:
     """The maximum wait in seconds."""
-    timeout: float = asked["timeout"]
-    return 0.0 if asked["no_wait"] else timeout
+    timeout: float = options["timeout"]
+    return 0.0 if options["no_wait"] else timeout
 
 
 def _row(name: str) -> RequestOption:

@@ -9,7 +9,7 @@ import click
 
 from andon.app.thresholds import rulebook
 from andon.cli.over_nodes import READING, NodeGroup, over_nodes
-from andon.cli.several_nodes import AskedNode
+from andon.cli.several_nodes import ReachedNode
 from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices, notice
 from andon.errors import Gone, Invalid, Unavailable
@@ -23,7 +23,7 @@ from andon.registry import CLUSTERS
 
 OWN_ANSWER = frozenset(("alerts rules", "alerts show", "runs"))
 """What a hub answers for all of its nodes at once."""
-ASKED_OF_EACH = (READING | {"watch"}) - OWN_ANSWER
+ANSWERED_BY_EACH = (READING | {"watch"}) - OWN_ANSWER
 """What names no node is about each; to watch all of them at once is refused."""
 NOT_LISTED = ("devices", "exclude", "shared", "label", "prefer")
 """Options of `andon free` that the list of nodes cannot answer."""
@@ -60,16 +60,16 @@ class HubLimits(SshLimits):
 
 
 def over_hub(
-    choices: Choices, call: Callable[..., Any], words: Sequence[str], more: dict[str, Any]
+    choices: Choices, call: Callable[..., Any], devices: Sequence[str], more: dict[str, Any]
 ) -> Any:
     """Calls a command for each node of a hub; once, where one node or another server is meant.
     `words` are the names of devices."""
     context, names = click.get_current_context(), (choices.node_name or "").split(",")
     path = context.command_path.partition(" ")[2]
     lists = _is_list(path, more)
-    if len(names) == 1 and names[0] and words:
-        more = {**more, "devices": [one.removeprefix(f"{names[0]}:") for one in words]}
-    asks = len(names) > 1 or (not names[0] and (lists or any(":" in one for one in words)))
+    if len(names) == 1 and names[0] and devices:
+        more = {**more, "devices": [one.removeprefix(f"{names[0]}:") for one in devices]}
+    asks = len(names) > 1 or (not names[0] and (lists or any(":" in one for one in devices)))
     if context.invoked_subcommand is not None or not asks:
         return call(**more)
     notices = list[str]()
@@ -77,11 +77,11 @@ def over_hub(
     context.call_on_close(server.close)
     listed = server.get_as("/api/nodes", list_from_json)
     known = {row.name: row for row in listed.nodes}
-    node = _node_in(words, known) if listed.hub else None
+    node = _node_in(devices, known) if listed.hub else None
     is_job = path == "why" and (node in CLUSTERS or config_mentions(b"clusters"))
     if node is not None and (node in known or not is_job):
         choices.node_name = _among(known, [node])[0]
-        return call(**{**more, "devices": [one.removeprefix(f"{node}:") for one in words]})
+        return call(**{**more, "devices": [one.removeprefix(f"{node}:") for one in devices]})
     if not listed.hub or node is not None or not (lists or names[0]):
         return call(**more)
     if path not in READING:
@@ -101,7 +101,7 @@ def _is_list(path: str, more: Mapping[str, Any]) -> bool:
     """Whether each node must be asked."""
     if path == "free":
         return any(more[name] for name in NOT_LISTED)
-    return path in ASKED_OF_EACH and not (path == "why" and more["job"])
+    return path in ANSWERED_BY_EACH and not (path == "why" and more["job"])
 
 
 def _among(known: Container[str], names: Sequence[str]) -> Sequence[str]:
@@ -116,7 +116,7 @@ def _group(choices: Choices, server: Server, rows: Mapping[str, NodeRow]) -> Nod
     settings = resolved_of(choices).settings
     book = cache(lambda: rulebook(settings))
 
-    def opened(name: str, shared: Mapping[str, Any]) -> tuple[AskedNode, Choices]:
+    def opened(name: str, shared: Mapping[str, Any]) -> tuple[ReachedNode, Choices]:
         node = ListedNode(server.of_node(name), book, rows[name])
         return node, Choices(**{**shared, "node_name": name, "node": node})
 
@@ -124,9 +124,9 @@ def _group(choices: Choices, server: Server, rows: Mapping[str, NodeRow]) -> Nod
     return NodeGroup("node", names, HubLimits(choices.timeout or SECONDS), ONE_NODE, opened)
 
 
-def _node_in(words: Sequence[str], known: Container[str]) -> str | None:
+def _node_in(devices: Sequence[str], known: Container[str]) -> str | None:
     """Returns the node that names of devices begin with."""
-    pairs = [word.split(":", 1) for word in words if ":" in word]
+    pairs = [word.split(":", 1) for word in devices if ":" in word]
     names = {one for one, _ in pairs if one in known or _NO_NODE.fullmatch(one) is None}
     if len(names) > 1:
         hint = f"all GPUs of several nodes: --node {','.join(sorted(names))}"

@@ -89,10 +89,10 @@ def window() -> tuple[int, int]:
 @contextmanager
 def _ends_as_interrupt() -> Iterator[None]:
     """Signals that would end us at once end us as Ctrl-C does, then with their own code."""
-    asked: list[int] = []
+    received: list[int] = []
 
     def end(number: int, frame: FrameType | None) -> None:
-        asked.append(number)
+        received.append(number)
         raise KeyboardInterrupt
 
     before = {n: signal.signal(n, end) for name in ENDS if (n := getattr(signal, name, None))}
@@ -101,8 +101,8 @@ def _ends_as_interrupt() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        if asked:
-            os.kill(os.getpid(), asked[0])
+        if received:
+            os.kill(os.getpid(), received[0])
 
 
 @contextmanager

@@ -162,7 +162,7 @@ def _called(args: Sequence[str], choices: Choices) -> int:
 
         return shell_complete(cli, {}, "andon", COMPLETE, os.environ[COMPLETE])
     words = named(args)
-    choices.words = tuple(args)
+    choices.argv = tuple(args)
     choices.bare = bool(words) and words[0] == BARE and len(words) > len(args)
     with cli.make_context("andon", words, obj=choices) as context:
         result = cli.invoke(context)
@@ -179,15 +179,15 @@ def _usage(mistake: click.ClickException, args: Sequence[str]) -> AndonError:
 
         return there(args)
     context = getattr(mistake, "ctx", None)
-    where = context.command_path if context else _path(named(args))
+    where = context.command_path if context else _command_path(named(args))
     return Invalid(mistake_text(mistake), hint=f"{where} --help")
 
 
-def _path(words: Sequence[str]) -> str:
+def _command_path(argv: Sequence[str]) -> str:
     """Returns the path of the called command: a usage error does not contain it."""
     command: click.Command = cli
     path, outer = "andon", click.Context(cli)
-    for word in words:
+    for word in argv:
         if not isinstance(command, click.Group):
             break
         found = command.get_command(outer, word)

@@ -48,7 +48,7 @@ class LocalPools(Struct, frozen=True):
     """Makes the pool of a map on this machine, or several for --scaling."""
 
     choices: Choices
-    asked: MapRequest
+    request: MapRequest
     devices: dict[str, Any]
     template: CommandTemplate
     inside: "ContainedCommand | None" = None
@@ -56,14 +56,14 @@ class LocalPools(Struct, frozen=True):
     def pool(
         self, plan: MapPlan, workers: int | None, sampler: Sampler, notify: Notify
     ) -> WorkerPool:
-        asked, inside = self.asked, self.inside
+        request, inside = self.request, self.inside
         command = MapCommand(
             self.template,
             settings_of(self.choices).work_grace_seconds,
             notify,
-            asked.worker,
-            asked.item_timeout,
-            asked.bind,
+            request.worker,
+            request.item_timeout,
+            request.bind,
             None if inside is None else (inside.engine, inside.options),
         )
         return MapPool(plan, self._places(workers, sampler), command.caller, notify)
@@ -75,28 +75,32 @@ class LocalPools(Struct, frozen=True):
         return f"{simulated}{where([place.label for place in found])}{more}"
 
     def _places(self, workers: int | None, sampler: Sampler) -> WorkPlaces:
-        asked = self.asked
-        if asked.cpu is not None:
-            return CpuPlaces(workers or asked.cpu)
-        request = request_from({**self.devices, "gpus": asked.gpus_per_worker, "unbalanced": False})
+        request = self.request
+        if request.cpu is not None:
+            return CpuPlaces(workers or request.cpu)
+        device_request = request_from(
+            {**self.devices, "gpus": request.gpus_per_worker, "unbalanced": False}
+        )
         most = settings_of(self.choices).map_gpus
-        if asked.gpus is not None:
-            most = min(most, asked.gpus)
+        if request.gpus is not None:
+            most = min(most, request.gpus)
         if workers is not None:
-            most = workers * asked.gpus_per_worker
-        if most < asked.gpus_per_worker:
+            most = workers * request.gpus_per_worker
+        if most < request.gpus_per_worker:
             raise Invalid(
-                f"a worker needs {asked.gpus_per_worker} GPUs, but the map may have {most}",
+                f"a worker needs {request.gpus_per_worker} GPUs, but the map may have {most}",
                 hint="use a larger --gpus, or raise the setting map.gpus",
             )
         availability = availability_of(self.choices, sampler)
-        terms = LeaseTerms(command=f"map: {redact(asked.command)}")
+        terms = LeaseTerms(command=f"map: {redact(request.command)}")
         found = LeasedPlaces(
             availability,
-            replace(request, balanced=False) if asked.gpus_per_worker == 1 else request,
+            replace(device_request, balanced=False)
+            if request.gpus_per_worker == 1
+            else device_request,
             lambda *asking: Granter(Book(), availability).grant(asking[0], terms, *asking[1:]),
             most,
-            asked.per_gpu,
+            request.per_gpu,
             wait_seconds(self.devices),
             WaitingLine(self.choices),
         )
@@ -112,9 +116,9 @@ class LocalPools(Struct, frozen=True):
 
     def _wants_gpu(self) -> bool:
         """Whether an option was given that only makes sense with a GPU."""
-        asked = self.asked
+        request = self.request
         named = any(self.devices.get(name) for name in GPU_OPTIONS)
-        return named or asked.bind or asked.gpus is not None or asked.gpus_per_worker > 1
+        return named or request.bind or request.gpus is not None or request.gpus_per_worker > 1
 
     def _has_no_gpu(self) -> bool:
         """Whether the node has no GPU at all; one whose driver fails counts as a GPU, so that
@@ -133,37 +137,37 @@ class ClusterPools(Struct, frozen=True):
 
     choices: Choices
     desk: ClusterDesk
-    asked: MapRequest
+    request: MapRequest
     devices: dict[str, Any]
     template: CommandTemplate
     options: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         shared = self.desk.open().shared_folder is not None
-        wrong = [name for name in ("worker", "cpu", "bind") if getattr(self.asked, name)]
-        wrong += ["image"] if shared and self.asked.image else []
-        wrong += ["per-gpu"] if self.asked.per_gpu > 1 else []
+        wrong = [name for name in ("worker", "cpu", "bind") if getattr(self.request, name)]
+        wrong += ["image"] if shared and self.request.image else []
+        wrong += ["per-gpu"] if self.request.per_gpu > 1 else []
         if wrong:
             raise Invalid(f"--{wrong[0]} is for a map on this machine", hint="leave out it or --on")
 
     def pool(
         self, plan: MapPlan, workers: int | None, sampler: Sampler, notify: Notify
     ) -> WorkerPool:
-        asked = self.asked
-        request = request_from(
-            {**self.devices, "gpus": str(asked.gpus_per_worker), "unbalanced": False}
+        request = self.request
+        device_request = request_from(
+            {**self.devices, "gpus": str(request.gpus_per_worker), "unbalanced": False}
         )
-        spec = partial(local_spec, request=request, name=asked.title, git=False)
-        gpus = None if asked.gpus is None else max(1, asked.gpus // asked.gpus_per_worker)
+        spec = partial(local_spec, request=device_request, name=request.title, git=False)
+        gpus = None if request.gpus is None else max(1, request.gpus // request.gpus_per_worker)
         shared = self.desk.open().shared_folder
         if shared is not None:
             spec = partial(spec, environment=module_environment())
         else:
-            container = {} if asked.image is None else to_json(asked.image)
-            spec = partial(spec, for_seconds=asked.item_timeout, container=container)
+            container = {} if request.image is None else to_json(request.image)
+            spec = partial(spec, for_seconds=request.item_timeout, container=container)
         jobs = MapJobs(self.desk, spec, self.options)
         indices = () if shared is None else (0,)
-        refuse(self.desk, [jobs.submission(asked.command, indices=indices)])
+        refuse(self.desk, [jobs.submission(request.command, indices=indices)])
         self.desk.latest()  # one that does not answer is refused before anything is recorded
         if shared is not None:
             many = workers or min(gpus or self._all(), plan.waiting, MOST_WORKERS)
@@ -182,7 +186,7 @@ class ClusterPools(Struct, frozen=True):
 
     def _all(self) -> int:
         nodes = [node for node in self.desk.nodes() if node.usable]
-        return max(1, sum(node.gpus // self.asked.gpus_per_worker for node in nodes))
+        return max(1, sum(node.gpus // self.request.gpus_per_worker for node in nodes))
 
     def _shared(self, plan: MapPlan, workers: int) -> SharedPlan:
         units = plan.units
@@ -190,7 +194,7 @@ class ClusterPools(Struct, frozen=True):
             self.template,
             units,
             block_size(len(units), workers),
-            self.asked.policy.retries,
+            self.request.policy.retries,
             settings_of(self.choices).work_grace_seconds,
-            self.asked.item_timeout,
+            self.request.item_timeout,
         )

@@ -43,23 +43,23 @@ class MapRequest(Struct, frozen=True):
         cls,
         command: tuple[str, ...],
         folder: Path | None,
-        asked: dict[str, Any],
+        options: dict[str, Any],
         image: ContainerOptions | None = None,
     ) -> "MapRequest":
-        own = {name: asked[name] for name in (
+        own = {name: options[name] for name in (
             "files", "items_file", "null", "jsonl", "gpus", "gpus_per_worker", "per_gpu", "cpu",
             "bind", "worker", "per_call", "item_timeout", "keep_order", "resume", "name",
         )}  # fmt: skip
         found = cls(
             command=command,
-            policy=MapPolicy(asked["retries"], asked["max_failures"]),
-            redo=Redo(asked["redo"] or Redo.UNDONE),
-            scaling=asked["scaling"] or (),
+            policy=MapPolicy(options["retries"], options["max_failures"]),
+            redo=Redo(options["redo"] or Redo.UNDONE),
+            scaling=options["scaling"] or (),
             folder=folder,
             image=image,
             **own,
         )
-        found._refuse_nonsense(asked)
+        found._refuse_nonsense(options)
         return found
 
     @property
@@ -71,14 +71,14 @@ class MapRequest(Struct, frozen=True):
         """Returns a digest that is the same for the same command in the same image."""
         return digest(self.command if self.image is None else (self.image.image, *self.command))
 
-    def _refuse_nonsense(self, asked: dict[str, Any]) -> None:
+    def _refuse_nonsense(self, options: dict[str, Any]) -> None:
         if self.files and self.items_file:
             raise Invalid("--files and --items cannot be combined")
         if self.jsonl and (self.files or self.null):
             raise Invalid("--jsonl reads lines: it cannot be combined with --files or -0")
         if self.worker and self.per_call > 1:
             raise Invalid("--worker gets one item at a time: leave --per-call out")
-        if self.per_gpu > 1 and not (asked["shared"] and asked["memory"]):
+        if self.per_gpu > 1 and not (options["shared"] and options["memory"]):
             raise Invalid(
                 "several workers on one GPU need to share its memory",
                 hint=f"add --shared --memory SIZE, with what each of the {self.per_gpu} needs",
@@ -91,12 +91,12 @@ class MapRequest(Struct, frozen=True):
             raise Invalid("--scaling works on all items: leave --resume out")
 
 
-def read_items(asked: MapRequest) -> tuple[MapItem, ...]:
+def read_items(request: MapRequest) -> tuple[MapItem, ...]:
     """Reads the items; there is at least one."""
-    if asked.files:
-        items = files_as_items(asked.files)
+    if request.files:
+        items = files_as_items(request.files)
     else:
-        items = items_in(asked.items_file or "-", asked.jsonl, asked.null)
+        items = items_in(request.items_file or "-", request.jsonl, request.null)
     if not items:
         raise Invalid("there are no items", hint="--files 'GLOB', --items FILE, or lines on stdin")
     return items

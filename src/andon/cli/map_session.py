@@ -12,7 +12,7 @@ from andon.cli.commands.runs.opened import finding
 from andon.cli.commands.share.container_options import contained
 from andon.cli.map_pools import ClusterPools, LocalPools
 from andon.cli.map_request import MapRequest, read_items
-from andon.cli.show.map import MapScreen, scaling_lines, summary_words
+from andon.cli.show.map import MapScreen, scaling_lines, summary_text
 from andon.cli.sources import sampling_ahead, settings_of
 from andon.cli.terminal import INTERRUPTED, Choices, Terminal, notice
 from andon.errors import Conflict, Gone, Invalid, Unavailable
@@ -41,22 +41,24 @@ LAST = "last"
 
 def run_map(
     choices: Choices,
-    asked: MapRequest,
+    request: MapRequest,
     devices: dict[str, Any],
     cluster: ClusterDesk | None,
     options: Sequence[str],
 ) -> int:
     """Runs the map, here or on a cluster, and returns the exit code."""
-    items = read_items(asked)
-    template = template_of(asked.command, items, 1 if asked.worker else asked.per_call)
+    items = read_items(request)
+    template = template_of(request.command, items, 1 if request.worker else request.per_call)
     if cluster is not None:
-        there = ClusterPools(choices, cluster, asked, devices, template, tuple(options))
-        return _run(choices, asked, items, there)
-    inside = contained(asked.image, asked.command)
-    if inside is None and "{" not in asked.command[0]:
-        find(asked.command)
+        there = ClusterPools(choices, cluster, request, devices, template, tuple(options))
+        return _run(choices, request, items, there)
+    inside = contained(request.image, request.command)
+    if inside is None and "{" not in request.command[0]:
+        find(request.command)
     try:
-        return _run(choices, asked, items, LocalPools(choices, asked, devices, template, inside))
+        return _run(
+            choices, request, items, LocalPools(choices, request, devices, template, inside)
+        )
     finally:
         if inside is not None:
             inside.clean()
@@ -64,13 +66,13 @@ def run_map(
 
 def _run(
     choices: Choices,
-    asked: MapRequest,
+    request: MapRequest,
     items: tuple[MapItem, ...],
     pools: LocalPools | ClusterPools,
 ) -> int:
-    params: dict[str, Any] = {DIGEST: asked.digest, "items": len(items)}
-    if asked.resume:
-        items, params[RESUMES] = left_of(asked, items)
+    params: dict[str, Any] = {DIGEST: request.digest, "items": len(items)}
+    if request.resume:
+        items, params[RESUMES] = left_of(request, items)
         if not items:
             notice("nothing is left to do: all items have already succeeded", choices)
             return 0
@@ -78,25 +80,25 @@ def _run(
             had = f"{counted(twice, 'item')} had begun before, when the map was killed"
             notice(f"{had}: begun again", choices)
     with sampling_ahead(choices) as sampler:
-        if asked.bind:
+        if request.bind:
             sampler.ask_places()
-        maker = _Maker(choices, asked, pools, sampler, params)
-        return maker.measure(items) if asked.scaling else maker.work(items)
+        maker = _Maker(choices, request, pools, sampler, params)
+        return maker.measure(items) if request.scaling else maker.work(items)
 
 
-def left_of(asked: MapRequest, items: tuple[MapItem, ...]) -> tuple[tuple[MapItem, ...], str]:
+def left_of(request: MapRequest, items: tuple[MapItem, ...]) -> tuple[tuple[MapItem, ...], str]:
     """Returns the unfinished items of an earlier map, and its id."""
-    command = asked.digest
+    command = request.digest
     with finding() as finder:
-        if asked.resume == LAST:
+        if request.resume == LAST:
             finder.refresh()
             row = _last_map(finder.index.find(RunQuery(limit=MOST_MAPS_SEARCHED)), command)
         else:
-            row = finder.resolve(asked.resume or LAST)
+            row = finder.resolve(request.resume or LAST)
         if row.state is RunState.RUNNING:
             raise Conflict(f"run {row.id} is still running", hint=f"andon runs tail -f {row.id}")
         before = earlier_outcomes(row, command, finder.resolve)
-    return left(items, before, asked.redo), row.id
+    return left(items, before, request.redo), row.id
 
 
 def _last_map(rows: Sequence[RunRow], command: str) -> RunRow:
@@ -110,18 +112,18 @@ class _Maker(Struct, frozen=True):
     """Makes sessions, one for a map and several for --scaling."""
 
     choices: Choices
-    asked: MapRequest
+    request: MapRequest
     pools: LocalPools | ClusterPools
     sampler: Sampler
     params: dict[str, Any]
 
     def work(self, items: Sequence[MapItem]) -> int:
-        screen = MapScreen(self.choices, self.asked.keep_order)
+        screen = MapScreen(self.choices, self.request.keep_order)
         screen.expect([item.index for item in items])
         session = self._session(items, None, screen, screen.print_line)
         with handled_signals(session, screen.print_line) as received:
             result = session.run(screen.tick)
-        self._say(result)
+        self._report(result)
         if received:
             return _ended_by(received[0])
         progress = result.progress
@@ -129,22 +131,22 @@ class _Maker(Struct, frozen=True):
 
     def measure(self, items: Sequence[MapItem]) -> int:
         """Runs the same items with each number of workers."""
-        calls = len(MapPlan(items, self.asked.policy, self.asked.per_call).units)
-        if calls < (most := max(self.asked.scaling)):
+        calls = len(MapPlan(items, self.request.policy, self.request.per_call).units)
+        if calls < (most := max(self.request.scaling)):
             raise Invalid(
                 f"{counted(calls, 'call')} cannot keep {most} workers busy",
                 hint="give more items, or smaller numbers to --scaling",
             )
         steps: list[ScalingStep] = []
         failed = 0
-        for workers in self.asked.scaling:
+        for workers in self.request.scaling:
             screen = MapScreen(self.choices, False)
             session = self._session(items, workers, _Silent(screen), screen.print_line)
             with handled_signals(session, screen.print_line) as received:
                 result = session.run(screen.tick)
             if received:
                 return _ended_by(received[0])
-            had = len(result.used) if self.asked.cpu is None else workers
+            had = len(result.used) if self.request.cpu is None else workers
             if had < workers:
                 raise Unavailable(
                     f"only {had} of {workers} workers got a GPU, so nothing can be compared",
@@ -160,13 +162,13 @@ class _Maker(Struct, frozen=True):
     def _session(
         self, items: Sequence[MapItem], workers: int | None, outputs: ItemOutputs, notify: Notify
     ) -> MapSession:
-        asked, image = self.asked, self.asked.image
-        plan = MapPlan(items, asked.policy, asked.per_call)
+        request, image = self.request, self.request.image
+        plan = MapPlan(items, request.policy, request.per_call)
         pool = self.pools.pool(plan, workers, self.sampler, notify)
         record = MapRecord(
-            asked.title,
-            asked.command,
-            recording(settings_of(self.choices), self.sampler, notify, asked.folder),
+            request.title,
+            request.command,
+            recording(settings_of(self.choices), self.sampler, notify, request.folder),
             {**self.params, **pool.params},
             None if image is None else image.image,
             pool.unsampled,
@@ -181,9 +183,9 @@ class _Maker(Struct, frozen=True):
 
         return MapSession(plan, pool, opened, outputs)
 
-    def _say(self, result: MapResult) -> None:
-        text = summary_words(result)
-        name = self.asked.title
+    def _report(self, result: MapResult) -> None:
+        text = summary_text(result)
+        name = self.request.title
         more = f"; {report_text(name, result.run)}" if result.path else ""
         notice(f"{text}{more}", self.choices)
         if result.progress.done < result.progress.total:

@@ -113,8 +113,8 @@ class NodeTable:
         if answer.error is not None:
             reason = answer.reason or ""
             known = answer.answered or reason.startswith(NO_ANSWER)
-            said = styled("" if known else f"{NO_ANSWER}  ", "yellow") + styled(reason)
-            return [self._named(answer.name, said)]
+            text = styled("" if known else f"{NO_ANSWER}  ", "yellow") + styled(reason)
+            return [self._named(answer.name, text)]
         lines = list[str]()
         for line in answer.text.rstrip("\n").split("\n"):
             if _is_heading(line):
@@ -155,8 +155,8 @@ def csv_with_name(name: str, line: str) -> str:
 
 def _is_heading(line: str) -> bool:
     """Whether it has only names of columns."""
-    words = _SGR.sub("", line).split()
-    return len(words) > 1 and all(word.isupper() or word in _UNITS for word in words)
+    cells = _SGR.sub("", line).split()
+    return len(cells) > 1 and all(word.isupper() or word in _UNITS for word in cells)
 
 
 def answers_to_json(answers: Sequence[NodeAnswer], noun: str) -> wire.Json:
@@ -201,19 +201,19 @@ def offer_line(found: wire.Json) -> str:
         sizes = list(dict.fromkeys(_size(row["free_bytes"]) for row in free))
         size = f"{sizes[0]} each" if len(sizes) == 1 and len(free) > 1 else " and ".join(sizes[:3])
         mark = ", SIMULATED" * bool(found.get("simulated"))
-        return free_words([row["label"] for row in free], f"{size}{models}{mark}")
-    words = [f"{len(free)} free" + (f" (GPU {labels}{models})" if free else "")]
+        return free_text([row["label"] for row in free], f"{size}{models}{mark}")
+    shown = [f"{len(free)} free" + (f" (GPU {labels}{models})" if free else "")]
     counts = {"held": "held", "in_use": "in use without a lease", "withheld": "not available"}
     parts = [(sum(row["kind"] == kind for row in rows), text) for kind, text in counts.items()]
-    words += [", ".join(f"{count} {text}" for count, text in parts if count)]
-    return f"{'–':<14}  " + "; ".join(filter(None, words))
+    shown += [", ".join(f"{count} {text}" for count, text in parts if count)]
+    return f"{'–':<14}  " + "; ".join(filter(None, shown))
 
 
 def _size(free_bytes: int | None) -> str:
     return "memory unknown" if free_bytes is None else human_bytes(free_bytes)
 
 
-def free_words(labels: Sequence[str], what: str) -> str:
+def free_text(labels: Sequence[str], what: str) -> str:
     """Returns `GPU 1, 6        2 free, 80.0 GiB each, H100`."""
     return f"{f'GPU {range_of(labels)}':<14}  {len(labels)} free, {what}"
 

@@ -21,7 +21,7 @@ PARAM = "nsys_report"
 class ProfiledCommand(Struct, frozen=True):
     """The command with Nsight Systems around it, and the report that it will write."""
 
-    words: tuple[str, ...]
+    argv: tuple[str, ...]
     report: Path
 
 
@@ -37,8 +37,8 @@ def profiled(
 
     make_private(folder)
     report = record_path(folder, name, time.time()).with_suffix(REPORT)
-    words = (nsys, "profile", f"--output={report}", *options, *command)
-    return ProfiledCommand(words, report)
+    argv = (nsys, "profile", f"--output={report}", *options, *command)
+    return ProfiledCommand(argv, report)
 
 
 def _check_counters() -> None:

@@ -221,8 +221,8 @@ def over_ssh(command: F) -> F:
             return command(*args, **more)
         from andon.cli.hub_nodes import over_hub
 
-        words = split_devices(more.get("devices") or ())
-        return over_hub(choices, partial(command, *args), words, more)
+        devices = split_devices(more.get("devices") or ())
+        return over_hub(choices, partial(command, *args), devices, more)
 
     return with_options(called, *_SSH)  # type: ignore[return-value]
 
@@ -281,9 +281,9 @@ def device_option(name: str, help: str) -> Callable[[F], F]:  # noqa: A002 - cli
     return click.option(*DEVICE_OPTION, name, multiple=True, metavar="D,…", help=help)
 
 
-def device_words(metavar: str) -> Callable[[F], F]:
+def device_arguments(metavar: str) -> Callable[[F], F]:
     """Adds DEVICE as arguments."""
-    return click.argument("device_words", nargs=-1, metavar=metavar)
+    return click.argument("device_arguments", nargs=-1, metavar=metavar)
 
 
 def with_devices(
@@ -295,16 +295,16 @@ def with_devices(
     def add(command: F) -> F:
         @wraps(command)
         def called(
-            *args: Any, device_words: Sequence[str], device_options: Sequence[str], **more: Any
+            *args: Any, device_arguments: Sequence[str], device_options: Sequence[str], **more: Any
         ) -> Any:
-            devices = split_devices([*device_words, *device_options])
+            devices = split_devices([*device_arguments, *device_options])
             if required and not devices:
                 raise click.UsageError("name a GPU, for example 3")
             return command(*args, devices=devices, **more)
 
         metavar = "DEVICE..." if required else "[DEVICE]..."
         named = device_option("device_options", help)(called)
-        return device_words(metavar)(named)  # type: ignore[return-value]
+        return device_arguments(metavar)(named)  # type: ignore[return-value]
 
     return add
 

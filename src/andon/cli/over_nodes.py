@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from andon.cli.node_answers import NodeAnswer, NodeTable
-from andon.cli.several_nodes import AskedNode, SeveralNodes
+from andon.cli.several_nodes import ReachedNode, SeveralNodes
 from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import Invalid
@@ -28,7 +28,7 @@ class NodeGroup(Struct, frozen=True):
     names: Sequence[str]
     limits: SshLimits
     follow_hint: str
-    opened: Callable[[str, Mapping[str, Any]], tuple[AskedNode, Choices]]
+    opened: Callable[[str, Mapping[str, Any]], tuple[ReachedNode, Choices]]
     """Returns a node, and the choices of a command that asks it: the given ones, and its own."""
 
 
@@ -54,9 +54,9 @@ def over_nodes(
         "ssh": (), "hosts_file": None, "quiet": True, "width": table.width, "warned": True,
         "color": "always" if terminal.color else "never", "resolved": resolved,
     }  # fmt: skip
-    asked = SeveralNodes(group.names, group.limits, lambda name: group.opened(name, shared))
+    nodes = SeveralNodes(group.names, group.limits, lambda name: group.opened(name, shared))
     table.begin()
-    answers = asked.ask(lambda: call(**more), table.add)
+    answers = nodes.ask(lambda: call(**more), table.add)
     table.end()
     return code_of(path, answers, worst=bool(more.get("by_level")))
 

@@ -17,11 +17,11 @@ from andon.errors import Unavailable
 from andon.node.ssh.calls import SshLimits
 from andon.node.ssh.failures import UNEXPECTED, unexpected
 
-LOOK_SECONDS, PATIENT_SECONDS = 0.05, 1.0
+POLL_SECONDS, PATIENT_SECONDS = 0.05, 1.0
 END_SECONDS = 2.0  # for all threads, whose questions were ended
 
 
-class AskedNode(Protocol):
+class ReachedNode(Protocol):
     """What is shown of a node that has answered, besides what the command printed."""
 
     @property
@@ -49,7 +49,7 @@ class SeveralNodes:
         self,
         names: Sequence[str],
         limits: SshLimits,
-        opened: Callable[[str], tuple[AskedNode, Choices]],
+        opened: Callable[[str], tuple[ReachedNode, Choices]],
     ) -> None:
         """`opened` returns a node and the choices of a command that asks it."""
         self._names, self._limits, self._opened = names, limits, opened
@@ -66,7 +66,7 @@ class SeveralNodes:
             while len(found) < len(self._names):
                 while waiting and limits.left and limits.has_room(len(self._threads)):
                     self._begin(*waiting.pop(), context, call)
-                done = self._next(LOOK_SECONDS if waiting else PATIENT_SECONDS)
+                done = self._next(POLL_SECONDS if waiting else PATIENT_SECONDS)
                 if not limits.left:
                     late = Unavailable(f"not asked: {limits.seconds:g} s were over")
                     done += [(place, NodeAnswer(name, late)) for place, name in waiting]
@@ -85,11 +85,11 @@ class SeveralNodes:
     def _begin(
         self, place: int, name: str, context: click.Context, call: Callable[[], Any]
     ) -> None:
-        asked = (name, *self._opened(name), context, call)
+        arguments = (name, *self._opened(name), context, call)
 
         def run() -> None:
             try:
-                self._done.put((place, _answer(*asked)))
+                self._done.put((place, _answer(*arguments)))
             except BaseException as exc:  # noqa: BLE001 - the caller's thread raises it
                 self._done.put((place, exc))
 
@@ -109,7 +109,7 @@ class SeveralNodes:
 
 
 def _answer(
-    name: str, node: AskedNode, choices: Choices, context: click.Context, call: Callable[[], Any]
+    name: str, node: ReachedNode, choices: Choices, context: click.Context, call: Callable[[], Any]
 ) -> NodeAnswer:
     began, error, code = time.monotonic(), None, 0
     choices.out = text = io.StringIO()

@@ -34,7 +34,7 @@ class Choices:
     width: int | None = None  # of the text, if it is not that of the terminal
     out: TextIO | None = None  # where the text goes, if not to standard output
     fresh: bool = False  # whether to read the devices here, whatever a server knows
-    words: tuple[str, ...] = ()  # the whole command line
+    argv: tuple[str, ...] = ()  # the whole command line
     bare: bool = False  # `andon` without a command
     warned: bool = False  # the settings may be read twice; warnings are printed once
     node: "Node | None" = None  # that these choices mean, once it was looked for

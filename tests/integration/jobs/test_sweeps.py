@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from andon.cli.commands.jobs.submitted import expected_words
+from andon.cli.commands.jobs.submitted import expected_text
 from andon.cli.terminal import Choices
 from andon.jobs.queue import Queue
 from andon.model.job.facts import JobState
@@ -120,6 +120,6 @@ def test_the_end_of_a_group_is_notified_as_one(swept: Sweep) -> None:
 def test_a_submission_says_how_long_it_will_take(swept: Sweep) -> None:
     """By the earlier runs of that name, on the GPUs that there are."""
     made = [facts.spec for facts in swept.queue.jobs.values()]
-    said = expected_words(Choices(simulate=2), [replace(one, simulate=2) for one in made])
+    said = expected_text(Choices(simulate=2), [replace(one, simulate=2) for one in made])
     assert re.fullmatch(r" · about .* on 2 GPUs, from 5 runs", said)
-    assert expected_words(Choices(), [replace(made[0], name="other")]) == ""
+    assert expected_text(Choices(), [replace(made[0], name="other")]) == ""

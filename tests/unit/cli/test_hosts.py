@@ -396,9 +396,9 @@ class Silent:
 def test_a_host_that_sleeps_is_shown_with_its_age() -> None:
     node: Any = Silent(farm(), Unavailable("connection refused"))
     watched = Watched("lab1", node, node.live, LiveTable(False, Rulebook()))
-    assert watched.look()
+    assert watched.poll()
     assert "no answer" not in watched.answer(100, 20, farm().at + 1.0).text
-    assert not watched.look()
+    assert not watched.poll()
     shown = watched.answer(100, 20, farm().at + 90.0).text
     assert shown.splitlines()[-1] == "no answer for 1 min 30 s: connection refused"
 
@@ -413,5 +413,5 @@ class OddLamps(Silent):
 def test_a_host_whose_lamps_are_odd_keeps_a_watch_of_others_alive() -> None:
     node: Any = OddLamps(farm())
     watched = Watched("lab1", node, node.live, LiveTable(False, Rulebook()))
-    assert watched.look()
+    assert watched.poll()
     assert watched.answer(100, 20, farm().at).reason == "runs andon 99"

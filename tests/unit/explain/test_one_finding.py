@@ -12,7 +12,7 @@ from andon.alerts.rules.listing import counts, entries, worst
 from andon.alerts.rules.state import EMPTY
 from andon.alerts.rules.state_machine import step
 from andon.cli.show.probe import RESULTS
-from andon.cli.show.runs.listing import STATE_WORDS
+from andon.cli.show.runs.listing import STATE_TEXTS
 from andon.explain.conditions.finding import HOLDS, Finding
 from andon.explain.conditions.heat.limits import HeatThrottling
 from andon.explain.conditions.heat.thermal import describe
@@ -40,7 +40,7 @@ def test_one_alert_has_one_name() -> None:
 
 
 def test_a_lack_of_gpu_memory_has_one_name() -> None:
-    run = STATE_WORDS[RunState.DEVICE_OUT_OF_MEMORY]
+    run = STATE_TEXTS[RunState.DEVICE_OUT_OF_MEMORY]
     assert RESULTS[TrialState.DEVICE_OUT_OF_MEMORY][0] == run
 
 

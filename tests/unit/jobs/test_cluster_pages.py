@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from andon.cli.commands.jobs.following import JobOutput, follow_many, say_why_it_waits
+from andon.cli.commands.jobs.following import JobOutput, follow_many, report_why_it_waits
 from andon.cli.terminal import Choices
 from andon.errors import Gone, Invalid, Unavailable
 from andon.failures.retrying import Clocks
@@ -291,7 +291,7 @@ def test_a_job_at_this_terminal_says_once_why_it_waits_until_it_starts(
     fake.submit(submission(label="first"))
     job = fake.submit(submission(label="mine"))
     looks = Looks(fake)
-    say_why_it_waits(Choices(), opened(fake), "mine", looks)
+    report_why_it_waits(Choices(), opened(fake), "mine", looks)
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 1, said
     assert said[0].startswith(f"andon: job lab:{job} waits: needs 1 GPU")

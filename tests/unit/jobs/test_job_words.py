@@ -12,7 +12,7 @@ from andon.cli.commands.jobs import following, group
 from andon.cli.commands.jobs.common import going_on
 from andon.cli.commands.jobs.desks import desks_of
 from andon.cli.main import run
-from andon.cli.show.jobs import expected_words, render_job, render_jobs, why
+from andon.cli.show.jobs import expected_text, render_job, render_jobs, why
 from andon.cli.terminal import Choices
 from andon.jobs import acts
 from andon.jobs.folder import CANCELLED, CLAIM, open_jobs_folder
@@ -63,7 +63,7 @@ def test_a_job_that_waits_says_why_and_when_it_will_probably_start() -> None:
         facts, job_statuses([facts], AT)[12], 1, holdup, {"A": "1", "API_KEY": "s", "B": "2"}
     )
     assert why(view, AT).startswith("no. 1: 2 GPUs requested, 1 available; expected about ")
-    assert expected_words(view, AT).endswith(", from 6 runs")
+    assert expected_text(view, AT).endswith(", from 6 runs")
     assert view.environment == {"A": "1", "API_KEY": "…"}
     assert "abc" not in view.command
 

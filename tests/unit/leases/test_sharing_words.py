@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from andon.cli.commands.share.cordon import cordoned_words
+from andon.cli.commands.share.cordon import cordoned_text
 from andon.cli.commands.share.leases import _memory
 from andon.cli.commands.share.who import (
     People,
@@ -113,8 +113,8 @@ def test_a_lease_that_uses_more_than_it_reserved_is_marked(
 
 
 def test_a_cordon_says_who_keeps_the_device() -> None:
-    assert cordoned_words("GPU 7", None) == "GPU 7 is cordoned"
-    held = cordoned_words("GPU 7", "dora")
+    assert cordoned_text("GPU 7", None) == "GPU 7 is cordoned"
+    held = cordoned_text("GPU 7", "dora")
     assert held == "GPU 7 is cordoned (dora keeps it until the lease ends)"
 
 

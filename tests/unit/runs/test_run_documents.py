@@ -15,7 +15,7 @@ from andon.cli.show.reports.as_markdown import document_markdown
 from andon.cli.show.reports.as_text import document_text, thinned
 from andon.cli.show.reports.charts import clock, line_chart, ticks, time_ticks
 from andon.cli.show.reports.document import ChartLine, Document, LineChart
-from andon.cli.show.reports.figures import hours, rate, seconds_words, three
+from andon.cli.show.reports.figures import hours, rate, seconds_text, three
 from andon.cli.show.reports.group_usage import (
     USAGE_DAYS,
     GroupUsage,
@@ -286,7 +286,7 @@ def test_any_chart_is_well_formed(
     [(0.84, "0.84 s"), (72.94, "1 min 13 s"), (726, "12 min 6 s"), (None, "–")],
 )
 def test_durations_can_be_compared(given_value: float | None, words: str) -> None:
-    assert seconds_words(given_value) == words
+    assert seconds_text(given_value) == words
 
 
 def test_rates_and_numbers_keep_three_digits() -> None:

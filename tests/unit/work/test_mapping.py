@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.cli import map_session
-from andon.cli.show.map import MapScreen, summary_words
+from andon.cli.show.map import MapScreen, summary_text
 from andon.cli.terminal import Choices
 from andon.errors import Invalid
 from andon.model.run.record import ItemState, RunEnd, RunItem, RunState
@@ -268,7 +268,7 @@ def test_the_rate_of_a_finished_map_is_that_of_what_it_says_is_done(
 ) -> None:
     progress = MapProgress(total=7, done=done, failed=failed, running=0, seconds=2.0)
     result = MapResult(progress, (), RunEnd(0.0, RunState.FAILED, 2.0, 0, {}), None, "r")
-    assert summary_words(result) == said
+    assert summary_text(result) == said
 
 
 class Interrupted(map_session._Maker, frozen=True):

@@ -35,8 +35,8 @@ def complete_job(
     active = [spec for spec in newest if not statuses[spec.number].state.is_settled]
     ended = [spec for spec in newest if statuses[spec.number].state.is_settled]
     meant = active if context.info_name in OF_ACTIVE_JOBS else [*active, *ended]
-    words = ((one.label, f"{one.name}, {statuses[one.number].state.words}") for one in meant)
-    return _items(words, typed)
+    items = ((one.label, f"{one.name}, {statuses[one.number].state.words}") for one in meant)
+    return _items(items, typed)
 
 
 def complete_lease(
@@ -64,5 +64,5 @@ def complete_command(
 def _items(found: Iterable[tuple[str, str]], typed: str) -> "list[CompletionItem]":
     from click.shell_completion import CompletionItem
 
-    items = [CompletionItem(name, help=words) for name, words in found if name.startswith(typed)]
+    items = [CompletionItem(name, help=text) for name, text in found if name.startswith(typed)]
     return items[:MOST]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # a command that prints no report needs none of it
     from andon.cli.show.reports.document import Document
     from andon.runs.rules.reports.report import Prices
 
-_ASKED = "andon.forms"  # in a context: the flags that stand for --format
+_FORMAT_FLAGS = "andon.forms"  # in a context: the flags that stand for --format
 FORMS = ("text", "md", "html", "json", "csv")
 
 
@@ -54,31 +54,31 @@ def _short(form: str) -> Callable[[F], F]:
 
     def remember(context: click.Context, parameter: click.Parameter, given: bool) -> None:
         if given:
-            context.meta.setdefault(_ASKED, []).append(form)
+            context.meta.setdefault(_FORMAT_FLAGS, []).append(form)
 
-    words = f"The same as --format {form}."
+    text = f"The same as --format {form}."
     return click.option(
-        f"--{form}", is_flag=True, is_eager=True, expose_value=False, callback=remember, help=words
+        f"--{form}", is_flag=True, is_eager=True, expose_value=False, callback=remember, help=text
     )
 
 
 def _form(context: click.Context, parameter: click.Parameter, value: str) -> str:
     named = context.get_parameter_source("form") is ParameterSource.COMMANDLINE
-    asked = {*context.meta.get(_ASKED, ()), *([value] if named else ())}
-    return _only(asked) or value
+    forms = {*context.meta.get(_FORMAT_FLAGS, ()), *([value] if named else ())}
+    return _only(forms) or value
 
 
 def chosen_format(form: str | None, as_json: bool, as_csv: bool) -> str | None:
     """Returns the requested form, from --format or from its flag."""
-    asked = {f for f, given in (("json", as_json), ("csv", as_csv)) if given}
-    asked |= {form} if form is not None else set()
-    return _only(asked)
+    forms = {f for f, given in (("json", as_json), ("csv", as_csv)) if given}
+    forms |= {form} if form is not None else set()
+    return _only(forms)
 
 
-def _only(asked: set[str]) -> str | None:
-    if len(asked) > 1:
-        raise click.UsageError(f"only one form at a time: {' or '.join(sorted(asked))}")
-    return next(iter(asked), None)
+def _only(forms: set[str]) -> str | None:
+    if len(forms) > 1:
+        raise click.UsageError(f"only one form at a time: {' or '.join(sorted(forms))}")
+    return next(iter(forms), None)
 
 
 def as_document(document: "Document", form: str, terminal: Terminal, plain: bool = False) -> str:

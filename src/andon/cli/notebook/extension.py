@@ -57,15 +57,15 @@ class AndonMagics:
 
     def line(self, line: str) -> Painted | None:
         """`%andon [COMMAND]`: what the command prints; `%andon watch [10s]` repaints in place."""
-        words = _words(line)
-        if words[:1] == ["watch"]:
-            _watch(words[1:])
+        arguments = _split(line)
+        if arguments[:1] == ["watch"]:
+            _watch(arguments[1:])
             return None
-        return Painted(lambda: command_text(words))
+        return Painted(lambda: command_text(arguments))
 
     def cell(self, line: str, cell: str) -> Any:
         """`%%andon NAME`: records the cell as a run, and says under its output what it used."""
-        name, request = _cell_words(_words(line))
+        name, request = _cell_arguments(_split(line))
 
         with self._leased(request):
             run = RecordedRun(name or "cell", quiet=True)
@@ -117,24 +117,24 @@ class AndonMagics:
                         os.environ[name] = before[name]
 
 
-def command_text(words: list[str]) -> str:
+def command_text(arguments: list[str]) -> str:
     """Returns what a command prints, with colours; its errors are text too."""
-    if words and words[0] in FOR_TERMINALS:
-        return f"andon {words[0]} is for a terminal: !andon {shell_line(*words)}\n"
+    if arguments and arguments[0] in FOR_TERMINALS:
+        return f"andon {arguments[0]} is for a terminal: !andon {shell_line(*arguments)}\n"
     out, error = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(error):
-        run([*(words or ["status"]), "--color", "always", "--quiet"])
+        run([*(arguments or ["status"]), "--color", "always", "--quiet"])
     return out.getvalue() + error.getvalue()
 
 
-def _watch(words: list[str]) -> None:
+def _watch(arguments: list[str]) -> None:
     """Repaints the status in place, once a second, until the cell is interrupted or time is up."""
     from IPython.display import display
 
     try:
-        until = time.monotonic() + parse_seconds(words[0]) if words else None
+        until = time.monotonic() + parse_seconds(arguments[0]) if arguments else None
     except ValueError as error:
-        raise Invalid(f"{words[0]!r} is not a time", hint="%andon watch 10s") from error
+        raise Invalid(f"{arguments[0]!r} is not a time", hint="%andon watch 10s") from error
     shown = display(Painted(""), display_id=True)
     try:
         with watch() as snapshots:
@@ -146,16 +146,16 @@ def _watch(words: list[str]) -> None:
         return
 
 
-def _words(line: str) -> list[str]:
+def _split(line: str) -> list[str]:
     try:
         return shlex.split(line)
     except ValueError as error:
         raise Invalid("a quotation mark is missing", hint="%andon help") from error
 
 
-def _cell_words(words: list[str]) -> tuple[str | None, dict[str, Any]]:
+def _cell_arguments(arguments: list[str]) -> tuple[str | None, dict[str, Any]]:
     name, request = None, dict[str, Any]()
-    rest = iter(words)
+    rest = iter(arguments)
     for word in rest:
         if word in ("--gpus", "--memory"):
             value = next(rest, "")

@@ -63,9 +63,9 @@ def render_alerts(page: AlertOverview, width: int, color: bool, ended: bool = Tr
 def summary(page: AlertOverview) -> list[Text]:
     """How many of each level, or that there are none."""
     counts = listing.counts(page.entries)
-    words = listing.level_counts(counts)
-    styles = [LAMPS[Lamp.RED if "critical" in word else Lamp.AMBER][1] for word in words]
-    parts = [styled(word, style) for word, style in zip(words, styles, strict=True)]
+    counts_text = listing.level_counts(counts)
+    styles = [LAMPS[Lamp.RED if "critical" in word else Lamp.AMBER][1] for word in counts_text]
+    parts = [styled(word, style) for word, style in zip(counts_text, styles, strict=True)]
     parts = parts or ([styled(FINE, "green")] if page.is_known else [])
     return parts + [styled(word, "dim") for word in listing.other_counts(counts)]
 

@@ -149,11 +149,11 @@ def throttle(entry: NamedDevice, all_of_them: bool = True) -> Text:
     if reasons is None:
         return unknown()
     rows = [row for name in reasons if (row := reason_of(name)).label]
-    words = [styled(row.label, "yellow" if row.alarming else "") for row in rows]
-    if all_of_them or len(words) < 2:
-        return join(words, ", ")
-    worst = max(words, key=lambda text: text.spans[0][1])
-    return worst + styled(f" +{len(words) - 1}", "dim")
+    labels = [styled(row.label, "yellow" if row.alarming else "") for row in rows]
+    if all_of_them or len(labels) < 2:
+        return join(labels, ", ")
+    worst = max(labels, key=lambda text: text.spans[0][1])
+    return worst + styled(f" +{len(labels) - 1}", "dim")
 
 
 def who(entry: NamedDevice, detail: int) -> Text:

@@ -103,8 +103,8 @@ def only_visible(snapshot: Snapshot) -> Snapshot:
     """The devices this process may use; the board of a visible instance stays, as its heading."""
     parents = {s.device.parent for s in snapshot.devices if s.visible}
     listed = with_labels(snapshot.devices)
-    kept = tuple(s for s in listed if s.visible or s.device.uuid in parents)
-    return replace(snapshot, devices=kept)
+    visible = tuple(s for s in listed if s.visible or s.device.uuid in parents)
+    return replace(snapshot, devices=visible)
 
 
 def unreal(snapshot: Snapshot) -> str:

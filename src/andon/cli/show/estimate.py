@@ -63,9 +63,9 @@ def parameters_text(count: int) -> str:
 
 
 def _answer(found: Estimate, width: int) -> list[Text]:
-    words = verdict_text(found)
-    style = "bold green" if words.startswith("yes") else "bold yellow"
-    lines = paragraph(words, width, style)
+    text = verdict_text(found)
+    style = "bold green" if text.startswith("yes") else "bold yellow"
+    lines = paragraph(text, width, style)
     refused = found.refused
     if refused is not None and refused.nearest:
         sizes = " or ".join(f"--{refused.option} {size}" for size in refused.nearest)
@@ -84,11 +84,11 @@ def _numbers(found: Estimate) -> Iterator[Text]:
     yield styled("")
     if found.world_size > 1 and found.need is not None:
         yield styled(f"on each of the {found.world_size} GPUs:", "dim")
-    for name, size, said in rows:
+    for name, size, origin in rows:
         style = "bold" if name in ("minimum", "measured") else ""
         number = "unknown" if size is None else human_bytes(size)
         head = styled(name.ljust(_LABEL), "dim") + styled(number.rjust(10), style)
-        yield head + styled(f"  {said}" if said else "", "dim")
+        yield head + styled(f"  {origin}" if origin else "", "dim")
 
 
 def _estimated(found: Estimate, need: GpuNeed) -> list[tuple[str, int | None, str]]:
@@ -103,8 +103,8 @@ def _estimated(found: Estimate, need: GpuNeed) -> list[tuple[str, int | None, st
             ("optimizer", need.optimizer_bytes, str(found.options.optimizer)),
         ]
     elif shaped:
-        said = f"{_requests(found)}; {found.sources['kv'].source}"
-        rows.append(("KV cache", need.kv_bytes, said))
+        origin = f"{_requests(found)}; {found.sources['kv'].source}"
+        rows.append(("KV cache", need.kv_bytes, origin))
     else:
         rows.append(("KV cache", None, "the model's shape is not known"))
     batch = f"{found.options.batch} x {need.context:,} tokens; "
@@ -118,8 +118,8 @@ def _estimated(found: Estimate, need: GpuNeed) -> list[tuple[str, int | None, st
         ("comfortable", need.comfortable_bytes, "10 % to spare"),
     ]
     if found.claim_bytes is not None:
-        said = f"what the server takes of GPU {found.claimed_of} when it starts"
-        rows.append(("claim", found.claim_bytes, said))
+        origin = f"what the server takes of GPU {found.claimed_of} when it starts"
+        rows.append(("claim", found.claim_bytes, origin))
     return rows
 
 
@@ -172,7 +172,7 @@ def _smallest(found: SmallestSize | None) -> str:
 def _columns(found: Estimate) -> tuple[TableColumn[GpuFit], ...]:
     served = any(fit.requests_at_once is not None for fit in found.fits)
     at_once: TableColumn[GpuFit] = TableColumn("AT ONCE", _at_once, rank=2, right=True)
-    is_here: tuple[TableColumn[GpuFit], ...] = (
+    local: tuple[TableColumn[GpuFit], ...] = (
         TableColumn("NOW", lambda fit: _yes(fit.fits_now)),
         TableColumn("EMPTY", lambda fit: _yes(fit.fits_empty)),
         TableColumn("FREE GiB", lambda fit: styled(cells.gib(fit.free_bytes)), rank=1, right=True),
@@ -184,7 +184,7 @@ def _columns(found: Estimate) -> tuple[TableColumn[GpuFit], ...]:
     return (
         TableColumn("GPU", lambda fit: styled(fit.label, "bold")),
         TableColumn("MODEL", lambda fit: styled(short_model(fit.name)), rank=2, elastic=6),
-        *(elsewhere if found.is_elsewhere else is_here),
+        *(elsewhere if found.is_elsewhere else local),
         TableColumn(
             "NEEDS GiB", lambda fit: styled(cells.gib(fit.needed_bytes)), rank=1, right=True
         ),

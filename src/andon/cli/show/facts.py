@@ -32,8 +32,8 @@ def render_devices(snapshot: Snapshot, width: int, color: bool, mask: Mask = UNM
         lines += [Text(), *_block(entry, masked, width)]
     if not snapshot.devices:
         lines += [Text(), styled("no GPU found")]
-    if told := _masks(mask, width):
-        lines += [Text(), *told]
+    if mask_lines := _masks(mask, width):
+        lines += [Text(), *mask_lines]
     if snapshot.faults:
         lines += [Text(), *fault_lines(snapshot, width)]
     return "".join(line.paint(color) + "\n" for line in lines)

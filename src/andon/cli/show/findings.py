@@ -58,13 +58,13 @@ def _counts(findings: Sequence[CheckResult]) -> list[Text]:
 def _finding(finding: CheckResult, width: int) -> list[Text]:
     lamp, style = LAMPS[finding.grade]
     indent = 0 if width < _NARROW else _INDENT
-    words_style = "dim" if finding.grade is Grade.UNKNOWN else ""
-    words = [styled(line, words_style) for line in _wrapped(finding.message, width - indent)]
+    text_style = "dim" if finding.grade is Grade.UNKNOWN else ""
+    wrapped = [styled(line, text_style) for line in _wrapped(finding.message, width - indent)]
     head = styled(f"{lamp} ", style) + styled(finding.check.area.ljust(_AREA + 2), "dim")
     if indent:
-        lines = [head + words[0], *(styled(" " * indent) + line for line in words[1:])]
+        lines = [head + wrapped[0], *(styled(" " * indent) + line for line in wrapped[1:])]
     else:
-        lines = [head, *words]
+        lines = [head, *wrapped]
     if finding.grade is Grade.OK:
         return lines
     if finding.fix:
@@ -102,8 +102,8 @@ def broken_command(command: str, room: int) -> list[str]:
     return [line for line in lines if line]
 
 
-def _wrapped(words: str, room: int) -> list[str]:
-    return textwrap.wrap(words, room, break_on_hyphens=False, break_long_words=False) or [""]
+def _wrapped(text: str, room: int) -> list[str]:
+    return textwrap.wrap(text, room, break_on_hyphens=False, break_long_words=False) or [""]
 
 
 def findings_to_json(

@@ -98,11 +98,11 @@ def why(view: JobView, now: float) -> str:
     if view.reason:
         parts.append(view.reason)
     if view.expected_start is not None:
-        parts.append(expected_words(view, now))
+        parts.append(expected_text(view, now))
     return ": ".join(parts[:2]) + "".join(f"; {more}" for more in parts[2:])
 
 
-def expected_words(view: JobView, now: float) -> str:
+def expected_text(view: JobView, now: float) -> str:
     """Returns `expected about 14:20, from 6 runs`."""
     if view.expected_start is None:
         return ""
@@ -127,16 +127,16 @@ def render_job(view: JobView, now: float) -> list[Text]:
 def _facts(view: JobView, now: float) -> list[tuple[str, str]]:
     from andon.model.naming import title  # not for the list, which must be quick
 
-    asked = f"{view.gpus} GPU{'' if view.gpus == '1' else 's'}" if view.gpus else ""
+    request = f"{view.gpus} GPU{'' if view.gpus == '1' else 's'}" if view.gpus else ""
     if view.memory_bytes is not None:
-        asked += f" with {human_bytes(view.memory_bytes)}"
+        request += f" with {human_bytes(view.memory_bytes)}"
     took = "" if view.seconds is None else measured_seconds(view.seconds)
     code = "" if view.exit_code is None else f"exit code {view.exit_code}"
     others = ", ".join(str(number) for number in (*view.after, *view.after_any))
     return [
         ("command", view.command),
         ("folder", view.folder),
-        ("asks for", asked),
+        ("asks for", request),
         ("why" if view.progress is None else "progress", why(view, now)),
         ("after", others),
         ("submitted", f"{moment(view.submitted_at, now)} by {view.user}"),
@@ -193,15 +193,15 @@ def _varied(specs: Sequence[JobSpec]) -> list[str]:
 
 
 def _memory(spec: JobSpec) -> str:
-    asked = spec.request.memory_bytes
-    return UNKNOWN if asked is None else human_bytes(asked)
+    requested = spec.request.memory_bytes
+    return UNKNOWN if requested is None else human_bytes(requested)
 
 
 def _lines(spec: JobSpec) -> list[Text]:
     count = count_text(spec.request)
     kind = ("simulated GPU" if spec.simulate is not None else "GPU") + ("" if count == "1" else "s")
-    asked = spec.request.memory_bytes
-    memory = "" if asked is None else f" with {human_bytes(asked)}"
+    requested = spec.request.memory_bytes
+    memory = "" if requested is None else f" with {human_bytes(requested)}"
     return [
         styled("  command  ", "dim") + styled(redact(spec.argv)),
         styled("  folder   ", "dim") + styled(spec.folder),

@@ -34,7 +34,7 @@ def progress_line(progress: MapProgress) -> Text:
     return line
 
 
-def progress_words(progress: MapProgress) -> str:
+def progress_text(progress: MapProgress) -> str:
     """Returns the same progress for output that is not a terminal."""
     share = 100 * progress.ended / progress.total if progress.total else 100.0
     parts = [f"{progress.ended} of {progress.total} items ({fixed(share)} %)"]
@@ -54,7 +54,7 @@ def _parts(progress: MapProgress) -> list[Text]:
     return parts
 
 
-def summary_words(result: MapResult) -> str:
+def summary_text(result: MapResult) -> str:
     """`117 of 120 items done in 39 s on GPU 0, 1 (3.1/s); 1 failed; 2 not begun: …`."""
     progress = result.progress
     text = f"{progress.done} of {progress.total} items done in {measured_seconds(progress.seconds)}"
@@ -153,7 +153,7 @@ class MapScreen:
                 self._line = progress_line(progress).fit(width).paint(self._color)
                 self._draw()
             else:
-                notice(progress_words(progress), self._choices)
+                notice(progress_text(progress), self._choices)
 
     def print_line(self, text: str) -> None:
         """Prints one line of andon's own, above the progress."""

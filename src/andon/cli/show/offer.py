@@ -39,11 +39,9 @@ def _answer(found: Offer) -> Text:
     chosen = [row.verdict.label for row in found.rows if row.chosen]
     if chosen:
         one = found.requested.startswith("1 GPU")
-        words = f"{found.requested} {'is' if one else 'are'} free: "
+        text = f"{found.requested} {'is' if one else 'are'} free: "
         return (
-            styled("yes: ", "bold green")
-            + styled(words)
-            + styled(f"GPU {range_of(chosen)}", "bold")
+            styled("yes: ", "bold green") + styled(text) + styled(f"GPU {range_of(chosen)}", "bold")
         )
     free = sum(row.is_free for row in found.rows)
     reason = found.reason or f"{found.requested} requested, {free} free"

@@ -144,11 +144,11 @@ def _traffic(host: Host) -> Iterator[Text]:
         "disk": (host.disk_read_bytes_per_second, host.disk_written_bytes_per_second),
         "network": (host.network_received_bytes_per_second, host.network_sent_bytes_per_second),
     }
-    words = {"disk": ("read", "written"), "network": ("received", "sent")}
+    verbs = {"disk": ("read", "written"), "network": ("received", "sent")}
     for name, pair in pairs.items():
         parts = [
             f"{human_rate(rate)} {word}"
-            for rate, word in zip(pair, words[name], strict=True)
+            for rate, word in zip(pair, verbs[name], strict=True)
             if rate is not None
         ]
         if parts:

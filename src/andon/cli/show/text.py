@@ -104,10 +104,10 @@ class Text(NamedTuple):
         """The line with its control sequences, without trailing spaces."""
         if not color:
             return self.plain.rstrip()
-        kept = [(text, style) for text, style in self.spans if text]
-        while kept and not kept[-1][0].strip() and "reverse" not in kept[-1][1]:
-            kept.pop()
-        return "".join(_sgr(text, style) for text, style in kept)
+        spans = [(text, style) for text, style in self.spans if text]
+        while spans and not spans[-1][0].strip() and "reverse" not in spans[-1][1]:
+            spans.pop()
+        return "".join(_sgr(text, style) for text, style in spans)
 
     def restyled(self, style: str) -> "Text":
         """Returns the same text in one style."""
@@ -125,15 +125,15 @@ class Text(NamedTuple):
     def _cut(self, width: int) -> "Text":
         if width < 1:
             return Text()
-        kept: list[tuple[str, str]] = []
+        spans: list[tuple[str, str]] = []
         room = width - 1
         for text, style in self.spans:
             short = _prefix(text, room)
-            kept.append((short if short == text else short.rstrip() + ELLIPSIS, style))
+            spans.append((short if short == text else short.rstrip() + ELLIPSIS, style))
             if short != text:
-                return Text(tuple(kept))
+                return Text(tuple(spans))
             room -= display_width(text)
-        return Text(tuple(kept))
+        return Text(tuple(spans))
 
 
 @lru_cache(maxsize=4096)  # a live table says the same words every second

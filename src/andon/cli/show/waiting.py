@@ -57,7 +57,7 @@ class WaitingLine(LineInPlace):
         self.show(waiting_text(progress, self.width))
 
 
-def waited_words(seconds: float) -> str:
+def waited_text(seconds: float) -> str:
     """Returns `waiting 0:42`; without a time in the first second, which may be the only line."""
     whole = int(seconds)
     return f"waiting {whole // 60}:{whole % 60:02d}" if whole else "waiting"
@@ -70,7 +70,7 @@ def waiting_text(progress: "Progress", width: int | None = None) -> str:
     If that is too wide, parts are left out rather than cut.
     """
     candidates = progress.candidates
-    waited, place = waited_words(progress.waited_seconds), _place(progress)
+    waited, place = waited_text(progress.waited_seconds), _place(progress)
     count = ""
     if candidates.missing:
         count = _count(candidates)
@@ -92,15 +92,15 @@ def waiting_text(progress: "Progress", width: int | None = None) -> str:
 
 def queue_line(row: "WaitingRow", at: float) -> str:
     """`queue 2: dora, 1 GPU with 20.0 GiB, priority -1, waiting 4 min`."""
-    words = f"queue {row.position}: {row.user}, {counted(row.gpus, 'GPU')}"
+    line = f"queue {row.position}: {row.user}, {counted(row.gpus, 'GPU')}"
     if row.memory_bytes:
-        words += f" with {human_bytes(row.memory_bytes)}"
+        line += f" with {human_bytes(row.memory_bytes)}"
     if row.priority:
-        words += f", priority {row.priority}"
-    words += f", waiting {human_seconds(max(0.0, at - row.since))}"
+        line += f", priority {row.priority}"
+    line += f", waiting {human_seconds(max(0.0, at - row.since))}"
     if row.jobs_behind:
-        words += f", {counted(row.jobs_behind, 'more job')} behind it"
-    return words
+        line += f", {counted(row.jobs_behind, 'more job')} behind it"
+    return line
 
 
 def _number(progress: "Progress") -> str:
@@ -127,10 +127,10 @@ def _place(progress: "Progress") -> str:
 def _count(candidates: "Candidates") -> str:
     """`1 of 8 free, 2 needed`, counted as `andon free` counts."""
     bars = [one.obstacle.kind if one.obstacle else None for one in candidates.choice.candidates]
-    asked = [bar for bar in bars if bar is not ObstacleKind.NOT_REQUESTED]
+    requested = [bar for bar in bars if bar is not ObstacleKind.NOT_REQUESTED]
     least = candidates.need.least
     needed = f", {least} needed" if least > 1 else ""
-    return f"{asked.count(None)} of {len(asked)} free{needed}"
+    return f"{requested.count(None)} of {len(requested)} free{needed}"
 
 
 def _first_obstacle(candidates: "Candidates", brief: bool = False) -> str:

@@ -217,6 +217,6 @@ def _fitted(body: list[Text], room: int, devices: int) -> list[Text]:
     """Returns the heading and the devices that fit, and a line with how many are left out."""
     if len(body) <= room:
         return body
-    kept = max(1, room - 1)
-    left = devices - (kept - 1)
-    return [*body[:kept], styled(f"and {left} more: a taller window shows them", "dim")][:room]
+    most = max(1, room - 1)
+    left = devices - (most - 1)
+    return [*body[:most], styled(f"and {left} more: a taller window shows them", "dim")][:room]

@@ -154,11 +154,11 @@ def _labelled(name: str, parts: Sequence[str], width: int, style: str = "dim") -
     if width < NARROW:
         text = _BEFORE_UNIT.sub(UNBROKEN, f"{name}: {' · '.join(parts)}")
         return paragraph(text, width, style, indent=0)
-    words = (
+    joined = (
         " · ".join(part.replace(" ", UNBROKEN) for part in parts) if len(parts) > 1 else parts[0]
     )
     room = width - MARGIN
-    rows = textwrap.wrap(words, room, break_long_words=False, break_on_hyphens=False)
+    rows = textwrap.wrap(joined, room, break_long_words=False, break_on_hyphens=False)
     heads = [f"  {name}", *([""] * (len(rows) - 1))]
     return [
         styled(head.ljust(MARGIN), "dim") + styled(row.replace(UNBROKEN, " "), style).fit(room)

@@ -12,7 +12,7 @@ import click
 from andon.app.thresholds import rulebook
 from andon.cli.commands.suggestions import MACHINE_OPTIONS
 from andon.cli.over_nodes import READING, NodeGroup, over_nodes
-from andon.cli.several_nodes import AskedNode
+from andon.cli.several_nodes import ReachedNode
 from andon.cli.sources import resolved_of, settings_of
 from andon.cli.ssh.watch import watch_hosts
 from andon.cli.terminal import Choices
@@ -47,7 +47,7 @@ def _group(choices: Choices, hosts: Sequence[str]) -> NodeGroup:
     settings, limits = resolved_of(choices).settings, SshLimits(choices.timeout or TIMEOUT_SECONDS)
     book = cache(lambda: rulebook(settings))
 
-    def opened(name: str, shared: Mapping[str, Any]) -> tuple[AskedNode, Choices]:
+    def opened(name: str, shared: Mapping[str, Any]) -> tuple[ReachedNode, Choices]:
         node = SshNode(SshHost(name, settings.ssh_andon, limits=limits), book)
         return node, Choices(**{**shared, "url": url_of(name), "node": node})
 
@@ -57,7 +57,7 @@ def _group(choices: Choices, hosts: Sequence[str]) -> NodeGroup:
 def _check(context: click.Context, path: str, choices: Choices) -> None:
     """Raises why this command line is not for hosts."""
     if path not in READING | LIVE or context.invoked_subcommand is not None:
-        raise there(choices.words)
+        raise there(choices.argv)
     own = any(name.startswith("alerts_") for name in choices.overrides)
     given = {"--url": choices.url, "--simulate": choices.simulate, "--replay": choices.replay,
              "--node": choices.node_name, "--fresh": choices.fresh, "--threshold": own}  # fmt: skip
@@ -82,15 +82,15 @@ def _live(
     return watch_hosts(choices, hosts, more)
 
 
-def there(words: Sequence[str]) -> AndonError:
+def there(argv: Sequence[str]) -> AndonError:
     """The error for a command that is not for other machines: the line to type instead."""
-    hosts, kept, option, url = list[str](), list[str](), "", ""
-    of_ssh = any(one.startswith(("--ssh", "--hosts-file")) for one in words)  # has a --timeout
+    hosts, remaining, option, url = list[str](), list[str](), "", ""
+    of_ssh = any(one.startswith(("--ssh", "--hosts-file")) for one in argv)  # has a --timeout
     options = (*MACHINE_OPTIONS, *["--timeout"] * of_ssh)
-    for place, word in enumerate(words):
+    for place, word in enumerate(argv):
         name, sign, value = word.partition("=")
         if word == "--":
-            kept += words[place:]
+            remaining += argv[place:]
             break
         if option or (sign and name in options):
             machine = value if sign and not option else word
@@ -100,12 +100,12 @@ def there(words: Sequence[str]) -> AndonError:
         elif word in options:
             option = word
         else:
-            kept.append(word)
-    if kept and kept[0] in READING | LIVE and words[0] != kept[0]:
-        line = f"andon {kept[0]} --ssh {shell_line(','.join(hosts), *kept[1:])}"
+            remaining.append(word)
+    if remaining and remaining[0] in READING | LIVE and argv[0] != remaining[0]:
+        line = f"andon {remaining[0]} --ssh {shell_line(','.join(hosts), *remaining[1:])}"
         return Invalid("--ssh follows the name of the command", hint=line)
     host = checked_host(hosts[0].split(",")[0] if hosts else urlsplit(url).hostname or "HOST")
-    line = shell_line("ssh", "-t", host, "andon", *map(sh, kept))
+    line = shell_line("ssh", "-t", host, "andon", *map(sh, remaining))
     return Invalid("from here andon only reads other machines: run it there", hint=line)
 
 

@@ -32,7 +32,7 @@ class Watched:
         self.snapshot: Snapshot | None = None
         self.trouble: AndonError | None = None
 
-    def look(self) -> bool:
+    def poll(self) -> bool:
         """Takes the latest snapshot; returns whether it is a new one."""
         try:
             found = self._session.get()
@@ -78,7 +78,7 @@ def watch_hosts(choices: Choices, hosts: Sequence[str], given: dict[str, Any]) -
         left = given["count"]
         while left is None or left > 0:
             began = time.monotonic()
-            fresh = [one for one in watched if one.look()]
+            fresh = [one for one in watched if one.poll()]
             show(watched, fresh)
             left = None if left is None else left - 1
             time.sleep(max(0.05, began + interval - time.monotonic()))

@@ -70,7 +70,7 @@ SCHEMA = "andon.benchmark/1"
 @click.option("--resume", metavar="GROUP", help="Run again what of a group did not succeed.")
 @click.option("--json", "as_json", is_flag=True, help=f"Print {SCHEMA}.")
 @shared
-def benchmark(url: str | None, **asked: Any) -> int:
+def benchmark(url: str | None, **options: Any) -> int:
     """Drive a load at a server that answers like OpenAI's: andon benchmark http://127.0.0.1:8000/v1
 
     Each rate or concurrency is a load of its own, and a run. Times count from the planned send, so
@@ -78,26 +78,26 @@ def benchmark(url: str | None, **asked: Any) -> int:
     file that has a [server], andon starts it for each combination of parameters.
     """
     choices = chosen()
-    if asked["resume"] is not None:
-        return _resumed(choices, asked["resume"])
+    if options["resume"] is not None:
+        return _resumed(choices, options["resume"])
     if url is None or (url.lower().endswith(JOB_FILES) and "://" not in url):
         return _of_file(choices, url)
     if choices.simulate is not None:
         set_variable("ANDON_SIMULATE", str(choices.simulate))
-    if asked["baseline"] is not None:
-        refuse_missing(asked["baseline"])  # before a load that nothing could be compared with
+    if options["baseline"] is not None:
+        refuse_missing(options["baseline"])  # before a load that nothing could be compared with
 
-    loads = _loads(asked)
-    if asked["model"] is None:
-        asked["model"] = only_model(url, loads[0]["key"])
-        notice(f"the only model of the server: {asked['model']}", choices)
-    orders = [order_of(url, {**one, "model": asked["model"]}) for one in loads]
-    tool = _tool(asked, orders)
-    words = None if asked["devices"] is None else asked["devices"].split(",")
-    devices = devices_of(url, words)
+    loads = _loads(options)
+    if options["model"] is None:
+        options["model"] = only_model(url, loads[0]["key"])
+        notice(f"the only model of the server: {options['model']}", choices)
+    orders = [order_of(url, {**one, "model": options["model"]}) for one in loads]
+    tool = _tool(options, orders)
+    names = None if options["devices"] is None else options["devices"].split(",")
+    devices = devices_of(url, names)
     if devices.reason:
         notice(f"no readings of devices: {devices.reason}", choices)
-    group = asked["name"] if len(orders) > 1 else None
+    group = options["name"] if len(orders) > 1 else None
     results: list[BenchmarkResult] = []
     try:
         for order in orders:
@@ -105,35 +105,35 @@ def benchmark(url: str | None, **asked: Any) -> int:
             run_load(
                 order,
                 devices,
-                name=asked["name"],
+                name=options["name"],
                 params={name: plain(value) for name, value in params.items() if value is not None},
                 group=group,
-                tags=asked["tags"],
-                clients=asked["clients"],
+                tags=options["tags"],
+                clients=options["clients"],
                 tool=tool,
                 finished=results.append,
             )
     finally:
-        _show(choices, results, asked["as_json"])
+        _show(choices, results, options["as_json"])
     if not any(one.measured.done for one in results):
         raise Gone(f"no request succeeded: {results[0].measured.example or 'see the table'}")
-    return 0 if asked["baseline"] is None else _drift(choices, asked["baseline"], results)
+    return 0 if options["baseline"] is None else _drift(choices, options["baseline"], results)
 
 
 def _tool(
-    asked: dict[str, Any], orders: list[LoadOrder]
+    options: dict[str, Any], orders: list[LoadOrder]
 ) -> Callable[[LoadOrder], GenaiBenchLoad] | None:
     """Returns what opens a load with another client; None for our own."""
-    if asked["tool"] is None:
-        if asked["tokenizer"] is not None:
+    if options["tool"] is None:
+        if options["tokenizer"] is not None:
             raise click.UsageError("--tokenizer is for --tool")
         return None
 
-    given = {"--clients": asked["clients"] != 1, "--prompts": asked["prompts"],
-             "--warm-up": asked["warm_up"]}  # fmt: skip
+    given = {"--clients": options["clients"] != 1, "--prompts": options["prompts"],
+             "--warm-up": options["warm_up"]}  # fmt: skip
     if wrong := [name for name, value in given.items() if value]:
         raise click.UsageError(f"{wrong[0]} is for andon's own client")
-    named, tokens = asked["tokenizer"] or asked["model"], asked["input_tokens"]
+    named, tokens = options["tokenizer"] or options["model"], options["input_tokens"]
     find_tool()
     for order in orders:
         command_of(order, named, tokens, "")  # before anything is recorded
@@ -178,32 +178,32 @@ def plain(value: float | str) -> float | str:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _loads(asked: dict[str, Any]) -> list[dict[str, Any]]:
-    if (asked["rate"] is None) == (asked["concurrency"] is None):
+def _loads(options: dict[str, Any]) -> list[dict[str, Any]]:
+    if (options["rate"] is None) == (options["concurrency"] is None):
         raise click.UsageError("use --rate or --concurrency")
-    name = "concurrency" if asked["rate"] is None else "rate"
-    loads = each_load({**_spec(asked), name: asked[name].split(",")})
+    name = "concurrency" if options["rate"] is None else "rate"
+    loads = each_load({**_spec(options), name: options[name].split(",")})
     if len(loads) > MOST_LOADS:
         raise Invalid(f"{len(loads)} loads; at most {MOST_LOADS}")
     return loads
 
 
-def _spec(asked: dict[str, Any]) -> dict[str, Any]:
+def _spec(options: dict[str, Any]) -> dict[str, Any]:
     return {
-        "model": asked["model"],
-        "constant": asked["constant"],
-        "seconds": asked["seconds"] or (None if asked["requests"] else 60.0),
-        "requests": asked["requests"],
-        "warm_up": asked["warm_up"] or 0,
-        "input_tokens": asked["input_tokens"],
-        "output_tokens": asked["output_tokens"],
-        "prompts": () if asked["prompts"] is None else prompts_in(asked["prompts"]),
-        "chat": not asked["completions"],
-        "stream": not asked["no_stream"],
-        "timeout": asked["timeout"] or 600.0,
-        "seed": asked["seed"],
-        "key": _key(asked["key_file"]),
-        "slo": asked["slo"],
+        "model": options["model"],
+        "constant": options["constant"],
+        "seconds": options["seconds"] or (None if options["requests"] else 60.0),
+        "requests": options["requests"],
+        "warm_up": options["warm_up"] or 0,
+        "input_tokens": options["input_tokens"],
+        "output_tokens": options["output_tokens"],
+        "prompts": () if options["prompts"] is None else prompts_in(options["prompts"]),
+        "chat": not options["completions"],
+        "stream": not options["no_stream"],
+        "timeout": options["timeout"] or 600.0,
+        "seed": options["seed"],
+        "key": _key(options["key_file"]),
+        "slo": options["slo"],
     }
 
 

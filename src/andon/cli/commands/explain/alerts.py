@@ -45,7 +45,7 @@ EXIT_CODES = {None: 0, Level.INFO: 10, Level.WARNING: 11, Level.CRITICAL: 12}
 def _names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Shell completion: the alerts of a server running here."""
     try:
-        page = _kept(context).page()
+        page = _server_alerts(context).page()
     except AndonError:
         return []
     return sorted({n for n in names_of(page.alerts).values() if n.startswith(incomplete)})
@@ -53,7 +53,7 @@ def _names(context: click.Context, parameter: click.Parameter, incomplete: str) 
 
 def _silence_ids(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     try:
-        page = _kept(context).page()
+        page = _server_alerts(context).page()
     except AndonError:
         return []
     return [one.id for one in page.silences if one.id.startswith(incomplete)]
@@ -181,12 +181,12 @@ def ack(alert: str, by: str | None, note: str, undo: bool) -> int:
 
     If it gets worse it is sent once more.
     """
-    source = _kept()
+    source = _server_alerts()
     found = resolved(source.page(), alert)
     if undo:
-        _said("no longer acknowledged", source.unacknowledge(found.id))
+        _notice("no longer acknowledged", source.unacknowledge(found.id))
     else:
-        _said("acknowledged", source.acknowledge(found.id, by or _me(), note))
+        _notice("acknowledged", source.acknowledge(found.id, by or _me(), note))
     return 0
 
 
@@ -232,7 +232,7 @@ def silence(
         raise click.UsageError("name an alert, or --rule and --device, not both")
     if not alert and not (rule or device or everything):
         raise click.UsageError("name an alert, --rule, --device or --everything")
-    source = _kept()
+    source = _server_alerts()
     body: dict[str, Any] = {"seconds": seconds, "by": by or _me(), "note": note}
     if alert:
         found = resolved(source.page(), alert[0])
@@ -253,7 +253,7 @@ def silence(
 @shared
 def unsilence(silence: str) -> int:
     """Remove a silence by its ID or its alert; held notices are sent."""
-    source = _kept()
+    source = _server_alerts()
     for one in _silences_of(source.page(), silence) if "@" in silence else [silence]:
         source.unsilence(one)
     notice("silence removed", chosen())
@@ -315,7 +315,7 @@ def _find(source: NodeAlerts, name: str) -> Alert:
         raise
 
 
-def _kept(context: click.Context | None = None) -> NodeAlerts:
+def _server_alerts(context: click.Context | None = None) -> NodeAlerts:
     """Alerts of a server, because only a server stores what is requested."""
     found = node_of(chosen(context)).alerts
     found.check_server()
@@ -354,7 +354,7 @@ def _in_order(alerts: tuple[Alert, ...]) -> list[Alert]:
     return sorted(alerts, key=lambda a: (a.state is Phase.RESOLVED, -a.since))
 
 
-def _said(what: str, alert: Alert) -> None:
+def _notice(what: str, alert: Alert) -> None:
     notice(f"{what}: {alert.message}", chosen())
 
 

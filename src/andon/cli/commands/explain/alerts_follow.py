@@ -66,8 +66,8 @@ def changes(
     found = [a for a in found if a.state is Phase.FIRING or a.id in known]
     found.sort(key=lambda a: a.resolved if a.resolved is not None else a.fired or a.since)
     # An alert that ended stays known, so that it is reported once.
-    kept = {number: mark for number, mark in known.items() if mark[0] is Phase.RESOLVED}
-    return found, {**dict(list(kept.items())[-1000:]), **now}
+    resolved = {number: mark for number, mark in known.items() if mark[0] is Phase.RESOLVED}
+    return found, {**dict(list(resolved.items())[-1000:]), **now}
 
 
 def _mark(alert: Alert) -> tuple[object, ...]:

@@ -111,10 +111,10 @@ def _tried(settings: Any, terminal: Terminal, choices: Choices) -> int:
     return 1
 
 
-def _address(kind: str, words: tuple[str, ...]) -> dict[str, Any]:
+def _address(kind: str, arguments: tuple[str, ...]) -> dict[str, Any]:
     """Returns the arguments under the key that this kind of notifier has for them."""
     key = KINDS[kind].needs[0]
-    found = tuple(_secret(word) if word == "-" else word for word in words)
+    found = tuple(_secret(word) if word == "-" else word for word in arguments)
     if key in ("command", "to"):
         return {key: list(found)}
     if len(found) > 1:

@@ -112,8 +112,8 @@ def _departures(node: "Node", snapshots: Sequence[Snapshot]) -> EndedProcesses:
     from andon.host.processes.facts import exited
 
     recorded = "replay" not in snapshots[-1].versions and node.past.recorded
-    here = node.url is None and not snapshots[-1].simulated
-    return departures(snapshots, node.past.usage if recorded else None, exited if here else None)
+    local = node.url is None and not snapshots[-1].simulated
+    return departures(snapshots, node.past.usage if recorded else None, exited if local else None)
 
 
 def _until(

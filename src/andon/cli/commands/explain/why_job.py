@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 
-from andon.cli.commands.jobs.desks import asked_desk, desks_of
+from andon.cli.commands.jobs.desks import desk_of_machine, desks_of
 from andon.cli.show.text import Text, styled
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import AndonError
@@ -25,7 +25,7 @@ SCHEMA = "andon.why_job/1"
 
 def why_job(choices: Choices, word: str, as_json: bool) -> int:
     """Prints the reasons of a desk for a job, and the jobs and users ahead of it here."""
-    desk, terminal = desk_with(asked_desk(choices), word), Terminal.of(choices)
+    desk, terminal = desk_with(desk_of_machine(choices), word), Terminal.of(choices)
     if isinstance(desk, QueueDesk):
         queue = desk.fresh()
         (view,) = queue.views([desk.facts(word).spec.number])

@@ -34,11 +34,11 @@ def agent(hub: str) -> int:
     choices, over = chosen(), threading.Event()
     terminal = Terminal.of(choices)
 
-    def told(digest: Digest) -> None:
+    def sent(digest: Digest) -> None:
         if not choices.quiet:
             terminal.print(styled(sent_line(digest)))
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: over.set())
-    report_to(settings_of(choices), hub, told, over)
+    report_to(settings_of(choices), hub, sent, over)
     return 0

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from andon.cli.node_answers import NodeAnswer, NodeTable, free_words, summary
+from andon.cli.node_answers import NodeAnswer, NodeTable, free_text, summary
 from andon.cli.show.text import styled
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import Unavailable
@@ -37,9 +37,9 @@ def free_in_fleet(choices: Choices, request: DeviceRequest, as_json: bool) -> in
     if not any(row.heard and row.gpus for row in listed.nodes):
         raise Unavailable("no node of this hub reports a GPU now", hint="see why: andon nodes")
     found = offers(listed.nodes, request.least, request.models, request.memory_bytes)
-    words, terminal = request_text(request), Terminal.of(choices)
+    text, terminal = request_text(request), Terminal.of(choices)
     if (most := most_devices(listed.nodes, request.models)) < request.least:
-        why = f"{words} requested, one node has {most} at most"
+        why = f"{text} requested, one node has {most} at most"
         raise Unavailable(why, hint="which nodes have which GPUs: andon nodes")
     some = fitting(listed.nodes, request.models, request.memory_bytes)
     unknown = [row for row in listed.nodes if row.heard and row.gpus and row.offered is None]
@@ -57,14 +57,14 @@ def free_in_fleet(choices: Choices, request: DeviceRequest, as_json: bool) -> in
         return 0 if found else NOT_AVAILABLE
     table = NodeTable([one.node for one in found], "text", terminal, "node")
     for place, one in enumerate(found):
-        table.add(place, NodeAnswer(one.node, text=_words(one)))
+        table.add(place, NodeAnswer(one.node, text=_offer_text(one)))
     if found:
         terminal.print(styled(f"on {found[0].node}: {_taking(request)}"))
     else:
         most = max((len(one.labels) for one in some), default=0)
         terminal.print(
             styled("no: ", "bold yellow")
-            + styled(f"{words} requested, one node has {most} free at most")
+            + styled(f"{text} requested, one node has {most} free at most")
         )
     rows = [NodeAnswer(row.name, free=free_of(row), heard=row.heard) for row in listed.nodes]
     terminal.print(styled(summary(rows, "node"), "dim"))
@@ -78,16 +78,16 @@ def _not_known(rows: Sequence[NodeRow]) -> Unavailable:
     return Unavailable(f"it is not known which GPUs are free on {names}", hint=reason or "")
 
 
-def _words(offer: FleetOffer) -> str:
+def _offer_text(offer: FleetOffer) -> str:
     least = " at least" if len(offer.labels) > 1 else ""
     mark = ", SIMULATED" if offer.simulated else ""
-    return free_words(offer.labels, f"{human_bytes(offer.free_bytes)}{least}, {offer.model}{mark}")
+    return free_text(offer.labels, f"{human_bytes(offer.free_bytes)}{least}, {offer.model}{mark}")
 
 
 def _taking(request: DeviceRequest) -> str:
     """Returns the command that takes such devices."""
-    words = ["andon", "run", "--gpus", str(request.least)]
-    words += [word for model in request.models for word in ("--model", model)]
+    argv = ["andon", "run", "--gpus", str(request.least)]
+    argv += [word for model in request.models for word in ("--model", model)]
     if request.memory_bytes is not None:
-        words += ["--memory", f"{-(-request.memory_bytes >> 20)}MiB"]
-    return f"{shell_line(*words)} -- COMMAND"
+        argv += ["--memory", f"{-(-request.memory_bytes >> 20)}MiB"]
+    return f"{shell_line(*argv)} -- COMMAND"

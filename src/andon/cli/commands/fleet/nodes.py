@@ -96,10 +96,10 @@ def add(name: str) -> int:
     server = hub_of(choices)
     made = new_token(server, "/api/nodes", {"name": name})
     notice(f"paste this on {name}; the token is shown only now:", choices)
-    words = [f"ANDON_HUB_TOKEN={made.token}", "andon", "agent", "--hub", server.url]
+    command = [f"ANDON_HUB_TOKEN={made.token}", "andon", "agent", "--hub", server.url]
     if made.pin:  # no authority knows its certificate
-        words.insert(1, f"ANDON_HUB_PIN={made.pin}")
-    Terminal.of(choices).show(shell_line(*words) + "\n")
+        command.insert(1, f"ANDON_HUB_PIN={made.pin}")
+    Terminal.of(choices).show(shell_line(*command) + "\n")
     return 0
 
 
@@ -128,21 +128,21 @@ def resume(name: str) -> int:
 @shared
 def remove(name: str, with_history: bool) -> int:
     """Let a node report no more: its token ends. What it sent stays, unless --with-history."""
-    asked = "?history=true" if with_history else ""
-    hub_of(chosen()).delete(f"/api/nodes/{quote(name, safe='')}{asked}")
+    query = "?history=true" if with_history else ""
+    hub_of(chosen()).delete(f"/api/nodes/{quote(name, safe='')}{query}")
     notice(f"{name} is removed{', and all that it sent' if with_history else ''}", chosen())
     return 0
 
 
-def _marked(name: str, act: str, words: str) -> int:
+def _marked(name: str, act: str, message: str) -> int:
     hub_of(chosen()).post(f"/api/nodes/{quote(name, safe='')}/{act}")
-    notice(f"{name} {words}", chosen())
+    notice(f"{name} {message}", chosen())
     return 0
 
 
-def new_token(server: Server, path: str, asked: dict[str, str]) -> NewToken:
+def new_token(server: Server, path: str, body: dict[str, str]) -> NewToken:
     """Lets a hub make a token; raises if what it answers is none."""
-    made = server.post(path, asked)
+    made = server.post(path, body)
     try:
         return read_valid(NewToken, made, "new token")
     except Invalid as exc:

@@ -35,13 +35,13 @@ def token(as_json: bool) -> int:
         return 0
     choices = chosen()
     server, terminal = hub_of(choices), Terminal.of(choices)
-    said = server.get("/api/tokens")
+    tokens = server.get("/api/tokens")
     try:
-        found = read_valid(TokenList, said, "list of tokens").tokens
+        found = read_valid(TokenList, tokens, "list of tokens").tokens
     except Invalid as exc:
         raise server.of_another_version(exc.reason) from exc
     if as_json:
-        terminal.show_json(said)
+        terminal.show_json(tokens)
         return 0
     if not found:
         terminal.print(styled("there is no token yet: andon token add NAME --role read", "dim"))

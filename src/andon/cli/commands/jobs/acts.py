@@ -11,12 +11,12 @@ from andon.cli.commands.completing import complete_job
 from andon.cli.commands.jobs.common import (
     JOB_FORMS,
     QUEUE_JOB_FORMS,
-    job_words,
+    job_arguments,
     report_all,
-    say_outcomes,
+    report_outcomes,
     wait_for_all,
 )
-from andon.cli.commands.jobs.desks import asked_desk, desks_of
+from andon.cli.commands.jobs.desks import desk_of_machine, desks_of
 from andon.cli.options import at_server, chosen, duration, shared
 from andon.cli.show.jobs import render_job
 from andon.cli.terminal import Terminal, notice
@@ -29,14 +29,14 @@ from andon.model.job.facts import JobState, views_to_json
 
 
 @click.command(epilog=JOB_FORMS)
-@job_words
+@job_arguments
 @click.option("--json", "as_json", is_flag=True, help="Print andon.jobs/1: UTC, bytes.")
 @at_server
 @shared
 def show(jobs: tuple[str, ...], as_json: bool) -> int:
     """Show jobs: what they ask for, why they wait, on which GPUs they run, how they ended."""
     choices = chosen()
-    desk = asked_desk(choices)
+    desk = desk_of_machine(choices)
     found, errors = desk.find(jobs)
     code = report_all(errors)
     views = [desk.view(one.number or one.label) for one in found]
@@ -52,15 +52,15 @@ def show(jobs: tuple[str, ...], as_json: bool) -> int:
 
 
 @click.command(epilog=JOB_FORMS)
-@job_words
+@job_arguments
 @click.option("--timeout", "-t", type=duration, metavar="TIME", help="Maximum wait.")
 @at_server
 @shared
 def wait(jobs: tuple[str, ...], timeout: float | None) -> int:
     """Wait until jobs have ended; the exit code is that of the worst one."""
     until = None if timeout is None else time.monotonic() + timeout
-    split = split_by_desk(asked_desk(chosen()), jobs)
-    return max(wait_for_all(desk, words, until) for desk, words in split)
+    split = split_by_desk(desk_of_machine(chosen()), jobs)
+    return max(wait_for_all(desk, names, until) for desk, names in split)
 
 
 def _failed_option(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -73,19 +73,19 @@ def _acting(act: JobAct, about: str) -> click.Command:
     """Makes a command that does the same to each job; a failure on one does not stop the others."""
 
     @click.command(act.value, help=about, epilog=QUEUE_JOB_FORMS)
-    @job_words
+    @job_arguments
     @_failed_option(act.value)
     @partial(at_server, nodes=False)
     @shared
     def command(jobs: tuple[str, ...], failed: bool = False) -> int:
         choices = chosen()
-        desk, words = asked_desk(choices), list(jobs)
+        desk, names = desk_of_machine(choices), list(jobs)
         errors: Sequence[AndonError] = ()
         if failed:
             found, errors = desk.find(jobs, act)
             ended = [one for one in found if one.state.is_settled]
-            words = [one.label for one in ended if one.state is not JobState.SUCCEEDED]
-        return max(report_all(errors), say_outcomes(choices, desk.act(act, words)))
+            names = [one.label for one in ended if one.state is not JobState.SUCCEEDED]
+        return max(report_all(errors), report_outcomes(choices, desk.act(act, names)))
 
     return command
 
@@ -117,12 +117,12 @@ def move(job: str, first: bool, last: bool, before: str | None) -> int:
         raise click.UsageError("use one of --first, --last and --before JOB")
     choices = chosen()
     if before is None:
-        moved = asked_desk(choices).act(JobAct.FIRST if first else JobAct.LAST, [job])
+        moved = desk_of_machine(choices).act(JobAct.FIRST if first else JobAct.LAST, [job])
     elif choices.url is None:
         moved = [desks_of(choices).queue.move_before(job, before)]
     else:
         raise click.UsageError("--url and --before cannot be combined: use --first or --last")
-    return say_outcomes(choices, moved)
+    return report_outcomes(choices, moved)
 
 
 @click.command()

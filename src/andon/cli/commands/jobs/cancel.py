@@ -5,8 +5,8 @@ from functools import partial
 
 import click
 
-from andon.cli.commands.jobs.common import JOB_FORMS, job_words, say_outcomes
-from andon.cli.commands.jobs.desks import asked_desk
+from andon.cli.commands.jobs.common import JOB_FORMS, job_arguments, report_outcomes
+from andon.cli.commands.jobs.desks import desk_of_machine
 from andon.cli.options import at_server, chosen, shared
 from andon.cli.sources import settings_of
 from andon.errors import AndonError, TimedOut
@@ -18,7 +18,7 @@ from andon.model.job.desk import JobAct, JobOutcome
 
 
 @click.command(epilog=JOB_FORMS)
-@job_words
+@job_arguments
 @click.option("--no-wait", is_flag=True, help="Do not wait for running jobs to end.")
 @partial(at_server, nodes=False)
 @shared
@@ -28,14 +28,14 @@ def cancel(jobs: tuple[str, ...], no_wait: bool) -> int:
     The job's --grace is the time between the two. A process that survives both is named.
     """
     choices = chosen()
-    desk = asked_desk(choices)
+    desk = desk_of_machine(choices)
     outcomes = desk.act(JobAct.CANCEL, jobs)
     stopping = [one.label for one in outcomes if one.words == CancelOutcome.STOPPING]
     ended = [one for one in outcomes if one.words != CancelOutcome.STOPPING]
     if stopping and not no_wait:
         grace = settings_of(choices).work_grace_seconds
         ended += [_end_of(desk_with(desk, label), label, grace) for label in stopping]
-    return say_outcomes(choices, ended)
+    return report_outcomes(choices, ended)
 
 
 def _end_of(desk: JobDesk, label: str, grace: float) -> JobOutcome:

@@ -25,7 +25,7 @@ QUEUE_JOB_FORMS = (
 )
 
 
-def job_words(command: Callable[..., Any]) -> Callable[..., Any]:
+def job_arguments(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds JOB… as arguments; at least one is required."""
     return click.argument(
         "jobs", nargs=-1, required=True, metavar="JOB...", shell_complete=complete_job
@@ -42,25 +42,25 @@ def report_all(errors: Sequence[Exception | None]) -> int:
     return code
 
 
-def say_outcomes(choices: Choices, outcomes: Sequence[JobOutcome]) -> int:
+def report_outcomes(choices: Choices, outcomes: Sequence[JobOutcome]) -> int:
     """Prints what became of each job; returns the exit code of the last error."""
-    code, said = 0, ""
+    code, reported = 0, ""
     for one in outcomes:
         if one.error is None:
             notice(f"job {one.label} {one.words}", choices)
-        elif one.error.reason != said:  # a cluster that does not answer says it once
-            code, said = report_all([one.error]), one.error.reason
+        elif one.error.reason != reported:  # a cluster that does not answer says it once
+            code, reported = report_all([one.error]), one.error.reason
     return code
 
 
 def wait_for_all(
     desk: JobDesk,
-    words: Sequence[JobName],
+    names: Sequence[JobName],
     until: float | None = None,
     says: Callable[[str], None] = lambda _: None,
 ) -> int:
     """Waits for jobs; returns the exit code of the worst one. `says` gets why one failed."""
-    ended, errors = wait(desk, words, until)
+    ended, errors = wait(desk, names, until)
     for view in ended:
         if view.error:
             sys.stdout.flush()

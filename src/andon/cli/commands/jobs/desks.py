@@ -30,7 +30,7 @@ def queue_desk(choices: Choices, wakes: bool = True) -> QueueDesk:
         wake=start_dispatcher if wakes else None,
         sample=cache(partial(sampled, choices)),
         labels=partial(_labels, choices),
-        notify=lambda words: notice(words, choices),
+        notify=lambda text: notice(text, choices),
     )
 
 
@@ -42,7 +42,7 @@ def desks_of(choices: Choices, wakes: bool = True) -> "Desks":
     return Desks(queue_desk(choices, wakes), named, partial(clusters_of, choices), _group)
 
 
-def asked_desk(choices: Choices) -> "JobDesk":
+def desk_of_machine(choices: Choices) -> "JobDesk":
     """Returns the desk of the jobs that a command names: that of --url, else all of this machine
     and of clusters."""
     if choices.url is None:

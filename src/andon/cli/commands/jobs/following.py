@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 
 from andon.cli.show.jobs import why
-from andon.cli.show.waiting import LineInPlace, waited_words
+from andon.cli.show.waiting import LineInPlace, waited_text
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices, notice, write
 from andon.errors import AndonError, Gone, Invalid
@@ -26,7 +26,7 @@ from andon.work.launcher import Launcher
 
 LOG_BYTES, LONG_LINE_BYTES = 1 << 20, 1 << 10
 LOG_POLL_SECONDS = 1.0
-FIRST_LOOK_SECONDS = 2.0  # most jobs at a terminal have started by then
+FIRST_CHECK_SECONDS = 2.0  # most jobs at a terminal have started by then
 
 
 class JobOutput:
@@ -99,8 +99,8 @@ def _is_over(choices: Choices, output: JobOutput, line: "_WaitingJob") -> bool:
     except (Gone, Invalid):
         raise
     except AndonError as error:
-        return line.look(error)
-    return output.ended or line.look()
+        return line.check(error)
+    return output.ended or line.check()
 
 
 def follow_many(outputs: Mapping[str, JobOutput], show: Callable[[str], bool]) -> None:
@@ -125,16 +125,16 @@ class _WaitingJob(LineInPlace):
 
     def __init__(self, choices: Choices, output: JobOutput) -> None:
         super().__init__(choices)
-        self._output, self._looked, self._away = output, float("-inf"), ""
+        self._output, self._checked_at, self._away = output, float("-inf"), ""
         self._settled = 0
 
-    def look(self, error: AndonError | None = None) -> bool:
+    def check(self, error: AndonError | None = None) -> bool:
         """Asks why it waits, now and then; returns whether it has ended although its output does
         not say so."""
         now, desk = time.monotonic(), self._output.desk
-        if now - self._looked < desk.poll_seconds:
+        if now - self._checked_at < desk.poll_seconds:
             return False
-        self._looked = now
+        self._checked_at = now
         with suppress(AndonError):
             for view in desk.find([self._output.job]).views:
                 if view.state.is_settled:
@@ -144,10 +144,10 @@ class _WaitingJob(LineInPlace):
                 if view.state in WAITS:
                     at = time.time()
                     waits = view.state is JobState.WAITING
-                    waited = waited_words(max(0.0, at - view.submitted_at))
-                    words = f"job {view.label} {waited if waits else view.state.words}"
+                    waited = waited_text(max(0.0, at - view.submitted_at))
+                    state = f"job {view.label} {waited if waits else view.state.words}"
                     reason = why(view, at)
-                    line = f"{words} · {reason}" if reason else words
+                    line = f"{state} · {reason}" if reason else state
                     self.show(line, (view.state, view.position, view.reason))
                 else:
                     self.clear()
@@ -158,21 +158,21 @@ class _WaitingJob(LineInPlace):
         return False
 
 
-def say_why_it_waits(
+def report_why_it_waits(
     choices: Choices, desk: ClusterDesk, label: str, over: threading.Event
 ) -> None:
     """Says why a job at this terminal has not started, once for each reason: what runs it there is
     silent until it has."""
-    said, pause = "", FIRST_LOOK_SECONDS
+    reported, pause = "", FIRST_CHECK_SECONDS
     while not over.wait(pause):
         pause = FRESH_SECONDS
         with suppress(AndonError):
             job = next((one for one in desk.latest().jobs if one.label == label), None)
             if job is not None and (job.started is not None or job.state.is_settled):
                 return
-            if job is not None and job.reason and job.reason != said and not over.is_set():
-                said = job.reason
-                notice(f"job {desk.name}:{job.id} waits: {said}", choices)
+            if job is not None and job.reason and job.reason != reported and not over.is_set():
+                reported = job.reason
+                notice(f"job {desk.name}:{job.id} waits: {reported}", choices)
 
 
 def run_at_terminal(choices: Choices, desk: ClusterDesk, submission: Submission) -> int:
@@ -183,11 +183,11 @@ def run_at_terminal(choices: Choices, desk: ClusterDesk, submission: Submission)
         command = desk.ask(lambda _: there.foreground(submission))
         grace = settings_of(choices).work_grace_seconds
         send = partial(there.signal, submission)
-        over, asked = threading.Event(), (choices, desk, submission.label)
+        over, call = threading.Event(), (choices, desk, submission.label)
         with without_lines(there.own_lines) as errors:
             passed = without_own_secrets(os.environ)
             client = Launcher(command, passed, grace, elsewhere=send, errors=errors)
-            threading.Thread(target=say_why_it_waits, args=(*asked, over), daemon=True).start()
+            threading.Thread(target=report_why_it_waits, args=(*call, over), daemon=True).start()
             try:
                 return client.run(lambda: None, notice).code
             finally:

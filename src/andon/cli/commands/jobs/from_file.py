@@ -25,30 +25,30 @@ from andon.model.job.desk import Submission
 Batch = tuple[QueueDesk | ClusterDesk, list[Submission]]
 
 
-def file_batches(choices: Choices, path: str, asked: Mapping[str, Any]) -> list[Batch]:
+def file_batches(choices: Choices, path: str, options: Mapping[str, Any]) -> list[Batch]:
     """Returns the jobs of each desk, in their order; those for this machine first."""
-    _refuse_options(asked)
+    _refuse_options(options)
     every = read_job_file(path)
     queue = partial(queue_desk, choices)
     desk_on = cache(lambda on: desk_of(choices, {"on": on or None}, queue))
     for job in every:
-        refuse_many(len(job.each), asked["yes"])
+        refuse_many(len(job.each), options["yes"])
         refuse_slow(job.spec.metrics)
-    here = [job for job in every if desk_on(job.on).name == LOCAL]
-    _refuse_waiting_for_clusters(here, every)
-    refuse_unasked(choices, [job.spec.simulate for job in here])
+    local = [job for job in every if desk_on(job.on).name == LOCAL]
+    _refuse_waiting_for_clusters(local, every)
+    refuse_unasked(choices, [job.spec.simulate for job in local])
     base, found = Path(path).resolve().parent, dict[str, Batch]()
     for job in sorted(every, key=lambda one: desk_on(one.on).name != LOCAL):
         desk = desk_on(job.on)
         batch = found.setdefault(desk.name, (desk, []))[1]
         batch += submissions_of(job, base, choices.simulate)
-    _check_images(here)
+    _check_images(local)
     return list(found.values())
 
 
-def _refuse_waiting_for_clusters(here: Sequence[FileJob], every: Sequence[FileJob]) -> None:
-    names = {job.spec.name for job in every if job.spec.name and job not in here}
-    for job in here:
+def _refuse_waiting_for_clusters(local: Sequence[FileJob], every: Sequence[FileJob]) -> None:
+    names = {job.spec.name for job in every if job.spec.name and job not in local}
+    for job in local:
         if wrong := names & {*job.after, *job.after_any}:
             raise Invalid(
                 f"{job.spec.name or 'a job'} runs here and cannot wait for {min(wrong)}, "
@@ -56,12 +56,12 @@ def _refuse_waiting_for_clusters(here: Sequence[FileJob], every: Sequence[FileJo
             )
 
 
-def _refuse_options(asked: Mapping[str, Any]) -> None:
+def _refuse_options(options: Mapping[str, Any]) -> None:
     """Refuses options that change the file; --simulate, --dry-run, --wait and --yes are allowed."""
     context = click.get_current_context()
     given = [
         name
-        for name in asked
+        for name in options
         if name != "yes"
         and context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
     ]

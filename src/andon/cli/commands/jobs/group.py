@@ -41,7 +41,7 @@ COMMANDS = {
     "start": ("acts:start", "Start jobs again after a pause."),
 }
 """Name → module and attribute in this folder, and its line in the overview."""
-HERE_ALONE = ("pause", "start")
+LOCAL_ONLY = ("pause", "start")
 
 
 @click.group(
@@ -109,8 +109,8 @@ def jobs(
     if as_json:
         from andon.model.shapes import to_json
 
-        said = {**views_to_json(views, paused), "clusters": to_json(there.clusters), **more}
-        terminal.show_json(said)
+        value = {**views_to_json(views, paused), "clusters": to_json(there.clusters), **more}
+        terminal.show_json(value)
         return 0
     _show(paused, views, left, terminal, there.notes, state is not None or group is not None)
     terminal.print(*lines)
@@ -176,7 +176,7 @@ def _refuse_elsewhere(command: str) -> None:
     """Refuses what only a machine itself does with its jobs, and what a host is not asked over
     SSH."""
     url = chosen().url
-    if url is not None and (command in HERE_ALONE or url.startswith("ssh:")):
+    if url is not None and (command in LOCAL_ONLY or url.startswith("ssh:")):
         raise click.UsageError(f"{command} is done on the machine itself: leave out --url")
 
 
@@ -208,16 +208,16 @@ def _follow(terminal: Terminal, desks: Desks, group: str | None) -> None:
     every five seconds."""
     known: dict[str, JobView] | None = None
     on_clusters: Sequence[JobView] = ()
-    asked = float("-inf")
+    read_at = float("-inf")
     while known is None or any(not _is_over(view.state) for view in known.values()):
         if known is not None:
             time.sleep(FOLLOW_SECONDS)
         queue, before = desks.queue.fresh(), known or {}
         active = [n for n, one in queue.statuses.items() if not one.state.is_settled]
         found = queue.views([*active, *(one.number for one in before.values() if one.number)])
-        if time.monotonic() - asked >= CLUSTERS_SECONDS and (known is None or on_clusters):
+        if time.monotonic() - read_at >= CLUSTERS_SECONDS and (known is None or on_clusters):
             on_clusters = _on_clusters(desks, True, None, _load).views
-            asked = time.monotonic()
+            read_at = time.monotonic()
         now = {one.label: one for one in (*found, *on_clusters) if group in (None, one.group)}
         for label, view in now.items():
             if known is not None and (label not in known or known[label].state is not view.state):
@@ -240,8 +240,8 @@ def _show(
     if not views:
         none = "no such jobs; andon jobs --all lists all of them"
         if not narrowed:
-            here = "no jobs" if chosen().url else "no jobs; andon submit -- COMMAND queues one"
-            none = "no jobs are known" if notes else here
+            empty = "no jobs" if chosen().url else "no jobs; andon submit -- COMMAND queues one"
+            none = "no jobs are known" if notes else empty
         terminal.print(styled(none, "dim"))
     else:
         terminal.print(*render_jobs(views, time.time(), terminal.width))

@@ -8,7 +8,7 @@ import click
 
 from andon.cli.commands.completing import complete_job
 from andon.cli.commands.jobs.common import JOB_FORMS, report_all
-from andon.cli.commands.jobs.desks import asked_desk
+from andon.cli.commands.jobs.desks import desk_of_machine
 from andon.cli.commands.jobs.following import JobOutput, follow, follow_many
 from andon.cli.options import MOST, at_server, chosen, shared
 from andon.cli.show.text import harmless
@@ -46,7 +46,7 @@ def count(text: str | int) -> int:
 def logs(job: str, follows: bool, lines: int | None, attempt: int | None) -> int:
     """Print the output of a job, standard output and standard error together."""
     choices = chosen()
-    desk = asked_desk(choices)
+    desk = desk_of_machine(choices)
     if attempt is not None and Able.QUEUED not in desk_with(desk, job).able:
         raise Invalid("--attempt is for jobs on this machine")
     found, errors = desk.find([job])

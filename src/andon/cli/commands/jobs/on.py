@@ -47,28 +47,28 @@ def per_gpu_option(command: F) -> F:
     )(command)
 
 
-def desk_of(choices: Choices, asked: dict[str, Any], here: Callable[[], T]) -> "T | ClusterDesk":
-    """Takes --on out of the options; returns the cluster, or what `here` returns for this machine.
+def desk_of(choices: Choices, options: dict[str, Any], local: Callable[[], T]) -> "T | ClusterDesk":
+    """Takes --on out of the options; returns the cluster, or what `local` returns for this machine.
     The setting jobs.on does not count where devices are named here by a lease or a simulation."""
     from andon.app.desks import desk_named
 
-    on: str | None = asked.pop("on")
+    on: str | None = options.pop("on")
     simulated = choices.simulate is not None or choices.replay is not None
     if simulated and on not in (None, LOCAL):
         raise Invalid("simulated and recorded devices are on this machine", hint="leave out --on")
-    named = simulated or asked.get("lease_id") or "ANDON_LEASE" in os.environ
+    named = simulated or options.get("lease_id") or "ANDON_LEASE" in os.environ
     if on is None and (named or not (os.environ.get(VARIABLE) or config_mentions(b"clusters"))):
         on = LOCAL
     settings = cache(partial(settings_named, choices))
-    return desk_named(on, settings, partial(_without_cluster_options, asked, here))
+    return desk_named(on, settings, partial(_without_cluster_options, options, local))
 
 
-def _without_cluster_options(asked: Mapping[str, Any], here: Callable[[], T]) -> T:
-    given = {_OPTION: asked.get("engine_options"), _PER_GPU: asked.get("processes"),
-             "--kind": asked.get("kind")}  # fmt: skip
+def _without_cluster_options(options: Mapping[str, Any], local: Callable[[], T]) -> T:
+    given = {_OPTION: options.get("engine_options"), _PER_GPU: options.get("processes"),
+             "--kind": options.get("kind")}  # fmt: skip
     for option in (option for option, value in given.items() if value):
         raise Invalid(f"{option} is for jobs on a cluster", hint="add --on NAME")
-    return here()
+    return local()
 
 
 def settings_named(choices: Choices) -> "Settings":

@@ -97,9 +97,9 @@ def job_options(command: F) -> F:
 
 
 def _option(row: JobOption) -> Callable[[F], F]:
-    names = (*filter(None, (row.word, row.short)), row.name)
+    parts = (*filter(None, (row.word, row.short)), row.name)
     return click.option(
-        *names, metavar=row.metavar or None, help=row.help, **CLICK_TYPES.get(row.kind, {})
+        *parts, metavar=row.metavar or None, help=row.help, **CLICK_TYPES.get(row.kind, {})
     )
 
 
@@ -118,7 +118,7 @@ def _option(row: JobOption) -> Callable[[F], F]:
     "command", nargs=-1, type=click.UNPROCESSED, required=True, shell_complete=complete_command
 )
 @shared
-def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) -> int:
+def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **options: Any) -> int:
     """Queue a command: andon submit --gpus 2 -- python train.py, or andon submit job.toml
 
     It starts as soon as GPUs are free, in this folder and environment, and keeps running when you
@@ -129,11 +129,11 @@ def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) ->
     if len(command) == 1 and is_job_file(command[0]):
         from andon.cli.commands.jobs.from_file import file_batches
 
-        batches = file_batches(choices, command[0], asked)
+        batches = file_batches(choices, command[0], options)
     else:
-        _refuse_words_after_a_file(command)
-        desk = desk_of(choices, asked, partial(queue_desk, choices))
-        batches = [(desk, _jobs(choices, desk, command, asked))]
+        _refuse_arguments_after_a_file(command)
+        desk = desk_of(choices, options, partial(queue_desk, choices))
+        batches = [(desk, _jobs(choices, desk, command, options))]
     return submit_all(choices, batches, dry_run=dry_run, wait=wait)
 
 
@@ -160,7 +160,7 @@ def submit_all(
     made: list[tuple[QueueDesk | ClusterDesk, Sequence[Accepted]]] = []
     for desk, jobs in batches:
         made.append((desk, desk.submit(jobs)))
-        _say(choices, made[-1][1])  # before the next one, which may fail
+        _show_accepted(choices, made[-1][1])  # before the next one, which may fail
     if not wait:
         return 0
     from andon.cli.commands.jobs.common import going_on, wait_for_all
@@ -180,71 +180,71 @@ def _jobs(
     choices: Choices,
     desk: "QueueDesk | ClusterDesk",
     command: tuple[str, ...],
-    asked: dict[str, Any],
+    options: dict[str, Any],
 ) -> list[Submission]:
     """Returns the job, an array of them, or one for each combination of parameters."""
-    image = container_from(asked)
+    image = container_from(options)
     if desk.name == LOCAL:
         if choices.replay is not None:
             raise Invalid("the devices of a recorded file cannot be used by jobs")
         refuse_unasked(choices)
-        refuse_bind(asked["bind"], image)
+        refuse_bind(options["bind"], image)
         contained(image, command)
-    indices, limit = _array(asked["array"])
-    kind = [f"kind={asked['kind']}"] if asked["kind"] else []
-    spec = _spec(choices, command, asked, image)
+    indices, limit = _array(options["array"])
+    kind = [f"kind={options['kind']}"] if options["kind"] else []
+    spec = _spec(choices, command, options, image)
     more: dict[str, Any] = {
-        "after": _words(asked["after"]),
-        "after_any": _words(asked["after_any"]),
+        "after": _names(options["after"]),
+        "after_any": _names(options["after_any"]),
         "indices": indices,
         "limit": limit,
-        "options": (*asked["engine_options"], *kind),
-        "per_gpu": asked["processes"] or 0,
+        "options": (*options["engine_options"], *kind),
+        "per_gpu": options["processes"] or 0,
     }
     specs = [spec]
-    if asked["parameters"]:
+    if options["parameters"]:
         from andon.cli.commands.jobs.sweep import parameters_of, swept
 
-        specs = swept(spec, parameters_of(asked), asked)
+        specs = swept(spec, parameters_of(options), options)
     if desk.name == LOCAL and image is None:
-        _say_missing(choices, specs[0].argv)
+        _warn_if_missing(choices, specs[0].argv)
     return [new_submission(one, **more) for one in specs]
 
 
 def _spec(
     choices: Choices,
     command: tuple[str, ...],
-    asked: dict[str, Any],
+    options: dict[str, Any],
     image: "ContainerOptions | None",
 ) -> JobSpec:
     commit = GitCommitLookup()
-    given = {row.name: asked[row.name] for row in JOB_OPTIONS if row.of_spec and row.help}
-    fields = {name: value for name, value in given.items() if value is not None} | _figures(asked)
+    given = {row.name: options[row.name] for row in JOB_OPTIONS if row.of_spec and row.help}
+    fields = {name: value for name, value in given.items() if value is not None} | _figures(options)
     fields["name"] = fields.get("name", "")[:200]
 
     return local_spec(
         command,
-        request_to_take(asked, choices),
+        request_to_take(options, choices),
         commit=commit,
         simulate=choices.simulate,
-        begin_at=asked["begin"],
+        begin_at=options["begin"],
         container=_container(image),
         **fields,
     )
 
 
-def _figures(asked: dict[str, Any]) -> dict[str, Any]:
+def _figures(options: dict[str, Any]) -> dict[str, Any]:
     """The patterns of figures that the job prints, and when they say that it is hopeless."""
-    if not asked["metrics"] and asked["stop_when"] is None:
+    if not options["metrics"] and options["stop_when"] is None:
         return {"metrics": {}}
     from andon.jobs.metrics import refuse_slow
     from andon.jobs.rules.metrics import parse_metric, parse_stop
 
-    metrics = dict(map(parse_metric, asked["metrics"]))
+    metrics = dict(map(parse_metric, options["metrics"]))
     refuse_slow(metrics)
-    if asked["stop_when"] is not None:
-        parse_stop(asked["stop_when"])
-    return {"metrics": metrics, "stop_when": asked["stop_when"]}
+    if options["stop_when"] is not None:
+        parse_stop(options["stop_when"])
+    return {"metrics": metrics, "stop_when": options["stop_when"]}
 
 
 def _container(image: "ContainerOptions | None") -> dict[str, object]:
@@ -260,13 +260,13 @@ def _array(given: str | None) -> tuple[tuple[int, ...], int | None]:
     return parse_array(given)
 
 
-def _words(given: tuple[str, ...]) -> tuple[str, ...]:
+def _names(given: tuple[str, ...]) -> tuple[str, ...]:
     """Returns the jobs that were named, with commas or one by one."""
-    words = (word.strip() for part in given for word in part.split(","))
-    return tuple(dict.fromkeys(word for word in words if word))
+    names = (word.strip() for part in given for word in part.split(","))
+    return tuple(dict.fromkeys(word for word in names if word))
 
 
-def _say(choices: Choices, accepted: "Sequence[Accepted]") -> None:
+def _show_accepted(choices: Choices, accepted: "Sequence[Accepted]") -> None:
     terminal = Terminal.of(choices)
     for one in accepted:
         if not one.is_new:
@@ -286,7 +286,7 @@ def _say(choices: Choices, accepted: "Sequence[Accepted]") -> None:
         notice(f"it waits: {why}; to use simulated GPUs: andon submit --simulate 4 …", choices)
 
 
-def _refuse_words_after_a_file(command: tuple[str, ...]) -> None:
+def _refuse_arguments_after_a_file(command: tuple[str, ...]) -> None:
     """Refuses options after a job file: they would be part of a command called job.toml."""
     if is_job_file(command[0]) and not _can_start(command[0]):
         raise Invalid(
@@ -295,7 +295,7 @@ def _refuse_words_after_a_file(command: tuple[str, ...]) -> None:
         )
 
 
-def _say_missing(choices: Choices, command: tuple[str, ...]) -> None:
+def _warn_if_missing(choices: Choices, command: tuple[str, ...]) -> None:
     """Prints a notice if the program is missing; an earlier job may still create it."""
     if _can_start(command[0]):
         return

@@ -63,12 +63,12 @@ def _group_line(choices: Choices, batch: Sequence[Accepted]) -> str:
     each = f"{gpus} GPU{'s' * (gpus != '1')}{' each' * (len(made) > 1)}"
     mark = "SIMULATED " if made[0].simulate is not None else ""
     which = labels[0] if len(labels) == 1 else f"{labels[0]} to {labels[-1]}"
-    lasts = "" if ":" in labels[0] else expected_words(choices, made)
+    lasts = "" if ":" in labels[0] else expected_text(choices, made)
     jobs = counted(len(made), "job")
     return f"{mark}{jobs} in group {made[0].group} ({which}) · {each}{lasts}"
 
 
-def expected_words(choices: Choices, made: Sequence[JobSpec]) -> str:
+def expected_text(choices: Choices, made: Sequence[JobSpec]) -> str:
     """How long they take on the GPUs of this machine, if earlier ones of that name tell it."""
     like = learned(Queue().jobs.values()).get(made[0].name)
     if like is None:

@@ -23,15 +23,15 @@ from andon.model.job.spec import JobSpec
 LARGEST_BYTES = 1 << 20
 
 
-def parameters_of(asked: Mapping[str, Any]) -> list[Parameters]:
+def parameters_of(options: Mapping[str, Any]) -> list[Parameters]:
     """Returns the combinations that --param, --zip and --sample make."""
     axes: dict[str, Sequence[Any]] = {}
-    for text in asked["parameters"]:
+    for text in options["parameters"]:
         name, values = parse_parameter(text, _file_text)
         if name in axes:
             raise Invalid(f"the parameter {name} is given twice", hint=f"{name}=a,b has two values")
         axes[name] = values
-    return combinations(axes, asked["zip"], asked["sample"], asked["sample_seed"])
+    return combinations(axes, options["zip"], options["sample"], options["sample_seed"])
 
 
 def _file_text(path: str) -> str:
@@ -44,12 +44,12 @@ def _file_text(path: str) -> str:
         raise Invalid(f"{path} cannot be read: {reason}") from exc
 
 
-def swept(base: JobSpec, found: Sequence[Parameters], asked: Mapping[str, Any]) -> list[JobSpec]:
+def swept(base: JobSpec, found: Sequence[Parameters], options: Mapping[str, Any]) -> list[JobSpec]:
     """Returns the job of each combination, with its own request."""
-    refuse_many(len(found), asked["yes"])
+    refuse_many(len(found), options["yes"])
     check_use(list(found[0]), base.argv)
-    if asked["array"] is not None or asked["unique"]:
-        option = "--array" if asked["array"] is not None else "--unique"
+    if options["array"] is not None or options["unique"]:
+        option = "--array" if options["array"] is not None else "--unique"
         raise Invalid(f"{option} cannot be combined with --param")
     source = click.get_current_context().get_parameter_source
     open_ = {name: source(name) is not ParameterSource.COMMANDLINE for name in ("gpus", "memory")}
@@ -57,6 +57,6 @@ def swept(base: JobSpec, found: Sequence[Parameters], asked: Mapping[str, Any]) 
 
 
 def _job(base: JobSpec, values: Parameters, open_: Mapping[str, bool]) -> JobSpec:
-    words = command_of(base.argv, values)
-    request = fitted(base.request, words, values, **open_)
-    return replace(base, argv=words, params=values, request=request, group=base.name)
+    argv = command_of(base.argv, values)
+    request = fitted(base.request, argv, values, **open_)
+    return replace(base, argv=argv, params=values, request=request, group=base.name)

@@ -74,7 +74,7 @@ from andon.work.rules.probe import (
     "command", nargs=-1, type=click.UNPROCESSED, required=True, shell_complete=complete_command
 )
 @shared
-def probe(command: tuple[str, ...], **asked: Any) -> int:
+def probe(command: tuple[str, ...], **options: Any) -> int:
     """Find the largest size that fits: andon probe -- python train.py --batch {n}
 
     Runs the command with different sizes in place of {n}, on GPUs that are reserved once. It
@@ -85,22 +85,22 @@ def probe(command: tuple[str, ...], **asked: Any) -> int:
     choices = chosen()
 
     check_template(command)
-    low, high, ready, metric = (asked[name] for name in ("low", "high", "ready", "metric"))
+    low, high, ready, metric = (options[name] for name in ("low", "high", "ready", "metric"))
     begin_search(low, high)
-    if ready is not None and asked["seconds"] is not None:
+    if ready is not None and options["seconds"] is not None:
         raise Invalid("--ready and --seconds cannot be combined", hint="choose one of them")
     limits = TrialLimits(
-        asked["trial_timeout"],
-        asked["seconds"],
+        options["trial_timeout"],
+        options["seconds"],
         None if ready is None else check_pattern("--ready", ready),
         None if metric is None else check_pattern("--metric", metric),
     )
-    name = (asked["name"] or command_name(command))[:LONGEST_NAME]
-    margin = check_margin(asked["margin"])
+    name = (options["name"] or command_name(command))[:LONGEST_NAME]
+    margin = check_margin(options["margin"])
     wanted = ProbeRequest(name, redact(tuple(command)), low, high, margin)
     try:
         find(command)
-        return _probe(choices, command, wanted, limits, asked)
+        return _probe(choices, command, wanted, limits, options)
     except CannotStart as error:
         report(error)
         return error.code
@@ -111,21 +111,21 @@ def _probe(
     command: Sequence[str],
     wanted: ProbeRequest,
     limits: TrialLimits,
-    asked: dict[str, Any],
+    options: dict[str, Any],
 ) -> int:
-    request = request_to_take(asked, choices)
+    request = request_to_take(options, choices)
     if request.shared:
         raise Invalid("probing needs whole devices, so --shared makes no sense here")
     if request.most == 0:
         raise Invalid("probing needs at least one GPU", hint="request 1 GPU or more")
     with sampling_ahead(choices) as sampler:
-        if asked["bind"]:
+        if options["bind"]:
             sampler.ask_places()
 
         availability = availability_of(choices, sampler)
-        result = asked["as_json"], asked["bind"]
+        result = options["as_json"], options["bind"]
         probing = Probing(choices, command, sampler, wanted, limits, *result)
-        if lease := asked["lease_id"] or os.environ.get("ANDON_LEASE"):
+        if lease := options["lease_id"] or os.environ.get("ANDON_LEASE"):
             return probing.run(on_lease(lease, availability.view(), request))
-        terms = LeaseTerms(command=wanted.command, seconds=asked["length"])
-        return probing.run(take(choices, availability, request, terms, wait_seconds(asked)))
+        terms = LeaseTerms(command=wanted.command, seconds=options["length"])
+        return probing.run(take(choices, availability, request, terms, wait_seconds(options)))

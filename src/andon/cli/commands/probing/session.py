@@ -34,13 +34,13 @@ class Probing:
         choices: Choices,
         command: Sequence[str],
         sampler: Sampler,
-        asked: ProbeRequest,
+        request: ProbeRequest,
         limits: TrialLimits,
         as_json: bool,
         bind: bool,
     ) -> None:
         self._choices, self._command, self._sampler = choices, list(command), sampler
-        self._asked, self._limits, self._as_json, self._bind = asked, limits, as_json, bind
+        self._request, self._limits, self._as_json, self._bind = request, limits, as_json, bind
         self._total: int | None = None
 
     def run(self, placement: Placement) -> int:
@@ -62,7 +62,7 @@ class Probing:
         held, where, snapshot = placement.held, placement.title, placement.snapshot
         assert snapshot is not None
         devices = run_devices(snapshot, placement.uuids)
-        plan = self._asked.plan(devices, snapshot.node, snapshot.simulated)
+        plan = self._request.plan(devices, snapshot.node, snapshot.simulated)
         self._total = plan.memory_total_bytes
         bound = bound_to(placement.devices) if self._bind else None
         trials = CommandTrials(
@@ -83,14 +83,14 @@ class Probing:
             trials,
             self._sampler,
             devices,
-            self._told,
+            self._report,
             NO_METRIC if self._limits.metric is None else NO_MATCH,
         )
         outcome = prober.run()
         placement.release()  # before anything is shown: others may be waiting for it
         return self._shown(outcome, where)
 
-    def _told(self, trial: Trial) -> None:
+    def _report(self, trial: Trial) -> None:
         self._notify(trial_line(trial, self._total))
         if trial.note:
             self._notify(trial.note)

@@ -34,7 +34,7 @@ def add(paths: tuple[str, ...]) -> int:
         (done.known, "known already"),
         (len(done.refused), "not taken"),
     ]
-    words = ", ".join(f"{count} {what}" for count, what in parts if count)
+    counts = ", ".join(f"{count} {what}" for count, what in parts if count)
     if not choices.quiet:
-        Terminal.of(choices).print(styled(words or "no records there"))
+        Terminal.of(choices).print(styled(counts or "no records there"))
     return 0 if done.added or done.moved or done.known else 1

@@ -122,17 +122,17 @@ def compare_with(
 ) -> int:
     """Prints how far runs are from a baseline; returns the exit code."""
     with finding() as finder:
-        kept = _named(finder.index, name)
+        baseline = _named(finder.index, name)
         rows = _meant(finder, runs)
     _refuse_unfinished(rows)
-    lines = drift(kept, rows, percent)
+    lines = drift(baseline, rows, percent)
     failed = [row for row in rows if row.state is not RunState.SUCCEEDED]
     terminal = Terminal.of(chosen())
     if as_json:
-        answer = drift_to_json(kept, [row.id for row in rows], percent, lines)
+        answer = drift_to_json(baseline, [row.id for row in rows], percent, lines)
         terminal.show_json(answer)
     else:
-        terminal.print(*render_drift(kept, rows, lines, terminal.width))
+        terminal.print(*render_drift(baseline, rows, lines, terminal.width))
     return DRIFTED if failed or any(line.drifted for line in lines) else 0
 
 
@@ -147,10 +147,10 @@ def rm(name: str) -> int:
     return 0
 
 
-def _meant(finder: RunFinder, words: tuple[str, ...]) -> list[RunRow]:
+def _meant(finder: RunFinder, names: tuple[str, ...]) -> list[RunRow]:
     """Returns runs by any of their names; a name means all runs of it that succeeded."""
     source = LocalRuns(finder)
-    found = [runs_named(source, word) or [finder.resolve(word)] for word in words]
+    found = [runs_named(source, word) or [finder.resolve(word)] for word in names]
     return [row for rows in found for row in rows]
 
 

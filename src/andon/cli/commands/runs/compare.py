@@ -139,8 +139,8 @@ def _of_group(source: NodeRuns, group: str) -> Sides:
     return sides_of(rows)
 
 
-def _named(source: NodeRuns, words: tuple[str, ...]) -> Sides:
-    found = [_side(source, word) for word in words]
+def _named(source: NodeRuns, names: tuple[str, ...]) -> Sides:
+    found = [_side(source, word) for word in names]
     return list(zip(unique([label for label, _ in found]), [r for _, r in found], strict=True))
 
 

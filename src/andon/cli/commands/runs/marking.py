@@ -32,11 +32,11 @@ def tag(run: str, tags: tuple[str, ...], remove: bool) -> int:
         raise Invalid(f"{wrong[0][:60]!r} is not a tag", hint=hint)
     with finding() as finder:
         row = _indexed(finder, run)
-        kept = set(row.tags).difference(tags) if remove else set(row.tags).union(tags)
-        if len(kept) > MOST_TAGS:
-            raise Invalid(f"{len(kept)} tags", hint=f"a run has at most {MOST_TAGS}")
-        finder.index.annotate(row.id, sorted(kept), row.note)
-    _say(f"{row.id} ({row.name}): {' '.join(sorted(kept)) or 'no tags'}")
+        marked = set(row.tags).difference(tags) if remove else set(row.tags).union(tags)
+        if len(marked) > MOST_TAGS:
+            raise Invalid(f"{len(marked)} tags", hint=f"a run has at most {MOST_TAGS}")
+        finder.index.annotate(row.id, sorted(marked), row.note)
+    _print(f"{row.id} ({row.name}): {' '.join(sorted(marked)) or 'no tags'}")
     return 0
 
 
@@ -48,11 +48,11 @@ def note(run: str, text: str) -> int:
     """Write a note on a run, replacing an earlier one; an empty TEXT removes it."""
     if len(text) > MOST_NOTE:
         raise Invalid(f"the note has {len(text)} characters", hint=f"at most {MOST_NOTE}")
-    said = text.encode(errors="replace").decode().strip()
+    note = text.encode(errors="replace").decode().strip()
     with finding() as finder:
         row = _indexed(finder, run)
-        finder.index.annotate(row.id, row.tags, said or None)
-    _say(f"{row.id} ({row.name}): {said or 'no note'}")
+        finder.index.annotate(row.id, row.tags, note or None)
+    _print(f"{row.id} ({row.name}): {note or 'no note'}")
     return 0
 
 
@@ -75,7 +75,7 @@ def rm(runs: tuple[str, ...], keep_file: bool, force: bool) -> int:
             try:
                 row = finder.resolve(word, only_one=True)
                 if not keep_file:
-                    _refuse_kept(row, None if force else held.get(row.id), force)
+                    _refuse_protected(row, None if force else held.get(row.id), force)
             except AndonError as error:  # the others are deleted all the same
                 report(error)
                 code = error.exit_code
@@ -86,11 +86,11 @@ def rm(runs: tuple[str, ...], keep_file: bool, force: bool) -> int:
                 delete_record(path)
             finder.index.drop([row.id])
             where = f"; its record stays at {path}" if stays else ""
-            _say(f"{'forgot' if stays else 'deleted'} {row.id} ({row.name}){where}")
+            _print(f"{'forgot' if stays else 'deleted'} {row.id} ({row.name}){where}")
     return code
 
 
-def _refuse_kept(row: RunRow, baseline: str | None, force: bool) -> None:
+def _refuse_protected(row: RunRow, baseline: str | None, force: bool) -> None:
     named = f"run {row.id} ({row.name})"
     if row.state is RunState.RUNNING:
         raise Conflict(f"{named} is still running", hint="wait until it ends")
@@ -109,7 +109,7 @@ def _indexed(finder: RunFinder, word: str) -> RunRow:
     return row
 
 
-def _say(words: str) -> None:
+def _print(text: str) -> None:
     choices = chosen()
     if not choices.quiet:
-        Terminal.of(choices).print(styled(words))
+        Terminal.of(choices).print(styled(text))

@@ -25,7 +25,7 @@ RUN_FORMS = "RUN is an id or its prefix, a name, the file of a record, or last."
 def finding(choices: Choices | None = None) -> Iterator[RunFinder]:
     """Opens the index of this machine and closes it afterwards."""
     choices = choices or chosen()
-    finder = open_run_finder(lambda words: notice(words, choices), settings_of(choices))
+    finder = open_run_finder(lambda message: notice(message, choices), settings_of(choices))
     try:
         yield finder
     finally:

@@ -120,7 +120,7 @@ def _drawer(follower: RecordFollower, follow: bool, stack: ExitStack) -> Draw:
             terminal.print(*render_tail(recent, state, time.time(), terminal.width))
             return
         for line in lines:
-            for words in line_texts(line, follower.begin):
-                terminal.print(words.fit(terminal.width))
+            for drawn in line_texts(line, follower.begin):
+                terminal.print(drawn.fit(terminal.width))
 
     return append

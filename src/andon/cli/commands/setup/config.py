@@ -142,12 +142,12 @@ def _tables(resolved: Resolved, width: int) -> list[Text]:
     lines: list[Text] = []
     for name, rows in tables.items():
         for row in rows:
-            said = ", ".join(
+            pairs = ", ".join(
                 f"{key} = {_word(value)}" for key, value in row.items() if _given(value)
             )
             one = name.removesuffix("s")
             place = one if name in ("clusters", "exports") else f"alerts.{one}"
-            lines += paragraph(f"{place}  {said}", width, indent=4)
+            lines += paragraph(f"{place}  {pairs}", width, indent=4)
     return lines
 
 

@@ -132,12 +132,12 @@ def gather(choices: Choices) -> MachineFacts:
     except Denied:
         pass  # another user's state folder: a finding of its own, and its files are not read
     facts = inspect(Path(settings.root))
-    look = look_of(settings)
+    trial = sample_trial(settings)
     own = own_of(choices, settings, mistakes)
     safety = security_of(own, stored)
     reports = reporting_of(own, settings)
     return replace(
-        facts, own=own, trial=look, security=safety, policy=policy_of(), reporting=reports
+        facts, own=own, trial=trial, security=safety, policy=policy_of(), reporting=reports
     )
 
 
@@ -164,7 +164,7 @@ def policy_of() -> PolicyFacts:
     return PolicyFacts(str(POLICY_FILE), exists, everyone, own.text, users, usage)
 
 
-def look_of(settings: Settings) -> SampleTrial:
+def sample_trial(settings: Settings) -> SampleTrial:
     """Takes one sample as every command does: through the sampler and its readers."""
     began = time.monotonic()
     try:

@@ -37,14 +37,14 @@ def gc() -> int:
     code = 0
     for part in parts:
         try:
-            _say(part(settings))
+            _print(part(settings))
         except AndonError as error:
             full = "andon gc" in error.hint
             error.hint = "free some space, then try again" if full else error.hint
             report(error)
             code = error.exit_code
     try:
-        _say(_history(settings))
+        _print(_history(settings))
     except Unavailable as none:
         if not parts or not isinstance(none.__cause__, Gone):
             raise
@@ -56,8 +56,8 @@ def _jobs(settings: Settings) -> str:
 
     queue = Queue()
     count = collect(queue, settings.jobs_keep_days)
-    words = f"{counted(count, 'job')} deleted" if count else "no job is too old"
-    return f"{queue.folder.path}: {words}, {len(queue.jobs) - count} left"
+    deleted = f"{counted(count, 'job')} deleted" if count else "no job is too old"
+    return f"{queue.folder.path}: {deleted}, {len(queue.jobs) - count} left"
 
 
 def _history(settings: Settings) -> str:
@@ -76,9 +76,9 @@ def _runs(settings: Settings) -> str:
         return f"{finder.folder}: {describe_runs(finder.collect(retention_policy(settings)))}"
 
 
-def _say(words: str) -> None:
+def _print(text: str) -> None:
     if not chosen().quiet:
-        Terminal.of(chosen()).print(styled(words))
+        Terminal.of(chosen()).print(styled(text))
 
 
 def describe_runs(done: CollectedRecords) -> str:
@@ -87,8 +87,8 @@ def describe_runs(done: CollectedRecords) -> str:
         (len(done.deleted), f"deleted ({human_bytes(done.freed_bytes)})"),
         (len(done.forgotten), "without a record forgotten"),
     ]
-    words = [f"{counted(count, 'run')} {what}" for count, what in parts if count]
-    return ", ".join([*(words or ["no run is too old"]), f"{human_bytes(done.left_bytes)} now"])
+    counts = [f"{counted(count, 'run')} {what}" for count, what in parts if count]
+    return ", ".join([*(counts or ["no run is too old"]), f"{human_bytes(done.left_bytes)} now"])
 
 
 def describe(done: Maintenance, before_bytes: int, after_bytes: int) -> str:
@@ -100,9 +100,9 @@ def describe(done: Maintenance, before_bytes: int, after_bytes: int) -> str:
         (done.deleted_uses, "{} intervals deleted"),
         (done.damaged_blocks, "{} damaged blocks skipped"),
     ]
-    words = [text.format(count) for count, text in parts if count]
-    if not words:  # closing a store frees what its journal held
-        words = ["compacted" if after_bytes < before_bytes else "nothing to do"]
+    phrases = [text.format(count) for count, text in parts if count]
+    if not phrases:  # closing a store frees what its journal held
+        phrases = ["compacted" if after_bytes < before_bytes else "nothing to do"]
     now = human_bytes(after_bytes)
     same = now == human_bytes(before_bytes)
-    return ", ".join([*words, now if same else f"{human_bytes(before_bytes)} before, {now} now"])
+    return ", ".join([*phrases, now if same else f"{human_bytes(before_bytes)} before, {now} now"])

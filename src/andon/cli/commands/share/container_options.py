@@ -53,9 +53,9 @@ def container_options(command: F) -> F:
     return with_options(command, *_OPTIONS)
 
 
-def container_from(asked: dict[str, Any]) -> "ContainerOptions | None":
-    """Take the container's options out of `asked`; None where no image is named."""
-    taken = {name: asked.pop(name, None) for name in _NAMES}
+def container_from(arguments: dict[str, Any]) -> "ContainerOptions | None":
+    """Take the container's options out of `arguments`; None where no image is named."""
+    taken = {name: arguments.pop(name, None) for name in _NAMES}
     image = taken.pop("image")
     if not image:
         if any(taken.values()):

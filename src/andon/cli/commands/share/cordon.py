@@ -32,14 +32,14 @@ def cordon(devices: list[str], reason: str) -> int:
     users = _users(book, snapshot)
     for uuid, title in _named(snapshot, devices).items():
         book.cordon(Cordon(uuid, time.time(), user_name(os.getuid()), reason[:200]))
-        Terminal.of(chosen()).print(styled(cordoned_words(title, users.get(uuid))))
+        Terminal.of(chosen()).print(styled(cordoned_text(title, users.get(uuid))))
     return 0
 
 
-def cordoned_words(title: str, holder: str | None) -> str:
+def cordoned_text(title: str, holder: str | None) -> str:
     """`GPU 7 is cordoned (dora keeps it until the lease ends)`."""
-    kept = "" if holder is None else f" ({holder} keeps it until the lease ends)"
-    return f"{title} is cordoned{kept}"
+    until = "" if holder is None else f" ({holder} keeps it until the lease ends)"
+    return f"{title} is cordoned{until}"
 
 
 @click.command()

@@ -46,12 +46,12 @@ class EstimateCommand(click.Command):
     """Accepts every spelling of an option, and keeps the arguments after `--` apart."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        words = list(args)
-        if "--" in words:
-            place = words.index("--")
-            ctx.meta[_COMMAND] = words[place + 1 :]
-            words = words[:place]
-        return super().parse_args(ctx, [_as_listed(word) for word in words])
+        arguments = list(args)
+        if "--" in arguments:
+            place = arguments.index("--")
+            ctx.meta[_COMMAND] = arguments[place + 1 :]
+            arguments = arguments[:place]
+        return super().parse_args(ctx, [_as_listed(word) for word in arguments])
 
 
 def _as_listed(word: str) -> str:
@@ -94,21 +94,21 @@ def estimate(model: str | None, on_gpus: str | None, as_json: bool, **given: Any
     there is no GPU to compare with, and 1 if it does not fit or the engine refuses the sizes.
     """
     choices, terminal = chosen(), Terminal.of(chosen())
-    words = own_command(click.get_current_context().meta.get(_COMMAND, ()))
+    argv = own_command(click.get_current_context().meta.get(_COMMAND, ()))
     elsewhere = None if on_gpus is None else rooms_on(on_gpus)
-    learned = _learned(words, choices) if words and elsewhere is None else None
+    learned = _learned(argv, choices) if argv and elsewhere is None else None
     understood: str | None = None
     try:
-        model, options, understood = _asked(model, words, _typed(given))
+        model, options, understood = _request(model, argv, _typed(given))
         facts = model_facts(model, os.environ)
     except AndonError:
         if learned is None:
             raise
         snapshot, rooms = _rooms(choices)
-        found = estimating.measured(learned, rooms, words)
+        found = estimating.measured(learned, rooms, argv)
     else:
         snapshot, rooms = _rooms(choices) if elsewhere is None else (None, elsewhere)
-        typed = () if is_container(words) else words
+        typed = () if is_container(argv) else argv
         found = estimating.estimate(
             facts, options, rooms, learned, typed, is_elsewhere=elsewhere is not None
         )
@@ -130,17 +130,17 @@ def _typed(given: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def _asked(
-    model: str | None, words: Sequence[str], typed: dict[str, Any]
+def _request(
+    model: str | None, argv: Sequence[str], typed: dict[str, Any]
 ) -> tuple[str, EstimateOptions, str | None]:
     """Returns the model, how it runs, and what was understood of a server's command line."""
-    if not words:
+    if not argv:
         if model is None:
             raise Invalid(
                 "no model is named", hint="andon estimate MODEL, or: andon estimate -- vllm serve M"
             )
         return model, EstimateOptions(**typed), None
-    command = understood(words)
+    command = understood(argv)
     file, named = _file(command)
     options = command.options(typed, file)
     found = model or command.model or named
@@ -181,12 +181,12 @@ def _rooms(choices: Choices) -> tuple[Snapshot | None, tuple[GpuRoom, ...]]:
     return snapshot, rooms_of(snapshot, verdicts)
 
 
-def _learned(words: Sequence[str], choices: Choices) -> LearnedPeak | None:
+def _learned(argv: Sequence[str], choices: Choices) -> LearnedPeak | None:
     """The peaks of earlier runs on this machine; prints a notice if the index cannot be read."""
     if (node := node_of(choices)).url is not None:
         return None  # a server would send all of its runs
     try:
-        return learned_peak(node.runs.find(RunQuery()), words)
+        return learned_peak(node.runs.find(RunQuery()), argv)
     except (AndonError, OSError) as error:
         reason = error.reason if isinstance(error, AndonError) else str(error)
         notice(f"earlier runs are not known: {reason}", choices)

@@ -38,14 +38,14 @@ NOT_AVAILABLE = 1
 @fresh_option
 @elsewhere
 @shared
-def free(as_json: bool, **asked: Any) -> int:
+def free(as_json: bool, **options: Any) -> int:
     """Print which GPUs are free to use now, and why the others are not.
 
     With --gpus 2 the first line answers yes or no. This does not reserve anything: another user
     may take them before you do. A hub answers for all its nodes, best first. The exit code is 0
     if the request can be met, 1 if not now, and 3 if this machine never can or no GPU can be read.
     """
-    choices, request = chosen(), request_from(asked)
+    choices, request = chosen(), request_from(options)
     _refuse_nothing(request)
     if choices.url is not None:
         from andon.cli.commands.fleet.fleet_free import free_in_fleet
@@ -72,15 +72,15 @@ def _is_given(option: str) -> bool:
 @request_options
 @queue_options
 @shared
-def wait(**asked: Any) -> int:
+def wait(**options: Any) -> int:
     """Wait until GPUs are available (does not reserve them). Exit code 75 after --timeout.
 
     To wait and reserve in one step, use andon run or andon lease.
     """
     from andon.leases.granter import Progress
 
-    choices, request = chosen(), request_from(asked)
-    seconds, began, line = wait_seconds(asked), time.monotonic(), WaitingLine(chosen())
+    choices, request = chosen(), request_from(options)
+    seconds, began, line = wait_seconds(options), time.monotonic(), WaitingLine(chosen())
     turns: Mapping[Place, float] = {}
     lacked = False
     with sampling_ahead(choices) as sampler:
@@ -111,7 +111,7 @@ def wait(**asked: Any) -> int:
 @request_options
 @lease_option
 @shared
-def env(lease_id: str | None, **asked: Any) -> int:
+def env(lease_id: str | None, **options: Any) -> int:
     """Print variables that make a program see only these devices: eval "$(andon env)"
 
     With --lease they select a lease's devices; without, the best available now, which are not
@@ -120,7 +120,7 @@ def env(lease_id: str | None, **asked: Any) -> int:
     from andon.leases.placement import on_lease
     from andon.leases.rules.environment import environment
 
-    choices, request = chosen(), request_from(asked)
+    choices, request = chosen(), request_from(options)
     name = lease_id or os.environ.get("ANDON_LEASE")
     if name:
         with sampling_ahead(choices) as sampler:

@@ -99,16 +99,16 @@ def _complete(
 @container_options
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, shell_complete=_complete)
 @shared
-def lease(command: tuple[str, ...], length: float | None, bind: bool, **asked: Any) -> int:
+def lease(command: tuple[str, ...], length: float | None, bind: bool, **options: Any) -> int:
     """Reserve GPUs while a shell or a command runs: andon lease --gpus 2 --for 2h
 
     Without a command it starts your shell. Inside, andon run uses these devices. andon lease extend
     ID --for 1h extends it; andon release ID ends it. andon lease adopt ID takes over one whose
     andon run was killed while its container keeps running.
     """
-    choices, image = chosen(), container_from(asked)
+    choices, image = chosen(), container_from(options)
     refuse_bind(bind, image)
-    request = request_to_take(asked, choices)
+    request = request_to_take(options, choices)
     if request.most == 0:
         raise Invalid("a lease needs at least one device", hint="--gpus 1")
     if os.environ.get("ANDON_LEASE"):
@@ -135,8 +135,8 @@ def lease(command: tuple[str, ...], length: float | None, bind: bool, **asked: A
             )
             terms = LeaseTerms(command=work.shown_command, seconds=length)
             availability = availability_of(choices, sampler)
-            grant = take(choices, availability, request, terms, wait_seconds(asked))
-            notice(_words(grant, bool(command)), choices)
+            grant = take(choices, availability, request, terms, wait_seconds(options))
+            notice(_grant_text(grant, bool(command)), choices)
             return work.run(grant)[0]
     except CannotStart as error:
         report(error)
@@ -154,20 +154,20 @@ def extend(lease_id: str | None, length: float) -> int:
         hint = "to end a lease: andon release"
         raise Invalid("--for: duration must be greater than 0", hint=hint)
     choices = chosen()
-    wanted = lease_id or _lease_here(choices)
+    wanted = lease_id or _this_lease(choices)
     name, until = node_of(choices).leases.extend(wanted, length)
     ends = time.strftime("%H:%M", time.localtime(until))
     Terminal.of(choices).print(styled(f"lease {name} now ends at {ends}"))
     return 0
 
 
-def _lease_here(choices: Choices) -> str:
+def _this_lease(choices: Choices) -> str:
     """Returns the lease of this shell, or the user's only one."""
     inside = os.environ.get("ANDON_LEASE") if node_of(choices).url is None else None
     return inside or only_lease(choices, "lease extend").id
 
 
-def _words(grant: Grant, has_command: bool) -> str:
+def _grant_text(grant: Grant, has_command: bool) -> str:
     held = grant.lease
     until = "" if held.until is None else f" until {clock(held.until, held.since)}"
     left = "" if has_command else "; exit the shell to release it"

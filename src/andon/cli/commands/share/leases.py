@@ -121,10 +121,10 @@ def _which(held: list[Lease], command: str) -> Invalid:
 def _confirmed(lease: Lease) -> bool:
     from andon.leases.own import gpus_of
 
-    words = f"your only lease is {lease.id}: {gpus_of(lease)}"
-    words += f", held {human_seconds(max(0.0, time.time() - lease.since))}"
-    words += f", {lease.command}" * bool(lease.command)
-    notice(words)
+    text = f"your only lease is {lease.id}: {gpus_of(lease)}"
+    text += f", held {human_seconds(max(0.0, time.time() - lease.since))}"
+    text += f", {lease.command}" * bool(lease.command)
+    notice(text)
     return ask("release it? its command is ended [y/N] ") == "y"
 
 

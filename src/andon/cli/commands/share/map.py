@@ -85,7 +85,7 @@ def _counts(text: str) -> tuple[int, ...]:
     "command", nargs=-1, type=click.UNPROCESSED, required=True, shell_complete=complete_command
 )
 @shared
-def map_(command: tuple[str, ...], telemetry_dir: str | None, **asked: Any) -> int:
+def map_(command: tuple[str, ...], telemetry_dir: str | None, **options: Any) -> int:
     """Run a command for each of many items, on all GPUs that are free:
 
     andon map --files 'clips/*.wav' -- python infer.py {item} --out out/{stem}.csv
@@ -98,17 +98,17 @@ def map_(command: tuple[str, ...], telemetry_dir: str | None, **asked: Any) -> i
     """
     choices = chosen()
     try:
-        if asked["retries"] < 0:
+        if options["retries"] < 0:
             raise Invalid("--retries must be 0 or more")
-        if asked["redo"] and not asked["resume"]:
+        if options["redo"] and not options["resume"]:
             raise Invalid("--redo needs --resume", hint="add --resume last, or the id of a run")
 
-        options, target = asked["engine_options"], desk_of(choices, asked, lambda: None)
+        engine_options, target = options["engine_options"], desk_of(choices, options, lambda: None)
         folder = None if telemetry_dir is None else Path(telemetry_dir)
-        image = container_from(asked)
-        refuse_bind(asked["bind"], image)
-        request = MapRequest.of(command, folder, asked, image)
-        return run_map(choices, request, asked, target, options)
+        image = container_from(options)
+        refuse_bind(options["bind"], image)
+        request = MapRequest.of(command, folder, options, image)
+        return run_map(choices, request, options, target, engine_options)
     except AndonError as error:
         report(error)
         return OURS

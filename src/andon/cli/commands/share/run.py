@@ -113,7 +113,7 @@ class RunCommand(click.Command):
     "command", nargs=-1, type=click.UNPROCESSED, required=True, shell_complete=complete_command
 )
 @shared
-def run(command: tuple[str, ...], **asked: Any) -> int:
+def run(command: tuple[str, ...], **options: Any) -> int:
     """Run a command on reserved GPUs: andon run --gpus 2 -- python train.py
 
     Waits for them if necessary, sets the environment so that the command sees only these, and
@@ -124,16 +124,16 @@ def run(command: tuple[str, ...], **asked: Any) -> int:
     choices = chosen()
     try:
         try:
-            cluster = desk_of(choices, asked, lambda: None)
+            cluster = desk_of(choices, options, lambda: None)
             if cluster is not None:
-                return _run_on(choices, cluster, command, asked)
-            image, bind = container_from(asked), asked.pop("bind")
+                return _run_on(choices, cluster, command, options)
+            image, bind = container_from(options), options.pop("bind")
             refuse_bind(bind, image)
             if image is None:
                 find(command)
-            elif asked["nsys"]:
+            elif options["nsys"]:
                 raise Invalid("--nsys is for commands on this machine", hint="leave out --image")
-            return _run(choices, command, bind, contained(image, command), asked)
+            return _run(choices, command, bind, contained(image, command), options)
         except CannotStart as error:
             report(error)
             return error.code
@@ -143,27 +143,29 @@ def run(command: tuple[str, ...], **asked: Any) -> int:
 
 
 def _run_on(
-    choices: Choices, cluster: "ClusterDesk", command: Sequence[str], asked: dict[str, Any]
+    choices: Choices, cluster: "ClusterDesk", command: Sequence[str], options: dict[str, Any]
 ) -> int:
     """Runs the command on a cluster, with its output and exit code here."""
     from andon.cli.commands.jobs.following import run_at_terminal
     from andon.jobs.submitting import local_spec, new_submission
 
-    if asked["lease_id"]:
+    if options["lease_id"]:
         raise Invalid("a lease is on this machine", hint="leave out --lease or --on")
-    if asked["nsys"]:
+    if options["nsys"]:
         raise Invalid("--nsys is for commands on this machine", hint="leave out --nsys or --on")
-    image = container_from(asked)
+    image = container_from(options)
     spec = local_spec(
         command,
-        request_to_take(asked, choices),
-        name=(asked["name"] or "")[:200],
-        for_seconds=asked["length"],
-        bind=asked["bind"],
+        request_to_take(options, choices),
+        name=(options["name"] or "")[:200],
+        for_seconds=options["length"],
+        bind=options["bind"],
         container={} if image is None else to_json(image),
     )
-    options, each = tuple(asked["engine_options"]), asked["processes"] or 0
-    return run_at_terminal(choices, cluster, new_submission(spec, options=options, per_gpu=each))
+    engine_options, each = tuple(options["engine_options"]), options["processes"] or 0
+    return run_at_terminal(
+        choices, cluster, new_submission(spec, options=engine_options, per_gpu=each)
+    )
 
 
 def _run(
@@ -171,17 +173,17 @@ def _run(
     command: Sequence[str],
     bind: bool,
     inside: "ContainedCommand | None",
-    asked: dict[str, Any],
+    options: dict[str, Any],
 ) -> int:
-    request, folder = request_to_take(asked, choices), asked["telemetry_dir"]
-    name, more = asked["name"], dict[str, Any]()
-    if asked["nsys"]:
+    request, folder = request_to_take(options, choices), options["telemetry_dir"]
+    name, more = options["name"], dict[str, Any]()
+    if options["nsys"]:
         from andon.cli.nsys import PARAM, profiled
 
         name = name or command_name(command)
         place = runs_folder() if folder is None else Path(folder).absolute()
-        found = profiled(command, asked["nsys_options"], place, name)
-        command, more = found.words, {"params": {PARAM: str(found.report)}}
+        found = profiled(command, options["nsys_options"], place, name)
+        command, more = found.argv, {"params": {PARAM: str(found.report)}}
     if request.most == 0:
         return _without_device(command, inside, choices)
     with sampling_ahead(choices) as sampler:
@@ -196,13 +198,13 @@ def _run(
             name,
             bind=bind,
             contained=inside,
-            sample_writer=partial(_csv_copy, choices) if asked["as_csv"] else None,
+            sample_writer=partial(_csv_copy, choices) if options["as_csv"] else None,
             more=more,
         )
-        lease = asked["lease_id"] or os.environ.get("ANDON_LEASE")
+        lease = options["lease_id"] or os.environ.get("ANDON_LEASE")
         if lease:
             return _ended(work.run(on_lease(lease, availability.view(), request)), choices)
-        return _granted(work, availability, request, asked, choices)
+        return _granted(work, availability, request, options, choices)
 
 
 def _csv_copy(choices: Choices, begin: RunBegin, record: Path) -> "CsvCopy":
@@ -215,14 +217,14 @@ def _granted(
     work: CommandWork,
     availability: Availability,
     request: DeviceRequest,
-    asked: dict[str, Any],
+    options: dict[str, Any],
     choices: Choices,
 ) -> int:
-    terms = LeaseTerms(command=work.shown_command, seconds=asked["length"])
-    retries, before = asked["retry_oom"] or 0, None
+    terms = LeaseTerms(command=work.shown_command, seconds=options["length"])
+    retries, before = options["retry_oom"] or 0, None
     while True:
         try:
-            grant = take(choices, availability, request, terms, wait_seconds(asked))
+            grant = take(choices, availability, request, terms, wait_seconds(options))
         except (Conflict, Unavailable) as error:
             if before is None:
                 raise

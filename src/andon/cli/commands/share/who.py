@@ -130,8 +130,8 @@ def who(
     remarks = _remarks(shown, rows, past.recorded, dashed)
     if form is not None:
         notes = (*([unknown] if unknown else ()), *remarks, *runs.notes)
-        told = WhoReport(shown, since, past, rows, notes, unknown)
-        deliver(_report(told, form, terminal, plain=out is not None), out, terminal)
+        report = WhoReport(shown, since, past, rows, notes, unknown)
+        deliver(_report(report, form, terminal, plain=out is not None), out, terminal)
         return code
     lines = _lines(rows, unknown, terminal.width, mixed, bool(code and snapshot.devices))
     terminal.print(*with_mark(lines, unreal(snapshot), terminal.width))
@@ -179,26 +179,31 @@ def _add_present(people: People, snapshot: Snapshot, leases: LeaseList) -> None:
         person.held.append(f"{name} (GPU {on})" if on else name)
 
 
-def _report(told: WhoReport, form: str, terminal: Terminal, plain: bool) -> str:
+def _report(report: WhoReport, form: str, terminal: Terminal, plain: bool) -> str:
     from andon.cli.show.reports import group_usage
 
-    past, snapshot = told.past, told.snapshot
+    past, snapshot = report.past, report.snapshot
     if form == "json":
         blind = bool(snapshot.devices) and exit_code(snapshot) != 0
-        users = [_as_json(person, past.recorded, blind) for person in told.rows]
-        value = {"schema": "andon.who/1", "since": told.since, "users": users, "note": told.unknown}
+        users = [_as_json(person, past.recorded, blind) for person in report.rows]
+        value = {
+            "schema": "andon.who/1",
+            "since": report.since,
+            "users": users,
+            "note": report.unknown,
+        }
         return terminal.json_text(value, plain)
     if form == "csv":
         days = group_usage.usage_days(past.real, past.simulated, past.recorded)
         return group_usage.USAGE_DAYS.text(days)
     group = group_usage.GroupUsage(
         node=snapshot.node,
-        since=told.since,
+        since=report.since,
         until=time.time(),
         days=past.real or past.simulated,
         simulated=not past.real and bool(past.simulated),
         recorded=past.recorded,
-        notes=told.notes,
+        notes=report.notes,
         prices=prices_of(settings_of(chosen())),
     )
     return as_document(group_usage.group_document(group), form, terminal, plain)

@@ -47,13 +47,13 @@ def exporter(port: int | None, host: str | None, prefix: str | None, interval: f
     choices.overrides = {
         "exporter_port": port, "exporter_host": host, "exporter_prefix": prefix,
     }  # fmt: skip
-    with asked_to_end() as wait_for_the_end:
+    with end_signals() as wait_for_the_end:
         export(settings_of(choices), partial(_announce, choices=choices), wait_for_the_end)
     return 0
 
 
 @contextmanager
-def asked_to_end() -> Iterator[Callable[[], object]]:
+def end_signals() -> Iterator[Callable[[], object]]:
     """A function that waits for SIGTERM or Ctrl-C, the normal ways to stop a service.
 
     The kernel writes each signal into a pipe: one that comes just before a thread begins to wait on

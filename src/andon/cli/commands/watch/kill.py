@@ -154,8 +154,8 @@ def _show(ending: "Ending", terminal: Terminal) -> None:
         terminal.print(styled(line_of(target)).fit(terminal.width))
         if not ending.tree and (below := children_text(target)):
             terminal.print(styled(below, "dim"))
-    for words, command in dict.fromkeys(filter(None, map(instead, ending.targets))):
-        terminal.print(styled(f"{words}; to end all of it: {command}", "yellow"))
+    for text, command in dict.fromkeys(filter(None, map(instead, ending.targets))):
+        terminal.print(styled(f"{text}; to end all of it: {command}", "yellow"))
 
 
 def _answer(ending: "Ending", number: signal.Signals) -> str:

@@ -112,12 +112,12 @@ def ps(
         branches, ancestors = _family(found, local_pids(shown), root)
         width, color, mark = terminal.width, terminal.color, unreal(shown)
         terminal.show(render_tree(found, branches, ancestors, width, color, mark))
-        _say_what_is_missing(shown, terminal)
+        _print_what_is_missing(shown, terminal)
     else:
         render = render_by_device if terminal.live else render_uses
         width, color, mark = terminal.width, terminal.color, unreal(shown)
         terminal.show(render(found, width, color, mark, _no_process(shown, wanted)))
-        _say_what_is_missing(shown, terminal)
+        _print_what_is_missing(shown, terminal)
     return exit_code(shown)
 
 
@@ -152,7 +152,7 @@ def _family(
     return branches, {process.pid: process for process in table.attribute(others)}
 
 
-def _say_what_is_missing(snapshot: Snapshot, terminal: Terminal) -> None:
+def _print_what_is_missing(snapshot: Snapshot, terminal: Terminal) -> None:
     """Print why the process list, or names in it, are missing."""
     missing = (status.missing.items() for status in snapshot.devices)
     found = [f"– {MISSING[key]}: {why}" for each in missing for key, why in each if key in MISSING]

@@ -88,8 +88,8 @@ class DeviceFilter:
     def of(self, snapshot: Snapshot) -> Snapshot:
         if self._names and self._uuids is None:
             self._uuids = chosen_uuids(snapshot, self._names)
-        kept = snapshot if self._uuids is None else only(snapshot, self._uuids)
-        return keep_visible(kept) if self._only_visible else kept
+        filtered = snapshot if self._uuids is None else only(snapshot, self._uuids)
+        return keep_visible(filtered) if self._only_visible else filtered
 
 
 def _follow(

@@ -123,15 +123,15 @@ def _sentences(block: Sentences) -> str:
 
 
 def _grid(block: Grid) -> str:
-    head = _row("th", block.columns, block.words)
-    rows = "".join(_row("td", row, block.words) for row in block.rows)
+    head = _row("th", block.columns, block.text_columns)
+    rows = "".join(_row("td", row, block.text_columns) for row in block.rows)
     return f'<div class="scroll"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
 
 
-def _row(tag: str, cells: Iterable[str], words: int) -> str:
+def _row(tag: str, cells: Iterable[str], text_columns: int) -> str:
     number = ' class="n"'
     drawn = (
-        f"<{tag}{number if place >= words else ''}>{text_of(cell)}</{tag}>"
+        f"<{tag}{number if place >= text_columns else ''}>{text_of(cell)}</{tag}>"
         for place, cell in enumerate(cells)
     )
     return f"<tr>{''.join(drawn)}</tr>"

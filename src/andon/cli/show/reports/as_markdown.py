@@ -44,7 +44,7 @@ def _block(block: Block) -> str:
         case Facts():
             return _table(("", ""), block.rows, 2)
         case Grid():
-            return _table(block.columns, block.rows, block.words)
+            return _table(block.columns, block.rows, block.text_columns)
         case Sentences():
             mark = "" if block.quiet else "- "
             between = "\n\n" if block.quiet else "\n"
@@ -55,8 +55,8 @@ def _block(block: Block) -> str:
             return ""  # its table says the same
 
 
-def _table(columns: tuple[str, ...], rows: tuple[tuple[str, ...], ...], words: int) -> str:
-    rule = ["---" if place < words else "--:" for place in range(len(columns))]
+def _table(columns: tuple[str, ...], rows: tuple[tuple[str, ...], ...], text_columns: int) -> str:
+    rule = ["---" if place < text_columns else "--:" for place in range(len(columns))]
     lines = [[escaped(name) for name in columns], rule, *([escaped(c) for c in r] for r in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

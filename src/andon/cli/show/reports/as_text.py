@@ -61,13 +61,13 @@ def _grid(block: Grid, width: int) -> list[Text]:
 
 
 def _column(block: Grid, place: int) -> TableColumn[tuple[str, ...]]:
-    words = place < block.words
+    is_text = place < block.text_columns
     return TableColumn(
         block.columns[place].upper(),
         lambda row: styled(row[place]),
         rank=block.ranks[place] if block.ranks else place,
-        right=not words,
-        elastic=8 if words else 0,
+        right=not is_text,
+        elastic=8 if is_text else 0,
     )
 
 

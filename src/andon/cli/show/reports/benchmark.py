@@ -99,5 +99,5 @@ def _percent(value: float | None) -> Text:
 
 
 def _errors(one: BenchmarkResult) -> Text:
-    words = ", ".join(f"{count} {kind}" for kind, count in one.measured.errors.items())
-    return styled(words, "red") if words else styled("")
+    counts = ", ".join(f"{count} {kind}" for kind, count in one.measured.errors.items())
+    return styled(counts, "red") if counts else styled("")

@@ -34,11 +34,11 @@ def line_chart(chart: LineChart) -> str:
         *(_mark(scale, mark.at, mark.label) for mark in chart.marks if 0 <= mark.at <= until),
         *(_path(scale, chart.at, line, n) for n, line in enumerate(chart.lines)),
     ]
-    said = text_of(f"{chart.title}, {chart.unit}, over time")
+    label = text_of(f"{chart.title}, {chart.unit}, over time")
     return (
         f"<figure><figcaption>{text_of(chart.title)} <small>{text_of(chart.unit)}</small>"
         f"</figcaption>"
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{said}">{"".join(body)}</svg>'
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">{"".join(body)}</svg>'
         f"{_legend([line.label for line in chart.lines])}</figure>"
     )
 
@@ -49,11 +49,11 @@ def bar_chart(chart: BarChart) -> str:
     body = "".join(
         _bar(place, label, parts, most) for place, (label, parts) in enumerate(chart.rows)
     )
-    said = text_of(f"{chart.title}, {chart.unit}")
+    label = text_of(f"{chart.title}, {chart.unit}")
     return (
         f"<figure><figcaption>{text_of(chart.title)} <small>{text_of(chart.unit)}</small>"
         f"</figcaption>"
-        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{said}">{body}</svg>'
+        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{label}">{body}</svg>'
         f"{_legend(chart.parts)}</figure>"
     )
 

@@ -17,7 +17,7 @@ class Grid(Struct, frozen=True):
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    words: int = 1
+    text_columns: int = 1
     ranks: tuple[int, ...] = ()
 
 

@@ -10,7 +10,7 @@ HOUR = 3600.0
 LEAST_HOURS = 0.001
 
 
-def seconds_words(seconds: float | None) -> str:
+def seconds_text(seconds: float | None) -> str:
     return UNKNOWN if seconds is None else measured_seconds(seconds)
 
 

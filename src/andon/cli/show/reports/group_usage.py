@@ -16,7 +16,7 @@ from andon.cli.show.reports.document import (
     sections,
     sentences,
 )
-from andon.cli.show.reports.figures import HOUR, energy, percent, seconds_words, three, when
+from andon.cli.show.reports.figures import HOUR, energy, percent, seconds_text, three, when
 from andon.cli.show.text import UNKNOWN
 from andon.history.rules.usage import Days, UserUsage, summed
 from andon.runs.rules.reports.report import JOULES_PER_KWH, NO_PRICES, Prices
@@ -95,8 +95,8 @@ def _summary(group: GroupUsage, users: Sequence[UserUsage]) -> Facts | None:
 def _waits(usage: UserUsage) -> str:
     if not usage.waits:
         return UNKNOWN
-    longest = seconds_words(max(usage.waits))
-    return f"{seconds_words(usage.median_wait_seconds)} (longest {longest})"
+    longest = seconds_text(max(usage.waits))
+    return f"{seconds_text(usage.median_wait_seconds)} (longest {longest})"
 
 
 def _cells(usage: UserUsage, recorded: bool) -> tuple[str, ...]:
@@ -120,7 +120,7 @@ def _grid(users: Sequence[UserUsage], recorded: bool) -> Grid | None:
 
 def _days(days: Days, recorded: bool) -> Grid | None:
     rows = tuple((day, user, *_cells(days[day, user], recorded)) for day, user in sorted(days))
-    return Grid(("day", "user", *COLUMNS), rows, words=2) if rows else None
+    return Grid(("day", "user", *COLUMNS), rows, text_columns=2) if rows else None
 
 
 def _users_chart(users: Sequence[UserUsage]) -> BarChart | None:

@@ -12,7 +12,7 @@ from andon.cli.show.reports.document import (
     sections,
     sentences,
 )
-from andon.cli.show.reports.figures import rate, seconds_words, size, three
+from andon.cli.show.reports.figures import rate, seconds_text, size, three
 from andon.cli.show.text import UNKNOWN
 from andon.model.shapes import to_json
 from andon.runs.rules.measures import ITEMS, LEAST_RUNS, LOGGED, MEASURES, Order
@@ -62,12 +62,12 @@ def _sides(found: RunComparison, devices: Mapping[str, str]) -> Grid:
         )
         for side in found.sides
     )
-    return Grid(("side", "devices", "ids", "runs"), rows, words=3)
+    return Grid(("side", "devices", "ids", "runs"), rows, text_columns=3)
 
 
 def _different(devices: Mapping[str, str]) -> Sentences | None:
     """Returns a warning if the models differ: such numbers say little about the program."""
-    models = {words.split("× ", 1)[-1] for words in devices.values() if words}
+    models = {names.split("× ", 1)[-1] for names in devices.values() if names}
     if len(models) < 2:
         return None
     return sentences(["The sides ran on different models of device."], quiet=True)
@@ -82,7 +82,7 @@ def _measures(found: RunComparison) -> Grid | None:
         for place, side in enumerate(measure.sides)
     )
     columns = ("measure", "side", "median", "range", "change", "verdict")
-    return Grid(columns, rows, words=2) if rows else None
+    return Grid(columns, rows, text_columns=2) if rows else None
 
 
 def _row(measure: ComparedMeasure, side: ComparedSide, estimated: bool) -> tuple[str, ...]:
@@ -90,7 +90,7 @@ def _row(measure: ComparedMeasure, side: ComparedSide, estimated: bool) -> tuple
     if spread is None:
         return side.label, UNKNOWN, "", "", ""
     three = (spread.low, spread.median, spread.high)
-    low, middle, high = (value_words(name, one, estimated) for one in three)
+    low, middle, high = (value_text(name, one, estimated) for one in three)
     between = f"{low} to {high}" if spread.count > 1 else ""
     change = _change(side, measure.in_points)
     return side.label, middle, between, change, side.verdict or ""
@@ -102,11 +102,11 @@ def _change(side: ComparedSide, in_points: bool) -> str:
     return f"{side.change:+.1f} points" if in_points else f"{100 * side.change:+.1f} %"
 
 
-def value_words(name: str, value: float, estimated: bool = False) -> str:
+def value_text(name: str, value: float, estimated: bool = False) -> str:
     """A measure with its unit; `estimated`: whether energy is."""
     match name:
         case "duration_seconds":
-            return seconds_words(value)
+            return seconds_text(value)
         case "items_per_second":
             return rate(value, "items")
         case "steps_per_second":
@@ -127,14 +127,14 @@ def _scaling(found: ScalingReport | None) -> tuple[Grid | Sentences | None, ...]
         (
             str(row.devices),
             row.label,
-            value_words(found.basis, row.median),
+            value_text(found.basis, row.median),
             f"{three(row.speed_up)} ×",
             f"{fixed(100 * row.efficiency)} %",
         )
         for row in found.rows
     )
     basis = "rate" if found.basis == ITEMS else "duration"
-    grid = Grid(("devices", "side", basis, "speed-up", "efficiency"), rows, words=2)
+    grid = Grid(("devices", "side", basis, "speed-up", "efficiency"), rows, text_columns=2)
     if found.basis == ITEMS:
         return (grid,)
     assumed = "By duration, as there are no items: it assumes that every run did the same work."

@@ -23,7 +23,7 @@ from andon.cli.show.reports.figures import (
     percent,
     rate,
     reading,
-    seconds_words,
+    seconds_text,
     size,
     three,
     when,
@@ -49,7 +49,7 @@ def run_document(report: RunReport, advice: Sequence[Advice]) -> Document:
     """The report as a document; advice comes before the tables, because people read it for that."""
     begin = report.begin
     return Document(
-        title=f"{begin.name}: {state_words(report)}",
+        title=f"{begin.name}: {state_text(report)}",
         subtitle=_subtitle(report),
         warning="SIMULATED" if begin.simulated else None,
         sections=sections(
@@ -67,9 +67,9 @@ def run_document(report: RunReport, advice: Sequence[Advice]) -> Document:
     )
 
 
-def state_words(report: RunReport) -> str:
+def state_text(report: RunReport) -> str:
     state = report.state.replace("_", " ")
-    took = seconds_words(report.duration_seconds)
+    took = seconds_text(report.duration_seconds)
     if report.state is RunState.RUNNING:
         return f"running for {took}"
     return f"{state} after {took}"
@@ -95,7 +95,7 @@ def _summary(report: RunReport) -> Facts | None:
     idle = "" if wasted is None else f", of which {hours(wasted)} wasted (nothing ran)"
     return facts(
         [
-            ("Duration", seconds_words(report.duration_seconds)),
+            ("Duration", seconds_text(report.duration_seconds)),
             ("Ended", report.message),
             ("GPU hours", held and held + idle),
             ("Energy", _energy(report)),
@@ -108,7 +108,7 @@ def _summary(report: RunReport) -> Facts | None:
             ("Last values", _values(report.last_values)),
             (
                 "Waited for GPUs",
-                seconds_words(report.begin.waited_seconds) if _waited(report) else None,
+                seconds_text(report.begin.waited_seconds) if _waited(report) else None,
             ),
             ("Samples", None if report.samples is None else str(report.samples)),
             ("No samples", report.no_samples_reason),
@@ -244,12 +244,12 @@ def _marks(report: RunReport) -> tuple[ChartMark, ...]:
     names = [event.name for event in report.events]
     rare = [event for event in report.events if names.count(event.name) <= FREQUENT_MARKS]
     return tuple(
-        ChartMark(event.at - report.begin.at, _event_words(event.name, event.data))
+        ChartMark(event.at - report.begin.at, _event_text(event.name, event.data))
         for event in rare[:MOST_MARKS]
     )
 
 
-def _event_words(name: str, data: object) -> str:
+def _event_text(name: str, data: object) -> str:
     pairs = list(data.items())[:4] if isinstance(data, dict) else []
     more = ", ".join(f"{key} {value}" for key, value in pairs)
     return f"{name} ({more})" if more else name
@@ -275,7 +275,7 @@ def _devices(report: RunReport) -> Grid | None:
         return Grid(columns, rows)
     named = (d.device.name for d in report.devices)
     mixed = tuple((row[0], name, *row[1:]) for row, name in zip(rows, named, strict=True))
-    return Grid(("GPU", "model", *columns[1:]), mixed, words=2)
+    return Grid(("GPU", "model", *columns[1:]), mixed, text_columns=2)
 
 
 def _device_row(found: DeviceReport) -> tuple[str, ...]:
@@ -289,7 +289,7 @@ def _device_row(found: DeviceReport) -> tuple[str, ...]:
         size(found.peak_memory_bytes) + (f" of {human_bytes(total)}" if total else ""),
         _plateau(found),
         energy(found.energy_joules, found.energy_source),
-        seconds_words(found.wasted_seconds),
+        seconds_text(found.wasted_seconds),
     )
 
 
@@ -297,7 +297,7 @@ def _plateau(found: DeviceReport) -> str:
     level = found.plateau
     if level is None:
         return UNKNOWN
-    return f"{human_bytes(level['bytes'])} after {seconds_words(level['since_seconds'])}"
+    return f"{human_bytes(level['bytes'])} after {seconds_text(level['since_seconds'])}"
 
 
 def _readings(report: RunReport) -> Grid | None:
@@ -314,7 +314,7 @@ def _readings(report: RunReport) -> Grid | None:
         cells = (reading("cpu_percent", v) for v in (cpu.min, cpu.mean, cpu.p95, cpu.max))
         rows.append(("node", "CPU", *cells, "%"))
     columns = ("GPU", "reading", "min", "mean", "p95", "max", "unit")
-    return Grid(columns, tuple(rows), words=2) if rows else None
+    return Grid(columns, tuple(rows), text_columns=2) if rows else None
 
 
 def _throughput(report: RunReport) -> Grid | None:
@@ -328,7 +328,7 @@ def _throughput(report: RunReport) -> Grid | None:
                     device.device.label,
                     str(items.done),
                     rate(items.per_second, "items"),
-                    seconds_words(items.mean_seconds),
+                    seconds_text(items.mean_seconds),
                     str(items.failed),
                     str(items.retried),
                     UNKNOWN if busy is None else f"{fixed(busy)} %",
@@ -344,7 +344,7 @@ def _throttling(report: RunReport) -> Grid | None:
         for device in report.devices
         for name, share in device.throttle_shares.items()
     ]
-    return Grid(("GPU", "cause", "share of time"), tuple(rows), words=2) if rows else None
+    return Grid(("GPU", "cause", "share of time"), tuple(rows), text_columns=2) if rows else None
 
 
 def _alerts(report: RunReport) -> Grid | None:
@@ -352,7 +352,7 @@ def _alerts(report: RunReport) -> Grid | None:
         (_after(report, alert.at), alert.level, alert.state, alert.message)
         for alert in report.alerts
     )
-    return Grid(("after", "level", "state", "alert"), rows, words=4) if rows else None
+    return Grid(("after", "level", "state", "alert"), rows, text_columns=4) if rows else None
 
 
 def _more_alerts(report: RunReport) -> Sentences | None:
@@ -361,7 +361,7 @@ def _more_alerts(report: RunReport) -> Sentences | None:
 
 
 def _after(report: RunReport, at: float) -> str:
-    return seconds_words(max(0.0, at - report.begin.at))
+    return seconds_text(max(0.0, at - report.begin.at))
 
 
 def _where_from(report: RunReport) -> Section | None:

@@ -16,7 +16,7 @@ from andon.cli.show.reports.document import (
     sections,
     sentences,
 )
-from andon.cli.show.reports.run_comparison import value_words
+from andon.cli.show.reports.run_comparison import value_text
 from andon.cli.show.reports.run_report import CHARTS
 from andon.cli.show.text import UNKNOWN
 from andon.model.device import reading_label
@@ -68,12 +68,12 @@ def sweep_grid(table: SweepTable) -> Grid:
         )
         for row in table.rows
     )
-    words = len(table.params) + len(table.over)
+    text_columns = len(table.params) + len(table.over)
     ranked = len(table.by) or len(names)  # the measures that matter before state and mark
     ends = len(columns) - 2
-    order = [*range(words + ranked), ends, ends + 1, *range(words + ranked, ends)]
+    order = [*range(text_columns + ranked), ends, ends + 1, *range(text_columns + ranked, ends)]
     ranks = tuple(order.index(place) for place in range(len(columns)))
-    return Grid(columns, rows, words, ranks)
+    return Grid(columns, rows, text_columns, ranks)
 
 
 def best_sentences(table: SweepTable, found: Sequence[SweepBest]) -> list[str]:
@@ -87,7 +87,7 @@ def best_sentences(table: SweepTable, found: Sequence[SweepBest]) -> list[str]:
             continue
         which = " ".join(f"{name}={shown(one.row.params[name])}" for name in table.params)
         mean = one.row.values[one.measure.name].mean
-        value = value_words(one.measure.name, mean, table.estimated)
+        value = value_text(one.measure.name, mean, table.estimated)
         out.append(f"Best {label}{under}: {which} with {value}.")
     return out
 
@@ -158,7 +158,7 @@ def _value(name: str, found: MeanSpread | None, digits: int | None, estimated: b
     if found is None:
         return UNKNOWN
     if not name.startswith(LOGGED) or digits is None:
-        return value_words(name, found.mean, estimated)
+        return value_text(name, found.mean, estimated)
     mean = f"{found.mean:.{digits}f}"
     return mean if found.deviation is None else f"{mean} ± {found.deviation:.{digits}f}"
 

@@ -42,8 +42,8 @@ class UsedDevice(Struct, frozen=True):
 def render_run(row: RunRow, read: RecordRead, now: float, width: int) -> Iterator[Text]:
     """The head, the facts, the devices and what to know about the record."""
     yield _head(row, read, now)
-    for label, words in _facts(row, read):
-        yield (styled(f"  {label}".ljust(WIDTH + 2), "dim") + styled(words)).fit(width)
+    for label, value in _facts(row, read):
+        yield (styled(f"  {label}".ljust(WIDTH + 2), "dim") + styled(value)).fit(width)
     devices = _devices(read)
     if devices:
         yield Text()
@@ -55,13 +55,13 @@ def render_run(row: RunRow, read: RecordRead, now: float, width: int) -> Iterato
 def _head(row: RunRow, read: RecordRead, now: float) -> Text:
     mark = styled("SIMULATED ", "reverse") if row.simulated else Text()
     took = read.fold.duration_seconds(row.state is RunState.RUNNING, now)
-    words = mark + styled(row.name, "bold") + styled(f" ({row.id}): ") + state_text(row.state)
+    head = mark + styled(row.name, "bold") + styled(f" ({row.id}): ") + state_text(row.state)
     if took is not None:
-        words += styled(" for " if row.state is RunState.RUNNING else " after ") + length(took)
+        head += styled(" for " if row.state is RunState.RUNNING else " after ") + length(took)
     if row.progress is not None:
-        words += styled(f"; {row.progress.words(now)}")
+        head += styled(f"; {row.progress.words(now)}")
     end = read.fold.end
-    return words + styled(_ending(end)) if end is not None else words
+    return head + styled(_ending(end)) if end is not None else head
 
 
 def _ending(end: RunEnd) -> str:
@@ -92,14 +92,14 @@ def _facts(row: RunRow, read: RecordRead) -> Iterator[tuple[str, str]]:
         known["git"] = f"{git.commit[:12]}{dirty[git.dirty]}" if git else reason
         known["versions"] = ", ".join(f"{name} {one}" for name, one in facts.versions.items())
     known["record"] = f"{row.path} ({human_bytes(read.size_bytes)})"
-    yield from ((label, words) for label, words in known.items() if words)
+    yield from ((label, value) for label, value in known.items() if value)
 
 
 def _chosen(row: RunRow, begin: RunBegin) -> str | None:
-    words = devices_text(row)
-    if not words:
+    models = devices_text(row)
+    if not models:
         return None
-    parts = [f"{words}: GPU {', '.join(device.label for device in begin.devices)}"]
+    parts = [f"{models}: GPU {', '.join(device.label for device in begin.devices)}"]
     if begin.allocation_method:
         parts.append(f"chosen by {begin.allocation_method}")
     if begin.waited_seconds is not None and begin.waited_seconds >= 1:

@@ -22,7 +22,7 @@ STATE_STYLES = {
     RunState.LOST: "yellow",
     RunState.NOT_STARTED: "yellow",
 }
-STATE_WORDS = {
+STATE_TEXTS = {
     RunState.DEVICE_OUT_OF_MEMORY: "out of GPU memory",
     RunState.HOST_OUT_OF_MEMORY: "out of host memory",
     RunState.SIGNAL: "killed",
@@ -32,12 +32,12 @@ STATE_WORDS = {
 
 
 def state_text(state: RunState) -> Text:
-    return styled(STATE_WORDS.get(state) or str(state), STATE_STYLES.get(state, "red"))
+    return styled(STATE_TEXTS.get(state) or str(state), STATE_STYLES.get(state, "red"))
 
 
 MOST_NAME = 36  # with parameters, before other columns give way
-_APART = ("devices", "params", "last_values", "tags", "progress")
-_PLAIN = tuple(name for name in RunRow.__struct_fields__ if name not in _APART)
+_NESTED = ("devices", "params", "last_values", "tags", "progress")
+_PLAIN = tuple(name for name in RunRow.__struct_fields__ if name not in _NESTED)
 RUNS: CsvTable[RunRow] = CsvTable(
     {
         **attributes(_PLAIN),
@@ -105,5 +105,5 @@ def _took(row: RunRow, now: float) -> Text:
 
 
 def _devices(row: RunRow) -> Text:
-    words = devices_text(row)
-    return styled(words) if words else unknown()
+    models = devices_text(row)
+    return styled(models) if models else unknown()

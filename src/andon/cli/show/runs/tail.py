@@ -28,14 +28,14 @@ from andon.runs.rules.progress import logged_progress
 from andon.units import fixed, human_bytes
 
 ITEM_STYLES = {ItemState.FAILED: "red", ItemState.RETRY: "yellow", ItemState.OK: "green"}
-ITEM_WORDS = {
+ITEM_TEXTS = {
     ItemState.START: "started",
     ItemState.OK: "done",
     ItemState.FAILED: "failed",
     ItemState.RETRY: "failed, is tried again",
 }
 MOST_PAIRS = 8
-MOST_SAID = 5  # lines of a failed item's output
+MOST_OUTPUT_LINES = 5  # lines of a failed item's output
 
 
 class _Curve(Struct, frozen=True):
@@ -81,8 +81,8 @@ def happening_texts(line: Happening) -> list[Text]:
     """Returns the line, and for a failed item the end of its output."""
     texts = [_happening(line)]
     if isinstance(line, RunItem) and line.state in (ItemState.FAILED, ItemState.RETRY):
-        said = [one for one in (line.output or "").splitlines() if one.strip()]
-        texts += [styled(f"            {one}", "dim") for one in said[-MOST_SAID:]]
+        output = [one for one in (line.output or "").splitlines() if one.strip()]
+        texts += [styled(f"            {one}", "dim") for one in output[-MOST_OUTPUT_LINES:]]
     return texts
 
 
@@ -106,7 +106,7 @@ def _happening(line: Happening) -> Text:
 def _item(line: RunItem) -> Text:
     """`item no. 33 "clip.wav" failed on GPU 0 in 2.1 s (attempt 2)`."""
     text = styled(f'item no. {line.index} "{line.item}" ')
-    text += styled(ITEM_WORDS[line.state], ITEM_STYLES.get(line.state, ""))
+    text += styled(ITEM_TEXTS[line.state], ITEM_STYLES.get(line.state, ""))
     where = f" on GPU {line.device}" if line.device else ""
     took = Text() if line.runtime_seconds is None else styled(" in ") + length(line.runtime_seconds)
     again = [f"attempt {line.attempt}"] if line.attempt > 1 else []
