@@ -252,9 +252,9 @@ def sh(word: object) -> str:
     return quote(text if text.isprintable() else "(a name with control characters)")
 
 
-def shell_line(*words: object) -> str:
+def shell_line(*arguments: object) -> str:
     """A command of such words. On a host (`ssh`, its name, a line) they are read twice."""
-    return " ".join(map(sh, words))
+    return " ".join(map(sh, arguments))
 
 
 def valid_text(word: str) -> str:
@@ -283,9 +283,9 @@ def and_more(left: int, things: str = "") -> str:
     return f" and {left} more {things}".rstrip() if left > 0 else ""
 
 
-def command_name(words: Sequence[str]) -> str:
+def command_name(argv: Sequence[str]) -> str:
     """Returns the name of a command: the script's rather than its interpreter's."""
-    first, *more = (word.rpartition("/")[2] for word in words[:2])
-    if first.startswith("python") and more and not words[1].startswith("-"):
+    first, *more = (word.rpartition("/")[2] for word in argv[:2])
+    if first.startswith("python") and more and not argv[1].startswith("-"):
         return more[0]
     return first

@@ -77,7 +77,7 @@ class DeskContract:
         (array,) = desk.submit([job("sleep 99", indices=(3, 4, 7))])
         assert [one.array_index for one in desk.find([array.label]).views] == [3, 4, 7]
         outcomes = desk.act(JobAct.CANCEL, [array.label])
-        assert all(one.error is None and one.words for one in outcomes)
+        assert all(one.error is None and one.text for one in outcomes)
         wait_for(
             lambda: {one.state for one in desk.find([array.label]).views} == {JobState.CANCELLED},
             what="the end of all of them",

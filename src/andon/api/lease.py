@@ -117,7 +117,7 @@ class Held:
     def _found_end(self) -> str:
         note = self._holder.note() if os.getpid() == self._pid else None
         if note is not None:
-            return note.words(self.id)
+            return note.text(self.id)
         left = self._held.left_seconds()
         expired = left is not None and left <= 0
         return f"lease {self.id} {'expired' if expired else 'has ended'}"

@@ -96,7 +96,7 @@ class SubmittedJob:
             return None
         if not view.state.is_settled:
             return None
-        state, why = view.state.words, view.error
+        state, why = view.state.text, view.error
         patience = 0.0 if view.state is JobState.CANCELLED else ANSWER_SECONDS
         return now + patience, f"{state}: {why}" if why else f"{state}, and left no answer"
 

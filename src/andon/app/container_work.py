@@ -25,7 +25,7 @@ from andon.leases.book.hold import name_container_in
 from andon.leases.book.lease_book import Book
 from andon.leases.book.places import LEASES
 from andon.model.device import Device
-from andon.model.execution import HOST_MEMORY_WORDS, UNLEASED, ContainerOptions
+from andon.model.execution import OUT_OF_HOST_MEMORY, UNLEASED, ContainerOptions
 from andon.work.containers.notes import noted
 from andon.work.containers.rules.options import options_from_json
 from andon.work.containers.running import ContainedCommand, run_container
@@ -89,7 +89,7 @@ def _followed(
     grace = load_settings({}).settings.work_grace_seconds
     end, killed = run_container(contained, grace, signals.reason, _print, command)
     if killed:
-        _print(HOST_MEMORY_WORDS)
+        _print(OUT_OF_HOST_MEMORY)
     return end.code
 
 

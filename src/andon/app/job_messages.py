@@ -51,7 +51,7 @@ def group_notice(views: Sequence[JobView], at: float, node: str) -> Notice:
     """The end of all jobs of a group as one notice."""
     first, states = views[0], Counter(view.state for view in views)
     group, good = first.group or "", set(states) == {JobState.SUCCEEDED}
-    ended = ", ".join(f"{count} {state.words}" for state, count in states.most_common())
+    ended = ", ".join(f"{count} {state.text}" for state, count in states.most_common())
     alert = Alert(
         id=f"job@{first.label}#{first.attempt}",
         rule=JOB_RULE,
@@ -79,7 +79,7 @@ def job_notice(view: JobView, at: float, node: str) -> Notice:
         state=Phase.FIRING,
         since=at,
         where=f"job {view.label} ({view.name})",
-        message=f"Job {view.label} ({view.name}) {view.state.words}{took}{why}",
+        message=f"Job {view.label} ({view.name}) {view.state.text}{took}{why}",
         advice=f"andon logs {view.label}",
     )
     return Notice(f"{alert.id}:end", NoticeKind.FIRING, alert, at, node, view.simulated)

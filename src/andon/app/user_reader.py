@@ -92,7 +92,7 @@ class UserAnswers:
         (done,) = self._desk.act(JobAct(act), [job])
         if done.error is not None:
             raise done.error
-        return asdict(JobDone(done.label, done.words, done.note))
+        return asdict(JobDone(done.label, done.text, done.note))
 
     def runs(self, seen: str) -> Answer:
         rows = self._runs.find(RunQuery(limit=MOST_ROWS))

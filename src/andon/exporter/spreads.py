@@ -55,7 +55,7 @@ def checked_prefix(prefix: str) -> str:
     try:
         WORD.read(prefix)
     except ValueError as exc:
-        raise Invalid(f"{prefix!r} is not a valid metric prefix", hint=WORD.words) from exc
+        raise Invalid(f"{prefix!r} is not a valid metric prefix", hint=WORD.expected) from exc
     return prefix
 
 

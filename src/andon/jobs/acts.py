@@ -188,7 +188,7 @@ def retry(folder: JobsFolder, facts: JobFacts, status: JobStatus) -> None:
     """Run an ended job again, as if it had just been submitted."""
     if not status.state.is_settled:
         raise Conflict(
-            f"job {facts.spec.label} has not ended: it is {status.state.words}",
+            f"job {facts.spec.label} has not ended: it is {status.state.text}",
             hint=f"andon jobs requeue {facts.spec.label} stops it and queues it again",
         )
     _ask_again(folder, facts, status.attempt + 1)
@@ -200,7 +200,7 @@ def requeue(folder: JobsFolder, facts: JobFacts, status: JobStatus) -> None:
     if status.state is not JobState.RUNNING or last is None:
         verb = "retry" if status.state.is_settled else "show"
         raise Conflict(
-            f"job {facts.spec.label} is not running: it is {status.state.words}",
+            f"job {facts.spec.label} is not running: it is {status.state.text}",
             hint=f"andon jobs {verb} {facts.spec.label}",
         )
     _ask_again(folder, facts, last.number + 1)
@@ -223,7 +223,7 @@ def remove(
     number = facts.spec.number
     if not known[number].state.is_settled:
         raise Conflict(
-            f"job {facts.spec.label} has not ended: it is {known[number].state.words}",
+            f"job {facts.spec.label} has not ended: it is {known[number].state.text}",
             hint=f"andon cancel {facts.spec.label}",
         )
     for other in jobs.values():

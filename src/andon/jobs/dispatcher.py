@@ -210,7 +210,7 @@ class Dispatcher:
     def _settled(self, facts: JobFacts, found: JobStatus) -> None:
         number = facts.spec.number
         wish = facts.spec.notify
-        log.info("job %s: %s%s", facts.spec.label, found.state.words, _more(found.reason))
+        log.info("job %s: %s%s", facts.spec.label, found.state.text, _more(found.reason))
         if wish is None or self._notified.get(number) == found.attempt:
             return
         self._notified[number] = found.attempt

@@ -235,7 +235,7 @@ def _at(place: str, kind: Any, value: object) -> Wrong | None:
     return None if wrong is None else wrong.within(place)
 
 
-_WORDS = {  # of several types, the first of these is named
+_NOT_A_TYPE = {  # of several types, the first of these is named
     "float": "not a number",
     "int": "not a whole number",
     "str": "not a string",
@@ -260,8 +260,8 @@ def _wrong(kind: Any, value: object, message: str) -> Wrong:
         return Wrong("", f"is {shown(value)}, which is out of range")
     if types:
         named = {one.strip() for one in types[1].split("|")}
-        words = next((words for one, words in _WORDS.items() if one in named), "not as expected")
-        return Wrong("", f"is {shown(value)}, {words}")
+        text = next((text for one, text in _NOT_A_TYPE.items() if one in named), "not as expected")
+        return Wrong("", f"is {shown(value)}, {text}")
     if "regex" in message:
         return Wrong("", f"is {shown(value)}, not {'a string' if 'ud800' in message else 'an id'}")
     return Wrong("", message)

@@ -58,7 +58,7 @@ class State(StrEnum):
     UNKNOWN = "unknown"  # its node does not report to the hub that shows it
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """What people read, the same on every surface."""
         return "not responding" if self is State.STALE else str(self)
 
@@ -273,10 +273,10 @@ class Sample(Struct, frozen=True):
     ] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        return f"<Sample at {iso_utc(self.at)}: {readings_in_words(self) or 'no readings'}>"
+        return f"<Sample at {iso_utc(self.at)}: {readings_text(self) or 'no readings'}>"
 
 
-def readings_in_words(sample: Sample) -> str:
+def readings_text(sample: Sample) -> str:
     """Returns the four most common readings, if they are known: `97 %, 61.2 GiB used, 61 °C`."""
     shown = (
         (sample.utilization_percent, "{:.0f} %"),
@@ -459,8 +459,8 @@ class DeviceStatus(Struct, frozen=True):
             return f"<DeviceStatus {device}{f' ({self.reason})' if self.reason else ''}>"
         count = len(self.processes)
         processes = f"{count} process{'es' * (count != 1)}"
-        words = ", ".join(filter(None, (device, readings_in_words(self.sample), processes)))
-        return f"<DeviceStatus {words}>"
+        text = ", ".join(filter(None, (device, readings_text(self.sample), processes)))
+        return f"<DeviceStatus {text}>"
 
 
 class Disk(Struct, frozen=True):

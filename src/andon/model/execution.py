@@ -10,7 +10,7 @@ from andon.model.device import Device
 from andon.model.job.pull_policy import PullPolicy
 from andon.model.vendors import MASKED
 
-HOST_MEMORY_WORDS = "killed by the kernel: the container ran out of host memory (OOMKilled)"
+OUT_OF_HOST_MEMORY = "killed by the kernel: the container ran out of host memory (OOMKilled)"
 UNLEASED = "free-"  # how the label of work without a lease begins
 MASKS = frozenset(name for vendor in MASKED for name in vendor.environment)
 

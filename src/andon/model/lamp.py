@@ -44,7 +44,7 @@ class DeviceLamp(Struct, frozen=True):
     def urgency(self) -> tuple[int, int]:
         """Greater is worse; a sleeping device is as calm as a healthy one, and handled alerts
         come last."""
-        if self.status == State.ASLEEP.words:
+        if self.status == State.ASLEEP.text:
             return NOT_URGENT
         return (0, self.severity) if self.handled else (self.lamp.rank, self.severity)
 

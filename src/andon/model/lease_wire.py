@@ -109,7 +109,7 @@ class ReleaseNote(Struct, frozen=True):
     by: Name
     note: Text = ""
 
-    def words(self, lease: str) -> str:
+    def text(self, lease: str) -> str:
         """`root released lease k7qm2: maintenance at noon`."""
         return f"{self.by} released lease {lease}" + (f": {self.note}" if self.note else "")
 
@@ -127,5 +127,5 @@ def release_from_json(value: Json) -> ReleaseNote:
 
 
 def _one_line(text: str, longest: int) -> str:
-    kept = "".join(c if c.isprintable() else " " for c in text[: 4 * longest])
-    return " ".join(kept.split())[:longest]
+    printable = "".join(c if c.isprintable() else " " for c in text[: 4 * longest])
+    return " ".join(printable.split())[:longest]

@@ -40,7 +40,7 @@ CLOSENESS = {
 }
 """How much a link is worth when devices are chosen together."""
 FEWER_LANES = 0.1  # what the number of NVLinks may take away
-WORDS = {
+_LINK_TEXTS = {
     LinkKind.NVLINK: "NVLink",
     LinkKind.BOARD: "one card",
     LinkKind.PCIE_SWITCH: "a PCIe switch",
@@ -161,7 +161,7 @@ def all_links(devices: Sequence[Device]) -> dict[tuple[str, str], DeviceLink]:
     return out
 
 
-def group_words(devices: Sequence[Device]) -> str | None:
+def group_links_text(devices: Sequence[Device]) -> str | None:
     """Returns what links these devices, the weakest of their links; None if nothing is known."""
     links = [link_between(one, other) for one, other in combinations(devices, 2)]
     if not links or all(link.kind is LinkKind.UNKNOWN for link in links):
@@ -170,7 +170,7 @@ def group_words(devices: Sequence[Device]) -> str | None:
     if weakest.kind is LinkKind.NVLINK:
         count = f" ({weakest.lanes} links)" if weakest.lanes > 1 else ""
         return f"linked by NVLink{count}"
-    return f"linked by {WORDS[weakest.kind]}"
+    return f"linked by {_LINK_TEXTS[weakest.kind]}"
 
 
 # JSON of how devices are linked, and the places of a server's devices read back from it.

@@ -159,7 +159,7 @@ def label_order(label: str) -> list[int]:
     return [int(part) for part in label.split(":") if part.isdecimal()]
 
 
-def unread_words(statuses: Sequence[DeviceStatus], one: str, several: str) -> str | None:
+def unread_text(statuses: Sequence[DeviceStatus], one: str, several: str) -> str | None:
     """`GPU 3, 5 do not respond: their processes are`, for a sentence about unknown values."""
     labels = device_labels(statuses)
     silent = [labels[s.device.uuid] for s in statuses if s.state in NO_ANSWER]
@@ -194,11 +194,11 @@ def _starts(name: str, uuid: str) -> bool:
 
 def _same_place(name: str, pci: str) -> bool:
     """Whether two PCI addresses are the same as numbers: `1a:00.0` and `00000000:1A:00.0` are."""
-    asked, there = re.fullmatch(_PCI, name, _ANY_CASE), re.fullmatch(_PCI, pci, _ANY_CASE)
-    if asked is None or there is None:
+    typed, there = re.fullmatch(_PCI, name, _ANY_CASE), re.fullmatch(_PCI, pci, _ANY_CASE)
+    if typed is None or there is None:
         return False
-    wanted, known = ([int(part or "0", 16) for part in match.groups()] for match in (asked, there))
-    return wanted[1:] == known[1:] and (asked[1] is None or wanted[0] == known[0])
+    wanted, known = ([int(part or "0", 16) for part in match.groups()] for match in (typed, there))
+    return wanted[1:] == known[1:] and (typed[1] is None or wanted[0] == known[0])
 
 
 def _outermost(found: Sequence[DeviceStatus]) -> list[DeviceStatus]:
@@ -236,9 +236,9 @@ def _is_unnumbered(status: DeviceStatus) -> bool:
     return status.cuda_index is None and status.device.vendor != SIMULATED
 
 
-def _listed(words: list[str]) -> list[str]:
-    left = len(words) - MOST_LISTED
-    return words if left <= 0 else [*words[:MOST_LISTED], f"and {left} more"]
+def _listed(items: list[str]) -> list[str]:
+    left = len(items) - MOST_LISTED
+    return items if left <= 0 else [*items[:MOST_LISTED], f"and {left} more"]
 
 
 # What people call a model of device: without its maker, and how many of which there are.
@@ -262,7 +262,7 @@ def short_model(name: str, brief: bool = False) -> str:
     return " ".join(short.split()) or name
 
 
-def models_in_words(names: Iterable[str]) -> str:
+def models_text(names: Iterable[str]) -> str:
     """Returns `2 × H200`, `1 × H100 + 2 × A100`; empty if there is none."""
     models = Counter(short_model(name, brief=True) for name in names)
     return " + ".join(f"{count} × {model}" for model, count in models.items())
@@ -280,5 +280,5 @@ def narrowed(snapshot: Snapshot, wanted: Sequence[str]) -> Snapshot:
 
 def only(snapshot: Snapshot, uuids: set[str]) -> Snapshot:
     """The snapshot with only these devices."""
-    kept = tuple(s for s in with_labels(snapshot.devices) if s.device.uuid in uuids)
-    return replace(snapshot, devices=kept)
+    devices = tuple(s for s in with_labels(snapshot.devices) if s.device.uuid in uuids)
+    return replace(snapshot, devices=devices)

@@ -11,7 +11,7 @@ from andon.model.codec import MOST_ITEMS, Name, Text, Texts
 
 SWITCH = "switch"
 """The other end of an NVLink that goes to an NVSwitch, which connects all devices on it."""
-NOT_ASKED = "not asked for"
+NOT_REQUESTED = "not asked for"
 MOST_NODE = 65_535
 MOST_BRIDGES = 64
 MOST_CPUS = 65_536
@@ -38,7 +38,7 @@ class DevicePlace(Struct, frozen=True):
         return hash((self.numa_node, self.cpus, self.bridges, self.source))
 
 
-NO_PLACE = DevicePlace(missing={"place": NOT_ASKED})
+NO_PLACE = DevicePlace(missing={"place": NOT_REQUESTED})
 
 
 def parse_cpus(text: str) -> frozenset[int]:
@@ -53,7 +53,7 @@ def parse_cpus(text: str) -> frozenset[int]:
     return frozenset(out)
 
 
-def cpu_words(cpus: Collection[int]) -> str:
+def cpu_list(cpus: Collection[int]) -> str:
     """Returns `0-3,8`."""
     ranges: list[list[int]] = []
     for cpu in sorted(cpus):

@@ -31,27 +31,27 @@ LONGEST_MODULE = 2
 def program_of(command: str | None, name: str | None = None) -> str | None:
     """Returns `train.py`, `vllm serve`, `vllm…api_server`; the process's name if the command is
     unknown or adds nothing."""
-    words = (command or "").split()
-    found = _meant(words) if words else None
-    return found or name or (_base(words[0]) if words else None) or None
+    argv = (command or "").split()
+    found = _meant(argv) if argv else None
+    return found or name or (_base(argv[0]) if argv else None) or None
 
 
 def short_command(command: str | None) -> str | None:
     """The command without its interpreter, the interpreter's options, and the program's path:
     `train.py --lr 1` of `/usr/bin/python3 -S /home/a/train.py --lr 1`."""
-    words = (command or "").split()
-    if not words:
+    argv = (command or "").split()
+    if not argv:
         return None
-    first, place = _base(words[0]), 1
+    first, place = _base(argv[0]), 1
     if not _is_interpreter(first):
-        return " ".join([first, *words[1:]])
-    while place < len(words) and words[place].startswith("-") and words[place] != "-c":
-        if words[place] in ("-m", "-jar"):
-            return " ".join(words[place + 1 :]) or first
-        place += 2 if words[place] in _WITH_VALUE else 1
-    rest = words[place:]
+        return " ".join([first, *argv[1:]])
+    while place < len(argv) and argv[place].startswith("-") and argv[place] != "-c":
+        if argv[place] in ("-m", "-jar"):
+            return " ".join(argv[place + 1 :]) or first
+        place += 2 if argv[place] in _WITH_VALUE else 1
+    rest = argv[place:]
     if not rest or rest[0] == "-c":
-        return " ".join([first, *words[1:]])
+        return " ".join([first, *argv[1:]])
     return " ".join([_base(rest[0]), *rest[1:]])
 
 
@@ -61,18 +61,18 @@ def _is_interpreter(name: str) -> bool:
     return plain in _INTERPRETERS or plain.rstrip("dt").rstrip(_VERSION) in _PYTHONS
 
 
-def _meant(words: Sequence[str]) -> str | None:
-    first = _base(words[0])
+def _meant(argv: Sequence[str]) -> str | None:
+    first = _base(argv[0])
     if _is_interpreter(first):
-        return _interpreted(first, words[1:])
+        return _interpreted(first, argv[1:])
     if first in _LAUNCHERS:
-        return _launched(words[1:])
-    return _with_verb(first, words[1:])
+        return _launched(argv[1:])
+    return _with_verb(first, argv[1:])
 
 
-def _interpreted(interpreter: str, words: Sequence[str]) -> str | None:
+def _interpreted(interpreter: str, argv: Sequence[str]) -> str | None:
     """Returns what an interpreter runs: a script, a module, or code given as text."""
-    rest = iter(words)
+    rest = iter(argv)
     for word in rest:
         if word in ("-m", "-jar"):
             return _module(next(rest, ""), list(rest)) or None
@@ -85,39 +85,39 @@ def _interpreted(interpreter: str, words: Sequence[str]) -> str | None:
     return None
 
 
-def _module(name: str, words: Sequence[str]) -> str | None:
-    if name in _LAUNCHERS and (found := _launched(words)) is not None:
+def _module(name: str, argv: Sequence[str]) -> str | None:
+    if name in _LAUNCHERS and (found := _launched(argv)) is not None:
         return found
     if re.fullmatch(_SCRIPT, name):
         return _base(name)
     parts = name.split(".")
     short = name if len(parts) <= LONGEST_MODULE else f"{parts[0]}…{parts[-1]}"
-    return _with_verb(short, words)
+    return _with_verb(short, argv)
 
 
-def _launched(words: Sequence[str]) -> str | None:
+def _launched(argv: Sequence[str]) -> str | None:
     """Returns the first script, module or interpreter behind a launcher and its options."""
-    for place, word in enumerate(words):
+    for place, word in enumerate(argv):
         base = _base(word)
         if re.fullmatch(_SCRIPT, base) or _is_interpreter(base) or base in _LAUNCHERS:
-            return _meant(words[place:])
-        if word in ("-m", "--module") and place + 1 < len(words):
-            return _module(words[place + 1], words[place + 2 :])
-    return next(_plain(words), None)
+            return _meant(argv[place:])
+        if word in ("-m", "--module") and place + 1 < len(argv):
+            return _module(argv[place + 1], argv[place + 2 :])
+    return next(_plain(argv), None)
 
 
-def _plain(words: Sequence[str]) -> Iterator[str]:
+def _plain(argv: Sequence[str]) -> Iterator[str]:
     """Yields arguments that may be a program: neither an option, a value of one, nor a setting."""
     after_option = False
-    for word in words:
+    for word in argv:
         option = word.startswith("-")
         if not option and not after_option and "=" not in word and word not in _VERBS:
             yield _base(word)
         after_option = option and "=" not in word and word != "--"
 
 
-def _with_verb(program: str, words: Sequence[str]) -> str:
-    return f"{program} {words[0]}" if words and words[0] in _VERBS else program
+def _with_verb(program: str, argv: Sequence[str]) -> str:
+    return f"{program} {argv[0]}" if argv and argv[0] in _VERBS else program
 
 
 def _base(word: str) -> str:

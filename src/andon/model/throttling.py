@@ -89,8 +89,8 @@ _SMI_NAMES = {old: reason.name for reason in REASONS for old in reason.smi_names
 
 def reason_of(name: str) -> ThrottleReason:
     """The row of a reason; a harmless setting of that name if there is none."""
-    words = name.replace("_", " ")
-    return _ROWS.get(name) or ThrottleReason(name, ThrottleKind.SETTING, words, words, OTHER_BIT)
+    title = name.replace("_", " ")
+    return _ROWS.get(name) or ThrottleReason(name, ThrottleKind.SETTING, title, title, OTHER_BIT)
 
 
 def reason_of_smi(word: str) -> str:

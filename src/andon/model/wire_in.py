@@ -77,17 +77,17 @@ def _without_shares(status: DeviceStatus) -> DeviceStatus:
     """Removes the reasons for missing shares, which are computed."""
     if status.missing.keys().isdisjoint(SHARE_NAMES):
         return status
-    kept = {name: why for name, why in status.missing.items() if name not in SHARE_NAMES}
-    return replace(status, missing=kept)
+    missing = {name: why for name, why in status.missing.items() if name not in SHARE_NAMES}
+    return replace(status, missing=missing)
 
 
 def _unlabelled(statuses: Iterable[DeviceStatus]) -> tuple[DeviceStatus, ...]:
     """Removes the labels that follow from the list."""
     listed = tuple(statuses)
     bare = tuple(replace(status, label="") for status in listed)
-    told = device_labels(bare)
+    labels = device_labels(bare)
     return tuple(
-        plain if status.label == told[status.device.uuid] else status
+        plain if status.label == labels[status.device.uuid] else status
         for status, plain in zip(listed, bare, strict=True)
     )
 

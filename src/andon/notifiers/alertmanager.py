@@ -108,9 +108,9 @@ class Alertmanager:
 
     def _labels(self, alert: Alert) -> Labels:
         """The identity of an alert, without values: another value would be another alert."""
-        words = alert.rule.replace("-", "_").split("_")
+        parts = alert.rule.replace("-", "_").split("_")
         labels = {
-            "alertname": "Andon" + "".join(word.capitalize() for word in words),
+            "alertname": "Andon" + "".join(word.capitalize() for word in parts),
             "severity": str(alert.level),
             "node": node_of(alert.id) or self._context.node,
             "rule": alert.rule,
@@ -162,7 +162,7 @@ class Alertmanager:
         try:
             connection.request("POST", self._path, json.dumps(payload), self._headers)
             answer = connection.getresponse()
-            status, said = answer.status, answer.read(ANSWER_BYTES)
+            status, body = answer.status, answer.read(ANSWER_BYTES)
         except (OSError, http.client.HTTPException, ValueError) as exc:
             raise Unavailable(
                 f"Alertmanager at {self._host} cannot be reached: {exc}",
@@ -171,7 +171,7 @@ class Alertmanager:
         finally:
             connection.close()
         if status not in (200, 202):
-            raise _refused(self._host, status, said)
+            raise _refused(self._host, status, body)
 
     def _connection(self) -> http.client.HTTPConnection:
         if not self._secure:
@@ -184,8 +184,8 @@ class Alertmanager:
         )
 
 
-def _refused(host: str, status: int, said: bytes) -> AndonError:
-    text = redact(said.decode("utf-8", "replace").split())
+def _refused(host: str, status: int, body: bytes) -> AndonError:
+    text = redact(body.decode("utf-8", "replace").split())
     reason = f"Alertmanager at {host} answered {status}: {text}".rstrip(": ")
     if status in (401, 403):
         return Denied(reason, hint="put the user name and password into the URL")

@@ -38,9 +38,9 @@ class AppriseNotifier:
                 message.title, message.body, "INFO" if test else KINDS[message.level]
             )
         if not done:
-            said = "; ".join(dict.fromkeys(messages)) or "Apprise gave no reason"
+            reason = "; ".join(dict.fromkeys(messages)) or "Apprise gave no reason"
             raise Unavailable(
-                f"{masked(self._url)}: {without_url_parts(said, self._url)}",
+                f"{masked(self._url)}: {without_url_parts(reason, self._url)}",
                 hint="check the URL of this notifier, and the network",
             )
 
@@ -76,10 +76,10 @@ def _opened(settings: NotifierSettings) -> Any:
     with _captured_log() as messages:
         plugin = apprise.Apprise.instantiate(settings.url, suppress_exceptions=True)
     if not isinstance(plugin, apprise.NotifyBase):
-        said = without_url_parts("; ".join(messages), settings.url)
+        reason = without_url_parts("; ".join(messages), settings.url)
         raise Invalid(
             f"notifier {settings.name}: Apprise does not accept {masked(settings.url)}"
-            + (f" ({said})" if said else ""),
+            + (f" ({reason})" if reason else ""),
             hint="e.g. slack://A/B/C or mailto://…; Apprise's documentation lists all services",
         )
     plugin.socket_connect_timeout = plugin.socket_read_timeout = settings.timeout_seconds

@@ -142,10 +142,10 @@ class _StderrTail(threading.Thread):
     def text(self) -> str:
         """The redacted text, for display."""
         self.join(GRACE_SECONDS)
-        words = self._end.decode("utf-8", "replace").split()
+        tokens = self._end.decode("utf-8", "replace").split()
         if self._cut:
-            del words[:1]  # the first word may be the rest of a secret without its name
-        return f": {redact(words)}" if words else ""
+            del tokens[:1]  # the first word may be the rest of a secret without its name
+        return f": {redact(tokens)}" if tokens else ""
 
 
 @contextmanager

@@ -167,8 +167,8 @@ def read_notifiers(raw: object, where: str, mistakes: Mistakes) -> tuple[Notifie
     for place, table in tables_in(raw, where, mistakes):
         before = len(mistakes)
         values = values_in(place, table, NOTIFIER_COLUMNS, mistakes)
-        mistakes += [f"{place}: {words}" for words in _missing(values, table)]
-        mistakes += [f"{place}: {words}" for words in unknown_rules(values.get("rules", ()))]
+        mistakes += [f"{place}: {mistake}" for mistake in _missing(values, table)]
+        mistakes += [f"{place}: {mistake}" for mistake in unknown_rules(values.get("rules", ()))]
         if any(one.name == values.get("name") for one in found):
             mistakes.append(f"{place}: another notifier has this name already")
         if len(mistakes) == before:
@@ -210,7 +210,7 @@ def read_overrides(raw: object, where: str, mistakes: Mistakes) -> tuple[Overrid
         if ("device" in table) == ("model" in table):
             mistakes.append(f"{place}: name either a device or a model")
         mistakes += [
-            f"{place}: {words}" for words in unknown_rules(values.get("disabled_rules", ()))
+            f"{place}: {mistake}" for mistake in unknown_rules(values.get("disabled_rules", ()))
         ]
         off = {
             *values.pop("disabled_rules", ()),
@@ -288,7 +288,7 @@ def values_in(
             values[key] = column.kind.read(raw)
         except (ValueError, OverflowError):
             mistakes.append(
-                f"{place}.{key}: {_quoted(key, raw, secrets)} is not {column.kind.words}"
+                f"{place}.{key}: {_quoted(key, raw, secrets)} is not {column.kind.expected}"
             )
     return values
 

@@ -11,7 +11,7 @@ from andon.settings.kinds import SECONDS, repr_without
 
 TIMEOUT_SECONDS = 10.0
 LONGEST_TIMEOUT_SECONDS = 600.0
-NAME_WORDS = f"small letters, digits and -, beginning with a letter, and not {LOCAL}"
+NAME_FORM = f"small letters, digits and -, beginning with a letter, and not {LOCAL}"
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 _KIND = re.compile(r"[\w.-]{1,40}")
 
@@ -46,7 +46,7 @@ def _cluster(
     kind, timeout = options.pop("kind", None), options.pop("timeout", TIMEOUT_SECONDS)
     wrong: list[str] = []
     if not is_cluster_name(name):
-        wrong.append(f"{where}: {name[:40]!a} is not a name: use {NAME_WORDS}")
+        wrong.append(f"{where}: {name[:40]!a} is not a name: use {NAME_FORM}")
     if kind is None:
         wrong.append(f"{where}: kind is missing")
     elif not isinstance(kind, str) or _KIND.fullmatch(kind) is None:
@@ -56,6 +56,6 @@ def _cluster(
         if not 1 <= seconds <= LONGEST_TIMEOUT_SECONDS:
             wrong.append(f"{where}.timeout: must be from 1 to {LONGEST_TIMEOUT_SECONDS:g} seconds")
     except (ValueError, OverflowError):
-        wrong.append(f"{where}.timeout: {ascii(timeout)[:80]} is not {SECONDS.words}")
+        wrong.append(f"{where}.timeout: {ascii(timeout)[:80]} is not {SECONDS.expected}")
     mistakes += wrong
     return None if wrong else ClusterSettings(name, str(kind), seconds, options)

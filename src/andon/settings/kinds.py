@@ -13,7 +13,7 @@ from andon.units import parse_seconds
 class ValueKind(Struct, frozen=True):
     """What a value must be, as text, and its parser, which raises ValueError."""
 
-    words: str
+    expected: str
     read: Callable[[object], object]
     show: Callable[[object], object] = lambda value: value
     """The value as it may be printed, also one that is not allowed."""

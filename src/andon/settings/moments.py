@@ -67,18 +67,18 @@ def parse_moment(text: str, now: float, offset: Offset, future: bool = False) ->
     first is used.
     """
     shown, examples = repr(text[:40]), f"use {_examples(future)}"
-    words = " ".join(re.sub(r",|(?<!\S)(?:at|on)(?!\S)", " ", text.lower()).split())
+    plain = " ".join(re.sub(r",|(?<!\S)(?:at|on)(?!\S)", " ", text.lower()).split())
     if len(text) > LONGEST or not text.isascii():
         raise ValueError(f"{shown} is not a time: {examples}")
     with suppress(ValueError, OverflowError):
-        found = _stamp(words)
+        found = _stamp(plain)
         if found is not None and 0 <= found <= FURTHEST:
             return found
-    if not has_unit(words) and len(words) < 8:
-        raise ValueError(f"{shown} has no unit: use {words[:40]}h, or a time")
+    if not has_unit(plain) and len(plain) < 8:
+        raise ValueError(f"{shown} has no unit: use {plain[:40]}h, or a time")
     found = None
     with suppress(ValueError, OverflowError):
-        found, dated = _spoken(words, now, offset, future)
+        found, dated = _spoken(plain, now, offset, future)
         if 0 <= found <= FURTHEST and (found >= now or dated or not future):
             return found
     fault = "is not a time" if found is None or found >= now else "is in the past"
@@ -91,26 +91,26 @@ def _examples(future: bool) -> str:
     return f"{coming if future else past} or 2026-11-15T03:00"
 
 
-def _stamp(words: str) -> float | None:
+def _stamp(text: str) -> float | None:
     """Parses UTC seconds, or a date and time with its zone."""
-    if match := _STAMP.fullmatch(words):
+    if match := _STAMP.fullmatch(text):
         return float(match[2]) if match[1] or float(match[2]) >= 1e9 else None
-    found = datetime.fromisoformat(words.upper())
+    found = datetime.fromisoformat(text.upper())
     return None if found.tzinfo is None else found.timestamp()
 
 
-def _spoken(words: str, now: float, offset: Offset, future: bool) -> tuple[float, bool]:
+def _spoken(text: str, now: float, offset: Offset, future: bool) -> tuple[float, bool]:
     """Returns the instant, and whether it would be the same if read at another time."""
-    if words == "now":
+    if text == "now":
         return now, False
     with suppress(ValueError):
-        return now + _seconds_ahead(words, future), False
+        return now + _seconds_ahead(text, future), False
     with suppress(ValueError):
-        wall = datetime.fromisoformat(words.upper()).replace(tzinfo=None)
+        wall = datetime.fromisoformat(text.upper()).replace(tzinfo=None)
         return _instants(wall, offset)[0], True
-    clock, rest = _clock(words)
+    clock, rest = _clock(text)
     today = (_EPOCH + timedelta(seconds=now + offset(now))).date()
-    if words == "last night":
+    if text == "last night":
         clock, rest = NIGHTFALL, "yesterday"
     found = _days(rest, today, future) if rest or clock is None else _Days(_around(today, 2), True)
     there = [
@@ -123,36 +123,36 @@ def _spoken(words: str, now: float, offset: Offset, future: bool) -> tuple[float
     return max(at for at in there if at <= now), False
 
 
-def _seconds_ahead(words: str, future: bool) -> float:
+def _seconds_ahead(text: str, future: bool) -> float:
     """How far a duration is from now, negative for the past; raises ValueError if it is none."""
-    before, after = words.endswith(" ago"), words.startswith("in ")
-    seconds = parse_seconds(re.sub(r"^an? ", "1 ", words.removeprefix("in ").removesuffix(" ago")))
+    before, after = text.endswith(" ago"), text.startswith("in ")
+    seconds = parse_seconds(re.sub(r"^an? ", "1 ", text.removeprefix("in ").removesuffix(" ago")))
     if before and after:
         raise ValueError("both past and to come")
     return seconds if after or (future and not before) else -seconds
 
 
-def _clock(words: str) -> tuple[time | None, str]:
+def _clock(text: str) -> tuple[time | None, str]:
     """Returns the time of day in a text, if it has one, and the rest of the text."""
     for name, clock in _CLOCKS.items():
-        if name in words.split():
-            return clock, " ".join(word for word in words.split() if word != name)
-    match = _CLOCK.search(words)
+        if name in text.split():
+            return clock, " ".join(word for word in text.split() if word != name)
+    match = _CLOCK.search(text)
     if match is None:
-        return None, words
+        return None, text
     hour, minute, second = (int(part or 0) for part in match.groups()[:3])
     if match[4]:
         if not 1 <= hour <= 12:
             raise ValueError("no such hour")
         hour = hour % 12 + (12 if match[4] == "pm" else 0)
-    rest = f"{words[: match.start()]} {words[match.end() :]}"
+    rest = f"{text[: match.start()]} {text[match.end() :]}"
     return time(hour, minute, second), " ".join(rest.split())
 
 
-def _days(words: str, today: date, future: bool) -> _Days:
-    if words in _DAYS:
-        return _Days([today + _DAYS[words] * _DAY])
-    if match := _WEEKDAY.fullmatch(words):
+def _days(text: str, today: date, future: bool) -> _Days:
+    if text in _DAYS:
+        return _Days([today + _DAYS[text] * _DAY])
+    if match := _WEEKDAY.fullmatch(text):
         number = _number(match[2], _WEEKDAYS)
         days = [day for day in _around(today, 8) if day.weekday() == number]
         if match[1] == "last":
@@ -160,14 +160,14 @@ def _days(words: str, today: date, future: bool) -> _Days:
         if match[1] == "next":
             return _Days([day for day in days if day > today][:1])
         return _Days(days, recurs=True)
-    if match := _DATE.fullmatch(words):
+    if match := _DATE.fullmatch(text):
         month, day = _number(match[2] or match[3], _MONTHS) + 1, int(match[1] or match[4])
         if match[5]:
             return _Days([date(int(match[5]), month, day)], dated=True)
         years = range(today.year - 8, today.year + 9)
         there = [date(y, month, day) for y in years if day <= monthrange(y, month)[1]]
         return _Days(there, recurs=True)
-    return _Days([date.fromisoformat(words)], dated=True)
+    return _Days([date.fromisoformat(text)], dated=True)
 
 
 def _around(today: date, days: int) -> list[date]:

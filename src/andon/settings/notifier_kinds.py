@@ -152,10 +152,10 @@ def _email(values: Values) -> str:
     scheme, port = ENCRYPTION[way]
     user = values.get("user", "")
     sender = values.get("from") or (user if _ADDRESS.fullmatch(user) else to[0])
-    asked = {"smtp": host, "from": sender, "to": ",".join(to), "mode": MODES[way], "format": "text"}
+    query = {"smtp": host, "from": sender, "to": ",".join(to), "mode": MODES[way], "format": "text"}
     signed = f"{quote(user, safe='')}:{quote(values.get('password', ''), safe='')}@" if user else ""
     place = f"{signed}{host}:{values.get('port', port)}"
-    return f"{scheme}://{place}?{_query(asked.items())}"
+    return f"{scheme}://{place}?{_query(query.items())}"
 
 
 def _pagerduty(values: Values) -> str:

@@ -162,7 +162,7 @@ def _read(field: Field, raw: object) -> object:
     except Invalid as exc:
         raise ValueError(f"{exc.reason} ({exc.hint})") from None
     except (ValueError, OverflowError):
-        raise ValueError(f"{_quoted(field.kind.show(raw))} is not {field.kind.words}") from None
+        raise ValueError(f"{_quoted(field.kind.show(raw))} is not {field.kind.expected}") from None
     if field.choices and value not in field.choices:
         raise ValueError(f"{_quoted(raw)} is not one of {', '.join(field.choices)}")
     if isinstance(value, int | float):
@@ -256,8 +256,8 @@ def _strange_rules(names: tuple[str, ...], origin: Mapping[str, str]) -> list[st
     from andon.settings.alerts import unknown_rules
 
     return [
-        f"alerts.disabled_rules ({origin['alerts_disabled_rules']}): {words}"
-        for words in unknown_rules(names)
+        f"alerts.disabled_rules ({origin['alerts_disabled_rules']}): {mistake}"
+        for mistake in unknown_rules(names)
     ]
 
 
@@ -326,8 +326,8 @@ def _allowed(field: Field) -> str:
     if field.choices:
         return ", ".join(field.choices)
     if field.low is None or field.high is None:
-        return field.kind.words
-    return f"{field.kind.words}, {field.low:.15g} to {field.high:.15g}"
+        return field.kind.expected
+    return f"{field.kind.expected}, {field.low:.15g} to {field.high:.15g}"
 
 
 def _quoted(value: object) -> str:

@@ -47,8 +47,8 @@ class AlertTables:
         with self._database.transaction() as session:
             node = session.node
             session.put("put_state", (node, _text(state)))
-            kept = [(node, *_row(alert)) for alert in changed if is_stored(alert)]
-            session.many("put_episode", kept)
+            stored = [(node, *_row(alert)) for alert in changed if is_stored(alert)]
+            session.many("put_episode", stored)
             known = {(row[0], row[1]) for row in session.run("outbox", (node,))}
             pending = {delivery.key: delivery for delivery in deliveries}
             gone = [(node, *key) for key in known - pending.keys()]

@@ -236,7 +236,7 @@ class SqliteDatabase:
             self._disconnect()
             if not (isinstance(exc, Incomplete) or sqlite_file.is_damaged(exc)):
                 raise sqlite_file.translated(exc, self.path) from exc
-            self._set_aside()
+            self._replace_damaged()
         except AndonError:
             self._disconnect()
             raise
@@ -253,9 +253,9 @@ class SqliteDatabase:
         self._forget()
         self._identity = (0, 0) if self._in_memory else sqlite_file.identity(self.path)
 
-    def _set_aside(self) -> None:
+    def _replace_damaged(self) -> None:
         try:
-            moved = sqlite_file.move_aside(self.path)
+            moved = sqlite_file.move_damaged(self.path)
             self._begin()
         except sqlite3.Error as exc:
             self._disconnect()
@@ -272,7 +272,7 @@ class SqliteDatabase:
                 replaced = self._has_changed()  # by another part that found the damage first
                 self._disconnect()
                 if not replaced:
-                    self._set_aside()
+                    self._replace_damaged()
         elif not isinstance(failure, Conflict) and not self._in_memory:
             # A connection to a read-only or removed file never recovers.
             with self._writing, self._reading:

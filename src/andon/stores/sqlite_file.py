@@ -238,7 +238,7 @@ def version_of(connection: sqlite3.Connection) -> int:
     return found
 
 
-def move_aside(path: Path, at: float | None = None) -> Path:
+def move_damaged(path: Path, at: float | None = None) -> Path:
     """Rename a damaged database with its log or journal, which must not be applied to the next
     file. Nothing is ever deleted."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(time.time() if at is None else at))

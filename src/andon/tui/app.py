@@ -34,7 +34,7 @@ from andon.tui.state import Effect, EffectKind, Outcome, TopState, TopView
 from andon.tui.views.overlays import help_lines
 
 DOUBLE_CLICK_SECONDS = 0.5
-LOOK_SECONDS = 0.25  # how soon the end of a signalled process is noticed
+CHECK_SECONDS = 0.25  # how soon the end of a signalled process is noticed
 
 
 class TopApp(App[None]):
@@ -65,7 +65,7 @@ class TopApp(App[None]):
         self._color, self._ascii, self._grace = color, ascii_only, grace_seconds
         self.canvas = Canvas(color)
         self.dialog: EndDialog | None = None
-        self._looking: Timer | None = None
+        self._checking: Timer | None = None
         self.drawn = Page(0)
         self._clicked: tuple[float, object] = (0.0, None)
         self.failure: BaseException | None = None
@@ -239,18 +239,18 @@ class TopApp(App[None]):
         else:
             changed = partial(self._from_thread, self.draw)
             self.dialog = EndDialog(*found, self._close_dialog, changed, self._grace)
-            self._looking = self.set_interval(LOOK_SECONDS, self._look_at_dialog)
+            self._checking = self.set_interval(CHECK_SECONDS, self._check_dialog)
 
-    def _close_dialog(self, words: str) -> None:
+    def _close_dialog(self, message: str) -> None:
         self.dialog = None
-        if self._looking is not None:
-            self._looking.stop()
-        if words:
-            self.state = noticed(self.state, words, time.time(), 8.0)
+        if self._checking is not None:
+            self._checking.stop()
+        if message:
+            self.state = noticed(self.state, message, time.time(), 8.0)
 
-    def _look_at_dialog(self) -> None:
+    def _check_dialog(self) -> None:
         if self.dialog is not None:
-            self.dialog.look()
+            self.dialog.poll()
             self.draw()
 
     def _want(self) -> None:

@@ -15,13 +15,13 @@ from andon.cli.show.text import Text
 @lru_cache(maxsize=256)
 def _style(name: str, color: bool) -> Style:
     """Returns a style in the terminal's own palette, which fits light and dark backgrounds."""
-    words = name.split()
-    found = next((word for word in words if word in ("red", "green", "yellow", "cyan")), None)
+    names = name.split()
+    found = next((word for word in names if word in ("red", "green", "yellow", "cyan")), None)
     return Style(
         color=found if color else None,
-        bold="bold" in words or None,
-        dim="dim" in words or None,
-        reverse="reverse" in words or None,
+        bold="bold" in names or None,
+        dim="dim" in names or None,
+        reverse="reverse" in names or None,
     )
 
 

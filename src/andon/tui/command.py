@@ -66,7 +66,7 @@ def top(
 
     def one_node() -> int:
         settings, node = settings_of(choices), node_of(choices)
-        kept = state = remembered(TopState(interval_seconds=settings.interval_seconds))
+        saved = state = remembered(TopState(interval_seconds=settings.interval_seconds))
         processes = replace(state.processes, user=user)
         if sort is not None:
             processes = replace(processes, sort=sort, reverse=False)
@@ -77,7 +77,7 @@ def top(
             can_end=not readonly and node.url is None and not node.recording,
             replayed=node.recording,
         )
-        return run(choices, state, kept, devices, color, ascii_only)
+        return run(choices, state, saved, devices, color, ascii_only)
 
     hub = _hub(choices)
     if hub is None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from andon.cli.show.render import paragraph
 from andon.cli.show.text import Text, styled
 from andon.errors import AndonError
-from andon.kill.rules import plan as words
+from andon.kill.rules import plan
 from andon.model.device import Process, Snapshot
 from andon.tui.page import Frame
 
@@ -55,7 +55,7 @@ class EndDialog:
         self._refused: tuple[AndonError, ...] = ()
         self._began = time.monotonic()
         self._closed = False
-        self._said: str | None = None  # what became of the job or lease
+        self._result: str | None = None  # what became of the job or lease
         threading.Thread(target=self._open, args=(snapshot,), name="ending", daemon=True).start()
 
     def _open(self, snapshot: Snapshot) -> None:
@@ -93,19 +93,19 @@ class EndDialog:
         assert self._ending is not None
         lines: list[Text] = []
         for target in self._ending.targets:
-            lines += paragraph(words.line_of(target), width, "bold", indent=2)
-            if below := words.children_text(target):
+            lines += paragraph(plan.line_of(target), width, "bold", indent=2)
+            if below := plan.children_text(target):
                 lines += paragraph(below.partition("; --tree")[0].strip(), width, "dim", indent=2)
-            if (other := words.instead(target)) is not None:
+            if (other := plan.instead(target)) is not None:
                 lines += paragraph(f"{other[0]}; to end all of it: {other[1]}", width, "yellow")
-        return [*lines, *paragraph(self._words(), width, indent=2)]
+        return [*lines, *paragraph(self._question(), width, indent=2)]
 
-    def _words(self) -> str:
+    def _question(self) -> str:
         assert self._ending is not None
         if self.phase is EndPhase.ASKING:
-            return words.question(self._ending.targets, signal.SIGTERM)
+            return plan.question(self._ending.targets, signal.SIGTERM)
         if self.phase is EndPhase.OFFERING:
-            return words.kill_question(self._ending.targets, self._grace)
+            return plan.kill_question(self._ending.targets, self._grace)
         if self.phase is EndPhase.INSTEAD:
             return "asking it to end…"
         name = "SIGKILL" if self.phase is EndPhase.KILLING else "SIGTERM"
@@ -118,10 +118,10 @@ class EndDialog:
             return f" y yes{instead}  any other key: no"
         return " Esc closes"
 
-    def _whole(self) -> words.LargerTarget | None:
+    def _whole(self) -> plan.LargerTarget | None:
         """The job or lease that may be ended instead, while nothing was signalled."""
         asking = self._ending is not None and self.phase is EndPhase.ASKING
-        return words.offered(self._ending.targets) if asking and self._ending else None
+        return plan.offered(self._ending.targets) if asking and self._ending else None
 
     # What is done.
 
@@ -134,14 +134,14 @@ class EndDialog:
         elif self.phase is EndPhase.OFFERING and key in ("y", "Y"):
             self._send(signal.SIGKILL, EndPhase.KILLING)
         elif self.phase in (EndPhase.ASKING, EndPhase.OFFERING):
-            said = "nothing was ended" if self.phase is EndPhase.ASKING else self._left(15)
-            self.end(said)
+            message = "nothing was ended" if self.phase is EndPhase.ASKING else self._left(15)
+            self.end(message)
         elif key in ("escape", "q", "enter", "ctrl+c"):
             self.end("")
 
     def _left(self, number: int) -> str:
         assert self._ending is not None
-        return words.not_ended(self._ending.targets, signal.Signals(number)).reason
+        return plan.not_ended(self._ending.targets, signal.Signals(number)).reason
 
     def _send(self, number: signal.Signals, phase: EndPhase) -> None:
         assert self._ending is not None
@@ -151,38 +151,38 @@ class EndDialog:
         else:
             self.phase, self._began = phase, time.monotonic()
 
-    def _end_whole(self, whole: words.LargerTarget) -> None:
+    def _end_whole(self, whole: plan.LargerTarget) -> None:
         """Ends the job or lease in a thread: a queue of many jobs takes a moment to read."""
         from andon.kill.ending import end_whole
 
         try:
-            self._said = end_whole(whole)
+            self._result = end_whole(whole)
         except (AndonError, OSError) as error:
             failed = error if isinstance(error, AndonError) else AndonError(str(error))
             self._refused, self.phase = (failed,), EndPhase.REFUSED
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Checks whether the process has ended; polls and never blocks."""
-        if self._said is not None:
-            self.end(self._said)
+        if self._result is not None:
+            self.end(self._result)
             return
         if self._ending is None or self.phase not in (EndPhase.WAITING, EndPhase.KILLING):
             return
         number = signal.SIGKILL if self.phase is EndPhase.KILLING else signal.SIGTERM
         if not self._ending.still_running(0.0):
-            self.end(words.done(self._ending.targets, number))
+            self.end(plan.done(self._ending.targets, number))
         elif time.monotonic() - self._began >= self._grace:
             if self.phase is EndPhase.WAITING:
                 self.phase = EndPhase.OFFERING
             else:
                 self.end(self._left(number))
 
-    def end(self, said: str) -> None:
+    def end(self, message: str) -> None:
         """Releases the process and closes the dialog with a message about the result."""
         self._closed = True
         if self._ending is not None:
             self._ending.close()
-        self._close(said)
+        self._close(message)
 
 
 def _refusal(error: AndonError, width: int) -> list[Text]:

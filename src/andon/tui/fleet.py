@@ -29,15 +29,15 @@ class FleetView(Struct, frozen=True):
     nodes: tuple[NodeRow, ...] = ()
     version: str | None = None
     cursor: str = ""
-    words: str = ""
+    search: str = ""
     typing: bool = False
     trouble: str | None = None
     """Why the list is not of now."""
 
     @property
     def shown(self) -> Sequence[NodeRow]:
-        """Those with all words, first those that need someone."""
-        return in_need(having(self.nodes, self.words))
+        """Those that match the search, first those that need someone."""
+        return in_need(having(self.nodes, self.search))
 
     @property
     def place(self) -> int:
@@ -50,13 +50,13 @@ class FleetView(Struct, frozen=True):
         return replace(self, cursor=rows[place].name if rows else "")
 
     def typed(self, key: str, character: str | None) -> "FleetView":
-        """Takes a key while words are typed."""
+        """Takes a key while a search is typed."""
         if key in ("enter", "escape"):
-            return replace(self, typing=False, words="" if key == "escape" else self.words)
+            return replace(self, typing=False, search="" if key == "escape" else self.search)
         if key == "backspace":
-            return replace(self, words=self.words[:-1])
+            return replace(self, search=self.search[:-1])
         added = character if character is not None and character.isprintable() else ""
-        return replace(self, words=(self.words + added)[:100])
+        return replace(self, search=(self.search + added)[:100])
 
     def lines(self, width: int, height: int) -> list[Text]:
         rows, room = self.shown, max(1, height - 3)
@@ -69,8 +69,8 @@ class FleetView(Struct, frozen=True):
         gpus = counted(sum(row.gpus for row in self.nodes), "GPU")
         title = styled(f"{counted(len(self.nodes), 'node')}, {gpus}", "bold")
         title += styled(f"   {self.trouble}", "red") if self.trouble else styled("")
-        found = f"{len(rows)} with: {self.words}{'█' * self.typing}"
-        foot = found if self.typing or self.words else KEYS
+        found = f"{len(rows)} with: {self.search}{'█' * self.typing}"
+        foot = found if self.typing or self.search else KEYS
         return [title.fit(width), head, *drawn, styled(foot, "dim").fit(width)]
 
 
@@ -129,7 +129,7 @@ class FleetApp(App[str]):
         elif event.character == "/":
             self.view = replace(view, typing=True)
         elif key == "escape":
-            self.view = replace(view, words="")
+            self.view = replace(view, search="")
         elif key in _STEPS:
             self.view = view.moved(_STEPS[key])
         self.draw()

@@ -11,7 +11,7 @@ from andon.model.device import DeviceStatus, Snapshot
 
 METRICS = ("utilization_percent", "memory_used_bytes", "temperature_celsius", "power_watts")
 """The readings that have a graph."""
-KEPT = 1200  # readings of one device and metric; older ones are thinned out
+MOST_POINTS = 1200  # readings of one device and metric; older ones are thinned out
 HELD_INTERVALS = 3.0  # a bucket without a reading shows the last one for this many intervals
 
 
@@ -116,7 +116,7 @@ class Histories:
             points.append(Point(snapshot.at, value, self._interval))
             thin(points)
         for gone in self._memory.keys() - sums.keys():
-            if snapshot.at - self._memory[gone][-1].at > KEPT * self._interval:
+            if snapshot.at - self._memory[gone][-1].at > MOST_POINTS * self._interval:
                 del self._memory[gone]
 
     def _forget(self, since: float) -> None:
@@ -129,9 +129,9 @@ class Histories:
 
 def thin(points: deque[Point]) -> None:
     """Thins out too many points: in the older half two become one, so that a day fits as well."""
-    if len(points) <= KEPT:
+    if len(points) <= MOST_POINTS:
         return
-    old = [points.popleft() for _ in range(KEPT // 2)]
+    old = [points.popleft() for _ in range(MOST_POINTS // 2)]
     for one, two in zip(old[-2::-2], old[-1::-2], strict=True):
         known = [value for value in (one.value, two.value) if value is not None]
         mean = sum(known) / len(known) if known else None

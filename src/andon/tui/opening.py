@@ -31,7 +31,7 @@ FIRST_SECONDS = 0.4  # a driver may hang: then the screen says so, and keys work
 def run(
     choices: Choices,
     state: TopState,
-    kept: TopState,
+    saved: TopState,
     devices: list[str],
     color: bool,
     ascii_only: bool,
@@ -48,7 +48,7 @@ def run(
     from andon.tui.terminal import TerminalGuard
 
     first = _first(feed, devices)
-    scene = Scene(source=feed.words)
+    scene = Scene(source=feed.source)
     histories = Histories()
     guard = TerminalGuard()
     try:
@@ -66,7 +66,7 @@ def run(
         frame = Frame(scene, state, histories, columns, rows, ascii_only, time.time())
         guard.paint(compose(frame).lines, color)
         app = _run_app(node, settings, feed, guard, state, scene, histories, color, ascii_only)
-        remember(without_options(app.state, state, kept))
+        remember(without_options(app.state, state, saved))
         return _reported(guard.failure or app.failure)
     finally:
         feed.close()
@@ -121,7 +121,7 @@ def _run_app(
 def _reported(failure: BaseException | None) -> int:
     if failure is None:
         return 0
-    from andon.tui.terminal import failure_words
+    from andon.tui.terminal import failure_text
 
-    notice(failure_words(failure))
+    notice(failure_text(failure))
     return 1

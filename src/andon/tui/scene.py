@@ -97,18 +97,18 @@ class _LastRows:
     """Caches the rows of the last query: several parts of a picture need the same ones."""
 
     def __init__(self) -> None:
-        self._asked: tuple[object, ...] = ()
+        self._inputs: tuple[object, ...] = ()
         self._choice = ProcessChoice()
         self._rows: list[ProcessEntry] = []
 
     def of(self, scene: Scene, choice: ProcessChoice) -> list[ProcessEntry]:
-        asked = (scene.snapshot, scene.hosts, scene.links, scene.ancestors)
-        same = len(self._asked) == len(asked) and all(
-            one is two for one, two in zip(self._asked, asked, strict=True)
+        inputs = (scene.snapshot, scene.hosts, scene.links, scene.ancestors)
+        same = len(self._inputs) == len(inputs) and all(
+            one is two for one, two in zip(self._inputs, inputs, strict=True)
         )
         if not same or choice != self._choice:
             self._rows = _process_entries(scene, choice)
-            self._asked, self._choice = asked, choice
+            self._inputs, self._choice = inputs, choice
         return self._rows
 
 
@@ -151,11 +151,11 @@ def _shown(use: ProcessRow, choice: ProcessChoice) -> bool:
 def searched(process: Process) -> str:
     """Returns all text of a process that a filter searches."""
     program = program_of(process.command, process.name)
-    words = (
+    texts = (
         str(process.pid), process.user, process.name, program, process.command,
         process.container, process.job, process.lease,
     )  # fmt: skip
-    return " ".join(word for word in words if word)
+    return " ".join(word for word in texts if word)
 
 
 def _sort_key(use: ProcessRow, sort: str) -> tuple[float, str]:

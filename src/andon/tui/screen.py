@@ -93,12 +93,12 @@ def _overview(page: Page, frame: Frame, room: int) -> None:
     rows = process_entries(frame.scene, frame.state.processes)
     has_graphs = frame.state.graphs and entry is not None and height >= 2
     empty = flexible - table - (height + 1 if has_graphs else 0) - len(rows) - 1
-    apart = empty >= 3 and count > 0  # a line between the parts, where nothing is pushed out
+    spaced = empty >= 3 and count > 0  # a line between the parts, where nothing is pushed out
     if has_graphs and entry is not None:
-        if apart:
+        if spaced:
             page.add(Text())
         chart_rows(page, frame, entry, height + max(0, min(MORE_GRAPH, (empty - 3) // STEP * STEP)))
-    if apart:
+    if spaced:
         page.add(Text())
     page.add(node_line(frame))
     left = frame.height - 1 - 2 - len(page.lines)

@@ -106,7 +106,7 @@ class TerminalGuard:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {self.ended_by})
             os._exit(128 + self.ended_by)
         if self.failure is not None:
-            self._write(f"andon: {failure_words(self.failure)}\r\n")
+            self._write(f"andon: {failure_text(self.failure)}\r\n")
         os._exit(1)
 
     @property
@@ -127,6 +127,6 @@ def _left_within(guard: TerminalGuard, seconds: float) -> bool:
     return guard.has_left
 
 
-def failure_words(failure: BaseException) -> str:
+def failure_text(failure: BaseException) -> str:
     """Returns one line for an unexpected error."""
     return f"top failed: {type(failure).__name__}: {failure}; please report it with andon version"

@@ -44,4 +44,4 @@ class LeaseWatch:
         if self._held is None:
             return None
         self.note = self.note or read_note(self._held.hold)
-        return None if self.note is None else self.note.words(self._held.lease.id)
+        return None if self.note is None else self.note.text(self._held.lease.id)

@@ -13,7 +13,7 @@ from andon.errors import AndonError
 from andon.host.topology import allowed_cpus
 from andon.leases.placement import Placement
 from andon.model.device import Device
-from andon.model.place import cpu_words
+from andon.model.place import cpu_list
 from andon.model.run.record import RunEvent
 from andon.units import sh
 from andon.work.rules.binding import CpuBinding, binding
@@ -107,6 +107,6 @@ def bound_to(devices: Sequence[Device]) -> CpuBinding:
 
 def bound_line(bound: CpuBinding, devices: str | None = None) -> RunEvent:
     """Returns the line of a record; `devices` names those of one worker, if a run has several."""
-    cpus = None if bound.cpus is None else cpu_words(bound.cpus)
+    cpus = None if bound.cpus is None else cpu_list(bound.cpus)
     data = {"cpus": cpus, "reason": bound.reason}
     return RunEvent(time.time(), "bind", data if devices is None else {**data, "devices": devices})

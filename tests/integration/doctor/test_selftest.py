@@ -220,7 +220,7 @@ def test_a_device_that_falls_silent_is_told(state: State) -> None:
     snapshots = ticks()
     snapshots[3:] = changed(snapshots[3:], lambda d: replace(d, state=state, reason="hung"), 1)
     (found,) = [f for f in judge(snapshots, FINE) if f.grade is Grade.FAILURE]
-    assert found.message == f"GPU 1 was {state.words} in 3 of 6 samples: hung"
+    assert found.message == f"GPU 1 was {state.text} in 3 of 6 samples: hung"
 
 
 def test_a_sleeping_device_is_left_alone_and_not_blamed() -> None:

@@ -62,7 +62,7 @@ def test_a_notice_waits_for_the_hub_and_is_then_the_hubs() -> None:
     box = Outbox().add([told(1)], (PHONE, HUB_ROUTE), MIDNIGHT, utc)
     assert sendable(box, box.ready("phone", MIDNIGHT), is_hubs=True) == ()
     (given_away,) = handed(box, is_hubs=True)
-    assert not given_away.told
+    assert not given_away.notified
     box = taken(box, [given_away], MIDNIGHT)
     assert box.deliveries == ()
     assert set(box.informed[HOT_ID]) == {"phone", HUB}, "either may have to send its end"
@@ -75,7 +75,7 @@ def test_while_the_hub_is_away_the_node_sends_and_the_hub_only_notes_it() -> Non
     box = Outbox().add([told(1)], (PHONE, HUB_ROUTE), MIDNIGHT, utc)
     (own,) = sendable(box, box.ready("phone", MIDNIGHT), is_hubs=False)
     (under_way,) = handed(box, is_hubs=False)
-    assert under_way.told, "it may be on its way to someone now"
+    assert under_way.notified, "it may be on its way to someone now"
     box = taken(box, [under_way], MIDNIGHT)
     assert sendable(box, box.ready("phone", MIDNIGHT), is_hubs=True) == (own,), "it still sends it"
     at_hub, new = relayed(Outbox(), [of_node(under_way, "n17")], HUBS, MIDNIGHT, utc)

@@ -57,12 +57,12 @@ def settings_page() -> str:
     for name, columns in (("override", OVERRIDE_COLUMNS), ("notifier", NOTIFIER_COLUMNS)):
         lines += ["", f"`[[alerts.{name}]]`{ABOUT[name]}", "", "| key | what it does | allowed |",
                   "|---|---|---|"]  # fmt: skip
-        lines += [f"| `{c.name}` | {c.help} | {c.kind.words} |" for c in columns]
+        lines += [f"| `{c.name}` | {c.help} | {c.kind.expected} |" for c in columns]
     lines += ["", "## Exports", "",
               "`[[export]]` sends the metrics elsewhere, and can only be in the file; it can occur",
               "several times. See [exports.md](exports.md).", "",
               "| key | what it does | allowed |", "|---|---|---|"]  # fmt: skip
-    lines += [f"| `{c.name}` | {c.help} | {c.kind.words} |" for c in EXPORT_COLUMNS]
+    lines += [f"| `{c.name}` | {c.help} | {c.kind.expected} |" for c in EXPORT_COLUMNS]
     return "\n".join(lines) + "\n"
 
 

@@ -292,7 +292,7 @@ def test_a_server_changes_a_users_jobs_only_for_that_user(
     desk = seen_node(who, jobs=jobs).jobs.of(user)
     if refused is None:
         (outcome,) = desk.act(JobAct.CANCEL, [1])
-        assert (outcome.words, outcome.error) == ("cancelled", None)
+        assert (outcome.text, outcome.error) == ("cancelled", None)
         assert told.asked == [("act", {"job": 1, "act": "cancel"})]
     else:
         with pytest.raises(refused):

@@ -115,7 +115,7 @@ def test_the_end_follows_from_the_steps_and_their_time(
     (WorkProgress(4, 4, "Loading", 1.0, 610.0), 500.0, "4/4 (100 %), Loading"),
 ])  # fmt: skip
 def test_progress_in_words(progress: WorkProgress, now: float, words: str) -> None:
-    assert progress.words(now) == words
+    assert progress.text(now) == words
 
 
 @rows("lines, expected", [
@@ -183,7 +183,7 @@ def test_any_output_is_read(text: str) -> None:
         shown = work_progress(found, 0.0, 10.0)
         assert 0 <= shown.step <= shown.total
         assert shown.expected_end is None or shown.expected_end >= 10.0
-        assert shown.words(10.0).isprintable()
+        assert shown.text(10.0).isprintable()
 
 
 @rows(

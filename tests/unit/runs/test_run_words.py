@@ -62,8 +62,8 @@ def test_energy_has_a_unit_that_fits(joules: float, words: str) -> None:
 
 def test_a_note_says_who_and_why() -> None:
     note = release_note("root", "maintenance\nat noon\x1b[2J")
-    assert note.words("k7qm2") == "root released lease k7qm2: maintenance at noon [2J"
-    assert release_note("root").words("k7qm2") == "root released lease k7qm2"
+    assert note.text("k7qm2") == "root released lease k7qm2: maintenance at noon [2J"
+    assert release_note("root").text("k7qm2") == "root released lease k7qm2"
 
 
 @given(st.text(max_size=2000), st.text(max_size=2000))

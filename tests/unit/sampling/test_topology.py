@@ -18,13 +18,13 @@ from andon.model.codec import read
 from andon.model.device import Device, DeviceStatus, Snapshot
 from andon.model.links import (
     LinkKind,
-    group_words,
+    group_links_text,
     link_between,
     linked_groups,
     topology_to_json,
     with_places,
 )
-from andon.model.place import SWITCH, DevicePlace, cpu_words, parse_cpus
+from andon.model.place import SWITCH, DevicePlace, cpu_list, parse_cpus
 from andon.model.shapes import to_json
 from andon.model.wire import ANSWER, dumps, loads
 from andon.work.rules.binding import binding
@@ -101,11 +101,11 @@ def test_groups_are_named_once_by_their_closest_link() -> None:
         (LinkKind.PCIE_SWITCH, ("GPU-0", "GPU-1", "GPU-2", "GPU-3")),
         (LinkKind.PCIE_SWITCH, ("GPU-4", "GPU-5", "GPU-6", "GPU-7")),
     ]
-    assert group_words(box()[:2]) == "linked by NVLink (4 links)"
-    assert group_words(box()[:4]) == "linked by a PCIe switch"
-    assert group_words(box()) == "linked by the connection between NUMA nodes"
-    assert group_words(box()[:1]) is None
-    assert group_words([device(0), device(1)]) is None
+    assert group_links_text(box()[:2]) == "linked by NVLink (4 links)"
+    assert group_links_text(box()[:4]) == "linked by a PCIe switch"
+    assert group_links_text(box()) == "linked by the connection between NUMA nodes"
+    assert group_links_text(box()[:1]) is None
+    assert group_links_text([device(0), device(1)]) is None
 
 
 def capacities(devices: list[Device], *used: float) -> list[DeviceCapacity]:
@@ -196,7 +196,7 @@ def test_a_group_has_the_size_that_was_asked_for_whatever_the_links(data: st.Dat
 
 @given(st.frozensets(st.integers(0, 500)))
 def test_a_list_of_cpus_survives_its_text(cpus: frozenset[int]) -> None:
-    assert parse_cpus(cpu_words(cpus)) == cpus
+    assert parse_cpus(cpu_list(cpus)) == cpus
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ def test_two_damaged_files_of_one_second_get_two_names(tmp_path: Path) -> None:
     names = []
     for _ in range(2):
         (tmp_path / "history.db").write_bytes(b"x")
-        names.append(sqlite_file.move_aside(tmp_path / "history.db", 0.0).name)
+        names.append(sqlite_file.move_damaged(tmp_path / "history.db", 0.0).name)
     assert names == ["history.db.corrupt-19700101T000000Z", "history.db.corrupt-19700101T000000Z-2"]
 
 
@@ -330,7 +330,7 @@ def test_a_journal_goes_aside_with_its_file(tmp_path: Path) -> None:
     """It would be rolled back into the next file of that name."""
     for ending in ("", "-journal"):
         (tmp_path / f"history.db{ending}").write_bytes(b"x")
-    sqlite_file.move_aside(tmp_path / "history.db", 0.0)
+    sqlite_file.move_damaged(tmp_path / "history.db", 0.0)
     assert {path.name for path in tmp_path.iterdir()} == {
         "history.db.corrupt-19700101T000000Z", "history.db.corrupt-19700101T000000Z-journal",
     }  # fmt: skip

@@ -88,7 +88,7 @@ def test_a_server_that_goes_away_is_replaced_by_own_readings_and_taken_again(
         monkeypatch.setattr(feed_module, name, 0.01)
     node, ticks = Here(Server()), list[Tick]()
     feed = Feed(node, Rulebook(), 1.0)
-    assert (feed.shown, feed.words, feed.remembered) == (node.server, "http://here", [office()])
+    assert (feed.shown, feed.source, feed.remembered) == (node.server, "http://here", [office()])
     feed.attach(ticks.append)
     feed.start()
     node.server.away = True

@@ -49,7 +49,7 @@ def test_words_narrow_the_list(typed: str, names: list[str]) -> None:
     view = view.typed("backspace", None).typed("enter", "\r")
     assert ([row.name for row in view.shown], view.typing) == (names, False)
     assert shown(view)[-1] == f"{len(names)} with: {typed}"
-    assert FleetView(ROWS, words="x", typing=True).typed("escape", None).words == ""
+    assert FleetView(ROWS, search="x", typing=True).typed("escape", None).search == ""
 
 
 def test_more_nodes_than_lines_are_scrolled_to_the_cursor() -> None:

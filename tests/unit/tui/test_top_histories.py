@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from andon.tui.histories import KEPT, METRICS, Histories, Point, buckets, thin
+from andon.tui.histories import METRICS, MOST_POINTS, Histories, Point, buckets, thin
 from tests.support.snapshots import AT, office
 
 UTIL = METRICS[0]
@@ -72,10 +72,10 @@ def test_a_replay_that_steps_back_forgets_what_came_later() -> None:
 def test_old_readings_are_thinned_out_and_none_is_lost() -> None:
     from collections import deque
 
-    points = deque(Point(float(at), float(at)) for at in range(KEPT + 1))
+    points = deque(Point(float(at), float(at)) for at in range(MOST_POINTS + 1))
     thin(points)
-    assert len(points) == KEPT + 1 - KEPT // 4
-    assert sum(point.seconds for point in points) == KEPT + 1
+    assert len(points) == MOST_POINTS + 1 - MOST_POINTS // 4
+    assert sum(point.seconds for point in points) == MOST_POINTS + 1
     assert [point.at for point in points] == sorted(point.at for point in points)
 
 

@@ -109,7 +109,7 @@ def test_the_output_is_read_from_a_position_for_the_servers_user(served: Served)
 
 def test_it_is_cancelled_by_its_user(served: Served) -> None:
     (done,) = served.jobs.act(JobAct.CANCEL, ["lab:4711"])
-    assert (done.label, done.words) == ("lab:4711", "is asked to end")
+    assert (done.label, done.text) == ("lab:4711", "is asked to end")
     served.poller.poll()
     assert served.jobs.view("lab:4711").state == "cancelled"
 

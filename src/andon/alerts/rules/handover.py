@@ -9,7 +9,7 @@ Either side so knows of every notice, and each is sent by one of them.
 from collections.abc import Sequence
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 from andon.alerts.rules.outbox import NONE_ACCEPTED, Delivery, Outbox, latest
@@ -31,10 +31,10 @@ MOST_HANDED_PARTIES = 100
 
 
 class HandedNotice(Struct, frozen=True):
-    """A notice for the hub; `told` if the node notifies people of it."""
+    """A notice for the hub; `notified`: whether the node notifies people of it."""
 
     notice: Notice
-    told: bool = False
+    notified: bool = field(default=False, name="told")
 
 
 HandedNotices = Annotated[tuple[HandedNotice, ...], Meta(max_length=MOST_HANDED)]
@@ -77,12 +77,12 @@ def handed(box: Outbox, is_hubs: bool) -> tuple[HandedNotice, ...]:
 
 def taken(box: Outbox, by_hub: Sequence[HandedNotice], at: float) -> Outbox:
     """Returns the outbox after the hub took these: what it sends is done here, too."""
-    told = {one.notice.id: one.told for one in by_hub}
+    notified = {one.notice.id: one.notified for one in by_hub}
     return box.done(
         {
             one.key
             for one in box.deliveries
-            if one.notice.id in told and (one.notifier == HUB or not told[one.notice.id])
+            if one.notice.id in notified and (one.notifier == HUB or not notified[one.notice.id])
         },
         at,
     )
@@ -122,7 +122,7 @@ def relayed(
             box = replace(box, dropped=box.dropped + 1)
             continue
         box = box.add([notice], routes, at, offset)
-        if one.told:
+        if one.notified:
             box = box.done({e.key for e in box.deliveries if e.notice.id == notice.id}, at)
         new.append(notice)
     return box, new

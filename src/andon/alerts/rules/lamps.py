@@ -116,7 +116,7 @@ def _device_lamp(
     """The lamp for the state of a device, unless something else about it is as bad or worse."""
     device, found = status.device, _worst(snapshot, status, alerts, number)
     lamp = _STATES.get(status.state, Lamp.GREEN)
-    word = status.state.words if lamp is not Lamp.GREEN else _working(status)
+    word = status.state.text if lamp is not Lamp.GREEN else _working(status)
     reason = status.reason if status.state is not State.OK else None
     ids = tuple(alert.id for alert in alerts if is_listed(alert))
     if found is None or found.lamp.rank < lamp.rank:
@@ -190,7 +190,7 @@ def _working(status: DeviceStatus) -> str:
 
 def _overall(devices: tuple[DeviceLamp, ...], others: list[Alert]) -> Lamp:
     """Returns the worst lamp; handled alerts do not count, and sleeping cards only if all sleep."""
-    awake = [d for d in devices if d.status != State.ASLEEP.words]
+    awake = [d for d in devices if d.status != State.ASLEEP.text]
     counted = [Lamp.RING if d.handled else d.lamp for d in awake]
     counted += [Lamp.RING if is_handled(alert) else lamp_of(alert) for alert in others]
     return max(counted, key=lambda lamp: lamp.rank, default=Lamp.GREY)
@@ -287,10 +287,10 @@ def _of_handled(
 
 
 def _silent_headline(devices: tuple[DeviceLamp, ...], numbers: Mapping[str, str]) -> str | None:
-    unknown = [d for d in devices if d.status == State.UNKNOWN.words]
+    unknown = [d for d in devices if d.status == State.UNKNOWN.text]
     if unknown:
         return f"{counted(len(unknown), 'GPU')}: {unknown[0].reason}"
-    silent = [d for d in devices if d.status == State.STALE.words and d.lamp is Lamp.GREY]
+    silent = [d for d in devices if d.status == State.STALE.text and d.lamp is Lamp.GREY]
     if not silent:
         return None
     named = ", ".join(numbers[d.uuid] for d in silent)
@@ -301,7 +301,7 @@ def _calm_headline(devices: tuple[DeviceLamp, ...]) -> str:
     count = len(devices)
     if not devices:
         return "No GPU found on this node"
-    asleep = [d for d in devices if d.status == State.ASLEEP.words]
+    asleep = [d for d in devices if d.status == State.ASLEEP.text]
     if len(asleep) == count:
         return f"{_all(count)} asleep"
     fine = f"{_all(count)} fine"
@@ -341,8 +341,8 @@ def _what_happened(status: DeviceStatus, lasted: float) -> str:
     ago = human_seconds(lasted)
     if status.reason is None:
         return "" if lasted < 1 else f" for {ago}"
-    told = status.state in (State.STALE, State.UNKNOWN) or lasted < 1
-    return f": {status.reason}" if told else f": {status.reason}, {ago} ago"
+    has_time = status.state in (State.STALE, State.UNKNOWN) or lasted < 1
+    return f": {status.reason}" if has_time else f": {status.reason}, {ago} ago"
 
 
 def _on_it(lamp: DeviceLamp, status: DeviceStatus) -> str:
@@ -361,8 +361,8 @@ def _whose(status: DeviceStatus, who: tuple[Party, ...]) -> str:
 
 def _blamed(status: DeviceStatus, who: tuple[Party, ...]) -> Blame | None:
     """Who is blamed, if the alert is about the processes on the device; None if about others."""
-    here = {(p.pid, p.started) for p in status.processes} if status.answered else set()
-    if any((party.pid, party.started) not in here for party in who):
+    running = {(p.pid, p.started) for p in status.processes} if status.answered else set()
+    if any((party.pid, party.started) not in running for party in who):
         return None
     return blamed(status.processes)
 

@@ -182,10 +182,10 @@ class AlertRenderer:
         return {"store": "the history", "sampler": "the sampler"}.get(subject, subject)
 
 
-def _evidence_of(told: Description) -> dict[str, str | float]:
+def _evidence_of(description: Description) -> dict[str, str | float]:
     return {
         one.name: one.value
-        for one in told.evidence
+        for one in description.evidence
         if one.value is not None and not one.name.startswith(SHOWN_ELSEWHERE)
     }
 

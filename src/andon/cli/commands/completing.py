@@ -35,7 +35,7 @@ def complete_job(
     active = [spec for spec in newest if not statuses[spec.number].state.is_settled]
     ended = [spec for spec in newest if statuses[spec.number].state.is_settled]
     meant = active if context.info_name in OF_ACTIVE_JOBS else [*active, *ended]
-    items = ((one.label, f"{one.name}, {statuses[one.number].state.words}") for one in meant)
+    items = ((one.label, f"{one.name}, {statuses[one.number].state.text}") for one in meant)
     return _items(items, typed)
 
 

@@ -203,7 +203,7 @@ def _held(value: Any) -> str:
 
 def _job(value: Any) -> str:
     try:
-        return f"job {value.label}: {value.state.words}\n"
+        return f"job {value.label}: {value.state.text}\n"
     except AndonError as error:
         return f"job {value.label}: {error.reason}\n"
 

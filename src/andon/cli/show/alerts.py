@@ -13,7 +13,7 @@ from andon.cli.show.render import flow, header, paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import ELLIPSIS, Text, styled
 from andon.explain.conditions.catalogue import BY_NAME
-from andon.explain.evidence.labels import TOLD, named
+from andon.explain.evidence.labels import IN_SENTENCE, named
 from andon.explain.evidence.reasons import Evidence
 from andon.model.alert import Alert, Level, Phase
 from andon.model.device import Snapshot
@@ -63,9 +63,9 @@ def render_alerts(page: AlertOverview, width: int, color: bool, ended: bool = Tr
 def summary(page: AlertOverview) -> list[Text]:
     """How many of each level, or that there are none."""
     counts = listing.counts(page.entries)
-    counts_text = listing.level_counts(counts)
-    styles = [LAMPS[Lamp.RED if "critical" in word else Lamp.AMBER][1] for word in counts_text]
-    parts = [styled(word, style) for word, style in zip(counts_text, styles, strict=True)]
+    levels = listing.level_counts(counts)
+    styles = [LAMPS[Lamp.RED if "critical" in word else Lamp.AMBER][1] for word in levels]
+    parts = [styled(word, style) for word, style in zip(levels, styles, strict=True)]
     parts = parts or ([styled(FINE, "green")] if page.is_known else [])
     return parts + [styled(word, "dim") for word in listing.other_counts(counts)]
 
@@ -313,7 +313,7 @@ def measured(value: float | None, unit: str) -> str:
 def _evidence(alert: Alert) -> Iterator[str]:
     """Yields what the message does not say already: `slowdown in 21 min`."""
     for name, value in alert.evidence.items():
-        if name not in TOLD:
+        if name not in IN_SENTENCE:
             yield named(Evidence(name, value, symbol_of(name), alert.since))
 
 

@@ -61,7 +61,7 @@ def _block(entry: NamedDevice, masked: bool, width: int) -> list[Text]:
     status = entry.status
     heading = styled(title(label(entry, masked)), "bold") + styled(f"  {status.device.name}")
     if status.state is not State.OK:
-        heading = heading + styled(f"  {status.state.words}", "yellow")
+        heading = heading + styled(f"  {status.state.text}", "yellow")
         heading = heading + styled(f" · {status.reason}" if status.reason else "", "dim")
     size = [*_size(status), *_limits(status), *_modes(status)]
     rows = [_identity(status), _place(status, masked), size]

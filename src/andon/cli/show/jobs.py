@@ -51,7 +51,7 @@ def _columns(
         TableColumn("JOB", lambda view: styled(view.label), lead=True, right=not mixed),
         *([user] if several else ()),
         TableColumn("NAME", _name, elastic=least),
-        TableColumn("STATE", lambda view: styled(view.state.words, STYLES.get(view.state, "red"))),
+        TableColumn("STATE", lambda view: styled(view.state.text, STYLES.get(view.state, "red"))),
         *place,
         TableColumn("TIME", lambda view: _took(view, now), rank=1, right=True),
         TableColumn("WHY", lambda view: styled(why(view, now)), rank=2, elastic=12),
@@ -90,7 +90,7 @@ def _took(view: JobView, now: float) -> Text:
 
 def why(view: JobView, now: float) -> str:
     """Returns why a job waits, its position and expected start; for a running job, its progress."""
-    parts = [] if view.progress is None else [view.progress.words(now)]
+    parts = [] if view.progress is None else [view.progress.text(now)]
     if view.state is JobState.WAITING and view.position is not None:
         parts.append(f"no. {view.position}")
     if view.state is JobState.LATER and view.begin_at is not None:
@@ -116,7 +116,7 @@ def render_job(view: JobView, now: float) -> list[Text]:
     """Everything about one job."""
     mark = styled("SIMULATED ", "reverse") if view.simulated else Text()
     head = mark + styled(f"job {view.label}", "bold") + styled(f"  {view.name}  ")
-    lines = [head + styled(view.state.words, STYLES.get(view.state, "red"))]
+    lines = [head + styled(view.state.text, STYLES.get(view.state, "red"))]
     lines += [
         styled(f"  {name:<10}", "dim") + styled(value) for name, value in _facts(view, now) if value
     ]

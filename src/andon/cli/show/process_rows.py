@@ -81,7 +81,7 @@ class ProcessFilter(Struct, frozen=True):
     job: str | None = None
     container_ids: Mapping[int, str] = field(default_factory=dict)  # by pid, the full id
 
-    def words(self) -> str:
+    def text(self) -> str:
         """Returns the filter as text: `of alice in jupyter`."""
         named = (("of", self.user), ("in", self.container), ("of job", self.job))
         return " ".join(f"{word} {value}" for word, value in named if value is not None)

@@ -24,7 +24,7 @@ from andon.model.device import (
     Snapshot,
     State,
     reading_label,
-    readings_in_words,
+    readings_text,
 )
 from andon.model.lamp import DeviceLamp, Lamp
 from andon.model.naming import range_of
@@ -114,13 +114,13 @@ def state_message(status: DeviceStatus, now: float) -> Text | None:
     if status.state is State.OK:
         return styled(status.reason or "no reading yet", style)
     lasted = now - status.since
-    word = status.state.words
+    word = status.state.text
     if status.state is not State.STALE and lasted >= 1:  # a stale one's reason says it
         word += f" for {human_seconds(lasted)}"
     reason = f" · {status.reason}" if status.reason else ""
     users = f" · last used by {listed_users(status.last_users)}" if status.last_users else ""
     if status.state is State.UNKNOWN and status.sample is not None:  # its hub has the last ones
-        reason, users = f" · last {readings_in_words(status.sample)}{users}{reason}", ""
+        reason, users = f" · last {readings_text(status.sample)}{users}{reason}", ""
     return styled(word, style if style == "dim" else f"bold {style}") + styled(
         reason + users, style
     )

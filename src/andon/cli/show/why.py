@@ -15,7 +15,7 @@ from andon.cli.show.text import Text, display_width, join, styled
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.conditions.state.phrases import HEALTHY
 from andon.explain.evidence.departures import NOTHING_KNOWN, EndedProcesses
-from andon.explain.evidence.labels import TOLD, named
+from andon.explain.evidence.labels import IN_SENTENCE, named
 from andon.explain.evidence.reasons import Evidence, Reason
 from andon.explain.why import explain_absence, explain_node, worst_first
 from andon.explain.wire import WHY, Explained, ExplainedDevice, explained_to_json
@@ -173,7 +173,7 @@ def _shown(evidence: Sequence[Evidence], at: float) -> list[str]:
     return [
         named(one, by_name.get(WHOLES.get(name, ""))) + _age(one, at)
         for name, one in by_name.items()
-        if name not in wholes and name not in TOLD
+        if name not in wholes and name not in IN_SENTENCE
     ]
 
 

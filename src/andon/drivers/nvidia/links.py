@@ -9,7 +9,7 @@ from andon.drivers.nvidia import nvml
 from andon.drivers.nvidia.card import NvidiaCard
 from andon.drivers.nvidia.nvml import Handle
 from andon.drivers.nvidia.trouble import survivable
-from andon.model.place import DevicePlace, cpu_words
+from andon.model.place import DevicePlace, cpu_list
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ def with_links(board: NvidiaCard, others: Sequence[NvidiaCard], place: DevicePla
         node = min(nodes) if nodes else None
     if cpus is None:
         near = _value(nvml.near_cpus, board.handle, {}, "cpus")
-        cpus = cpu_words(near) if near else None
+        cpus = cpu_list(near) if near else None
     for name, value in (("numa_node", node), ("cpus", cpus)):
         if value is not None:
             missing.pop(name, None)

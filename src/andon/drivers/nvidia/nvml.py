@@ -21,7 +21,7 @@ NO_INSTANCE: Final = 0xFFFFFFFF
 _NO_ATTACH: Final = 2
 _SM, _MEMORY = pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM
 _GPM_SM, _GPM_TENSOR = 2, 5
-_CPU_WORDS, _NODE_WORDS = 16, 1  # of 64 bits each
+_CPU_MASK_WORDS, _NODE_MASK_WORDS = 16, 1  # of 64 bits each
 
 
 def start(wake_all: bool) -> None:
@@ -142,12 +142,12 @@ def common_ancestor(handle: Handle, other: Handle) -> int:
 
 
 def near_cpus(handle: Handle) -> frozenset[int]:
-    return _bits(pynvml.nvmlDeviceGetCpuAffinity(handle, _CPU_WORDS))
+    return _bits(pynvml.nvmlDeviceGetCpuAffinity(handle, _CPU_MASK_WORDS))
 
 
 def near_nodes(handle: Handle) -> frozenset[int]:
     scope = pynvml.NVML_AFFINITY_SCOPE_NODE
-    return _bits(pynvml.nvmlDeviceGetMemoryAffinity(handle, _NODE_WORDS, scope))
+    return _bits(pynvml.nvmlDeviceGetMemoryAffinity(handle, _NODE_MASK_WORDS, scope))
 
 
 def _bits(words: Sequence[int]) -> frozenset[int]:

@@ -50,7 +50,7 @@ NAMES = {
 }
 """The names of evidence, where they do not follow from the field's name."""
 
-TOLD = (
+IN_SENTENCE = (
     "reason",
     "fault",
     "source",

@@ -128,7 +128,7 @@ class JobCaller:
         return CallEnd(
             ok,
             _seconds(job, seconds),
-            "" if ok else job.reason or job.state.words,
+            "" if ok else job.reason or job.state.text,
             self._output(unit, id_),
             place="" if job.where is None else job.where.replace(" GPU ", ":"),
             at=job.ended,

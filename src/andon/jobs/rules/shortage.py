@@ -5,7 +5,7 @@ from typing import Final
 
 from andon.model.job.cluster import ClusterJob, ClusterNode, GpuHolder
 from andon.model.job.desk import JobReason
-from andon.model.place import cpu_words
+from andon.model.place import cpu_list
 from andon.units import counted, human_seconds
 
 MOST_NODES, MOST_JOBS = 4, 3
@@ -113,7 +113,7 @@ def idle_text(node: ClusterNode, of: str = "") -> str | None:
 
 def holder_text(holder: GpuHolder) -> str:
     """Returns `andon-zz81xk (GPU 2-3, idle 40 min)`, or with their number alone."""
-    details = f"GPU {cpu_words(holder.devices)}" if holder.devices else str(holder.gpus)
+    details = f"GPU {cpu_list(holder.devices)}" if holder.devices else str(holder.gpus)
     if holder.idle_gpus:
         some = f"{holder.idle_gpus} " if holder.idle_gpus < holder.gpus else ""
         details += f", {some}idle {human_seconds(holder.idle_seconds or 0.0)}"

@@ -214,7 +214,7 @@ def outcome(attempt: AttemptFacts) -> tuple[JobState, str | None]:
     end = attempt.end
     if end is None:
         return JobState.LOST, "its supervisor was killed, or the machine restarted"
-    verdict = None if attempt.verdict is None else attempt.verdict.words
+    verdict = None if attempt.verdict is None else attempt.verdict.message
     if end.reason is EndReason.TIME_LIMIT:
         return JobState.TIMED_OUT, "it ran longer than --for"
     if end.reason in END_TEXTS:
@@ -241,11 +241,11 @@ def _after(facts: JobFacts, found: JobStatus, known: Mapping[int, JobStatus]) ->
         if other is None:
             return _never(found, f"job {number}, which it waits for, does not exist")
         if other.state.is_settled and other.state is not JobState.SUCCEEDED:
-            return _never(found, f"job {number}, which it waits for, ended: {other.state.words}")
+            return _never(found, f"job {number}, which it waits for, ended: {other.state.text}")
     for number in (*spec.after, *spec.after_any):
         other = known.get(number)
         if other is not None and not other.state.is_settled:
-            reason = f"after job {number} ({other.state.words})"
+            reason = f"after job {number} ({other.state.text})"
             return JobStatus(JobState.WAITING, found.attempt, reason)
     return found
 

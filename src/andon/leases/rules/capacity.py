@@ -166,7 +166,7 @@ def _trouble(status: DeviceStatus, around: Surroundings, taken: bool) -> Obstacl
     if status.state in NO_ANSWER:
         bar = ObstacleKind.LOST if status.state is State.LOST else ObstacleKind.STALE
         why = f": {status.reason}" if status.reason else ""
-        return Obstacle(bar, f"{status.state.words}{why}")
+        return Obstacle(bar, f"{status.state.text}{why}")
     broken = around.broken or {}
     if (reported := broken.get(uuid) or broken.get(status.device.parent or "")) is not None:
         return Obstacle(ObstacleKind.BROKEN, reported)

@@ -193,9 +193,9 @@ def choose(
 
 
 def _links(chosen: Sequence[DeviceCapacity]) -> str | None:
-    from andon.model.links import group_words  # most requests are for one device
+    from andon.model.links import group_links_text  # most requests are for one device
 
-    return group_words([one.status.device for one in chosen])
+    return group_links_text([one.status.device for one in chosen])
 
 
 def _group(

@@ -117,7 +117,7 @@ class JobOutcome(Struct, frozen=True):
     """What an act did to one job."""
 
     label: Name
-    words: Text = ""
+    text: Text = ""
     error: AndonError | None = None
     note: Text | None = None  # what is still needed
 

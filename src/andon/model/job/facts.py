@@ -51,7 +51,7 @@ class JobState(StrEnum):
         return self not in UNSETTLED
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         return self.value.replace("_", " ")
 
 
@@ -106,7 +106,7 @@ class AttemptVerdict(Struct, frozen=True):
     """What the dispatcher found out about the end of an attempt: its state, and its memory."""
 
     state: Name  # a RunState
-    words: Text
+    message: Text = field(name="words")
     out_of_memory: bool = False
     free_bytes: Whole | None = None  # of its smallest device when it was chosen
 

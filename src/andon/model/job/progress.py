@@ -21,7 +21,7 @@ class WorkProgress(Struct, frozen=True):
         if self.step > self.total:
             raise ValueError(f"has step {self.step} of {self.total}")
 
-    def words(self, now: float) -> str:
+    def text(self, now: float) -> str:
         """`450/1000 (45 %), epoch 3/10, 12 min left`; a time that is over is not mentioned."""
         label = f", {self.label}" if self.label else ""
         return f"{self.step}/{self.total} ({self._share}){label}{self._left(now)}"

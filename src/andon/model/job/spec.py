@@ -39,7 +39,7 @@ Retries = Annotated[int, Meta(ge=0, le=MOST_RETRIES)]
 Seconds = Annotated[float, Meta(ge=0.0, le=MOST_SECONDS)]
 Word = Annotated[str, Meta(max_length=LONGEST_ARGUMENT, pattern=r"\A[^\0]*\Z")]
 """A word of a command, a path or a value of a variable: any bytes but a zero."""
-Words = Annotated[tuple[Word, ...], Meta(min_length=1, max_length=MOST_ARGUMENTS)]
+Argv = Annotated[tuple[Word, ...], Meta(min_length=1, max_length=MOST_ARGUMENTS)]
 VariableName = Annotated[str, Meta(max_length=LONGEST_ARGUMENT, pattern=r"\A[^=\0]+\Z")]
 Variables = Annotated[tuple[Name, ...], Meta(max_length=MOST_VARIABLES)]
 Devices = Annotated[int, Meta(ge=0, le=MOST_GPUS)]
@@ -78,7 +78,7 @@ class JobSpec(Struct, frozen=True):
 
     number: JobNumber
     name: Name
-    argv: Words
+    argv: Argv
     folder: Word  # the working directory
     request: DeviceRequest
     submitted_at: Time

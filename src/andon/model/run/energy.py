@@ -69,9 +69,9 @@ class EnergyMeter(Struct):
 
     def _close(self) -> None:
         """Closes the current interval; the next one begins with a new reading of the counter."""
-        said = self._difference()
-        self.counted |= said is not None
-        self.total += (self.between if said is None else said) + self.pending
+        joules = self._difference()
+        self.counted |= joules is not None
+        self.total += (self.between if joules is None else joules) + self.pending
         self.pending = self.between = 0.0
         self.first = self.latest = None
 
@@ -86,15 +86,15 @@ class EnergyMeter(Struct):
 
         What was read later, because a last reading takes a while, is subtracted again.
         """
-        said = self._difference(end)
+        joules = self._difference(end)
         since, watts = self.last or (end, 0.0)
         rest = end - since
         if abs(rest) > self.longest_step:  # a gap, or the clock was set
             rest = 0.0
-        if said is None and not self.counted and not self.covered and rest <= 0:
+        if joules is None and not self.counted and not self.covered and rest <= 0:
             return None
-        known = self.total + (self.between if said is None else said) + self.pending
-        source = COUNTER if self.counted or said is not None else POWER
+        known = self.total + (self.between if joules is None else joules) + self.pending
+        source = COUNTER if self.counted or joules is not None else POWER
         return max(0.0, known + rest * watts), source
 
 

@@ -73,13 +73,13 @@ def line_from_json(value: Json) -> RunLine:
 def _without_nulls(value: Json) -> Json:
     """Removes nulls: a logged value that is not a number is written as null."""
     logged = {name: value[name] for name in ("values", "last_values") if name in value}
-    kept: Json = {
+    numbers: Json = {
         name: {
             one: number for one, number in read(dict[str, Any], found).items() if number is not None
         }
         for name, found in logged.items()
     }
-    return {**value, **kept} if kept else value
+    return {**value, **numbers} if numbers else value
 
 
 @cache

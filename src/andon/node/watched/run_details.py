@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from andon.model.device import State
-from andon.model.naming import models_in_words
+from andon.model.naming import models_text
 from andon.model.run.record import (
     ItemState,
     RunAlert,
@@ -113,7 +113,7 @@ def gpu_info(begin: RunBegin) -> RunGpuInfo:
 
 def _model(devices: Sequence[RunDevice]) -> str | None:
     names = {device.name for device in devices}
-    return names.pop() if len(names) == 1 else models_in_words(d.name for d in devices) or None
+    return names.pop() if len(names) == 1 else models_text(d.name for d in devices) or None
 
 
 def _candidates(begin: RunBegin) -> list[ChosenDevice]:

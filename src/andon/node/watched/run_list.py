@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from andon.model.naming import models_in_words, short_model
+from andon.model.naming import models_text, short_model
 from andon.model.run.record import RunRow, RunState
 from andon.model.shapes import plain
 from andon.model.wire import dumps
@@ -53,7 +53,7 @@ def entry_of(row: RunRow, now: float) -> RunEntry:
     return RunEntry(
         **plain(row, _AS_RECORDED),
         duration_seconds=_duration(row, now),
-        gpus=models_in_words(device.name for device in row.devices) or None,
+        gpus=models_text(device.name for device in row.devices) or None,
         models=models_of(row),
         devices=list(row.devices),
         telemetry=telemetry,

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from andon.access.roles import ALL_SEEING, Sight
 from andon.errors import Conflict
-from andon.model.naming import models_in_words
+from andon.model.naming import models_text
 from andon.model.run.record import RunKind, RunRow, RunState
 
 MOST_CALLED = 5
@@ -135,7 +135,7 @@ def names_of(row: RunRow) -> tuple[str, ...]:
 
 def devices_text(row: RunRow) -> str:
     """`2 × H200`; empty without devices."""
-    return models_in_words(device.name for device in row.devices)
+    return models_text(device.name for device in row.devices)
 
 
 def called(

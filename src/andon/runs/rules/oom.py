@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from andon.model.execution import HOST_MEMORY_WORDS
+from andon.model.execution import OUT_OF_HOST_MEMORY
 from andon.model.naming import title
 from andon.model.run.record import OutOfMemory, RunState
 from andon.units import human_bytes
@@ -103,7 +103,7 @@ def verdict(
     if ended_for is not None:
         return Verdict(RunState.TIMEOUT, ended_for)
     if container_killed:
-        return Verdict(RunState.HOST_OUT_OF_MEMORY, HOST_MEMORY_WORDS)
+        return Verdict(RunState.HOST_OUT_OF_MEMORY, OUT_OF_HOST_MEMORY)
     reported = complaint(tail)
     if reported is not None:
         return Verdict(RunState.DEVICE_OUT_OF_MEMORY, _device_text(*reported, memory), reported[0])

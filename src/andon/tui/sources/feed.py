@@ -24,7 +24,7 @@ from andon.model.naming import chosen_uuids, only
 if TYPE_CHECKING:
     from andon.node.port import Node
 
-KEPT = 120  # snapshots, for the explanation on a device's page
+MOST_SNAPSHOTS = 120  # snapshots, for the explanation on a device's page
 RETRY_SECONDS = 2.0
 RETURN_SECONDS = 3.0  # between two looks for a server, at first or after it went away
 WAIT_SECONDS = 0.5  # how long a session may block before it is asked again
@@ -46,7 +46,7 @@ class SharedAlerts(Struct):
 
     alerts: tuple[Alert, ...] | None = None
     lamps: LampBoard | None = None
-    past: deque[Snapshot] = field(default_factory=lambda: deque(maxlen=KEPT))
+    past: deque[Snapshot] = field(default_factory=lambda: deque(maxlen=MOST_SNAPSHOTS))
 
 
 class Feed:
@@ -65,9 +65,9 @@ class Feed:
         self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
         self._handing = threading.Lock()
         self._waiting: deque[Tick] = deque(maxlen=8)
-        self._unsaid: str | None = None
+        self._pending: str | None = None
         self._first = threading.Event()
-        self._told_away = False
+        self._reported_away = False
 
     @property
     def is_server(self) -> bool:
@@ -75,7 +75,7 @@ class Feed:
 
     def start(self) -> None:
         if self._found is None and not (self._node.simulated or self._node.recording):
-            self._look_for_server()  # it may be slow, or start
+            self._search_server()  # it may be slow, or start
         self._thread.start()
 
     def first(self, seconds: float) -> Tick | None:
@@ -89,8 +89,8 @@ class Feed:
             self._tell = tell
             while self._waiting:
                 tell(self._waiting.popleft())
-            if self._unsaid is not None:
-                tell(Tick(notice=self._unsaid))
+            if self._pending is not None:
+                tell(Tick(notice=self._pending))
 
     def pace(self, interval_seconds: float) -> None:
         self._interval = interval_seconds
@@ -116,7 +116,7 @@ class Feed:
             if self._found is not None and self._found is not self.shown:
                 self._session.close()
                 self._take_from(self._found)  # it answers again: one sampler for all viewers
-                self._told_away = True
+                self._reported_away = True
             try:
                 snapshot = self._session.get(WAIT_SECONDS)
             except AndonError as error:
@@ -126,7 +126,7 @@ class Feed:
                 self._take(snapshot)
 
     def _take_from(self, node: "Node") -> None:
-        self.shown, self.words = node, node.url or ""
+        self.shown, self.source = node, node.url or ""
         self._session = node.live.subscribe(self._interval, watching=True, stays=True)
 
     def _server(self) -> "Node | None":
@@ -138,14 +138,14 @@ class Feed:
             return server
         return None
 
-    def _look_for_server(self) -> None:
+    def _search_server(self) -> None:
         """In a thread: a request may take long."""
 
-        def look() -> None:
+        def search() -> None:
             while self._found is None and not self._over.wait(RETURN_SECONDS):
                 self._found = self._server()
 
-        threading.Thread(target=look, name="server return", daemon=True).start()
+        threading.Thread(target=search, name="server return", daemon=True).start()
 
     def read_alerts(self, snapshot: Snapshot) -> None:
         """Asks for the server's alerts; where it is going away, or shows them to others only, they
@@ -167,9 +167,9 @@ class Feed:
         notice = self._find_named(snapshot)
         shown = snapshot if self.devices is None else only(snapshot, self.devices)
         place = self._session.playing.place() if self._session.playing is not None else None
-        if self._told_away and self.is_server:
-            self._told_away, notice = False, f"{self.words} is responding"
-        self._give(Tick(shown, lamps, alerts, self.words, place, notice))
+        if self._reported_away and self.is_server:
+            self._reported_away, notice = False, f"{self.source} is responding"
+        self._give(Tick(shown, lamps, alerts, self.source, place, notice))
 
     def _find_named(self, snapshot: Snapshot) -> str | None:
         """The error for wrong device names, if no snapshot came in time to report it before."""
@@ -192,15 +192,15 @@ class Feed:
         """Samples this node because its server does not answer; another machine's is retried."""
         if self.shown is not self._node:
             # The line is cut where the terminal ends: what is done comes before the reason.
-            words = f"reading the devices directly from now on: {error.reason}"
+            notice = f"reading the devices directly from now on: {error.reason}"
             self._session.close()
             self.shared.alerts = self._found = None
             self._take_from(self._node)
-            self._look_for_server()
-            self._give(Tick(notice=words))
+            self._search_server()
+            self._give(Tick(notice=notice))
             return
-        if not self._told_away:
-            self._told_away = True
+        if not self._reported_away:
+            self._reported_away = True
             self._give(Tick(notice=f"{error.reason}; retrying"))
         time.sleep(RETRY_SECONDS)
 
@@ -208,7 +208,7 @@ class Feed:
         with self._handing:
             if self._tell is None:
                 self._waiting.append(tick)
-                self._unsaid = tick.notice or self._unsaid  # old ticks are dropped, this is not
+                self._pending = tick.notice or self._pending  # old ticks are dropped, this is not
             else:
                 self._tell(tick)
         if tick.snapshot is not None:

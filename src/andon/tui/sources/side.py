@@ -61,7 +61,7 @@ class BackgroundReader:
     ) -> None:
         self._node, self._root = node, root
         self._feed, self._needs, self._on_update = feed, needs, on_update
-        self._is_here = self._node.url is None and not self._node.recording
+        self._is_local = self._node.url is None and not self._node.recording
         self._woken, self._closed = threading.Condition(), False
         self._snapshot: Snapshot | None = None
         self._table: ProcessTable | None = None
@@ -109,8 +109,8 @@ class BackgroundReader:
         needed = {
             "leases": True,
             "alerts": self._feed.is_server,
-            "hosts": self._is_here,
-            "tree": needs.tree and self._is_here,
+            "hosts": self._is_local,
+            "tree": needs.tree and self._is_local,
             "why": needs.view is TopView.DEVICE,
             "runs": needs.view is TopView.RUNS,
             "jobs": needs.view is TopView.JOBS,
@@ -201,7 +201,7 @@ class BackgroundReader:
         if pid is None:
             return
         seen = ProcessEnvironment(pid, reason="it is not a process of this machine")
-        if pid in local_pids(snapshot) and self._is_here:
+        if pid in local_pids(snapshot) and self._is_local:
             try:
                 variables = read_environment(pid, self._root)
                 seen = ProcessEnvironment(pid, *shown_environment(variables))

@@ -69,13 +69,13 @@ def alerts_line(frame: Frame) -> Text:
     """How many alerts there are, and the worst in a sentence."""
     entries = listing.entries(frame.scene.alerts)
     counts = listing.counts(entries)
-    words = listing.level_counts(counts)
-    if not words:
-        said = "; ".join(["no active alerts", *listing.other_counts(counts._replace(info=0))])
-        text = styled(frame.scene.notes.get("alerts", said), "dim")
+    levels = listing.level_counts(counts)
+    if not levels:
+        message = "; ".join(["no active alerts", *listing.other_counts(counts._replace(info=0))])
+        text = styled(frame.scene.notes.get("alerts", message), "dim")
         return (styled("alerts  ", "dim") + text).fit(frame.width)
-    styles = [next((s for k, s in _STYLES.items() if k in word), "") for word in words]
-    parts = [styled(word, style) for word, style in zip(words, styles, strict=True)]
+    styles = [next((s for k, s in _STYLES.items() if k in word), "") for word in levels]
+    parts = [styled(word, style) for word, style in zip(levels, styles, strict=True)]
     text = styled("alerts  ", "dim") + join(parts, ", ")
     return (text + styled(" · ", "dim") + styled(entries[0].alert.message)).fit(frame.width)
 
@@ -160,8 +160,8 @@ def bottom_line(page: Page, frame: Frame) -> None:
     """Draws the text being typed, a notice, or the keys that matter here."""
     state, width = frame.state, frame.width
     if state.prompt is not None:
-        asked = "filter: " if state.prompt.kind is PromptKind.FILTER else "user: "
-        text = styled(asked, "bold") + styled(state.prompt.text) + styled(" ", "reverse")
+        label = "filter: " if state.prompt.kind is PromptKind.FILTER else "user: "
+        text = styled(label, "bold") + styled(state.prompt.text) + styled(" ", "reverse")
         page.add((text + styled("  Enter keeps it, Esc does not", "dim")).fit(width))
     elif state.copied is not None:
         page.add((styled("copied: ", "bold") + styled(state.copied)).fit(width))
@@ -189,15 +189,15 @@ def _item(binding: KeyBinding) -> Text:
     return styled(key_name(binding.keys[0]), "reverse") + styled(f" {binding.short}")
 
 
-def filter_words(frame: Frame) -> str:
+def filter_text(frame: Frame) -> str:
     """Returns the active filters of the processes table, for its heading."""
     choice = frame.state.processes
     entry = frame.scene.entry(choice.device)
-    words = [
+    parts = [
         f"“{choice.text}”" if choice.text else "",
         f"of {choice.user}" if choice.user else "",
         "mine" if choice.mine else "",
         "compute only" if choice.compute_only else "",
         f"on GPU {entry.label}" if entry is not None else "",
     ]
-    return ", ".join(word for word in words if word)
+    return ", ".join(word for word in parts if word)

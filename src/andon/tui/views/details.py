@@ -68,8 +68,8 @@ def _why(frame: Frame, entry: NamedDevice) -> list[Text]:
 def _readings(entry: NamedDevice) -> Text:
     limits: Limits = entry.status.device.limits
     parts = [
-        styled(f"{words} ", "dim") + styled(f"{fixed(value)}{unit}")
-        for name, (words, unit) in _LIMITS.items()
+        styled(f"{label} ", "dim") + styled(f"{fixed(value)}{unit}")
+        for name, (label, unit) in _LIMITS.items()
         if (value := getattr(limits, name)) is not None
     ]
     sample = entry.status.sample if entry.status.answered else None
@@ -86,9 +86,9 @@ def _availability(verdict: DeviceVerdict | None) -> Text:
         return styled("lease   ", "dim") + styled("not known", "dim")
     if verdict.kind is VerdictKind.FREE:
         return styled("lease   ", "dim") + styled("free", "bold green")
-    words = verdict.reason or str(verdict.kind).replace("_", " ")
-    words += f" by {verdict.by}" if verdict.by and verdict.reason is None else ""
-    parts = [styled(words)]
+    text = verdict.reason or str(verdict.kind).replace("_", " ")
+    text += f" by {verdict.by}" if verdict.by and verdict.reason is None else ""
+    parts = [styled(text)]
     if verdict.lease:
         parts.append(styled(f"lease {verdict.lease}", "dim"))
     if verdict.until is not None:

@@ -56,8 +56,8 @@ def _with_count(heading: Text, first: int, shown: int, count: int, width: int) -
     """Adds which devices are shown, if not all of them fit."""
     if shown == count:
         return heading
-    words = styled(f" {first + 1}–{first + shown} of {count}", "bold")
-    return heading.fit(width - words.width).pad(width - words.width) + words
+    range_text = styled(f" {first + 1}–{first + shown} of {count}", "bold")
+    return heading.fit(width - range_text.width).pad(width - range_text.width) + range_text
 
 
 def _add_trend(columns: list[TableColumn[NamedDevice]], frame: Frame) -> None:

@@ -144,8 +144,8 @@ def _rows(page: Page, frame: Frame, lines: Sequence[Text], room: int, cursor: in
         page.add(shown, Hit("row", place))
 
 
-def _nothing(page: Page, frame: Frame, name: str, words: str) -> None:
-    page.add_all(paragraph(frame.scene.notes.get(name, words), frame.width, "dim", indent=0))
+def _nothing(page: Page, frame: Frame, name: str, text: str) -> None:
+    page.add_all(paragraph(frame.scene.notes.get(name, text), frame.width, "dim", indent=0))
 
 
 _VIEWS: Mapping[TopView, Callable[[Page, Frame, int], None]] = {

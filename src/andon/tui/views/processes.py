@@ -15,7 +15,7 @@ from andon.model.programs import program_of, short_command
 from andon.tui.page import Frame, Hit, Page, scrolled, selected
 from andon.tui.scene import ProcessEntry, place_of, starts_descending
 from andon.tui.state import Focus, TopView
-from andon.tui.views.chrome import filter_words
+from andon.tui.views.chrome import filter_text
 
 NO_PROCESS = "no process is using a GPU"
 GAP = 2
@@ -117,8 +117,8 @@ def _is_followed(frame: Frame, row: ProcessEntry) -> bool:
 
 
 def _no_process(frame: Frame) -> str:
-    words = filter_words(frame)
-    return f"no process matches: {words} (Esc shows all)" if words else NO_PROCESS
+    text = filter_text(frame)
+    return f"no process matches: {text} (Esc shows all)" if text else NO_PROCESS
 
 
 def _heading(page: Page, frame: Frame, columns: tuple[Column, ...], count: int) -> None:
@@ -136,15 +136,15 @@ def _heading(page: Page, frame: Frame, columns: tuple[Column, ...], count: int) 
             page.mark(start, start + column.width, Hit("action", f"sort:{column.name}"))
         text = text.ljust(start) + title  # a mark may take one of the gap behind it
         start += column.width
-    words = [f"{count} process{'es' * (count != 1)}"]
-    words += [filter_words(frame)] if filter_words(frame) else []
-    words += ["tree"] if choice.tree else []
-    note = " " + ", ".join(words)
+    notes = [f"{count} process{'es' * (count != 1)}"]
+    notes += [filter_text(frame)] if filter_text(frame) else []
+    notes += ["tree"] if choice.tree else []
+    note = " " + ", ".join(notes)
     width = frame.width
     room = width - display_width(note)
     if room > width // 2:
-        kept = text.rstrip()[:room].ljust(room)
-        page.add(styled(kept, "dim") + styled(note, "bold"))
+        titles = text.rstrip()[:room].ljust(room)
+        page.add(styled(titles, "dim") + styled(note, "bold"))
     else:
         page.add(styled(text.rstrip()[:width], "dim"))
 
@@ -193,10 +193,10 @@ def _fitting(
             break
         taken.add(one.name)
         room -= one.width + GAP
-    kept = [one for one in found if one.name in taken]
+    shown = [one for one in found if one.name in taken]
     return tuple(
         one._replace(width=one.width + max(0, room)) if one.name == "command" else one
-        for one in kept
+        for one in shown
     )
 
 

@@ -12,7 +12,7 @@ from andon.model import wire
 from andon.model.device import DeviceStatus, Process, Snapshot, State
 from andon.model.lamp import DeviceLamp
 from andon.model.lease_list import LeaseRow
-from andon.model.naming import device_labels, device_named, titles, unread_words
+from andon.model.naming import device_labels, device_named, titles, unread_text
 from andon.model.shapes import names_of, plain, to_json
 from andon.settings.resolution import Settings
 from andon.units import MIB, iso
@@ -126,7 +126,7 @@ def gpu_processes(snapshot: Snapshot) -> wire.Json:
         for p in s.processes
     ]
     hidden = next((s.missing["command"] for s in snapshot.devices if "command" in s.missing), None)
-    silent = unread_words(snapshot.devices, "its processes are", "their processes are")
+    silent = unread_text(snapshot.devices, "its processes are", "their processes are")
     notes = (silent and f"{silent} not listed", hidden and f"command lines are {hidden}")
     note = "; ".join(one for one in notes if one) or None
     return {**about(snapshot), "processes": found, "note": note}

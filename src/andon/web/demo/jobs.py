@@ -73,7 +73,7 @@ class DemoJobs(ExactDesk):
             "requeue": view.state is JobState.RUNNING,
         }.get(act, view.state in WAITS)
         if not possible:
-            raise Conflict(f"job {view.number} is {view.state.words}", hint="see its page")
+            raise Conflict(f"job {view.number} is {view.state.text}", hint="see its page")
         self._acts[view.number] = act, time.time()
         return [JobOutcome(view.label, _DONE.get(act, "moved"))]
 

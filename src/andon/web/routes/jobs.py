@@ -90,8 +90,8 @@ def _changing(router: APIRouter) -> None:
         (outcome,) = await pool.do(request, lambda _: jobs.act(JobAct(act), [name]))
         if outcome.error is not None:
             raise outcome.error
-        add_notes(request.scope, job=name, outcome=outcome.words)
-        return sent(shaped(JobDone(name, outcome.words, outcome.note)))
+        add_notes(request.scope, job=name, outcome=outcome.text)
+        return sent(shaped(JobDone(name, outcome.text, outcome.note)))
 
     def add(act: str, description: str) -> None:
         path, name = f"/api/jobs/{{job:path}}/{act}", f"{act}_job"

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from msgspec import Struct
 
 from andon.model.device import Device
-from andon.model.place import cpu_words, parse_cpus
+from andon.model.place import cpu_list, parse_cpus
 
 
 class CpuBinding(Struct, frozen=True):
@@ -26,15 +26,15 @@ def binding(devices: Sequence[Device], allowed: Collection[int]) -> CpuBinding:
     near = frozenset[int]().union(*(parse_cpus(device.place.cpus or "") for device in devices))
     usable = near & frozenset(allowed)
     if not usable:
-        mine = cpu_words(allowed) or "none"
+        mine = cpu_list(allowed) or "none"
         return CpuBinding(
             None,
             f"not bound: this process may use the CPUs {mine}, and those next to its devices are "
-            f"{cpu_words(near)}",
+            f"{cpu_list(near)}",
         )
     known = {device.place.numa_node for device in devices}
     nodes = sorted(node for node in known if node is not None)
     where = f", NUMA node {', '.join(map(str, nodes))}" if nodes else ""
     if usable == frozenset(allowed):
         where += "; these are all that it may use"
-    return CpuBinding(usable, f"bound to the CPUs {cpu_words(usable)}, next to its devices{where}")
+    return CpuBinding(usable, f"bound to the CPUs {cpu_list(usable)}, next to its devices{where}")

@@ -69,7 +69,7 @@ def is_cluster_job(choices: Choices, word: str) -> bool:
 
 
 def _cluster_lines(view: JobView, reasons: Sequence[JobReason]) -> Iterator[Text]:
-    yield styled(f"job {view.label} {view.name}: {view.state.words}", "bold")
+    yield styled(f"job {view.label} {view.name}: {view.state.text}", "bold")
     if view.where:
         yield styled(f"  {'on' if view.started else 'in'} {view.where}")
     for reason in reasons:
@@ -81,7 +81,7 @@ def _cluster_lines(view: JobView, reasons: Sequence[JobReason]) -> Iterator[Text
 def _lines(view: JobView, ahead: list[JobView], others: tuple[WaitingRow, ...]) -> list[Text]:
     place = "" if view.position is None else f", no. {view.position} of your jobs"
     mark = "SIMULATED " if view.simulated else ""
-    lines = [styled(f"{mark}job {view.label} {view.name}: {view.state.words}{place}", "bold")]
+    lines = [styled(f"{mark}job {view.label} {view.name}: {view.state.text}{place}", "bold")]
     why = view.reason or view.error
     if why:
         lines.append(styled(f"  {why}"))

@@ -30,8 +30,8 @@ def cancel(jobs: tuple[str, ...], no_wait: bool) -> int:
     choices = chosen()
     desk = desk_of_machine(choices)
     outcomes = desk.act(JobAct.CANCEL, jobs)
-    stopping = [one.label for one in outcomes if one.words == CancelOutcome.STOPPING]
-    ended = [one for one in outcomes if one.words != CancelOutcome.STOPPING]
+    stopping = [one.label for one in outcomes if one.text == CancelOutcome.STOPPING]
+    ended = [one for one in outcomes if one.text != CancelOutcome.STOPPING]
     if stopping and not no_wait:
         grace = settings_of(choices).work_grace_seconds
         ended += [_end_of(desk_with(desk, label), label, grace) for label in stopping]

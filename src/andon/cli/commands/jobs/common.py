@@ -47,7 +47,7 @@ def report_outcomes(choices: Choices, outcomes: Sequence[JobOutcome]) -> int:
     code, reported = 0, ""
     for one in outcomes:
         if one.error is None:
-            notice(f"job {one.label} {one.words}", choices)
+            notice(f"job {one.label} {one.text}", choices)
         elif one.error.reason != reported:  # a cluster that does not answer says it once
             code, reported = report_all([one.error]), one.error.reason
     return code
@@ -64,7 +64,7 @@ def wait_for_all(
     for view in ended:
         if view.error:
             sys.stdout.flush()
-            says(f"job {view.label} {view.state.words}: {view.error}")
+            says(f"job {view.label} {view.state.text}: {view.error}")
     return max([report_all(errors), *map(exit_code, ended)])
 
 

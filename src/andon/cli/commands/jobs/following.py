@@ -145,7 +145,7 @@ class _WaitingJob(LineInPlace):
                     at = time.time()
                     waits = view.state is JobState.WAITING
                     waited = waited_text(max(0.0, at - view.submitted_at))
-                    state = f"job {view.label} {waited if waits else view.state.words}"
+                    state = f"job {view.label} {waited if waits else view.state.text}"
                     reason = why(view, at)
                     line = f"{state} · {reason}" if reason else state
                     self.show(line, (view.state, view.position, view.reason))
@@ -200,10 +200,10 @@ def run_at_terminal(choices: Choices, desk: ClusterDesk, submission: Submission)
         found, unknown = wait(desk, [label])
     except KeyboardInterrupt:
         for one in desk.act(JobAct.CANCEL, [label]):
-            notice(f"job {label} {one.words or one.error}", choices)
+            notice(f"job {label} {one.text or one.error}", choices)
         raise
     for error in unknown:
         raise error
     if found[0].error:
-        notice(f"job {label} {found[0].state.words}: {found[0].error}", choices)
+        notice(f"job {label} {found[0].state.text}: {found[0].error}", choices)
     return exit_code(found[0])

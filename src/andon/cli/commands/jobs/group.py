@@ -257,6 +257,6 @@ def _show(
 
 def _changed(terminal: Terminal, view: JobView) -> None:
     now = time.time()
-    text = f"{time.strftime('%H:%M:%S', time.localtime(now))}  job {view.label} {view.state.words}"
+    text = f"{time.strftime('%H:%M:%S', time.localtime(now))}  job {view.label} {view.state.text}"
     more = why(view, now)
     terminal.print(styled(f"{text}: {more}" if more else text))

@@ -63,7 +63,7 @@ def logs(job: str, follows: bool, lines: int | None, attempt: int | None) -> int
         notice(f"the last {LINES} lines; all of them: andon logs {sh(job)} -n 0" + there, choices)
     if not output.show() and not follows and view.started is None:
         why = f": {view.reason}" if view.reason else ""
-        notice(f"job {view.label} has not started: it is {view.state.words}{why}", choices)
+        notice(f"job {view.label} has not started: it is {view.state.text}{why}", choices)
     if follows:
         follow(choices, output)
     return 0

@@ -30,7 +30,7 @@ from andon.explain.evidence.blame import last_used
 from andon.history.rules.usage import UNKNOWN_USER, UserUsage
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList
-from andon.model.naming import device_labels, narrowed, unread_words
+from andon.model.naming import device_labels, narrowed, unread_text
 from andon.units import fixed, gpu_hours, human_bytes, human_joules
 
 USE_RANK = 2  # of the columns that come from the history
@@ -230,7 +230,7 @@ def _remarks(
         out.append("– memory: that of a process of this user cannot be read")
     if any(person.user == UNKNOWN_USER for person in rows):
         out.append("– user: a process whose owner is not visible from here")
-    if unread := unread_words(snapshot.devices, "who uses it", "who uses them"):
+    if unread := unread_text(snapshot.devices, "who uses it", "who uses them"):
         silent = snapshot.silence is not None  # which is said above
         out += [*([] if silent else [f"{unread} is not known"]), *last_used(snapshot.devices)]
     return out

@@ -33,7 +33,7 @@ from andon.explain.evidence.blame import last_used
 from andon.host.machine_id import boot_id
 from andon.host.processes.facts import ProcessTable
 from andon.model.device import COMMANDS_MISSING, NAMES_MISSING, Process, Snapshot
-from andon.model.naming import narrowed, unread_words
+from andon.model.naming import narrowed, unread_text
 from andon.units import counted
 
 # CPU and host memory of processes, from two readings.
@@ -132,7 +132,7 @@ def _no_process(snapshot: Snapshot, wanted: ProcessFilter) -> str:
         return NO_PROCESS
     others = len({p.pid for status in snapshot.devices for p in status.processes})
     rest = f"; {counted(others, 'other')} use{'s' * (others == 1)} one" if others else ""
-    return f"no process {wanted.words()} is using a GPU{rest}"
+    return f"no process {wanted.text()} is using a GPU{rest}"
 
 
 def _container_ids(pids: set[int], root: str) -> dict[int, str]:
@@ -159,7 +159,7 @@ def _print_what_is_missing(snapshot: Snapshot, terminal: Terminal) -> None:
     for text in dict.fromkeys(found):
         terminal.print(*paragraph(text, terminal.width, "dim"))
     if (
-        unread := unread_words(snapshot.devices, "its processes are", "their processes are")
+        unread := unread_text(snapshot.devices, "its processes are", "their processes are")
     ) is not None:
         for text in (f"{unread} not listed", *last_used(snapshot.devices)):
             terminal.print(*paragraph(text, terminal.width, "yellow"))

@@ -59,7 +59,7 @@ def _head(row: RunRow, read: RecordRead, now: float) -> Text:
     if took is not None:
         head += styled(" for " if row.state is RunState.RUNNING else " after ") + length(took)
     if row.progress is not None:
-        head += styled(f"; {row.progress.words(now)}")
+        head += styled(f"; {row.progress.text(now)}")
     end = read.fold.end
     return head + styled(_ending(end)) if end is not None else head
 

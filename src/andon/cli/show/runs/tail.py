@@ -10,7 +10,7 @@ from andon.cli.show.runs.listing import state_text
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, styled
 from andon.history.rules.sparkline import sparkline
-from andon.model.naming import models_in_words, short_model
+from andon.model.naming import models_text, short_model
 from andon.model.run.record import (
     ItemState,
     RunAlert,
@@ -123,13 +123,13 @@ def _head(begin: RunBegin, recent: RecentLines, state: RunState, now: float) -> 
     mark = styled("SIMULATED ", "reverse") if begin.simulated else Text()
     last = now if state is RunState.RUNNING else recent.last_at
     took = recent.end.duration_seconds if recent.end else max(0.0, (last or begin.at) - begin.at)
-    devices = models_in_words(device.name for device in begin.devices)
+    devices = models_text(device.name for device in begin.devices)
     where = f" on {begin.node}" + (f": {devices}" if devices else "")
     named = mark + styled(begin.name, "bold") + styled(f" ({begin.id}): ") + state_text(state)
     logged = [line for line in recent.happenings if isinstance(line, RunLogged)]
     printed = recent.samples[-1].progress if recent.samples else None
     progress = (logged_progress(logged) or printed) if state is RunState.RUNNING else None
-    where += "" if progress is None else f"; {progress.words(now)}"
+    where += "" if progress is None else f"; {progress.text(now)}"
     joint = " for " if state is RunState.RUNNING else " after "
     message = f"; {recent.end.message}" if recent.end and recent.end.message else ""
     return named + styled(joint) + length(took) + styled(where + message)

@@ -54,7 +54,7 @@ def _answers(histories: list[History], snapshots: Sequence[Snapshot]) -> Iterato
         bad = [s for s in history.statuses if s.state in (State.STALE, State.LOST)]
         if bad:
             silent += 1
-            state = bad[-1].state.words
+            state = bad[-1].state.text
             message = f"{history.label} was {state} in {len(bad)} of {len(snapshots)} samples"
             yield failure(
                 SelftestTrial.ANSWERS, f"{message}: {bad[-1].reason or ''}".rstrip(": "), DOCTOR
