@@ -27,8 +27,9 @@ PROCESSES = {
 
 
 def take_path() -> None:
-    """Imports from where our starter does and in its order, but the standard library first, so that
-    no file of a program hides a module of Python. The environment becomes the user's again."""
+    """Sets the import path of the process that started this one, but with the standard library
+    first, so that no file of a program hides a module of Python. Restores the user's
+    environment."""
     given = os.environ.pop("ANDON_PYTHONPATH", "").split(os.pathsep)  # andon's folder is first
     if given == [""]:
         return  # started by hand

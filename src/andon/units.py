@@ -244,8 +244,8 @@ def whole_number(text: str, digits: int = 18) -> int | None:
 
 
 def sh(word: object) -> str:
-    """A word for a command that is pasted into a shell, whoever chose it: quoted; one that a
-    terminal would act on is replaced by a name that nothing has."""
+    """Quotes an argument for a command that is pasted into a shell; one with control characters is
+    replaced by a name that nothing has."""
     from shlex import quote
 
     text = str(word)
@@ -253,7 +253,7 @@ def sh(word: object) -> str:
 
 
 def shell_line(*arguments: object) -> str:
-    """A command of such words. On a host (`ssh`, its name, a line) they are read twice."""
+    """Returns a command line of quoted arguments. Over ssh a shell parses them twice."""
     return " ".join(map(sh, arguments))
 
 

@@ -1,4 +1,4 @@
-"""How long those who watch, store and notify wait."""
+"""How long watching, storing and notifying wait."""
 
 from msgspec import Struct
 

@@ -87,7 +87,7 @@ class Watcher:
     ) -> None:
         """`self_checks` returns problems of andon itself, `book` the state of the lease book. With
         `has_hub` a hub notifies people while it answers. `leads` is for the alerts of a fleet:
-        whether this hub is the one that notifies people; its own parts are judged elsewhere."""
+        whether this hub notifies people; another watcher evaluates the hub's own parts."""
         self.rulebook = rulebook
         self._waits, self._clock = waits, clock
         self._offset, self._boot = offset, boot
@@ -251,7 +251,7 @@ class Watcher:
     # Between a node and its hub.
 
     def hand_over(self) -> tuple[HandedNotice, ...]:
-        """Returns the notices for the heartbeat that begins now; `handed_over` says how it went."""
+        """Returns the notices for the heartbeat that begins now; `handed_over` takes its result."""
         with self._lock:
             if self._duty is None:
                 return ()

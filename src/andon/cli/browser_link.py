@@ -70,7 +70,7 @@ def revoke(url: str | None, token_file: str | None, everyone: bool) -> int:
 
 
 def _place(url: str | None) -> tuple[str, bool]:
-    """The server that is meant, and whether this user's own file named it."""
+    """Returns the server to sign in to, and whether this user's own file named it."""
     if url is not None:
         return base_url(url), False
     found = server_file.find(node_path())
@@ -91,7 +91,7 @@ def _place(url: str | None) -> tuple[str, bool]:
 
 
 def _elsewhere() -> str | None:
-    """Servers of this machine on other ports: a hint, which proves nothing."""
+    """Returns a hint that names servers of this machine on other ports; they are not verified."""
     found = other_servers()
     if not found:
         return None
@@ -119,8 +119,8 @@ def _as_user(place: str, no_token: AndonError | None) -> SignInLink:
 
 
 def dead_end(place: str, users: Set[int] | None) -> AndonError:
-    """Returns the error for a server of these users that signs nobody in from here; it says whom
-    to ask."""
+    """Returns the error for a server of other users that cannot sign this user in; it says whom to
+    ask."""
     if users:
         return Denied(
             f"you cannot sign in to {place} as yourself",

@@ -1,5 +1,5 @@
-"""Commands that hints name, such as `andon why 2`, with the options that name the machine: typed as
-they are, they would ask this one."""
+"""Adds the options that name the machine to commands in hints, such as `andon why 2`: without them
+the command would be about this machine."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -63,7 +63,7 @@ def _place(text: str, start: int, place: int, given: frozenset[str]) -> int | No
 
 
 def _tokens(rest: str) -> Iterator[re.Match[str]]:
-    """The words of a command up to the first mark of the sentence."""
+    """Yields the tokens of a command up to the first punctuation mark of the sentence."""
     at = 0
     while (found := _WORD.match(rest, at)) is not None:
         yield found

@@ -85,7 +85,7 @@ def _start_reader(args: "Sequence[str]") -> None:
 
 
 def _may_be_told(args: "Sequence[str]") -> bool:
-    """Whether a server may have the answer; the reader starts later if it has not."""
+    """Whether a server may answer this command; then the reader starts only if it does not."""
     if TAKING_COMMANDS.intersection(args) or "--fresh" in args:
         return False
     from contextlib import suppress

@@ -53,7 +53,7 @@ class ListedNode(RemoteNode):
 
 
 class HubLimits(SshLimits):
-    """Of one hub fewer questions are asked at once; they end by limits of their own."""
+    """The limits for the nodes of one hub: fewer requests at once than over SSH."""
 
     def has_room(self, running: int) -> bool:
         return running < AT_ONCE
@@ -63,7 +63,7 @@ def over_hub(
     choices: Choices, call: Callable[..., Any], devices: Sequence[str], more: dict[str, Any]
 ) -> Any:
     """Calls a command for each node of a hub; once, where one node or another server is meant.
-    `words` are the names of devices."""
+    `devices` are the names of devices."""
     context, names = click.get_current_context(), (choices.node_name or "").split(",")
     path = context.command_path.partition(" ")[2]
     lists = _is_list(path, more)
@@ -112,7 +112,7 @@ def _among(known: Container[str], names: Sequence[str]) -> Sequence[str]:
 
 
 def _group(choices: Choices, server: Server, rows: Mapping[str, NodeRow]) -> NodeGroup:
-    """Returns the nodes, those that need someone first."""
+    """Returns the nodes, those that need attention first."""
     settings = resolved_of(choices).settings
     book = cache(lambda: rulebook(settings))
 
@@ -125,7 +125,7 @@ def _group(choices: Choices, server: Server, rows: Mapping[str, NodeRow]) -> Nod
 
 
 def _node_in(devices: Sequence[str], known: Container[str]) -> str | None:
-    """Returns the node that names of devices begin with."""
+    """Returns the node that prefixes the device names."""
     pairs = [word.split(":", 1) for word in devices if ":" in word]
     names = {one for one, _ in pairs if one in known or _NO_NODE.fullmatch(one) is None}
     if len(names) > 1:

@@ -132,8 +132,8 @@ def _without_gpu(hint: str) -> str:
 
 
 class ClusterPools(Struct, frozen=True):
-    """The same on a cluster: workers that share the items where jobs see our files, else a job for
-    each call."""
+    """Makes the pool of a map on a cluster: workers that share the items if jobs see our files,
+    else a job for each call."""
 
     choices: Choices
     desk: ClusterDesk

@@ -1,4 +1,4 @@
-"""What `andon map` is asked for: its options and its items."""
+"""The request of `andon map`: its options and its items."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from andon.work.rules.map.plan import MapPolicy
 
 
 class MapRequest(Struct, frozen=True):
-    """What `andon map` was asked for, besides devices."""
+    """What `andon map` is to do, besides the devices that it requests."""
 
     command: tuple[str, ...]
     files: tuple[str, ...]

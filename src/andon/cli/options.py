@@ -196,19 +196,19 @@ _SSH = (
 
 
 def at_server(command: F, nodes: bool = True) -> F:
-    """Adds --url, --token-file and --node: a server's devices instead of this node's. Without
-    `nodes` to what a hub does not do on its nodes."""
+    """Adds --url, --token-file and --node: a server's devices instead of this node's. `nodes=False`
+    leaves out --node, for what a hub cannot do on its nodes."""
     return with_options(command, *(_ELSEWHERE if nodes else _ELSEWHERE[:-1]))
 
 
 def elsewhere(command: F) -> F:
-    """Adds them, and --ssh for those of hosts, to a command that only reads."""
+    """Adds --url, --token-file, --node and --ssh to a command that only reads."""
     return at_server(over_ssh(command))
 
 
 def over_ssh(command: F) -> F:
-    """Adds --ssh, --hosts-file and --timeout: over several hosts it is called once for each, and so
-    it is over the nodes of a hub."""
+    """Adds --ssh, --hosts-file and --timeout. The command is called once for each host, or for each
+    node of a hub."""
 
     @wraps(command)
     def called(*args: Any, **more: Any) -> Any:

@@ -1,5 +1,5 @@
-"""A command over several nodes, hosts over SSH or those of a hub: which can be asked so, how their
-answers are printed, and with which exit code."""
+"""Runs a command on several nodes, hosts over SSH or those of a hub: which commands support it, how
+the answers are printed, and the exit code."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,12 +17,12 @@ READING = frozenset(
     ("status", "ps", "devices", "history", "why", "alerts", "alerts show", "alerts rules", "free",
      "leases", "who", "jobs", "runs", "estimate", "doctor")
 )  # fmt: skip
-"""Commands that can be asked of several nodes."""
+"""Commands that can run on several nodes."""
 NONE_ANSWERED, SOME_ANSWERED, NOT_AVAILABLE = 3, 1, 1
 
 
 class NodeGroup(Struct, frozen=True):
-    """The nodes that are meant, what they are called, and how one is opened."""
+    """The selected nodes, what they are called, and how to open one."""
 
     noun: str
     names: Sequence[str]

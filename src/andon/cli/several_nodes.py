@@ -1,5 +1,4 @@
-"""A command that is run once for each of several nodes, all at once: each has choices, output and
-a thread of its own."""
+"""Runs a command for several nodes at once, each with its own choices, output and thread."""
 
 import io
 import time
@@ -18,7 +17,7 @@ from andon.node.ssh.calls import SshLimits
 from andon.node.ssh.failures import UNEXPECTED, unexpected
 
 POLL_SECONDS, PATIENT_SECONDS = 0.05, 1.0
-END_SECONDS = 2.0  # for all threads, whose questions were ended
+END_SECONDS = 2.0  # for all threads to end, once their requests were cancelled
 
 
 class ReachedNode(Protocol):
@@ -26,15 +25,16 @@ class ReachedNode(Protocol):
 
     @property
     def by(self) -> str | None:
-        """Who has answered; None until someone has."""
+        """What answered for the node: andon and its version, or nvidia-smi; None until there is an
+        answer."""
 
     @property
     def heard(self) -> bool:
-        """Whether it is known how it is now; else it is shown as it was."""
+        """Whether its values are current; otherwise its last known state is shown."""
 
     @property
     def remark(self) -> str | None:
-        """What is to be said about it besides its answer."""
+        """A remark to print below its answer."""
 
     def free(self) -> int | None:
         """Returns how many devices were free at the last reading; None if that is not known."""
@@ -43,7 +43,7 @@ class ReachedNode(Protocol):
 
 
 class SeveralNodes:
-    """Runs a command for each node of a list; a thread waits for each node that is asked."""
+    """Runs a command for each node of a list, each in a thread of its own."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class SeveralNodes:
         limits: SshLimits,
         opened: Callable[[str], tuple[ReachedNode, Choices]],
     ) -> None:
-        """`opened` returns a node and the choices of a command that asks it."""
+        """`opened` returns a node and the choices of a command about it."""
         self._names, self._limits, self._opened = names, limits, opened
         self._threads = dict[int, Thread]()
         self._done = SimpleQueue[tuple[int, NodeAnswer | BaseException]]()
@@ -130,7 +130,7 @@ def _answer(
 
 
 def _twin(context: click.Context, choices: Choices) -> click.Context:
-    """Returns the same context with these choices."""
+    """Returns a copy of the context with these choices."""
     own = copy(context)
     if context.parent is None:
         own.obj = choices

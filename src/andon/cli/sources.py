@@ -1,5 +1,4 @@
-"""The settings in force, the node that is meant, and a sampler: what every command starts
-from."""
+"""The settings in force, the selected node, and a sampler: what every command starts from."""
 
 import sys
 from functools import partial
@@ -96,8 +95,8 @@ def sampling(choices: Choices) -> "Sampler":
 
 
 def sampling_ahead(choices: Choices) -> "Sampler":
-    """Returns the same sampler with its readers already starting, for commands that lease
-    devices: opening a driver takes as long as our imports."""
+    """Returns the same sampler with its readers already starting, for commands that lease devices:
+    opening a driver takes as long as the imports."""
     sampler = sampling(choices)
     sampler.on_long_wait = lambda text: notice(text, choices)
     sampler.begin()

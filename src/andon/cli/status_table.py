@@ -35,7 +35,8 @@ HINT = "Next: andon watch (live), andon ps (processes), andon --help"
 
 
 class KnownVerdicts(Struct, frozen=True):
-    """The verdict on each device; or why there is none, where devices can be leased at all."""
+    """The verdict on each device, or why it is unknown; neither if devices cannot be leased
+    here."""
 
     verdicts: Mapping[str, DeviceVerdict] = NO_VERDICTS
     unknown: str | None = None

@@ -119,7 +119,7 @@ def write(stream: TextIO, text: str) -> None:
 
 
 def failed_write(stream: TextIO, error: OSError) -> None:
-    """Raises what a write to this stream failed with, if it is standard output."""
+    """Raises the error of a failed write, if the stream is standard output."""
     _let_go(stream)
     if stream is sys.stderr:
         return
@@ -155,13 +155,14 @@ def notice(text: str, choices: Choices | None = None) -> None:
 
 
 def ask(question: str) -> str:
-    """The first letter of the answer, in lower case; the end of the input is a no."""
+    """Asks a question; returns the first letter of the answer in lower case, empty at the end of
+    the input."""
     write(sys.stderr, harmless(question))
     return sys.stdin.readline().strip().lower()[:1]
 
 
 def to_type(text: str, choices: Choices | None) -> str:
-    """Returns a text whose commands ask the machine that these choices name."""
+    """Returns the text with options in its commands that name the machine of these choices."""
     given = {} if choices is None else choices.machine()
     if not given or "andon " not in text:
         return text

@@ -37,10 +37,9 @@ def explain(
     departures: EndedProcesses = NOTHING_KNOWN,
     lamp: DeviceLamp | None = None,
 ) -> tuple[Reason, ...]:
-    """Returns the reasons for one device, most important first; never empty. Snapshots in any
-    order.
-
-    The reason for its lamp is among them: an alert knows more than the last readings.
+    """Returns the reasons for one device, most important first; never empty. Snapshots may be in
+    any order. The reason for its lamp is among them, because an alert knows more than the last
+    readings.
     """
     past = sorted(snapshots, key=lambda snapshot: snapshot.at)
     book = Rulebook() if rulebook is None else rulebook
@@ -72,7 +71,7 @@ def _of_conditions(view: View, of_node: Thresholds) -> list[Reason]:
 def _description(
     condition: Condition, view: View, of_node: Thresholds, label: str
 ) -> Description | None:
-    """What the condition says of the device, if anything."""
+    """Returns the condition's description of the device, if it has one."""
     if isinstance(condition.judged, OnRequest):
         return condition.judged.explain(view)
     of_device = condition.subject_kind is Subject.DEVICE

@@ -57,7 +57,7 @@ class BackgroundLookup(Generic[K, V]):
         self._held = False
 
     def ask(self, question: K) -> LookupResult[V]:
-        """The answer, if it is known already; otherwise the question stays queued."""
+        """Returns the answer if it is known; otherwise the question stays queued."""
         with self._changed:
             if question in self._answers:
                 self._taken.add(question)

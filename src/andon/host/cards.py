@@ -42,7 +42,8 @@ def driver_of(folder: Path) -> str | None:
 def with_surroundings(
     fault: Fault, root: Path, own: Path = Path("/"), env: Mapping[str, str] = os.environ
 ) -> Fault:
-    """The fault with what is known of the vendor's cards: under the root, and for this process."""
+    """Returns the fault with the known facts about the vendor's cards: under the root, and for this
+    process."""
     vendor = vendor_of_backend(fault.source)
     if not vendor.pci_id:
         return fault  # a recording, or a backend of a third party

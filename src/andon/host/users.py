@@ -54,7 +54,7 @@ def uid_map() -> tuple[tuple[int, int, int], ...]:
 
 
 def is_machines() -> bool:
-    """Whether uids here are the machine's own."""
+    """Whether uids in this namespace are the machine's own."""
     return uid_map() == WHOLE
 
 

@@ -1,4 +1,4 @@
-"""Structs as JSON; that of other programs is read by the types and bounds that they declare.
+"""Structs as JSON. JSON of other programs is checked against the declared types and bounds.
 
 A recorded file or a server is as untrusted as the network, and an invalid number would spread.
 Unknown fields are ignored, so that a newer writer can be read; the first field of a wrong type,
@@ -112,7 +112,7 @@ def read(kind: type[T], value: object) -> T:
 
 
 def prepared(kind: type[T]) -> type[T]:
-    """Returns the type once msgspec has looked at it, in one thread alone: it keeps what it finds
+    """Returns the type after msgspec has analysed it, in one thread at a time: it caches the result
     before that is complete, and another thread that uses the type meanwhile crashes."""
     if kind not in _PREPARED:
         with _PREPARING:

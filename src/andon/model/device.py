@@ -1,7 +1,7 @@
 """Devices, samples, processes and snapshots.
 
-The types of fields are text until one is asked for: they take longer than all else here, and only
-JSON of others is read by them.
+The types of fields are strings until they are needed: evaluating them takes longer than the rest of
+the module, and only reading other programs' JSON needs them.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class State(StrEnum):
 
     @property
     def text(self) -> str:
-        """What people read, the same on every surface."""
+        """The state as people read it, the same on every surface."""
         return "not responding" if self is State.STALE else str(self)
 
 
@@ -561,7 +561,7 @@ class Snapshot(Struct, frozen=True):
 
     @property
     def silence(self) -> str | None:
-        """Why a hub does not know what the devices do now: their node does not report."""
+        """Why a hub has no current readings: the node does not report."""
         return next((one.reason for one in self.devices if one.state is State.UNKNOWN), None)
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
 """What devices report on their own, and the processes that are concerned.
 
-The types of fields are text until one is asked for: they take longer than all else here, and only
-JSON of others is read by them.
+The types of fields are strings until they are needed: evaluating them takes longer than the rest of
+the module, and only reading other programs' JSON needs them.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ NOWHERE = PidScope()
 
 
 class Kin(Struct, frozen=True):
-    """A process and its relation to others, from the kernel."""
+    """A process and its relation to others, as the kernel reports them."""
 
     pid: int
     uid: int

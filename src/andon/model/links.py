@@ -94,8 +94,7 @@ def _nvlinks(one: Device, other: Device) -> int:
 
 
 def _level(one: Device, other: Device) -> LinkKind | None:
-    """Returns the link by the driver, which was asked once for each pair, with either of the two
-    first."""
+    """Returns the link that the driver reported; each pair was queried once, in either order."""
     found = one.place.ancestors.get(other.pci or "", other.place.ancestors.get(one.pci or ""))
     return None if found is None else _LEVELS.get(found)
 

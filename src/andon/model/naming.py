@@ -115,7 +115,7 @@ def recorded_named(name: str, devices: Sequence[Device]) -> Device:
 
 
 def may_mean(name: str, uuid: str, label: str, pci: str | None = None) -> bool:
-    """Whether a name can mean this device, as far as known without the others.
+    """Whether a name may refer to this device, as far as can be told without the others.
 
     A board's name also fits its partitions.
     """
@@ -133,7 +133,7 @@ def may_mean_lease(name: str, text: str) -> bool:
 
 
 def mistake_in(name: str, statuses: Sequence[DeviceStatus]) -> str | None:
-    """What is wrong with an ambiguous name; None for a name of one device or of none."""
+    """Returns the error for an ambiguous name; None for a name of one device or of none."""
     try:
         device_named(name, statuses)
     except Gone:

@@ -24,7 +24,7 @@ class TrialState(StrEnum):
 
     @property
     def decides(self) -> bool:
-        """Whether it says something about the size."""
+        """Whether the outcome depends on the size."""
         return self in (self.FITS, self.DEVICE_OUT_OF_MEMORY, self.HOST_OUT_OF_MEMORY)
 
 
@@ -54,7 +54,7 @@ class MemoryLine(Struct, frozen=True):
 
 
 class ProbeResult(Struct, frozen=True):
-    """What was found, as it is kept: one for each device model, number of devices and command."""
+    """A probe's stored result: one for each device model, number of devices and command."""
 
     name: Name
     command: Text  # without secrets, with {n} where the size stands

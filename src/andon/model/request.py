@@ -10,7 +10,7 @@ UNDECIDED = "-"
 
 
 class RunAccount(IntEnum):
-    """What a request reads besides, for the record of a run."""
+    """What a request also reads, for the record of a run."""
 
     NONE = 0
     ACTIVITY = 1  # since the last such request: every few seconds

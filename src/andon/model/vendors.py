@@ -193,7 +193,7 @@ _ROWS_BY_BACKEND = _ROWS | {name: row for row in VENDORS for name in row.fallbac
 
 
 def vendor_of(name: str) -> VendorRow:
-    """Returns the row of a device's vendor; for a third party's, one with nothing but a name."""
+    """Returns the row of a device's vendor; for a third party's, a row with only a name."""
     return _ROWS.get(name) or VendorRow(name, name)
 
 

@@ -37,8 +37,8 @@ sample_values = attrgetter(*SAMPLE_VALUES)
 
 
 class TextBounds(Struct, frozen=True):
-    """The most that a text of someone else may have: bytes when it is unpacked, and values. No text
-    is read without them: a megabyte can become fifty, and twenty kilobytes a gigabyte."""
+    """Limits for JSON from other programs: unpacked bytes, and values. No text is read without
+    them: a megabyte can become fifty, and twenty kilobytes a gigabyte."""
 
     length: int
     values: int
@@ -228,8 +228,8 @@ def snapshot_to_json(snapshot: Snapshot) -> Json:
 
 
 def bare_snapshot(snapshot: Snapshot) -> Json:
-    """The same for `struct_text`, in a third of the time: values instead of objects, and without
-    what is computed, which whoever reads it can do."""
+    """Returns the snapshot for `struct_text`, in a third of the time: values instead of objects,
+    without the computed fields, which the reader can compute."""
     names, devices = device_labels(snapshot.devices), list[Json]()
     for status in snapshot.devices:
         devices.append(dict(zip(_BARE, _bare_read(status), strict=True)))

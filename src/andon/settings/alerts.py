@@ -177,8 +177,7 @@ def read_notifiers(raw: object, where: str, mistakes: Mistakes) -> tuple[Notifie
 
 
 def addresses(text: str) -> tuple[NotifierSettings, ...]:
-    """Returns the notifiers of a file whose kind or address can be tried, also if the rest is
-    wrong."""
+    """Returns the notifiers of a file whose address is usable, even if other settings are wrong."""
     try:
         raw = tomllib.loads(text)["alerts"]["notifier"]
     except (ValueError, KeyError, TypeError, RecursionError):

@@ -47,7 +47,7 @@ class ExportSettings(Struct, frozen=True):
 
     @property
     def queue(self) -> str:
-        """The folder of what waits, in that of the machine's state."""
+        """The folder of the queue, within the machine's state folder."""
         return f"exports/{self.kind}-{self.name}"
 
     @property

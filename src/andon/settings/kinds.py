@@ -11,7 +11,7 @@ from andon.units import parse_seconds
 
 
 class ValueKind(Struct, frozen=True):
-    """What a value must be, as text, and its parser, which raises ValueError."""
+    """A type of value: its description, and its parser, which raises ValueError."""
 
     expected: str
     read: Callable[[object], object]

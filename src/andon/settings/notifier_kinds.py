@@ -180,7 +180,7 @@ EVERY_KEY = frozenset(key for kind in KINDS.values() for key in kind.keys)
 
 
 def wrong_keys(kind: str, values: Values, table: Values) -> Iterator[str]:
-    """What is missing for this kind, what it does not take, and what does not fit together."""
+    """Yields the mistakes in the keys of this kind: missing, unknown or contradictory ones."""
     known = KINDS.get(kind)
     if known is None:
         yield from (f"{kind} takes no {key}" for key in table if key in EVERY_KEY - _FOREIGN)

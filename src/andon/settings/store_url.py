@@ -139,7 +139,8 @@ def _check_other(url: StoreUrl) -> None:
 
 
 def _check_postgresql(url: StoreUrl) -> None:
-    """A URL stands in files, in the list of processes and in logs: it must have no password."""
+    """Raises Invalid for a URL with a password, which files, process lists and logs would show, or
+    without a database."""
     _check_other(url)
     if _PASSWORD.search(url.text) or redacted(url.text) != url.text:
         raise Invalid(

@@ -283,7 +283,7 @@ class PostgresDatabase:
 
 
 def _is_readable(fileno: int) -> bool:
-    """Whether the server sent something unrequested: that it ends the connection."""
+    """Whether the server sent something unrequested, such as that it ends the connection."""
     waiting = select.poll()
     waiting.register(fileno, select.POLLIN)
     return bool(waiting.poll(0))

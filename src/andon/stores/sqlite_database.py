@@ -92,8 +92,8 @@ _MADE: dict[str, list[Form]] = {}
 
 
 def _forms(kind: FileKind) -> list[Form]:
-    """Returns this form and each earlier one: a later one may have renamed a table. Created in
-    memory once, so that they cannot differ from the migrations."""
+    """Returns the current schema and each earlier one: a later one may have renamed a table.
+    Created in memory once, so that they cannot differ from the migrations."""
     if kind.dialect not in _MADE:
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
             found = list[Form]()

@@ -1,4 +1,4 @@
-"""The SQLite file itself: opened, migrated, moved aside when damaged; its errors."""
+"""The SQLite file itself: opening it, migrating it, renaming a damaged one; its errors."""
 
 import errno
 import os

@@ -36,7 +36,7 @@ def run(
     color: bool,
     ascii_only: bool,
 ) -> int:
-    """Runs top until the user quits. `kept` is the remembered state, without options."""
+    """Runs top until the user quits. `saved` is the remembered state, without options."""
     node, settings = node_of(choices), settings_of(choices)
     feed = Feed(node, rulebook_of(choices), state.interval_seconds)
     feed.start()

@@ -1,4 +1,4 @@
-"""What the user chose in top, kept in the state folder for the next time."""
+"""What the user chose in top, saved in the state folder for the next time."""
 
 import json
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""The conditions that hold now, judged from one sample; since when a device has been silent."""
+"""The alerts of one sample, without a history; and since when a device has been silent."""
 
 from collections.abc import Iterable, Mapping
 from math import inf
@@ -18,7 +18,7 @@ SILENCES = {"device_lost": State.LOST, "driver_hung": State.STALE}
 
 
 def alerts_from_sample(snapshot: Snapshot, rulebook: Rulebook) -> tuple[Alert, ...]:
-    """What would fire if it lasted, as firing alerts in order; none about leases."""
+    """Returns the conditions that hold now as firing alerts in order; none about leases."""
     seen = Observation(snapshot, snapshot.events)
     state = step(EMPTY, seen, Moment(snapshot.at, 0.0), rulebook).state
     since = {status.device.uuid: status.since for status in snapshot.devices}
@@ -26,8 +26,8 @@ def alerts_from_sample(snapshot: Snapshot, rulebook: Rulebook) -> tuple[Alert, .
 
 
 def lasting(devices: tuple[DeviceStatus, ...], alerts: Iterable[Alert]) -> tuple[DeviceStatus, ...]:
-    """Returns the devices; one that is silent is so since its alert began, which the store keeps:
-    a server that was restarted has seen less of it, and may know no more than its number."""
+    """Returns the devices, with silent ones silent since their stored alert began: a restarted
+    server has seen less of them, and may know only their numbers."""
     if all(status.state not in SILENCES.values() for status in devices):
         return devices
     found = [one for one in alerts if one.rule in SILENCES]
@@ -46,7 +46,8 @@ def _named(status: DeviceStatus, gone: Mapping[int | None, str]) -> DeviceStatus
 
 
 def _since(status: DeviceStatus, begun: float) -> DeviceStatus:
-    """An alert also outlasts a device that answers for a moment: what was read is newer then."""
+    """Returns since when a device has been silent. Its alert may be older than its last answer: it
+    outlasts a device that answers for a moment."""
     answered_at = 0.0 if status.sample is None else status.sample.at
     return replace(status, since=begun) if answered_at <= begun < status.since else status
 

@@ -2,8 +2,8 @@
 
 A notice waits in the node's outbox for its own notifiers and, under the name `HUB`, for the hub. A
 heartbeat carries what waits for the hub. What the hub takes is the hub's: it is then no longer sent
-here. What the node may have sent itself is marked as told: the hub notes it and sends nothing.
-Either side so knows of every notice, and each is sent by one of them.
+here. What the node may have sent itself is marked as notified: the hub notes it and sends nothing.
+So both sides know of every notice, and one of them sends it.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ HandedNotices = Annotated[tuple[HandedNotice, ...], Meta(max_length=MOST_HANDED)
 
 
 class Duty(Struct, frozen=True):
-    """Whose duty it is. Times are on the steady clock."""
+    """Whether the hub or the node notifies people. Times are on the steady clock."""
 
     answered: float
     """When the hub last answered, or the node started."""
@@ -60,7 +60,8 @@ class Duty(Struct, frozen=True):
         return replace(self, flying=replace(self, flying=None).is_hubs(now))
 
     def ended(self, now: float, notifies: bool | None) -> "Duty":
-        """Returns the duty after a heartbeat: what the hub said, None if it did not answer."""
+        """Returns the duty after a heartbeat: `notifies` is the hub's answer, None if it did not
+        answer."""
         return replace(self, flying=None) if notifies is None else Duty(now, notifies)
 
 

@@ -337,7 +337,8 @@ def _value(alert: Alert) -> str:
 
 
 def _what_happened(status: DeviceStatus, lasted: float) -> str:
-    """`: it has fallen off the bus, 26 min ago`; a reason that states its time is enough."""
+    """Returns `: it has fallen off the bus, 26 min ago`, without the time if the reason states
+    it."""
     ago = human_seconds(lasted)
     if status.reason is None:
         return "" if lasted < 1 else f" for {ago}"
@@ -377,7 +378,7 @@ def _affected_users(status: DeviceStatus, who: tuple[Party, ...]) -> str | None:
 
 
 def as_firing(alert: Alert, rule: "Condition", rungs: "Rungs", begun: float | None) -> Alert:
-    """An alert that holds now as if it had lasted; `begun` is since when its device is so."""
+    """Returns an alert that holds now as a firing one; `begun` is when its device's state began."""
     from andon.explain.conditions.condition import severity
     from andon.explain.conditions.finding import HOLDS
     from andon.explain.conditions.judging import OnState

@@ -1,6 +1,5 @@
-"""The lamps of one sample, with only the conditions loaded that may hold in it.
-
-The lamps are those of `board_from_sample`, whose headline needs every condition.
+"""The lamps of one sample, loading only the conditions that may hold in it. They equal those of
+`board_from_sample`, whose headline needs every condition.
 """
 
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def lamps_from_sample(snapshot: Snapshot, rulebook: Rulebook) -> tuple[DeviceLamp, ...]:
-    """The lamp of each device, by what would fire if it lasted."""
+    """Returns the lamp of each device, from the conditions that hold now."""
     if not snapshot.devices:
         return ()
     if snapshot.events or snapshot.faults:  # rare, and judged by more than readings of one device
@@ -62,7 +61,7 @@ def _alert(
     rulebook: Rulebook,
     snapshot: Snapshot,
 ) -> Alert:
-    """The alert of a finding, as the first step of the state machine begins it."""
+    """Returns the alert of a finding, as the state machine creates it in its first step."""
     from andon.alerts.rules.episodes import begin
     from andon.alerts.rules.render import AlertRenderer
     from andon.explain.evidence.observation import Moment

@@ -76,7 +76,8 @@ def _colour(alert: Alert) -> Lamp:
 
 
 def is_clearing(alert: Alert) -> bool:
-    """Whether it fires and no longer holds, so that it ends if it stays so; never of an event."""
+    """Whether the alert fires although its condition no longer holds, so that it will end; never
+    for an event."""
     rule = BY_NAME.get(alert.rule)
     waits = alert.state is Phase.FIRING and alert.clears_in_seconds is not None
     return waits and rule is not None and not rule.momentary
@@ -151,7 +152,7 @@ def entries(alerts: Iterable[Alert], everything: bool = False) -> list[Entry]:
 
 
 def covered(alerts: Iterable[Alert]) -> list[Alert]:
-    """The alerts; those that another one explains are handled as that one is: it is one problem."""
+    """Marks alerts that another alert explains as handled with it."""
     found = list(alerts)
     by_id = {alert.id: alert for alert in found}
     fronts = [(alert, _front(alert, by_id)) for alert in found]
@@ -164,7 +165,7 @@ def covered(alerts: Iterable[Alert]) -> list[Alert]:
 
 
 def counts(found: Iterable[Entry]) -> Counts:
-    """Counts alerts, alike for every surface: related ones are not counted apart."""
+    """Counts alerts, alike for every surface: related ones are not counted separately."""
     tally = dict.fromkeys(Counts._fields, 0)
     for entry in found:
         name = _counted_as(entry)

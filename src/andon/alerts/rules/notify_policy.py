@@ -49,8 +49,8 @@ def inhibitor(
 def _by_state(
     rule: Condition, own: Mapping[str, Episode], episodes: Episodes, place: Location | None
 ) -> Episode | None:
-    """The alert about the state of the device, of its board or of its whole driver, if there is
-    nothing to say besides."""
+    """Returns the alert about the state of the device, its board or its whole driver, which makes
+    the others redundant."""
     mine = isinstance(rule.judged, OnState)
     board = episodes.get(place.parent, {}) if place is not None and place.parent else {}
     for name, judged in STATES:

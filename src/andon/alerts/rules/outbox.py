@@ -207,8 +207,8 @@ class Outbox(Struct, frozen=True):
 
 
 def latest(known: Mapping[str, T]) -> dict[str, T]:
-    """Returns the newest of what is known by alert; a node's own at most fill its share, so that
-    those of others stay."""
+    """Returns the newest entries by alert; each node is limited to a share, so that those of others
+    stay."""
     counts, found = Counter[str](), list[str]()
     for alert in reversed([*known]):
         node = node_of(alert)

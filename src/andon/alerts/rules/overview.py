@@ -49,12 +49,12 @@ class AlertOverview(Struct, frozen=True):
 
     @property
     def is_known(self) -> bool:
-        """Whether these are all; a hub does not know what a silent node judges."""
+        """Whether these are all alerts; a hub does not know those of a silent node."""
         return not (self.note or "").endswith(NOT_KNOWN)
 
     @property
     def nothing_readable(self) -> bool:
-        """Whether no device at all can be read, by an alert or for a hub."""
+        """Whether no device can be read, according to an alert or to the hub."""
         if not self.is_known:
             return True
         firing = (alert for alert in self.alerts if alert.state is Phase.FIRING)

@@ -1,4 +1,4 @@
-"""Queries over past alerts, and what is kept of them."""
+"""Queries over past alerts, and what is stored of them."""
 
 from msgspec import Struct
 from msgspec.structs import replace

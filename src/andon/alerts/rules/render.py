@@ -107,7 +107,8 @@ class AlertRenderer:
         return found
 
     def _view_of(self, status: DeviceStatus) -> View:
-        """The device without command lines: everyone sees what is said of it."""
+        """Returns the view of a device without command lines, because everyone sees the texts of
+        alerts."""
         subject = status.device.uuid
         public = tuple(replace(process, command=None) for process in status.processes)
         figures = self._rulebook.for_device(status.device)

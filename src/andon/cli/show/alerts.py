@@ -175,7 +175,7 @@ def _gathered(found: Sequence[_Brief]) -> list[_Brief]:
 
 
 def _titled(alert: Alert) -> str:
-    """What its rule is called; a newer server may have rules that are unknown here."""
+    """Returns the title of an alert's rule; a newer server may have rules that are unknown here."""
     return BY_NAME[alert.rule].title if alert.rule in BY_NAME else alert.rule
 
 
@@ -311,7 +311,7 @@ def measured(value: float | None, unit: str) -> str:
 
 
 def _evidence(alert: Alert) -> Iterator[str]:
-    """Yields what the message does not say already: `slowdown in 21 min`."""
+    """Yields the evidence that the message does not mention: `slowdown in 21 min`."""
     for name, value in alert.evidence.items():
         if name not in IN_SENTENCE:
             yield named(Evidence(name, value, symbol_of(name), alert.since))

@@ -41,7 +41,7 @@ def lamp(entry: NamedDevice) -> Text:
 
 
 def heat_style(entry: NamedDevice) -> str:
-    """The colour of the lamp that such a temperature lights: yellow, or red if it is critical."""
+    """Returns the colour of the lamp for a temperature: yellow, or red if it is critical."""
     sample = entry.status.sample
     celsius = sample.temperature_celsius if sample else None
     if celsius is None:

@@ -35,7 +35,7 @@ class Shape(Struct, frozen=True):
     percent: bool
     detail: int
     who: int
-    index: str  # format of the index that this process sees
+    index: str  # format of the index in this process's own numbering
 
     @classmethod
     def at(cls, width: int) -> "Shape":

@@ -198,7 +198,7 @@ def _why_not(fit: GpuFit) -> Text:
 
 
 def _too_small(fits: Sequence[GpuFit], width: int) -> Iterator[Text]:
-    """Yields why GPUs are too small even when they are empty; equal reasons once."""
+    """Yields why GPUs are too small even when empty; each reason once."""
     labels: dict[str, list[str]] = {}
     for fit in fits:
         if fit.fits_empty is False and fit.reason:

@@ -156,7 +156,7 @@ class MapScreen:
                 notice(progress_text(progress), self._choices)
 
     def print_line(self, text: str) -> None:
-        """Prints one line of andon's own, above the progress."""
+        """Prints a message of andon above the progress line."""
         with self._lock:
             self._clear()
             notice(text, self._choices)

@@ -208,7 +208,7 @@ def no_device(snapshot: Snapshot, mask: Mask = UNMASKED) -> str:
 
 
 def no_devices(snapshot: Snapshot) -> str:
-    """Returns that there is no GPU, or that GPUs which may be there cannot be read."""
+    """Returns the sentence that there is no GPU, or that possible GPUs cannot be read."""
     from andon.explain.conditions.node.drivers import has_none  # most nodes have one
 
     return f"No GPU {'found' if has_none(snapshot) else 'can be read'} on this node."

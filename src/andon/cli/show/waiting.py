@@ -134,7 +134,8 @@ def _count(candidates: "Candidates") -> str:
 
 
 def _first_obstacle(candidates: "Candidates", brief: bool = False) -> str:
-    """The device that is expected to become available first; `brief` names only who has it."""
+    """Returns the obstacle of the device that is expected to become available first; `brief` names
+    only the holder."""
     from andon.leases.refusal import obstacle_text
 
     barred = [

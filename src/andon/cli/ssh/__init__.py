@@ -1,1 +1,1 @@
-"""`--ssh`: a command that is asked of other machines, and the far side that answers it."""
+"""`--ssh`: runs a command on other machines, and the far side that answers."""

@@ -1,4 +1,5 @@
-"""`--ssh`: which hosts are meant, how one is opened, and what to type where they are not asked."""
+"""`--ssh`: which hosts are selected, how one is opened, and what to type for commands without
+it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -55,7 +56,7 @@ def _group(choices: Choices, hosts: Sequence[str]) -> NodeGroup:
 
 
 def _check(context: click.Context, path: str, choices: Choices) -> None:
-    """Raises why this command line is not for hosts."""
+    """Raises an error if this command line cannot run over SSH."""
     if path not in READING | LIVE or context.invoked_subcommand is not None:
         raise there(choices.argv)
     own = any(name.startswith("alerts_") for name in choices.overrides)
@@ -72,7 +73,7 @@ def _live(
     call: Callable[[], Any],
     more: dict[str, Any],
 ) -> int:
-    """Runs a command that stays: one host is its node."""
+    """Runs a live command: on one host directly, on several only `andon watch`."""
     if len(hosts) == 1:
         choices.url, choices.ssh, choices.hosts_file = url_of(hosts[0]), (), None
         return int(call() or 0)
@@ -83,7 +84,7 @@ def _live(
 
 
 def there(argv: Sequence[str]) -> AndonError:
-    """The error for a command that is not for other machines: the line to type instead."""
+    """Returns the error for a command that cannot run over SSH, with the line to type instead."""
     hosts, remaining, option, url = list[str](), list[str](), "", ""
     of_ssh = any(one.startswith(("--ssh", "--hosts-file")) for one in argv)  # has a --timeout
     options = (*MACHINE_OPTIONS, *["--timeout"] * of_ssh)

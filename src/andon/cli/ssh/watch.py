@@ -43,7 +43,7 @@ class Watched:
         return found is not None
 
     def answer(self, width: int, height: int, now: float) -> NodeAnswer:
-        """Returns its lines; those of a host that is silent have its age."""
+        """Returns its lines; for a silent host, with the age of its last answer."""
         if self.snapshot is None:
             return NodeAnswer(self.name, self.trouble)
         try:
@@ -94,7 +94,7 @@ def _shown(
     terminal: Terminal,
     hosts: Sequence[str],
 ) -> Show:
-    """Returns what shows all hosts: on a screen, as lines, as JSON lines or as CSV."""
+    """Returns the function that shows all hosts: on a screen, as lines, as JSON lines or as CSV."""
     if form == "jsonl":
         return lambda _, fresh: terminal.show("".join(map(_json_line, fresh)))
     if form == "csv":

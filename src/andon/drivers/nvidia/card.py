@@ -248,7 +248,8 @@ class NvidiaCard:
         return [reading, *(self._read_instance(each, at, now) for each in self._instances)]
 
     def account(self, energy: bool) -> dict[str, list[tuple[float, float]]]:
-        """Prepares a reading for a run's record; returns the driver's readings since the last."""
+        """Prepares a reading for a run's record; returns the driver's own readings since the last
+        one."""
         self._accounted = True
         if energy:
             self._gauges.expire("energy_joules")

@@ -69,7 +69,8 @@ class Rung(Struct, frozen=True):
 
 
 class Front(NamedTuple):
-    """The condition of whose alert another one is part, once it fires, until that other ends."""
+    """The condition whose alert, once it fires, includes the alert of another condition until that
+    ends."""
 
     name: str
     level: Level = INFO  # or worse
@@ -150,8 +151,8 @@ PAST = {"is": "was", "has": "had", "cannot": "could not"}
 def recovering(
     condition: Condition, it: str, worst: float | None, now: float | None, clears: str
 ) -> Description | None:
-    """`GPU 3 was too hot (99 °C); now 82 °C, clears in 80 s`: what andon says of an alert that does
-    not hold now and is not over. None if its headline has no past."""
+    """Returns the text of an alert whose condition no longer holds but that is not over: `GPU 3 was
+    too hot (99 °C); now 82 °C, clears in 80 s`. None if its headline has no past tense."""
     verb, _, what = condition.headline.partition(" ")
     if verb not in PAST:
         return None
@@ -167,7 +168,7 @@ def _known(name: str, value: float | None) -> Evidence | None:
 
 
 def described(condition: Condition, facts: ConditionFacts) -> Description | None:
-    """What andon says of a finding of a condition; None if it says nothing about this device."""
+    """Returns the description of a condition's finding; None if there is none for this device."""
     if condition.describe is None:
         return Description(Clause(condition.title))
     return condition.describe(facts)

@@ -1,4 +1,4 @@
-"""What andon says of a finding: one text for the alert, the lamp, the board and `why`."""
+"""The description of a finding: one text for the alert, the lamp, the board and `why`."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -35,7 +35,7 @@ class ConditionFacts(NamedTuple):
         return self.view
 
     def value(self, name: str) -> Evidence | None:
-        """The value that was judged, under the name of the reading it is."""
+        """Returns the judged value, under the name of its reading."""
         return self._judged(name, self.finding.value)
 
     def threshold(self, unit: str) -> Evidence | None:
@@ -102,8 +102,7 @@ def evidence_of(values: Mapping[str, float | str], at: float | None = None) -> l
 def conclude(
     kind: ReasonKind, description: Description, view: View | None = None, advice: str = ""
 ) -> Reason:
-    """The description as a reason that `why` gives of a device, with what is known of who is
-    blamed."""
+    """Returns the description as a reason for `why`, with the processes that are blamed."""
     blame = description.blame() if callable(description.blame) else description.blame
     blame = Blame((blame,)) if isinstance(blame, Process) else blame
     who = () if view is None else (one for one in view.who(blame) if one is not None)

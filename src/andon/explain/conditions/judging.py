@@ -126,8 +126,8 @@ Judged = (
 
 
 def found_on(judged: Judged | None, view: View, of_node: Thresholds) -> Finding | None:
-    """What readings, state and driver say of a device, and its node by the thresholds of the node.
-    A condition that needs a lease book or events finds nothing here."""
+    """Returns the findings about a device from its readings, state and driver, and about its node
+    with the node's thresholds. A condition that needs a lease book or events finds nothing here."""
     status = view.status
     if isinstance(judged, OnReading):
         return judged.judge(view) if status.answered else None

@@ -51,7 +51,7 @@ BY_NAME: Mapping[str, "Condition"] = _ByName()
 
 
 def thresholds(off: frozenset[str] = NOTHING_OFF, **figures: float) -> Thresholds:
-    """The defaults with these figures instead."""
+    """Returns the default thresholds with these figures replaced."""
     if unknown := figures.keys() - FIGURES.keys():
         raise TypeError(f"there is no figure {', '.join(sorted(unknown))}")
     return DEFAULTS.changed(figures, off)
@@ -78,7 +78,7 @@ def _may(name: str, status: DeviceStatus, figures: Thresholds) -> bool:
 
 
 def _is_so(test: str, status: DeviceStatus, figures: Thresholds) -> bool:
-    """Whether a value of a device is known, and is to its bound as the sign says."""
+    """Whether a value of a device is known and satisfies the comparison with its bound."""
     name, sign, least = test.split()
     of = status if hasattr(DeviceStatus, name) else status.sample if status.answered else None
     value: Any = getattr(of, name, None)

@@ -1,4 +1,4 @@
-"""The conditions as people read them: their texts with the thresholds that are in force."""
+"""Fills the thresholds in force into the texts of conditions."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from andon.model.thresholds import Thresholds
 
 
 def with_figures(condition: Condition, figures: Thresholds) -> Condition:
-    """The condition with numbers in place of the names in its texts, and its durations."""
+    """Fills thresholds and durations into a condition's texts."""
     numbers = _numbers(condition, figures)
     rungs = tuple(_rung(rung, figures, numbers) for rung in condition.rungs)
     return replace(condition, why=condition.why.format_map(numbers), rungs=rungs)

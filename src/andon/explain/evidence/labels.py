@@ -1,4 +1,4 @@
-"""How evidence is called and written for people, in `why` and with an alert."""
+"""The labels and texts of evidence for people, in `why` and in alerts."""
 
 from andon.explain.evidence.phrasing import format_evidence
 from andon.explain.evidence.reasons import Evidence
@@ -50,12 +50,8 @@ NAMES = {
 }
 """The names of evidence, where they do not follow from the field's name."""
 
-IN_SENTENCE = (
-    "reason",
-    "fault",
-    "source",
-    "state",
-)  # already in the sentence
+IN_SENTENCE = ("reason", "fault", "source", "state")
+"""Evidence that the sentence contains already."""
 
 
 def named(evidence: Evidence, whole: Evidence | None = None) -> str:
@@ -73,7 +69,7 @@ def named(evidence: Evidence, whole: Evidence | None = None) -> str:
 
 
 def label_of(name: str) -> str:
-    """What a piece of evidence is called: `clock loss`."""
+    """Returns the label of a piece of evidence: `clock loss`."""
     if name.startswith("worst."):
         return f"worst {label_of(name.removeprefix('worst.'))}"
     return NAMES.get(name) or reading_label(name)

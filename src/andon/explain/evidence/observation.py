@@ -1,4 +1,5 @@
-"""What is judged in one step: a snapshot, and what the lease book and andon itself report."""
+"""The input of one step of alerting: a snapshot, and the reports of the lease book and of andon
+itself."""
 
 from collections.abc import Mapping
 
@@ -46,7 +47,7 @@ class PreviousLease(Struct, frozen=True):
 
 
 class Sharing(Struct, frozen=True):
-    """What the lease book says about devices besides their holders; by uuid."""
+    """Facts from the lease book about devices, by uuid, besides their holders."""
 
     strangers: Mapping[str, frozenset[int]] = field(default_factory=dict)
     """The pids that compute there without belonging to a lease on it."""

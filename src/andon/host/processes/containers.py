@@ -32,7 +32,7 @@ Sockets = Mapping[str, Sequence[str]]
 
 
 class ContainerInfo(Struct, frozen=True):
-    """What is known of a container now; not `final` means that it should be looked up again."""
+    """What is known about a container; unless `final`, it should be looked up again."""
 
     names: RuntimeNames | None
     final: bool

@@ -32,7 +32,7 @@ MOST_PROCESSES = 256  # descriptors are limited; more processes than this are re
 
 
 class Liveness:
-    """Watches a set of processes. Not thread-safe."""
+    """Detects the end of processes in a set. Not thread-safe."""
 
     def __init__(self) -> None:
         self._descriptors: list[int] = []

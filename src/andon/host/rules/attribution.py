@@ -98,7 +98,8 @@ def is_session(job: str | None) -> bool:
 
 @lru_cache(maxsize=512)
 def belongs(cgroup_text: str) -> ProcessMembership:
-    """What a process with these cgroups belongs to; empty if nothing is known. Processes of one
+    """Returns the membership of a process with these cgroups; empty if nothing is
+    known. Processes of one
     service or container have the same."""
     found = ProcessMembership()
     for path in _paths(cgroup_text):

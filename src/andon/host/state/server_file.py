@@ -92,7 +92,7 @@ def find(folder: Path) -> str | None:
 
 
 def stale(folder: Path) -> str | None:
-    """A sentence about a server that has ended; None if there is no trace of one."""
+    """Returns a sentence about a server that has ended; None without a trace of one."""
     found = announced(folder)
     reason = None if found is None else gone(found)
     if found is None or reason is None:
@@ -101,7 +101,7 @@ def stale(folder: Path) -> str | None:
 
 
 def gone(server: Announced) -> str | None:
-    """Why the process that wrote this no longer runs, or not on this machine."""
+    """Returns why the process that wrote the file is not running, or not on this machine."""
     now = pid_scope()
     if server.boot != now.boot:
         if server.node != node_name():

@@ -28,11 +28,11 @@ ClusterId = Annotated[str, Meta(max_length=320, pattern=r"\A[^\s\x00-\x1f\ud800-
 
 
 class NotSent(Unavailable):
-    """A job was not even sent to its cluster, which did not answer before."""
+    """Raised if a job was not sent to its cluster because the cluster had not answered before."""
 
 
 class ClusterTask(Struct, frozen=True):
-    """What andon inside a job knows of it: who submitted what, and where its note goes."""
+    """What andon inside a job knows about the job: who submitted what, and where its note goes."""
 
     cluster: Name
     label: Id

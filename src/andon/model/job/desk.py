@@ -1,4 +1,4 @@
-"""What goes to a desk of jobs and comes back: a submission, what became of it, output, reasons."""
+"""The values that go to a job desk and come back: submissions, outcomes, output, reasons."""
 
 from collections.abc import Sequence
 from enum import StrEnum, auto
@@ -73,16 +73,15 @@ class JobAct(StrEnum):
 
 
 def cluster_in(word: JobName) -> str:
-    """Returns the name of the cluster in NAME:ID; empty for another word."""
+    """Returns the name of the cluster in NAME:ID; empty for any other name."""
     name, _, job = str(word).partition(SEPARATOR)
     return name if job else ""
 
 
 class Submission(Struct, frozen=True):
-    """A job for a desk, or an array of them. A cluster keeps the label with it, so that it is found
-    again: the same label never makes a second job.
-
-    The job has no number, no array and no jobs that it waits for: those are here.
+    """A job for a desk, or an array of them. A cluster stores the label with the job, so that
+    submitting the same label again finds it and never makes a second job. Number, array and
+    dependencies are fields of the submission, not of the job.
     """
 
     label: Id
@@ -97,7 +96,7 @@ class Submission(Struct, frozen=True):
 
 
 class Accepted(Struct, frozen=True):
-    """What became of a submission."""
+    """The outcome of a submission."""
 
     submission: Submission
     label: Name  # 12, or lab:4711; of an array, that of all elements
@@ -107,7 +106,7 @@ class Accepted(Struct, frozen=True):
 
 
 class Found(NamedTuple):
-    """The jobs that words mean, each once, and what is wrong with the other words."""
+    """The jobs that names refer to, each once, and the errors for the other names."""
 
     views: "Sequence[JobView]"
     errors: "Sequence[AndonError]" = ()

@@ -40,6 +40,6 @@ class DeviceRequest(Struct, frozen=True):
 
     @property
     def is_plain(self) -> bool:
-        """Whether any device will do: every machine with one can meet the request some time."""
+        """Whether any device will do, so that every machine with a device can meet the request."""
         wishes = (self.devices, self.exclude, self.models, self.labels, self.prefer)
         return self.least <= 1 and self.memory_bytes is None and not any(wishes)

@@ -103,7 +103,8 @@ class AttemptEnd(Struct, frozen=True):
 
 
 class AttemptVerdict(Struct, frozen=True):
-    """What the dispatcher found out about the end of an attempt: its state, and its memory."""
+    """What the dispatcher found out about the end of an attempt: its state, the reason, and its
+    memory."""
 
     state: Name  # a RunState
     message: Text = field(name="words")
@@ -217,7 +218,7 @@ JOBS_SCHEMA = "andon.jobs/1"
 
 
 class AdoptedClaim(Struct, frozen=True):
-    """What changes where another supervisor takes an attempt over."""
+    """The fields of a claim that change when another supervisor takes over the attempt."""
 
     pid: Pid
     group: Pid

@@ -148,7 +148,8 @@ def loads(text: bytes | str) -> dict[str, Any]:
 
 
 def without_own_secrets(variables: Mapping[str, str]) -> dict[str, str]:
-    """Returns what work that starts later or elsewhere gets of the submitter's environment."""
+    """Returns the submitter's environment without andon's own secrets, for work that starts later
+    or elsewhere."""
     return {name: value for name, value in variables.items() if name not in OWN_SECRETS}
 
 

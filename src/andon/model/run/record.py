@@ -147,7 +147,7 @@ class GitState(Struct, frozen=True):
 
 
 class RunFacts(Struct, frozen=True):
-    """What takes a moment to find out, and is found out while the run starts."""
+    """Facts that take a moment to find out, collected while the run starts."""
 
     at: Time
     git: GitState | None = None

@@ -1,4 +1,4 @@
-"""What a run used of one device, as the last line of its record says it, and of all together."""
+"""What a run used of one device, as in the last line of its record, and of all devices together."""
 
 from collections.abc import Iterable, Mapping
 from functools import cache

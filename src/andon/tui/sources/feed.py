@@ -42,7 +42,8 @@ class Tick(Struct, frozen=True):
 
 
 class SharedAlerts(Struct):
-    """The alerts of a server, read elsewhere (None without a server), and the last ones shown."""
+    """The alerts of a server (None without a server; the background reader reads them), and the
+    last snapshots."""
 
     alerts: tuple[Alert, ...] | None = None
     lamps: LampBoard | None = None
@@ -130,7 +131,7 @@ class Feed:
         self._session = node.live.subscribe(self._interval, watching=True, stays=True)
 
     def _server(self) -> "Node | None":
-        """Returns the node as the server that was named shows it, or one that watches it."""
+        """Returns the node as seen by the named server, or by a server that watches it."""
         with suppress(AndonError):
             server = self._node.shared()
             if server is not None and server is not self._node:
@@ -139,7 +140,7 @@ class Feed:
         return None
 
     def _search_server(self) -> None:
-        """In a thread: a request may take long."""
+        """Searches for a server in a thread: a request may take long."""
 
         def search() -> None:
             while self._found is None and not self._over.wait(RETURN_SECONDS):
@@ -148,8 +149,7 @@ class Feed:
         threading.Thread(target=search, name="server return", daemon=True).start()
 
     def read_alerts(self, snapshot: Snapshot) -> None:
-        """Asks for the server's alerts; where it is going away, or shows them to others only, they
-        are judged here."""
+        """Reads the server's alerts; if it cannot or may not show them, they are evaluated here."""
         found = None
         if self.is_server:
             with suppress(AndonError):

@@ -1,5 +1,5 @@
-"""Reads leases, runs, reasons and the past in its own thread: a hanging file system delays no
-key."""
+"""Reads leases, runs, reasons and the past in its own thread, so that a hanging file system delays
+no key."""
 
 import os
 import threading
@@ -230,7 +230,8 @@ class LeaseReader:
 
 
 def _traces(snapshot: Snapshot) -> Traces:
-    """What changes with almost every grant and release: processes, and the books' folders."""
+    """Returns what changes with almost every grant and release: processes, and the books'
+    folders."""
     pids = frozenset((s.device.uuid, p.pid) for s in snapshot.devices for p in s.processes)
     stamps = []
     for book in places.books(os.environ):

@@ -1,4 +1,4 @@
-"""What is drawn over a view: the help, the menu of columns, the question about a process."""
+"""What is drawn over a view: the help, the menu of columns, the dialog about a process."""
 
 from collections.abc import Sequence
 

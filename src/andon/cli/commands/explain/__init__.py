@@ -1,1 +1,1 @@
-"""Commands that say why, and what needs attention."""
+"""Commands that explain the state of devices, and what needs attention."""

@@ -24,7 +24,8 @@ SCHEMA = "andon.why_job/1"
 
 
 def why_job(choices: Choices, word: str, as_json: bool) -> int:
-    """Prints the reasons of a desk for a job, and the jobs and users ahead of it here."""
+    """Prints why a job waits, according to its desk, and the jobs and users ahead of it on this
+    machine."""
     desk, terminal = desk_with(desk_of_machine(choices), word), Terminal.of(choices)
     if isinstance(desk, QueueDesk):
         queue = desk.fresh()

@@ -58,8 +58,8 @@ def render_nodes(found: Sequence[ClusterNode], width: int) -> list[Text]:
 
 
 def _promised(found: Sequence[ClusterNode], width: int) -> list[Text]:
-    """The nodes of a cluster that gives out GPUs without looking at them: what it promised, what is
-    really busy, and who has them; below, why a value is not known."""
+    """Renders the nodes of a cluster that allocates GPUs without checking them: what it allocated,
+    what is really busy, and who has them; below, why a value is unknown."""
     columns: list[TableColumn[ClusterNode]] = [
         TableColumn("NODE", lambda one: styled(one.name), lead=True),
         TableColumn("GPUS", lambda one: styled(f"{one.gpus} {one.model or ''}".strip()), elastic=8),

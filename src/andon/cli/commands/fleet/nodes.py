@@ -141,7 +141,7 @@ def _marked(name: str, act: str, message: str) -> int:
 
 
 def new_token(server: Server, path: str, body: dict[str, str]) -> NewToken:
-    """Lets a hub make a token; raises if what it answers is none."""
+    """Has a hub create a token; raises an error if its answer is not one."""
     made = server.post(path, body)
     try:
         return read_valid(NewToken, made, "new token")

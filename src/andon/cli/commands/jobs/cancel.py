@@ -39,7 +39,7 @@ def cancel(jobs: tuple[str, ...], no_wait: bool) -> int:
 
 
 def _end_of(desk: JobDesk, label: str, grace: float) -> JobOutcome:
-    """Waits for the end of a job as long as it has for that; here what is left of it is known."""
+    """Waits for a job to end within its grace period; returns the outcome."""
     if isinstance(desk, QueueDesk):
         return desk.end_of(label, grace)
     try:

@@ -43,7 +43,7 @@ def report_all(errors: Sequence[Exception | None]) -> int:
 
 
 def report_outcomes(choices: Choices, outcomes: Sequence[JobOutcome]) -> int:
-    """Prints what became of each job; returns the exit code of the last error."""
+    """Prints the outcome for each job; returns the exit code of the last error."""
     code, reported = 0, ""
     for one in outcomes:
         if one.error is None:

@@ -1,4 +1,4 @@
-"""The desks of a command: the queue, that of a job that it names, and all in a list."""
+"""The desks that a command uses: the queue, the desk of a named job, and all desks."""
 
 import os
 import time
@@ -43,8 +43,8 @@ def desks_of(choices: Choices, wakes: bool = True) -> "Desks":
 
 
 def desk_of_machine(choices: Choices) -> "JobDesk":
-    """Returns the desk of the jobs that a command names: that of --url, else all of this machine
-    and of clusters."""
+    """Returns the desk for a command's jobs: that of --url, else those of this machine and of its
+    clusters."""
     if choices.url is None:
         return desks_of(choices)
     from andon.cli.sources import node_of
@@ -53,9 +53,8 @@ def desk_of_machine(choices: Choices) -> "JobDesk":
 
 
 def refuse_unasked(choices: Choices, named: Sequence[int | None] = (None,)) -> None:
-    """Refuses jobs here while the variable or the file names simulated devices and neither the
-    command nor the job does: it would wait for real ones, which no other command shows. And while
-    the settings cannot be read: nothing would start it."""
+    """Raises an error if a job would never start: the variable or the file names simulated devices
+    but neither the command nor the job does, or the settings cannot be read."""
     if not os.access(config_path() or "/", os.R_OK):
         settings_named(choices)  # says why
     if choices.simulate is not None or None not in named:
@@ -114,7 +113,7 @@ def _open_queue(choices: Choices) -> Queue:
 
 
 def _passed_over(path: str, why: str) -> str:
-    """Returns the notice about a file that cannot be read."""
+    """Returns the notice about an unreadable file."""
     folder = Path(path).parent
     if folder.name.isdecimal():
         give_up = f"rm -r {sh(folder)}"

@@ -46,14 +46,14 @@ class JobOutput:
         return part.start > 0 or len(self._rest) < len(part.text)
 
     def read(self) -> str:
-        """Returns what came since; empty if there is nothing now."""
+        """Returns new output; empty if there is none."""
         if self._rest:
             text, self._rest = self._rest, ""
             return text
         return self._log(self._place, LOG_BYTES).text
 
     def show(self) -> bool:
-        """Prints what came since; returns whether there was something."""
+        """Prints new output; returns whether there was any."""
         shown = False
         while text := self.read():
             write(sys.stdout, text)
@@ -78,8 +78,8 @@ def last_lines(text: str, lines: int) -> str:
 
 
 def follow(choices: Choices, output: JobOutput) -> None:
-    """Prints an output until its job has ended; while it waits, why, and that its cluster is away.
-    A final state ends it, whatever the output does."""
+    """Prints a job's output until the job has ended; while it waits, the reason, or that its
+    cluster does not answer. Returns on a final state even if the output does not end."""
     line = _WaitingJob(choices, output)
     try:
         while not _is_over(choices, output, line):
@@ -104,8 +104,8 @@ def _is_over(choices: Choices, output: JobOutput, line: "_WaitingJob") -> bool:
 
 
 def follow_many(outputs: Mapping[str, JobOutput], show: Callable[[str], bool]) -> None:
-    """Prints the outputs of several jobs as they come, until all have ended. Those that have not
-    begun are not asked for."""
+    """Prints the outputs of several jobs as they come, until all have ended. Jobs that have not
+    started are skipped."""
     while left := [label for label, one in outputs.items() if not one.ended]:
         desk = outputs[left[0]].desk
         time.sleep(desk.poll_seconds)
@@ -121,7 +121,8 @@ def follow_many(outputs: Mapping[str, JobOutput], show: Callable[[str], bool]) -
 
 
 class _WaitingJob(LineInPlace):
-    """The line that says why a job has not started yet, or why nothing is known of it."""
+    """The line in the terminal that explains why a job has not started, or why its state is
+    unknown."""
 
     def __init__(self, choices: Choices, output: JobOutput) -> None:
         super().__init__(choices)
@@ -129,8 +130,8 @@ class _WaitingJob(LineInPlace):
         self._settled = 0
 
     def check(self, error: AndonError | None = None) -> bool:
-        """Asks why it waits, now and then; returns whether it has ended although its output does
-        not say so."""
+        """Polls the job and updates the line; returns whether the job has ended although its output
+        has not."""
         now, desk = time.monotonic(), self._output.desk
         if now - self._checked_at < desk.poll_seconds:
             return False
@@ -161,8 +162,8 @@ class _WaitingJob(LineInPlace):
 def report_why_it_waits(
     choices: Choices, desk: ClusterDesk, label: str, over: threading.Event
 ) -> None:
-    """Says why a job at this terminal has not started, once for each reason: what runs it there is
-    silent until it has."""
+    """Reports each reason why a job at this terminal has not started: its launcher prints nothing
+    until it has."""
     reported, pause = "", FIRST_CHECK_SECONDS
     while not over.wait(pause):
         pause = FRESH_SECONDS

@@ -120,7 +120,7 @@ def jobs(
 
 
 def _load() -> None:
-    """Imports what shows the list, while clusters are asked."""
+    """Imports the modules that show the list while the clusters answer."""
     import_module("andon.cli.show.jobs")
 
 
@@ -155,8 +155,8 @@ def _own(
 def _on_clusters(
     desks: Desks, everything: bool, state: str | None, meanwhile: Callable[[], object]
 ) -> JobListing:
-    """Returns the jobs of all clusters; with `everything` root sees everyone's. Settings that
-    cannot be read cost a line, not the list. `meanwhile` is called while clusters are asked."""
+    """Returns the jobs of all clusters; with `everything` root sees everyone's. Unreadable settings
+    add a note and do not hide the list. `meanwhile` is called while the clusters answer."""
     try:
         clusters = desks.clusters()
     except AndonError as error:
@@ -173,8 +173,7 @@ def _on_clusters(
 
 
 def _refuse_elsewhere(command: str) -> None:
-    """Refuses what only a machine itself does with its jobs, and what a host is not asked over
-    SSH."""
+    """Raises an error for commands that work only on the machine itself, or not over SSH."""
     url = chosen().url
     if url is not None and (command in LOCAL_ONLY or url.startswith("ssh:")):
         raise click.UsageError(f"{command} is done on the machine itself: leave out --url")
@@ -204,8 +203,7 @@ def _of_server(
 
 
 def _follow(terminal: Terminal, desks: Desks, group: str | None) -> None:
-    """Prints each change until all jobs have ended, those of clusters included, which are asked
-    every five seconds."""
+    """Prints each change until all jobs have ended. Clusters are polled every five seconds."""
     known: dict[str, JobView] | None = None
     on_clusters: Sequence[JobView] = ()
     read_at = float("-inf")

@@ -72,7 +72,7 @@ def logs(job: str, follows: bool, lines: int | None, attempt: int | None) -> int
 def _logs_of_many(
     choices: Choices, desk: JobDesk, found: Sequence[JobView], lines: int, follows: bool
 ) -> int:
-    """Prints the output of each job under a line with its parameters; then what comes, until all
+    """Prints the output of each job under a line with its parameters; then follows it until all
     have ended."""
     outputs = {
         one.label: JobOutput(desk_with(desk, one.label), one.number or one.label) for one in found

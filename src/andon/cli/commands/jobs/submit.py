@@ -144,8 +144,7 @@ def submit_all(
     dry_run: bool,
     wait: bool,
 ) -> int:
-    """Submits jobs, shows them and waits for them. What one desk refuses keeps all from being
-    submitted."""
+    """Submits jobs, shows them and waits for them. If one desk refuses a job, none is submitted."""
     for desk, jobs in batches:
         refuse(desk, jobs)
     if dry_run:
@@ -234,7 +233,7 @@ def _spec(
 
 
 def _figures(options: dict[str, Any]) -> dict[str, Any]:
-    """The patterns of figures that the job prints, and when they say that it is hopeless."""
+    """Returns the metric patterns of the job, and when to stop it because of them."""
     if not options["metrics"] and options["stop_when"] is None:
         return {"metrics": {}}
     from andon.jobs.metrics import refuse_slow
@@ -316,8 +315,8 @@ def _can_start(name: str) -> bool:
 
 
 def _no_gpu(sample: "Callable[[], Snapshot]", root: str = "/") -> str | None:
-    """Returns why no job can start here; None if there is a GPU. The driver is asked only if no
-    file shows a GPU: in WSL and in containers it may know some all the same."""
+    """Returns why no job can start here; None if there is a GPU. The driver is queried only if no
+    file shows a GPU: in WSL and in containers it may still find one."""
     if any(os.path.exists(root + sign) for sign in USUAL_SIGNS):  # noqa: PTH110 - before the table of all vendors is imported
         return None
 

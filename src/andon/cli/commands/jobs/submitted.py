@@ -18,7 +18,7 @@ from andon.units import counted, human_seconds, sh
 
 
 def show_dry(choices: Choices, accepted: Sequence[Accepted]) -> None:
-    """Prints what would be submitted, in the desk's own words if it has any."""
+    """Prints what would be submitted, as the desk previews it if it can."""
     terminal = Terminal.of(choices)
     for one in accepted:
         if one.preview:
@@ -69,7 +69,8 @@ def _group_line(choices: Choices, batch: Sequence[Accepted]) -> str:
 
 
 def expected_text(choices: Choices, made: Sequence[JobSpec]) -> str:
-    """How long they take on the GPUs of this machine, if earlier ones of that name tell it."""
+    """Returns how long the jobs will take on this machine's GPUs, if earlier jobs of that name show
+    it."""
     like = learned(Queue().jobs.values()).get(made[0].name)
     if like is None:
         return ""

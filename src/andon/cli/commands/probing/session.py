@@ -115,7 +115,7 @@ class Probing:
         return 0
 
     def _broken(self, trial: Trial, output: str) -> int:
-        """Prints why the search ended early, after the output of the trial that ended it."""
+        """Prints the output of the trial that ended the search early, and the reason."""
         if trial.state is TrialState.STOPPED:
             self._notify(f"{trial.message}; nothing was stored")
             return INTERRUPTED if trial.message == "stopped on request" else 1

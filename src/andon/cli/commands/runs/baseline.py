@@ -1,4 +1,4 @@
-"""`andon runs baseline`: names good runs, and says when a later one drifts from them."""
+"""`andon runs baseline`: names good runs, and reports when a later one drifts from them."""
 
 import re
 import time

@@ -91,7 +91,7 @@ def doctor(as_json: bool) -> int:
 
 
 def check_host(choices: Choices, as_json: bool) -> int:
-    """Prints who answers on a host over SSH, and what is missing there, in one line."""
+    """Prints one line about what answers on a host over SSH, and what is missing there."""
     node, terminal = sources.node_of(choices), Terminal.of(choices)
     assert isinstance(node, SshNode), "--ssh is its only option for another machine"
     snapshot = node.live.read()
@@ -142,7 +142,8 @@ def gather(choices: Choices) -> MachineFacts:
 
 
 def reporting_of(own: Installation, settings: Settings) -> Reporting:
-    """What goes to a hub and to other systems; a network file system is not touched."""
+    """Returns what this machine reports to a hub and to other systems; a network file system is not
+    touched."""
     if own.state.remote or not own.state.path:
         return Reporting()
 
@@ -150,7 +151,7 @@ def reporting_of(own: Installation, settings: Settings) -> Reporting:
 
 
 def policy_of() -> PolicyFacts:
-    """Root's limits per user, and the use that a server has counted."""
+    """Returns root's limits per user, and the usage that a server has counted."""
     from andon.leases.book.contents import read_usage
 
     policy, wrong = policy_state()

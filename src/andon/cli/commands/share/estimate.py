@@ -39,11 +39,11 @@ from andon.runs.rules.matching import RunQuery
 
 DOES_NOT_FIT = 1
 MOST_FILE_BYTES = 1024 * 1024
-_COMMAND = "andon.command"  # in the context: the words after --
+_COMMAND = "andon.command"  # in the context: the arguments after --
 
 
 class EstimateCommand(click.Command):
-    """Accepts every spelling of an option, and keeps the arguments after `--` apart."""
+    """Accepts every spelling of an option, and stores the arguments after `--` separately."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         arguments = list(args)

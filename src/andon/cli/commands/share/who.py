@@ -77,7 +77,7 @@ class People:
 
 
 class WhoReport(Struct, frozen=True):
-    """What is known of everyone, for a report."""
+    """The use by all users, for a report."""
 
     snapshot: Snapshot
     since: float
@@ -149,7 +149,7 @@ def _lines(
     mixed: bool = False,
     blind: bool = False,
 ) -> list[Text]:
-    """Returns the table, and a note that others may use a device whose processes cannot be read."""
+    """Returns the table, and a note if a device's processes cannot be read."""
     people = [TableRow(person) for person in rows]
     lines = draw(_columns(mixed, blind), people, width) if rows else []
     if unknown is not None:

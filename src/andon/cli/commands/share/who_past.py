@@ -1,4 +1,4 @@
-"""What `andon who` knows of the past: the history of the devices, and recorded runs."""
+"""The past use that `andon who` shows: the history of the devices, and recorded runs."""
 
 import time
 from collections.abc import Sequence

@@ -54,7 +54,7 @@ def exporter(port: int | None, host: str | None, prefix: str | None, interval: f
 
 @contextmanager
 def end_signals() -> Iterator[Callable[[], object]]:
-    """A function that waits for SIGTERM or Ctrl-C, the normal ways to stop a service.
+    """Yields a function that waits for SIGTERM or Ctrl-C, the normal ways to stop a service.
 
     The kernel writes each signal into a pipe: one that comes just before a thread begins to wait on
     a lock does not wake it.

@@ -127,7 +127,8 @@ def _is_this_boot(snapshot: Snapshot, root: str) -> bool:
 
 
 def _no_process(snapshot: Snapshot, wanted: ProcessFilter) -> str:
-    """The sentence to print if no row is shown; that other users' processes exist is no secret."""
+    """Returns the sentence to print if no row is shown; it may mention that other users' processes
+    exist."""
     if wanted.everybody:
         return NO_PROCESS
     others = len({p.pid for status in snapshot.devices for p in status.processes})
@@ -144,7 +145,7 @@ def _container_ids(pids: set[int], root: str) -> dict[int, str]:
 def _family(
     found: list[ProcessRow], pids: set[int], root: str
 ) -> tuple[list[Branch], dict[int, Process]]:
-    """The tree of these processes, and those in it that use no device."""
+    """Returns the tree of these processes, and the ancestors in it that use no device."""
     table = ProcessTable(Path(root))
     holders = [use.process.pid for use in found if use.process]
     branches = forest(table.lineage(pids.intersection(holders)), holders)

@@ -43,7 +43,7 @@ _PLACE = (
 
 
 def _placed(command: F) -> F:
-    """Adds where to serve."""
+    """Adds the options for the address to serve on."""
     return with_options(command, *_PLACE)
 
 

@@ -112,7 +112,7 @@ def _follow(
 
 
 def _pour(snapshots: Iterable[Snapshot], sinks: list[Callable[[Snapshot], None]]) -> bool:
-    """Passes the snapshots on; returns whether a device responded or slept in any."""
+    """Passes the snapshots to the sinks; returns whether a device responded or slept in any."""
     answered = False
     for snapshot in snapshots:
         answered = answered or exit_code(snapshot) == 0

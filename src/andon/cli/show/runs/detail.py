@@ -1,4 +1,4 @@
-"""One run: its facts, and what it used of each device."""
+"""Renders one run: its facts, and its use of each device."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""When to leave a card that may suspend alone, so that monitoring does not keep it awake."""
+"""When not to touch a card that may suspend, so that monitoring does not keep it awake."""
 
 from typing import Final
 

@@ -41,7 +41,7 @@ class DemoOutcome(StrEnum):
 
 
 class DemoWork(Struct, frozen=True):
-    """A work of one person on GPUs of the demo; times are UTC seconds."""
+    """One person's job on GPUs of the demo; times are UTC seconds."""
 
     user: str
     name: str

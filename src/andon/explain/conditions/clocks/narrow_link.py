@@ -114,7 +114,7 @@ def describe(facts: ConditionFacts) -> Description:
 
 
 def _part(view: View, name: str, is_short: bool | None) -> dict[str, Evidence | None]:
-    """What the link has, and what card and slot allow, as the one states it that allows less."""
+    """Returns the link's value, and the maximum: the lower one of card and slot."""
     limits, field = view.device.limits, f"pcie_{name}"
     own = getattr(limits, field) == getattr(limits, f"link_{name}")
     allowed = view.limit(field if own else f"pcie_slot_{name}")

@@ -1,4 +1,4 @@
-"""What a machine reports to this hub cannot be relied on."""
+"""The reports of a machine to this hub are unreliable."""
 
 from andon.explain.conditions.condition import WARNING, Condition, Rung, Subject
 from andon.explain.conditions.description import reported

@@ -46,7 +46,7 @@ def nothing_found() -> Reason:
 
 
 def unreported(view: View) -> Reason:
-    """Explains a device of which its hub knows only what it was."""
+    """Explains a device whose node no longer reports to the hub."""
     advice = "Look at that machine: does it run, and reach the hub? There: andon doctor"
     known = [state_evidence(view), *last_readings(view)]
     reason = phrase(": {reason}", reason=view.derived("reason", view.status.reason or None))
