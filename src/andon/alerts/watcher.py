@@ -101,9 +101,9 @@ class Watcher:
         self._outbox = Outbox()
         self._rendered: Rendered = (self._state, self._outbox, ())
         self._last: Snapshot | None = None
-        self._heard = self._written = time.monotonic()
+        self._received = self._written = time.monotonic()
         self._caught_up = False
-        self._begun = threading.Event()
+        self._started = threading.Event()
         """Set once the saved state is restored: what was decided before that would be lost."""
         self._listeners: Listeners[[tuple[Alert, ...]]] = Listeners(
             FailureLog("andon.watcher", "a listener failed; the others continue")
@@ -271,7 +271,7 @@ class Watcher:
 
     def relay(self, given: Sequence[HandedNotice]) -> bool:
         """Sends notices of nodes as its own; returns whether they are stored."""
-        self._begun.wait(self._waits.opening)
+        self._started.wait(self._waits.opening)
         with self._lock:
             box, new = relayed(self._outbox, given, self._routes, time.time(), self._offset)
             self._open_elsewhere = still_open(self._open_elsewhere, new)
@@ -300,8 +300,8 @@ class Watcher:
         if snapshot is not None:
             if (devices := self.lasting(snapshot.devices)) != snapshot.devices:
                 snapshot = replace(snapshot, devices=devices)
-            self._heard, self._last = time.monotonic(), snapshot
-        elif self._last is None or time.monotonic() - self._heard < self._silent_seconds:
+            self._received, self._last = time.monotonic(), snapshot
+        elif self._last is None or time.monotonic() - self._received < self._silent_seconds:
             return
         seen = snapshot or self._without_readings()
         if seen is not None:
@@ -342,7 +342,7 @@ class Watcher:
         ]
         if (trouble := self._writer.trouble) is not None:
             found.append(OwnTrouble("store", f"alerts: {trouble[0].reason}", trouble[0].hint))
-        silent = time.monotonic() - self._heard
+        silent = time.monotonic() - self._received
         if silent >= self._silent_seconds:
             found.append(OwnTrouble("sampler", f"the last reading was {human_seconds(silent)} ago"))
         return found
@@ -360,7 +360,7 @@ class Watcher:
         is_published: Callable[[Alert], bool] = lambda alert: True,
     ) -> StepResult:
         """Decides, stores the state, and publishes changed alerts that `is_published` allows."""
-        self._begun.wait(self._waits.opening)
+        self._started.wait(self._waits.opening)
         with self._lock:
             moment = Moment(*self._clock())
             outcome = decide(self._state, moment)
@@ -407,7 +407,7 @@ class Watcher:
         try:
             self._restore(self._writer.opened(self._waits.opening))
         finally:
-            self._begun.set()
+            self._started.set()
 
     def _restore(self, saved: SavedAlerts | None) -> None:
         if saved is None:

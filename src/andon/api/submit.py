@@ -19,7 +19,7 @@ from andon.jobs.rules.file_keys import read_options
 from andon.jobs.rules.polling import FRESH_SECONDS
 from andon.jobs.starting import start_dispatcher
 from andon.jobs.submitting import local_spec, new_submission
-from andon.leases.availability import unasked_simulation
+from andon.leases.availability import implicit_simulation
 from andon.leases.rules.requests import Count, Names, RequestOptions, Size
 from andon.model.job.desk import JobAct
 from andon.model.job.facts import JobState, JobView
@@ -150,5 +150,5 @@ def submit(
 
 def _queue_desk(settings: Settings) -> QueueDesk:
     if settings.simulate:
-        raise Unavailable(unasked_simulation().reason, hint="unset ANDON_SIMULATE")
+        raise Unavailable(implicit_simulation().reason, hint="unset ANDON_SIMULATE")
     return QueueDesk(wake=start_dispatcher)

@@ -118,7 +118,7 @@ LISTED = frozenset({"alerts", "jobs", "leases", "nodes", "runs"})
 LISTING = frozenset({"list", "ls"})
 """What these commands do without a further word, for those who type one."""
 
-MEANT = {
+SYNONYMS = {
     **dict.fromkeys(("take", "reserve", "claim", "book", "lock", "alloc"), "lease --for 2h"),
     **dict.fromkeys(("give-back", "giveback", "return", "unlease", "unlock", "stop"), "release"),
     **dict.fromkeys(("extend", "renew"), "lease extend ID --for 1h"),

@@ -49,7 +49,7 @@ def main() -> "NoReturn":
 
 def _run(args: list[str]) -> int:
     if args == ["asked"]:
-        from andon.cli.ssh.asked import answer
+        from andon.cli.ssh.far_side import answer
 
         return answer(run_command)
     return run_command(args)

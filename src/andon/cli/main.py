@@ -15,8 +15,8 @@ from andon.cli.catalogue import (
     JOBS,
     LISTED,
     LISTING,
-    MEANT,
     SHORT_FORMS,
+    SYNONYMS,
     load,
 )
 from andon.cli.options import shared
@@ -59,9 +59,9 @@ class LazyGroup(click.Group):
         if args and not _is_command(args[0]) and not args[0].startswith("-"):
             from andon.cli.commands.suggestions import near_command
 
-            near = near_command(args[0], COMMANDS, MEANT)
-            meant = f"; did you mean: andon {near}?" if near else ""
-            raise click.UsageError(f"unknown command {args[0]!r}{meant}", ctx)
+            near = near_command(args[0], COMMANDS, SYNONYMS)
+            suggestion = f"; did you mean: andon {near}?" if near else ""
+            raise click.UsageError(f"unknown command {args[0]!r}{suggestion}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -77,17 +77,17 @@ class PodDevices:
 
     def _run(self) -> None:
         while not self._over.is_set():
-            began = self._begun()
+            began = self._last_start()
             if self._retrying.attempt(self._ask) is None:
                 self._retrying.succeeded()
             else:
                 self._answer, self._found = b"", ()
             due = time.monotonic() + self._every
-            while time.monotonic() < due and began == self._begun():
+            while time.monotonic() < due and began == self._last_start():
                 if self._over.wait(min(self._check_seconds, self._every)):
                     return
 
-    def _begun(self) -> float:
+    def _last_start(self) -> float:
         """Returns when the last container began here, as far as that can be seen."""
         try:
             return self._logs.stat().st_mtime

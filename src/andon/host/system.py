@@ -202,17 +202,17 @@ class _Proc:
         self._second = os.sysconf("SC_CLK_TCK")
 
     def cpu(self) -> CpuTimes:
-        ticks = parse_cpu(_beginning(self._stat))
+        ticks = parse_cpu(_read_start(self._stat))
         return CpuTimes(ticks.idle / self._second, ticks.total / self._second)
 
     def memory(self) -> tuple[int, int]:
-        return parse_memory(_beginning(self._meminfo))
+        return parse_memory(_read_start(self._meminfo))
 
     def load(self) -> float:
-        return float(_beginning(self._loadavg).split()[0])
+        return float(_read_start(self._loadavg).split()[0])
 
     def memory_pressure(self) -> float:
-        return parse_pressure(_beginning(self._pressure))
+        return parse_pressure(_read_start(self._pressure))
 
     def network(self) -> tuple[Network, ...]:
         return parse_network(os.fsdecode(self._net.read_bytes()))
@@ -225,7 +225,7 @@ class _Proc:
         return _measured(mounts, self._root)
 
 
-def _beginning(path: str) -> bytes:
+def _read_start(path: str) -> bytes:
     """Returns what one read gives: called at every sample, and a file object would cost more."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

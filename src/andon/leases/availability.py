@@ -98,7 +98,7 @@ class TurnMemory:
                 draft.unlink(missing_ok=True)
 
 
-def unasked_simulation() -> Unavailable:
+def implicit_simulation() -> Unavailable:
     """Returns why a variable or a setting alone does not give work simulated devices."""
     return Unavailable(
         "simulated devices are leased only with --simulate",
@@ -204,7 +204,7 @@ class Availability(Struct, frozen=True):
         if "replay" in snapshot.versions:
             raise Unavailable("the devices of a recorded file cannot be leased")
         if snapshot.simulated and not self.simulated:
-            raise unasked_simulation()
+            raise implicit_simulation()
         self._refuse_doubt(snapshot)
 
     def offer(

@@ -32,7 +32,7 @@ def program_of(command: str | None, name: str | None = None) -> str | None:
     """Returns `train.py`, `vllm serve`, `vllm…api_server`; the process's name if the command is
     unknown or adds nothing."""
     argv = (command or "").split()
-    found = _meant(argv) if argv else None
+    found = _program(argv) if argv else None
     return found or name or (_base(argv[0]) if argv else None) or None
 
 
@@ -61,7 +61,7 @@ def _is_interpreter(name: str) -> bool:
     return plain in _INTERPRETERS or plain.rstrip("dt").rstrip(_VERSION) in _PYTHONS
 
 
-def _meant(argv: Sequence[str]) -> str | None:
+def _program(argv: Sequence[str]) -> str | None:
     first = _base(argv[0])
     if _is_interpreter(first):
         return _interpreted(first, argv[1:])
@@ -81,7 +81,7 @@ def _interpreted(interpreter: str, argv: Sequence[str]) -> str | None:
         if word in _WITH_VALUE:
             next(rest, None)
         elif not word.startswith("-"):
-            return _meant([word, *rest])
+            return _program([word, *rest])
     return None
 
 
@@ -100,7 +100,7 @@ def _launched(argv: Sequence[str]) -> str | None:
     for place, word in enumerate(argv):
         base = _base(word)
         if re.fullmatch(_SCRIPT, base) or _is_interpreter(base) or base in _LAUNCHERS:
-            return _meant(argv[place:])
+            return _program(argv[place:])
         if word in ("-m", "--module") and place + 1 < len(argv):
             return _module(argv[place + 1], argv[place + 2 :])
     return next(_plain(argv), None)

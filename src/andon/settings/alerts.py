@@ -230,7 +230,7 @@ def unknown_rules(names: tuple[str, ...]) -> Iterator[str]:
     known = [rule.name for rule in CONDITION_RULES]
     for name in names:
         if name not in known:
-            yield f"there is no rule {name[:40]!r}{_meant(name, known)}"
+            yield f"there is no rule {name[:40]!r}{_suggestion(name, known)}"
 
 
 def masked(url: str) -> str:
@@ -281,7 +281,7 @@ def values_in(
     for key, raw in table.items():
         column = known.get(key)
         if column is None:
-            mistakes.append(f"{place}: there is no setting {key[:40]!r}{_meant(key, known)}")
+            mistakes.append(f"{place}: there is no setting {key[:40]!r}{_suggestion(key, known)}")
             continue
         try:
             values[key] = column.kind.read(raw)
@@ -302,7 +302,7 @@ def _missing(values: Mapping[str, Any], table: Mapping[str, Any]) -> Iterator[st
         yield f"timeout_seconds: must be from 1 to {LONGEST_TIMEOUT_SECONDS:g}"
 
 
-def _meant(name: str, known: Any) -> str:
+def _suggestion(name: str, known: Any) -> str:
     close = get_close_matches(name, list(known), n=1)
     return f": did you mean {close[0]}?" if close else ""
 

@@ -182,8 +182,8 @@ def _from_flags(flags: Mapping[str, object], mistakes: list[str]) -> Given:
     by_name = {f.name: f for f in _fields(any(name.startswith(_ALERTS) for name in flags))}
     for name, raw in flags.items():
         if name not in by_name:
-            meant = _meant(name, by_name)
-            mistakes.append(f"flag {_quoted(name)}: there is no such setting{meant}")
+            suggestion = _suggestion(name, by_name)
+            mistakes.append(f"flag {_quoted(name)}: there is no such setting{suggestion}")
         elif raw is not None and raw != ():  # what click passes if the flag is absent
             yield by_name[name], by_name[name].flag, "flag", raw
 
@@ -197,8 +197,8 @@ def _from_env(env: Mapping[str, str], strange: list[str]) -> Given:
         if field is not None and env[variable] != "":
             yield field, variable, variable, env[variable]
         elif field is None and variable not in OTHERS:
-            meant = _meant(variable, [*by_variable, *OTHERS])
-            strange.append(f"{_plain(variable)}: there is no such setting{meant}")
+            suggestion = _suggestion(variable, [*by_variable, *OTHERS])
+            strange.append(f"{_plain(variable)}: there is no such setting{suggestion}")
 
 
 def _from_file(file: tuple[str, str] | None, mistakes: list[str]) -> Given:
@@ -291,8 +291,10 @@ def _unknown_place(place: str, places: Mapping[str, Field]) -> str:
     # Within a section only the key is compared: all of them have the section in common.
     names = own if section in sections else {one: one for one in sections} | by_key
     near = key if key in by_key else _nearest(key, names)
-    meant = None if near is None else names.get(near) or by_key[near]
-    return "there is no such setting" + ("" if meant is None else f": did you mean {meant}?")
+    suggestion = None if near is None else names.get(near) or by_key[near]
+    return "there is no such setting" + (
+        "" if suggestion is None else f": did you mean {suggestion}?"
+    )
 
 
 def _line_of(place: str, text: str) -> str:
@@ -311,7 +313,7 @@ def _line_of(place: str, text: str) -> str:
     return ""
 
 
-def _meant(name: str, known: Any) -> str:
+def _suggestion(name: str, known: Any) -> str:
     near = _nearest(name, known)
     return "" if near is None else f": did you mean {near}?"
 

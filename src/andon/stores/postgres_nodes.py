@@ -64,8 +64,8 @@ class PostgresNodeStore:
                 hour = self._present_hour(session, found[0][-1])
                 rows = [(hour, known[beat.node][0], *_opaque(beat)) for beat in new]
                 session.copy("put_beats", _BEAT_TYPES, rows)
-                heard = [(node, *_heard(beat)) for node, beat in last.items()]
-                session.run("hear", [list(column) for column in zip(*heard, strict=True)])
+                received = [(node, *_columns(beat)) for node, beat in last.items()]
+                session.run("hear", [list(column) for column in zip(*received, strict=True)])
             for beat in new:
                 if beat.notices:
                     row = (beat.session, beat.sequence, beat.at, beat.notices)
@@ -107,7 +107,7 @@ _TABLES = (
     "baselines", "beat", "news",
 )  # fmt: skip
 _FACTS = ("name", "token_hash", "added", "drained")
-_heard = attrgetter("session", "sequence", "at", "sent", "digest")
+_columns = attrgetter("session", "sequence", "at", "sent", "digest")
 _opaque = attrgetter("session", "sequence", "at", "sent", "snapshot", "ticks")
 _BEAT_TYPES = ("int4", "int4", "text", "int8", "float8", "float8", "bytea", "bytea")
 

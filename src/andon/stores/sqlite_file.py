@@ -50,8 +50,8 @@ def is_damaged(error: sqlite3.Error) -> bool:
 def translated(error: sqlite3.Error, path: Path) -> AndonError:
     """Returns a SQLite error as one of andon's."""
     kind = _kind(error)
-    unsaid = kind in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) and _is_full(path)
-    if kind == sqlite3.SQLITE_FULL or unsaid:
+    is_full = kind in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) and _is_full(path)
+    if kind == sqlite3.SQLITE_FULL or is_full:
         return Unavailable(f"{path}: the disk is full", hint="free some space, or: andon gc")
     shut = kind == sqlite3.SQLITE_CANTOPEN and not os.access(path.parent, os.W_OK)
     if shut or kind in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):

@@ -13,7 +13,7 @@ from textual.timer import Timer
 
 from andon.tui.canvas import Canvas
 from andon.tui.driver import TopDriver
-from andon.tui.ending import EndDialog, meant_process
+from andon.tui.ending import EndDialog, process_to_end
 from andon.tui.histories import Histories
 from andon.tui.keys import action_of
 from andon.tui.page import Frame, Page
@@ -80,7 +80,7 @@ class TopApp(App[None]):
         self._feed.attach(lambda tick: self._from_thread(self.take, tick))
         self.app_resume_signal.subscribe(self, lambda _app: self._drawn_again())
 
-    def tell(self, changes: Mapping[str, Any], at_once: bool) -> None:
+    def apply_changes(self, changes: Mapping[str, Any], at_once: bool) -> None:
         """Takes what the background reader has read."""
         self._from_thread(self.learn, changes, at_once)
 
@@ -233,7 +233,7 @@ class TopApp(App[None]):
         self.canvas.refresh()
 
     def _ask_to_end(self) -> None:
-        found = meant_process(self.frame())
+        found = process_to_end(self.frame())
         if isinstance(found, str):
             self.state = noticed(self.state, found, time.time(), 8.0)
         else:

@@ -190,7 +190,7 @@ def _refusal(error: AndonError, width: int) -> list[Text]:
     return lines + (paragraph(error.hint, width) if error.hint else [])
 
 
-def meant_process(frame: Frame) -> tuple[Process, Snapshot] | str:
+def process_to_end(frame: Frame) -> tuple[Process, Snapshot] | str:
     """Returns the process under the cursor, or why it cannot be ended from here."""
     snapshot, key = frame.scene.snapshot, frame.state.process
     if snapshot is None or key is None:

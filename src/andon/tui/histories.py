@@ -72,8 +72,8 @@ class Histories:
             self._drawn[*key, count] = (span_seconds, last, found)
             return found
         # Only the newest stretch changes until the next one begins.
-        begun = last * (span_seconds / count)
-        newest = [p.value for p in takewhile(lambda p: p.at >= begun, reversed(self._own(key)))]
+        start = last * (span_seconds / count)
+        newest = [p.value for p in takewhile(lambda p: p.at >= start, reversed(self._own(key)))]
         known = [value for value in newest if value is not None]
         if known:
             drawn[2][-1] = sum(known) / len(known)

@@ -103,7 +103,7 @@ def _run_app(
     root = Path(settings.root)
     app = TopApp(
         feed,
-        lambda app, needs: BackgroundReader(node, root, feed, needs, app.tell),
+        lambda app, needs: BackgroundReader(node, root, feed, needs, app.apply_changes),
         state,
         replace(scene, me=user_name(os.geteuid())),
         histories,

@@ -63,12 +63,12 @@ def choices_of(state: TopState) -> dict[str, Any]:
     }
 
 
-def without_options(state: TopState, begun: TopState, saved: TopState) -> TopState:
+def without_options(state: TopState, initial: TopState, saved: TopState) -> TopState:
     """Returns what to remember of a session, without values set by an option and not changed by
     a key since."""
-    if state.interval_seconds == begun.interval_seconds:
+    if state.interval_seconds == initial.interval_seconds:
         state = replace(state, interval_seconds=saved.interval_seconds)
-    now, then, before = state.processes, begun.processes, saved.processes
+    now, then, before = state.processes, initial.processes, saved.processes
     if (now.sort, now.reverse) == (then.sort, then.reverse):
         now = replace(now, sort=before.sort, reverse=before.reverse)
     return replace(state, processes=now)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.cli.commands.jobs.desks import refuse_unasked
+from andon.cli.commands.jobs.desks import refuse_unstartable
 from andon.cli.main import run
 from andon.cli.terminal import Choices
 from andon.settings.resolution import describe
@@ -157,13 +157,13 @@ def test_a_variable_or_a_file_alone_queues_nothing_for_real_or_simulated_devices
     (tmp_path / "job.toml").write_text('command = ["true"]\n')
     for name, value in own_folders(tmp_path).items():
         monkeypatch.setenv(name, value)
-    refuse_unasked(Choices())
+    refuse_unstartable(Choices())
     file.write_text("[simulation]\ndevices = 3\n")
     for words in (["--", "true"], ["--param", "a=1,2", "--", "echo", "{a}"]):
         assert run(["submit", "--dry-run", *words]) == 3
     assert run(["submit", "--dry-run", str(tmp_path / "job.toml")]) == 3
-    refuse_unasked(Choices(simulate=2))
-    refuse_unasked(Choices(), [2, 4])  # as its job file says
+    refuse_unstartable(Choices(simulate=2))
+    refuse_unstartable(Choices(), [2, 4])  # as its job file says
     file.write_text("")
     monkeypatch.setenv("ANDON_SIMULATE", "4")
     assert run(["submit", "--dry-run", "--", "true"]) == 3

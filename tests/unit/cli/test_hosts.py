@@ -19,7 +19,7 @@ from andon.cli.node_answers import NodeAnswer, NodeTable, answers_to_json, offer
 from andon.cli.options import chosen
 from andon.cli.several_nodes import SeveralNodes
 from andon.cli.show.watch import LiveTable
-from andon.cli.ssh import asked as far_side
+from andon.cli.ssh import far_side
 from andon.cli.ssh import hosts as asked
 from andon.cli.ssh.hosts import there
 from andon.cli.ssh.watch import Watched
@@ -334,7 +334,7 @@ def test_the_shell_completes_groups_and_configured_hosts(
 def test_an_andon_that_is_asked_over_ssh_answers_for_its_own_machine(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv(far_side.QUESTION, '{"ask": [["status"]]}')
+    monkeypatch.setenv(far_side.REQUEST_VARIABLE, '{"ask": [["status"]]}')
     monkeypatch.setenv("ANDON_URL", "http://hub:1")
     assert far_side.answer(lambda _: len(os.environ.get("ANDON_URL", ""))) == 0
     assert '"code":0' in capsys.readouterr().out

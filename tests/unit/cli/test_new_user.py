@@ -10,9 +10,9 @@ import click
 import pytest
 from click.shell_completion import ShellComplete
 
-from andon.cli.catalogue import ALIASES, COMMANDS, MEANT
+from andon.cli.catalogue import ALIASES, COMMANDS, SYNONYMS
 from andon.cli.commands.explain.alerts_trial import trial
-from andon.cli.commands.suggestions import OPTIONS_MEANT
+from andon.cli.commands.suggestions import OPTION_SYNONYMS
 from andon.cli.main import cli, named, run
 from andon.cli.sources import node_of
 from andon.cli.terminal import Choices
@@ -45,11 +45,11 @@ def book(book: Book, monkeypatch: pytest.MonkeyPatch) -> Book:
 Said = pytest.CaptureFixture[str]
 
 
-@pytest.mark.parametrize("word", MEANT)
+@pytest.mark.parametrize("word", SYNONYMS)
 def test_a_word_that_people_try_names_the_command(word: str, capsys: Said) -> None:
     assert run([word]) == 2
-    assert f"did you mean: andon {MEANT[word]}?" in capsys.readouterr().err
-    assert MEANT[word].split()[0] in COMMANDS
+    assert f"did you mean: andon {SYNONYMS[word]}?" in capsys.readouterr().err
+    assert SYNONYMS[word].split()[0] in COMMANDS
     assert word not in {*COMMANDS, *ALIASES}
 
 
@@ -158,7 +158,7 @@ def test_every_option_that_is_suggested_exists() -> None:
         for one in (command.params if command else ())
         for name in one.opts
     }
-    for typed, meant in OPTIONS_MEANT.items():
+    for typed, meant in OPTION_SYNONYMS.items():
         for one in meant:
             assert one in known or one.removeprefix("andon ") in COMMANDS, typed
 

@@ -31,11 +31,11 @@ def lasting(devices: tuple[DeviceStatus, ...], alerts: Iterable[Alert]) -> tuple
     if all(status.state not in SILENCES.values() for status in devices):
         return devices
     found = [one for one in alerts if one.rule in SILENCES]
-    begun = {(one.subject, SILENCES[one.rule]): one.since for one in found}
+    since = {(one.subject, SILENCES[one.rule]): one.since for one in found}
     known = {status.device.uuid for status in devices}
     gone = {one.device: one.subject for one in found if one.subject not in known}
     named = (_named(one, gone) for one in devices)
-    return tuple(_since(one, begun.get((one.device.uuid, one.state), inf)) for one in named)
+    return tuple(_since(one, since.get((one.device.uuid, one.state), inf)) for one in named)
 
 
 def _named(status: DeviceStatus, gone: Mapping[int | None, str]) -> DeviceStatus:
@@ -45,11 +45,11 @@ def _named(status: DeviceStatus, gone: Mapping[int | None, str]) -> DeviceStatus
     return replace(status, device=replace(device, uuid=uuid))
 
 
-def _since(status: DeviceStatus, begun: float) -> DeviceStatus:
+def _since(status: DeviceStatus, since: float) -> DeviceStatus:
     """Returns since when a device has been silent. Its alert may be older than its last answer: it
     outlasts a device that answers for a moment."""
     answered_at = 0.0 if status.sample is None else status.sample.at
-    return replace(status, since=begun) if answered_at <= begun < status.since else status
+    return replace(status, since=since) if answered_at <= since < status.since else status
 
 
 def board_from_sample(snapshot: Snapshot, rulebook: Rulebook) -> LampBoard:

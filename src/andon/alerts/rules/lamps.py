@@ -377,7 +377,7 @@ def _affected_users(status: DeviceStatus, who: tuple[Party, ...]) -> str | None:
     return listed_users(tuple(dict.fromkeys(users))) or None
 
 
-def as_firing(alert: Alert, rule: "Condition", rungs: "Rungs", begun: float | None) -> Alert:
+def as_firing(alert: Alert, rule: "Condition", rungs: "Rungs", since: float | None) -> Alert:
     """Returns an alert that holds now as a firing one; `begun` is when its device's state began."""
     from andon.explain.conditions.condition import severity
     from andon.explain.conditions.finding import HOLDS
@@ -385,13 +385,13 @@ def as_firing(alert: Alert, rule: "Condition", rungs: "Rungs", begun: float | No
 
     wall = alert.since
     alert = replace(alert, state=Phase.FIRING, fires_in_seconds=None)
-    if not isinstance(rule.judged, OnState) or begun is None:
+    if not isinstance(rule.judged, OnState) or since is None:
         return alert
     # How long a device has been in its state is known: as severe as a server would say.
     reached = [
         rung.level
         for rung, now in zip(rule.rungs, rungs, strict=True)
-        if now is HOLDS and wall - begun >= rung.for_seconds
+        if now is HOLDS and wall - since >= rung.for_seconds
     ]
     level = max([alert.level, *reached], key=lambda level: level.rank)
-    return replace(alert, level=level, severity=severity(level, rule), since=begun)
+    return replace(alert, level=level, severity=severity(level, rule), since=since)

@@ -17,13 +17,13 @@ class SuggestingGroup(click.Group):
         word, known = args[0] if args else "", self.list_commands(ctx)
         mistaken = word and word not in known and not word.startswith("-")
         if mistaken and not ctx.resilient_parsing:
-            meant = _meant(word, known)
-            near = "" if meant is None else f"; did you mean: {ctx.command_path}{meant}?"
+            suggestion = _suggestion(word, known)
+            near = "" if suggestion is None else f"; did you mean: {ctx.command_path}{suggestion}?"
             raise click.UsageError(f"unknown command {word!r}{near}", ctx)
         return super().resolve_command(ctx, args)
 
 
-def _meant(word: str, known: Sequence[str]) -> str | None:
+def _suggestion(word: str, known: Sequence[str]) -> str | None:
     """Returns a suggestion for the group: nothing, a command, or `show` and the argument."""
     from andon.cli.commands.suggestions import near_command
 

@@ -34,8 +34,8 @@ def complete_job(
     newest = sorted((one.spec for one in queue.jobs.values()), key=lambda spec: -spec.number)
     active = [spec for spec in newest if not statuses[spec.number].state.is_settled]
     ended = [spec for spec in newest if statuses[spec.number].state.is_settled]
-    meant = active if context.info_name in OF_ACTIVE_JOBS else [*active, *ended]
-    items = ((one.label, f"{one.name}, {statuses[one.number].state.text}") for one in meant)
+    candidates = active if context.info_name in OF_ACTIVE_JOBS else [*active, *ended]
+    items = ((one.label, f"{one.name}, {statuses[one.number].state.text}") for one in candidates)
     return _items(items, typed)
 
 

@@ -9,7 +9,7 @@ MACHINE_OPTIONS = ("--ssh", "--hosts-file", "--node", "--url", "--token-file", "
 """Options that name another machine: where a command has none, it is for this one alone."""
 LIKENESS = 0.7  # below it, words are only of the same length
 
-OPTIONS_MEANT: Mapping[str, tuple[str, ...]] = {
+OPTION_SYNONYMS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("--gpu", "--gpu-id", "--gpu-ids"), ("--gpus", "--device")),
     **dict.fromkeys(("--id", "--index", "--uuid", "-i"), ("--device",)),
     **dict.fromkeys(("-n", "--num-gpus", "--ngpus", "--gres"), ("--gpus",)),
@@ -31,12 +31,12 @@ OPTIONS_MEANT: Mapping[str, tuple[str, ...]] = {
 """Options that people try, and those that do it, where the command has them; else a command."""
 
 
-def near_command(word: str, known: Iterable[str], meant: Mapping[str, str]) -> str | None:
+def near_command(word: str, known: Iterable[str], synonyms: Mapping[str, str]) -> str | None:
     """Returns the closest command: by another name, by its beginning, or mistyped."""
     names = list(known)
-    begun = [name for name in names if len(word) > 1 and name.startswith(word)]
-    near = begun or get_close_matches(word, names, n=1, cutoff=LIKENESS)
-    return meant.get(word) or next(iter(near), None)
+    prefixed = [name for name in names if len(word) > 1 and name.startswith(word)]
+    near = prefixed or get_close_matches(word, names, n=1, cutoff=LIKENESS)
+    return synonyms.get(word) or next(iter(near), None)
 
 
 def mistake_text(mistake: click.ClickException) -> str:
@@ -53,9 +53,9 @@ def near_options(mistake: click.NoSuchOption) -> list[str]:
     if mistake.ctx is None:
         return []
     has = [name for one in mistake.ctx.command.get_params(mistake.ctx) for name in one.opts]
-    tried = OPTIONS_MEANT.get(mistake.option_name, ())
-    meant = [one for one in tried if one in has] or [one for one in tried if " " in one]
+    tried = OPTION_SYNONYMS.get(mistake.option_name, ())
+    found = [one for one in tried if one in has] or [one for one in tried if " " in one]
     long = {name[2:]: name for name in has if name.startswith("--")}
     typed = mistake.option_name.lstrip("-")
     near = get_close_matches(typed, long, n=2, cutoff=LIKENESS) if len(typed) > 1 else []
-    return meant or [long[name] for name in near]
+    return found or [long[name] for name in near]

@@ -75,17 +75,17 @@ class Painted:
     def _parts(self) -> Iterator[str]:
         """Yields each table where its lines are, and the text between them."""
         lines, left = self._text.rstrip("\n").split("\n"), list(self._tables)
-        plain, place, begun = [_SGR.sub("", line).rstrip() for line in lines], 0, 0
+        plain, place, start = [_SGR.sub("", line).rstrip() for line in lines], 0, 0
         while place < len(lines):
             found = next((t for t in left if plain[place : place + len(t.lines)] == t.lines), None)
             if found is None:
                 place += 1
                 continue
-            yield _pre(lines[begun:place])
+            yield _pre(lines[start:place])
             yield found.html
             left.remove(found)
-            place = begun = place + len(found.lines)
-        yield _pre(lines[begun:])
+            place = start = place + len(found.lines)
+        yield _pre(lines[start:])
 
 
 def _pre(lines: Sequence[str]) -> str:

@@ -16,11 +16,13 @@ SCHEMA = "andon.free/1"
 NOT_REQUESTED = "not_requested"  # the obstacle of a device that was not asked about
 
 
-def render_offer(found: Offer, asks: bool, width: int, color: bool) -> str:
+def render_offer(found: Offer, wants_more: bool, width: int, color: bool) -> str:
     """The answer in the first line, then a table; `asks`: for more than any one GPU."""
     rows = [row for row in found.rows if row.verdict.code != NOT_REQUESTED]
     lines = with_mark(
-        [_answer(found) if asks else _count(rows)], "SIMULATED" if found.simulated else "", width
+        [_answer(found) if wants_more else _count(rows)],
+        "SIMULATED" if found.simulated else "",
+        width,
     )
     lines += draw(_columns(found.at), [TableRow(row) for row in rows], width)
     return "".join(line.fit(width).paint(color) + "\n" for line in lines)

@@ -159,7 +159,7 @@ def mean_line(seen: list[NamedDevice]) -> Text:
     """Returns the mean and how many GPUs it covers: one that does not respond is not idle."""
     mean = mean_utilization(entry.status for entry in seen)
     boards = sum(not entry.instance for entry in seen)
-    known = len({_board(entry.status) for entry in seen if _says_how_busy(entry.status)})
+    known = len({_board(entry.status) for entry in seen if _shows_use(entry.status)})
     if mean is None:
         return styled("mean utilisation ", "dim") + cells.percent(mean)
     part = "" if known == boards else f"/{boards}"
@@ -190,7 +190,7 @@ def _board(status: DeviceStatus) -> str:
     return status.device.parent or status.device.uuid
 
 
-def _says_how_busy(status: DeviceStatus) -> bool:
+def _shows_use(status: DeviceStatus) -> bool:
     sample = status.sample if status.answered else None
     return sample is not None and sample.utilization_percent is not None
 

@@ -45,11 +45,11 @@ class Traffic:
         self._begins: float | None = None
         self._before: dict[str, LinkCount] = {}
         self._before_now: float | None = None
-        self._begun: dict[str, LinkCount] | None = None
+        self._first: dict[str, LinkCount] | None = None
 
     def begin(self, handle: Handle, at: float, now: float, watched: bool) -> None:
         """Read the counters if they are due; `finish` follows after the card's other calls."""
-        self._begun = None
+        self._first = None
         if self._begins is None:
             self._begins = now + TRAFFIC_FIRST_SECONDS
         if watched:
@@ -63,26 +63,26 @@ class Traffic:
         if not self._fields or not self._due.take(_DUE, period, now):
             return
         self._read_at, self._older = at, None
-        self._begun = self._read(handle, self._fields)
+        self._first = self._read(handle, self._fields)
 
     def finish(self, handle: Handle, now: float) -> None:
         """Computes the rates since the last reading."""
-        if self._begun is None:
+        if self._first is None:
             return
-        begun, before = self._begun, self._before
+        first, before = self._first, self._before
         seconds = 0.0 if self._before_now is None else now - self._before_now
         narrow = {
             name: self._fields[name]
             for name in nvml.WRAPPING
-            if name in before and name in begun and begun[name].value < NARROW
+            if name in before and name in first and first[name].value < NARROW
         }
         moment = self._read(handle, narrow) if narrow else {}
-        for name, count in begun.items():
+        for name, count in first.items():
             if name in before:
                 self._set(name, _rate(name, before[name], count, moment.get(name), seconds))
             else:
                 self._set(name, FIRST)
-        self._before, self._before_now = begun, now
+        self._before, self._before_now = first, now
 
     def older(self, at: float) -> Mapping[str, float]:
         """When each rate older than this time was read: the same object until it changes."""

@@ -86,7 +86,7 @@ def number(text: str, measure: Measure) -> int | float | Unknown:
         return unknown(text)
     value = float(found[1])
     if value < measure.least or (measure.most is not None and value > measure.most):
-        return Unknown(f"{_says(text)}, which is impossible")
+        return Unknown(f"{_quoted(text)}, which is impossible")
     return round(value) * measure.scale if measure.whole else value * measure.scale
 
 
@@ -99,7 +99,7 @@ def flag(text: str | None) -> bool | Unknown:
 
 def unknown(text: str) -> Unknown:
     """Returns an unknown value: `[N/A]`, `ERR!` or nothing; the text is the reason."""
-    return Unknown(_says(text), absent=_bare(text) in _ABSENT)
+    return Unknown(_quoted(text), absent=_bare(text) in _ABSENT)
 
 
 def is_text(text: str | None) -> bool:
@@ -132,7 +132,7 @@ def plain(text: str) -> str:
     return line if len(line) <= _SHOWN_CHARACTERS else f"{line[: _SHOWN_CHARACTERS - 1]}…"
 
 
-def _says(text: str) -> str:
+def _quoted(text: str) -> str:
     shown = plain(text)
     return f'nvidia-smi says "{shown}"' if shown else "nvidia-smi printed nothing"
 

@@ -87,8 +87,8 @@ def _with_point(track: Track, status: DeviceStatus, sample: Sample, steady: floa
     fresh = steady - track.point_at > GAP_SECONDS
     # A different or newly started program is loading: not a trend of what was there before.
     other = who != track.who and bool(track.memory)
-    begun = () if fresh or other else track.memory
-    memory = _appended(begun, steady, sample.memory_used_bytes)
+    earlier = () if fresh or other else track.memory
+    memory = _appended(earlier, steady, sample.memory_used_bytes)
     heat = _appended(() if fresh else track.heat, steady, sample.temperature_celsius)
     readings = track.readings[-MOST_READINGS + 1 :]
     if sample.throttle is not None:

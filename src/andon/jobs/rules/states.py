@@ -214,7 +214,7 @@ def outcome(attempt: AttemptFacts) -> tuple[JobState, str | None]:
     end = attempt.end
     if end is None:
         return JobState.LOST, "its supervisor was killed, or the machine restarted"
-    verdict = None if attempt.verdict is None else attempt.verdict.message
+    verdict = None if attempt.verdict is None else attempt.verdict.words
     if end.reason is EndReason.TIME_LIMIT:
         return JobState.TIMED_OUT, "it ran longer than --for"
     if end.reason in END_TEXTS:

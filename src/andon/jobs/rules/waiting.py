@@ -70,7 +70,7 @@ def request_of(facts: JobFacts, statuses: Sequence[DeviceStatus], labels: Labels
     try:
         return larger_request(request, had, statuses, labels, rounds)
     except Unavailable as error:
-        verdict = last.verdict.message if last.verdict is not None else None
+        verdict = last.verdict.words if last.verdict is not None else None
         before = f"{verdict}; " if verdict else ""
         reason = f"{before}cannot retry with more memory: {error.reason}"
         raise Unavailable(reason, hint=error.hint) from error

@@ -107,7 +107,7 @@ class AttemptVerdict(Struct, frozen=True):
     memory."""
 
     state: Name  # a RunState
-    message: Text = field(name="words")
+    words: Text
     out_of_memory: bool = False
     free_bytes: Whole | None = None  # of its smallest device when it was chosen
 

@@ -60,7 +60,7 @@ class Feed:
         self.remembered: Sequence[Snapshot] = ()  # of the last minutes, by a server
         self.devices: set[str] | None = None  # the uuids to show; None: all
         self.names: Sequence[str] = ()  # of the devices to show, until a snapshot tells which
-        self._tell: Callable[[Tick], None] | None = None
+        self._on_tick: Callable[[Tick], None] | None = None
         self._over, self._found = threading.Event(), self._server()
         self._take_from(self._found or node)
         self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
@@ -84,14 +84,14 @@ class Feed:
         self._first.wait(seconds)
         return next((tick for tick in reversed(self._waiting) if tick.snapshot), None)
 
-    def attach(self, tell: Callable[[Tick], None]) -> None:
+    def attach(self, on_tick: Callable[[Tick], None]) -> None:
         """Sends ticks to `tell` from now on, beginning with those received so far."""
         with self._handing:
-            self._tell = tell
+            self._on_tick = on_tick
             while self._waiting:
-                tell(self._waiting.popleft())
+                on_tick(self._waiting.popleft())
             if self._pending is not None:
-                tell(Tick(notice=self._pending))
+                on_tick(Tick(notice=self._pending))
 
     def pace(self, interval_seconds: float) -> None:
         self._interval = interval_seconds
@@ -206,10 +206,10 @@ class Feed:
 
     def _give(self, tick: Tick) -> None:
         with self._handing:
-            if self._tell is None:
+            if self._on_tick is None:
                 self._waiting.append(tick)
                 self._pending = tick.notice or self._pending  # old ticks are dropped, this is not
             else:
-                self._tell(tick)
+                self._on_tick(tick)
         if tick.snapshot is not None:
             self._first.set()

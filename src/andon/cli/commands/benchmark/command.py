@@ -163,8 +163,8 @@ def _resumed(choices: Choices, group: str) -> int:
         raise Gone(f"there is no group {group[:40]!r}", hint="andon jobs --all lists them")
     ended = [one for one in jobs if one.state.is_settled]
     desk.act(JobAct.RETRY, [one.number for one in ended if one.state is not JobState.SUCCEEDED])
-    says = partial(notice, choices=choices)
-    code = wait_for_all(desk, [one.number for one in jobs], says=says)
+    on_failure = partial(notice, choices=choices)
+    code = wait_for_all(desk, [one.number for one in jobs], on_failure=on_failure)
     _show_group(choices, group)
     return code
 

@@ -342,8 +342,8 @@ def resolved(page: AlertOverview, name: str) -> Alert:
 def _silences_of(page: AlertOverview, name: str) -> list[str]:
     """Returns the silences of one alert; one that covers more stays."""
     alert = resolved(page, name)
-    meant = (alert.rule, alert.subject)
-    found = [one.id for one in page.silences if (one.rule, one.subject) == meant]
+    key = (alert.rule, alert.subject)
+    found = [one.id for one in page.silences if (one.rule, one.subject) == key]
     if not found:
         raise Gone(f"no silence is only for {name}", hint="andon alerts lists them by their ids")
     return found

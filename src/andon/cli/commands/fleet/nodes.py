@@ -35,13 +35,13 @@ _NAME = click.argument("name", metavar="NAME", type=name_in_fleet)
 @click.group(cls=SuggestingGroup, invoke_without_command=True)
 @click.option("--on", metavar="NAME", help="The machines of this cluster [setting: jobs.on].")
 @click.option(
-    "--filter", "words", metavar="WORDS", default="",
+    "--filter", "search", metavar="WORDS", default="",
     help="Only nodes with all of these words: a name, user, job, run, model, state or reason.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help=f"Print {SCHEMA}.")
 @at_server
 @shared
-def nodes(on: str | None, words: str, as_json: bool) -> int:
+def nodes(on: str | None, search: str, as_json: bool) -> int:
     """List the machines that report to a hub: their GPUs, who holds them, how busy they are.
 
     With --on, those of a cluster. A machine is silent after 15 s without a report: what its GPUs
@@ -51,11 +51,11 @@ def nodes(on: str | None, words: str, as_json: bool) -> int:
         return 0
     choices = chosen()
     if on is not None or (choices.url is None and own_server() is None):
-        if words:
+        if search:
             raise Invalid("--filter is for the nodes of a hub", hint="use --url URL")
         return show_cluster(choices, on, as_json)
     found, terminal = _listed(choices), Terminal.of(choices)
-    shown = having(found.nodes, words)
+    shown = having(found.nodes, search)
     if as_json:
         value = {"schema": SCHEMA, "nodes": to_json(list(shown))}
         terminal.show_json(value)

@@ -57,14 +57,14 @@ def wait_for_all(
     desk: JobDesk,
     names: Sequence[JobName],
     until: float | None = None,
-    says: Callable[[str], None] = lambda _: None,
+    on_failure: Callable[[str], None] = lambda _: None,
 ) -> int:
-    """Waits for jobs; returns the exit code of the worst one. `says` gets why one failed."""
+    """Waits for jobs; returns the exit code of the worst one. `on_failure` gets why one failed."""
     ended, errors = wait(desk, names, until)
     for view in ended:
         if view.error:
             sys.stdout.flush()
-            says(f"job {view.label} {view.state.text}: {view.error}")
+            on_failure(f"job {view.label} {view.state.text}: {view.error}")
     return max([report_all(errors), *map(exit_code, ended)])
 
 

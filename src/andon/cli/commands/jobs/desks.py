@@ -52,7 +52,7 @@ def desk_of_machine(choices: Choices) -> "JobDesk":
     return node_of(choices).jobs
 
 
-def refuse_unasked(choices: Choices, named: Sequence[int | None] = (None,)) -> None:
+def refuse_unstartable(choices: Choices, named: Sequence[int | None] = (None,)) -> None:
     """Raises an error if a job would never start: the variable or the file names simulated devices
     but neither the command nor the job does, or the settings cannot be read."""
     if not os.access(config_path() or "/", os.R_OK):
@@ -61,9 +61,9 @@ def refuse_unasked(choices: Choices, named: Sequence[int | None] = (None,)) -> N
         return
     may_be_set = os.environ.get("ANDON_SIMULATE") or config_mentions(b"simulation")
     if may_be_set and settings_named(choices).simulate:
-        from andon.leases.availability import unasked_simulation
+        from andon.leases.availability import implicit_simulation
 
-        raise unasked_simulation()
+        raise implicit_simulation()
 
 
 def sampled(choices: Choices) -> "Snapshot":

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from andon.cli.commands.jobs.desks import queue_desk, refuse_unasked
+from andon.cli.commands.jobs.desks import queue_desk, refuse_unstartable
 from andon.cli.commands.jobs.on import desk_of
 from andon.cli.commands.share.container_options import contained
 from andon.cli.terminal import Choices
@@ -36,7 +36,7 @@ def file_batches(choices: Choices, path: str, options: Mapping[str, Any]) -> lis
         refuse_slow(job.spec.metrics)
     local = [job for job in every if desk_on(job.on).name == LOCAL]
     _refuse_waiting_for_clusters(local, every)
-    refuse_unasked(choices, [job.spec.simulate for job in local])
+    refuse_unstartable(choices, [job.spec.simulate for job in local])
     base, found = Path(path).resolve().parent, dict[str, Batch]()
     for job in sorted(every, key=lambda one: desk_on(one.on).name != LOCAL):
         desk = desk_on(job.on)

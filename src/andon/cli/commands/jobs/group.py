@@ -65,7 +65,9 @@ LOCAL_ONLY = ("pause", "start")
 @click.option("--group", metavar="GROUP", help="Only jobs of this group, all of them.")
 @click.option("-f", "--follow", is_flag=True, help="Then print each change until all have ended.")
 @click.option("--json", "as_json", is_flag=True, help="Print andon.jobs/1: UTC, bytes.")
-@click.option("--look", is_flag=True, hidden=True)  # from another machine: starts no dispatcher
+@click.option(
+    "--look", "only_list", is_flag=True, hidden=True
+)  # from another machine: starts no dispatcher
 @elsewhere
 @shared
 @click.pass_context
@@ -76,7 +78,7 @@ def jobs(
     group: str | None,
     follow: bool,
     as_json: bool,
-    look: bool,
+    only_list: bool,
 ) -> int | None:
     """List your jobs on this machine and on clusters: running, waiting, the last that ended.
 
@@ -90,7 +92,7 @@ def jobs(
         return _of_server(everything, follow, state, group, as_json)
 
     choices = chosen()
-    desks, terminal = desks_of(choices, wakes=not look), Terminal.of(choices)
+    desks, terminal = desks_of(choices, wakes=not only_list), Terminal.of(choices)
     book = cache(partial(_book, choices)) if everything and not follow else None
     own, left, paused = _own(desks, everything or group is not None, state, group)
     there = _on_clusters(desks, everything, state, book or _load)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from andon.cli.commands.completing import complete_command
-from andon.cli.commands.jobs.desks import queue_desk, refuse_unasked, sampled
+from andon.cli.commands.jobs.desks import queue_desk, refuse_unstartable, sampled
 from andon.cli.commands.jobs.on import desk_of, on_options, per_gpu_option
 from andon.cli.commands.share.container_options import (
     contained,
@@ -169,7 +169,7 @@ def submit_all(
     with going_on(choices, list(names)):
         return max(
             wait_for_all(
-                desk, [one.label for one in accepted], says=partial(notice, choices=choices)
+                desk, [one.label for one in accepted], on_failure=partial(notice, choices=choices)
             )
             for desk, accepted in made
         )
@@ -186,7 +186,7 @@ def _jobs(
     if desk.name == LOCAL:
         if choices.replay is not None:
             raise Invalid("the devices of a recorded file cannot be used by jobs")
-        refuse_unasked(choices)
+        refuse_unstartable(choices)
         refuse_bind(options["bind"], image)
         contained(image, command)
     indices, limit = _array(options["array"])

@@ -75,7 +75,7 @@ def set_(name: str, runs: tuple[str, ...]) -> int:
         hint = "letters, digits, points, dashes and underscores; 60 at most"
         raise Invalid(f"{name[:60]!r} is not a name", hint=hint)
     with finding() as finder:
-        rows = _meant(finder, runs)
+        rows = _runs_named(finder, runs)
         made = baseline_of(name, time.time(), rows)
         if len(made.runs) > MOST_RUNS:
             raise Invalid(f"{len(made.runs)} runs", hint=f"a baseline has at most {MOST_RUNS}")
@@ -123,7 +123,7 @@ def compare_with(
     """Prints how far runs are from a baseline; returns the exit code."""
     with finding() as finder:
         baseline = _named(finder.index, name)
-        rows = _meant(finder, runs)
+        rows = _runs_named(finder, runs)
     _refuse_unfinished(rows)
     lines = drift(baseline, rows, percent)
     failed = [row for row in rows if row.state is not RunState.SUCCEEDED]
@@ -147,7 +147,7 @@ def rm(name: str) -> int:
     return 0
 
 
-def _meant(finder: RunFinder, names: tuple[str, ...]) -> list[RunRow]:
+def _runs_named(finder: RunFinder, names: tuple[str, ...]) -> list[RunRow]:
     """Returns runs by any of their names; a name means all runs of it that succeeded."""
     source = LocalRuns(finder)
     found = [runs_named(source, word) or [finder.resolve(word)] for word in names]

@@ -67,8 +67,8 @@ def environment(uuid: str) -> dict[str, str]:
 def _ready(child: subprocess.Popen[str]) -> str:
     if child.stdout is None:
         raise Unavailable("the load has no output")
-    heard, _, _ = select.select([child.stdout], [], [], START_SECONDS)
-    output = child.stdout.readline().strip() if heard else "it did not start in time"
+    readable, _, _ = select.select([child.stdout], [], [], START_SECONDS)
+    output = child.stdout.readline().strip() if readable else "it did not start in time"
     word, _, rest = output.partition(" ")
     if word != READY:
         raise Unavailable(output or "the load ended without output")

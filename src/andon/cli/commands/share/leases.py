@@ -134,11 +134,11 @@ def on_devices(found: LeaseList, names: Sequence[str]) -> LeaseList:
         return found
     uuids: set[str] = set()
     for name in names:
-        meant = {one.uuid for one in found.devices if may_mean(name, one.uuid, one.label)}
-        if not meant:
+        matching = {one.uuid for one in found.devices if may_mean(name, one.uuid, one.label)}
+        if not matching:
             known = ", ".join(one.label for one in found.devices) or "none"
             raise Gone(f"there is no device {name[:40]!r}", hint=f"devices here: {known}")
-        uuids |= meant
+        uuids |= matching
     rows = tuple(
         row
         for row in found.leases

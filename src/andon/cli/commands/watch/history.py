@@ -70,8 +70,10 @@ def metric_names(text: str) -> tuple[str, ...]:
     wrong = [name for name in names if name not in known]
     if wrong:
         near = get_close_matches(wrong[0], sorted(known), n=1)
-        meant = f"; did you mean {near[0]}?" if near else f" (known: {', '.join(sorted(known))})"
-        raise click.BadParameter(f"unknown reading {wrong[0]!r}{meant}")
+        suggestion = (
+            f"; did you mean {near[0]}?" if near else f" (known: {', '.join(sorted(known))})"
+        )
+        raise click.BadParameter(f"unknown reading {wrong[0]!r}{suggestion}")
     return names
 
 
@@ -201,8 +203,8 @@ def _top(past: NodePast, uuid: str, metric: str, span: tuple[float, float, int])
 def _uses(
     past: NodePast, devices: Sequence[Device | None], shown: HistoryView
 ) -> list[UsageInterval]:
-    meant = {device.uuid for device in devices if device is not None}
-    return [use for use in past.usage(None, shown.since, shown.until) if use.device in meant]
+    uuids = {device.uuid for device in devices if device is not None}
+    return [use for use in past.usage(None, shown.since, shown.until) if use.device in uuids]
 
 
 def _history(lines: list[HistoryLine], shown: HistoryView) -> str:

@@ -136,8 +136,8 @@ def describe(specimen: Specimen) -> Device:
 def locate(specimen: Specimen, at: float) -> CyclePosition:
     """The position of an instant; devices are out of phase with each other."""
     period = specimen.profile.period_seconds
-    begun = 0.0 if specimen.stint is None else specimen.stint.since
-    shifted = at - begun + _constant(specimen.seed, 1) * period
+    since = 0.0 if specimen.stint is None else specimen.stint.since
+    shifted = at - since + _constant(specimen.seed, 1) * period
     cycle = math.floor(shifted / period)
     into = shifted - cycle * period
     began = at - into
@@ -189,13 +189,13 @@ def energy_joules(specimen: Specimen, at: float) -> float:
 def _energy(specimen: Specimen, moment: CyclePosition, at: float) -> float:
     stint = specimen.stint
     since, joules = (_powered_on(at), 0.0) if stint is None else (stint.since, stint.joules)
-    cycle, whole, before = _begun(specimen, since)
+    cycle, whole, before = _cycle_energy(specimen, since)
     parts = _partial_joules(specimen, moment, at) - before
     return round(joules + (moment.cycle - cycle) * whole + parts, 3)
 
 
 @lru_cache(maxsize=1024)
-def _begun(specimen: Specimen, since: float) -> tuple[int, float, float]:
+def _cycle_energy(specimen: Specimen, since: float) -> tuple[int, float, float]:
     """Returns the cycle of an instant, the energy of each cycle, and that of this one so far."""
     moment = locate(specimen, since)
     whole = sum(_level_watts(specimen, p) * p.seconds for p in _phases(specimen, moment.cycle))

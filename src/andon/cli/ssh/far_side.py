@@ -11,9 +11,9 @@ from andon.errors import Invalid
 from andon.model import wire
 from andon.version import __version__
 
-ASKED = "asked"
+COMMAND = "asked"
 """`andon asked`: for an andon elsewhere, not for people."""
-QUESTION = "_ANDON_ASKED"
+REQUEST_VARIABLE = "_ANDON_ASKED"
 READING = frozenset(
     ("status", "leases", "alerts", "jobs", "devices", "history", "runs", "watch", "doctor")
 )
@@ -24,9 +24,9 @@ def answer(run_command: Callable[[list[str]], int]) -> int:
     """Answers all questions; their failures are part of the answers."""
     os.environ.pop("ANDON_URL", None)  # this machine is asked
     try:
-        asked = wire.loads(os.environ.pop(QUESTION, ""), wire.NOTE)
-        follows = "follow" in asked
-        wanted = [*asked.get("first", ()), asked["follow"]] if follows else asked["ask"]
+        request = wire.loads(os.environ.pop(REQUEST_VARIABLE, ""), wire.NOTE)
+        follows = "follow" in request
+        wanted = [*request.get("first", ()), request["follow"]] if follows else request["ask"]
         commands = [list(map(str, one)) for one in wanted]
         if any(not one or one[0] not in READING for one in commands):
             raise Invalid("only commands that read are answered")
@@ -36,13 +36,13 @@ def answer(run_command: Callable[[list[str]], int]) -> int:
     sys.stdout.write(wire.struct_text({"andon": __version__}) + "\n")
     sys.stdout.flush()
     if follows:
-        return [run_command(words) for words in commands][-1]
-    for words in commands:
-        out, said = io.StringIO(), io.StringIO()
-        with redirect_stdout(out), redirect_stderr(said):
-            code = run_command(words)
-        told = wire.struct_text(said.getvalue()[-MOST_BYTES:])
-        sys.stdout.write(f'{{"code":{code},"said":{told},"out":{_joined(out.getvalue())}}}\n')
+        return [run_command(argv) for argv in commands][-1]
+    for argv in commands:
+        out, errors = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(errors):
+            code = run_command(argv)
+        error_text = wire.struct_text(errors.getvalue()[-MOST_BYTES:])
+        sys.stdout.write(f'{{"code":{code},"said":{error_text},"out":{_joined(out.getvalue())}}}\n')
         sys.stdout.flush()
     return 0
 
