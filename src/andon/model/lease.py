@@ -141,7 +141,7 @@ class Ticket(Struct, frozen=True):
     jobs_behind: Annotated[int, Meta(ge=0, le=MOST_BEHIND)] | None = (
         None  # of a dispatcher: jobs that wait for their turn after it
     )
-    requested_at: float | None = None  # as its owner says
+    asked: float | None = None  # when it was made, as its owner says
     moved: bool = False  # to the end, by its owner
 
 

@@ -99,7 +99,7 @@ def test_tickets_that_were_made_or_moved_in_one_tick_keep_their_order() -> None:
     """Their names are drawn: a job behind would be in front by chance."""
     made = [of("alice", 1, name, 5.0, behind=2 - n) for n, name in enumerate(("z", "m", "a"))]
     assert line(*made, B1) == "z b1 m a"
-    moved = [replace(t, since=30.0, requested_at=5.0 + n) for n, t in enumerate((made[0], made[2]))]
+    moved = [replace(t, since=30.0, asked=5.0 + n) for n, t in enumerate((made[0], made[2]))]
     assert line(*moved, B1) == "b1 z a"
     alike = [replace(one, jobs_behind=0) for one in moved]
     assert line(*alike, B1) == "b1 z a"
@@ -167,7 +167,7 @@ class OneDevice:
         self.clock += 1
         moved = {one.id for one in giving_way(line, able[0], ["GPU-0"])}
         self.line = [
-            replace(one, since=self.clock, requested_at=one.requested_at or one.since, moved=True)
+            replace(one, since=self.clock, asked=one.asked or one.since, moved=True)
             if one.id in moved
             else one
             for one in self.line

@@ -237,7 +237,7 @@ def _made(ticket: Ticket, at: float) -> tuple[bool, float, float, int]:
     """Returns a sort key of a user's own tickets. Those that a dispatcher made within a tick of the
     clock of files have the same time, but not as many jobs behind them."""
     since = ticket.since
-    made = since if ticket.requested_at is None else ticket.requested_at
+    made = since if ticket.asked is None else ticket.asked
     return _is_past(ticket, at), made, since, -(ticket.jobs_behind or 0)
 
 

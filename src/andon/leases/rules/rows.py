@@ -71,7 +71,7 @@ def waiting_rows(line: Sequence[Ticket], usage: RecentUsage = NO_USAGE) -> tuple
             ticket.owner.user,
             ticket.need.least,
             ticket.need.memory_bytes,
-            ticket.since if ticket.requested_at is None else min(ticket.requested_at, ticket.since),
+            ticket.since if ticket.asked is None else min(ticket.asked, ticket.since),
             ticket.priority,
             ticket.jobs_behind,
             _hours(usage, ticket),
