@@ -471,7 +471,7 @@ class Watcher:
         with self._lock:
             box = self._outbox.done({delivery.key for delivery in deliveries}, time.time())
             ended = [box.shown(one.notice.alert) for one in deliveries if one.is_end]
-            self._write(box, ended)  # what has ended is kept with how often it was sent
+            self._write(box, ended)  # an ended alert is stored with how often it was sent
             self._outbox = box
 
     def _trial_notice(self) -> Notice:

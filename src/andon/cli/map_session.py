@@ -176,7 +176,7 @@ class _Maker(Struct, frozen=True):
 
         def opened(found: Sequence[Placement]) -> RunRecorder:
             recorder = record.open(found)
-            if found:  # workers that take their own devices say themselves where
+            if found:  # workers that take their own devices report them themselves
                 on = self.pools.where(pool, found, recorder)
                 notify(f"{counted(len(items), 'item')} on {on} (run {recorder.begin.id})")
             return recorder

@@ -101,7 +101,7 @@ def _remember(context: click.Context, parameter: click.Parameter, value: object)
             use_config(str(value))
     elif parameter.name == "url" and context.get_parameter_source("url") is VARIABLE:
         named = (choices.replay, choices.fresh, *choices.ssh, choices.hosts_file, choices.node)
-        if choices.simulate is None and not any(named):  # which the command line has said
+        if choices.simulate is None and not any(named):  # which take precedence
             choices.url = choices.url or str(value)
     elif value not in (None, ()) and parameter.name is not None:  # () of an option given earlier
         setattr(choices, parameter.name, value)

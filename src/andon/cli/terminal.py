@@ -33,7 +33,7 @@ class Choices:
     timeout: float | None = None  # of all hosts together
     width: int | None = None  # of the text, if it is not that of the terminal
     out: TextIO | None = None  # where the text goes, if not to standard output
-    fresh: bool = False  # whether to read the devices here, whatever a server knows
+    fresh: bool = False  # whether to read the devices directly, not from a server
     argv: tuple[str, ...] = ()  # the whole command line
     bare: bool = False  # `andon` without a command
     warned: bool = False  # the settings may be read twice; warnings are printed once

@@ -1,7 +1,7 @@
 """Looks things up in background threads, so that the caller never waits for a slow answer.
 
 A file under /proc may hang just as a driver does, and a command line may be slow to read. The
-thread that calls drivers asks a question, continues, and picks up the answer at a later call.
+thread that calls drivers queues a question, continues, and picks up the answer at a later call.
 """
 
 import threading

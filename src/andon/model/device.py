@@ -447,7 +447,7 @@ class DeviceStatus(Struct, frozen=True):
         unknown = "processes" in self.missing or self.state in NO_ANSWER
         if spare is None or unknown:
             return None
-        for process in self.processes:  # a plain loop: asked for every device in every sample
+        for process in self.processes:  # a plain loop: called for every device in every sample
             if process.memory_bytes is None:
                 return None
             spare -= process.memory_bytes

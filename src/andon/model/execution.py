@@ -70,7 +70,7 @@ class CreatedWork(Struct, frozen=True):
     program: str = ""
     image: str = ""
     home: str | None = None
-    note: str = ""  # the name of the note that says that we made it
+    note: str = ""  # the name of the note that marks it as ours
 
 
 class WorkEnd(Struct, frozen=True):

@@ -11,7 +11,7 @@ from typing import Any
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 
-SETTLE_SECONDS = 0.1  # after a key: an Escape of its own is told from a sequence by this time
+SETTLE_SECONDS = 0.1  # after a key: this time distinguishes the Escape key from a sequence
 SETTLE_LOOKS = 3
 READ_BYTES = 4096
 

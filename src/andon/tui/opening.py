@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from andon.tui.terminal import TerminalGuard
 
 PAST_SECONDS = 0.3  # a disk may hang
-FIRST_SECONDS = 0.4  # a driver may hang: then the screen says so, and keys work
+FIRST_SECONDS = 0.4  # a driver may hang: then the screen shows that, and keys work
 
 
 def run(

@@ -103,7 +103,7 @@ class TopState(Struct, frozen=True):
         return self.rows.get(self.view, 0)
 
 
-# What an action asks the app to do, besides showing the new state.
+# What the app must do for an action, besides showing the new state.
 
 
 class EffectKind(StrEnum):

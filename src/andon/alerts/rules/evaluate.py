@@ -28,7 +28,7 @@ from andon.model.utilisation import ZERO_READING
 from andon.model.vendors import vendor_of_backend
 
 READERS = "reader:"
-JUDGED_STATES = (DeviceState.OK, DeviceState.STALE)  # the rest was not asked, or is lost
+JUDGED_STATES = (DeviceState.OK, DeviceState.STALE)  # the others were not read, or are lost
 LEAST_READERS = 2  # one device that does not respond says nothing about its vendor
 DEVICE_JUDGES = {r.name: r.judged for r in RULES if isinstance(r.judged, OnReading)}
 HELD_JUDGES = tuple((r.name, r.judged.judge) for r in RULES if isinstance(r.judged, OnHeld))

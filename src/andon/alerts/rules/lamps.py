@@ -371,7 +371,7 @@ def _blamed(status: DeviceStatus, who: tuple[Party, ...]) -> Blame | None:
 def _affected_users(status: DeviceStatus, who: tuple[Party, ...]) -> str | None:
     found = _blamed(status, who) if who else None
     users = found.users if found is not None else tuple(p.user for p in who if p.user)
-    # Somebody's process may be affected by that of another: the first one is enough, if it is one.
+    # One user's process may be affected by another's: then only the first user is named.
     if found is None and status.answered:
         users = users[:1]
     return listed_users(tuple(dict.fromkeys(users))) or None
@@ -387,7 +387,7 @@ def as_firing(alert: Alert, rule: "Condition", rungs: "Rungs", since: float | No
     alert = replace(alert, state=Phase.FIRING, fires_in_seconds=None)
     if not isinstance(rule.judged, OnState) or since is None:
         return alert
-    # How long a device has been in its state is known: as severe as a server would say.
+    # It is known how long a device has been in its state: the level is that of a server's alert.
     reached = [
         rung.level
         for rung, now in zip(rule.rungs, rungs, strict=True)

@@ -68,7 +68,7 @@ def lit_entries(
     """The devices with their thresholds and lamps: the given lamps, or those of this snapshot."""
     rulebook = rulebook or Rulebook()
     if lit is None:
-        from andon.alerts.rules.lamps_from_sample import lamps_from_sample  # a server may have said
+        from andon.alerts.rules.lamps_from_sample import lamps_from_sample  # if no server sent them
 
         lit = lamps_from_sample(snapshot, rulebook)
     lamps = {lamp.uuid: lamp for lamp in lit}

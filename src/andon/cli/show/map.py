@@ -209,7 +209,7 @@ class MapScreen:
                 stream.buffer.write(content)
                 stream.flush()
                 self._unended = seen and not content.endswith(b"\n")
-            except BrokenPipeError:  # whoever reads our output has closed it
+            except BrokenPipeError:  # the reader of our output has closed it
                 self._closed = True
 
         return write_all

@@ -13,7 +13,7 @@ from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.model.wire import Json
 
 SCHEMA = "andon.free/1"
-NOT_REQUESTED = "not_requested"  # the obstacle of a device that was not asked about
+NOT_REQUESTED = "not_requested"  # the obstacle of a device that was not requested
 
 
 def render_offer(found: Offer, wants_more: bool, width: int, color: bool) -> str:

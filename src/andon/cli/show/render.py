@@ -115,7 +115,7 @@ def state_message(status: DeviceStatus, now: float) -> Text | None:
         return styled(status.reason or "no reading yet", style)
     lasted = now - status.since
     word = status.state.text
-    if status.state is not State.STALE and lasted >= 1:  # a stale one's reason says it
+    if status.state is not State.STALE and lasted >= 1:  # the reason of a stale one has it
         word += f" for {human_seconds(lasted)}"
     reason = f" · {status.reason}" if status.reason else ""
     users = f" · last used by {listed_users(status.last_users)}" if status.last_users else ""

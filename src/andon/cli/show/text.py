@@ -96,7 +96,7 @@ class Text(NamedTuple):
     @property
     def width(self) -> int:
         cells = 0
-        for text, _ in self.spans:  # a plain loop: asked for several times for every cell
+        for text, _ in self.spans:  # a plain loop: called several times per cell
             cells += len(text) if text.isascii() else _known_width(text)
         return cells
 
@@ -136,7 +136,7 @@ class Text(NamedTuple):
         return Text(tuple(spans))
 
 
-@lru_cache(maxsize=4096)  # a live table says the same words every second
+@lru_cache(maxsize=4096)  # a live table repeats its texts every second
 def styled(text: str, style: str = "") -> Text:
     """A text in one style, made harmless."""
     return Text(((harmless(text), style),) if text else ())

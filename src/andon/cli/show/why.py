@@ -57,7 +57,7 @@ class WhyAnswer(Struct, frozen=True):
     seconds: float
     reasons: Mapping[str, tuple[Reason, ...]]  # of every device, the worst first
     chosen: str | None  # the uuid to explain in full; None where there is no device
-    alone: bool  # whether only this device was asked about
+    alone: bool  # whether only this device was requested
     absence: tuple[Reason, ...] = ()
     rulebook: Rulebook | None = None
     lit: Sequence[DeviceLamp] = ()  # the lamps

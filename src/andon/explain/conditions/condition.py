@@ -158,7 +158,7 @@ def recovering(
         return None
     name = "" if condition.measure is None else condition.measure.__name__
     bad, good = _known(f"worst.{name}", worst), _known(name, now)
-    of = f"{label_of(name)} " if symbol_of(name) == "%" else ""  # a share says of what it is one
+    of = f"{label_of(name)} " if symbol_of(name) == "%" else ""  # a percentage needs its label
     text = Clause(f"{it} {PAST[verb]} {what}") + phrase(f" ({of}{{bad}})", bad=bad) + Clause("; ")
     return Description(text + phrase("now {good}, ", good=good) + Clause(clears))
 

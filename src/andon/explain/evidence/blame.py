@@ -52,7 +52,7 @@ def blamed(processes: Iterable[Process]) -> Blame | None:
         return Blame(tuple(_most(busy, [p.utilization_percent or 0 for p in busy])))
     sizes = [p.memory_bytes for p in compute]
     if None in sizes:
-        return Blame(tuple(compute))  # which of them cannot be told
+        return Blame(tuple(compute))  # the largest cannot be determined
     return Blame(tuple(_most(compute, [size or 0 for size in sizes])))
 
 

@@ -44,10 +44,10 @@ class ClusterTask(Struct, frozen=True):
     tags: Names = ()
     group: Name | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
-    quiet: bool = False  # its output is a file, in which only what is wrong is said
-    forwards: bool = True  # its command gets no signal but by us
+    quiet: bool = False  # its output is a file, which gets only errors
+    forwards: bool = True  # its command gets signals only from us
     shares: bool = False  # several of its processes have the same GPU
-    collected: bool = False  # whoever submitted it reads its records into another one
+    collected: bool = False  # its submitter merges its records into another one
     if_busy: str = ""  # a line of a shell that gives the job back, if that was not done before
     metrics: Texts = field(default_factory=dict)  # patterns of figures in its output, by name
     stop_when: Name | None = None  # such figures that make it hopeless

@@ -88,7 +88,7 @@ class JobSpec(Struct, frozen=True):
     shown: Variables = ()  # the names of the environment that may be shown
     masks: Texts = field(default_factory=dict)  # variables that hide devices from it
     simulate: Devices | None = None  # the number of simulated devices; None means real ones
-    scenario: Name = ""  # what the simulated devices do, if the submission said so
+    scenario: Name = ""  # what the simulated devices do, if the submission names it
     for_seconds: Seconds | None = None
     grace_seconds: Seconds | None = None  # None: as the setting work.grace says when it starts
     timeout_seconds: Seconds | None = None  # None waits without limit

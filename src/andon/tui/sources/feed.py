@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MOST_SNAPSHOTS = 120  # snapshots, for the explanation on a device's page
 RETRY_SECONDS = 2.0
 RETURN_SECONDS = 3.0  # between two looks for a server, at first or after it went away
-WAIT_SECONDS = 0.5  # how long a session may block before it is asked again
+WAIT_SECONDS = 0.5  # how long a session may block before the next attempt
 
 
 class Tick(Struct, frozen=True):

@@ -45,7 +45,7 @@ class ScreenNeeds(Struct):
     pid: int | None = None
     tree: bool = False
     span_seconds: float = 300.0
-    environment: int | None = None  # the pid whose environment is asked for
+    environment: int | None = None  # the pid whose environment is requested
     done: dict[str, float] = field(default_factory=dict)
 
 

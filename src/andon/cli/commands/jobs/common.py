@@ -48,7 +48,7 @@ def report_outcomes(choices: Choices, outcomes: Sequence[JobOutcome]) -> int:
     for one in outcomes:
         if one.error is None:
             notice(f"job {one.label} {one.text}", choices)
-        elif one.error.reason != reported:  # a cluster that does not answer says it once
+        elif one.error.reason != reported:  # a cluster that does not answer is reported once
             code, reported = report_all([one.error]), one.error.reason
     return code
 

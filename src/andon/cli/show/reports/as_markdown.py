@@ -52,7 +52,7 @@ def _block(block: Block) -> str:
         case LineChart():
             return _sparks(block)
         case BarChart():
-            return ""  # its table says the same
+            return ""  # its table has the same values
 
 
 def _table(columns: tuple[str, ...], rows: tuple[tuple[str, ...], ...], text_columns: int) -> str:

@@ -42,7 +42,7 @@ def _block(block: Block, width: int) -> list[Text]:
         case LineChart():
             return _sparks(block, width)
         case BarChart():
-            return []  # its table says the same
+            return []  # its table has the same values
 
 
 def _facts(block: Facts, width: int) -> list[Text]:
