@@ -40,7 +40,7 @@ class ListedNode(RemoteNode):
 
     def __init__(self, server: Server, thresholds: Callable[[], Rulebook], row: NodeRow) -> None:
         super().__init__(server, thresholds)
-        self._row, self.heard = row, row.heard
+        self._row, self.current = row, row.heard
         silent = [] if row.heard else [f"{row.reason}; this is its last report"]
         self.remark = " · ".join([*silent, *(["drained"] * row.drained)]) or None
 
@@ -69,8 +69,8 @@ def over_hub(
     lists = _is_list(path, more)
     if len(names) == 1 and names[0] and devices:
         more = {**more, "devices": [one.removeprefix(f"{names[0]}:") for one in devices]}
-    asks = len(names) > 1 or (not names[0] and (lists or any(":" in one for one in devices)))
-    if context.invoked_subcommand is not None or not asks:
+    several = len(names) > 1 or (not names[0] and (lists or any(":" in one for one in devices)))
+    if context.invoked_subcommand is not None or not several:
         return call(**more)
     notices = list[str]()
     server = connect(choices.url or "", choices.token_file, notices.append).keeping()

@@ -38,7 +38,7 @@ class NodeAnswer(Struct, frozen=True):
     seconds: float = 0.0
     by: str | None = None
     free: int | None = None  # GPUs, where that is known
-    heard: bool = True  # whether this is how it is now
+    current: bool = True  # whether this is its state now
     remark: str | None = None  # in a line after its answer
 
     @property
@@ -49,7 +49,7 @@ class NodeAnswer(Struct, frozen=True):
     @property
     def reason(self) -> str | None:
         if self.error is None:
-            return None if self.heard else self.remark
+            return None if self.current else self.remark
         return self.error.reason + (f"; {self.error.hint}" if self.error.hint else "")
 
 
@@ -171,7 +171,7 @@ def answers_to_json(answers: Sequence[NodeAnswer], noun: str) -> wire.Json:
         f"{noun}s": [
             {
                 noun: one.name,
-                "answered": one.answered and one.heard,
+                "answered": one.answered and one.current,
                 "reason": one.reason,
                 "seconds": round(one.seconds, 3),
                 "by": one.by,
@@ -184,7 +184,7 @@ def answers_to_json(answers: Sequence[NodeAnswer], noun: str) -> wire.Json:
 
 def summary(answers: Sequence[NodeAnswer], noun: str) -> str:
     """`4 of 5 hosts answered, 11 GPUs free`."""
-    good = sum(one.answered and one.heard for one in answers)
+    good = sum(one.answered and one.current for one in answers)
     text = f"{good} of {counted(len(answers), noun)} answered"
     known = [one.free for one in answers if one.answered and one.free is not None]
     return f"{text}, {counted(sum(known), 'GPU')} free" if known else text

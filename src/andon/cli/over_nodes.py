@@ -62,10 +62,10 @@ def over_nodes(
 
 
 def code_of(path: str, answers: Sequence[NodeAnswer], worst: bool = False) -> int:
-    """Returns what the command returns on the node that can do most, if all have answered; `worst`:
-    where alerts are worst. Of `andon free`: at once, later or never, wherever that is. A node that
-    its hub does not hear counts where none is heard."""
-    counted = [one for one in answers if one.heard or not one.answered] or answers
+    """Returns the exit code: the lowest of all nodes if all have answered, with `worst` the
+    highest. For `andon free`: whether any node has the devices now, later or never. Nodes that are
+    silent to their hub count only if all are."""
+    counted = [one for one in answers if one.current or not one.answered] or answers
     codes = [one.code for one in counted if one.answered]
     if path == "free":
         known = [one for one in codes if one in (0, NOT_AVAILABLE)]

@@ -29,7 +29,7 @@ class ReachedNode(Protocol):
         answer."""
 
     @property
-    def heard(self) -> bool:
+    def current(self) -> bool:
         """Whether its values are current; otherwise its last known state is shown."""
 
     @property
@@ -125,7 +125,7 @@ def _answer(
     finally:
         node.close()
     took = time.monotonic() - began
-    known = (node.by, node.free(), node.heard, node.remark)
+    known = (node.by, node.free(), node.current, node.remark)
     return NodeAnswer(name, error, text.getvalue(), code, took, *known)
 
 

@@ -256,7 +256,7 @@ def answers(*codes: int | None) -> list[NodeAnswer]:
     """None: a node that has not answered; below 0: one that its hub does not hear."""
     away = NodeAnswer("b", Unavailable("x"))
     return [
-        away if one is None else NodeAnswer("a", code=abs(one), by="andon 1", heard=one >= 0)
+        away if one is None else NodeAnswer("a", code=abs(one), by="andon 1", current=one >= 0)
         for one in codes
     ]
 

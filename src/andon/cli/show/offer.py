@@ -17,7 +17,8 @@ NOT_REQUESTED = "not_requested"  # the obstacle of a device that was not request
 
 
 def render_offer(found: Offer, wants_more: bool, width: int, color: bool) -> str:
-    """The answer in the first line, then a table; `asks`: for more than any one GPU."""
+    """The answer in the first line, then a table; `wants_more`: more than any one GPU was
+    requested."""
     rows = [row for row in found.rows if row.verdict.code != NOT_REQUESTED]
     lines = with_mark(
         [_answer(found) if wants_more else _count(rows)],

@@ -22,8 +22,8 @@ class RemoteNode:
     and its history say so."""
 
     simulated = recording = False
-    heard: bool = True
-    """Whether it is known how the machine is now."""
+    current: bool = True
+    """Whether the state of the machine is known now."""
     remark: str | None = None
     """What a list of several nodes says about it besides its answer."""
 

@@ -66,7 +66,7 @@ def free_in_fleet(choices: Choices, request: DeviceRequest, as_json: bool) -> in
             styled("no: ", "bold yellow")
             + styled(f"{text} requested, one node has {most} free at most")
         )
-    rows = [NodeAnswer(row.name, free=free_of(row), heard=row.heard) for row in listed.nodes]
+    rows = [NodeAnswer(row.name, free=free_of(row), current=row.heard) for row in listed.nodes]
     terminal.print(styled(summary(rows, "node"), "dim"))
     return 0 if found else NOT_AVAILABLE
 

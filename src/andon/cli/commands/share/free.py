@@ -57,8 +57,8 @@ def free(as_json: bool, **options: Any) -> int:
     if as_json:
         terminal.show_json(offer_to_json(found))
     else:
-        asks = _is_given("gpus") or _is_given("memory")
-        terminal.show(render_offer(found, asks, terminal.width, terminal.color))
+        wants_more = _is_given("gpus") or _is_given("memory")
+        terminal.show(render_offer(found, wants_more, terminal.width, terminal.color))
     return 0 if found.available else NOT_AVAILABLE
 
 
