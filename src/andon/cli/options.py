@@ -21,12 +21,17 @@ JOB_FILES = (".toml", ".json", ".jsonc", ".yaml", ".yml")
 DEVICE_FORMS = "index, 3:0, UUID or its prefix"
 
 
-def whole(given: str | int, most: int = MOST) -> int:
+def whole(given: str | int, most: int = MOST, least: int = 1) -> int:
     """Parses a whole number; defaults pass through it as well."""
     text = str(given)
-    if text.isdecimal() and len(text) <= len(str(most)) and 1 <= int(text) <= most:
+    if text.isdecimal() and len(text) <= len(str(most)) and least <= int(text) <= most:
         return int(text)
-    raise click.BadParameter(f"{text[:40]!r} is not a whole number from 1 to {most}")
+    raise click.BadParameter(f"{text[:40]!r} is not a whole number from {least} to {most}")
+
+
+def whole_or_0(given: str | int) -> int:
+    """Parses a whole number of which 0 means all."""
+    return whole(given, least=0)
 
 
 def simulated(text: str) -> int:

@@ -1,10 +1,11 @@
-"""Appends lines to a file that stays readable after a crash, a full disk or a rename."""
+"""Files that commands write: whole or not at all; or line by line, readable after a crash, a full
+disk or a rename."""
 
 import os
 import stat
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 try:
@@ -137,6 +138,22 @@ def refusal(path: Path, error: OSError) -> AndonError:
     if isinstance(error, PermissionError):
         return Denied(f"{path}: no permission to write")
     return Unavailable(f"{path}: {error.strerror}")
+
+
+@contextmanager
+def replacing(out: Path) -> Iterator[Path]:
+    """Yields the path of a temporary file, which is renamed to `out` at the end."""
+    unfinished = out.with_name(f".{out.name}.{os.getpid()}")
+    try:
+        yield unfinished
+        unfinished.replace(out)
+    except PermissionError as exc:
+        hint = "use another directory"
+        raise Denied(f"{out} cannot be written: {exc.strerror}", hint=hint) from exc
+    except OSError as exc:
+        raise Unavailable(f"{out} cannot be written: {exc.strerror or exc}") from exc
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def _read_at(fd: int, place: int, count: int) -> bytes:

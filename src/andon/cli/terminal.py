@@ -92,6 +92,11 @@ class Terminal(NamedTuple):
     def print(self, *lines: Text) -> None:
         self.show("".join(f"{line.paint(self.color)}\n" for line in lines))
 
+    def remark(self, text: str, style: str = "") -> None:
+        """Prints a line that --quiet leaves out."""
+        if not self.quiet:
+            self.print(styled(text, style))
+
     def show_json(self, value: object) -> None:
         self.show(self.json_text(value))
 

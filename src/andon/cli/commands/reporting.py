@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from andon.cli.options import F, chosen
+from andon.cli.options import F, chosen, with_options
 from andon.cli.terminal import Terminal, notice
 from andon.errors import Denied, Unavailable
 from andon.settings.resolution import Settings
@@ -23,8 +23,14 @@ _FORMAT_FLAGS = "andon.forms"  # in a context: the flags that stand for --format
 FORMS = ("text", "md", "html", "json", "csv")
 
 
-def format_option(help: str, default: str | None = None) -> Callable[[F], F]:  # noqa: A002
-    """Add --format and --out, as `form` and `out`; with a default also --json and --csv."""
+def format_option(
+    help: str,  # noqa: A002 - click's word
+    default: str | None = None,
+    *,
+    as_json: str = "The same as --format json.",
+    as_csv: str = "The same as --format csv.",
+) -> Callable[[F], F]:
+    """Adds --format and --out, as `form` and `out`, and --json and --csv for two of the forms."""
 
     def add(command: F) -> F:
         to_file = click.option(
@@ -41,44 +47,31 @@ def format_option(help: str, default: str | None = None) -> Callable[[F], F]:  #
             show_default=default is not None,
             metavar="FORM",
             help=help,
-            callback=_form if default is not None else None,
+            callback=_form,
         )
-        command = form(to_file(command))
-        return _short("json")(_short("csv")(command)) if default is not None else command
+        return with_options(command, _flag("json", as_json), _flag("csv", as_csv), form, to_file)
 
     return add
 
 
-def _short(form: str) -> Callable[[F], F]:
+def _flag(form: str, about: str) -> Callable[[F], F]:
     """Returns a flag that stands for --format."""
 
     def remember(context: click.Context, parameter: click.Parameter, given: bool) -> None:
         if given:
             context.meta.setdefault(_FORMAT_FLAGS, []).append(form)
 
-    text = f"The same as --format {form}."
     return click.option(
-        f"--{form}", is_flag=True, is_eager=True, expose_value=False, callback=remember, help=text
+        f"--{form}", is_flag=True, is_eager=True, expose_value=False, callback=remember, help=about
     )
 
 
-def _form(context: click.Context, parameter: click.Parameter, value: str) -> str:
+def _form(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     named = context.get_parameter_source("form") is ParameterSource.COMMANDLINE
-    forms = {*context.meta.get(_FORMAT_FLAGS, ()), *([value] if named else ())}
-    return _only(forms) or value
-
-
-def chosen_format(form: str | None, as_json: bool, as_csv: bool) -> str | None:
-    """Returns the requested form, from --format or from its flag."""
-    forms = {f for f, given in (("json", as_json), ("csv", as_csv)) if given}
-    forms |= {form} if form is not None else set()
-    return _only(forms)
-
-
-def _only(forms: set[str]) -> str | None:
-    if len(forms) > 1:
-        raise click.UsageError(f"only one form at a time: {' or '.join(sorted(forms))}")
-    return next(iter(forms), None)
+    asked = {*context.meta.get(_FORMAT_FLAGS, ()), *([value] if named else ())}
+    if len(asked) > 1:
+        raise click.UsageError(f"only one form at a time: {' or '.join(sorted(asked))}")
+    return next(iter(asked), value)
 
 
 def as_document(document: "Document", form: str, terminal: Terminal, plain: bool = False) -> str:

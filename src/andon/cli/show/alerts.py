@@ -104,9 +104,6 @@ def level_lamp(level: str) -> tuple[str, str]:
     return LAMPS[listing.LEVEL_LAMPS[Level(level)]]
 
 
-# One alert.
-
-
 def _in_full(entry: Entry, names: Mapping[str, str], now: float, width: int) -> list[Text]:
     """The message, its state, related alerts, who is affected, and what to do."""
     alert = entry.alert
@@ -260,9 +257,6 @@ def _silences(page: AlertOverview, width: int) -> list[Text]:
 def _subject(subject: str, page: AlertOverview) -> str:
     known = next((alert.where for alert in page.alerts if alert.subject == subject), None)
     return known or subject
-
-
-# One alert as text: in every detail, and as a line of `--follow`; pure.
 
 
 def render_alert(alert: Alert, width: int, color: bool, now: float) -> str:

@@ -10,8 +10,6 @@ from andon.cli.show.table import TableColumn, TableRow
 from andon.cli.show.text import MEDIUM, WIDE, Text, styled
 from andon.model.device import Sample, State
 
-"""From these widths the table shows more detail."""
-
 FIELDS = (
     "utilization_percent", "memory_used_bytes", "temperature_celsius", "power_watts", "fan_percent",
     "sm_clock_mhz", "memory_clock_mhz", "throttle", "encoder_percent", "decoder_percent",

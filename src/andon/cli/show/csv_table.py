@@ -71,8 +71,6 @@ def _text(text: str) -> str:
     return f"'{plain}" if begins else plain
 
 
-# The devices of snapshots.
-
 DeviceRow = tuple[Snapshot, DeviceStatus]
 
 

@@ -1,13 +1,13 @@
 """History, and samples of runs, as typed Parquet files."""
 
-import os
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from andon.errors import Denied, Unavailable
+from andon.cli.outfile import replacing
+from andon.errors import Unavailable
 from andon.model.wire import Json
 
 if TYPE_CHECKING:
@@ -36,18 +36,8 @@ def write(path: Path, rows: Iterable[Json], columns: Mapping[str, str], schema: 
     from pyarrow import parquet
 
     table = _table(list(rows), columns, schema)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        try:
-            parquet.write_table(table, unfinished, compression="zstd")
-            unfinished.replace(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
-    except PermissionError as exc:
-        hint = "use another directory"
-        raise Denied(f"{path} cannot be written: {exc.strerror}", hint=hint) from exc
-    except OSError as exc:
-        raise Unavailable(f"{path} cannot be written: {exc.strerror or exc}") from exc
+    with replacing(path) as unfinished:
+        parquet.write_table(table, unfinished, compression="zstd")
     return int(table.num_rows)
 
 

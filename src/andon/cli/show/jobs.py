@@ -12,8 +12,6 @@ from andon.model.job.spec import JobSpec
 from andon.model.redaction import is_secret_name, redact
 from andon.units import counted, human_bytes, human_seconds, measured_seconds
 
-# The list of jobs as a table, and one job in lines.
-
 STYLES = {
     JobState.RUNNING: "bold green",
     JobState.WAITING: "cyan",
@@ -154,9 +152,6 @@ def _facts(view: JobView, now: float) -> list[tuple[str, str]]:
         ("params", "  ".join(f"{name}={value}" for name, value in view.params.items())),
         *((name, value) for name, value in view.environment.items()),
     ]
-
-
-# What `andon submit --dry-run` would queue: one job in lines, several as a table.
 
 
 def render_dry(jobs: Sequence[Sequence[JobSpec]], width: int) -> list[Text]:

@@ -18,8 +18,6 @@ from andon.work.map.session import MapProgress, MapResult
 from andon.work.rules.map.plan import MapUnit
 from andon.work.rules.map.scaling import ScalingStep, efficiency, held_back_by
 
-# The sentences of `andon map`.
-
 BAR_WIDTH = 20
 MOST_NAMED = 8
 
@@ -112,8 +110,6 @@ def scaling_lines(steps: Sequence[ScalingStep]) -> list[Text]:
 def _percent(value: float | None) -> str:
     return "–" if value is None else f"{fixed(value)} %"
 
-
-# The terminal of `andon map`: whole outputs of items above one line of progress.
 
 DRAW_SECONDS = 0.2
 REPEAT_SECONDS = 30.0  # where there is no terminal

@@ -18,8 +18,6 @@ from andon.history.rules.sparkline import sparkline
 from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp
 
-# The table of `andon watch`: its columns stay in place from the first sample to the last.
-
 TREND = 12
 TRY = "try: andon watch --simulate 4"
 _NUMBERS = re.compile(r"\d+")
@@ -164,8 +162,6 @@ def _reading(tick: StreamLine, name: str) -> Text:
 def _clock(at: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(at))
 
-
-# The picture of `andon watch` on a terminal: as tall as the window, redrawn at every sample.
 
 QUIT = "q or Ctrl-C ends"
 

@@ -6,10 +6,9 @@ import threading
 import click
 
 from andon.cli.options import chosen, shared, store_option
-from andon.cli.show.text import styled
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Terminal
-from andon.fleet.rules.digest import Digest, sent_line
+from andon.fleet.rules.digest import sent_line
 
 
 @click.command()
@@ -33,12 +32,7 @@ def agent(hub: str) -> int:
 
     choices, over = chosen(), threading.Event()
     terminal = Terminal.of(choices)
-
-    def sent(digest: Digest) -> None:
-        if not choices.quiet:
-            terminal.print(styled(sent_line(digest)))
-
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: over.set())
-    report_to(settings_of(choices), hub, sent, over)
+    report_to(settings_of(choices), hub, lambda sent: terminal.remark(sent_line(sent)), over)
     return 0

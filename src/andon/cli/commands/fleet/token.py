@@ -1,6 +1,7 @@
 """`andon token`: the named tokens of a hub, each with what it may do."""
 
 import time
+from functools import partial
 from urllib.parse import quote
 
 import click
@@ -11,9 +12,8 @@ from andon.cli.options import at_server, chosen, name_in_fleet, shared
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import styled
 from andon.cli.terminal import Terminal, notice
-from andon.errors import Invalid
 from andon.fleet.rules.states import TokenList, TokenRow
-from andon.model.codec import read_valid
+from andon.model.codec import read_valid, to_json
 from andon.units import human_seconds
 
 ROLES = ("read", "operate", "admin")
@@ -34,16 +34,12 @@ def token(as_json: bool) -> int:
     if click.get_current_context().invoked_subcommand is not None:
         return 0
     choices = chosen()
-    server, terminal = hub_of(choices), Terminal.of(choices)
-    tokens = server.get("/api/tokens")
-    try:
-        found = read_valid(TokenList, tokens, "list of tokens").tokens
-    except Invalid as exc:
-        raise server.of_another_version(exc.reason) from exc
+    terminal, read = Terminal.of(choices), partial(read_valid, TokenList, name="list of tokens")
+    found = hub_of(choices).get_as("/api/tokens", read)
     if as_json:
-        terminal.show_json(tokens)
+        terminal.show_json(to_json(found))
         return 0
-    if not found:
+    if not found.tokens:
         terminal.print(styled("there is no token yet: andon token add NAME --role read", "dim"))
         return 0
     now = time.time()
@@ -54,7 +50,7 @@ def token(as_json: bool) -> int:
             "AGE", lambda one: styled(human_seconds(max(0.0, now - one.added))), right=True
         ),
     ]
-    terminal.print(*draw(columns, [TableRow(one) for one in found], terminal.width))
+    terminal.print(*draw(columns, [TableRow(one) for one in found.tokens], terminal.width))
     return 0
 
 

@@ -247,12 +247,10 @@ def _show(
         terminal.print(*render_jobs(views, time.time(), terminal.width))
     for note in notes:
         terminal.print(styled(f"– {note}", "yellow"))
-    if terminal.quiet or not views:
-        return
-    if left:
-        terminal.print(styled(f"{left} more: andon jobs --all", "dim"))
-    if paused:
-        terminal.print(styled("paused: nothing starts until andon jobs start", "yellow"))
+    if views and left:
+        terminal.remark(f"{left} more: andon jobs --all", "dim")
+    if views and paused:
+        terminal.remark("paused: nothing starts until andon jobs start", "yellow")
 
 
 def _changed(terminal: Terminal, view: JobView) -> None:

@@ -10,7 +10,7 @@ from andon.cli.commands.completing import complete_job
 from andon.cli.commands.jobs.common import JOB_FORMS, report_all
 from andon.cli.commands.jobs.desks import desk_of_machine
 from andon.cli.commands.jobs.following import JobOutput, follow, follow_many
-from andon.cli.options import MOST, at_server, chosen, shared
+from andon.cli.options import at_server, chosen, shared, whole_or_0
 from andon.cli.show.text import harmless
 from andon.cli.terminal import Choices, notice, write
 from andon.errors import Invalid
@@ -22,24 +22,20 @@ from andon.units import counted, sh
 LINES = 15
 
 
-def count(text: str | int) -> int:
-    """Parses the value of -n; 0 means all."""
-    given = str(text)
-    if given.isdecimal() and len(given) <= len(str(MOST)):
-        return int(given)
-    raise click.BadParameter(f"{given[:40]!r} is not a whole number from 0 to {MOST}")
-
-
 @click.command(epilog=JOB_FORMS)
 @click.argument("job", metavar="[JOB]", default="@", shell_complete=complete_job)
 @click.option(
     "-f", "--follow", "follows", is_flag=True, help="Keep printing until the job has ended."
 )
 @click.option(
-    "-n", "lines", type=count, metavar="N", help=f"Print the last N lines; 0 for all [{LINES}]."
+    "-n",
+    "lines",
+    type=whole_or_0,
+    metavar="N",
+    help=f"Print the last N lines; 0 for all [{LINES}].",
 )
 @click.option(
-    "--attempt", type=count, metavar="N", help="Output of this attempt [default: the last]."
+    "--attempt", type=whole_or_0, metavar="N", help="Output of this attempt [default: the last]."
 )
 @at_server
 @shared

@@ -6,7 +6,6 @@ import click
 
 from andon.cli.commands.runs.opened import finding
 from andon.cli.options import chosen, shared
-from andon.cli.show.text import styled
 from andon.cli.terminal import Terminal, notice
 
 SHOWN_REFUSED = 10
@@ -35,6 +34,5 @@ def add(paths: tuple[str, ...]) -> int:
         (len(done.refused), "not taken"),
     ]
     counts = ", ".join(f"{count} {what}" for count, what in parts if count)
-    if not choices.quiet:
-        Terminal.of(choices).print(styled(counts or "no records there"))
+    Terminal.of(choices).remark(counts or "no records there")
     return 0 if done.added or done.moved or done.known else 1

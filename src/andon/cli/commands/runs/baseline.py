@@ -9,7 +9,6 @@ from andon.cli.commands.command_group import SuggestingGroup
 from andon.cli.commands.runs.opened import complete_run, finding, runs_named
 from andon.cli.options import chosen, shared
 from andon.cli.show.runs.drift import render_baselines, render_drift
-from andon.cli.show.text import styled
 from andon.cli.terminal import Terminal
 from andon.errors import Conflict, Gone, Invalid
 from andon.model.codec import to_json
@@ -80,10 +79,7 @@ def set_(name: str, runs: tuple[str, ...]) -> int:
         if len(made.runs) > MOST_RUNS:
             raise Invalid(f"{len(made.runs)} runs", hint=f"a baseline has at most {MOST_RUNS}")
         finder.index.put_baseline(made)
-    count = len(made.runs)
-    terminal = Terminal.of(chosen())
-    if not terminal.quiet:
-        terminal.print(styled(f"baseline {name}: {counted(count, 'run')}"))
+    Terminal.of(chosen()).remark(f"baseline {name}: {counted(len(made.runs), 'run')}")
     return 0
 
 

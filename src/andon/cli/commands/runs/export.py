@@ -11,10 +11,11 @@ import click
 
 from andon.cli.commands.runs.opened import RUN_FORMS, complete_run, finding
 from andon.cli.options import chosen, shared
+from andon.cli.outfile import replacing
 from andon.cli.show.csv_table import CsvTable, items
 from andon.cli.show.history_parquet import check_packages, write_batches
 from andon.cli.terminal import notice, write
-from andon.errors import Denied, Invalid, Unavailable
+from andon.errors import Invalid
 from andon.model.run.record import RUN_SCHEMA, SAMPLED, RunBegin, RunLine, RunSample
 from andon.model.run.wire import line_to_text
 from andon.runs.files import lines_in, open_record, read_ends
@@ -157,19 +158,3 @@ def _parquet(path: Path, out: Path) -> int:
     with replacing(out) as place, place.open("wb") as file:
         sink: BinaryIO = file
         return write_batches(sink, _rows(_lines(path)), SAMPLE_COLUMNS, RUN_SCHEMA)
-
-
-@contextmanager
-def replacing(out: Path) -> Iterator[Path]:
-    """Yields the path of a temporary file, which is renamed to `out` at the end."""
-    unfinished = out.with_name(f".{out.name}.{os.getpid()}")
-    try:
-        yield unfinished
-        unfinished.replace(out)
-    except PermissionError as exc:
-        hint = "use another directory"
-        raise Denied(f"{out} cannot be written: {exc.strerror}", hint=hint) from exc
-    except OSError as exc:
-        raise Unavailable(f"{out} cannot be written: {exc.strerror or exc}") from exc
-    finally:
-        unfinished.unlink(missing_ok=True)

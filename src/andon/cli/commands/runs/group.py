@@ -6,7 +6,7 @@ import click
 
 from andon.cli.commands.command_group import CommandGroup
 from andon.cli.moments import moment
-from andon.cli.options import MOST, chosen, elsewhere, shared
+from andon.cli.options import chosen, elsewhere, shared, whole_or_0
 from andon.cli.show.runs.listing import RUNS, render_runs
 from andon.cli.show.text import styled
 from andon.cli.sources import node_of
@@ -32,14 +32,6 @@ COMMANDS = {
 """Name → module and attribute in this folder, and its line in the overview."""
 
 
-def count(text: str | int) -> int:
-    """Parses the value of -n; 0 means all."""
-    given = str(text)
-    if given.isdecimal() and len(given) <= len(str(MOST)) and int(given) <= MOST:
-        return int(given)
-    raise click.BadParameter(f"{given[:40]!r} is not a whole number from 0 to {MOST}")
-
-
 @click.group(
     cls=CommandGroup,
     package=__package__,
@@ -58,7 +50,7 @@ def count(text: str | int) -> int:
 )
 @click.option("--search", metavar="TEXT", help="Only runs that contain this text.")
 @click.option(
-    "-n", "most", type=count, metavar="N", help=f"The newest N; 0 for all [default: {SHOWN}]."
+    "-n", "most", type=whole_or_0, metavar="N", help=f"The newest N; 0 for all [default: {SHOWN}]."
 )
 @click.option("--json", "form", flag_value="json", help="Print andon.runs/1: UTC, bytes.")
 @click.option("--csv", "form", flag_value="csv", help="Print CSV, one row per run.")
@@ -114,5 +106,5 @@ def _show(rows: list[RunRow], total: int, form: str | None) -> None:
         url, node = chosen().url or "ssh:", chosen().node_name
         of_nodes = node is None and not url.startswith("ssh:")  # a hub has those of all its nodes
         terminal.print(*render_runs(rows, time.time(), terminal.width, of_nodes))
-        if total > len(rows) and not terminal.quiet:
-            terminal.print(styled(f"the newest {len(rows)} of {total}; all of them: -n 0", "dim"))
+        if total > len(rows):
+            terminal.remark(f"the newest {len(rows)} of {total}; all of them: -n 0", "dim")

@@ -7,7 +7,6 @@ import click
 
 from andon.cli.commands.runs.opened import RUN_FORMS, complete_run, finding
 from andon.cli.options import chosen, shared
-from andon.cli.show.text import styled
 from andon.cli.terminal import Terminal, report
 from andon.errors import AndonError, Conflict, Invalid
 from andon.model.run.record import RunRow, RunState
@@ -36,7 +35,7 @@ def tag(run: str, tags: tuple[str, ...], remove: bool) -> int:
         if len(marked) > MOST_TAGS:
             raise Invalid(f"{len(marked)} tags", hint=f"a run has at most {MOST_TAGS}")
         finder.index.annotate(row.id, sorted(marked), row.note)
-    _print(f"{row.id} ({row.name}): {' '.join(sorted(marked)) or 'no tags'}")
+    Terminal.of(chosen()).remark(f"{row.id} ({row.name}): {' '.join(sorted(marked)) or 'no tags'}")
     return 0
 
 
@@ -52,7 +51,7 @@ def note(run: str, text: str) -> int:
     with finding() as finder:
         row = _indexed(finder, run)
         finder.index.annotate(row.id, row.tags, note or None)
-    _print(f"{row.id} ({row.name}): {note or 'no note'}")
+    Terminal.of(chosen()).remark(f"{row.id} ({row.name}): {note or 'no note'}")
     return 0
 
 
@@ -86,7 +85,9 @@ def rm(runs: tuple[str, ...], keep_file: bool, force: bool) -> int:
                 delete_record(path)
             finder.index.drop([row.id])
             where = f"; its record stays at {path}" if stays else ""
-            _print(f"{'forgot' if stays else 'deleted'} {row.id} ({row.name}){where}")
+            Terminal.of(chosen()).remark(
+                f"{'forgot' if stays else 'deleted'} {row.id} ({row.name}){where}"
+            )
     return code
 
 
@@ -107,9 +108,3 @@ def _indexed(finder: RunFinder, word: str) -> RunRow:
     if not any(one.id == row.id for one in finder.index.beginning(row.id, 1)):
         finder.index.put([row])
     return row
-
-
-def _print(text: str) -> None:
-    choices = chosen()
-    if not choices.quiet:
-        Terminal.of(choices).print(styled(text))

@@ -7,7 +7,6 @@ import click
 from andon.cli.commands.runs.opened import RUN_FORMS, complete_run, record_of
 from andon.cli.options import at_server, chosen, shared
 from andon.cli.show.runs.detail import render_run
-from andon.cli.show.text import styled
 from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal
 from andon.model.run.record import RunRow, RunState
@@ -37,9 +36,8 @@ def show(run: str, as_json: bool) -> int:
         return 0
 
     terminal.print(*render_run(row, read, time.time(), terminal.width))
-    if not terminal.quiet:
-        verb = "tail" if row.state is RunState.RUNNING else "report"
-        terminal.print(styled(f"Next: andon runs {verb} {row.id}", "dim"))
+    verb = "tail" if row.state is RunState.RUNNING else "report"
+    terminal.remark(f"Next: andon runs {verb} {row.id}", "dim")
     return 0
 
 

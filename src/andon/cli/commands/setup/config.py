@@ -61,12 +61,9 @@ def check(file: str | None) -> int:
         where = f"{SYSTEM_FILE} is not read: only its owner may"
     if path is not None and resolved.settings.alerts_notifiers and _open_to_others(path):
         notice(f"{path} contains notifier addresses; others can read it: chmod 600", choices)
-    if not choices.quiet:
-        Terminal.of(choices).print(
-            styled(
-                f"{where}; {differ if changed else f'all {total} settings are at their defaults'}"
-            )
-        )
+    if not changed:
+        differ = f"all {total} settings are at their defaults"
+    Terminal.of(choices).remark(f"{where}; {differ}")
     return 0
 
 

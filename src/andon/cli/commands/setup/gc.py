@@ -8,7 +8,6 @@ import click
 from andon.app.history import maintainer_of, open_past, open_store
 from andon.app.runs import open_run_finder, retention_policy
 from andon.cli.options import chosen, shared
-from andon.cli.show.text import styled
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Terminal, report
 from andon.errors import AndonError, Gone, Unavailable
@@ -30,21 +29,21 @@ def gc() -> int:
     of a baseline and those in other folders are never deleted. Jobs that have ended are deleted
     with their output after `jobs.keep_days`.
     """
-    settings = settings_of(chosen())
+    settings, terminal = settings_of(chosen()), Terminal.of(chosen())
     # Jobs first: deleting them needs no room, which the others do on a full disk.
     parts = [_jobs] if jobs_path().is_dir() else []
     parts += [_runs] if runs_folder().is_dir() else []
     code = 0
     for part in parts:
         try:
-            _print(part(settings))
+            terminal.remark(part(settings))
         except AndonError as error:
             full = "andon gc" in error.hint
             error.hint = "free some space, then try again" if full else error.hint
             report(error)
             code = error.exit_code
     try:
-        _print(_history(settings))
+        terminal.remark(_history(settings))
     except Unavailable as none:
         if not parts or not isinstance(none.__cause__, Gone):
             raise
@@ -74,11 +73,6 @@ def _runs(settings: Settings) -> str:
     finder = open_run_finder(settings=settings)
     with closing(finder.index):
         return f"{finder.folder}: {describe_runs(finder.collect(retention_policy(settings)))}"
-
-
-def _print(text: str) -> None:
-    if not chosen().quiet:
-        Terminal.of(chosen()).print(styled(text))
 
 
 def describe_runs(done: CollectedRecords) -> str:

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from andon.app.history import find_store, open_past, open_store, retention_of, store_url
 from andon.cli.options import chosen, shared, whole
-from andon.cli.show.text import styled
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Terminal
 from andon.drivers.sim.rules import behaviour
@@ -48,12 +47,9 @@ def seed(days: int, devices: int, store: str | None, force: bool) -> int:
     _fill(settings, days, devices)
     with closing(open_past(settings)) as filled:
         place, size = filled.place, filled.size_bytes()
-    if not chosen().quiet:
-        text = (
-            f"{counted(devices, 'simulated device')}, {counted(days, 'day')}, {human_bytes(size)}"
-        )
-        spent = f"in {time.monotonic() - began:.1f} s"
-        Terminal.of(chosen()).print(styled(f"{place}: {text}, {spent}"))
+    text = f"{counted(devices, 'simulated device')}, {counted(days, 'day')}, {human_bytes(size)}"
+    spent = f"in {time.monotonic() - began:.1f} s"
+    Terminal.of(chosen()).remark(f"{place}: {text}, {spent}")
     return 0
 
 

@@ -9,7 +9,6 @@ from msgspec import Struct, field
 
 from andon.cli.commands.reporting import (
     as_document,
-    chosen_format,
     deliver,
     format_option,
     prices_of,
@@ -90,20 +89,15 @@ class WhoReport(Struct, frozen=True):
 @click.command()
 @with_devices()
 @since_option
-@click.option("--json", "as_json", is_flag=True, help="Print andon.who/1: bytes, joules, seconds.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print one row per user and day.")
-@format_option("Report per user and day: text, md, html, json or csv.")
+@format_option(
+    "Report per user and day: text, md, html, json or csv.",
+    as_json="Print andon.who/1: bytes, joules, seconds.",
+    as_csv="Print one row per user and day.",
+)
 @fresh_option
 @elsewhere
 @shared
-def who(
-    devices: list[str],
-    since: float,
-    as_json: bool,
-    as_csv: bool,
-    form: str | None,
-    out: Path | None,
-) -> int:
+def who(devices: list[str], since: float, form: str | None, out: Path | None) -> int:
     """Print who uses and holds the devices, now and since --since.
 
     Hours, energy and idle share come from the history that andon serve keeps; a dash means
@@ -111,7 +105,6 @@ def who(
     among its users. --format reports the same per user and day, with the time that devices
     were held but idle, runs and waits. The exit code is 3 if no device can be read.
     """
-    form = chosen_format(form, as_json, as_csv)
     if out is not None and form is None:
         raise click.UsageError("--out needs --format")
     choices, terminal, people = chosen(), Terminal.of(chosen()), People()

@@ -71,11 +71,10 @@ def _serve(folder: Path, port: int, seed: int, opens: bool) -> None:
         terminal, link = Terminal.of(chosen()), f"{started.url}/#code={started.code}"
         about = f"  a SIMULATED lab with {DEMO_DEVICES} GPUs; Ctrl-C ends it"
         terminal.print(styled("serving ") + styled(started.url, "bold") + styled(about, "dim"))
-        if not chosen().quiet:
-            terminal.print(
-                styled("  to change things in it, sign in once   ", "dim") + styled(link)
-            )
-            terminal.print(styled(f"  or at any time   andon open --url {sh(started.url)}", "dim"))
+        if not terminal.quiet:
+            once = "  to change things in it, sign in once   "
+            terminal.print(styled(once, "dim") + styled(link))
+        terminal.remark(f"  or at any time   andon open --url {sh(started.url)}", "dim")
         if opens:
             webbrowser.open(link)
 

@@ -36,8 +36,6 @@ from andon.model.device import COMMANDS_MISSING, NAMES_MISSING, Process, Snapsho
 from andon.model.naming import narrowed, unread_text
 from andon.units import counted
 
-# CPU and host memory of processes, from two readings.
-
 
 def host_use(pids: set[int], seconds: float, root: str) -> dict[int, HostUsage]:
     """CPU and host memory of some processes, from two readings this far apart."""

@@ -12,8 +12,6 @@ from andon.model.run.record import RunRow, RunState
 from andon.runs.rules.matching import OF_A_JOB, devices_text
 from andon.units import iso_utc
 
-# How the state of a run is written; apart from numbers, which lists of jobs show too.
-
 STATE_STYLES = {
     RunState.RUNNING: "bold green",
     RunState.SUCCEEDED: "",
