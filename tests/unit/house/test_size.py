@@ -11,7 +11,7 @@ BUDGET = {
     "api": 3583,
     "app": 3264,
     "callbacks": 1462,
-    "cli": 20782,
+    "cli": 20692,
     "clusters": 4417,
     "doctor": 3271,
     "drivers": 7669,
