@@ -5,6 +5,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ from andon.access.sign_in import (
 )
 from andon.host.socket_peers import connect, peer_uid
 from andon.web.transport.keys import Keys
-from andon.web.transport.local_sockets import SignInSocket, local_sign_in
+from andon.web.transport.local_sockets import SignInSocket, local_socket
 from tests.support.rows import rows
 
 URL = "http://127.0.0.1:26366"
@@ -195,7 +196,8 @@ def test_a_uid_that_many_share_is_nobodys(tmp_path: Path) -> None:
 
 
 def test_where_it_is_not_wanted_there_is_no_socket() -> None:
-    with local_sign_in(Keys("t" * 43), URL, 1, wanted=False) as name:
+    made = partial(SignInSocket, Keys("t" * 43), URL, 1)
+    with local_socket(made, "", wanted=False) as name:
         assert name is None
-    with local_sign_in(Keys("t" * 43), URL, 1, wanted=True) as name:
+    with local_socket(made, "", wanted=True) as name:
         assert is_socket_name(name)

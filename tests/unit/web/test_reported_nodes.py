@@ -2,6 +2,8 @@
 
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -24,6 +26,7 @@ from andon.runs.rules.matching import HIDDEN_NAME, RunQuery
 from andon.stores.memory import MemoryRunIndex
 from andon.web.app import build
 from andon.web.routes import api
+from andon.web.routes.nodes import fleet_of
 from tests.support.replaced import calls_of
 from tests.support.reported_nodes import NAME, RUN, SECRET, ReportingNode
 from tests.support.rows import rows
@@ -317,3 +320,14 @@ def test_every_route_of_a_node_is_answered_by_what_a_hub_has(
             if answer.status_code != 200:
                 refused[path] = answer.json()["error"]["reason"]
     assert refused == {**BELOW, "/api/alerts/{alert}": f"there is no alert {ALERT!r}"}
+
+
+def test_a_server_that_is_no_hub_refuses_each_request_with_an_error_of_its_own() -> None:
+    """One that is raised again keeps the frames of every request before."""
+    parts: Any = SimpleNamespace(fleet=None)
+    refused = []
+    for _ in range(2):
+        with pytest.raises(Gone, match="is not a hub") as found:
+            fleet_of(parts)
+        refused.append(found.value)
+    assert refused[0] is not refused[1]

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 
 from andon.app.alerts import open_alert_store
 from andon.app.history import open_store
@@ -16,7 +17,8 @@ from andon.leases.book.lease_book import Book
 from andon.runs.index import RunFinder
 from andon.sampling.sampler import Sampler
 from andon.settings.resolution import Settings
-from andon.web.demo import book, filling
+from andon.web.demo import filling
+from andon.web.demo.book import DemoBook
 from andon.web.demo.jobs import DemoJobs, DemoUsers
 from andon.web.demo.runs import DemoFinder, DemoHost, DemoRuns
 from andon.web.run_opening import OpenRuns
@@ -51,7 +53,7 @@ def desk(simulation: Demo) -> Iterator[DemoJobs]:
 
 
 def open_book(simulation: Demo, desk: DemoJobs) -> Iterator[Callable[..., Book]]:
-    yield book.open_book(simulation, desk.queue)
+    yield partial(DemoBook, simulation, desk.queue)
 
 
 def users(simulation: Demo, open_finder: Callable[[], RunFinder]) -> Iterator[DemoUsers]:

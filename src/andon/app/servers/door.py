@@ -15,7 +15,7 @@ from andon.web.listening import Listening, ServeOptions, bound, url_of
 from andon.web.transport import logs
 from andon.web.transport.audit import Audit
 from andon.web.transport.keys import Keys, make_token
-from andon.web.transport.local_sockets import local_sign_in
+from andon.web.transport.local_sockets import SignInSocket, local_socket
 from andon.web.transport.session_file import SessionFile
 
 log = logging.getLogger("andon.serve")
@@ -62,8 +62,11 @@ def linked(settings: Settings, listening: Listening) -> Iterator[Settings]:
 
 def sign_in(settings: Settings, keys: Keys, listening: Listening) -> Iterator[str | None]:
     """The name of the socket at which this machine's users get their links."""
-    wanted = settings.server_sign_in
-    with local_sign_in(keys, listening.local_url, listening.port, wanted) as name:
+    with local_socket(
+        lambda: SignInSocket(keys, listening.local_url, listening.port),
+        "users cannot sign in as themselves",
+        settings.server_sign_in,
+    ) as name:
         yield name
 
 

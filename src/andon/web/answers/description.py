@@ -83,6 +83,8 @@ SILENCE_LIST = JsonShape("SilenceList", "The active silences.", {"silences": Mem
 ACKNOWLEDGED = "/api/alerts/{alert}/acknowledge"
 CORDON, CORDON_STATE = "/api/devices/{device}/cordon", shape_of(schemas.CordonState)
 
+JOB_ACTS = ("cancel", "retry", "requeue", "move", "hold", "resume")
+
 ANSWERS: dict[tuple[str, str], JsonShape] = {
     ("get", "/api/snapshot"): SNAPSHOT_SHAPE,
     ("get", "/api/health"): HEALTH,
@@ -119,12 +121,7 @@ ANSWERS: dict[tuple[str, str], JsonShape] = {
     ("get", "/api/jobs"): shape_of(job_schemas.JobPage),
     ("get", "/api/jobs/{job}"): shape_of(JobView),
     ("get", "/api/jobs/{job}/log"): shape_of(job_schemas.JobLog),
-    ("post", "/api/jobs/{job}/cancel"): shape_of(job_schemas.JobDone),
-    ("post", "/api/jobs/{job}/retry"): shape_of(job_schemas.JobDone),
-    ("post", "/api/jobs/{job}/requeue"): shape_of(job_schemas.JobDone),
-    ("post", "/api/jobs/{job}/move"): shape_of(job_schemas.JobDone),
-    ("post", "/api/jobs/{job}/hold"): shape_of(job_schemas.JobDone),
-    ("post", "/api/jobs/{job}/resume"): shape_of(job_schemas.JobDone),
+    **{("post", f"/api/jobs/{{job}}/{act}"): shape_of(job_schemas.JobDone) for act in JOB_ACTS},
     ("post", "/api/jobs"): shape_of(job_schemas.JobsQueued),
     ("put", CORDON): CORDON_STATE,
     ("delete", CORDON): CORDON_STATE,

@@ -23,10 +23,16 @@ FIRST_UID = 4_000_000_000  # of no account
 class DemoBook(Book):
     """The demo's book. Real books of this machine are not read."""
 
-    def __init__(self, demo: Demo, env: Mapping[str, str] | None = None, make: bool = True) -> None:
+    def __init__(
+        self,
+        demo: Demo,
+        queue: Callable[[], Sequence[DemoWork]] = tuple,
+        env: Mapping[str, str] | None = None,
+        make: bool = True,
+    ) -> None:
+        """`queue` returns the jobs that wait, in their order."""
         super().__init__(env, make)
-        self._demo = demo
-        self.queue: Callable[[], Sequence[DemoWork]] = tuple
+        self._demo, self._queue = demo, queue
         self.paths = tuple(path for path in self.paths if path == self.path)
 
     def entries(self) -> list[BookEntry]:
@@ -34,7 +40,7 @@ class DemoBook(Book):
         return [*(entry_of(self._demo, work) for work in self._demo.running(time.time())), *taken]
 
     def waiting(self) -> list[Waiting]:
-        return [*tickets(self._demo, self.queue()), *super().waiting()]
+        return [*tickets(self._demo, self._queue()), *super().waiting()]
 
     def cordons(self) -> tuple[Cordon, ...]:
         return tuple(replace(cordon, by=ME) for cordon in super().cordons())
@@ -50,17 +56,6 @@ class DemoBook(Book):
                     hint="take one of your own and release that",
                 )
         return super().find(name, uid)
-
-
-def open_book(demo: Demo, queue: Callable[[], Sequence[DemoWork]]) -> Callable[..., Book]:
-    """Returns a function that opens the demo's book; its jobs wait in the queue's order."""
-
-    def opened(env: Mapping[str, str] | None = None, make: bool = True) -> Book:
-        book = DemoBook(demo, env, make)
-        book.queue = queue
-        return book
-
-    return opened
 
 
 def tickets(demo: Demo, works: Sequence[DemoWork]) -> list[Waiting]:

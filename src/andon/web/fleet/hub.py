@@ -22,7 +22,6 @@ from andon.version import __version__
 FRESH_SECONDS = 1.0
 """Requests within this time share one reading of the database; other hubs write to it, too."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-LIST = "list them: andon nodes"
 
 
 class _Heard(Struct):
@@ -85,7 +84,7 @@ class Hub:
     def node(self, name: str) -> FleetNode:
         found = self.nodes().get(name)
         if found is None:
-            raise Gone(f"this hub has no node {name[:60]!r}", hint=LIST)
+            raise no_node(name)
         return found
 
     def reporter(self, token: str) -> FleetNode | None:
@@ -110,7 +109,7 @@ class Hub:
         """Returns a node's row by what was last read: never blocks."""
         found = self._nodes.get(name)
         if found is None:
-            raise Gone(f"this hub has no node {name[:60]!r}", hint=LIST)
+            raise no_node(name)
         return self._row(found)
 
     def hear(self, beat: Heartbeat, digest: Digest) -> None:
@@ -213,6 +212,10 @@ class Hub:
                 known = node.digest, None
             self._digests[node.name] = known
         return known[1]
+
+
+def no_node(name: str) -> Gone:
+    return Gone(f"this hub has no node {name[:60]!r}", hint="list them: andon nodes")
 
 
 def _hashed(token: str) -> str:

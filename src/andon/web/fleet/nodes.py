@@ -4,14 +4,14 @@ import threading
 import time
 from collections.abc import Callable
 
-from andon.errors import Gone, Invalid, Unavailable
+from andon.errors import Invalid, Unavailable
 from andon.exporter.spreads import FleetReadings
 from andon.fleet.rules.nodes import FleetNode
 from andon.fleet.rules.past import of_hub, unpacked_past
 from andon.model.device import MOST_DEVICES
 from andon.ports import NodePasts, Store
 from andon.runs.rules.matching import RunQuery
-from andon.web.fleet.hub import LIST, Hub
+from andon.web.fleet.hub import Hub, no_node
 from andon.web.fleet.reported import ReportedNode
 from andon.web.fleet.tokens import NamedTokens
 
@@ -91,7 +91,7 @@ class Fleet:
         if with_history:
             found = self.pasts.clear(name) or found
         if not found:
-            raise Gone(f"this hub has no node {name[:60]!r}", hint=LIST)
+            raise no_node(name)
 
     def close(self) -> None:
         if self._pasts is not None:

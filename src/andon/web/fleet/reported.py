@@ -94,9 +94,7 @@ class ReportedNode(NodeOfServer):
 
     @property
     def report(self) -> Report:
-        if self._report is None:
-            self.refresh()
-        assert self._report is not None
+        assert self._report is not None, "it is refreshed before anyone gets the node"
         return self._report
 
     @property

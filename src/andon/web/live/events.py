@@ -74,7 +74,7 @@ class Live:
         self._unseen: Snapshot | None = None  # the last one that nobody was connected for
         self._slot: int | None = None
         self._busy: frozenset[str] = frozenset()
-        self._came: asyncio.Event | None = None
+        self._came = asyncio.Event()
         self._visitors, self._tally = Visitors(), LiveTally()
         self._server = LiveServer(self._tally, self._began, self._ended)
         self._transport = Transport(self._server, self._visitors, keys, self._tally)
@@ -128,7 +128,7 @@ class Live:
         node = self._node
         leaving = [node.live.listen(arrived), node.alerts.subscribe(alerted)]
         leaving += [node.leases.book.subscribe(leased)] if node.leases.supported else []
-        pump = asyncio.create_task(self._pump(self._came))
+        pump = asyncio.create_task(self._pump())
         try:
             yield
         finally:
@@ -143,24 +143,21 @@ class Live:
 
     def _arrived(self, snapshot: Snapshot) -> None:
         self._newest = snapshot
-        if self._came is not None:
-            self._came.set()
+        self._came.set()
 
     def _alerted(self, changed: tuple[Alert, ...]) -> None:
         self._alerts.extend(changed)
-        if self._came is not None:
-            self._came.set()
+        self._came.set()
 
     def _leased(self, found: LeaseList) -> None:
         """Takes the whole list of leases; a newer one replaces one that was not sent yet."""
         self._leases = found
-        if self._came is not None:
-            self._came.set()
+        self._came.set()
 
-    async def _pump(self, came: asyncio.Event) -> None:
+    async def _pump(self) -> None:
         while True:
-            await came.wait()
-            came.clear()
+            await self._came.wait()
+            self._came.clear()
             newest, self._newest = self._newest, None
             await self._tried("alerts", self._publish_alerts())
             await self._tried("leases", self._publish_leases())

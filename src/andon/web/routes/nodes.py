@@ -9,17 +9,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from andon.errors import Gone
 from andon.fleet.rules.states import NodeList, list_to_text, scrape_targets
 from andon.version import __version__
-from andon.web.fleet.hub import Hub
 from andon.web.fleet.listing import rows_for
+from andon.web.fleet.nodes import Fleet
 from andon.web.route_parts import RouteParts
 from andon.web.routes.picked import Picked
 from andon.web.routes.responses import dumped, sent, sent_json
 from andon.web.transport.auth import add_notes
 
 NodeName = Annotated[str, Path(max_length=63)]
-NO_HUB = Gone(
-    "this server is not a hub", hint="one keeps its nodes in PostgreSQL: andon hub --store URL"
-)
 
 
 class NodeRequest(BaseModel):
@@ -38,32 +35,30 @@ def node_routes(router: APIRouter, parts: RouteParts) -> None:
         hub, own = None if parts.fleet is None else parts.fleet.hub, node.live.latest().node
         rows = tuple(rows_for(node, hub))
         listed = NodeList(time.time(), hub is not None, rows, __version__, own)
-        return Response(
-            list_to_text(listed).encode("utf-8", "replace"), media_type="application/json"
-        )
+        return sent(list_to_text(listed).encode("utf-8", "replace"))
 
     @router.get("/api/nodes/targets", tags=["fleet"])
     def targets() -> Response:
         """Where the nodes' own metrics are, as Prometheus' http_sd_configs reads it."""
-        return sent(dumped(scrape_targets(_hub(parts).rows())))
+        return sent(dumped(scrape_targets(fleet_of(parts).hub.rows())))
 
     @router.post("/api/nodes", tags=["fleet"])
     def add_node(request: Request, given: NodeRequest) -> Response:
         """Let a node report; the answer has its token, which is shown only once."""
         add_notes(request.scope, node=given.name)
-        hub = _hub(parts)
+        hub = fleet_of(parts).hub
         return sent_json({"name": given.name, "token": hub.add(given.name), "pin": hub.pin})
 
     @router.post("/api/nodes/{name}/drain", tags=["fleet"])
     def drain(name: NodeName) -> Response:
         """Mark a node: it gets no new work. What runs there goes on."""
-        _hub(parts).drain(name, True)
+        fleet_of(parts).hub.drain(name, True)
         return sent_json({"name": name, "drained": True})
 
     @router.post("/api/nodes/{name}/resume", tags=["fleet"])
     def resume(name: NodeName) -> Response:
         """End the mark of a drained node."""
-        _hub(parts).drain(name, False)
+        fleet_of(parts).hub.drain(name, False)
         return sent_json({"name": name, "drained": False})
 
     @router.delete("/api/nodes/{name}", tags=["fleet"])
@@ -71,13 +66,13 @@ def node_routes(router: APIRouter, parts: RouteParts) -> None:
         """Remove a node: its token ends. With `history` all that it sent is deleted, which is
         otherwise kept; also of one that was removed before."""
         add_notes(request.scope, history=history)
-        if parts.fleet is None:
-            raise NO_HUB
-        parts.fleet.remove(name, history)
+        fleet_of(parts).remove(name, history)
         return sent_json({"name": name, "removed": True, "history": history})
 
 
-def _hub(parts: RouteParts) -> Hub:
+def fleet_of(parts: RouteParts) -> Fleet:
+    """Returns the nodes of this hub; raises a new error each time, as one keeps what it passed."""
     if parts.fleet is None:
-        raise NO_HUB
-    return parts.fleet.hub
+        hint = "one keeps its nodes in PostgreSQL: andon hub --store URL"
+        raise Gone("this server is not a hub", hint=hint)
+    return parts.fleet

@@ -10,13 +10,12 @@ from fastapi.responses import StreamingResponse
 
 from andon.model.run.record import RunState
 from andon.node.watched.run_list import MOST_LISTED, MOST_OFFSET
-from andon.node.watched.users import Download
+from andon.node.watched.users import PIECE_BYTES, Download
 from andon.runs.rules.matching import RunQuery
 from andon.web.history_reader import HistoryReader
 from andon.web.routes.picked import Picked
 from andon.web.routes.responses import sent, shaped
 
-PIECE_BYTES = 256 * 1024
 _Text = Annotated[str, Query(max_length=200)]
 _RunName = Annotated[str, Path(max_length=64, description="an id, or its prefix")]
 

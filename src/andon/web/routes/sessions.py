@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from andon.access import server_proof
 from andon.access.gate import SESSION, ShownKey, is_loopback
-from andon.access.roles import RIGHTS, Identity, Role
+from andon.access.roles import RIGHTS, Role
 from andon.errors import Denied, Gone
 from andon.model import wire
 from andon.model.shapes import to_json
@@ -15,7 +15,7 @@ from andon.web.answers.problems import problem
 from andon.web.answers.qr_codes import check_own, squares
 from andon.web.answers.schemas import SessionState
 from andon.web.routes.responses import sent_json
-from andon.web.transport.auth import NOTES, READS, caller_of, shown_key
+from andon.web.transport.auth import READS, add_notes, caller_of, shown_key
 from andon.web.transport.keys import BRIEF_SECONDS, CODE_SECONDS, SESSION_SECONDS, Keys
 
 
@@ -107,7 +107,8 @@ def _links(router: APIRouter, keys: Keys) -> None:
                 401, "the link has expired or was already used", "for a new one: andon open"
             )
             return Response(body, 401, media_type="application/json")
-        _note(request, who)
+        if who is not None:
+            add_notes(request.scope, user=who.user, uid=who.uid)
         seconds = BRIEF_SECONDS if given.brief else SESSION_SECONDS
         return sent_json({"secret": secret, "expires_in_seconds": seconds})
 
@@ -131,13 +132,6 @@ def _ending(router: APIRouter, keys: Keys) -> None:
                 hint="only root and the user who runs this server may",
             )
         return sent_json({"ended": keys.revoke(None if everyone else who.uid)})
-
-
-def _note(request: Request, who: Identity | None) -> None:
-    """Adds to the audit log whose session it is."""
-    notes = request.scope.get(NOTES)
-    if isinstance(notes, dict) and who is not None:
-        notes.update(user=who.user, uid=who.uid)
 
 
 def _fresh(value: wire.Json) -> Response:

@@ -6,9 +6,8 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from andon.access.roles import Action, refusal_for
-from andon.web.fleet.tokens import NamedTokens
 from andon.web.route_parts import RouteParts
-from andon.web.routes.nodes import NO_HUB
+from andon.web.routes.nodes import fleet_of
 from andon.web.routes.responses import sent_json
 from andon.web.transport.auth import add_notes, caller_of
 
@@ -30,7 +29,7 @@ def token_routes(router: APIRouter, parts: RouteParts) -> None:
         refused = refusal_for(caller_of(request.scope), Action.MANAGE_TOKENS, is_own=True)
         if refused is not None:
             raise refused
-        found = _tokens(parts).refresh()
+        found = fleet_of(parts).tokens.refresh()
         rows = [{"name": one.name, "role": one.role, "added": one.added} for one in found]
         return sent_json({"tokens": rows})
 
@@ -38,17 +37,11 @@ def token_routes(router: APIRouter, parts: RouteParts) -> None:
     def add_token(request: Request, given: TokenRequest) -> Response:
         """Make a token with a role; it is shown only in this answer."""
         add_notes(request.scope, token=given.name, role=given.role)
-        token = _tokens(parts).add(given.name, given.role)
+        token = fleet_of(parts).tokens.add(given.name, given.role)
         return sent_json({"name": given.name, "role": given.role, "token": token})
 
     @router.delete("/api/tokens/{name}", tags=["fleet"])
     def remove_token(name: TokenName) -> Response:
         """End a token."""
-        _tokens(parts).remove(name)
+        fleet_of(parts).tokens.remove(name)
         return sent_json({"name": name, "removed": True})
-
-
-def _tokens(parts: RouteParts) -> NamedTokens:
-    if parts.fleet is None:
-        raise NO_HUB
-    return parts.fleet.tokens

@@ -228,13 +228,10 @@ class Keys:
         if self._file is None or self.owner.uid is None:
             return
         wall, now = self._wall(), self._clock()
-        found = self._file.load(wall, SESSION_SECONDS, self.owner.uid, self._current_name)
+        name_of = lambda uid: self._name_of(uid) or str(uid)  # noqa: E731
+        found = self._file.load(wall, SESSION_SECONDS, self.owner.uid, name_of)
         for one in found[-KEPT:]:
             self._sessions[one.name] = _Issued(now + one.until - wall, one.who)
-
-    def _current_name(self, uid: int) -> str:
-        """Returns the current name of a uid, or the number."""
-        return self._name_of(uid) or str(uid)
 
     def _save(self) -> None:
         if self._file is None:

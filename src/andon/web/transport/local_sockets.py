@@ -7,7 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 
 from andon.access.local_rest import MOST_FRAME_BYTES, answer, is_over, paths_in, socket_name
 from andon.access.roles import Role, identity_of
@@ -251,11 +251,3 @@ class SignInSocket(LocalSocket):
     def _refused(self, user: str, reason: str) -> SignInAnswer:
         hint = f"ask {self._keys.owner.user}, who runs this server"
         return SignInAnswer(self._url, self._port, user, reason=reason, hint=hint)
-
-
-def local_sign_in(
-    keys: Keys, url: str, port: int, wanted: bool
-) -> AbstractContextManager[str | None]:
-    """Opens the socket while the server runs; yields its name, or None if there is none."""
-    lacking = "users cannot sign in as themselves"
-    return local_socket(lambda: SignInSocket(keys, url, port), lacking, wanted)
