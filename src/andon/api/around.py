@@ -1,6 +1,7 @@
 """What surrounds each call of a function, such as a lease or a run; a generator's lasts from its
 first item to its last."""
 
+import asyncio
 import functools
 import inspect
 from collections.abc import AsyncGenerator, Callable, Generator
@@ -22,6 +23,38 @@ class CallScope(AbstractContextManager[Any], AbstractAsyncContextManager[Any], P
     def step(self) -> AbstractContextManager[None]:
         """Returns what surrounds the call, or each step of a generator: not what its caller does
         between two items."""
+
+
+class BlockingScope:
+    """A scope whose begin and end may block: around a coroutine they happen in a thread."""
+
+    def __init__(
+        self,
+        begin: Callable[[], object],
+        end: Callable[[BaseException | None], None],
+        step: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        self.begin, self.end, self.step = begin, end, step
+
+    def keywords(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        return kwargs
+
+    def __enter__(self) -> Self:
+        self.begin()
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
+        self.end(error)
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self.begin)
+        return self
+
+    async def __aexit__(self, kind: object, error: BaseException | None, at: object) -> None:
+        if isinstance(error, GeneratorExit):  # a generator that is closed can wait for nothing
+            self.end(error)
+        else:
+            await asyncio.to_thread(self.end, error)
 
 
 def is_plain(function: Callable[..., Any]) -> bool:

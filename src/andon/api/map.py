@@ -17,7 +17,7 @@ from andon.model.run.record import ItemState
 from andon.runs.record import RunRecorder
 from andon.runs.rules.plain import plain_text
 from andon.runs.rules.ranks import run_variables
-from andon.units import check_seconds, parse_seconds
+from andon.units import seconds_of
 from andon.work.functions.caller import CallOutcome, FunctionWorker
 from andon.work.functions.carrying import carry_function
 from andon.work.map.calls import CallEnd, CallOutput
@@ -59,12 +59,13 @@ def map(  # noqa: A001 - `andon.map`
     values = list(items)
     if not values:
         return []
-    work = _FunctionWork(function, values, _seconds(item_timeout), on_error == "raise")
+    limit = None if item_timeout is None else seconds_of(item_timeout)
+    work = _FunctionWork(function, values, limit, on_error == "raise")
     policy = MapPolicy(retries, 1 if on_error == "raise" else None)
     places: WorkPlaces = (
         CpuPlaces(cpu)
         if cpu is not None
-        else _places(gpus, memory, devices, _seconds(wait) or 0.0, simulated)
+        else _places(gpus, memory, devices, seconds_of(wait), simulated)
     )
     shared = library.shared()
     record = MapRecord(
@@ -161,9 +162,3 @@ def _places(
         max(1, min(limit, workers)),
         wait_seconds=wait_seconds,
     )
-
-
-def _seconds(value: float | str | None) -> float | None:
-    if value is None:
-        return None
-    return parse_seconds(value) if isinstance(value, str) else check_seconds(float(value))

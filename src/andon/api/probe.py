@@ -14,7 +14,7 @@ from andon.leases.rules.environment import LEASE_VARIABLE
 from andon.leases.rules.requests import Names, Size
 from andon.model.probe import ProbeResult, Trial, TrialState
 from andon.runs.rules.sampled import run_devices
-from andon.units import check_seconds, parse_seconds
+from andon.units import seconds_of
 from andon.work.functions.caller import CallOutcome, FunctionWorker
 from andon.work.functions.carrying import carry_function
 from andon.work.probe.prober import Prober
@@ -55,7 +55,7 @@ def probe(
         )
     carry_function(function)  # what cannot be carried is reported before anything is reserved
     title = _title(function)
-    limit = parse_seconds(timeout) if isinstance(timeout, str) else check_seconds(timeout)
+    limit = seconds_of(timeout)
     with _place(gpus, memory, devices, wait, simulated) as place:
         trials = _FunctionTrials(function, place.environment, limit)
         snapshot = place.snapshot or library.shared().once(with_host=False)

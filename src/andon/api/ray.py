@@ -4,15 +4,14 @@ Each takes a lease on the GPUs that Ray gave it, never on more, and is a run tha
 driver's. Outside of a Ray worker nothing changes, and nothing here imports Ray but `prefer_idle`.
 """
 
-import asyncio
 import atexit
 import functools
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Self, TypeVar, overload
+from typing import Any, TypeVar, overload
 
-from andon.api.around import P, R, around
-from andon.api.ray_worker import CallRun, DeviceBusy, RayCall, current_call, this_worker
+from andon.api.around import BlockingScope, P, R, around
+from andon.api.ray_worker import CallRun, DeviceBusy, current_call, this_worker
 from andon.api.run import current_run
 from andon.app.clusters import cluster_desk
 from andon.app.settings import load_settings
@@ -93,32 +92,32 @@ class _Decorated:
     def __init__(self, name: str, refuse_busy: bool, driver: str | None = None) -> None:
         self.name, self.refuse_busy, self.driver = name, refuse_busy, driver
 
-    def __call__(self) -> "_Scope":
-        return _Scope(self)
+    def __call__(self) -> BlockingScope:
+        one = _Call(self)
+        return BlockingScope(one.begin, one.end, one.step)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Decorated, (self.name, self.refuse_busy, current_run() or self.driver)
 
 
-class _Scope:
+class _Call:
     """One call: its lease and its run; nothing outside of a Ray worker."""
 
     def __init__(self, about: _Decorated) -> None:
-        self._about = about
+        self._about, self._call = about, current_call()
         self._run: CallRun | None = None
-
-    def keywords(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        return kwargs
 
     def step(self) -> AbstractContextManager[None]:
         return nullcontext() if self._run is None else self._run.going_on()
 
-    def begin(self, call: RayCall) -> str | None:
+    def begin(self) -> str | None:
         """Begins it; returns the id of its run."""
+        if self._call is None:
+            return None
         about, worker = self._about, this_worker()
-        place = worker.enter(call, about.name, about.refuse_busy)
+        place = worker.enter(self._call, about.name, about.refuse_busy)
         try:
-            run = CallRun(about.name, call, place, worker.actor or about.driver)
+            run = CallRun(about.name, self._call, place, worker.actor or about.driver)
             run.start()
         except BaseException:
             worker.leave()
@@ -132,37 +131,17 @@ class _Scope:
             this_worker().leave()  # first: others are waiting for it
             run.end(error)
 
-    def __enter__(self) -> Self:
-        if (call := current_call()) is not None:
-            self.begin(call)
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
-        self.end(error)
-
-    async def __aenter__(self) -> Self:
-        if (call := current_call()) is not None:
-            await asyncio.to_thread(self.begin, call)
-        return self
-
-    async def __aexit__(self, kind: object, error: BaseException | None, at: object) -> None:
-        if isinstance(error, GeneratorExit):  # a generator that is closed can wait for nothing
-            self.end(error)
-        else:
-            await asyncio.to_thread(self.end, error)
-
 
 def _watched(kind: C, about: _Decorated) -> C:
     """Returns the class, whose first object in a Ray worker begins the lease and the run."""
     create = kind.__init__  # type: ignore[misc]
 
     def created(self: Any, *args: Any, **kwargs: Any) -> None:
-        call = current_call()
-        if call is None or this_worker().actor is not None:
+        if current_call() is None or this_worker().actor is not None:
             create(self, *args, **kwargs)
             return
-        scope = about()
-        this_worker().actor = scope.begin(call)
+        scope = _Call(about)
+        this_worker().actor = scope.begin()
         try:
             create(self, *args, **kwargs)
         except BaseException as error:

@@ -53,9 +53,9 @@ log = logging.getLogger("andon")
 
 LONGEST_OUTPUT = 4000
 NOT_FINITE = "not_finite"
-SEEN, NAMED = "the program, which sees them", "the program, which names them"
 """The event for values of `log` that are no numbers."""
-
+SEEN, NAMED = "the program, which sees them", "the program, which names them"
+"""How the devices of a run were chosen."""
 
 _current: ContextVar[str | None] = ContextVar("andon_run", default=None)
 """The run that this thread or task is in; other threads may be in others."""
@@ -138,43 +138,44 @@ class RecordedRun:
         self._folder = None if telemetry_dir is None else Path(telemetry_dir)
         self._variables, self._unsampled, self._last_line = variables or {}, unsampled, words
         self._items = ItemLog()
-        self._recorder: RunRecorder | None = None
+        self.recorder: RunRecorder | None = None
+        """Writes the record; None before it has begun."""
         self._token: Token[str | None] | None = None
         self._began = 0.0
 
     @property
     def id(self) -> str | None:
         """The id, eight letters; None before the run has begun."""
-        return None if self._recorder is None else self._recorder.begin.id
+        return None if self.recorder is None else self.recorder.begin.id
 
     @property
     def path(self) -> Path | None:
         """Where the record is; None before it has begun."""
-        return None if self._recorder is None else self._recorder.path
+        return None if self.recorder is None else self.recorder.path
 
     @property
     def uuids(self) -> frozenset[str]:
         """The devices of the run."""
-        recorder = self._recorder
+        recorder = self.recorder
         return frozenset(() if recorder is None else recorder.tallies.devices)
 
     @property
     def ended(self) -> RunEnd | None:
         """What it used, once it has ended."""
-        return None if self._recorder is None else self._recorder.ended
+        return None if self.recorder is None else self.recorder.ended
 
     def begin(self) -> "RecordedRun":
         """Start recording; `with` calls it."""
         self.start()
-        assert self._recorder is not None
-        self._token = _current.set(self._recorder.begin.id)
+        assert self.recorder is not None
+        self._token = _current.set(self.recorder.begin.id)
         return self
 
     def start(self) -> None:
         """Starts recording without making this thread or task part of the run."""
-        if self._recorder is not None:
+        if self.recorder is not None:
             raise Invalid("this run has begun already", hint="andon.run(...) makes a new one")
-        recorder = self._recorder = self._open(self._first_snapshot())
+        recorder = self.recorder = self._open(self._first_snapshot())
         self._began = boot_seconds()
         _open.add(self)
         _nesting.enter(recorder.begin.id)
@@ -210,21 +211,16 @@ class RecordedRun:
         found = recording(shared.settings, shared, log.warning, self._folder)
         return found.open(begin, functools.partial(find_facts, None), why)
 
-    @property
-    def recorder(self) -> RunRecorder | None:
-        """Writes the record; None before it has begun."""
-        return self._recorder
-
     def event(self, name: str, /, **data: Any) -> None:
         """Records an event: `run.event("epoch", number=3)`."""
-        if self._recorder is not None:
-            self._recorder.write(event_line(name, data))
+        if self.recorder is not None:
+            self.recorder.write(event_line(name, data))
 
     def log(self, step: float | None = None, /, **values: Any) -> None:
         """Records the program's values: `run.log(step=10, loss=0.3)` or `run.log(10, loss=0.3)`."""
-        if self._recorder is not None:
+        if self.recorder is not None:
             for line in logged_lines(values.pop("step", step), values):
-                self._recorder.write(line)
+                self.recorder.write(line)
 
     def item(
         self,
@@ -240,7 +236,7 @@ class RecordedRun:
         if state not in set(ItemState):
             known = ", ".join(ItemState)
             raise Invalid(f"{state!r} is not a state of an item", hint=f"one of: {known}")
-        if self._recorder is not None:
+        if self.recorder is not None:
             where = None if device is None else plain_text(device, NAME)
             text = output if isinstance(output, str) else plain_text(output)
             output = None if output is None else text[-LONGEST_OUTPUT:]
@@ -248,7 +244,7 @@ class RecordedRun:
                 time.time(), plain_text(item), ItemState(state), index, where, attempt,
                 runtime_seconds, output,
             )  # fmt: skip
-            self._recorder.write(line)
+            self.recorder.write(line)
 
     @contextmanager
     def working_on(
@@ -266,16 +262,16 @@ class RecordedRun:
     def used(self, lasted_seconds: float | None = None) -> Mapping[str, Mapping[str, Any]]:
         """Reads the devices once more; returns what the run has used so far, by uuid, or what it
         had used after these seconds."""
-        if self._recorder is None:
+        if self.recorder is None:
             return {}
         lasted = boot_seconds() - self._began if lasted_seconds is None else lasted_seconds
         with suppress(AndonError, OSError):
-            self._recorder.read_last()
-        return self._recorder.tallies.summary(lasted_seconds=lasted)
+            self.recorder.read_last()
+        return self.recorder.tallies.summary(lasted_seconds=lasted)
 
     def end(self, error: BaseException | None = None) -> None:
         """End it; `with` calls it. Does nothing the second time, or in a forked child."""
-        recorder = self._recorder
+        recorder = self.recorder
         if recorder is None or recorder.ended is not None or not recorder.is_own:
             _open.discard(self)
             return

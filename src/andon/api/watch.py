@@ -44,21 +44,15 @@ class Shared:
         with_host: bool = True,
         account: RunAccount = RunAccount.NONE,
     ) -> Snapshot:
-        with self._lock:
-            sampler = self._open()
-        return sampler.once(expensive_fields, with_host, account)
+        return self._opened().once(expensive_fields, with_host, account)
 
     def account(self, wanted: RunAccount) -> None:
         """Adds a run's memory account to the next sample."""
-        with self._lock:
-            sampler = self._open()
-        sampler.account(wanted)
+        self._opened().account(wanted)
 
     def ask_places(self) -> None:
         """Asks the devices once for their places in the machine: the next sample has them."""
-        with self._lock:
-            sampler = self._open()
-        sampler.ask_places()
+        self._opened().ask_places()
 
     def rings(self) -> dict[str, Ring]:
         """Returns the drivers' own readings of utilisation, by uuid."""
@@ -89,6 +83,10 @@ class Shared:
         """Drops the sampler in a forked child. Takes no lock: the parent may have held it."""
         if self._sampler is not None:
             self._sampler.forget()
+
+    def _opened(self) -> Sampler:
+        with self._lock:
+            return self._open()
 
     def _open(self) -> Sampler:
         self._used = time.monotonic()

@@ -35,7 +35,7 @@ class Interrupted:
 
 def test_it_is_ended_when_the_program_exits() -> None:
     run, recorder = recording.run("training", quiet=True), Interrupted()
-    run._recorder = cast("RunRecorder", recorder)
+    run.recorder = cast("RunRecorder", recorder)
     recording._open.add(run)
     with pytest.raises(KeyboardInterrupt):
         run.end()
@@ -47,7 +47,7 @@ def test_it_is_ended_when_the_program_exits() -> None:
 def test_its_duration_is_measured_on_a_clock_that_no_one_sets() -> None:
     run, recorder = recording.run("training", quiet=True), Interrupted()
     recorder._readings = 1
-    run._recorder = cast("RunRecorder", recorder)
+    run.recorder = cast("RunRecorder", recorder)
     run._began = boot_seconds() - 9.0
     run.end()
     ((_, seconds),) = recorder.ends
