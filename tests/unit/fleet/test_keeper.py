@@ -113,6 +113,25 @@ def test_what_one_node_sent_does_not_end_the_duty_for_the_others(
     assert logged == ["n17: its last readings are not kept: a JSON object was expected"]
 
 
+def test_a_node_that_is_removed_meanwhile_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another hub removes it while this one sends notices, which may take seconds."""
+    pasts = Pasts()
+    keeper = next(keeping_one := kept(monkeypatch, pasts, Teller()))
+    next(keeping_one, None)  # only the look below
+    hub, left = keeper._fleet.hub, Nodes().nodes()[1:]
+
+    def removed(most: int) -> Sequence[str]:
+        answers(monkeypatch, hub.store, "nodes", left)
+        hub.read_at = float("-inf")
+        return ()
+
+    monkeypatch.setattr(pasts, "thin_news", removed)
+    keeper._kept = iter(["n17"])
+    pasts.kept.clear()
+    keeper._look()
+    assert (keeper.leads, pasts.kept) == (True, ["n18"])
+
+
 def test_a_notice_that_cannot_be_read_costs_its_own_node(monkeypatch: pytest.MonkeyPatch) -> None:
     bad = [beat("n17", at, notices=zlib.compress(b"[1]")) for at in (1.0, 2.0, 3.0)]
     deep = beat("n19", 1.5, notices=zlib.compress(b'{"notices":' + b"[" * 10**5))

@@ -5,7 +5,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from andon.errors import AndonError, Unavailable
 from andon.explain.evidence.observation import OwnTrouble
@@ -94,7 +94,9 @@ class Keeper:
         if self.leads and now - self._blind_at >= GRACE_SECONDS:
             is_known = now - self._fleet.hub.failed_at >= GRACE_SECONDS
             self._alerts.judge(found_in(rows, __version__) if is_known else None)
-            self._keep_one([row for row in rows if not self._fleet.hub.node(row.name).is_hub])
+            nodes = self._fleet.hub.nodes()  # one may have been removed since
+            kept = [row for row in rows if row.name in nodes and not nodes[row.name].is_hub]
+            self._keep_one({row.name: row for row in kept})
 
     def _relay(self) -> None:
         """Sends what nodes report for people, each in its turn. Where a node's wait, the latest
@@ -106,18 +108,17 @@ class Keeper:
         while self._alerts.relay() and time.monotonic() < until:
             pass
 
-    def _keep_one(self, rows: Sequence[NodeRow]) -> None:
+    def _keep_one(self, rows: Mapping[str, NodeRow]) -> None:
         """Does some of the upkeep of one node, of another each time."""
-        name = next(self._kept, None)
+        name = next((one for one in self._kept if one in rows), None)
         if name is None:
-            self._kept = iter([row.name for row in rows])
+            self._kept = iter([*rows])
             name = next(self._kept, None)
         if name is None:
             return
-        silent = any(row.name == name and row.state is NodeState.SILENT for row in rows)
         store = self._fleet.pasts.history(name)
         with self._of_nodes.of(name, "its last readings are not kept"):
-            if silent:
+            if rows[name].state is NodeState.SILENT:
                 self._fleet.fold(name, store)
         with self._of_nodes.of(name, "its history is not kept tidy"):
             self._maintainer(store).step(time.time())
