@@ -17,6 +17,7 @@ from andon.api.served_model import only_model
 from andon.errors import AndonError, Invalid
 from andon.host.port_listeners import listening_pids
 from andon.host.processes.procfs import ancestry
+from andon.model.codec import MOST_WHOLE
 from andon.model.naming import device_labels
 from andon.model.run.record import ItemState, RunKind
 from andon.model.run.use import mean_of, sum_of
@@ -38,7 +39,7 @@ from andon.work.rules.load import (
     values_of_load,
 )
 
-MADE_PROMPTS = 256
+MADE_PROMPTS, MOST_TOKENS = 256, 1_000_000
 LOCAL = ("127.0.0.1", "::1", "localhost")
 FAR = "the server is on another machine: name its devices with --devices, if they are of this one"
 THIN = 10  # beyond MOST_LINES, of so many requests one has a line
@@ -250,29 +251,45 @@ def order_of(url: str, spec: Mapping[str, Any]) -> LoadOrder:
     seconds, requests = spec.get("seconds"), spec.get("requests")
     if seconds is None and requests is None:
         raise Invalid("a load needs seconds or requests to end")
-    seed = int(spec.get("seed", 0))
-    prompts = tuple(spec.get("prompts") or ())
+    seed = _whole(spec, "seed", 0, -MOST_WHOLE, MOST_WHOLE)
+    prompts = spec.get("prompts") or ()
+    if isinstance(prompts, str) or not all(isinstance(one, str) for one in prompts):
+        raise Invalid("prompts are no list of texts", hint='"prompts": ["Why is the sky blue?"]')
     if not prompts:
         chance = Random(seed).random  # noqa: S311 - prompts, not secrets
-        prompts = made_prompts(MADE_PROMPTS, int(spec.get("input_tokens", 128)), chance)
+        length = _whole(spec, "input_tokens", 128, 0, MOST_TOKENS)
+        prompts = made_prompts(MADE_PROMPTS, length, chance)
     tokens = spec.get("output_tokens")
     return LoadOrder(
         route_of(url, spec.get("chat", True)),
         model,
-        prompts,
+        tuple(prompts),
         None if rate is None else positive(str(rate), MOST_RATE, "a rate"),
         bool(spec.get("constant", False)),
         None if at_once is None else int(positive(str(at_once), 10_000, "a number of requests")),
         None if seconds is None else positive(str(seconds), 1e7, "a duration"),
         None if requests is None else int(positive(str(requests), MOST_REQUESTS, "a number")),
-        int(spec.get("warm_up", 0)),
-        None if tokens is None else int(positive(str(tokens), 1e6, "a number of tokens")),
+        _whole(spec, "warm_up", 0, 0, MOST_REQUESTS),
+        None if tokens is None else int(positive(str(tokens), MOST_TOKENS, "a number of tokens")),
         bool(spec.get("stream", True)),
         positive(str(spec.get("timeout", 600)), 1e6, "a duration"),
         seed,
         key,
         {limit.name: limit.seconds for limit in map(parse_limit, spec.get("slo") or ())},
     )
+
+
+def _whole(spec: Mapping[str, Any], name: str, usual: int, low: int, most: int) -> int:
+    """Returns a whole number of a specification; raises Invalid if it is none in these limits."""
+    found = spec.get(name, usual)
+    try:
+        number = int(found)
+    except (TypeError, ValueError, OverflowError):
+        number = low - 1
+    if not low <= number <= most:
+        reason = f"{name} is {str(found)[:40]!r}, not a whole number that a load can have"
+        raise Invalid(reason, hint=f"{name}: {usual}")
+    return number
 
 
 def run_benchmark_job(
@@ -292,7 +309,7 @@ def run_benchmark_job(
     orders = [order_of(endpoint_url, one) for one in each_load(benchmark_spec)]
     devices = devices_of(endpoint_url, gpu_indices)
     name = str(benchmark_spec.get("name", "benchmark"))
-    clients = int(benchmark_spec.get("clients", 1))
+    clients = _whole(benchmark_spec, "clients", 1, 1, MOST_WHOLE)
     found = [result_json(run_load(one, devices, name=name, clients=clients)) for one in orders]
     return found[0] if len(found) == 1 else {**found[-1], "loads": found}
 

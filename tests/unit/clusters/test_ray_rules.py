@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from andon.clusters.ray import RayCluster
+from andon.clusters.ray.dashboard import RayDashboard
 from andon.clusters.ray.logs import without_own_lines
 from andon.clusters.ray.rules import answers, requests
 from andon.clusters.ray.rules.nodes import (
@@ -331,3 +332,9 @@ def test_a_node_that_reports_nothing_is_silent_before_ray_knows() -> None:
     assert [node.state for node in parse_nodes(listed("n1"), None, summary(n1=500.0))] == ["ready"]
     assert never_fits([other], 4) is None, "it may be back"
     assert (one.host, other.host) == ("n1.lab", "n2.lab")
+
+
+@pytest.mark.parametrize("address", ["http://[::1", "http://h:x", "ftp://h", "http://a b"])
+def test_an_address_that_is_none_is_a_sentence(address: str) -> None:
+    with pytest.raises(Invalid, match="is not the address of a Ray dashboard"):
+        RayDashboard(address, 1.0)._place()

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import pytest
 
+from andon.api.benchmark import order_of
 from andon.errors import Invalid
 from andon.work.rules.load import (
     ClientEnd,
@@ -117,7 +118,7 @@ def test_routes_and_numbers_are_checked() -> None:
     assert route_of("http://h:1/v1") == "http://h:1/v1/chat/completions"
     assert route_of("http://h:1/", chat=False) == "http://h:1/v1/completions"
     assert route_of("https://h/x/chat/completions") == "https://h/x/chat/completions"
-    for wrong in ("127.0.0.1:8000", "ftp://h", "http://", "http://h:x/v1"):
+    for wrong in ("127.0.0.1:8000", "ftp://h", "http://", "http://h:x/v1", "http://[::1"):
         with pytest.raises(Invalid):
             route_of(wrong)
     assert positive("1.5", 10, "a rate") == 1.5
@@ -133,3 +134,15 @@ def test_made_prompts_have_the_length_and_the_same_seed_makes_the_same() -> None
     assert [len(prompt.split()) for prompt in made] == [50] * 3
     assert len(set(made)) == 3
     assert made == made_prompts(3, 50, random.Random(1).random)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"seed": "x"}, {"input_tokens": "many"}, {"input_tokens": -1}, {"input_tokens": 10**12},
+     {"warm_up": None}, {"warm_up": float("inf")}, {"prompts": "hello"}, {"prompts": [3]}],
+)  # fmt: skip
+def test_a_mistake_in_a_specification_is_a_sentence(wrong: dict[str, object]) -> None:
+    load = {"model": "m", "rate": 1, "seconds": 1}
+    with pytest.raises(Invalid, match=next(iter(wrong))):
+        order_of("http://h:1", load | wrong)
+    assert order_of("http://h:1", load | {"seed": -1, "prompts": ["hi"]}).prompts == ("hi",)

@@ -108,8 +108,8 @@ class RayDashboard:
         if not given:
             raise Invalid("the address of Ray's dashboard is not known", hint=HOW)
         given = "127.0.0.1" if given == "auto" else given  # as Ray says it: of this machine
-        place = urlsplit(given if "://" in given else f"http://{given}")
         with suppress(ValueError):
+            place = urlsplit(given if "://" in given else f"http://{given}")
             plainly = given.isprintable() and not {" ", "@", "?", "\\"} & set(given)
             if place.scheme in ("http", "https") and place.hostname and plainly and place.port != 0:
                 return place

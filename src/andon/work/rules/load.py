@@ -240,15 +240,15 @@ def own_concurrency(order: LoadOrder) -> int:
 
 def route_of(url: str, chat: bool = True) -> str:
     """Returns the URL of the route; one that names it already is taken as it is."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(url)
+        is_url = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        is_url = False
+    if not is_url:
         raise Invalid(
             f"{url[:80]!r} is not the URL of a server", hint="write http://127.0.0.1:8000/v1"
         )
-    try:
-        _ = parts.port
-    except ValueError:
-        raise Invalid(f"{url[:80]!r} has a port that is none") from None
     plain = url.rstrip("/")
     if plain.endswith(COMPLETIONS):
         return plain
