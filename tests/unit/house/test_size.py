@@ -8,8 +8,8 @@ BUDGET = {
     "(modules)": 1247,
     "access": 1226,
     "alerts": 4903,
-    "api": 3583,
-    "app": 3264,
+    "api": 3573,
+    "app": 3269,
     "callbacks": 1462,
     "cli": 20692,
     "clusters": 4417,
@@ -37,7 +37,7 @@ BUDGET = {
     "stores": 2586,
     "testing": 2175,
     "tui": 4418,
-    "web": 9936,
+    "web": 9897,
     "work": 6270,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that
