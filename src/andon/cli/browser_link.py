@@ -79,7 +79,7 @@ def _place(url: str | None) -> tuple[str, bool]:
     usual = usual_url()
     users = users_at(usual, PROBE_SECONDS)
     if users is None:
-        hints = filter(None, (server_file.stale(node_path()), _elsewhere()))
+        hints = filter(None, (server_file.stale(node_path()), _other_servers_hint()))
         raise Unavailable(NO_SERVER, hint="; ".join(hints) or START)
     for uid in users:
         if not is_trusted_user(uid):
@@ -90,7 +90,7 @@ def _place(url: str | None) -> tuple[str, bool]:
     return usual, False
 
 
-def _elsewhere() -> str | None:
+def _other_servers_hint() -> str | None:
     """Returns a hint that names servers of this machine on other ports; they are not verified."""
     found = other_servers()
     if not found:
@@ -109,16 +109,16 @@ def _as_user(place: str, no_token: AndonError | None) -> SignInLink:
     try:
         found, uid = request_code(place, LIMITS)
     except NoLocalSignIn as exc:
-        raise no_token or dead_end(place, users_at(place, PROBE_SECONDS)) from exc
+        raise no_token or sign_in_refused(place, users_at(place, PROBE_SECONDS)) from exc
     except FAILURES as exc:
         raise Unavailable(
             f"{place} cannot be reached: {plain_message(exc)}",
-            hint=_elsewhere() or reach_hint(exc),
+            hint=_other_servers_hint() or reach_hint(exc),
         ) from exc
     return SignInLink(found.url, found.code, found.user, user_name(uid))
 
 
-def dead_end(place: str, users: Set[int] | None) -> AndonError:
+def sign_in_refused(place: str, users: Set[int] | None) -> AndonError:
     """Returns the error for a server of other users that cannot sign this user in; it says whom to
     ask."""
     if users:

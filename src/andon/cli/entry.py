@@ -67,7 +67,7 @@ def run_command(args: list[str]) -> int:
 
 def _start_reader(args: "Sequence[str]") -> None:
     """Start a reader and let it open the driver, while the rest is imported."""
-    if _may_be_told(args):
+    if _may_be_answered(args):
         return
     from contextlib import suppress
 
@@ -84,7 +84,7 @@ def _start_reader(args: "Sequence[str]") -> None:
         open_ahead(load_settings({}).settings)
 
 
-def _may_be_told(args: "Sequence[str]") -> bool:
+def _may_be_answered(args: "Sequence[str]") -> bool:
     """Whether a server may answer this command; then the reader starts only if it does not."""
     if TAKING_COMMANDS.intersection(args) or "--fresh" in args:
         return False

@@ -161,10 +161,10 @@ def _called(args: Sequence[str], choices: Choices) -> int:
         from click.shell_completion import shell_complete
 
         return shell_complete(cli, {}, "andon", COMPLETE, os.environ[COMPLETE])
-    words = named(args)
+    argv = named(args)
     choices.argv = tuple(args)
-    choices.bare = bool(words) and words[0] == BARE and len(words) > len(args)
-    with cli.make_context("andon", words, obj=choices) as context:
+    choices.bare = bool(argv) and argv[0] == BARE and len(argv) > len(args)
+    with cli.make_context("andon", argv, obj=choices) as context:
         result = cli.invoke(context)
     return result if isinstance(result, int) else 0
 
@@ -175,9 +175,9 @@ def _usage(mistake: click.ClickException, args: Sequence[str]) -> AndonError:
     cause = mistake.__cause__ if mistake.__cause__ is not None else mistake
     unknown = cause if isinstance(cause, click.NoSuchOption) else None
     if unknown and unknown.option_name in MACHINE_OPTIONS and not near_options(unknown):
-        from andon.cli.ssh.hosts import there
+        from andon.cli.ssh.hosts import not_over_ssh
 
-        return there(args)
+        return not_over_ssh(args)
     context = getattr(mistake, "ctx", None)
     where = context.command_path if context else _command_path(named(args))
     return Invalid(mistake_text(mistake), hint=f"{where} --help")

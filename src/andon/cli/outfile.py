@@ -53,9 +53,9 @@ class LineFile:
         if self._unreported:
             self._notice(f"{self.path}: {self._unreported} lines are missing at its end")
             self._unreported = 0
-        self._let_go()
+        self._close_descriptor()
 
-    def _let_go(self) -> None:
+    def _close_descriptor(self) -> None:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -96,7 +96,7 @@ class LineFile:
     def _follow_the_name(self) -> None:
         """Reopen a file that was renamed or deleted, or whose directory was removed."""
         if self._fd is not None and not self._is_ours(self._fd):
-            self._let_go()
+            self._close_descriptor()
             self._torn = False
         if self._fd is None:
             self._open()

@@ -86,7 +86,9 @@ class Terminal(NamedTuple):
 
     def show(self, text: str) -> None:
         """Print text that ends in a newline, without anything that moves the cursor."""
-        found = text if text.startswith("{") else to_type(text, self.choices)  # JSON stays
+        found = (
+            text if text.startswith("{") else with_machine_options(text, self.choices)
+        )  # JSON stays
         write(self.out or sys.stdout, without_commands(found))
 
     def print(self, *lines: Text) -> None:
@@ -125,7 +127,7 @@ def write(stream: TextIO, text: str) -> None:
 
 def failed_write(stream: TextIO, error: OSError) -> None:
     """Raises the error of a failed write, if the stream is standard output."""
-    _let_go(stream)
+    _discard(stream)
     if stream is sys.stderr:
         return
     if isinstance(error, BrokenPipeError):
@@ -133,7 +135,7 @@ def failed_write(stream: TextIO, error: OSError) -> None:
     raise AndonError(f"standard output: {error.strerror or error}") from error
 
 
-def _let_go(stream: TextIO) -> None:
+def _discard(stream: TextIO) -> None:
     """Discard the buffer, so that the interpreter does not fail again at exit."""
     with suppress(OSError, ValueError):  # no file below it, so nothing can fail
         place = stream.fileno()
@@ -156,7 +158,7 @@ def reopen_closed() -> None:
 def notice(text: str, choices: Choices | None = None) -> None:
     """Print one line for the user on standard error."""
     if choices is None or not choices.quiet:
-        write(sys.stderr, f"andon: {harmless(to_type(text, choices))}\n")
+        write(sys.stderr, f"andon: {harmless(with_machine_options(text, choices))}\n")
 
 
 def ask(question: str) -> str:
@@ -166,12 +168,12 @@ def ask(question: str) -> str:
     return sys.stdin.readline().strip().lower()[:1]
 
 
-def to_type(text: str, choices: Choices | None) -> str:
+def with_machine_options(text: str, choices: Choices | None) -> str:
     """Returns the text with options in its commands that name the machine of these choices."""
     given = {} if choices is None else choices.machine()
     if not given or "andon " not in text:
         return text
-    from andon.cli.commands_to_type import with_machine
+    from andon.cli.hinted_commands import with_machine
 
     return with_machine(text, given)
 
@@ -179,11 +181,11 @@ def to_type(text: str, choices: Choices | None) -> str:
 def report(error: AndonError, choices: Choices | None = None) -> None:
     """Print an error: one line, further mistakes, and what to do."""
     colored = in_color((choices and choices.color) or "auto", sys.stderr)
-    lines = [styled("andon: ", "bold red") + styled(to_type(error.reason, choices))]
+    lines = [styled("andon: ", "bold red") + styled(with_machine_options(error.reason, choices))]
     mistakes = getattr(error, "mistakes", ())
     lines += [styled(f"  {mistake}") for mistake in mistakes if mistake != error.reason]
     if error.hint:
-        lines.append(styled(f"hint: {to_type(error.hint, choices)}", "dim"))
+        lines.append(styled(f"hint: {with_machine_options(error.hint, choices)}", "dim"))
     write(sys.stderr, "".join(line.paint(colored) + "\n" for line in lines))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from andon.cli.browser_link import NO_SERVER, dead_end, sign_in_link
+from andon.cli.browser_link import NO_SERVER, sign_in_link, sign_in_refused
 from andon.errors import Denied, Unavailable
 from andon.explain.conditions.rulebook import Rulebook
 from andon.failures.rules.backoff import BackOff
@@ -141,9 +141,9 @@ def test_a_server_that_signs_nobody_in_is_no_dead_end(state: Path, server: Provi
     """An older one, or one whose setting forbids it."""
     with pytest.raises(Denied, match="you cannot sign in") as refused:
         sign_in_link(server.url, None, quiet)
-    assert refused.value.hint == dead_end(server.url, {os.getuid()}).hint
-    assert dead_end(server.url, {0}).hint == "ask root (uid 0), who runs this server"
-    unknown = dead_end(server.url, None)
+    assert refused.value.hint == sign_in_refused(server.url, {os.getuid()}).hint
+    assert sign_in_refused(server.url, {0}).hint == "ask root (uid 0), who runs this server"
+    unknown = sign_in_refused(server.url, None)
     assert "needs its token" in unknown.reason
     assert unknown.hint.startswith("on that machine run: andon open --print; or pass its")
 

@@ -21,7 +21,7 @@ from andon.cli.several_nodes import SeveralNodes
 from andon.cli.show.watch import LiveTable
 from andon.cli.ssh import far_side
 from andon.cli.ssh import hosts as asked
-from andon.cli.ssh.hosts import there
+from andon.cli.ssh.hosts import not_over_ssh
 from andon.cli.ssh.watch import Watched
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import AndonError, Gone, Invalid, Unavailable
@@ -294,7 +294,7 @@ def test_a_host_that_only_cannot_do_what_was_asked_has_answered() -> None:
 def test_the_line_to_type_there_is_quoted_for_both_shells(tmp_path: Path) -> None:
     """An ssh that runs what it gets in a shell, as a host does."""
     words = ["run", "--", "sh", "-c", "a 'b' $(touch HIT) \"$HOME\"", ";", "", "--ssh"]
-    given = there([*words[:1], "--timeout=3", "--ssh", "lab$(>HIT),lab2", *words[1:]])
+    given = not_over_ssh([*words[:1], "--timeout=3", "--ssh", "lab$(>HIT),lab2", *words[1:]])
     parts = {"ssh": 'shift; echo "$1"; shift; sh -c "$*"', "andon": 'printf "%s\\n" "$@"'}
     for name, text in parts.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
@@ -309,11 +309,11 @@ def test_the_line_to_type_there_is_quoted_for_both_shells(tmp_path: Path) -> Non
 
 
 def test_the_line_to_type_there_is_short_where_it_may_be() -> None:
-    found = there(["run", "--ssh", "lab1,lab2", "--gpus", "2", "--", "train"])
+    found = not_over_ssh(["run", "--ssh", "lab1,lab2", "--gpus", "2", "--", "train"])
     assert found.hint == "ssh -t lab1 andon run --gpus 2 -- train"
-    assert there(["--ssh", "$(a)", "status", "-v"]).hint == "andon status --ssh '$(a)' -v"
+    assert not_over_ssh(["--ssh", "$(a)", "status", "-v"]).hint == "andon status --ssh '$(a)' -v"
     with pytest.raises(Invalid, match="is not a host"):
-        there(["submit", "--ssh=-oProxyCommand=x"])
+        not_over_ssh(["submit", "--ssh=-oProxyCommand=x"])
 
 
 def test_the_shell_completes_groups_and_configured_hosts(
@@ -341,7 +341,7 @@ def test_an_andon_that_is_asked_over_ssh_answers_for_its_own_machine(
 
 
 def test_an_option_before_the_command_is_put_after_it() -> None:
-    found = there(["--ssh", "lab1", "ps", "--csv"])
+    found = not_over_ssh(["--ssh", "lab1", "ps", "--csv"])
     assert found.hint == "andon ps --ssh lab1 --csv"
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from andon.app.job_messages import job_notice
 from andon.cli.commands.explain.why_job import _lines
 from andon.cli.commands.jobs import following, group
-from andon.cli.commands.jobs.common import going_on
+from andon.cli.commands.jobs.common import notice_if_interrupted
 from andon.cli.commands.jobs.desks import desks_of
 from andon.cli.main import run
 from andon.cli.show.jobs import expected_text, render_job, render_jobs, why
@@ -219,7 +219,7 @@ def test_who_stops_waiting_reads_that_the_jobs_go_on(capsys: pytest.CaptureFixtu
         (["14"], "andon: job 14 goes on; to end it: andon cancel 14\n"),
         (["14", "15"], "andon: jobs 14, 15 go on; to end them: andon cancel 14 15\n"),
     ):
-        with pytest.raises(KeyboardInterrupt), going_on(Choices(), labels):
+        with pytest.raises(KeyboardInterrupt), notice_if_interrupted(Choices(), labels):
             raise KeyboardInterrupt
         assert capsys.readouterr().err == said
 

@@ -58,7 +58,7 @@ def _group(choices: Choices, hosts: Sequence[str]) -> NodeGroup:
 def _check(context: click.Context, path: str, choices: Choices) -> None:
     """Raises an error if this command line cannot run over SSH."""
     if path not in READING | LIVE or context.invoked_subcommand is not None:
-        raise there(choices.argv)
+        raise not_over_ssh(choices.argv)
     own = any(name.startswith("alerts_") for name in choices.overrides)
     given = {"--url": choices.url, "--simulate": choices.simulate, "--replay": choices.replay,
              "--node": choices.node_name, "--fresh": choices.fresh, "--threshold": own}  # fmt: skip
@@ -83,7 +83,7 @@ def _live(
     return watch_hosts(choices, hosts, more)
 
 
-def there(argv: Sequence[str]) -> AndonError:
+def not_over_ssh(argv: Sequence[str]) -> AndonError:
     """Returns the error for a command that cannot run over SSH, with the line to type instead."""
     hosts, remaining, option, url = list[str](), list[str](), "", ""
     of_ssh = any(one.startswith(("--ssh", "--hosts-file")) for one in argv)  # has a --timeout

@@ -59,7 +59,7 @@ def free_in_fleet(choices: Choices, request: DeviceRequest, as_json: bool) -> in
     for place, one in enumerate(found):
         table.add(place, NodeAnswer(one.node, text=_offer_text(one)))
     if found:
-        terminal.print(styled(f"on {found[0].node}: {_taking(request)}"))
+        terminal.print(styled(f"on {found[0].node}: {_command_to_run(request)}"))
     else:
         most = max((len(one.labels) for one in some), default=0)
         terminal.print(
@@ -84,7 +84,7 @@ def _offer_text(offer: FleetOffer) -> str:
     return free_text(offer.labels, f"{human_bytes(offer.free_bytes)}{least}, {offer.model}{mark}")
 
 
-def _taking(request: DeviceRequest) -> str:
+def _command_to_run(request: DeviceRequest) -> str:
     """Returns the command that takes such devices."""
     argv = ["andon", "run", "--gpus", str(request.least)]
     argv += [word for model in request.models for word in ("--model", model)]

@@ -69,7 +69,7 @@ def wait_for_all(
 
 
 @contextmanager
-def going_on(choices: Choices, labels: Sequence[str]) -> Iterator[None]:
+def notice_if_interrupted(choices: Choices, labels: Sequence[str]) -> Iterator[None]:
     """Prints, if the user stops waiting, that the jobs continue and how to end them."""
     try:
         yield

@@ -162,11 +162,11 @@ def submit_all(
         _show_accepted(choices, made[-1][1])  # before the next one, which may fail
     if not wait:
         return 0
-    from andon.cli.commands.jobs.common import going_on, wait_for_all
+    from andon.cli.commands.jobs.common import notice_if_interrupted, wait_for_all
 
     every = [one for _, accepted in made for one in accepted]
     names = dict.fromkeys(one.submission.job.group or one.label for one in every)
-    with going_on(choices, list(names)):
+    with notice_if_interrupted(choices, list(names)):
         return max(
             wait_for_all(
                 desk, [one.label for one in accepted], on_failure=partial(notice, choices=choices)
