@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import click
 
 from andon.cli.node_answers import NodeAnswer
-from andon.cli.terminal import Choices, with_machine_options
+from andon.cli.terminal import Choices, for_machine
 from andon.errors import Unavailable
 from andon.node.ssh.calls import SshLimits
 from andon.node.ssh.failures import UNEXPECTED, unexpected
@@ -120,7 +120,7 @@ def _answer(
         error = unexpected(exc)
         url = choices.node.url if choices.node is not None else None
         error.reason = error.reason.removeprefix(f"{url}: ")  # the row has its name
-        error.hint = with_machine_options(error.hint, choices)
+        error.hint = for_machine(error.hint, choices)
         code = error.exit_code
     finally:
         node.close()

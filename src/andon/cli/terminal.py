@@ -86,9 +86,7 @@ class Terminal(NamedTuple):
 
     def show(self, text: str) -> None:
         """Print text that ends in a newline, without anything that moves the cursor."""
-        found = (
-            text if text.startswith("{") else with_machine_options(text, self.choices)
-        )  # JSON stays
+        found = text if text.startswith("{") else for_machine(text, self.choices)  # JSON stays
         write(self.out or sys.stdout, without_commands(found))
 
     def print(self, *lines: Text) -> None:
@@ -158,7 +156,7 @@ def reopen_closed() -> None:
 def notice(text: str, choices: Choices | None = None) -> None:
     """Print one line for the user on standard error."""
     if choices is None or not choices.quiet:
-        write(sys.stderr, f"andon: {harmless(with_machine_options(text, choices))}\n")
+        write(sys.stderr, f"andon: {harmless(for_machine(text, choices))}\n")
 
 
 def ask(question: str) -> str:
@@ -168,7 +166,7 @@ def ask(question: str) -> str:
     return sys.stdin.readline().strip().lower()[:1]
 
 
-def with_machine_options(text: str, choices: Choices | None) -> str:
+def for_machine(text: str, choices: Choices | None) -> str:
     """Returns the text with options in its commands that name the machine of these choices."""
     given = {} if choices is None else choices.machine()
     if not given or "andon " not in text:
@@ -181,11 +179,11 @@ def with_machine_options(text: str, choices: Choices | None) -> str:
 def report(error: AndonError, choices: Choices | None = None) -> None:
     """Print an error: one line, further mistakes, and what to do."""
     colored = in_color((choices and choices.color) or "auto", sys.stderr)
-    lines = [styled("andon: ", "bold red") + styled(with_machine_options(error.reason, choices))]
+    lines = [styled("andon: ", "bold red") + styled(for_machine(error.reason, choices))]
     mistakes = getattr(error, "mistakes", ())
     lines += [styled(f"  {mistake}") for mistake in mistakes if mistake != error.reason]
     if error.hint:
-        lines.append(styled(f"hint: {with_machine_options(error.hint, choices)}", "dim"))
+        lines.append(styled(f"hint: {for_machine(error.hint, choices)}", "dim"))
     write(sys.stderr, "".join(line.paint(colored) + "\n" for line in lines))
 
 

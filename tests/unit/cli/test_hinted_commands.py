@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from andon.cli.main import run
-from andon.cli.terminal import Choices, Terminal, with_machine_options
+from andon.cli.terminal import Choices, Terminal, for_machine
 from andon.errors import Gone
 from tests.support.fake_node import FakeNode
 from tests.support.rows import rows
@@ -56,7 +56,7 @@ OF_HUB = {"url": URL, "node_name": "n17"}
 def test_a_command_asks_the_machine_that_the_command_line_named(
     given: dict[str, Any], text: str, wanted: str
 ) -> None:
-    assert with_machine_options(text, Choices(**given)) == wanted
+    assert for_machine(text, Choices(**given)) == wanted
 
 
 @rows("words, here", [

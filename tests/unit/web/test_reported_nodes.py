@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from andon.access.roles import BLIND, Identity, Role
-from andon.cli.terminal import Choices, with_machine_options
+from andon.cli.terminal import Choices, for_machine
 from andon.errors import Conflict, Denied, Gone, Invalid, Unavailable
 from andon.explain.conditions.rulebook import Rulebook, thresholds
 from andon.fleet.rules.nodes import FleetNode, own_token
@@ -299,7 +299,7 @@ def test_what_to_type_on_a_node_does_not_ask_its_hub_again(
         answer = Caller(app, "127.0.0.1", "localhost").delete(path, headers=BEARER)
     hint = answer.json()["error"]["hint"]
     assert (answer.status_code, hint) == (409, f"on {NAME}: andon {words}")
-    assert with_machine_options(hint, Choices(url="http://hub:1", node_name=NAME)) == hint
+    assert for_machine(hint, Choices(url="http://hub:1", node_name=NAME)) == hint
 
 
 @pytest.mark.slow
