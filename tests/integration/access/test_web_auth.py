@@ -19,7 +19,7 @@ from andon.web.transport.audit import MOST_WAITING, Audit
 from andon.web.transport.headers import Message, Scope
 from andon.web.transport.keys import (
     CODE_SECONDS,
-    KEPT,
+    MOST_SESSIONS,
     SESSION_SECONDS,
     Keys,
     make_token,
@@ -432,7 +432,7 @@ def test_a_code_is_no_key_and_a_session_is_no_code() -> None:
 def test_what_is_kept_of_codes_is_bounded() -> None:
     keys = Keys(TOKEN)
     first = keys.new_code()
-    for _ in range(KEPT):
+    for _ in range(MOST_SESSIONS):
         keys.new_code()
     assert keys.exchange(first) is None
 

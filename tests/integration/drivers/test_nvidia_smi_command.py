@@ -49,7 +49,7 @@ def refusal(backend: NvidiaSmi) -> AndonError:
     return caught.value
 
 
-# CheckResult it.
+# Finding the command.
 
 
 def test_it_is_found_on_the_path(

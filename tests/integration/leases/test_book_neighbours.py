@@ -61,7 +61,7 @@ X
     assert "sleep 60" in said, "the honest lease is listed"
 
 
-# CheckResult 2: anybody's /tmp/andon.
+# A book in /tmp/andon that another user made.
 
 FORGE_BOOK = """
 import os
@@ -239,7 +239,7 @@ ls /tmp/precious/leases
     assert said.splitlines()[-1] == "thesis"
 
 
-# CheckResult 5 with real users, and finding 39 as root.
+# Leases that name another user's process, and folders that are no book.
 
 FORGE_WORK = """
 import sys
@@ -283,7 +283,7 @@ test "$before" = "$after" && echo unchanged
     assert "unchanged" in said
 
 
-# CheckResult 12: a place in the queue that is never used.
+# A place in the queue that is never used.
 
 IDLE = """
 import json, sys, time

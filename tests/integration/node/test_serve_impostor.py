@@ -97,7 +97,7 @@ def server_file(state: Path) -> Path:
     return node_state(state) / whereabouts.NAME
 
 
-# CheckResult 7: who listens on the port is not yet the server.
+# Another user listens on the server's port.
 
 
 @pytest.mark.parametrize("command", [*commands_with_a_url(), "lease extend"])
@@ -256,7 +256,7 @@ def test_a_server_in_a_pid_namespace_of_its_own_is_found_from_outside(tmp_path: 
         served.process.kill()  # unshare passes no SIGTERM on, but its child dies with it
 
 
-# CheckResult 28: a listener on another address of the same port is not the one that is asked.
+# Another user listens on another address of the same port.
 
 
 def test_a_strangers_socket_does_not_switch_the_systems_server_off(tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ def test_no_token_is_made_where_the_port_is_taken(tmp_path: Path, liar: Impostor
     assert not (tmp_path / "andon" / "token").exists()
 
 
-# CheckResult 24: one server for a state folder.
+# Two servers on one state folder.
 
 
 def test_a_second_server_on_a_state_folder_is_refused(tmp_path: Path) -> None:
@@ -320,7 +320,7 @@ def test_a_server_leaves_a_file_that_is_not_its_own(tmp_path: Path) -> None:
     assert server_file(tmp_path).exists()
 
 
-# CheckResult 21: whose state folder it is.
+# A state folder of another user.
 
 
 def test_a_server_does_not_use_another_users_state_folder(state: Path) -> None:
@@ -369,7 +369,7 @@ def test_what_another_user_wrote_into_a_state_folder_leads_nowhere(
         assert "nobody" in given.err
 
 
-# CheckResult 37: a pipe in the place of a file.
+# A pipe in the place of a file.
 
 
 @pytest.mark.parametrize("name", ["token", whereabouts.NAME, "server.lock"])

@@ -16,7 +16,7 @@ from andon.access.saved_sessions import (
     sessions_key,
 )
 from andon.host.users import user_name
-from andon.web.transport.keys import KEPT, KEPT_EACH, SESSION_SECONDS, Keys
+from andon.web.transport.keys import MOST_EACH, MOST_SESSIONS, SESSION_SECONDS, Keys
 from andon.web.transport.session_file import NAME, SessionFile
 from tests.support.disks import file_limit
 
@@ -53,20 +53,20 @@ def restarted(
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Keys:
+def sessions(tmp_path: Path) -> Keys:
     return opened(tmp_path)
 
 
-def test_a_session_is_its_persons(kept: Keys) -> None:
-    assert kept.identify(signed_in(kept, DORA)) == (ShownKey.SESSION, DORA)
-    assert kept.identify(TOKEN)[1].by_token
-    assert kept.identify("x")[1].role is Role.ANONYMOUS
+def test_a_session_is_its_persons(sessions: Keys) -> None:
+    assert sessions.identify(signed_in(sessions, DORA)) == (ShownKey.SESSION, DORA)
+    assert sessions.identify(TOKEN)[1].by_token
+    assert sessions.identify("x")[1].role is Role.ANONYMOUS
 
 
-def test_sessions_and_their_roles_survive_a_restart(tmp_path: Path, kept: Keys) -> None:
-    dora, owner = signed_in(kept, DORA), signed_in(kept, kept.owner)
-    brief = kept.exchange(kept.new_code(ERIK), brief=True)
-    after = restarted(tmp_path, kept)
+def test_sessions_and_their_roles_survive_a_restart(tmp_path: Path, sessions: Keys) -> None:
+    dora, owner = signed_in(sessions, DORA), signed_in(sessions, sessions.owner)
+    brief = sessions.exchange(sessions.new_code(ERIK), brief=True)
+    after = restarted(tmp_path, sessions)
     assert after.identify(dora) == (ShownKey.SESSION, DORA)
     assert after.identify(owner)[1].role is Role.OWNER
     assert after.grade(brief) is ShownKey.WRONG
@@ -75,10 +75,10 @@ def test_sessions_and_their_roles_survive_a_restart(tmp_path: Path, kept: Keys) 
     assert [path.name for path in tmp_path.iterdir()] == [NAME]
 
 
-def test_a_session_that_ended_does_not_come_back(tmp_path: Path, kept: Keys) -> None:
-    dora, erik = signed_in(kept, DORA), signed_in(kept, ERIK)
-    assert kept.end_session(dora)
-    again = restarted(tmp_path, kept)
+def test_a_session_that_ended_does_not_come_back(tmp_path: Path, sessions: Keys) -> None:
+    dora, erik = signed_in(sessions, DORA), signed_in(sessions, ERIK)
+    assert sessions.end_session(dora)
+    again = restarted(tmp_path, sessions)
     assert (again.grade(dora), again.grade(erik)) == (ShownKey.WRONG, ShownKey.SESSION)
     assert again.revoke(ERIK.uid) == 1
     assert restarted(tmp_path, again).grade(erik) is ShownKey.WRONG
@@ -86,30 +86,30 @@ def test_a_session_that_ended_does_not_come_back(tmp_path: Path, kept: Keys) -> 
 
 @pytest.mark.parametrize("later", [SESSION_SECONDS, -SESSION_SECONDS])
 def test_a_session_is_never_longer_than_it_was_given(
-    tmp_path: Path, kept: Keys, later: float
+    tmp_path: Path, sessions: Keys, later: float
 ) -> None:
     """Its time is over, or the clock was set back."""
-    dora = signed_in(kept, DORA)
-    assert restarted(tmp_path, kept, later=later).grade(dora) is ShownKey.WRONG
+    dora = signed_in(sessions, DORA)
+    assert restarted(tmp_path, sessions, later=later).grade(dora) is ShownKey.WRONG
 
 
-def test_a_new_token_ends_the_sessions(tmp_path: Path, kept: Keys) -> None:
-    dora = signed_in(kept, DORA)
-    assert restarted(tmp_path, kept, token="u" * 43).grade(dora) is ShownKey.WRONG
+def test_a_new_token_ends_the_sessions(tmp_path: Path, sessions: Keys) -> None:
+    dora = signed_in(sessions, DORA)
+    assert restarted(tmp_path, sessions, token="u" * 43).grade(dora) is ShownKey.WRONG
 
 
-def test_a_uid_that_another_person_has_now_has_no_session(tmp_path: Path, kept: Keys) -> None:
-    dora = signed_in(kept, DORA)
-    assert restarted(tmp_path, kept, people={1234: "frida"}).grade(dora) is ShownKey.WRONG
-    assert restarted(tmp_path, kept, people={}).grade(dora) is ShownKey.WRONG
+def test_a_uid_that_another_person_has_now_has_no_session(tmp_path: Path, sessions: Keys) -> None:
+    dora = signed_in(sessions, DORA)
+    assert restarted(tmp_path, sessions, people={1234: "frida"}).grade(dora) is ShownKey.WRONG
+    assert restarted(tmp_path, sessions, people={}).grade(dora) is ShownKey.WRONG
 
 
 def test_while_a_server_runs_a_new_owner_of_a_uid_ends_the_earlier_ones_sessions(
-    kept: Keys,
+    sessions: Keys,
 ) -> None:
-    dora, erik = signed_in(kept, DORA), signed_in(kept, ERIK)
-    frida = signed_in(kept, Identity(Role.USER, 1234, "frida"))
-    assert [kept.grade(one) is ShownKey.SESSION for one in (dora, erik, frida)] == [
+    dora, erik = signed_in(sessions, DORA), signed_in(sessions, ERIK)
+    frida = signed_in(sessions, Identity(Role.USER, 1234, "frida"))
+    assert [sessions.grade(one) is ShownKey.SESSION for one in (dora, erik, frida)] == [
         False, True, True,
     ]  # fmt: skip
 
@@ -130,11 +130,11 @@ def test_while_a_server_runs_a_new_owner_of_a_uid_ends_the_earlier_ones_sessions
     ],
 )
 def test_a_file_that_was_touched_opens_nothing(
-    tmp_path: Path, kept: Keys, damage: Callable[[bytes], bytes]
+    tmp_path: Path, sessions: Keys, damage: Callable[[bytes], bytes]
 ) -> None:
-    dora = signed_in(kept, DORA)
-    assert kept._file is not None
-    kept._file.close()
+    dora = signed_in(sessions, DORA)
+    assert sessions._file is not None
+    sessions._file.close()
     file = tmp_path / NAME
     file.write_bytes(damage(file.read_bytes()))
     after = opened(tmp_path)
@@ -154,15 +154,15 @@ def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_keeps_nobody_from_signing_in(
-    tmp_path: Path, kept: Keys, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, sessions: Keys, caplog: pytest.LogCaptureFixture
 ) -> None:
-    dora = signed_in(kept, DORA)
-    assert kept._file is not None
-    kept._file.save_soon([])  # whatever was pending is written
+    dora = signed_in(sessions, DORA)
+    assert sessions._file is not None
+    sessions._file.save_soon([])  # whatever was pending is written
     with file_limit(0):
-        erik = signed_in(kept, ERIK)
-        kept._file.close()
-    assert (kept.grade(dora), kept.grade(erik)) == (ShownKey.SESSION, ShownKey.SESSION)
+        erik = signed_in(sessions, ERIK)
+        sessions._file.close()
+    assert (sessions.grade(dora), sessions.grade(erik)) == (ShownKey.SESSION, ShownKey.SESSION)
     assert "sessions cannot be kept for the next start" in caplog.text
     assert [path.name for path in tmp_path.iterdir() if path.name != NAME] == []
 
@@ -170,27 +170,27 @@ def test_a_full_disk_keeps_nobody_from_signing_in(
 def test_one_user_displaces_no_other() -> None:
     keys = Keys(TOKEN)
     dora, owner, code = signed_in(keys, DORA), signed_in(keys, keys.owner), keys.new_code(DORA)
-    of_erik = [signed_in(keys, ERIK) for _ in range(2 * KEPT)]
-    for _ in range(2 * KEPT):
+    of_erik = [signed_in(keys, ERIK) for _ in range(2 * MOST_SESSIONS)]
+    for _ in range(2 * MOST_SESSIONS):
         keys.new_code(ERIK)
     assert (keys.grade(dora), keys.grade(owner)) == (ShownKey.SESSION, ShownKey.SESSION)
     assert keys.code_owner(code) == DORA
-    assert sum(keys.grade(one) is ShownKey.SESSION for one in of_erik) == KEPT_EACH
+    assert sum(keys.grade(one) is ShownKey.SESSION for one in of_erik) == MOST_EACH
     assert keys.grade(of_erik[-1]) is ShownKey.SESSION
 
 
 def test_many_users_displace_no_owner_and_the_table_is_bounded() -> None:
     keys = Keys(TOKEN)
     owner = signed_in(keys, keys.owner)
-    for number in range(2 * KEPT):
+    for number in range(2 * MOST_SESSIONS):
         signed_in(keys, Identity(Role.USER, 2000 + number, f"u{number}"))
     assert keys.grade(owner) is ShownKey.SESSION
-    assert len(keys._sessions) == KEPT
+    assert len(keys._sessions) == MOST_SESSIONS
 
 
 def test_a_command_gives_way_before_a_browser() -> None:
     keys = Keys(TOKEN)
-    browsers = [signed_in(keys, DORA) for _ in range(KEPT_EACH - 1)]
+    browsers = [signed_in(keys, DORA) for _ in range(MOST_EACH - 1)]
     for _ in range(5):
         assert keys.exchange(keys.new_code(DORA), brief=True)
     assert all(keys.grade(one) is ShownKey.SESSION for one in browsers)

@@ -10,8 +10,8 @@ from andon.cli.main import run
 from andon.cli.show.estimate import render_estimate
 from andon.estimate.rules.config_json import config_facts
 from andon.estimate.rules.estimating import estimate, measured
-from andon.estimate.rules.fits import GpuRoom
-from andon.estimate.rules.gpu_sizes import rooms_on
+from andon.estimate.rules.fits import GpuCapacity
+from andon.estimate.rules.gpu_sizes import capacities_on
 from andon.estimate.rules.learned import LearnedPeak
 from andon.estimate.rules.names import name_facts
 from andon.estimate.rules.options import EstimateOptions, ServingEngine
@@ -22,9 +22,9 @@ from tests.support.snapshots import assert_golden
 from tests.support.waiting import wait_for
 
 ROOMS = (
-    GpuRoom("GPU-0", "0", "NVIDIA H200", 140 * GIB, 139 * GIB, vendor="nvidia"),
-    GpuRoom("GPU-1", "1", "NVIDIA H200", 140 * GIB, 12 * GIB, obstacle="in use by bob"),
-    GpuRoom("GPU-2", "2", "NVIDIA T4", 15 * GIB, 15 * GIB, vendor="nvidia"),
+    GpuCapacity("GPU-0", "0", "NVIDIA H200", 140 * GIB, 139 * GIB, vendor="nvidia"),
+    GpuCapacity("GPU-1", "1", "NVIDIA H200", 140 * GIB, 12 * GIB, obstacle="in use by bob"),
+    GpuCapacity("GPU-2", "2", "NVIDIA T4", 15 * GIB, 15 * GIB, vendor="nvidia"),
 )
 
 
@@ -51,7 +51,7 @@ def test_the_example_of_the_docs_is_what_is_printed() -> None:
     found = estimate(
         name_facts("gpt-oss-120b"),
         EstimateOptions(),
-        rooms_on("1xH100,1xL40S"),
+        capacities_on("1xH100,1xL40S"),
         is_elsewhere=True,
     )
     shown = render_estimate(found, None, None, 90, color=False)

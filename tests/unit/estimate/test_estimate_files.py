@@ -16,7 +16,7 @@ from andon.estimate.files import model_facts
 from andon.estimate.rules.config_json import config_facts
 from andon.estimate.rules.estimating import estimate
 from andon.estimate.rules.gguf import gguf_facts, gguf_header
-from andon.estimate.rules.gpu_sizes import rooms_on
+from andon.estimate.rules.gpu_sizes import capacities_on
 from andon.estimate.rules.options import EstimateOptions
 from andon.estimate.rules.safetensors import MOST_HEADER_BYTES, parse_header
 from andon.estimate.rules.serving import kv_bytes
@@ -156,7 +156,9 @@ def test_no_config_breaks_an_estimate(more: dict[str, Any], tp: int) -> None:
     value: dict[str, Any] = {"per_gpu": None}
     with contextlib.suppress(AndonError):
         facts = config_facts({**SMALL, **more}, "m")
-        value = estimate_to_json(estimate(facts, EstimateOptions(tp=tp), rooms_on("2xH100")), None)
+        value = estimate_to_json(
+            estimate(facts, EstimateOptions(tp=tp), capacities_on("2xH100")), None
+        )
     numbers = [one for one in (value["per_gpu"] or {}).values() if one is not None]
     assert all(type(one) is int and one >= 0 for one in numbers)
     json.dumps(value, allow_nan=False)

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from andon.errors import Invalid
 from andon.estimate.rules.config_json import config_facts
 from andon.estimate.rules.estimating import Estimate, estimate, measured, verdict_text
-from andon.estimate.rules.fits import GpuRoom, together
-from andon.estimate.rules.gpu_sizes import rooms_on
+from andon.estimate.rules.fits import GpuCapacity, together
+from andon.estimate.rules.gpu_sizes import capacities_on
 from andon.estimate.rules.learned import learned_peak, same_command
 from andon.estimate.rules.names import name_facts
 from andon.estimate.rules.options import EstimateOptions, ServingEngine, TrainingPrecision
@@ -27,18 +27,22 @@ from tests.support.rows import rows
 H200, L4 = 140 * GIB, 24 * GIB
 
 
-def room(label: str, total: int, free: int | None = -1, **more: Any) -> GpuRoom:
+def capacity(label: str, total: int, free: int | None = -1, **more: Any) -> GpuCapacity:
     left = total if free == -1 else free
-    return GpuRoom(f"GPU-{label}", label, f"GPU of {total // GIB}", total, left, vendor="v", **more)
+    return GpuCapacity(
+        f"GPU-{label}", label, f"GPU of {total // GIB}", total, left, vendor="v", **more
+    )
 
 
-def of(name: str, *rooms: GpuRoom, **sizes: Any) -> Estimate:
+def of(name: str, *capacities: GpuCapacity, **sizes: Any) -> Estimate:
     sizes.setdefault("context", 8192)
-    return estimate(config_facts(CONFIGS[name], name), EstimateOptions(**sizes), rooms)
+    return estimate(config_facts(CONFIGS[name], name), EstimateOptions(**sizes), capacities)
 
 
 def test_it_fits_where_the_share_that_a_server_takes_is_free() -> None:
-    found = of("Llama-3.1-8B", room("0", H200), room("1", H200, 100 * GIB), room("2", 16 * GIB))
+    found = of(
+        "Llama-3.1-8B", capacity("0", H200), capacity("1", H200, 100 * GIB), capacity("2", 16 * GIB)
+    )
     assert [(fit.fits_now, fit.fits_empty) for fit in found.fits] == [
         (True, True), (False, True), (False, False)
     ]  # fmt: skip
@@ -50,11 +54,13 @@ def test_it_fits_where_the_share_that_a_server_takes_is_free() -> None:
 
 
 def test_one_gpu_is_spoken_of_as_one() -> None:
-    small = verdict_text(of("Llama-3.1-8B", room("0", 16 * GIB)))
+    small = verdict_text(of("Llama-3.1-8B", capacity("0", 16 * GIB)))
     assert small == "no: it needs 17.2 GiB on one GPU"
-    taken = verdict_text(of("Llama-3.1-8B", room("0", H200, GIB)))
+    taken = verdict_text(of("Llama-3.1-8B", capacity("0", H200, GIB)))
     assert taken == "not now: it needs 1 GPU, and would fit if one were empty"
-    both = verdict_text(of("Llama-3.1-8B", room("0", H200, GIB), room("1", H200, GIB), tp=2))
+    both = verdict_text(
+        of("Llama-3.1-8B", capacity("0", H200, GIB), capacity("1", H200, GIB), tp=2)
+    )
     assert both == "not now: it needs 2 GPUs, and would fit if they were empty"
 
 
@@ -68,11 +74,13 @@ def test_a_type_of_packed_weights_names_its_option() -> None:
 
 
 def test_what_is_not_available_does_not_fit_now() -> None:
-    found = of("Llama-3.1-8B", room("0", H200, obstacle="held by alice"), room("1", H200, None))
+    found = of(
+        "Llama-3.1-8B", capacity("0", H200, obstacle="held by alice"), capacity("1", H200, None)
+    )
     assert [(fit.fits_now, fit.fits_empty) for fit in found.fits] == [(False, True), (None, True)]
     assert found.fits[0].reason == "held by alice"
     assert (found.fits_now, found.fits_empty) == (False, True)
-    unknown = of("Llama-3.1-8B", replace(room("0", H200), total_bytes=None)).fits[0]
+    unknown = of("Llama-3.1-8B", replace(capacity("0", H200), total_bytes=None)).fits[0]
     assert (unknown.fits_now, unknown.fits_empty, unknown.reason) == (
         None,
         None,
@@ -81,11 +89,11 @@ def test_what_is_not_available_does_not_fit_now() -> None:
 
 
 def test_the_smallest_size_that_fits_is_found() -> None:
-    many = [room(str(n), 80 * GIB) for n in range(8)]
+    many = [capacity(str(n), 80 * GIB) for n in range(8)]
     found = of("Qwen3-32B", *many)
     assert found.smallest_now is not None
     assert found.smallest_now.size == 1
-    small = [room(str(n), L4) for n in range(8)]
+    small = [capacity(str(n), L4) for n in range(8)]
     found = of("Qwen3-32B", *small, tp=4)
     assert found.smallest_empty is not None
     assert found.smallest_empty.size == 4
@@ -96,7 +104,7 @@ def test_the_smallest_size_that_fits_is_found() -> None:
 
 
 def test_a_refused_size_has_no_numbers_but_the_nearest() -> None:
-    found = of("Llama-3.1-8B", room("0", H200), tp=3)
+    found = of("Llama-3.1-8B", capacity("0", H200), tp=3)
     value = estimate_to_json(found, None)
     assert value["per_gpu"] is None
     assert value["fits"] == []
@@ -106,7 +114,7 @@ def test_a_refused_size_has_no_numbers_but_the_nearest() -> None:
 
 
 def test_each_gpu_is_asked_for_what_the_smallest_of_them_has() -> None:
-    mixed = [room("0", H200), room("1", 80 * GIB), room("2", 48 * GIB)]
+    mixed = [capacity("0", H200), capacity("1", 80 * GIB), capacity("2", 48 * GIB)]
     for engine in (ServingEngine.VLLM, ServingEngine.SGLANG, ServingEngine.TRTLLM):
         found = of("Llama-3.1-8B", *mixed, engine=engine, tp=2)
         chosen = together(found.fits, 2, now=True)
@@ -115,21 +123,21 @@ def test_each_gpu_is_asked_for_what_the_smallest_of_them_has() -> None:
         assert "--unbalanced" in found.run
         asked = float(found.run.split("--memory ")[1].split("GiB")[0])
         assert asked * GIB <= min(fit.total_bytes or 0 for fit in chosen)
-    alike = of("Llama-3.1-8B", *mixed, room("3", 80 * GIB), tp=2)
+    alike = of("Llama-3.1-8B", *mixed, capacity("3", 80 * GIB), tp=2)
     assert alike.run is not None
     assert "--unbalanced" not in alike.run
     assert alike.run.startswith("andon run --gpus 2 --memory 72.0GiB -- vllm serve Llama-3.1-8B")
 
 
 def test_gpus_of_two_vendors_are_not_taken_together() -> None:
-    other = replace(room("1", 80 * GIB), vendor="w")
-    found = of("Llama-3.1-8B", room("0", 80 * GIB), other, tp=2)
+    other = replace(capacity("1", 80 * GIB), vendor="w")
+    found = of("Llama-3.1-8B", capacity("0", 80 * GIB), other, tp=2)
     assert found.fits_empty is False
     assert found.run is None
 
 
 def test_the_json_has_the_promised_fields() -> None:
-    value = estimate_to_json(of("Llama-3.1-8B", room("0", H200)), None)
+    value = estimate_to_json(of("Llama-3.1-8B", capacity("0", H200)), None)
     assert value["schema"] == "andon.estimate/1"
     assert {"model", "source", "confidence", "world_size", "parameters", "fits", "smallest"} <= set(
         value
@@ -172,34 +180,34 @@ GPUS = [
 def test_gpus_that_are_not_here_are_named_as_people_do(
     text: str, names: list[str], mib: int
 ) -> None:
-    found = rooms_on(text)
+    found = capacities_on(text)
     assert [one.name for one in found] == names
     assert found[0].total_bytes == mib * MIB
     assert found[0].vendor == ("instinct" if "MI" in names[0] else "nvidia")
 
 
 def test_gpus_of_several_models_are_counted_together() -> None:
-    found = rooms_on("2xH100, L4")
+    found = capacities_on("2xH100, L4")
     assert [(one.label, one.name) for one in found] == [("0", "H100"), ("1", "H100"), ("2", "L4")]
 
 
 @rows("text", ["", "4x", "0xH100", "99999xH100", "4xZebra", "x" * 900, "-1xH100"])
 def test_gpus_that_nobody_knows_are_refused_in_one_sentence(text: str) -> None:
     with pytest.raises(Invalid, match="--on-gpus") as told:
-        rooms_on(text)
+        capacities_on(text)
     assert len(told.value.reason) < 100
 
 
 @given(st.text(max_size=30))
 def test_no_text_breaks_the_question_about_other_gpus(text: str) -> None:
     with contextlib.suppress(Invalid):
-        assert rooms_on(text)
+        assert capacities_on(text)
 
 
 def test_an_estimate_on_gpus_that_are_not_here() -> None:
     def on(gpus: str, **sizes: Any) -> Estimate:
         facts = name_facts("llama-3-70b")
-        return estimate(facts, EstimateOptions(**sizes), rooms_on(gpus), is_elsewhere=True)
+        return estimate(facts, EstimateOptions(**sizes), capacities_on(gpus), is_elsewhere=True)
 
     assert verdict_text(on("4xH100", tp=4)) == "yes: it fits on 4 x H100"
     too_large = on("4xH100")
@@ -230,20 +238,22 @@ def test_peaks_of_earlier_runs_win_over_the_estimate() -> None:
     assert (learned.runs, learned.peak_bytes) == (2, 30 * GIB)
     facts = config_facts(CONFIGS["Llama-3.1-8B"], "x")
     training = EstimateOptions(ServingEngine.TRAINING)
-    plain = estimate(facts, training, [room("0", 48 * GIB)])
-    found = estimate(facts, training, [room("0", 48 * GIB)], learned)
+    plain = estimate(facts, training, [capacity("0", 48 * GIB)])
+    found = estimate(facts, training, [capacity("0", 48 * GIB)], learned)
     assert (plain.fits[0].fits_empty, found.fits[0].fits_empty) == (False, True)
     assert found.fits[0].needed_bytes == 30 * GIB
     assert found.need is not None
     assert found.need.minimum_bytes > 100 * GIB
-    serving = estimate(facts, EstimateOptions(), [room("0", 48 * GIB), room("1", H200)], learned)
+    serving = estimate(
+        facts, EstimateOptions(), [capacity("0", 48 * GIB), capacity("1", H200)], learned
+    )
     assert [fit.needed_bytes for fit in serving.fits] == [round(0.9 * 48 * GIB), 30 * GIB]
 
 
 def test_a_command_that_is_no_server_has_what_its_runs_used() -> None:
     learned = learned_peak([ran(30 * GIB)], COMMAND.split())
     assert learned is not None
-    found = measured(learned, [room("0", H200)], COMMAND.split())
+    found = measured(learned, [capacity("0", H200)], COMMAND.split())
     assert found.run == f"andon run --gpus 1 --memory 30.0GiB -- {COMMAND}"
     assert estimate_to_json(found, None)["per_gpu"] is None
 

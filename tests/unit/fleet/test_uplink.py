@@ -27,7 +27,7 @@ from andon.node.connection import TimedConnection
 from andon.node.watched.leases import ServedLeases
 from andon.node.watched.live import WatchedLive
 from andon.sampling.rules.readings import checked_snapshot
-from andon.web.fleet.keeper import found_in
+from andon.web.fleet.leader_duties import found_in
 from andon.web.fleet.report import Report, notices_in
 from tests.support.notices import HOT, notice
 from tests.support.snapshots import farm

@@ -128,7 +128,7 @@ def test_the_servers_routes_come_without_the_book_whose_locks_not_every_system_h
 OTHER_KINDS = (
     "andon.app.servers.agent", "andon.app.servers.demo", "andon.app.servers.exporter",
     "andon.app.servers.hub", "andon.app.uplink", "andon.exporter.exports", "andon.fleet.sending",
-    "andon.web.fleet.keeper", "andon.web.fleet.telling", "andon.web.demo",
+    "andon.web.fleet.leader_duties", "andon.web.fleet.fleet_alerts", "andon.web.demo",
 )  # fmt: skip
 
 

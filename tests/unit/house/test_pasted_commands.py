@@ -48,7 +48,7 @@ IDS = {
     "jobs/acts.py": {"facts.spec.label", "label", "verb"}, "jobs/rules/states.py": {"spec.label"},
     "leases/placement.py": {"lease.id"}, "leases/rules/rights.py": {"lease.id"},
     "node/local/leases.py": {"held[0].id"}, "runs/rules/usage_text.py": {"begin.id", "identity"},
-    "web/fleet/hub.py": {"name"}, "web/fleet/keeper.py": {"row.name"},
+    "web/fleet/hub.py": {"name"}, "web/fleet/leader_duties.py": {"row.name"},
     "web/fleet/tokens.py": {"name"}, "runs/growing.py": {"run"},
     "node/watched/run_details.py": {"row.id"}, "node/watched/runs.py": {"row.id"},
     "work/lease_watch.py": {"name"}, "work/session.py": {"placement.lease_id"},

@@ -186,7 +186,7 @@ def test_what_is_only_shown_is_cut_and_its_lease_holds_its_own_devices(
     assert entry.lease.since <= time.time() + 1
 
 
-# Names and caches (finding 4).
+# Names and caches.
 
 
 def test_a_file_in_another_part_is_not_taken_for_the_lease_of_its_name(
@@ -230,7 +230,7 @@ def test_a_file_is_found_by_the_name_that_it_says(book: Book, put: Callable[...,
 
 
 def test_a_long_id_leaves_the_other_columns_their_room() -> None:
-    """CheckResult 32: a file cannot have one any more, and what a server says is cut."""
+    """A file cannot have one, and a server's answer is cut."""
     row = lease_row(claim(lease(3, name="e" * 130)), 0, None, LeaseRequester(0))
     lines = [text.plain for text in draw(lease_columns(2000.0, {}), [TableRow(row)], 80)]
     assert "USER" in lines[0]
@@ -239,7 +239,7 @@ def test_a_long_id_leaves_the_other_columns_their_room() -> None:
     assert "eeeeeeeeeeeeeee…" in lines[1]
 
 
-# The line (finding 12).
+# The queue.
 
 
 def test_nobody_comes_before_its_ticket_was_made(book: Book, put: Callable[..., Path]) -> None:
@@ -334,7 +334,7 @@ def test_priority_counts_in_the_main_book_alone(
     hold.release()
 
 
-# Cordons (finding 2).
+# Cordons.
 
 
 def test_a_cordon_is_its_files_owners_whatever_it_says(book: Book) -> None:
@@ -416,7 +416,7 @@ def test_one_look_at_all_processes_serves_every_entry(book: Book, put: Callable[
     assert looks.count(("/proc",)) == 1
 
 
-# A lock on a folder (finding 30).
+# A lock on a folder.
 
 
 @pytest.mark.parametrize("part", ["leases", "tickets"])

@@ -351,7 +351,7 @@ def test_only_accounts_that_signed_in_or_are_in_the_book_are_looked_at() -> None
 
 
 def test_only_so_many_users_are_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    constants(monkeypatch, opening, MOST_KEPT=2)
+    constants(monkeypatch, opening, MOST_CACHED=2)
     users = UsersFiles(
         UserReaders(), tuple, lambda: None, lambda uid: UserAccount(int(uid), 9, (), f"u{uid}", "/")
     )

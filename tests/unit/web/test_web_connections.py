@@ -487,4 +487,4 @@ def test_nodes_beyond_their_own_places_count_as_others_with_a_key() -> None:
     for seat in seats:
         seat.let_in()
         seat.let_in()
-    assert [seat.standing for seat in seats] == [ConnectionUse.NODE] * 2 + [ConnectionUse.OWNER]
+    assert [seat.use for seat in seats] == [ConnectionUse.NODE] * 2 + [ConnectionUse.OWNER]

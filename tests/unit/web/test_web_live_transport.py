@@ -13,7 +13,7 @@ from andon.access.roles import Identity, Role
 from andon.access.server_proof import token_hash
 from andon.web.live.requests import parse_query
 from andon.web.live.transport import SILENT_SECONDS
-from andon.web.transport.keys import KEPT, SESSION_SECONDS
+from andon.web.transport.keys import MOST_SESSIONS, SESSION_SECONDS
 from tests.support import snapshots as drawn
 from tests.support.live_parts import (
     PATH,
@@ -188,7 +188,7 @@ def test_a_session_ends_its_connections_when_its_time_is_over(tmp_path: Path) ->
 def test_a_session_that_newer_ones_push_out_ends_its_connections(play: Play) -> None:
     async def script(parts: Parts) -> None:
         ending = await connections(parts, session(parts))
-        for _ in range(KEPT):
+        for _ in range(MOST_SESSIONS):
             session(parts)
         for client in ending:
             await client.closed()

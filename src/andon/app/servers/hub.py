@@ -16,12 +16,12 @@ from andon.node.watched.node import WatchedNode
 from andon.ports import RunIndex
 from andon.sampling.sampler import Sampler
 from andon.settings.resolution import Settings
+from andon.web.fleet.fleet_alerts import FleetAlerts
 from andon.web.fleet.hub import Hub
-from andon.web.fleet.keeper import Keeper
+from andon.web.fleet.leader_duties import LeaderDuties
 from andon.web.fleet.metrics import FleetMetrics
 from andon.web.fleet.nodes import Fleet
 from andon.web.fleet.own import OwnLink
-from andon.web.fleet.telling import FleetAlerts
 from andon.web.listening import ServeOptions, pin_of
 from andon.web.transport.keys import Keys
 
@@ -52,8 +52,8 @@ def alerts(fleet_alerts: FleetAlerts) -> Iterator[AlertJudge]:
     yield fleet_alerts
 
 
-def keeper(settings: Settings, fleet: Fleet, fleet_alerts: FleetAlerts) -> Keeper:
-    return Keeper(fleet, fleet_alerts, partial(maintainer_of, settings))
+def leader_duties(settings: Settings, fleet: Fleet, fleet_alerts: FleetAlerts) -> LeaderDuties:
+    return LeaderDuties(fleet, fleet_alerts, partial(maintainer_of, settings))
 
 
 def own_reports(node: WatchedNode, fleet: Fleet) -> Uplink:

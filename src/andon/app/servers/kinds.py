@@ -26,8 +26,8 @@ def hub() -> Parts:
 
     shown = parts.instead(WATCHING, hub.alerts)
     return (
-        *DOOR, *DEVICES, node.distinct_names, hub.fleet, *shown, hub.fleet_alerts, hub.keeper,
-        hub.everywhere, *WEB, *ACCOUNTS, hub.own_reports,
+        *DOOR, *DEVICES, node.distinct_names, hub.fleet, *shown, hub.fleet_alerts,
+        hub.leader_duties, hub.everywhere, *WEB, *ACCOUNTS, hub.own_reports,
     )  # fmt: skip
 
 

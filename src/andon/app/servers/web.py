@@ -197,12 +197,12 @@ def route_parts(
     metrics: Callable[[], str],
     sign_in: str | None,
     fleet: Fleet | None = None,
-    keeper: HealthPart | None = None,
+    leader_duties: HealthPart | None = None,
     exports: HealthPart | None = None,
     uplink: HealthPart | None = None,
 ) -> Iterator[RouteParts]:
     parts: dict[str, HealthPart | None] = {
-        "store": node.past, "alerts": watcher, "leases": lease_tracker, "nodes": keeper,
+        "store": node.past, "alerts": watcher, "leases": lease_tracker, "nodes": leader_duties,
         "exports": exports, "hub": uplink,
     }  # fmt: skip
     known = {name: part for name, part in parts.items() if part is not None}

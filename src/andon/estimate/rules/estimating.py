@@ -15,8 +15,8 @@ from andon.estimate.rules.engines import (
     world_size,
 )
 from andon.estimate.rules.fits import (
+    GpuCapacity,
     GpuFit,
-    GpuRoom,
     SmallestSize,
     fit_of,
     is_balanced,
@@ -25,7 +25,7 @@ from andon.estimate.rules.fits import (
     smallest_size,
     together,
 )
-from andon.estimate.rules.gpu_sizes import GPU_MIB, USUAL, room_of
+from andon.estimate.rules.gpu_sizes import GPU_MIB, USUAL, capacity_named
 from andon.estimate.rules.learned import LearnedPeak
 from andon.estimate.rules.options import EstimateOptions, ServingEngine
 from andon.estimate.rules.serving import GpuNeed, stored_as
@@ -101,7 +101,7 @@ _FILES = (FactSource.SAFETENSORS, FactSource.INDEX)
 def estimate(
     facts: ModelFacts,
     options: EstimateOptions,
-    rooms: Sequence[GpuRoom] = (),
+    capacities: Sequence[GpuCapacity] = (),
     learned: LearnedPeak | None = None,
     command: Sequence[str] = (),
     *,
@@ -111,7 +111,7 @@ def estimate(
     none."""
     stored = stored_as(facts, options)
     refused = refusal(facts.shape, stored, options)
-    smallest = [smallest_size(facts, options, rooms, now=now) for now in (True, False)]
+    smallest = [smallest_size(facts, options, capacities, now=now) for now in (True, False)]
     notes = [
         f"{TITLES[options.engine]} has no {name} size; it is not used"
         for name in unused_sizes(options)
@@ -123,9 +123,9 @@ def estimate(
     if refused is not None:
         return replace(found, notes=(*facts.notes, *notes))
     need = need_of_model(facts, options)
-    fits = tuple(fit_of(room, need, options, learned) for room in rooms)
+    fits = tuple(fit_of(capacity, need, options, learned) for capacity in capacities)
     found = replace(found, need=need, fits=fits)
-    if not rooms:
+    if not capacities:
         notes.append(_examples(facts, options))
     chosen = _chosen(found)
     claims = [(fit.claim_bytes, fit.label) for fit in chosen if fit.claim_bytes is not None]
@@ -143,8 +143,10 @@ def _examples(facts: ModelFacts, options: EstimateOptions) -> str:
     """Returns on how many of some usual GPUs the model would fit."""
     examples = []
     for name in USUAL:
-        rooms = [room_of(name, GPU_MIB[name] * MIB, number) for number in range(MOST_EXAMPLES)]
-        size = smallest_size(facts, options, rooms, now=False)
+        capacities = [
+            capacity_named(name, GPU_MIB[name] * MIB, number) for number in range(MOST_EXAMPLES)
+        ]
+        size = smallest_size(facts, options, capacities, now=False)
         if size is not None:
             how = f" (--{size.option} {size.size})" if size.size > 1 else ""
             examples.append(f"{size.world_size} x {name}{how}")
@@ -152,13 +154,15 @@ def _examples(facts: ModelFacts, options: EstimateOptions) -> str:
     return f"{fits}GPUs that are not here: --on-gpus 4xH100"
 
 
-def measured(learned: LearnedPeak, rooms: Sequence[GpuRoom], command: Sequence[str]) -> Estimate:
+def measured(
+    learned: LearnedPeak, capacities: Sequence[GpuCapacity], command: Sequence[str]
+) -> Estimate:
     """Returns what earlier runs used, for a command that starts no known server."""
     facts = ModelFacts(shlex.join(command), FactSource.RUNS, EstimateConfidence.HIGH)
     options = EstimateOptions(ServingEngine.TRAINING)
     fits = tuple(
-        measured_fit(room, learned.peak_on(room.name, False) or learned.peak_bytes)
-        for room in rooms
+        measured_fit(capacity, learned.peak_on(capacity.name, False) or learned.peak_bytes)
+        for capacity in capacities
     )
     found = Estimate(facts, options, learned.devices, None, None, fits, learned=learned)
     return replace(found, run=run_line(found, _chosen(found), command))
@@ -175,8 +179,8 @@ def run_line(found: Estimate, chosen: Sequence[GpuFit], command: Sequence[str]) 
     request is what the smallest GPU must have, never what a larger one has."""
     if not chosen and (found.fits or found.learned is None):
         return None
-    rooms = [(fit.free_bytes if fit.fits_now else fit.total_bytes) or 0 for fit in chosen]
-    least = min(rooms, default=None)
+    capacities = [(fit.free_bytes if fit.fits_now else fit.total_bytes) or 0 for fit in chosen]
+    least = min(capacities, default=None)
     requested = min((_requested_bytes(found, fit) for fit in chosen), default=0)
     if not chosen and found.learned is not None:
         requested = found.learned.peak_bytes
@@ -201,9 +205,9 @@ def _requested_bytes(found: Estimate, fit: GpuFit) -> int:
     the comfortable size as far as the GPU has it."""
     if fit.claim_bytes is not None or found.learned is not None or found.need is None:
         return fit.needed_bytes
-    room = fit.free_bytes if fit.fits_now else fit.total_bytes
+    capacity = fit.free_bytes if fit.fits_now else fit.total_bytes
     comfortable = found.need.comfortable_bytes
-    return comfortable if room is None or comfortable <= room else fit.needed_bytes
+    return comfortable if capacity is None or comfortable <= capacity else fit.needed_bytes
 
 
 def _size(count: int, most: int | None) -> str:

@@ -26,7 +26,7 @@ from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.units import fixed, human_bytes
 
 
-class GpuRoom(Struct, frozen=True):
+class GpuCapacity(Struct, frozen=True):
     """The memory of one GPU, and whether it is available."""
 
     uuid: str
@@ -78,20 +78,20 @@ def need_of_model(facts: ModelFacts, options: EstimateOptions) -> GpuNeed:
     return serving_need(facts, options)
 
 
-def rooms_of(
+def gpu_capacities(
     snapshot: Snapshot, verdicts: Mapping[str, DeviceVerdict] | None
-) -> tuple[GpuRoom, ...]:
+) -> tuple[GpuCapacity, ...]:
     """The GPUs of a node; boards that are divided into partitions are left out."""
     labels = device_labels(snapshot.devices)
     divided = {status.device.parent for status in snapshot.devices}
-    rooms = []
+    capacities = []
     for status in snapshot.devices:
         device, sample = status.device, status.sample if status.answered else None
         if device.uuid in divided:
             continue
         verdict = None if verdicts is None else verdicts.get(device.uuid)
-        rooms.append(
-            GpuRoom(
+        capacities.append(
+            GpuCapacity(
                 uuid=device.uuid,
                 label=labels[device.uuid],
                 name=device.name,
@@ -102,7 +102,7 @@ def rooms_of(
                 obstacle=_obstacle(verdict, verdicts is not None),
             )
         )
-    return tuple(rooms)
+    return tuple(capacities)
 
 
 def _obstacle(verdict: DeviceVerdict | None, is_judged: bool) -> str | None:
@@ -117,30 +117,30 @@ def _obstacle(verdict: DeviceVerdict | None, is_judged: bool) -> str | None:
     return verdict.reason or "not available"
 
 
-def measured_fit(room: GpuRoom, peak: int) -> GpuFit:
+def measured_fit(capacity: GpuCapacity, peak: int) -> GpuFit:
     """Whether one GPU has room for what earlier runs used."""
-    usable = room.usable_bytes
+    usable = capacity.usable_bytes
     if usable is None:
-        return _unknown(room, peak)
-    return _judged(room, peak, peak, usable)
+        return _unknown(capacity, peak)
+    return _judged(capacity, peak, peak, usable)
 
 
 def fit_of(
-    room: GpuRoom, need: GpuNeed, options: EstimateOptions, learned: LearnedPeak | None
+    capacity: GpuCapacity, need: GpuNeed, options: EstimateOptions, learned: LearnedPeak | None
 ) -> GpuFit:
     """Whether one GPU has room. A server needs all that it claims to be free when it starts."""
-    total, usable = room.total_bytes, room.usable_bytes
+    total, usable = capacity.total_bytes, capacity.usable_bytes
     if total is None or usable is None:
-        return _unknown(room, need.minimum_bytes)
+        return _unknown(capacity, need.minimum_bytes)
     claim = claimed_bytes(need, options, total, usable)
     least = need.minimum_bytes
-    peak = None if learned is None else learned.peak_on(room.name, options.engine.is_server)
+    peak = None if learned is None else learned.peak_on(capacity.name, options.engine.is_server)
     if peak is not None:
-        return _judged(room, peak, peak, usable)
+        return _judged(capacity, peak, peak, usable)
     if claim is None:
-        return _judged(room, least, least, usable)
+        return _judged(capacity, least, least, usable)
     fitting = requests_at_once(need, claim, options)
-    judged = _judged(room, least, max(least, claim), claim)
+    judged = _judged(capacity, least, max(least, claim), claim)
     if not judged.fits_empty:
         may = f"{TITLES[options.engine]} may use {part_text(claim, total)}"
         judged = replace(judged, reason=f"needs {human_bytes(least)}; {may}")
@@ -154,15 +154,15 @@ def part_text(part: int, total: int) -> str:
     return f"{first} of {whole} ({fixed(100 * part / total) if total else 0} %)"
 
 
-def _unknown(room: GpuRoom, needed: int) -> GpuFit:
+def _unknown(capacity: GpuCapacity, needed: int) -> GpuFit:
     reason = "its memory is not known"
-    return GpuFit(room.uuid, room.label, room.name, None, None, needed, reason=reason,
-                  vendor=room.vendor)  # fmt: skip
+    return GpuFit(capacity.uuid, capacity.label, capacity.name, None, None, needed, reason=reason,
+                  vendor=capacity.vendor)  # fmt: skip
 
 
-def _judged(room: GpuRoom, least: int, needed: int, limit: int) -> GpuFit:
+def _judged(capacity: GpuCapacity, least: int, needed: int, limit: int) -> GpuFit:
     """Judges a GPU: `least` must be below `limit`, and `needed` must be free now."""
-    empty, free, reason = least <= limit, room.free_bytes, room.obstacle
+    empty, free, reason = least <= limit, capacity.free_bytes, capacity.obstacle
     now: bool | None = None
     if reason is not None or not empty:
         now = False
@@ -175,16 +175,16 @@ def _judged(room: GpuRoom, least: int, needed: int, limit: int) -> GpuFit:
     elif now is None:
         reason = "its free memory is not known"
     return GpuFit(
-        uuid=room.uuid,
-        label=room.label,
-        name=room.name,
+        uuid=capacity.uuid,
+        label=capacity.label,
+        name=capacity.name,
         fits_now=now,
         fits_empty=empty,
         needed_bytes=needed,
         free_bytes=free,
-        total_bytes=room.total_bytes,
+        total_bytes=capacity.total_bytes,
         reason=reason,
-        vendor=room.vendor,
+        vendor=capacity.vendor,
     )
 
 
@@ -215,19 +215,21 @@ def _room(fit: GpuFit, now: bool) -> int:
 def smallest_size(
     facts: ModelFacts,
     options: EstimateOptions,
-    rooms: Sequence[GpuRoom],
+    capacities: Sequence[GpuCapacity],
     *,
     now: bool,
 ) -> SmallestSize | None:
     """Returns the fewest GPUs on which the model fits, with the other sizes unchanged."""
-    name, sizes = _varied(options, len(rooms))
+    name, sizes = _varied(options, len(capacities))
     for size in sizes:
         tried = with_size(options, name, size)
         count = world_size(tried)
-        if count > len(rooms) or refusal(facts.shape, stored_as(facts, tried), tried):
+        if count > len(capacities) or refusal(facts.shape, stored_as(facts, tried), tried):
             continue
         need = need_of_model(facts, tried)
-        found = together([fit_of(room, need, tried, None) for room in rooms], count, now=now)
+        found = together(
+            [fit_of(capacity, need, tried, None) for capacity in capacities], count, now=now
+        )
         if found:
             labels = tuple(fit.label for fit in found)
             return SmallestSize(name, size, count, need.minimum_bytes, labels)
@@ -250,5 +252,5 @@ def _varied(options: EstimateOptions, most: int) -> tuple[str, Iterator[int]]:
 def is_balanced(fits: Sequence[GpuFit]) -> bool:
     """Whether `andon run` takes these devices together by default."""
     now = all(fit.fits_now for fit in fits)
-    rooms = [_room(fit, now) for fit in fits]
-    return not rooms or min(rooms) >= BALANCE * max(rooms)
+    capacities = [_room(fit, now) for fit in fits]
+    return not capacities or min(capacities) >= BALANCE * max(capacities)

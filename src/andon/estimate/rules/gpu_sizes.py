@@ -3,7 +3,7 @@
 import re
 
 from andon.errors import Invalid
-from andon.estimate.rules.fits import GpuRoom
+from andon.estimate.rules.fits import GpuCapacity
 from andon.units import MIB, parse_bytes
 
 MOST_GPUS = 4096
@@ -39,27 +39,27 @@ _BY_WORD = {_plain(name): name for name in GPU_MIB} | {
 }
 
 
-def rooms_on(text: str) -> tuple[GpuRoom, ...]:
+def capacities_on(text: str) -> tuple[GpuCapacity, ...]:
     """Parses `4xH100`, `2xA100-40GB,1xL4` or `8x80GiB` as empty GPUs."""
     if len(text) > MOST_CHARACTERS:
         raise Invalid("--on-gpus is too long", hint="--on-gpus 4xH100")
-    rooms: list[GpuRoom] = []
+    capacities: list[GpuCapacity] = []
     for part in text.split(","):
         match = _GROUP.fullmatch(part.strip())
         count = int(match[1] or 1) if match else 0
-        if match is None or not 1 <= count <= MOST_GPUS - len(rooms):
+        if match is None or not 1 <= count <= MOST_GPUS - len(capacities):
             raise Invalid(f"--on-gpus: {part.strip()[:40]!r} is not a number of GPUs",
                           hint=f"--on-gpus 4xH100, at most {MOST_GPUS}")  # fmt: skip
         name, size = _named(match[2].strip())
-        first = len(rooms)
-        rooms += (room_of(name, size, number) for number in range(first, first + count))
-    return tuple(rooms)
+        first = len(capacities)
+        capacities += (capacity_named(name, size, number) for number in range(first, first + count))
+    return tuple(capacities)
 
 
-def room_of(name: str, size: int, number: int) -> GpuRoom:
+def capacity_named(name: str, size: int, number: int) -> GpuCapacity:
     vendor = "instinct" if _INSTINCT.match(name) else "nvidia"  # only that they differ counts
     usable = max(0, size - RESERVED_BYTES)
-    return GpuRoom(f"{name}-{number}", str(number), name, size, usable, size - usable, vendor)
+    return GpuCapacity(f"{name}-{number}", str(number), name, size, usable, size - usable, vendor)
 
 
 def _named(word: str) -> tuple[str, int]:

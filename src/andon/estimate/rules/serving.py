@@ -215,6 +215,6 @@ def requests_at_once(need: GpuNeed, claim: int, options: EstimateOptions) -> int
     """How many requests of full length the cache holds; None where it is not known."""
     if not need.request_bytes:
         return None
-    room = claim - need.fixed_bytes
-    fitting = max(0, room // need.request_bytes) * options.dp
+    capacity = claim - need.fixed_bytes
+    fitting = max(0, capacity // need.request_bytes) * options.dp
     return min(fitting, options.requests) if options.requests and fitting else fitting

@@ -92,7 +92,7 @@ def _route(method: str, path: str, route: Part) -> str:
     parts = [
         f'<section class="route" id="{_anchor(method, path)}">',
         f"<h3>{_method(method)} <code>{escape(path)}</code>{_try(method, path, route)}</h3>",
-        f"<p>{_words(route.get('description') or route.get('summary', ''))}</p>",
+        f"<p>{_as_html(route.get('description') or route.get('summary', ''))}</p>",
         _parameters(route.get("parameters", ())),
         _body(route),
         _answer(route),
@@ -138,7 +138,7 @@ def _answer(route: Part) -> str:
 def _schemas(schemas: Mapping[str, Part]) -> str:
     shown = [
         f'<section class="shape" id="shape-{escape(name)}"><h3>{escape(name)}</h3>'
-        f"<p>{_words(schema.get('description', ''))}</p>{_fields(schema)}</section>"
+        f"<p>{_as_html(schema.get('description', ''))}</p>{_fields(schema)}</section>"
         for name, schema in sorted(schemas.items())
     ]
     return "<h2>Objects</h2>" + "".join(shown)
@@ -167,7 +167,7 @@ def _table(caption: str, rows: Sequence[tuple[str, str, str, str]]) -> str:
         return ""
     lines = [
         f"<tr><th scope=row><code>{escape(name)}</code></th><td>{kind}</td>"
-        f"<td>{escape(needed)}</td><td>{_words(text)}</td></tr>"
+        f"<td>{escape(needed)}</td><td>{_as_html(text)}</td></tr>"
         for name, kind, needed, text in rows
     ]
     return f"<table><caption>{caption}</caption>{''.join(lines)}</table>"
@@ -204,7 +204,7 @@ def _simple(schema: Part) -> str:
     return _TYPES.get(kind, "text" if kind == "string" else escape(str(kind)))
 
 
-def _words(text: str) -> str:
+def _as_html(text: str) -> str:
     """Returns a sentence as HTML; text in backticks is code."""
     return _CODE.sub(r"<code>\1</code>", escape(text))
 

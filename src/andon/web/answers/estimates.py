@@ -90,19 +90,19 @@ def _commanded(
     given: EstimateRequest, command: str | list[str], typed: dict[str, Any]
 ) -> EstimateQuestion:
     try:
-        words = shlex.split(command) if isinstance(command, str) else command
+        arguments = shlex.split(command) if isinstance(command, str) else command
     except ValueError as exc:
         raise Invalid("the command line has a quotation mark without its other half") from exc
-    own_words = own_command(words)
-    server = understood(own_words)
+    own_arguments = own_command(arguments)
+    server = understood(own_arguments)
     if server.config is not None:
         hint = "write its options into the command line"
         raise Invalid("a server reads no file of options", hint=hint)
     own = {name: value for name, value in typed.items() if name != "engine"}  # the command says it
     options = server.options(own, {})
     facts = _facts(given, given.model or server.model)
-    typed_words = () if is_container(own_words) else own_words
-    return EstimateQuestion(facts, options, understood_text(server, options), typed_words)
+    recorded_command = () if is_container(own_arguments) else own_arguments
+    return EstimateQuestion(facts, options, understood_text(server, options), recorded_command)
 
 
 def _tasked(
@@ -113,10 +113,10 @@ def _tasked(
     if parameters is not None and not isinstance(parameters, Mapping):
         raise Invalid("parameters of a task are not a table", hint='{"tp-size": [1, 2, 4]}')
     unused = [str(word)[:40] for word in parameters or {} if option_named(str(word)) is None]
-    said = f"; not used: {' '.join(unused[:MOST_UNUSED])}" if unused else ""
+    unused_note = f"; not used: {' '.join(unused[:MOST_UNUSED])}" if unused else ""
     options = replace(options_of(parameters or {}), **typed)
     name = given.model or task_model(task) or None
-    return EstimateQuestion(_facts(given, name), options, f"understood: model {name}{said}")
+    return EstimateQuestion(_facts(given, name), options, f"understood: model {name}{unused_note}")
 
 
 def _facts(given: EstimateRequest, name: str | None) -> ModelFacts:
@@ -142,9 +142,9 @@ def _named(name: str | None) -> ModelFacts:
 def _weighed(about: ModelFacts | None, header: object, name: str | None) -> ModelFacts:
     held = stored_tensors(header, "the header")
     if about is None:
-        said = "without config.json how the model is divided and its KV cache are not known"
+        note = "without config.json how the model is divided and its KV cache are not known"
         about = ModelFacts(
-            name or UNNAMED, FactSource.SAFETENSORS, EstimateConfidence.HIGH, notes=(said,)
+            name or UNNAMED, FactSource.SAFETENSORS, EstimateConfidence.HIGH, notes=(note,)
         )
     return replace(
         about,

@@ -56,8 +56,8 @@ class ProblemFormatter:
         text = self._text[:_LONGEST].decode("utf-8", "replace").strip().strip('"')
         body = problem(status, text or HTTPStatus(status).phrase, "/openapi.json lists every route")
         replaced = {b"content-type": _JSON, b"content-length": str(len(body)).encode()}
-        kept = [(k, v) for k, v in start.get("headers", ()) if k.lower() not in replaced]
-        await self._send({**start, "headers": [*kept, *replaced.items()]})
+        headers = [(k, v) for k, v in start.get("headers", ()) if k.lower() not in replaced]
+        await self._send({**start, "headers": [*headers, *replaced.items()]})
         await self._send({"type": "http.response.body", "body": body})
 
 

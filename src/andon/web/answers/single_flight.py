@@ -11,12 +11,12 @@ class SingleFlight:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: dict[Sight, tuple[Hashable, bytes]] = {}
+        self._cache: dict[Sight, tuple[Hashable, bytes]] = {}
 
     def answer(self, at: Hashable, sight: Sight, make: Callable[[], bytes]) -> bytes:
         with self._lock:
-            known = self._kept.get(sight)
+            known = self._cache.get(sight)
             if known is None or known[0] != at:
-                self._kept = {s: one for s, one in self._kept.items() if one[0] == at}
-                known = self._kept[sight] = (at, make())
+                self._cache = {s: one for s, one in self._cache.items() if one[0] == at}
+                known = self._cache[sight] = (at, make())
             return known[1]

@@ -31,7 +31,7 @@ MOST_PASTS = 8
 would wait longer is asked to come again, and reports meanwhile."""
 PATIENT_SECONDS = 5.0
 """How long a part of a node's past waits for reports that are being stored."""
-LOOK_SECONDS = 2.0
+LOOKUP_SECONDS = 2.0
 """How often an unknown token makes the hub look for new nodes."""
 PATHS = frozenset({HEARTBEAT, PAST})
 AGAIN = (b"retry-after", b"5")
@@ -69,8 +69,8 @@ class Ingest:
         """Whether no report is being stored: the past waits for the present."""
         self._stored.set()
         self._pasts, self._next = set[str](), dict[str, float]()
-        self._looked = float("-inf")
-        self._told = RepeatLimiter()
+        self._looked_up_at = float("-inf")
+        self._refusals = RepeatLimiter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] not in PATHS:
@@ -94,12 +94,12 @@ class Ingest:
             raise Refused(405, "method", "heartbeats are sent with POST")
         token = shown_key(scope["headers"])
         node = None if not token else self._hub.reporter(token)
-        if node is None and token and time.monotonic() - self._looked > LOOK_SECONDS:
-            self._looked = time.monotonic()  # it may have been added just now, at another hub
+        if node is None and token and time.monotonic() - self._looked_up_at > LOOKUP_SECONDS:
+            self._looked_up_at = time.monotonic()  # it may have been added just now, at another hub
             with suppress(AndonError):
                 await self._in_thread(lambda: self._hub.nodes(0.0))
             node = self._hub.reporter(token)
-        if node is None and token and self._hub.read_at < self._looked:  # it may be good
+        if node is None and token and self._hub.read_at < self._looked_up_at:  # it may be good
             self._count(scope, "store", "the tokens of nodes cannot be read")
             raise Unavailable("the hub cannot check tokens now", hint="its log says why")
         if node is None:
@@ -118,8 +118,8 @@ class Ingest:
             await self._past(node, body)
         else:
             await self._beat(node, body, at)
-        said = {"at": at, "drained": node.drained, "notifies": self._hub.notifies}
-        return wire.dumps(said).encode()
+        answer = {"at": at, "drained": node.drained, "notifies": self._hub.notifies}
+        return wire.dumps(answer).encode()
 
     async def _past(self, node: FleetNode, body: bytes) -> None:
         if not self._is_next(node.name):
@@ -217,7 +217,7 @@ class Ingest:
     def _count(self, scope: Scope | None, kind: str, reason: str) -> None:
         """Counts a refusal, and logs it once a minute for its kind."""
         self._hub.refused[kind] += 1
-        times = self._told.happened(kind, time.monotonic())
+        times = self._refusals.happened(kind, time.monotonic())
         if times is not None:
             peer = "" if scope is None else f" from {(scope.get('client') or ('?',))[0]}"
             log.warning("refused %d heartbeats%s: %s", times, peer, reason)

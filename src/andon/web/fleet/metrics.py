@@ -13,9 +13,9 @@ from andon.fleet.rules.nodes import FleetNode, Heartbeat
 from andon.fleet.rules.states import SILENT_SECONDS
 from andon.model.device import DeviceStatus
 from andon.model.naming import device_labels
+from andon.web.fleet.fleet_alerts import NodeFailures
 from andon.web.fleet.hub import Hub
 from andon.web.fleet.report import Report
-from andon.web.fleet.telling import NodeFailures
 
 MOST_NODES, MOST_GPUS, MOST_OF_NODE = 5000, 10_000, 128
 READ_SECONDS = 2.0

@@ -15,7 +15,7 @@ from andon.web.fleet.hub import Hub, no_node
 from andon.web.fleet.reported import ReportedNode
 from andon.web.fleet.tokens import NamedTokens
 
-MOST_KEPT = 32
+MOST_CACHED = 32
 """Nodes that are kept as they were read, those last asked for."""
 MOST_RUNS = 5000
 """Of one node; the oldest are forgotten. Their records are on the node."""
@@ -32,7 +32,7 @@ class Fleet:
         self._pasts: NodePasts | None = None
         self._opening = threading.Lock()
         self._lock = threading.Lock()
-        self._kept: dict[tuple[str, float], ReportedNode] = {}
+        self._cache: dict[tuple[str, float], ReportedNode] = {}
         """By name and when it was added: another hub may have ended an earlier one."""
         self.tokens = NamedTokens(lambda: self.pasts)
 
@@ -49,10 +49,10 @@ class Fleet:
         block."""
         key = name, self.hub.node(name).added
         with self._lock:
-            known = self._kept.pop(key, None)
-            found = self._kept[key] = known or self._made(name)
-            while len(self._kept) > MOST_KEPT:
-                self._kept.pop(next(iter(self._kept)))
+            known = self._cache.pop(key, None)
+            found = self._cache[key] = known or self._made(name)
+            while len(self._cache) > MOST_CACHED:
+                self._cache.pop(next(iter(self._cache)))
         found.refresh()
         return found
 

@@ -21,16 +21,16 @@ class JobWatch(Watch):
 
     def __init__(self, reader: HistoryReader) -> None:
         self._reader = reader
-        self._told: dict[Sight, dict[tuple[str, str], JobView]] = {}
+        self._sent: dict[Sight, dict[tuple[str, str], JobView]] = {}
 
     def forget(self) -> None:
-        self._told = {}
+        self._sent = {}
 
     async def publish(self, wants: Wants, emit: Emit) -> None:
         """A caller whose jobs cannot be read does not affect the others."""
         nodes = wants[JOBS]
         sights = {node.sight for node in nodes}
-        self._told = {sight: told for sight, told in self._told.items() if sight in sights}
+        self._sent = {sight: sent for sight, sent in self._sent.items() if sight in sights}
         failed: AndonError | None = None
         for node in nodes:
             try:
@@ -44,7 +44,7 @@ class JobWatch(Watch):
 
     async def _publish(self, sight: Sight, found: JobListing, emit: Emit) -> None:
         now = {(view.user, view.label): view for view in found.views}
-        before, self._told[sight] = self._told.get(sight), now
+        before, self._sent[sight] = self._sent.get(sight), now
         if before is None:
             return
         changed = [view for name, view in now.items() if before.get(name) != view]

@@ -23,11 +23,11 @@ class NodeWatch(Watch):
 
     def __init__(self, reader: HistoryReader, hub: Hub) -> None:
         self._reader, self._hub = reader, hub
-        self._told: dict[bool, dict[str, NodeRow]] = {}
+        self._sent: dict[bool, dict[str, NodeRow]] = {}
         """By whether the callers see everything."""
 
     def forget(self) -> None:
-        self._told = {}
+        self._sent = {}
 
     async def first(self, node: SeenNode) -> tuple[str, Prepared]:
         """Returns every row, for who has just subscribed."""
@@ -41,11 +41,11 @@ class NodeWatch(Watch):
         for everything in {node.sight.everything for node in nodes}:
             node = next(one for one in nodes if one.sight.everything is everything)
             read[everything] = await self._reader.do(lambda: rows_for(node, self._hub))  # noqa: B023
-        told, self._told = self._told, {}
+        sent, self._sent = self._sent, {}
         texts = dict[bool, Prepared | None]()
         for everything, rows in read.items():
-            self._told[everything] = {one.name: _without_age(one) for one in rows}
-            texts[everything] = self._changes(rows, told.get(everything))
+            self._sent[everything] = {one.name: _without_age(one) for one in rows}
+            texts[everything] = self._changes(rows, sent.get(everything))
         for node in nodes:
             if (text := texts[node.sight.everything]) is not None:
                 await emit("nodes", text, NODES, node.sight)

@@ -39,17 +39,17 @@ class RunWatch(Watch):
         self._reader, self._clock = reader, clock
         self._states: dict[Sight, dict[str, str]] = {}
         self._listed = float("-inf")
-        self._told: dict[str, dict[Sight, tuple[RunState, int]]] = {}
+        self._sent: dict[str, dict[Sight, tuple[RunState, int]]] = {}
 
     def takes(self, what: str) -> bool:
         return what == RUNS or run_in(what) is not None
 
     def forget(self) -> None:
-        self._states, self._told = {}, {}
+        self._states, self._sent = {}, {}
 
     async def publish(self, wants: Wants, emit: Emit) -> None:
         runs = {run: nodes for what, nodes in wants.items() if (run := run_in(what))}
-        self._told = {run: told for run, told in self._told.items() if run in runs}
+        self._sent = {run: sent for run, sent in self._sent.items() if run in runs}
         for run, nodes in runs.items():
             with suppress(AndonError):  # it was removed: the page's own request says so
                 await self._publish_run(run, nodes, emit)
@@ -59,12 +59,12 @@ class RunWatch(Watch):
             self._states = {}
 
     async def _publish_run(self, run: str, nodes: Collection[SeenNode], emit: Emit) -> None:
-        told, runs = self._told.setdefault(run, {}), [node.runs for node in nodes]
+        sent, runs = self._sent.setdefault(run, {}), [node.runs for node in nodes]
         for found in await self._reader.do(lambda: news(run, runs)):
             for sight, update in found.items():
                 now = (update.state, update.read.bytes)
-                if told.get(sight) != now:
-                    told[sight] = now
+                if sent.get(sight) != now:
+                    sent[sight] = now
                     await emit("run", prepared(to_json(update)), f"run {run}", sight)
 
     async def _publish_list(self, nodes: Collection[SeenNode], emit: Emit) -> None:

@@ -104,11 +104,11 @@ def _silences(router: APIRouter) -> None:
     @router.post("/api/silences", tags=["explain"])
     def silence(request: Request, node: Picked, given: SilenceRequest) -> Response:
         """Silence notifications for a while; needs a key."""
-        kept = node.alerts.silence(dict(given))
-        where = "" if kept.subject is None else f"@{kept.subject}"
-        what = f"{kept.id} {kept.rule or 'everything'}{where}"
+        added = node.alerts.silence(dict(given))
+        where = "" if added.subject is None else f"@{added.subject}"
+        what = f"{added.id} {added.rule or 'everything'}{where}"
         add_notes(request.scope, silence=what, seconds=given.seconds)
-        return sent_json(silence_to_json(kept))
+        return sent_json(silence_to_json(added))
 
     @router.delete("/api/silences/{silence}", tags=["explain"])
     def unsilence(node: Picked, silence: Annotated[str, Path(max_length=100)]) -> Response:

@@ -61,13 +61,13 @@ Past = Annotated[str, Path(max_length=200, description=f'{FORMS}; or "host"')]
 Moment = Annotated[float | None, Query(ge=0, le=FURTHEST, description="UTC seconds")]
 Since = Annotated[Moment, Query(alias="since")]
 Until = Annotated[Moment, Query(alias="until")]
-_KEPT = ", ".join(dict.fromkeys((*METRICS, *HOST_METRICS)))
+_METRIC_NAMES = ", ".join(dict.fromkeys((*METRICS, *HOST_METRICS)))
 
 
 def routes(parts: RouteParts) -> APIRouter:
     """All of /api, /healthz and /metrics."""
     router = APIRouter(responses=ERRORS)
-    _kept(router, parts)
+    _summary_routes(router, parts)
     _devices(router, parts)
     _past(router, parts)
     alert_routes(router)
@@ -83,7 +83,7 @@ def routes(parts: RouteParts) -> APIRouter:
     return router
 
 
-def _kept(router: APIRouter, parts: RouteParts) -> None:
+def _summary_routes(router: APIRouter, parts: RouteParts) -> None:
     @router.get("/api/gpu/summary", tags=["kept"])
     async def gpu_summary(node: Picked) -> Response:
         """The node in one table: counts, means and one entry per GPU."""
@@ -171,7 +171,7 @@ def _past(router: APIRouter, parts: RouteParts) -> None:
         request: Request,
         node: Picked,
         device: Past,
-        metric: Annotated[str, Query(max_length=60, description=f"one of: {_KEPT}")],
+        metric: Annotated[str, Query(max_length=60, description=f"one of: {_METRIC_NAMES}")],
         start: Since = None,
         end: Until = None,
         points: Annotated[int, Query(ge=1, le=MAX_POINTS)] = 300,

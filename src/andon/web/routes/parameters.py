@@ -19,7 +19,7 @@ async def refuse_unknown_parameters(request: Request) -> None:
     known = [p.alias for p in route.dependant.query_params] if isinstance(route, APIRoute) else []
     unknown = [name[:LONGEST] for name in query if name not in known]
     if unknown:
-        raise Invalid(refused(unknown[:MOST]), hint=known_words(known))
+        raise Invalid(refused(unknown[:MOST]), hint=known_hint(known))
 
 
 def refused(names: list[str]) -> str:
@@ -27,5 +27,5 @@ def refused(names: list[str]) -> str:
     return f"unknown parameter{'s' if len(names) > 1 else ''} {shown}"
 
 
-def known_words(known: list[str]) -> str:
+def known_hint(known: list[str]) -> str:
     return f"the parameters are: {', '.join(known)}" if known else "this route has no parameters"

@@ -52,8 +52,8 @@ def _proof(router: APIRouter, keys: Keys) -> None:
         """Proof that this server knows the token: an HMAC over the nonce and its address."""
         address, port = request.scope.get("server") or ("", 0)
         place = server_proof.place_of(address, port or 0)
-        said = keys.prove(bytes.fromhex(nonce), place, key)
-        return _fresh({"address": said.place, "proof": said.proof})
+        statement = keys.prove(bytes.fromhex(nonce), place, key)
+        return _fresh({"address": statement.place, "proof": statement.proof})
 
 
 def _own_session(router: APIRouter, keys: Keys, sign_in: str | None) -> None:

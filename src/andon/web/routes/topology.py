@@ -3,8 +3,8 @@
 from fastapi import APIRouter, Request, Response
 
 from andon.estimate.rules.estimating import estimate
-from andon.estimate.rules.fits import GpuRoom, rooms_of
-from andon.estimate.rules.gpu_sizes import rooms_on
+from andon.estimate.rules.fits import GpuCapacity, gpu_capacities
+from andon.estimate.rules.gpu_sizes import capacities_on
 from andon.estimate.rules.wire import estimate_to_json
 from andon.model.links import topology_to_json
 from andon.node.seen.node import SeenNode
@@ -36,18 +36,23 @@ def estimate_routes(router: APIRouter) -> None:
     pool = BlockingPool("estimate")
 
     def answered(given: EstimateRequest, node: SeenNode) -> bytes:
-        asked = requested(given)
+        question = requested(given)
         is_elsewhere = given.on_gpus is not None
-        rooms = here(node) if given.on_gpus is None else rooms_on(given.on_gpus)
+        capacities = own_gpus(node) if given.on_gpus is None else capacities_on(given.on_gpus)
         found = estimate(
-            asked.facts, asked.options, rooms, None, asked.command, is_elsewhere=is_elsewhere
+            question.facts,
+            question.options,
+            capacities,
+            None,
+            question.command,
+            is_elsewhere=is_elsewhere,
         )
-        return dumped(estimate_to_json(found, asked.understood))
+        return dumped(estimate_to_json(found, question.understood))
 
-    def here(node: SeenNode) -> tuple[GpuRoom, ...]:
+    def own_gpus(node: SeenNode) -> tuple[GpuCapacity, ...]:
         snapshot = node.live.latest()
         known = {one.uuid: one for one in node.leases.verdicts(snapshot)}
-        return rooms_of(snapshot, known if node.leases.supported else None)
+        return gpu_capacities(snapshot, known if node.leases.supported else None)
 
     @router.get("/api/estimate", tags=["share"])
     async def estimate_names() -> Response:

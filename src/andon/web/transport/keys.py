@@ -27,8 +27,8 @@ from andon.web.transport.session_file import SessionFile
 CODE_SECONDS = 120.0
 SESSION_SECONDS = 12 * 3600.0
 BRIEF_SECONDS = 60.0  # of a command, which ends it itself
-KEPT = 256  # sessions, and codes; the oldest are dropped first
-KEPT_EACH = 16  # of one user who is not an owner: one account cannot displace the others
+MOST_SESSIONS = 256  # sessions, and codes; the oldest are dropped first
+MOST_EACH = 16  # of one user who is not an owner: one account cannot displace the others
 _TOKEN_BYTES = 32
 
 
@@ -230,7 +230,7 @@ class Keys:
         wall, now = self._wall(), self._clock()
         name_of = lambda uid: self._name_of(uid) or str(uid)  # noqa: E731
         found = self._file.load(wall, SESSION_SECONDS, self.owner.uid, name_of)
-        for one in found[-KEPT:]:
+        for one in found[-MOST_SESSIONS:]:
             self._sessions[one.name] = _Issued(now + one.until - wall, one.who)
 
     def _save(self) -> None:
@@ -238,12 +238,12 @@ class Keys:
             return
         wall, now = self._wall(), self._clock()
         with self._lock:
-            kept = [
+            sessions = [
                 SavedSession(name, one.who, wall + one.until - now)
                 for name, one in self._sessions.items()
                 if one.until > now and not one.brief
             ]
-            self._file.save_soon(kept)  # in order: a list that is saved later is newer
+            self._file.save_soon(sessions)  # in order: a list that is saved later is newer
 
 
 class _Issued(Struct, frozen=True):
@@ -269,9 +269,9 @@ def _excess(table: OrderedDict[bytes, _Issued], who: Identity) -> list[bytes]:
     the oldest, and an owner's last."""
     if who.role is not Role.OWNER:
         mine = [name for name, one in table.items() if one.who.uid == who.uid]
-        if len(mine) > KEPT_EACH:
-            return sorted(mine[:-1], key=lambda name: table[name].until)[: len(mine) - KEPT_EACH]
-    beyond = len(table) - KEPT
+        if len(mine) > MOST_EACH:
+            return sorted(mine[:-1], key=lambda name: table[name].until)[: len(mine) - MOST_EACH]
+    beyond = len(table) - MOST_SESSIONS
     if beyond <= 0:
         return []
     return sorted(table, key=lambda name: table[name].who.role is Role.OWNER)[:beyond]

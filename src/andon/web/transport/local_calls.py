@@ -18,7 +18,7 @@ KNOWN = "andon.known"
 """The key in an ASGI scope for a caller whom the kernel identified. No client can set it: the
 scope of a request that comes over the network is made by the HTTP server."""
 ANSWER_SECONDS = 10.0
-_HERE = ("127.0.0.1", 0)
+_LOOPBACK = ("127.0.0.1", 0)
 
 
 class LocalCalls:
@@ -74,12 +74,12 @@ class _Answer:
     def __init__(self) -> None:
         self.status, self.interval = 503, ""
         self.pieces = list[bytes]()
-        self._asked = False
+        self._received = False
 
     async def receive(self) -> Message:
-        if self._asked:
+        if self._received:
             await asyncio.get_running_loop().create_future()  # until it is cancelled
-        self._asked = True
+        self._received = True
         return {"type": "http.request", "body": b"", "more_body": False}
 
     async def send(self, message: Message) -> None:
@@ -105,7 +105,7 @@ def _scope(who: Identity | None, path: str) -> Scope:
         "query_string": query.encode(),
         "root_path": "",
         "headers": [(b"host", b"localhost")],
-        "client": _HERE,
-        "server": _HERE,
+        "client": _LOOPBACK,
+        "server": _LOOPBACK,
         **known,
     }

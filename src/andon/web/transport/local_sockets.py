@@ -85,12 +85,12 @@ class LocalSocket:
 
     def _serve(self, connection: socket.socket, uid: int | None) -> None:
         with connection, suppress(OSError):  # it may have gone
-            said = self._said(connection, uid)
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, len(said))
+            reply = self._reply(connection, uid)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, len(reply))
             connection.settimeout(self.send_seconds)
-            connection.sendall(said)
+            connection.sendall(reply)
 
-    def _said(self, connection: socket.socket, uid: int | None) -> bytes:
+    def _reply(self, connection: socket.socket, uid: int | None) -> bytes:
         """Returns what is said to a user; the uid is None if this machine does not know it."""
         raise NotImplementedError
 
@@ -180,7 +180,7 @@ class RestSocket(LocalSocket):
             del self._waiting[uid]
             return None
 
-    def _said(self, connection: socket.socket, uid: int | None) -> bytes:
+    def _reply(self, connection: socket.socket, uid: int | None) -> bytes:
         """Returns the answer; nothing to a uid without an account here, without a frame, and
         where the server is too slow or would say too much."""
         user = None if uid is None else self._name_of(uid)
@@ -212,9 +212,9 @@ def _frame(connection: socket.socket) -> tuple[str, ...] | None:
 
 def _has_gone(connection: socket.socket) -> bool:
     """Whether the client reads no more: while it waited, its frame may have been left behind."""
-    look = select.poll()
-    look.register(connection, 0)
-    return bool(look.poll(0))
+    poll = select.poll()
+    poll.register(connection, 0)
+    return bool(poll.poll(0))
 
 
 # The local socket at which this machine's users get a one-time code as themselves.
@@ -236,7 +236,7 @@ class SignInSocket(LocalSocket):
         name = sign_in_name(port, secrets.token_hex(16))
         super().__init__(name, failures, pause_seconds)
 
-    def _said(self, connection: socket.socket, uid: int | None) -> bytes:
+    def _reply(self, connection: socket.socket, uid: int | None) -> bytes:
         return dump_answer(self._answer(uid))
 
     def _answer(self, uid: int | None) -> SignInAnswer:

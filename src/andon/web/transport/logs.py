@@ -41,8 +41,8 @@ class LogQuota(logging.Filter):
                 self._start_timer()
                 return False
         if count > 1:
-            words = f"{record.getMessage()} (and {count - 1} more like it within a minute)"
-            record.msg, record.args = words, ()
+            message = f"{record.getMessage()} (and {count - 1} more like it within a minute)"
+            record.msg, record.args = message, ()
         record.counted = True
         return True
 

@@ -20,12 +20,12 @@ def _nothing() -> None:
 class Seat:
     """One connection: its state, and how to end it."""
 
-    __slots__ = ("_places", "arrived_at", "end", "has_turn", "standing", "trusted")
+    __slots__ = ("_places", "arrived_at", "end", "has_turn", "trusted", "use")
 
     def __init__(self, places: "Places", end: Callable[[], None], at: float) -> None:
         self._places = places
         self.end, self.arrived_at = end, at
-        self.standing = ConnectionUse.SILENT
+        self.use = ConnectionUse.SILENT
         self.trusted = False  # whether its last request had a valid key
         self.has_turn = False  # whether its next request has waited already
 
@@ -44,12 +44,12 @@ class Seat:
         self.trusted = True
         if self._places.count(ConnectionUse.NODE) < self._places.quotas.nodes:
             self._places.move(self, ConnectionUse.NODE)
-        elif self.standing is not ConnectionUse.NODE:
+        elif self.use is not ConnectionUse.NODE:
             self._places.work(self, ConnectionUse.OWNER)
 
     def rest(self) -> None:
         """Marks the connection's request as answered."""
-        if self.standing not in (*WAITING, ConnectionUse.NODE):
+        if self.use not in (*WAITING, ConnectionUse.NODE):
             self._places.move(self, ConnectionUse.IDLE if self.trusted else ConnectionUse.BEGUN)
 
     def stall(self) -> None:
@@ -65,40 +65,38 @@ class Seat:
 
 
 class Places:
-    """All seats by standing, oldest first."""
+    """All seats by use, oldest first."""
 
     def __init__(self, quotas: Quotas = USUAL, most_stalled: int = MOST_STALLED) -> None:
         self.quotas, self._most_stalled = quotas, most_stalled
         self.stalled: dict[Seat, None] = {}
         self._closed = RepeatLimiter()
-        self._of: dict[ConnectionUse, dict[Seat, None]] = {
-            standing: {} for standing in ConnectionUse
-        }
+        self._of: dict[ConnectionUse, dict[Seat, None]] = {use: {} for use in ConnectionUse}
 
     def __len__(self) -> int:
         return sum(map(len, self._of.values()))
 
-    def count(self, standing: ConnectionUse) -> int:
-        return len(self._of[standing])
+    def count(self, use: ConnectionUse) -> int:
+        return len(self._of[use])
 
     def counts(self) -> dict[ConnectionUse, int]:
-        return {standing: len(seats) for standing, seats in self._of.items()}
+        return {use: len(seats) for use, seats in self._of.items()}
 
-    def oldest(self, standing: ConnectionUse) -> Seat | None:
-        return next(iter(self._of[standing]), None)
+    def oldest(self, use: ConnectionUse) -> Seat | None:
+        return next(iter(self._of[use]), None)
 
     def arrive(self, end: Callable[[], None], at: float) -> Seat:
         """Returns a seat for an accepted connection; if all are taken, closes another one."""
         seat = Seat(self, end, at)
-        self._of[seat.standing][seat] = None
+        self._of[seat.use][seat] = None
         self._make_room(at)
         return seat
 
-    def move(self, seat: Seat, standing: ConnectionUse) -> None:
-        if self._of[seat.standing].pop(seat, self) is self:
+    def move(self, seat: Seat, use: ConnectionUse) -> None:
+        if self._of[seat.use].pop(seat, self) is self:
             return  # it has left
-        seat.standing = standing
-        self._of[standing][seat] = None
+        seat.use = use
+        self._of[use][seat] = None
 
     def work(self, seat: Seat, anonymous: ConnectionUse) -> bool:
         wanted = ConnectionUse.OWNER if seat.trusted else anonymous
@@ -115,13 +113,13 @@ class Places:
             next(iter(self.stalled)).end()
 
     def leave(self, seat: Seat) -> None:
-        self._of[seat.standing].pop(seat, None)
+        self._of[seat.use].pop(seat, None)
         self.stalled.pop(seat, None)
 
     def _make_room(self, now: float) -> None:
         """Closes a connection and frees its seat at once, before its socket is closed."""
-        standing = gives_way(self.quotas, self.counts())
-        seat = None if standing is None else self.oldest(standing)
+        use = gives_way(self.quotas, self.counts())
+        seat = None if use is None else self.oldest(use)
         if seat is not None:
             self.leave(seat)
             seat.end()

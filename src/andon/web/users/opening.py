@@ -15,7 +15,7 @@ from andon.node.watched.users import UserNode, read_user
 from andon.web.users.processes import MOST_READERS, UserReaders
 
 ROOT = 0
-MOST_KEPT = 64
+MOST_CACHED = 64
 """Users whose last lists are kept, those last asked for: each may be of thousands of rows."""
 Accounts = Callable[[int | str], UserAccount | None]
 
@@ -44,7 +44,7 @@ class UsersFiles:
             self._nodes[account] = node = node or read_user(
                 account.name, partial(self._ask, account)
             )
-            while len(self._nodes) > MOST_KEPT:
+            while len(self._nodes) > MOST_CACHED:
                 del self._nodes[next(iter(self._nodes))]
             return node
 

@@ -88,10 +88,10 @@ class UserReader:
                 answer = self._answered({"ask": what, **given})
         finally:
             self._places.release()
-        told = answer.get("answer")
-        if not isinstance(told, dict):
+        found = answer.get("answer")
+        if not isinstance(found, dict):
             raise _error_in(answer.get("error"))
-        return told
+        return found
 
     def close(self, wait: bool = True) -> None:
         """Ends the reader; without `wait`, not while it is answering."""
@@ -212,9 +212,9 @@ def _read(descriptor: int, size: int, until: float) -> bytes:
     return bytes(out)
 
 
-def _error_in(said: object) -> AndonError:
+def _error_in(answer: object) -> AndonError:
     """The error that a reader answered."""
-    found = said if isinstance(said, dict) else {}
+    found = answer if isinstance(answer, dict) else {}
     kind = _KINDS.get(str(found.get("kind")), Unavailable)
     reason, hint = (str(found.get(name) or "")[:_LONGEST_REASON] for name in ("reason", "hint"))
     return kind(reason or "its files cannot be read", hint=hint)

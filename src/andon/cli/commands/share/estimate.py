@@ -22,8 +22,8 @@ from andon.estimate.rules.command_line import (
     understood,
     understood_text,
 )
-from andon.estimate.rules.fits import GpuRoom, rooms_of
-from andon.estimate.rules.gpu_sizes import rooms_on
+from andon.estimate.rules.fits import GpuCapacity, gpu_capacities
+from andon.estimate.rules.gpu_sizes import capacities_on
 from andon.estimate.rules.learned import LearnedPeak, learned_peak
 from andon.estimate.rules.options import (
     EstimateOption,
@@ -95,7 +95,7 @@ def estimate(model: str | None, on_gpus: str | None, as_json: bool, **given: Any
     """
     choices, terminal = chosen(), Terminal.of(chosen())
     argv = own_command(click.get_current_context().meta.get(_COMMAND, ()))
-    elsewhere = None if on_gpus is None else rooms_on(on_gpus)
+    elsewhere = None if on_gpus is None else capacities_on(on_gpus)
     learned = _learned(argv, choices) if argv and elsewhere is None else None
     understood: str | None = None
     try:
@@ -104,13 +104,13 @@ def estimate(model: str | None, on_gpus: str | None, as_json: bool, **given: Any
     except AndonError:
         if learned is None:
             raise
-        snapshot, rooms = _rooms(choices)
-        found = estimating.measured(learned, rooms, argv)
+        snapshot, capacities = _capacities(choices)
+        found = estimating.measured(learned, capacities, argv)
     else:
-        snapshot, rooms = _rooms(choices) if elsewhere is None else (None, elsewhere)
+        snapshot, capacities = _capacities(choices) if elsewhere is None else (None, elsewhere)
         typed = () if is_container(argv) else argv
         found = estimating.estimate(
-            facts, options, rooms, learned, typed, is_elsewhere=elsewhere is not None
+            facts, options, capacities, learned, typed, is_elsewhere=elsewhere is not None
         )
     if as_json:
         value = estimate_to_json(found, understood)
@@ -162,7 +162,7 @@ def _file(command: ServerCommand) -> tuple[dict[str, Any], str | None]:
     return file_options(content.decode("utf-8", "replace"))
 
 
-def _rooms(choices: Choices) -> tuple[Snapshot | None, tuple[GpuRoom, ...]]:
+def _capacities(choices: Choices) -> tuple[Snapshot | None, tuple[GpuCapacity, ...]]:
     """Returns the GPUs to compare with; a node without any is not an error here."""
     node = node_of(choices)
     try:
@@ -177,8 +177,8 @@ def _rooms(choices: Choices) -> tuple[Snapshot | None, tuple[GpuRoom, ...]]:
     except (AndonError, OSError) as error:
         reason = error.reason if isinstance(error, AndonError) else str(error)
         notice(f"which GPUs are available is not known: {reason}", choices)
-        return snapshot, rooms_of(snapshot, {})
-    return snapshot, rooms_of(snapshot, verdicts)
+        return snapshot, gpu_capacities(snapshot, {})
+    return snapshot, gpu_capacities(snapshot, verdicts)
 
 
 def _learned(argv: Sequence[str], choices: Choices) -> LearnedPeak | None:

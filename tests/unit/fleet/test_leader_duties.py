@@ -15,11 +15,11 @@ from andon.errors import Invalid, Unavailable
 from andon.fleet.rules.heartbeat import deflated
 from andon.fleet.rules.nodes import FleetNode, Heartbeat
 from andon.model.alert_wire import notice_to_json
-from andon.web.fleet import keeper as keeping
+from andon.web.fleet import leader_duties
+from andon.web.fleet.fleet_alerts import FleetAlerts
 from andon.web.fleet.hub import Hub
-from andon.web.fleet.keeper import Keeper
+from andon.web.fleet.leader_duties import LeaderDuties
 from andon.web.fleet.nodes import Fleet
-from andon.web.fleet.telling import FleetAlerts
 from tests.support.notices import HOT, notice
 from tests.support.replaced import answers, calls_of, constants, fails
 from tests.support.waiting import wait_for
@@ -90,12 +90,12 @@ class Teller:
     def close(self) -> None: ...
 
 
-def kept(monkeypatch: pytest.MonkeyPatch, pasts: Pasts, teller: Teller) -> Iterator[Keeper]:
-    constants(monkeypatch, keeping, LOOK_SECONDS=0.01, GRACE_SECONDS=0.0)
+def kept(monkeypatch: pytest.MonkeyPatch, pasts: Pasts, teller: Teller) -> Iterator[LeaderDuties]:
+    constants(monkeypatch, leader_duties, CHECK_SECONDS=0.01, GRACE_SECONDS=0.0)
     hub = Hub(Nodes)  # type: ignore[arg-type]
     fleet = Fleet(hub, lambda: pasts, "andon")  # type: ignore[arg-type,return-value]
     alerts = FleetAlerts(None, "hub", lambda: pasts, lambda *_: teller)  # type: ignore[arg-type,return-value]
-    keeper = Keeper(fleet, alerts, lambda _: SimpleNamespace(step=lambda at: None))  # type: ignore[arg-type,return-value]
+    keeper = LeaderDuties(fleet, alerts, lambda _: SimpleNamespace(step=lambda at: None))  # type: ignore[arg-type,return-value]
     yield keeper
     keeper.close()
 
@@ -145,7 +145,7 @@ def test_a_notice_that_cannot_be_read_costs_its_own_node(monkeypatch: pytest.Mon
 
 def test_health_says_whose_notice_waits_and_for_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the clocks say: the notice is dated tomorrow by a hub whose clock was wrong."""
-    constants(monkeypatch, keeping, LATE_SECONDS=0.0)
+    constants(monkeypatch, leader_duties, LATE_SECONDS=0.0)
     pasts = Pasts(beat("n18", time.time() + 86_400, notices=GOOD))
     keeper = next(keeping_one := kept(monkeypatch, pasts, Teller(works=False)))
     wait_for(lambda: keeper.health()["notice_waits_seconds"], 60)
@@ -207,16 +207,16 @@ def test_while_reports_cannot_be_stored_nobody_is_called_silent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     keeper = next(keeping_one := kept(monkeypatch, Pasts(), Teller()))
-    constants(monkeypatch, keeping, GRACE_SECONDS=0.0)
+    constants(monkeypatch, leader_duties, GRACE_SECONDS=0.0)
     alerts = keeper._alerts
     wait_for(lambda: len(alerts._troubles) == 2, 60)
     alerts.judge(())
-    constants(monkeypatch, keeping, GRACE_SECONDS=3600.0)
+    constants(monkeypatch, leader_duties, GRACE_SECONDS=3600.0)
     hub = keeper._fleet.hub
     hub.trouble, hub.failed_at = Unavailable("the disk is full", hint="free some"), time.monotonic()
     keeper._blind_at = float("-inf")
     alerts.judge(())
-    keeper._look()
+    keeper._check()
     assert alerts._troubles == ()
     said = keeper.health()
     assert (said["state"], said["reason"], said["hint"]) == (
@@ -232,7 +232,7 @@ def test_a_database_that_is_back_is_given_time_to_hear_its_nodes(
     """Nodes that could not report for a minute are not silent."""
     pasts = Pasts()
     keeper = next(keeping_one := kept(monkeypatch, pasts, Teller()))
-    constants(monkeypatch, keeping, GRACE_SECONDS=0.5)
+    constants(monkeypatch, leader_duties, GRACE_SECONDS=0.5)
     judged = calls_of(monkeypatch, keeper._alerts, "judge", lambda _: time.monotonic())
     wait_for(lambda: judged, 60)
     fails(monkeypatch, pasts, "leads", Unavailable("away"))

@@ -17,12 +17,12 @@ from andon.model.wire import Json
 from andon.ports import Store
 from andon.units import human_seconds
 from andon.version import __version__
+from andon.web.fleet.fleet_alerts import FleetAlerts, NodeFailures
 from andon.web.fleet.nodes import Fleet
-from andon.web.fleet.telling import FleetAlerts, NodeFailures
 
 log = logging.getLogger("andon.hub")
 
-LOOK_SECONDS = 5.0
+CHECK_SECONDS = 5.0
 LEAVING_SECONDS = 2.0
 RELAY_SECONDS, LATE_SECONDS = 2.0, 30.0
 MOST_NEWS = 50
@@ -36,7 +36,7 @@ TEXTS = RetryTexts(
 )
 
 
-class Keeper:
+class LeaderDuties:
     """A thread; only the hub that leads acts, which the database decides."""
 
     def __init__(
@@ -45,12 +45,12 @@ class Keeper:
         self._fleet, self._alerts, self._maintainer = fleet, alerts, maintainer
         self.leads = False
         self._blind_at = time.monotonic()
-        self._kept: Iterator[str] = iter(())
+        self._upkeep_queue: Iterator[str] = iter(())
         self._of_nodes = NodeFailures()
         self._over = threading.Event()
         self._failures = FailureLog("andon.hub", "keeping the nodes failed; it goes on")
         self._retrying = Retrying(log.warning, TEXTS, self._translated)
-        self._thread = threading.Thread(target=self._run, name="andon hub keeper", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="andon hub leader", daemon=True)
         self._thread.start()
 
     def health(self) -> Json:
@@ -76,14 +76,14 @@ class Keeper:
         self._thread.join(LEAVING_SECONDS)
 
     def _run(self) -> None:
-        while not self._over.wait(LOOK_SECONDS):
-            if self._retrying.attempt(self._look) is None:
+        while not self._over.wait(CHECK_SECONDS):
+            if self._retrying.attempt(self._check) is None:
                 self._retrying.succeeded()
             else:
                 self.leads, self._blind_at = False, time.monotonic()  # whoever reaches it leads
                 self._alerts.lead(False)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self.leads = self._fleet.pasts.leads()
         self._alerts.lead(self.leads)
         self._fleet.tokens.refresh()
@@ -110,10 +110,10 @@ class Keeper:
 
     def _keep_one(self, rows: Mapping[str, NodeRow]) -> None:
         """Does some of the upkeep of one node, of another each time."""
-        name = next((one for one in self._kept if one in rows), None)
+        name = next((one for one in self._upkeep_queue if one in rows), None)
         if name is None:
-            self._kept = iter([*rows])
-            name = next(self._kept, None)
+            self._upkeep_queue = iter([*rows])
+            name = next(self._upkeep_queue, None)
         if name is None:
             return
         store = self._fleet.pasts.history(name)

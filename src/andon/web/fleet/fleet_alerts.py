@@ -26,7 +26,7 @@ log = logging.getLogger("andon.hub")
 
 FLEET = "@fleet"
 """The name under which hubs share the state of these alerts; no node can have it."""
-LOOK_SECONDS = 5.0
+INTERVAL_SECONDS = 5.0
 Troubles = Callable[[], Sequence[OwnTrouble]]
 OpenFleetWatcher = Callable[
     [Subscription, Callable[[], AlertStore], Troubles, Callable[[], bool]], Watcher
@@ -83,12 +83,12 @@ class FleetAlerts:
             FailureLog("andon.hub", "a listener failed; the others continue")
         )
 
-    # For the keeper of the nodes.
+    # For the leader duties.
 
     def lead(self, leads: bool) -> None:
         """Begins or ends to notify people about nodes."""
         if leads and self._fleet is None:
-            self._session = Subscription(LOOK_SECONDS, False, 4, lambda: None)
+            self._session = Subscription(INTERVAL_SECONDS, False, 4, lambda: None)
             self._fleet = self._opener(
                 self._session, self._open, lambda: self._troubles, self._leads
             )
@@ -174,7 +174,7 @@ class FleetAlerts:
         return ends.close
 
     def _led(self) -> tuple[Watcher, ...]:
-        led = self._fleet  # the keeper's thread may end it meanwhile
+        led = self._fleet  # the thread of the leader duties may end it meanwhile
         return () if led is None else (led,)
 
     def _of(self, number: str) -> Watcher:
