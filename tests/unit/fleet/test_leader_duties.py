@@ -126,9 +126,9 @@ def test_a_node_that_is_removed_meanwhile_ends_nothing(monkeypatch: pytest.Monke
         return ()
 
     monkeypatch.setattr(pasts, "thin_news", removed)
-    keeper._kept = iter(["n17"])
+    keeper._upkeep_queue = iter(["n17"])
     pasts.kept.clear()
-    keeper._look()
+    keeper._check()
     assert (keeper.leads, pasts.kept) == (True, ["n18"])
 
 

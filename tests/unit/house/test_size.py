@@ -16,7 +16,7 @@ BUDGET = {
     "doctor": 3271,
     "drivers": 7669,
     "engines": 456,
-    "estimate": 4149,
+    "estimate": 4155,
     "events": 500,
     "explain": 7494,
     "exporter": 1922,
@@ -37,7 +37,7 @@ BUDGET = {
     "stores": 2586,
     "testing": 2175,
     "tui": 4418,
-    "web": 9897,
+    "web": 9900,
     "work": 6270,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that
