@@ -9,6 +9,7 @@ from msgspec import Struct
 from andon.alerts.rules import listing
 from andon.alerts.rules.listing import Entry, is_handled, lamp_of
 from andon.alerts.rules.overview import AlertOverview
+from andon.cli.show import cells
 from andon.cli.show.render import flow, header, paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import ELLIPSIS, Text, styled
@@ -22,12 +23,7 @@ from andon.model.lamp import Lamp
 from andon.model.naming import label_in, range_of
 from andon.units import SYMBOLS, and_more, human_bytes, human_seconds, symbol_of
 
-LAMPS = {
-    Lamp.RED: ("✕", "bold red"),
-    Lamp.AMBER: ("▲", "yellow"),
-    Lamp.RING: ("◎", "yellow"),
-    Lamp.GREEN: ("i", "dim"),
-}
+LAMPS = {**cells.LAMPS, Lamp.GREEN: ("i", "dim")}
 ENDED = ("○", "dim")
 MOST_PARTIES = 3
 GATHERED_FROM = 3

@@ -20,7 +20,7 @@ from andon.model.run.record import RUN_SCHEMA, SAMPLED, RunBegin, RunLine, RunSa
 from andon.model.run.wire import line_to_text
 from andon.runs.files import lines_in, open_record, read_ends
 from andon.runs.rules.lines import RecordLines
-from andon.units import iso_utc
+from andon.units import counted, iso_utc
 
 AT_ISO = "at_iso"  # the last column: parsing by position keeps working
 FORMS = ("csv", "jsonl", "parquet")
@@ -67,7 +67,7 @@ def export(run: str, form: str | None, as_csv: bool, out: Path | None) -> int:
         raise Invalid(f"{out} is the record itself", hint="choose another file")
     count = _parquet(path, out) if form == "parquet" and out else _text(path, form, out)
     if out is not None:
-        notice(f"{out}: {count} {'row' if count == 1 else 'rows'}", chosen())
+        notice(f"{out}: {counted(count, 'row')}", chosen())
     return 0
 
 

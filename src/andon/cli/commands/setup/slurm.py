@@ -9,6 +9,7 @@ from pathlib import Path
 from andon.cli.show.text import styled
 from andon.cli.terminal import Terminal
 from andon.errors import Denied, Unavailable
+from andon.host.files import replace_file
 from andon.host.interpreter import process_command
 
 USUAL_CONF = "/etc/slurm/slurm.conf"
@@ -89,11 +90,8 @@ def setup_slurm(terminal: Terminal, write: bool) -> int:
 
 
 def _write(path: Path, text: str, mode: int) -> None:
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        draft.write_text(text)
-        draft.chmod(mode)
-        draft.replace(path)
+        replace_file(path, text.encode(), mode)
     except PermissionError as exc:
         raise Denied(f"{path} cannot be written", hint="sudo andon setup --slurm --write") from exc
     except OSError as exc:

@@ -23,6 +23,7 @@ from andon.model import wire
 from andon.model.device import Device
 from andon.model.naming import device_named, recorded_named
 from andon.node.port import NodePast
+from andon.units import counted
 
 
 class HistoryView(Struct, frozen=True):
@@ -35,10 +36,14 @@ class HistoryView(Struct, frozen=True):
     terminal: Terminal
 
     @property
+    def drawn(self) -> bool:
+        """Whether it is for a person, and not for a program or a file."""
+        return self.form is None and self.file is None
+
+    @property
     def points(self) -> int:
         """The number of intervals if --points is not given."""
-        to_file = self.form is not None or self.file is not None
-        return FILE_POINTS if to_file else history_text.sparks_at(self.terminal.width)
+        return history_text.sparks_at(self.terminal.width) if self.drawn else FILE_POINTS
 
 
 THROTTLE = "throttle"
@@ -184,7 +189,8 @@ def _lines(
                 out += throttle_lines(device, uuid, past.throttle_shares(uuid, *span), *span)
                 continue
             found = past.history(uuid, metric, *span)
-            out.append(HistoryLine(device, uuid, metric, found, _top(past, uuid, metric, span)))
+            top = _top(past, uuid, metric, span) if shown.drawn else None
+            out.append(HistoryLine(device, uuid, metric, found, top))
     return out
 
 
@@ -251,5 +257,5 @@ def _who(
 
 def _written(path: Path, rows: Iterable[wire.Json], columns: Mapping[str, str], schema: str) -> str:
     count = history_parquet.write(path, rows, columns, schema)
-    notice(f"{path}: {count} {'row' if count == 1 else 'rows'}", chosen())
+    notice(f"{path}: {counted(count, 'row')}", chosen())
     return ""

@@ -7,7 +7,6 @@ import re
 import sys
 import webbrowser
 from collections.abc import Callable
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import click
@@ -17,6 +16,7 @@ from andon.cli import browser_link
 from andon.cli.options import chosen, shared
 from andon.cli.terminal import Terminal, notice
 from andon.errors import Unavailable
+from andon.host.files import replace_file
 from andon.host.state.node_folder import open_node_folder
 from andon.node.server import base_url
 from andon.settings.table import USUAL_PORT
@@ -122,14 +122,7 @@ def _opened(link: str) -> bool:
     ):
         return False
 
-    path = open_node_folder() / PAGE
-    _write(path, link)
+    path, target = open_node_folder() / PAGE, html.escape(link, quote=True)
+    page = f'<!doctype html><meta http-equiv="refresh" content="0; url={target}">\n'
+    replace_file(path, page.encode())
     return webbrowser.open(path.as_uri())
-
-
-def _write(path: Path, link: str) -> None:
-    target = html.escape(link, quote=True)
-    path.unlink(missing_ok=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    with os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
-        file.write(f'<!doctype html><meta http-equiv="refresh" content="0; url={target}">\n')

@@ -14,7 +14,7 @@ from andon.cli.sources import resolved_of, settings_of
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid, Unavailable
 from andon.settings.table import PORT_VARIABLE, USUAL_PORT
-from andon.units import sh
+from andon.units import counted, sh
 from andon.web.listening import ServeOptions, Started
 
 NEEDED = ("fastapi", "uvicorn", "socketio", "wsproto")
@@ -140,8 +140,7 @@ def _about(started: Started) -> str:
     if snapshot is None:
         return "  the devices have not responded yet"
     mark = "SIMULATED " if snapshot.simulated else ""
-    count = len(snapshot.devices)
-    return f"  {snapshot.node}: {count} {mark}{'device' if count == 1 else 'devices'}"
+    return f"  {snapshot.node}: {counted(len(snapshot.devices), f'{mark}device')}"
 
 
 def ssh_line(environment: os._Environ[str] | dict[str, str], port: int) -> str | None:
