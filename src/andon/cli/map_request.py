@@ -46,19 +46,16 @@ class MapRequest(Struct, frozen=True):
         options: dict[str, Any],
         image: ContainerOptions | None = None,
     ) -> "MapRequest":
-        own = {name: options[name] for name in (
-            "files", "items_file", "null", "jsonl", "gpus", "gpus_per_worker", "per_gpu", "cpu",
-            "bind", "worker", "per_call", "item_timeout", "keep_order", "resume", "name",
-        )}  # fmt: skip
-        found = cls(
-            command=command,
-            policy=MapPolicy(options["retries"], options["max_failures"]),
-            redo=Redo(options["redo"] or Redo.UNDONE),
-            scaling=options["scaling"] or (),
-            folder=folder,
-            image=image,
-            **own,
-        )
+        made: dict[str, Any] = {
+            "command": command,
+            "policy": MapPolicy(options["retries"], options["max_failures"]),
+            "redo": Redo(options["redo"] or Redo.UNDONE),
+            "scaling": options["scaling"] or (),
+            "folder": folder,
+            "image": image,
+        }
+        given = {name: options[name] for name in cls.__struct_fields__ if name not in made}
+        found = cls(**given, **made)
         found._refuse_nonsense(options)
         return found
 

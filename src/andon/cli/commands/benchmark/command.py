@@ -31,7 +31,7 @@ from andon.work.rules.load import LoadOrder
 
 KEY_VARIABLE = "BENCHMARK_API_KEY"
 MOST_LOADS = 100
-SCHEMA = "andon.benchmark/1"
+SCHEMA, RANKED_BY = "andon.benchmark/1", "tokens_per_second"
 
 
 @click.command()
@@ -151,7 +151,7 @@ def _of_file(choices: Choices, path: str | None) -> int:
     batches = file_batches(choices, path, {"yes": True})
     code = submit_all(choices, batches, dry_run=False, wait=True)
     for group in dict.fromkeys(job.spec.group or job.spec.name for job in jobs):
-        _show_group(choices, group)
+        show_group(choices, group, RANKED_BY)
     return code
 
 
@@ -165,12 +165,8 @@ def _resumed(choices: Choices, group: str) -> int:
     desk.act(JobAct.RETRY, [one.number for one in ended if one.state is not JobState.SUCCEEDED])
     on_failure = partial(notice, choices=choices)
     code = wait_for_all(desk, [one.number for one in jobs], on_failure=on_failure)
-    _show_group(choices, group)
+    show_group(choices, group, RANKED_BY)
     return code
-
-
-def _show_group(choices: Choices, group: str) -> None:
-    show_group(choices, group, "tokens_per_second")
 
 
 def plain(value: float | str) -> float | str:

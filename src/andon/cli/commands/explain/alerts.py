@@ -44,19 +44,19 @@ EXIT_CODES = {None: 0, Level.INFO: 10, Level.WARNING: 11, Level.CRITICAL: 12}
 
 def _names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Shell completion: the alerts of a server running here."""
-    try:
-        page = _server_alerts(context).page()
-    except AndonError:
-        return []
+    page = _page_to_complete(context)
     return sorted({n for n in names_of(page.alerts).values() if n.startswith(incomplete)})
 
 
 def _silence_ids(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    return [one.id for one in _page_to_complete(context).silences if one.id.startswith(incomplete)]
+
+
+def _page_to_complete(context: click.Context) -> AlertOverview:
     try:
-        page = _server_alerts(context).page()
+        return _server_alerts(context).page()
     except AndonError:
-        return []
-    return [one.id for one in page.silences if one.id.startswith(incomplete)]
+        return AlertOverview("", 0.0, ())
 
 
 def _rule_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:

@@ -41,37 +41,14 @@ def show_cluster(choices: Choices, on: str | None, as_json: bool) -> int:
 
 
 def render_nodes(found: Sequence[ClusterNode], width: int) -> list[Text]:
-    """One line per node."""
-    if any(one.who is not None for one in found):
-        return _promised(found, width)
-    columns: list[TableColumn[ClusterNode]] = [
-        TableColumn("NODE", lambda one: styled(one.name), lead=True),
-        TableColumn("GPUS", lambda one: styled(f"{one.gpus} {one.model or ''}".strip()), elastic=8),
-        TableColumn("ALLOCATED", lambda one: styled(str(one.allocated)), rank=1, right=True),
-        TableColumn("FREE", lambda one: styled(str(one.free)), right=True),
-        TableColumn("UTIL", lambda one: _unit(one.utilization_percent, "%"), rank=2, right=True),
-        TableColumn("MEM", lambda one: _unit(one.memory_percent, "%"), rank=2, right=True),
-        TableColumn("TEMP", lambda one: _unit(one.temperature_celsius, "°C"), rank=3, right=True),
-        TableColumn("STATE", _state, rank=1, elastic=12),
-    ]
-    return draw(columns, [TableRow(one) for one in found], width)
-
-
-def _promised(found: Sequence[ClusterNode], width: int) -> list[Text]:
-    """Renders the nodes of a cluster that allocates GPUs without checking them: what it allocated,
-    what is really busy, and who has them; below, why a value is unknown."""
-    columns: list[TableColumn[ClusterNode]] = [
-        TableColumn("NODE", lambda one: styled(one.name), lead=True),
-        TableColumn("GPUS", lambda one: styled(f"{one.gpus} {one.model or ''}".strip()), elastic=8),
-        TableColumn("PROMISED", lambda one: styled(str(one.allocated)), right=True),
-        TableColumn("REALLY BUSY", _busy, right=True),
-        TableColumn("MEM", lambda one: _unit(one.memory_percent, "%"), rank=2, right=True),
-        TableColumn("WHO", _who, elastic=20),
-    ]
+    """One line per node. Of a cluster that allocates GPUs without checking them: what is really
+    busy, and who has them; below, why that is unknown."""
+    unchecked = any(one.who is not None for one in found)
+    columns = [*_NODE, *(_UNCHECKED if unchecked else _CHECKED)]
     reasons = dict.fromkeys(
         f"{one.name}: {one.missing['busy']}"
         for one in found
-        if one.busy is None and "busy" in one.missing
+        if unchecked and one.busy is None and "busy" in one.missing
     )
     return [*draw(columns, [TableRow(one) for one in found], width),
             *(styled(line, "dim") for line in reasons)]  # fmt: skip
@@ -94,3 +71,24 @@ def _unit(value: float | None, unit: str) -> Text:
 def _state(one: ClusterNode) -> Text:
     state = styled(one.state, "" if one.usable else "yellow")
     return state + styled(f" · {one.note}") if one.note else state
+
+
+Columns = tuple[TableColumn[ClusterNode], ...]
+_NODE: Columns = (
+    TableColumn("NODE", lambda one: styled(one.name), lead=True),
+    TableColumn("GPUS", lambda one: styled(f"{one.gpus} {one.model or ''}".strip()), elastic=8),
+)
+_CHECKED: Columns = (
+    TableColumn("ALLOCATED", lambda one: styled(str(one.allocated)), rank=1, right=True),
+    TableColumn("FREE", lambda one: styled(str(one.free)), right=True),
+    TableColumn("UTIL", lambda one: _unit(one.utilization_percent, "%"), rank=2, right=True),
+    TableColumn("MEM", lambda one: _unit(one.memory_percent, "%"), rank=2, right=True),
+    TableColumn("TEMP", lambda one: _unit(one.temperature_celsius, "°C"), rank=3, right=True),
+    TableColumn("STATE", _state, rank=1, elastic=12),
+)
+_UNCHECKED: Columns = (
+    TableColumn("PROMISED", lambda one: styled(str(one.allocated)), right=True),
+    TableColumn("REALLY BUSY", _busy, right=True),
+    TableColumn("MEM", lambda one: _unit(one.memory_percent, "%"), rank=2, right=True),
+    TableColumn("WHO", _who, elastic=20),
+)

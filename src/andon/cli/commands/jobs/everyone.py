@@ -1,10 +1,8 @@
 """What `andon jobs --all` adds: the queue of the machine, and for root everyone's jobs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from contextlib import closing, nullcontext
 from typing import Any
-
-from msgspec import Struct
 
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, styled
@@ -19,12 +17,8 @@ from andon.node.watched.users import everyones_jobs
 from andon.units import counted, human_seconds
 from andon.web.users.opening import open_shared_files
 
-
-class QueueRow(Struct, frozen=True):
-    """One place in the queue, and why it waits."""
-
-    row: WaitingRow
-    reason: str
+QueueRow = tuple[WaitingRow, str]
+"""One place in the queue, and why it waits."""
 
 
 def machine_queue(choices: Choices) -> tuple[LeaseList, str | None]:
@@ -45,34 +39,34 @@ def others_jobs(book: LeaseList) -> tuple[list[JobView], list[str]]:
 
 def queue_lines(book: LeaseList, width: int) -> list[Text]:
     """The queue as a table; nothing where nobody waits."""
-    rows = [QueueRow(*pair) for pair in zip(book.waiting, queue_reasons(book), strict=True)]
-    if not rows:
+    if not book.waiting:
         return []
-    return [styled("queue of this machine", "bold"), *draw(_columns(book.at), _table(rows), width)]
+    rows = [TableRow(pair) for pair in _reasoned(book)]
+    return [styled("queue of this machine", "bold"), *draw(_columns(book.at), rows, width)]
 
 
 def queue_to_json(book: LeaseList) -> list[dict[str, Any]]:
-    pairs = zip(book.waiting, queue_reasons(book), strict=True)
-    return [{**to_json(row), "reason": reason} for row, reason in pairs]
+    return [{**to_json(row), "reason": reason} for row, reason in _reasoned(book)]
 
 
-def _table(rows: Sequence[QueueRow]) -> list[TableRow[QueueRow]]:
-    return [TableRow(row) for row in rows]
+def _reasoned(book: LeaseList) -> Iterator[QueueRow]:
+    return zip(book.waiting, queue_reasons(book), strict=True)
 
 
 def _columns(at: float) -> tuple[TableColumn[QueueRow], ...]:
     return (
-        TableColumn("PLACE", lambda one: styled(str(one.row.position)), lead=True, right=True),
-        TableColumn("USER", lambda one: styled(one.row.user), elastic=6),
-        TableColumn("GPUS", lambda one: styled(str(one.row.gpus)), right=True),
+        TableColumn("PLACE", lambda one: styled(str(one[0].position)), lead=True, right=True),
+        TableColumn("USER", lambda one: styled(one[0].user), elastic=6),
+        TableColumn("GPUS", lambda one: styled(str(one[0].gpus)), right=True),
         TableColumn(
-            "WAITING", lambda one: styled(human_seconds(max(0.0, at - one.row.since))), right=True
+            "WAITING", lambda one: styled(human_seconds(max(0.0, at - one[0].since))), right=True
         ),
         TableColumn("WHY", lambda one: styled(_why(one)), elastic=12),
     )
 
 
 def _why(one: QueueRow) -> str:
-    behind = one.row.jobs_behind
-    more = f"; {counted(behind, 'more job')} behind it" if behind else ""
-    return one.reason + more
+    row, reason = one
+    if not row.jobs_behind:
+        return reason
+    return f"{reason}; {counted(row.jobs_behind, 'more job')} behind it"

@@ -227,7 +227,7 @@ def _spec(
         commit=commit,
         simulate=choices.simulate,
         begin_at=options["begin"],
-        container=_container(image),
+        container={} if image is None else to_json(image),
         **fields,
     )
 
@@ -244,11 +244,6 @@ def _figures(options: dict[str, Any]) -> dict[str, Any]:
     if options["stop_when"] is not None:
         parse_stop(options["stop_when"])
     return {"metrics": metrics, "stop_when": options["stop_when"]}
-
-
-def _container(image: "ContainerOptions | None") -> dict[str, object]:
-    found: dict[str, object] = {} if image is None else to_json(image)
-    return found
 
 
 def _array(given: str | None) -> tuple[tuple[int, ...], int | None]:

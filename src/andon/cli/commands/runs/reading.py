@@ -4,10 +4,8 @@ import time
 
 from msgspec.structs import replace
 
-from andon.cli.commands.reporting import prices_of
 from andon.cli.commands.runs.opened import record_of
 from andon.cli.options import chosen
-from andon.cli.sources import settings_of
 from andon.cli.terminal import notice
 from andon.model.run.record import RunRow, RunState
 from andon.node.port import NodeRuns
@@ -26,7 +24,3 @@ def read_report(source: NodeRuns, row: RunRow, prices: Prices = NO_PRICES) -> Ru
     alive = row.state is RunState.RUNNING
     found = report_of(read.fold, alive, time.time(), prices, read.whole)
     return replace(found, begin=replace(found.begin, tags=row.tags, user=row.user))
-
-
-def prices() -> Prices:
-    return prices_of(settings_of(chosen()))

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import click
 
-from andon.cli.commands.reporting import as_document, deliver, format_option
+from andon.cli.commands.reporting import as_document, deliver, format_option, prices_of
 from andon.cli.commands.runs.compare import sweep_of
 from andon.cli.commands.runs.opened import RUN_FORMS, complete_run
-from andon.cli.commands.runs.reading import prices, read_report
+from andon.cli.commands.runs.reading import read_report
 from andon.cli.options import at_server, chosen, shared
 from andon.cli.show.reports.document import section, sentences
 from andon.cli.show.reports.report_rows import DEVICES, report_json
 from andon.cli.show.reports.run_report import run_document
 from andon.cli.show.reports.sweep import best_sentences, run_charts, shown, sweep_document
-from andon.cli.sources import node_of
+from andon.cli.sources import node_of, settings_of
 from andon.cli.terminal import Terminal
 from andon.errors import Invalid
 from andon.node.port import NodeRuns
@@ -51,7 +51,7 @@ def report(
     source = node_of(chosen()).runs
     if group is not None or run is None:
         return _of_group(source, group or "", by, slo, form, out)
-    found = read_report(source, source.resolve(run), prices())
+    found = read_report(source, source.resolve(run), prices_of(settings_of(chosen())))
     terminal = Terminal.of(chosen())
     deliver(_text(found, form, terminal, out is not None), out, terminal)
     return 0
