@@ -255,7 +255,7 @@ class Watcher:
         with self._lock:
             if self._duty is None:
                 return ()
-            self._duty = self._duty.begun(time.monotonic())
+            self._duty = self._duty.started(time.monotonic())
             return handed(self._outbox, bool(self._duty.flying))
 
     def handed_over(self, by_hub: Sequence[HandedNotice], notifies: bool | None) -> None:

@@ -12,7 +12,7 @@ from andon.units import shell_line
 
 Machine = Mapping[str, tuple[str, str]]
 """The options that name a machine, each with its value, by their parameter's name in a command."""
-_BEGINNING = re.compile(
+_COMMAND_START = re.compile(
     r"(?:(?:^|[·:;,(]|\b(?:see|or|by|until|then|and|\d\.))\s+|^|\()(?:\x1b\[[0-9;]*m)*(andon)(?=\s)",
     re.MULTILINE,
 )
@@ -33,7 +33,7 @@ def with_machine(text: str, given: Machine) -> str:
     """Returns a text for people in which each command that asks a machine has these options; one
     about a hub does not have that of its node."""
     done, begin = list[str](), 0
-    for found in _BEGINNING.finditer(text):
+    for found in _COMMAND_START.finditer(text):
         place = found.end(1)
         if place >= begin and (at := _place(text, found.start(1), place, frozenset(given))):
             named = {**given, "node_name": ()} if _ABOUT_HUB.match(text, place) else given

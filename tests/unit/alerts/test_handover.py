@@ -49,9 +49,9 @@ def told(number: int, kind: NoticeKind = FIRING, alert: str = "thermal@GPU-1#1")
         (Duty(0.0).ended(50.0, True), 100.0, True),
         (Duty(0.0).ended(50.0, None), 100.0, False),
         (Duty(0.0).ended(50.0, False), 51.0, False),
-        (Duty(0.0).begun(59.0), 69.0, True),
-        (Duty(0.0).begun(61.0), 61.0, False),
-        (Duty(0.0).begun(59.0).ended(69.0, None), 69.0, False),
+        (Duty(0.0).started(59.0), 69.0, True),
+        (Duty(0.0).started(61.0), 61.0, False),
+        (Duty(0.0).started(59.0).ended(69.0, None), 69.0, False),
     ],
 )
 def test_it_is_the_hubs_while_it_answers(duty: Duty, now: float, is_hubs: bool) -> None:
@@ -137,7 +137,7 @@ class World:
         self.now += 25.0
 
     def beat(self, answer: bool | None = True) -> None:
-        self.duty = self.duty.begun(self.now)
+        self.duty = self.duty.started(self.now)
         parcel = handed(self.node, bool(self.duty.flying))
         self.node_sends()  # meanwhile
         if answer is not None:

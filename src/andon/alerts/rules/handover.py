@@ -55,7 +55,7 @@ class Duty(Struct, frozen=True):
             return self.flying
         return self.notifies and now - self.answered < AWAY_SECONDS
 
-    def begun(self, now: float) -> "Duty":
+    def started(self, now: float) -> "Duty":
         """Returns the duty while a heartbeat is under way."""
         return replace(self, flying=replace(self, flying=None).is_hubs(now))
 

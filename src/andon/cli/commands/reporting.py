@@ -68,10 +68,10 @@ def _flag(form: str, about: str) -> Callable[[F], F]:
 
 def _form(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     named = context.get_parameter_source("form") is ParameterSource.COMMANDLINE
-    asked = {*context.meta.get(_FORMAT_FLAGS, ()), *([value] if named else ())}
-    if len(asked) > 1:
-        raise click.UsageError(f"only one form at a time: {' or '.join(sorted(asked))}")
-    return next(iter(asked), value)
+    forms = {*context.meta.get(_FORMAT_FLAGS, ()), *([value] if named else ())}
+    if len(forms) > 1:
+        raise click.UsageError(f"only one form at a time: {' or '.join(sorted(forms))}")
+    return next(iter(forms), value)
 
 
 def as_document(document: "Document", form: str, terminal: Terminal, plain: bool = False) -> str:

@@ -102,7 +102,7 @@ def _summary(report: RunReport) -> Facts | None:
             ("Cost", _cost(report)),
             ("CO2", _co2(report)),
             ("Items", _items(report)),
-            ("Begun twice", _begun_twice(report)),
+            ("Begun twice", _repeated_items(report)),
             ("Steps", _steps(report)),
             ("Waited for data", _waited_for_data(report)),
             ("Last values", _values(report.last_values)),
@@ -156,7 +156,7 @@ def _items(report: RunReport) -> str | None:
     return f"{report.items_done}, {rate(report.items_per_second, 'items')}"
 
 
-def _begun_twice(report: RunReport) -> str | None:
+def _repeated_items(report: RunReport) -> str | None:
     count = report.begun_twice
     if not count:
         return None
