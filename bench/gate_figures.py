@@ -268,6 +268,7 @@ FIGURES = {
     "help": Figure("ms CPU", _cpu_of("--help")),
     "status": Figure("ms CPU", _cpu_of("status")),
     "free": Figure("ms CPU", _cpu_of("free"), processes=0),
+    "alerts": Figure("ms CPU", _cpu_of("alerts")),
     "run": Figure("ms CPU", _cpu_of("run", "--gpus", "1", "--", "true"), processes=0),
     "submit": Figure("ms CPU", _cpu_of("submit", "--begin", NEVER, "--", "true")),
     "jobs": Figure("ms CPU", _jobs),

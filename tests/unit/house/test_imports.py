@@ -158,6 +158,8 @@ COMMANDS = {
     "ps": ["ps"],
     "who": ["who"],
     "why": ["why", "--seconds", "0"],
+    "alerts": ["alerts"],
+    "leases": ["leases"],
     "run": ["run", "--", "true"],
     "jobs": ["jobs"],
     "submit": ["submit", "--", "true"],

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from andon.alerts.rules.overview import AlertOverview
 from andon.cli.commands.command_group import SuggestingGroup
-from andon.cli.commands.explain.alerts_follow import follow_alerts
 from andon.cli.commands.explain.alerts_notify import notify
 from andon.cli.commands.explain.alerts_trial import trial, trial_by
 from andon.cli.moments import coming_moment, moment
@@ -136,6 +135,8 @@ def alerts(
         return None
     source, terminal = node_of(chosen()).alerts, Terminal.of(chosen())
     if follow:
+        from andon.cli.commands.explain.alerts_follow import follow_alerts
+
         return follow_alerts(source, devices, terminal, chosen(), as_json, everything)
     page = replace(source.page(since, devices), everything=everything)
     terminal.show(_list(page, terminal, as_json))

@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from andon.app.alerts import open_notifiers
 from andon.cli.commands.command_group import SuggestingGroup
 from andon.cli.commands.explain.alerts_trial import RESTART, sent
 from andon.cli.options import chosen, shared
@@ -100,6 +99,8 @@ def add(
 
 
 def _tried(settings: Any, terminal: Terminal, choices: Choices) -> int:
+    from andon.app.alerts import open_notifiers
+
     ((notifier, _),) = open_notifiers(Settings(alerts_notifiers=(settings,)))
     result = sent(notifier)
     if result["ok"]:

@@ -3,7 +3,6 @@
 import time
 
 from andon.alerts.rules.messages import NO_NOTIFIER, trial_notice
-from andon.app.alerts import open_notifiers
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices
 from andon.errors import AndonError, Gone
@@ -17,6 +16,8 @@ RESTART = "a running server uses it once it is restarted (sudo systemctl restart
 
 def trial(choices: Choices, name: str | None) -> Json:
     """Sends a test message through each notifier; they have their own timeouts."""
+    from andon.app.alerts import open_notifiers  # with what a server needs; `andon alerts` lists
+
     settings = settings_of(choices)
     notifiers = [notifier for notifier, _ in open_notifiers(settings)]
     known = [notifier.name for notifier in notifiers]
