@@ -10,11 +10,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from andon.alerts.rules.overview import AlertOverview
 from andon.errors import Conflict, Gone
+from andon.explain.conditions.rulebook import Rulebook
+from andon.model.alert import Alert, Silence
+from andon.model.device import Device, Snapshot
+from andon.model.job.device_request import DeviceRequest
+from andon.model.lamp import DeviceLamp
+from andon.model.verdict import DeviceVerdict
+from andon.settings.resolution import Settings
 
 if TYPE_CHECKING:  # every command that opens a node imports this, and few use all of it
-    from andon.alerts.rules.overview import AlertOverview
-    from andon.explain.conditions.rulebook import Rulebook
     from andon.history.rules.intervals import UsageInterval
     from andon.history.rules.series import Bucket
     from andon.jobs.clusters.desk import ClusterDesk
@@ -22,18 +28,12 @@ if TYPE_CHECKING:  # every command that opens a node imports this, and few use a
     from andon.leases.availability import Availability
     from andon.leases.rules.offer import Offer
     from andon.leases.tracker import LeaseTracker
-    from andon.model.alert import Alert, Silence
-    from andon.model.device import Device, Snapshot
-    from andon.model.job.device_request import DeviceRequest
-    from andon.model.lamp import DeviceLamp
     from andon.model.lease_list import LeaseList
     from andon.model.run.record import RunRow
-    from andon.model.verdict import DeviceVerdict
     from andon.ports import Store
     from andon.runs.index import RunFinder
     from andon.runs.rules.matching import RunListing, RunQuery
     from andon.sampling.sampler import Sampler
-    from andon.settings.resolution import Settings
 
 
 class Node(Protocol):

@@ -11,7 +11,7 @@ BUDGET = {
     "api": 3573,
     "app": 3269,
     "callbacks": 1462,
-    "cli": 20658,
+    "cli": 20661,
     "clusters": 4417,
     "doctor": 3271,
     "drivers": 7669,
