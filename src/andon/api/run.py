@@ -101,7 +101,7 @@ def current_run() -> str | None:
 
 
 def parent_run(given: str | None = None) -> str:
-    """Returns the run that a new one is part of; `told` is what only its caller knows."""
+    """Returns the run that a new one is part of; `given` is one that only its caller knows."""
     return _current.get() or given or _nesting.outer or ""
 
 

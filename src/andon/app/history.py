@@ -1,4 +1,4 @@
-"""The history's store: which one the settings name, how it is opened, and what it keeps."""
+"""The history's store: chooses and opens it by the settings, with its retention."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -15,7 +15,7 @@ Part = Callable[..., Any]
 
 
 def run_with(parts: Sequence[Part], run: Callable[..., T], **given: object) -> T:
-    """Opens the parts and calls `run` with those that it needs. All are closed at the end, even if
+    """Opens the parts and calls `run` with the ones it needs. All are closed at the end, even if
     closing one fails."""
     ordered, values = in_order(parts, given), dict(given)
     check_needs(run, {*given, *(part.__name__ for part in ordered)})

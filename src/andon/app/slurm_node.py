@@ -134,7 +134,7 @@ def _drain(unfit: Unfit) -> None:
 
 def _give_back(job: str, reason: str) -> None:
     """Puts the job back into the queue, also one that asked not to be: it has not started. One at
-    a terminal cannot be put back: it is cancelled, and told why."""
+    a terminal cannot be put back: it is cancelled with a message."""
     shown = _slurm("scontrol", "-o", "show", "job", job)
     if " BatchFlag=1" not in shown:
         _slurm("scontrol", "notify", job, f"andon: {reason}; this job is cancelled")

@@ -41,10 +41,10 @@ class HubLink:
         unencrypted: bool = False,
         renew: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """Where one of the URLs, with commas between them, does not answer, the next is tried and
-        kept. `pin` is the fingerprint of the hub's certificate, if no authority signed it; `renew`
-        returns a token in place of none or a refused one. Raises Denied where the token could be
-        read on its way, unless that is meant."""
+        """`urls` are separated by commas: where one does not answer, the next is used from then on.
+        `pin` is the fingerprint of the hub's certificate, if no authority signed it; `renew`
+        returns a token in place of none or a refused one. Raises Denied where the token would be
+        sent unencrypted, unless `unencrypted`."""
         self._urls = [base_url(one.strip()) for one in urls.split(",")]
         self.hubs = ",".join(sorted(self._urls))
         """What names the database behind them."""
@@ -58,7 +58,7 @@ class HubLink:
 
     @property
     def url(self) -> str:
-        """Of the hub that is asked first."""
+        """The URL of the hub that is tried first."""
         return self._urls[0]
 
     def send(self, path: str, body: bytes) -> Json:

@@ -154,7 +154,7 @@ class Uplink:
         self._obey(answer, header.sent)
 
     def _report(self, snapshot: Snapshot) -> tuple[Digest, bytes]:
-        """Returns the digest, and all that can be asked about this node now."""
+        """Returns the digest, and the full report of this node as it is now."""
         node, book = self._node, self._node.alerts.rulebook
         alerts = tuple(node.alerts.current())
         leases = node.leases.listed(RECENT_SECONDS) if node.leases.supported else None

@@ -22,7 +22,7 @@ def container_of(attempt: Path) -> str | None:
 
 
 def container_lives(attempt: Path, claim: AttemptClaim) -> bool:
-    """Whether a process of the attempt's container is alive; checks every process here."""
+    """Whether a process of the attempt's container is alive; checks all of this machine's."""
     identity = container_of(attempt)
     return (
         identity is not None

@@ -1,4 +1,4 @@
-"""Reads what a log-out does here: logind's settings, lingering, where this process is."""
+"""Reads the effects of a log-out: logind's settings, lingering, this process's session."""
 
 import os
 import shutil

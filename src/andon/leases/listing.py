@@ -22,7 +22,7 @@ from andon.model.lease_list import BookRow, LeaseList
 
 
 class LeaseListing(Struct, frozen=True):
-    """The list of leases, and what only this machine says about them."""
+    """The list of leases, with details that only this machine has."""
 
     snapshot: Snapshot
     leases: LeaseList

@@ -56,7 +56,7 @@ class RemoteLease(Struct, frozen=True):
 
 
 class _Listed(Struct, frozen=True):
-    """A list, what it was made from, and when its book was read."""
+    """A cached list, its inputs, and when its book was read."""
 
     snapshot: Snapshot
     used: object
@@ -102,9 +102,9 @@ class NetworkLeases:
     # Reading.
 
     def listed(self, within_seconds: float = 0.0) -> LeaseList:
-        """Every lease; read once per snapshot and change for all callers. A list that is older by
-        less than `within_seconds` will do as long as the same processes run, and the tracker has
-        told of no change."""
+        """Returns every lease; read once per snapshot and change for all callers. A cached list
+        may be `within_seconds` old, as long as the same processes run and the tracker has
+        reported no change."""
         snapshot = self._latest()
         silent = self._follows()
         if silent is not None:  # a file system that hangs would block the caller

@@ -95,8 +95,8 @@ class Answer(NamedTuple):
 def call(
     target: Target, request: SentRequest, limits: CallLimits, pool: "ProvenPool | None" = None
 ) -> Answer:
-    """Make one request, with the token if the server has proved that it knows it; what only reads
-    on one of the `kept` connections.
+    """Make one request, with the token if the server has proved that it knows it; a GET
+    on a connection of the `pool`.
 
     Raises Denied if a required proof fails, or one for a server whose token was given explicitly;
     Unavailable if it should be the system's server and another user listens there.

@@ -58,7 +58,7 @@ class ListedDevices(Struct, frozen=True):
 
 
 class ServerReply(Struct, frozen=True):
-    """A server's snapshot, and the server, which has answered what is shown with it, too."""
+    """A server's snapshot, with the lamps and verdicts that it sent in the same exchange."""
 
     reading: ServerSnapshot
     server: LocalServer

@@ -1,5 +1,4 @@
-"""This machine's server, read at its local socket: the kernel says to it who asks, and to us who
-answers.
+"""This machine's server, read at its local socket, where the kernel identifies both sides.
 
 What the socket does not answer, such as changes, goes to the same server over HTTP. No HTTP client
 is loaded before.
@@ -47,7 +46,7 @@ class LocalServer:
         received: Mapping[str, RestAnswer],
         over_http: Callable[[], RestServer | None],
     ) -> None:
-        """`kept` has answers that came already; each is used once."""
+        """`received` has answers that came already; each is used once."""
         self.url = f"http://127.0.0.1:{port}"
         self._port, self._received, self._over_http = port, dict(received), over_http
         self._as_user = False
@@ -83,7 +82,7 @@ class LocalServer:
         raise Unavailable(f"{self.url} does not answer", hint="check that andon serve is running")
 
     def as_user(self) -> Self:
-        """Returns the same server, told who asks over HTTP, too."""
+        """Returns the same server; over HTTP it also authenticates as this user."""
         other = copy(self)
         other._as_user = True
         other.__dict__.pop("_http", None)

@@ -4,7 +4,7 @@ from typing import Self
 
 
 class NodeOfServer:
-    """Whoever asks it neither opens nor closes anything."""
+    """A node that a server owns: its users neither open nor close it."""
 
     url: str | None = None
 

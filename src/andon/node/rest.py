@@ -33,7 +33,7 @@ class RestServer(Protocol):
         """Downloads a file in pieces."""
 
     def as_user(self) -> Self:
-        """Returns the same server, told who asks: it answers with what is this user's own."""
+        """Returns the same server with this user's credentials, for what is this user's own."""
 
     def of_another_version(self, difference: str) -> AndonError:
         """The error for a server that is older or newer than this command."""

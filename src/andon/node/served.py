@@ -1,4 +1,4 @@
-"""A node with everything in it, which changes what it is asked to: what a server asks of it.
+"""A node without access checks, as a server uses it.
 
 Its parts are the ports and what a server needs beside them. `andon.node.seen` is in front of it.
 """

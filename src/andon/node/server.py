@@ -65,8 +65,8 @@ class Server:
         return other
 
     def as_user(self) -> Self:
-        """Returns the same server, told who asks unless a token was named: it answers with what is
-        this user's own. One session is used until `close`."""
+        """Returns the same server with this user's credentials, unless a token was named, for what
+        is this user's own. One session is used until `close`."""
         other = copy(self)
         other._as_user = self._signs_in
         return other

@@ -59,7 +59,7 @@ class Launcher:
         forwards: bool = True,
         errors: int | None = None,
     ) -> None:
-        """`asked_by` returns who asked this process to end, when SIGTERM arrives; `shell`: the
+        """`stopped_by` returns who asked this process to end, when SIGTERM arrives; `shell`: the
         command is a person's shell; `cpus` are those that it may run on. With `output`, all of
         its output goes there, it has no input, and nothing that it started outlives it.
         `elsewhere` signals the work if the command is only its client; without `forwards` whoever

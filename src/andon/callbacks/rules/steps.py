@@ -61,7 +61,7 @@ class StepClock:
 
 
 class StepRates:
-    """Steps, samples and tokens per second since the last time it was asked."""
+    """Steps, samples and tokens per second since the last call."""
 
     def __init__(self) -> None:
         self._before = (0.0, 0, 0, 0)

@@ -114,7 +114,7 @@ class FollowedList(Generic[T]):
             return list(self._objects.values())
 
     def forget(self) -> None:
-        """Makes the next use request the list again: something was changed from here."""
+        """Makes the next use request the list again: this process changed something."""
         with self._lock:
             self._stale = True
 

@@ -72,7 +72,7 @@ def broken_by_events(
     reported: Mapping[str, int],
 ) -> dict[str, tuple[int, str]]:
     """Returns the last error of each device that means it is broken, with its number in the log;
-    `told` has the numbers that were reported before."""
+    `reported` has the numbers that were reported before."""
     devices, found = [status.device for status in statuses], dict[str, tuple[int, str]]()
     for number, event in events:
         uuid, meant = on_device(event, devices).uuid, explain_event(event)

@@ -59,7 +59,7 @@ class NodeTask(Struct, frozen=True):
 
 
 class NodeFigures(Struct, frozen=True, kw_only=True):
-    """What a list of many nodes says of each."""
+    """The figures of a node in a list of many."""
 
     gpus: Count = 0
     models: Models = field(default_factory=dict)

@@ -29,7 +29,7 @@ NEWER = "this hub does not know this form of heartbeat"
 
 
 class HeartbeatHeader(Struct, frozen=True):
-    """Which heartbeat of which start of the agent it is."""
+    """Identifies a heartbeat: the agent's start, and its number since then."""
 
     session: Id
     sequence: Whole

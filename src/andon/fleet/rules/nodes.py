@@ -47,7 +47,7 @@ class Heartbeat(Struct, frozen=True):
 
 
 class NamedToken(Struct, frozen=True):
-    """A token of a hub that people or programs use, with what it may do."""
+    """A hub's token for people or programs, and its role."""
 
     name: str
     hash: str

@@ -1,4 +1,4 @@
-"""What a hub says about a node: whether it is heard, healthy, and which machine it is."""
+"""The state of a node at its hub: whether it reports, is healthy, and which machine it is."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -75,7 +75,7 @@ _ORDER = (NodeState.SICK, NodeState.SILENT, NodeState.NEW, NodeState.HEALTHY)
 
 
 def in_need(rows: Iterable[NodeRow]) -> list[NodeRow]:
-    """Returns the nodes, first those that need someone."""
+    """Returns the nodes, those with problems first."""
     return sorted(rows, key=lambda row: (_ORDER.index(row.state), row.name))
 
 

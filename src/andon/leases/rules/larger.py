@@ -1,4 +1,4 @@
-"""What a retry after GPU out-of-memory asks for: more memory, if any device here has more."""
+"""The request of a retry after GPU out-of-memory: more memory, if any device here has it."""
 
 from collections.abc import Sequence
 

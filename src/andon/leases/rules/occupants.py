@@ -1,4 +1,4 @@
-"""What the lease book says about devices and processes: holders, members and strangers."""
+"""Holders, members and strangers: devices and processes by the lease book."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

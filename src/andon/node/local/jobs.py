@@ -7,7 +7,7 @@ from andon.node.local.context import LocalContext
 
 
 def local_desks(context: LocalContext) -> Desks:
-    """Returns the queue, which is kept open, and the clusters as one desk."""
+    """Returns the queue, which stays open, and the clusters as one desk."""
     clusters = context.parts.configured_clusters(context.settings)
     named: dict[str, ClusterDesk] = {one.name: one for one in clusters}
     return Desks(QueueDesk(), named.get, lambda: clusters)

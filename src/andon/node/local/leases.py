@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class LocalLeases:
-    """Judges by the book here; a server's verdicts are taken while the book has not changed."""
+    """Judges by this machine's book; uses a server's verdicts until the book changes."""
 
     def __init__(self, context: LocalContext, live: LocalLive) -> None:
         self._context, self._live = context, live

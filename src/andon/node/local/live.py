@@ -104,7 +104,8 @@ class LocalLive:
         return found if found or self._context.usual_thresholds else self.lamps(snapshot)
 
     def _lamps_by_server(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...] | None:
-        """A server that stops answering, or watches other devices, is not asked again."""
+        """Returns the server's lamps; None, and no further request, once it does not answer or
+        watches other devices."""
         if self.reply is not None and (lamps := self.reply.lamps()) is not None:
             return lamps
         if not self._alerts_requested:
@@ -120,9 +121,9 @@ class LocalLive:
         return found
 
     def ask_server(self, commands: bool = True) -> "ServerReply | None":
-        """Returns what this machine's server says; None if these devices are not the machine's,
-        must be read, or no server answers. `commands`: whether to add the command lines that the
-        server withholds and this user may see."""
+        """Returns the snapshot of this machine's server; None if these devices are not the
+        machine's, must be read, or no server answers. `commands`: whether to add the command
+        lines that the server withholds and this user may see."""
         from andon.node.usual_server import may_be_running
 
         context = self._context

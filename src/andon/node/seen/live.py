@@ -30,8 +30,8 @@ class SeenLive:
         return seen_by(self._sight, self._live.read(expensive_fields))
 
     def text(self, snapshot: Snapshot | None = None) -> str:
-        """Returns a snapshot, the latest unless one is given, as JSON. For the event loop: it is
-        kept for all who see the same."""
+        """Returns a snapshot, the latest unless one is given, as JSON. For the event loop: the
+        text is cached for all who see the same."""
         return self._live.texts.of(snapshot or self._live.latest(), self._sight)
 
     def placed(self) -> Snapshot:

@@ -1,5 +1,4 @@
-"""A connection to a host: it is sent the script, then what is asked; the answer is read as it
-comes."""
+"""A connection to a host: sends the script and the request, and reads the answer as it comes."""
 
 import math
 import os

@@ -1,4 +1,4 @@
-"""One host, asked through ssh: what is asked and answered is what commands there print as JSON."""
+"""One host, read through ssh: requests are andon commands there, answers the JSON they print."""
 
 import math
 import time

@@ -43,8 +43,7 @@ class SshLive(RemoteLive):
         return self.take(self.host.ask(STATUS)[0])
 
     def take(self, status: Printed) -> Snapshot:
-        """Returns the snapshot of a status or a watch there, and remembers what a status says
-        besides."""
+        """Returns the snapshot of a status or a watch there, and stores the rest of a status."""
         if isinstance(status, bytes):
             from andon.node.ssh.smi import snapshot_from_smi
 

@@ -95,7 +95,7 @@ class SshPast(RemotePast):
 
 
 def _with_others(metric: str, points: int) -> str:
-    """Returns the readings that are asked for when one is; of all devices, the same each time."""
+    """Returns the group of readings that is requested together with this one."""
     groups = (TOGETHER if points <= FEW_POINTS else OFTEN, USES)
     return next((one for one in groups if metric in one.split(",")), metric)
 
@@ -106,7 +106,7 @@ def _span(since: float, until: float, points: int | None = None) -> tuple[str, .
 
 
 class SshAlerts(RemoteAlerts):
-    """Alerts as `andon alerts` lists them there; nothing is said about them from here."""
+    """Alerts as `andon alerts` lists them there; read-only."""
 
     notifies = False
 

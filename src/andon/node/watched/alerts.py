@@ -1,4 +1,4 @@
-"""The alerts that someone in this process judges or was told of."""
+"""The alerts that this process judges, or received from a node."""
 
 import secrets
 import time
@@ -74,7 +74,7 @@ class PendingNotices(Protocol):
 
 
 class ServedAlerts:
-    """Fills NodeAlerts. Without a judge nothing is changed here, and nobody hears of changes."""
+    """Fills NodeAlerts. Without a judge it is read-only, and has no subscribers."""
 
     def __init__(
         self,

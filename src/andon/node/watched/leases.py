@@ -57,7 +57,7 @@ class ServedLeases:
         return self.book
 
     def listed(self, within_seconds: float = 0.0) -> LeaseList:
-        """Returns the whole list; one that is older by less than this will do."""
+        """Returns the whole list; a cached one may be this old."""
         return (self._listed or self.book.listed)(within_seconds)
 
     def listing(

@@ -37,7 +37,7 @@ class ServedLive:
 
     @cached_property
     def texts(self) -> "SnapshotTexts":
-        """As JSON for each sight: kept, and made again only where something has changed."""
+        """The snapshot as JSON for each sight, cached until something changes."""
         from andon.node.seen.texts import SnapshotTexts
 
         return SnapshotTexts()

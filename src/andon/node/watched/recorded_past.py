@@ -30,7 +30,7 @@ class RecordedPast(ServedPast):
 
 
 class NoPast(ServedPast):
-    """Of a server without a history: it says why."""
+    """The past of a server without a history: every call raises the reason."""
 
     def __init__(self, reason: str, hint: str) -> None:
         super().__init__(self._refuse)

@@ -20,7 +20,7 @@ Course = list[float | None]
 
 
 class CourseReader:
-    """Reads the courses of runs; those of ended ones are kept. For the threads of a pool."""
+    """Reads the courses of runs, and caches those of runs that have ended. Thread-safe."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic

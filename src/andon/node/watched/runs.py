@@ -100,8 +100,8 @@ class ServedRuns(RunsOfUser):
         users: SharedUsers | None = None,
         everywhere: Callable[[], RunIndex] | None = None,
     ) -> None:
-        """`look` brings the index up to date, once for all requests within a second. `everywhere`
-        opens one that finds the runs of all nodes of a hub."""
+        """`refresh` brings the index up to date, once for all requests within a second;
+        `everywhere` opens one that finds the runs of all nodes of a hub."""
         self._refresh, self._monotonic, self._records = refresh, monotonic, RunRecords()
         self.whose, self.users, self.everywhere, self.clock = whose, users, everywhere, clock
         self.courses = CourseReader()

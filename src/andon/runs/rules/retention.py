@@ -11,7 +11,7 @@ DAY_SECONDS = 86_400.0
 
 
 class RetentionPolicy(Struct, frozen=True):
-    """How long records are kept, and how much space they may take."""
+    """The age and total size beyond which records are deleted."""
 
     seconds: float
     most_bytes: int

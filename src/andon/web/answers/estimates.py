@@ -66,7 +66,7 @@ class EstimateRequest(BaseModel):
 
 
 class EstimateQuestion(NamedTuple):
-    """What is asked: the model, how it runs, and what was understood of a command line or task."""
+    """A request as understood: the model, how it runs, and the text that describes it."""
 
     facts: ModelFacts
     options: EstimateOptions

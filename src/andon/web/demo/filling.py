@@ -53,7 +53,7 @@ def fill_history(store: Store, demo: Demo) -> None:
 
 
 def fill_alerts(store: AlertStore, demo: Demo, book: Rulebook) -> None:
-    """Judges the snapshots as a server would have done, and handles some of what it found."""
+    """Judges the snapshots as a server would, and acknowledges or silences some alerts."""
     state, ended = EMPTY, list[Alert]()
     offset = demo.origin - boot_seconds()
     for snapshot in _snapshots(demo):

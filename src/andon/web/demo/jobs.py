@@ -117,10 +117,10 @@ class DemoUsers(SharedUsers):
     """The people of the demo, as users whose part the server may show. None has an account, and
     everyone's jobs are the server's own."""
 
-    def __init__(self, demo: Demo, look: Callable[[], FoundRuns]) -> None:
-        """`look` finds the runs of everyone."""
+    def __init__(self, demo: Demo, find_runs: Callable[[], FoundRuns]) -> None:
+        """`find_runs` returns the runs of everyone."""
         self._nodes = {
-            name: UserNode(name, DemoJobs(demo, name), _runs_of(name, look))
+            name: UserNode(name, DemoJobs(demo, name), _runs_of(name, find_runs))
             for name in {work.user for work in demo.works} - {ME}
         }
 
@@ -128,8 +128,8 @@ class DemoUsers(SharedUsers):
         return self._nodes.get(user)
 
 
-def _runs_of(user: str, look: Callable[[], FoundRuns]) -> ServedRuns:
-    return ServedRuns(lambda: look().of(user), f"The runs of {user}")
+def _runs_of(user: str, find_runs: Callable[[], FoundRuns]) -> ServedRuns:
+    return ServedRuns(lambda: find_runs().of(user), f"The runs of {user}")
 
 
 def view_of(demo: Demo, work: DemoWork, now: float) -> JobView:

@@ -34,7 +34,7 @@ OpenFleetWatcher = Callable[
 
 
 class NodeFailures:
-    """What fails for one node ends there, and is logged once a minute: the others go on."""
+    """Contains failures: one node's is logged once a minute, and the others go on."""
 
     def __init__(self) -> None:
         self._repeats = RepeatLimiter()
@@ -187,7 +187,7 @@ class FleetAlerts:
         return _LeadersStore(self._pasts().alerts(FLEET), lambda: self._pasts().leads())
 
     def _leads(self) -> bool:
-        """Whether this hub leads at this moment, as the database says."""
+        """Whether this hub leads at this moment, by the database."""
         try:
             return self._pasts().leads()
         except AndonError:

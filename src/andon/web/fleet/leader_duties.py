@@ -1,5 +1,5 @@
-"""What one of several hubs does for all nodes: notices silent ones, sends what they report for
-people, packs what they left, deletes what is too old."""
+"""What one of several hubs does for all nodes: detects silent ones, sends their notices to
+people, packs and deletes old readings."""
 
 import logging
 import threading
@@ -37,7 +37,7 @@ TEXTS = RetryTexts(
 
 
 class LeaderDuties:
-    """A thread; only the hub that leads acts, which the database decides."""
+    """Runs the duties in a thread; the database decides which hub leads, and only that one acts."""
 
     def __init__(
         self, fleet: Fleet, alerts: FleetAlerts, maintainer: Callable[[Store], Maintainer]
@@ -95,8 +95,8 @@ class LeaderDuties:
             is_known = now - self._fleet.hub.failed_at >= GRACE_SECONDS
             self._alerts.judge(found_in(rows, __version__) if is_known else None)
             nodes = self._fleet.hub.nodes()  # one may have been removed since
-            kept = [row for row in rows if row.name in nodes and not nodes[row.name].is_hub]
-            self._keep_one({row.name: row for row in kept})
+            pending = [row for row in rows if row.name in nodes and not nodes[row.name].is_hub]
+            self._keep_one({row.name: row for row in pending})
 
     def _relay(self) -> None:
         """Sends what nodes report for people, each in its turn. Where a node's wait, the latest

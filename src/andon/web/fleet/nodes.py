@@ -16,13 +16,13 @@ from andon.web.fleet.reported import ReportedNode
 from andon.web.fleet.tokens import NamedTokens
 
 MOST_CACHED = 32
-"""Nodes that are kept as they were read, those last asked for."""
+"""The most recently requested nodes, cached as they were read."""
 MOST_RUNS = 5000
 """Of one node; the oldest are forgotten. Their records are on the node."""
 
 
 class Fleet:
-    """Each as a node, and all that is kept of them."""
+    """The nodes of a hub, and what it stores about them."""
 
     def __init__(self, hub: Hub, open_pasts: Callable[[], NodePasts], prefix: str) -> None:
         """`prefix` is that of the hub's metrics."""

@@ -35,7 +35,7 @@ class NodeWatch(Watch):
         return "nodes", _event(rows, (), whole=True)
 
     async def publish(self, wants: Wants, emit: Emit) -> None:
-        """That a node has reported again is no change."""
+        """A new report alone is no change."""
         nodes = wants[NODES]
         read = dict[bool, list[NodeRow]]()
         for everything in {node.sight.everything for node in nodes}:

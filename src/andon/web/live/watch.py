@@ -38,4 +38,4 @@ class Watch(Protocol):
         """Publishes one round, as each caller sees it."""
 
     def forget(self) -> None:
-        """Forgets what was told, because no client is subscribed any more."""
+        """Forgets what was sent, because no client is subscribed any more."""

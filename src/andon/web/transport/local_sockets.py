@@ -91,7 +91,7 @@ class LocalSocket:
             connection.sendall(reply)
 
     def _reply(self, connection: socket.socket, uid: int | None) -> bytes:
-        """Returns what is said to a user; the uid is None if this machine does not know it."""
+        """Returns the reply to a user; the uid is None if this machine does not know it."""
         raise NotImplementedError
 
 

@@ -16,7 +16,7 @@ from andon.web.users.processes import MOST_READERS, UserReaders
 
 ROOT = 0
 MOST_CACHED = 64
-"""Users whose last lists are kept, those last asked for: each may be of thousands of rows."""
+"""The most recently requested users, whose lists are cached: each may have thousands of rows."""
 Accounts = Callable[[int | str], UserAccount | None]
 
 

@@ -213,7 +213,7 @@ def _read(descriptor: int, size: int, until: float) -> bytes:
 
 
 def _error_in(answer: object) -> AndonError:
-    """The error that a reader answered."""
+    """Returns the error in a reader's answer."""
     found = answer if isinstance(answer, dict) else {}
     kind = _KINDS.get(str(found.get("kind")), Unavailable)
     reason, hint = (str(found.get(name) or "")[:_LONGEST_REASON] for name in ("reason", "hint"))

@@ -28,7 +28,7 @@ def new_call_folder() -> Path:
 
 
 def sweep_calls(before: float) -> None:
-    """Deletes calls that nobody has asked for since this time."""
+    """Deletes calls that were not used since this time."""
     with suppress(OSError):
         for folder in (state_folder() / CALLS).iterdir():
             if folder.stat().st_mtime < before:

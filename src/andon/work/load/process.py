@@ -1,5 +1,5 @@
-"""The process `load-client`: sends requests as asked on its standard input, and prints a line for
-each that ended."""
+"""The process `load-client`: sends the requests ordered on its standard input, and prints a
+line for each that ended."""
 
 import asyncio
 import gc

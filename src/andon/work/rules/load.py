@@ -1,4 +1,4 @@
-"""A load on a server: what is asked of its clients, what they report, and what follows from it."""
+"""A load on a server: the order for its clients, their reports, and the results."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
