@@ -54,7 +54,7 @@ class TurnTimes(Struct, frozen=True):
 
 
 class Reserved(Struct, frozen=True):
-    """The devices that are held back for tickets, and since when each ticket could have taken them."""
+    """The devices held back for tickets, and since when each ticket could have taken them."""
 
     devices: Mapping[str, Obstacle]  # by uuid
     since: Mapping[Place, float]
