@@ -28,7 +28,7 @@ BUDGET = {
     "kill": 538,
     "leases": 7172,
     "model": 5311,
-    "node": 8112,
+    "node": 8110,
     "notifiers": 487,
     "runs": 5004,
     "sampling": 2757,
