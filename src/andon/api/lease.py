@@ -191,7 +191,7 @@ class LeaseRequest:
 
 
 def _give_back(held: Held) -> None:
-    """Releases a lease at the end of a block; raises if its devices were lost before."""
+    """Releases a lease at the end of a block; logs a warning if its devices were lost before."""
     if (why := held.why_ended) is not None:
         log.warning("%s; its devices may have been used by others since", why)
     held.release()

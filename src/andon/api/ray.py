@@ -87,7 +87,8 @@ def _idle_nodes(gpus: int, address: str | None) -> list[str]:
 
 
 class _Decorated:
-    """Makes the scope of each call. On its way to a worker it takes along which run it is in."""
+    """Makes the scope of each call; when Ray sends it to a worker, it carries the run of the
+    driver."""
 
     def __init__(self, name: str, refuse_busy: bool, driver: str | None = None) -> None:
         self.name, self.refuse_busy, self.driver = name, refuse_busy, driver

@@ -85,8 +85,8 @@ def open_fleet_watcher(
     troubles: Callable[[], Sequence[OwnTrouble]],
     leads: Callable[[], bool],
 ) -> Watcher:
-    """Opens what notifies people about the nodes of a hub, while this hub leads: of what their
-    hub judges, and of what they judged themselves."""
+    """Opens the watcher of a leading hub's nodes. It notifies people of the troubles that the hub
+    finds, and of the notices that nodes hand over."""
     return Watcher(
         session,
         rulebook(settings),

@@ -27,8 +27,9 @@ UNSEEN: Final = "the kubelet gave it devices that andon does not see"
 
 
 class PodRuns:
-    """The pods of andon's jobs on this node. It is told each answer of the kubelet. A pod has ended
-    when two answers in a row do not list it: a kubelet that restarts knows its pods one by one."""
+    """Records the pods of andon's jobs on this node; it is called with each answer of the kubelet.
+    A pod has ended when two answers in a row do not list it: a kubelet that restarts learns of its
+    pods one by one."""
 
     def __init__(
         self,

@@ -39,7 +39,7 @@ class BlockingPool:
     def __init__(
         self, what: str, most: int = MOST_AT_ONCE, most_waiting: int = MOST_WAITING
     ) -> None:
-        """`what` its requests are about, for the message that there are too many."""
+        """`what` is the kind of its requests, for the message that there are too many."""
         self._what, self._most, self._most_waiting = what, most, most_waiting
         self._busy = self._waiting = 0
         self._pool = ThreadPoolExecutor(most, thread_name_prefix="andon blocking")

@@ -1,4 +1,4 @@
-"""What routes need beside the node that they ask."""
+"""What routes need besides the node of a request."""
 
 from collections.abc import Callable, Mapping
 

@@ -17,7 +17,8 @@ log = logging.getLogger("andon.runs")
 
 
 class OpenRuns:
-    """The index, with what is new, and without records of others that are closed by now."""
+    """Opens the index of runs, brings it up to date, and hides records of others that can no longer
+    be read."""
 
     def __init__(self, user: str, opened: Callable[[], RunFinder]) -> None:
         self._user, self._opened = user, opened

@@ -56,7 +56,7 @@ def runs(settings: Settings) -> Iterator[ServedRuns]:
 
 
 def jobs() -> ServedJobs:
-    """This user's."""
+    """The jobs of this user; an agent takes no new ones."""
     queue = QueueDesk(user=user_name(os.getuid()))
     return ServedJobs(queue, lambda: "an agent takes no jobs", lambda _: ())
 

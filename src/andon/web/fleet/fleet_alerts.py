@@ -66,8 +66,8 @@ class _LeadersStore:
 
 
 class FleetAlerts:
-    """Judges for a hub, as the watcher of its own machine does and, while it leads, as that of its
-    nodes: the next leader opens that with the same state, and nobody is notified twice."""
+    """The alerts of a hub's machine and, while it leads, of its nodes. The next leader opens the
+    watcher of the nodes with the same state, so that nobody is notified twice."""
 
     def __init__(
         self, own: Watcher, node: str, pasts: Callable[[], NodePasts], opener: OpenFleetWatcher
@@ -86,7 +86,7 @@ class FleetAlerts:
     # For the leader duties.
 
     def lead(self, leads: bool) -> None:
-        """Begins or ends to notify people about nodes."""
+        """Opens or closes the watcher that notifies people about nodes."""
         if leads and self._fleet is None:
             self._session = Subscription(INTERVAL_SECONDS, False, 4, lambda: None)
             self._fleet = self._opener(
@@ -113,7 +113,8 @@ class FleetAlerts:
         return True
 
     def judge(self, troubles: Sequence[OwnTrouble] | None) -> None:
-        """Judges what is wrong with nodes now; what was, if that is not known."""
+        """Judges these troubles of nodes, or None: the ones judged last, as the present ones are
+        unknown."""
         self._troubles = self._troubles if troubles is None else troubles
         if self._session is not None:
             self._session.put(Snapshot(self._node, time.time()), time.monotonic())

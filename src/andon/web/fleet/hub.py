@@ -1,4 +1,4 @@
-"""The nodes of a hub: which may report, what each reported last, and who changes that."""
+"""A hub's nodes: which may report, what each reported last, and when."""
 
 import hashlib
 import re
@@ -25,7 +25,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
 class _Heard(Struct):
-    """Which machine reports under a name, as this hub sees it."""
+    """The machine that reports under a node's name, and when another one last did."""
 
     machine: str
     at: float
@@ -88,7 +88,8 @@ class Hub:
         return found
 
     def reporter(self, token: str) -> FleetNode | None:
-        """Returns whose token it is, from what was last read; no one else may report for it."""
+        """Returns the node with this token, by the last reading of the database; None if none has
+        it."""
         return self._by_token.get(_hashed(token))
 
     def count(self) -> int:
@@ -113,7 +114,7 @@ class Hub:
         return self._row(found)
 
     def hear(self, beat: Heartbeat, digest: Digest) -> None:
-        """Notes a heartbeat that was stored: it is listed at once, and its machine is known."""
+        """Takes over a stored heartbeat, so that lists show it at once."""
         now = time.monotonic()
         self._last[beat.node] = beat.at, self._clock()[1]
         self._digests[beat.node] = beat.digest, digest
@@ -143,7 +144,8 @@ class Hub:
         return token
 
     def check(self, name: str) -> None:
-        """Raises Invalid for what is no other machine's name: its history would be the hub's."""
+        """Raises Invalid for a malformed name, and for that of a hub's machine, whose history it
+        would share."""
         if not NAME.fullmatch(name):
             raise Invalid(
                 f"{name[:60]!r} cannot be a node's name", hint="letters, digits, - . and _"
@@ -157,8 +159,8 @@ class Hub:
         self._put(replace(self.node(name), drained=drained))
 
     def remove(self, name: str) -> bool:
-        """Removes a node: its token is worth nothing from now on; returns whether there was one.
-        Its history stays."""
+        """Removes a node, and with it its token; its history stays. Returns whether there was
+        one."""
         found = self.store.remove(name)
         self._heard.pop(name, None)
         self._last.pop(name, None)
@@ -182,8 +184,9 @@ class Hub:
         return row_of(node, self._digest(node), self._age(node), self._trouble(node), __version__)
 
     def _age(self, node: FleetNode) -> float | None:
-        """Returns how long a node has been silent: since this hub first saw its last heartbeat. The
-        clock of a hub may be set, and those of two differ; it counts only before this start."""
+        """Returns the seconds since this hub first saw a node's last heartbeat, by its steady
+        clock. Wall clocks may be set and differ between hubs: they count only for what came before
+        its start."""
         if node.heard is None:
             return None
         (wall, now), known = self._clock(), self._last.get(node.name)
@@ -193,7 +196,8 @@ class Hub:
         return now - known[1]
 
     def _trouble(self, node: FleetNode) -> str | None:
-        """Returns what only the hub can know about a node that is heard."""
+        """Returns a problem that only a hub can notice: two machines under one name, or a wrong
+        clock."""
         heard = self._heard.get(node.name)
         if heard is not None and time.monotonic() - heard.other < ALERT_SECONDS:
             return "two machines report under this name"

@@ -53,7 +53,7 @@ class Refused(Exception):
 
 
 class Ingest:
-    """An ASGI application in front of another: answers nodes, and passes on everything else."""
+    """ASGI middleware that answers nodes and passes on every other request."""
 
     def __init__(
         self, app: App, hub: Hub, take_past: TakePast, batch_seconds: float = BATCH_SECONDS
@@ -89,7 +89,7 @@ class Ingest:
         await send_json(send, status, answer, more)
 
     async def _admitted(self, scope: Scope) -> FleetNode:
-        """Returns whose token was sent, before anything of the body is read."""
+        """Returns the node whose token was sent, before its body is read."""
         if scope["method"] != "POST":
             raise Refused(405, "method", "heartbeats are sent with POST")
         token = shown_key(scope["headers"])
@@ -134,8 +134,8 @@ class Ingest:
             self._pasts.discard(node.name)
 
     def _take_in_turn(self, node: FleetNode, body: bytes) -> None:
-        """Leaves the store to reports for as long as this took: after an outage all nodes have a
-        past, and all report."""
+        """Stores a part of a past between reports, then pauses for a tenth of the time that it
+        took: after an outage all nodes send both."""
         self._stored.wait(PATIENT_SECONDS)
         began = time.monotonic()
         self._take_past(node, body)

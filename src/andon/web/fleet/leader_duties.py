@@ -99,8 +99,8 @@ class LeaderDuties:
             self._keep_one({row.name: row for row in pending})
 
     def _relay(self) -> None:
-        """Sends what nodes report for people, each in its turn. Where a node's wait, the latest
-        count."""
+        """Sends the notices of nodes to people, one report of each node in turn; of a node with too
+        many reports only the latest are sent."""
         until = time.monotonic() + RELAY_SECONDS
         for name, count in Counter(self._fleet.pasts.thin_news(MOST_NEWS)).items():
             self._fleet.hub.refused["notices"] += count
@@ -130,8 +130,8 @@ class LeaderDuties:
 
 
 def found_in(rows: Sequence[NodeRow], version: str) -> list[OwnTrouble]:
-    """Returns what only a hub of this version can know of nodes. One that is drained may be
-    switched off."""
+    """Returns the troubles of nodes that only a hub notices: silence, unless they are drained;
+    doubtful reports; a version other than its own."""
     found = list[OwnTrouble]()
     for row in rows:
         hint = f"see: andon nodes show {row.name}"

@@ -25,7 +25,8 @@ UNREAD: tuple[float, ByLabels] = (0.0, {})
 
 
 class FleetMetrics:
-    """Called for each scrape and each export; what was read of a report is kept until the next."""
+    """Called for each scrape and each export; caches what it read of a report until the next
+    report."""
 
     def __init__(self, hub: Hub, shown: str) -> None:
         """`shown` is the setting `hub.metrics`."""

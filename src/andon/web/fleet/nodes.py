@@ -1,4 +1,4 @@
-"""The nodes of a hub: what each reported, what is stored of it, and its end."""
+"""A hub's nodes with what is stored of each: readings, alerts, runs and tokens."""
 
 import threading
 import time
@@ -45,7 +45,7 @@ class Fleet:
             return self._pasts
 
     def node(self, name: str) -> ReportedNode:
-        """Returns a node by its last report, the same object while it is asked for; the call may
+        """Returns a node by its last report; those requested last are cached. The call may
         block."""
         key = name, self.hub.node(name).added
         with self._lock:
@@ -84,8 +84,8 @@ class Fleet:
             index.drop([row.id for row in index.find(RunQuery(offset=MOST_RUNS))])
 
     def remove(self, name: str, with_history: bool) -> None:
-        """Removes a node, and what is stored of it if that is asked for; also of one that was
-        removed before."""
+        """Removes a node, on request with its history; also the history of one that was removed
+        before."""
         self.hub.check(name)
         found = self.hub.remove(name)
         if with_history:

@@ -18,7 +18,7 @@ class OwnLink:
         self._hub = hub
 
     def send(self, path: str, body: bytes) -> Json:
-        """Stores a heartbeat; of a machine without GPUs none is: it is not in the list."""
+        """Stores a heartbeat, except of a machine without GPUs, which is not listed."""
         hub, at = self._hub, time.time()
         beat, digest = read_heartbeat(body, hub.own, at)
         known = hub.nodes().get(hub.own)

@@ -15,7 +15,8 @@ _THERE = {"leases": "release ID", "jobs": "cancel ID", "alerts": "alerts", "sile
 
 
 class NodePaths:
-    """An ASGI application in front of another: what reads a node is asked of the usual route."""
+    """ASGI middleware that passes reads of `/api/nodes/NAME/X` on as `/api/X`, and refuses
+    changes."""
 
     def __init__(self, app: App) -> None:
         self._app = app

@@ -45,7 +45,8 @@ FOLD_SECONDS = 5.0
 
 
 class ReportedNode(NodeOfServer):
-    """As the last heartbeats have it, and what was sent beside them. It is changed on the node."""
+    """A node by its last heartbeats and what it sent beside them; only the node itself can change
+    it."""
 
     user: str | None = None
     simulated = recording = is_demo = False  # its snapshots say so
@@ -124,8 +125,8 @@ class ReportedNode(NodeOfServer):
             return self._store
 
     def fold(self, store: Store) -> None:
-        """Writes ticks of heartbeats to the history, where no block of the node has them, and who
-        used its devices in the last minutes: the node sends that once a minute."""
+        """Writes to the history what heartbeats have after the last block of the node, and who used
+        its devices in the last minutes, which the node sends only once a minute."""
         extent = store.contents().extents.get(Tier.RAW)
         until = 0.0 if extent is None else extent.until_ms / 1000
         recent = self.report.beat.at - PAST_SECONDS
@@ -165,7 +166,7 @@ class ReportedLive(ServedLive):
         return self.newest()
 
     def placed(self) -> Snapshot:
-        """The places of devices are not reported."""
+        """Returns the latest snapshot; devices' places are not reported, and it says so."""
         name, found = self._node.name, self.newest()
         missing = {"place": f"a hub does not know it; on {name}: andon devices --topology"}
         devices = (
@@ -281,8 +282,8 @@ def _silent(snapshot: Snapshot, row: NodeRow) -> Snapshot:
 
 
 def seen_jobs(jobs: Sequence[JobView], row: NodeRow) -> list[JobView]:
-    """Returns the jobs of a node. Those of a silent one go on there as far as anyone knows: its
-    next report says what became of them."""
+    """Returns the jobs of a node; the state of those of a silent one is unknown until it
+    reports."""
     if row.heard:
         return list(jobs)
     return [replace(one, state=JobState.UNKNOWN, reason=_gone(row)) for one in jobs]

@@ -15,7 +15,7 @@ from andon.web.fleet.hub import NAME
 
 
 class NamedTokens:
-    """Who has a token, as last read from the database; what changes it blocks."""
+    """The named tokens, as last read from the database; calls that change them block."""
 
     def __init__(self, pasts: Callable[[], NodePasts]) -> None:
         self._pasts = pasts
@@ -26,11 +26,11 @@ class NamedTokens:
         """Called with the hash of each token that was removed, here or at another hub."""
 
     def identify(self, digest: bytes) -> Identity | None:
-        """Returns whose token has this hash. Its name is none of an account."""
+        """Returns the holder of the token with this hash, who is no account of this machine."""
         return self._known.get(digest)
 
     def hashed(self, hint: str) -> bytes | None:
-        """Returns the hash of the token that is meant, if there is one."""
+        """Returns the hash of the token that a hint names, if there is one."""
         return next((digest for digest in self._known if hint_of(digest) == hint), None)
 
     def refresh(self) -> Sequence[NamedToken]:

@@ -1,4 +1,4 @@
-"""What publishes changes of one kind to those who subscribed to it."""
+"""The protocol of what publishes changes of one kind to the clients that subscribed to it."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Protocol

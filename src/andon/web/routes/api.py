@@ -1,8 +1,7 @@
 """The REST routes.
 
 What only reads the last snapshot is answered in the event loop. What takes longer runs in threads,
-and what anyone can make expensive in a separate one (`reading`), where it delays only requests of
-its kind.
+and what anyone can make expensive in a HistoryReader, where it delays only requests of its kind.
 """
 
 import math
@@ -235,8 +234,8 @@ def _machines(router: APIRouter, parts: RouteParts) -> None:
 def span(
     start: float | None, end: float | None, seconds: float = DAY_SECONDS, step: float = 1.0
 ) -> tuple[float, float]:
-    """Returns the time that is meant, by default the last `seconds`; now is rounded up to a `step`,
-    so that concurrent requests are identical."""
+    """Returns the time range of a request, by default the last `seconds`; now is rounded up to a
+    `step`, so that concurrent requests are identical."""
     until = step * math.ceil(time.time() / step) if end is None else end
     since = max(0.0, until - seconds) if start is None else start
     if since >= until:

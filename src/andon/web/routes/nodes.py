@@ -71,7 +71,7 @@ def node_routes(router: APIRouter, parts: RouteParts) -> None:
 
 
 def fleet_of(parts: RouteParts) -> Fleet:
-    """Returns the nodes of this hub; raises a new error each time, as one keeps what it passed."""
+    """Returns the nodes of this hub; raises Gone on a server that is none."""
     if parts.fleet is None:
         hint = "one keeps its nodes in PostgreSQL: andon hub --store URL"
         raise Gone("this server is not a hub", hint=hint)

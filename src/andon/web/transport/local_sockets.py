@@ -221,7 +221,7 @@ def _has_gone(connection: socket.socket) -> bool:
 
 
 class SignInSocket(LocalSocket):
-    """Gives out codes."""
+    """Gives each user a one-time code that signs them in as themselves."""
 
     def __init__(
         self,
