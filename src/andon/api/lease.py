@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from types import TracebackType
 from typing import ParamSpec, TypeVar
 
 from msgspec.structs import replace
@@ -177,12 +176,7 @@ class LeaseRequest:
         self._held.append(held)
         return held
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await asyncio.to_thread(_give_back, self._held.pop())
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:

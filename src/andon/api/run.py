@@ -19,7 +19,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, Token
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from andon.api import watch as library
@@ -308,12 +307,7 @@ class RecordedRun:
     def __enter__(self) -> "RecordedRun":
         return self.begin()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
         self.end(error)
 
     async def __aenter__(self) -> "RecordedRun":
@@ -321,12 +315,7 @@ class RecordedRun:
         self._token = _current.set(self.id)  # in this task: the thread had a context of its own
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, at: object) -> None:
         self._leave()  # in this task too
         await asyncio.to_thread(self.end, error)
 

@@ -10,7 +10,6 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from andon.callbacks.loop_hook import LONGEST_PAUSE_SECONDS, LoopHook
@@ -225,12 +224,7 @@ class GpuMonitorCallback(LoopHook):
     def __enter__(self) -> Self:
         return self.begin()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
         self.end(error)
 
 

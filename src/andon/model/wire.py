@@ -257,6 +257,15 @@ def statuses_to_json(snapshot: Snapshot) -> list[Json]:
     return [status_to_json(status, names[status.device.uuid]) for status in snapshot.devices]
 
 
+def processes_to_json(snapshot: Snapshot) -> list[Json]:
+    """Every process of a snapshot, with its device's index and uuid."""
+    return [
+        {"gpu_index": s.device.index, "gpu_uuid": s.device.uuid, **process_to_json(p)}
+        for s in snapshot.devices
+        for p in s.processes
+    ]
+
+
 def status_to_json(status: DeviceStatus, label: str) -> Json:
     sample = status_sample_to_json(status)
     return {

@@ -134,11 +134,7 @@ class GPUMonitor:
 
     def get_gpu_processes(self) -> list[dict[str, Any]]:
         """Every process on a device, with the device's index and uuid."""
-        return [
-            {"gpu_index": s.device.index, "gpu_uuid": s.device.uuid, **wire.process_to_json(p)}
-            for s in self._snapshot(use_cache=True).devices
-            for p in s.processes
-        ]
+        return wire.processes_to_json(self._snapshot(use_cache=True))
 
     def start_monitoring(self, interval_seconds: float = 1.0) -> MonitoringSession:
         """Begin a session; its `stop`, or `stop_monitoring`, ends it."""

@@ -120,11 +120,7 @@ def gpu_metrics(snapshot: Snapshot) -> wire.Json:
 
 def gpu_processes(snapshot: Snapshot) -> wire.Json:
     """Every process with its device's index and uuid."""
-    found = [
-        {"gpu_index": s.device.index, "gpu_uuid": s.device.uuid, **wire.process_to_json(p)}
-        for s in snapshot.devices
-        for p in s.processes
-    ]
+    found = wire.processes_to_json(snapshot)
     hidden = next((s.missing["command"] for s in snapshot.devices if "command" in s.missing), None)
     silent = unread_text(snapshot.devices, "its processes are", "their processes are")
     notes = (silent and f"{silent} not listed", hidden and f"command lines are {hidden}")
