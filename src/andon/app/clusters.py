@@ -1,6 +1,6 @@
 """The clusters of the settings, opened by their kinds."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import cache, partial
 
@@ -10,7 +10,6 @@ from andon.jobs.clusters.answers import was_used
 from andon.jobs.clusters.desk import ClusterDesk
 from andon.jobs.clusters.poller import ClusterPoller
 from andon.model.job import LOCAL
-from andon.model.job.cluster import ClusterNode
 from andon.ports import Cluster
 from andon.registry import CLUSTERS, known_names, load
 from andon.settings.clusters import ClusterSettings, is_cluster_name
@@ -45,11 +44,8 @@ def cluster_desk(one: ClusterSettings) -> ClusterDesk:
     """Returns the desk of a cluster, which is opened when it is first asked. What andon reads on
     its nodes comes from the hub that they report to."""
     opened = cache(partial(open_cluster, one))
-    return ClusterDesk(one.name, one.timeout_seconds, opened, partial(_read_nodes, one))
-
-
-def _read_nodes(one: ClusterSettings, nodes: Sequence[ClusterNode]) -> Sequence[ClusterNode]:
-    return read_nodes(str(one.options.get("hub", "")), nodes)
+    reader = partial(read_nodes, str(one.options.get("hub", "")))
+    return ClusterDesk(one.name, one.timeout_seconds, opened, reader)
 
 
 def find_cluster(settings: Settings, name: str) -> ClusterDesk | None:

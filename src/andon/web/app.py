@@ -1,7 +1,7 @@
 """Assembles the server: routes, live events and pages behind one gate."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -17,6 +17,11 @@ from andon.web.answers.problems import UNEXPECTED, problem, problem_of
 from andon.web.fleet.ingest import Ingest
 from andon.web.fleet.paths import NodePaths
 from andon.web.history_reader import Busy
+from andon.web.live.events import Live
+from andon.web.live.job_watch import JobWatch
+from andon.web.live.node_watch import NodeWatch
+from andon.web.live.run_watch import RunWatch
+from andon.web.live.watch import Watch
 from andon.web.route_parts import RouteParts
 from andon.web.routes import charts, sharing, users
 from andon.web.routes.api import routes
@@ -32,17 +37,11 @@ _JSON = "application/json"
 
 def build(parts: RouteParts, rules: Rules, audit: Audit) -> App:
     """The whole server as one ASGI application."""
-    from andon.web.live.events import Live
-    from andon.web.live.job_watch import JobWatch
-    from andon.web.live.node_watch import NodeWatch
-    from andon.web.live.run_watch import RunWatch
-    from andon.web.live.watch import Watch
-
     watches: list[Watch] = [JobWatch(parts.queue)] if parts.node.has_jobs else []
     if parts.fleet is not None:
         watches.append(NodeWatch(parts.minutes, parts.fleet.hub))
-    lockout = Lockout()
     watches.append(RunWatch(parts.records))
+    lockout = Lockout()
     live = Live(parts.node, parts.keys, lockout, parts.settings, watches)
     parts.parts["live"] = live
     api = NodePaths(live.over(_api(parts, live.run)))
@@ -53,18 +52,13 @@ def build(parts: RouteParts, rules: Rules, audit: Audit) -> App:
 
 
 def _api(parts: RouteParts, run: Callable[[], AbstractAsyncContextManager[None]]) -> FastAPI:
-    @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        async with run():
-            yield
-
     api = FastAPI(
         title="andon",
         version=__version__,
         description="Watches, explains, shares and records GPUs.",
         docs_url=None,  # the built-in pages would load scripts from other hosts
         redoc_url=None,
-        lifespan=lifespan,
+        lifespan=lambda _app: run(),
         redirect_slashes=False,
         dependencies=[Depends(refuse_unknown_parameters), Depends(refuse_below_node)],
     )

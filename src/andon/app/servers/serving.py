@@ -46,10 +46,10 @@ def _serve(
     settings: Settings,
     place: ServeOptions,
     on_ready: Callable[[Started], None],
-    **given: object,
 ) -> None:
     check_certificate(place)
     proxy = proxy_rules(settings.server_proxy, settings.server_proxy_roles)
+    given = dict[str, object]()
     if place.hub is not None:
         from andon.app.uplink import hub_link
 

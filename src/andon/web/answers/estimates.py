@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from andon.errors import Invalid
 from andon.estimate.rules.command_line import is_container, own_command, understood, understood_text
@@ -21,6 +21,7 @@ from andon.estimate.rules.shape import EstimateConfidence, FactSource, ModelFact
 from andon.estimate.rules.task_need import task_model
 from andon.model.shapes import Doc
 from andon.units import MIB
+from andon.web.answers.requests import RequestBody
 
 UNNAMED = "this model"
 MOST_UNUSED = 6
@@ -28,11 +29,10 @@ _PATH = re.compile(r"^[./~]|\\|:/|\.\.|\.(json|safetensors|gguf|ya?ml)$|/.*/|\0"
 _BY_NAME = "send its config.json as config, or a name such as llama-3-8b"
 
 
-class EstimateRequest(BaseModel):
+class EstimateRequest(RequestBody):
     """A model by name, by the JSON of its config.json or a safetensors header, by a server's
     command line, or by the configuration of a task, which may also be the whole request."""
 
-    model_config = ConfigDict(extra="forbid")
     model: Annotated[str | None, Field(max_length=300, description="a name, never a path")] = None
     config: Annotated[
         dict[str, Any] | None, Field(description="the JSON of config.json or of a header")

@@ -26,18 +26,22 @@ Short = Annotated[str, Field(max_length=200)]
 Note = Annotated[str, Field(max_length=1000)]
 
 
-class AcknowledgeRequest(BaseModel):
-    """Who acknowledges an alert."""
+class RequestBody(BaseModel):
+    """A body in JSON; a misspelt field is refused, as it must not be ignored."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+class AcknowledgeRequest(RequestBody):
+    """Who acknowledges an alert."""
+
     by: Short = ""
     note: Note = ""
 
 
-class SilenceRequest(BaseModel):
+class SilenceRequest(RequestBody):
     """What to silence and for how long; without rule, device and subject, everything."""
 
-    model_config = ConfigDict(extra="forbid")
     seconds: Annotated[float, Field(ge=1, le=LONGEST_SILENCE_SECONDS)]
     rule: Short | None = None
     device: Short | int | None = None
@@ -46,10 +50,9 @@ class SilenceRequest(BaseModel):
     note: Note = ""
 
 
-class NotifierTestRequest(BaseModel):
+class NotifierTestRequest(RequestBody):
     """The notifier to test; null for all."""
 
-    model_config = ConfigDict(extra="forbid")
     notifier: Short | None = None
 
 
@@ -88,27 +91,24 @@ def _field(row: RequestOption, rest: RestField) -> tuple[Any, Any]:
 _FIELDS: dict[str, Any] = {
     row.rest.name: _field(row, row.rest) for row in rows(LeaseOptions) if row.rest is not None
 }
-_Options: Any = create_model("_Options", **_FIELDS)
+_Options: Any = create_model("_Options", __base__=RequestBody, **_FIELDS)
 
 
 class LeaseBody(_Options):  # type: ignore[misc] # its fields are the rows of a table
     """The requested devices, for how long, and how long to wait for them."""
 
-    model_config = ConfigDict(extra="forbid")
     command: Annotated[str, Field(max_length=400, description="what it is for")] = ""
     whom: Annotated[str, Field(max_length=60, description="for whom it is held")] = ""
 
 
-class RenewRequest(BaseModel):
+class RenewRequest(RequestBody):
     """The new lifetime from now; a lease made over the network requires its fence."""
 
-    model_config = ConfigDict(extra="forbid")
     seconds: Lifetime = 600.0
     fence: Fence | None = None
 
 
-class CordonRequest(BaseModel):
+class CordonRequest(RequestBody):
     """Why a device is taken out of service."""
 
-    model_config = ConfigDict(extra="forbid")
     reason: Annotated[str, Field(max_length=200)] = ""

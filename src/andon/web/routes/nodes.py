@@ -4,11 +4,12 @@ import time
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from andon.errors import Gone
 from andon.fleet.rules.states import NodeList, list_to_text, scrape_targets
 from andon.version import __version__
+from andon.web.answers.requests import RequestBody
 from andon.web.fleet.listing import rows_for
 from andon.web.fleet.nodes import Fleet
 from andon.web.route_parts import RouteParts
@@ -19,10 +20,9 @@ from andon.web.transport.auth import add_notes
 NodeName = Annotated[str, Path(max_length=63)]
 
 
-class NodeRequest(BaseModel):
+class NodeRequest(RequestBody):
     """A node that may report from now on."""
 
-    model_config = ConfigDict(extra="forbid")
     name: Annotated[str, Field(min_length=1, max_length=63)]
 
 

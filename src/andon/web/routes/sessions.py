@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from andon.access import server_proof
 from andon.access.gate import SESSION, ShownKey, is_loopback
@@ -13,24 +13,23 @@ from andon.model import wire
 from andon.model.shapes import to_json
 from andon.web.answers.problems import problem
 from andon.web.answers.qr_codes import check_own, squares
+from andon.web.answers.requests import RequestBody
 from andon.web.answers.schemas import SessionState
 from andon.web.routes.responses import sent_json
 from andon.web.transport.auth import READS, add_notes, caller_of, shown_key
 from andon.web.transport.keys import BRIEF_SECONDS, CODE_SECONDS, SESSION_SECONDS, Keys
 
 
-class Code(BaseModel):
+class Code(RequestBody):
     """The one-time code of a sign-in link; a command asks for a brief session."""
 
-    model_config = ConfigDict(extra="forbid")
     code: Annotated[str, Field(min_length=1, max_length=200)]
     brief: bool = False
 
 
-class LinkRequest(BaseModel):
+class LinkRequest(RequestBody):
     """The address of this server for which the link is drawn as a QR code."""
 
-    model_config = ConfigDict(extra="forbid")
     address: Annotated[str | None, Field(max_length=300)] = None
 
 

@@ -3,9 +3,10 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from andon.access.roles import Action, refusal_for
+from andon.web.answers.requests import RequestBody
 from andon.web.route_parts import RouteParts
 from andon.web.routes.nodes import fleet_of
 from andon.web.routes.responses import sent_json
@@ -14,10 +15,9 @@ from andon.web.transport.auth import add_notes, caller_of
 TokenName = Annotated[str, Path(max_length=63)]
 
 
-class TokenRequest(BaseModel):
+class TokenRequest(RequestBody):
     """A token to be made."""
 
-    model_config = ConfigDict(extra="forbid")
     name: Annotated[str, Field(min_length=1, max_length=63)]
     role: Annotated[str, Field(max_length=20)]
 

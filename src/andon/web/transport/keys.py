@@ -20,6 +20,7 @@ from andon.access.server_proof import Statement, token_hash
 from andon.errors import Denied, Unavailable
 from andon.failures.listeners import Listeners
 from andon.failures.log import FailureLog
+from andon.host.files import replace_file
 from andon.host.state.user_folder import TOKEN, read_token
 from andon.host.users import account_name, user_name
 from andon.web.transport.session_file import SessionFile
@@ -37,7 +38,7 @@ def make_token(folder: Path) -> str:
     path, fresh = folder / TOKEN, folder / f".token.{secrets.token_hex(4)}"
     if not os.path.lexists(path):
         try:
-            _write(fresh, secrets.token_urlsafe(_TOKEN_BYTES) + "\n")
+            replace_file(fresh, secrets.token_urlsafe(_TOKEN_BYTES).encode() + b"\n")
             try:
                 os.link(fresh, path)
             except FileExistsError:
@@ -50,14 +51,6 @@ def make_token(folder: Path) -> str:
                 hint="free some space, or set XDG_STATE_HOME to a folder you own",
             ) from exc
     return read_token(path)
-
-
-def _write(path: Path, text: str) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    with os.fdopen(os.open(path, flags, 0o600), "w", encoding="ascii") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 class Keys:
