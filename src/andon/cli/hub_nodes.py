@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from andon.app.thresholds import rulebook
-from andon.cli.over_nodes import READING, NodeGroup, over_nodes
+from andon.cli.over_nodes import LIVE, NodeGroup, over_nodes
 from andon.cli.several_nodes import ReachedNode
 from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices, notice
@@ -23,8 +23,8 @@ from andon.registry import CLUSTERS
 
 OWN_ANSWER = frozenset(("alerts rules", "alerts show", "runs"))
 """What a hub answers for all of its nodes at once."""
-ANSWERED_BY_EACH = (READING | {"watch"}) - OWN_ANSWER
-"""What names no node is about each; to watch all of them at once is refused."""
+NOT_BY_EACH = OWN_ANSWER | {"top"}
+"""Commands that without a node are not about each; to watch all of them at once is refused."""
 NOT_LISTED = ("devices", "exclude", "shared", "label", "prefer")
 """Options of `andon free` that the list of nodes cannot answer."""
 OF_ANY_MACHINE = frozenset(("alerts", "jobs"))
@@ -84,7 +84,7 @@ def over_hub(
         return call(**{**more, "devices": [one.removeprefix(f"{node}:") for one in devices]})
     if not listed.hub or node is not None or not (lists or names[0]):
         return call(**more)
-    if path not in READING:
+    if path in LIVE:
         raise Invalid(f"{path} shows one node of a hub", hint=f"{ONE_NODE}; all: andon top")
     if names[0]:
         known = {name: known[name] for name in _among(known, names)}
@@ -101,7 +101,7 @@ def _is_list(path: str, more: Mapping[str, Any]) -> bool:
     """Whether each node must be asked."""
     if path == "free":
         return any(more[name] for name in NOT_LISTED)
-    return path in ANSWERED_BY_EACH and not (path == "why" and more["job"])
+    return path not in NOT_BY_EACH and not (path == "why" and more["job"])
 
 
 def _among(known: Container[str], names: Sequence[str]) -> Sequence[str]:

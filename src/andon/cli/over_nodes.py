@@ -13,11 +13,8 @@ from andon.cli.terminal import Choices, Terminal
 from andon.errors import Invalid
 from andon.node.ssh.calls import SshLimits
 
-READING = frozenset(
-    ("status", "ps", "devices", "history", "why", "alerts", "alerts show", "alerts rules", "free",
-     "leases", "who", "jobs", "runs", "estimate", "doctor")
-)  # fmt: skip
-"""Commands that can run on several nodes."""
+LIVE = frozenset(("watch", "top"))
+"""Commands that keep a connection. The others that take --ssh can run on several nodes."""
 NONE_ANSWERED, SOME_ANSWERED, NOT_AVAILABLE = 3, 1, 1
 
 

@@ -11,8 +11,9 @@ from urllib.parse import urlsplit
 import click
 
 from andon.app.thresholds import rulebook
+from andon.cli.catalogue import COMMANDS, load
 from andon.cli.commands.suggestions import MACHINE_OPTIONS
-from andon.cli.over_nodes import READING, NodeGroup, over_nodes
+from andon.cli.over_nodes import LIVE, NodeGroup, over_nodes
 from andon.cli.several_nodes import ReachedNode
 from andon.cli.sources import resolved_of, settings_of
 from andon.cli.ssh.watch import watch_hosts
@@ -26,8 +27,6 @@ from andon.units import sh, shell_line
 
 MOST_FILE_BYTES = 4 << 20
 NAMING = ("--ssh", "--node", "--host", "-H")
-LIVE = frozenset(("watch", "top"))
-"""Those that keep a connection."""
 LIVE_HINT = "live over SSH: andon watch, andon top"
 
 
@@ -37,7 +36,7 @@ def over_hosts(choices: Choices, call: Callable[..., Any], more: dict[str, Any])
     path = context.command_path.partition(" ")[2]
     if path == "alerts" and context.invoked_subcommand in ("show", "rules"):
         return 0  # its command has the same options
-    _check(context, path, choices)
+    _check(context, choices)
     hosts = named_hosts(choices)
     if path in LIVE:
         return _live(path, choices, hosts, lambda: call(**more), more)
@@ -55,9 +54,9 @@ def _group(choices: Choices, hosts: Sequence[str]) -> NodeGroup:
     return NodeGroup("host", hosts, limits, LIVE_HINT, opened)
 
 
-def _check(context: click.Context, path: str, choices: Choices) -> None:
+def _check(context: click.Context, choices: Choices) -> None:
     """Raises an error if this command line cannot run over SSH."""
-    if path not in READING | LIVE or context.invoked_subcommand is not None:
+    if context.invoked_subcommand is not None:
         raise not_over_ssh(choices.argv)
     own = any(name.startswith("alerts_") for name in choices.overrides)
     given = {"--url": choices.url, "--simulate": choices.simulate, "--replay": choices.replay,
@@ -102,7 +101,8 @@ def not_over_ssh(argv: Sequence[str]) -> AndonError:
             option = word
         else:
             remaining.append(word)
-    if remaining and remaining[0] in READING | LIVE and argv[0] != remaining[0]:
+    entry = COMMANDS.get(remaining[0]) if remaining and argv[0] != remaining[0] else None
+    if entry is not None and any(one.name == "ssh" for one in load(entry.target).params):
         line = f"andon {remaining[0]} --ssh {shell_line(','.join(hosts), *remaining[1:])}"
         return Invalid("--ssh follows the name of the command", hint=line)
     host = checked_host(hosts[0].split(",")[0] if hosts else urlsplit(url).hostname or "HOST")

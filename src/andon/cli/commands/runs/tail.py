@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from andon.cli.commands.runs.opened import RUN_FORMS, complete_run
+from andon.cli.live_screen import LiveScreen, is_capable
 from andon.cli.options import at_server, chosen, shared, whole
 from andon.cli.show.runs.tail import line_texts, render_tail
 from andon.cli.sources import node_of
@@ -101,8 +102,6 @@ def _state(follower: RecordFollower, recent: RecentLines) -> RunState:
 
 def _drawer(follower: RecordFollower, follow: bool, stack: ExitStack) -> Draw:
     """Returns a function that redraws in place on a terminal and appends new lines elsewhere."""
-    from andon.cli.live_screen import LiveScreen, is_capable
-
     terminal = Terminal.of(chosen())
     if follow and terminal.live and is_capable():
         screen = stack.enter_context(LiveScreen())

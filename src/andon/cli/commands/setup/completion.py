@@ -3,6 +3,7 @@
 import sys
 
 import click
+from click.shell_completion import get_completion_class
 
 from andon.cli.main import COMPLETE, cli
 from andon.cli.options import shared
@@ -20,8 +21,6 @@ INSTALL = {
 @shared
 def completion(shell: str) -> int:
     """Print the completion script for a shell."""
-    from click.shell_completion import get_completion_class
-
     kind = get_completion_class(shell)
     assert kind is not None
     write(sys.stdout, kind(cli, {}, "andon", COMPLETE).source() + "\n")

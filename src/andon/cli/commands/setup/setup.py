@@ -13,6 +13,7 @@ from andon.errors import AndonError, Denied, Unavailable
 from andon.host.files import replace_file
 from andon.host.users import user_name
 from andon.leases.book import places
+from andon.leases.book.sweeping import clear
 from andon.units import counted
 
 TMPFILES = Path("/etc/tmpfiles.d/andon.conf")
@@ -72,8 +73,6 @@ def setup(slurm: bool, write: bool) -> int:
 def _swept(path: Path) -> list[str]:
     """Returns the lines about files removed from a book, and about leases still held in one that
     is no longer used."""
-    from andon.leases.book.sweeping import clear
-
     try:
         done, owner = clear(path), path.stat().st_uid
     except (AndonError, OSError) as exc:
