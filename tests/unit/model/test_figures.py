@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from andon.cli.show import cells
 from andon.cli.show.runs import cells as run_cells
+from andon.cli.show.text import percent
 from andon.units import fixed, human_joules
 from tests.conftest import REPOSITORY
 
@@ -26,14 +27,13 @@ def test_figures_are_rounded_as_the_board_rounds_them() -> None:
         ),
         *((one["joules"], human_joules(one["joules"])) for one in CASES["energy"]),
         *((one["bytes"], cells.gib(one["bytes"])) for one in CASES["gib"]),
-        *((one["value"], cells.percent(one["value"]).plain) for one in CASES["percent"]),
-        *((one["value"], run_cells.percent(one["value"]).plain) for one in CASES["percent"]),
+        *((one["value"], percent(one["value"]).plain) for one in CASES["percent"]),
     ]
     assert told == [
         *((one["value"], one["digits"], one["text"]) for one in CASES["fixed"]),
         *((one["joules"], one["text"]) for one in CASES["energy"]),
         *((one["bytes"], one["text"]) for one in CASES["gib"]),
-        *((one["value"], one["text"]) for one in CASES["percent"] * 2),
+        *((one["value"], one["text"]) for one in CASES["percent"]),
     ]
 
 

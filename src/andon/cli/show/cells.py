@@ -4,7 +4,7 @@ from collections.abc import Iterable, Set
 from functools import lru_cache
 
 from andon.cli.show.entries import NamedDevice
-from andon.cli.show.text import UNKNOWN, Text, join, styled
+from andon.cli.show.text import UNKNOWN, Text, join, known, percent, styled
 from andon.explain.conditions.heat.limits import critical_from, hot_from
 from andon.explain.evidence.blame import unattributed_bytes
 from andon.model.device import Process, Sample, State
@@ -52,16 +52,8 @@ def heat_style(entry: NamedDevice) -> str:
     return "bold red" if celsius >= critical_from(slowdown, figures) else "yellow"
 
 
-def unknown() -> Text:
-    return styled(UNKNOWN, "dim")
-
-
-def percent(value: float | None, style: str = "") -> Text:
-    return unknown() if value is None else styled(f"{fixed(value)} %", style)
-
-
 def number(value: float | None, unit: str = "", style: str = "") -> Text:
-    return unknown() if value is None else styled(f"{fixed(value)}{unit}", style)
+    return known(value, lambda number: f"{fixed(number)}{unit}", style)
 
 
 def bar(value: float | None, width: int, style: str) -> Text:
@@ -102,7 +94,7 @@ def memory(entry: NamedDevice, bar_width: int, with_percent: bool, digits: int) 
     used, total = _sample(entry).memory_used_bytes, status.device.memory_total_bytes
     share = status.memory_percent
     if used is None:
-        return unknown().pad(digits, right=True)
+        return known(None).pad(digits, right=True)
     style = "bold" if share is not None and share >= entry.figures.memory_percent else ""
     out = (styled(gib(used), style) + styled(f"/{gib(total)}", "dim")).pad(digits, right=True)
     if with_percent:
@@ -117,7 +109,7 @@ def temperature(entry: NamedDevice) -> Text:
 def power(entry: NamedDevice) -> Text:
     sample, share = _sample(entry), entry.status.power_percent
     if sample.power_watts is None:
-        return unknown()
+        return known(None)
     style = "bold" if share is not None and share >= entry.figures.power_percent else ""
     limit = sample.power_limit_watts
     whole = "" if limit is None else f"/{fixed(limit)}"
@@ -128,7 +120,7 @@ def link(entry: NamedDevice) -> Text:
     """`5×16`; yellow if it has fewer lanes than the slot and card support."""
     sample, limits = _sample(entry), entry.status.device.limits
     if sample.pcie_generation is None or sample.pcie_width is None:
-        return unknown()
+        return known(None)
     narrow = limits.link_width is not None and sample.pcie_width < limits.link_width
     return styled(f"{sample.pcie_generation}×{sample.pcie_width}", "yellow" if narrow else "")
 
@@ -138,7 +130,7 @@ def traffic(entry: NamedDevice, link: str) -> Text:
     sample = _sample(entry)
     pair = [getattr(sample, f"{link}_{way}_bytes_per_second") for way in ("received", "sent")]
     if None in pair:
-        return unknown()
+        return known(None)
     received, sent = (human_rate(one, "", "") for one in pair)
     return styled(f"{received.rjust(4)}↓ {sent.rjust(4)}↑")
 
@@ -147,7 +139,7 @@ def throttle(entry: NamedDevice, all_of_them: bool = True) -> Text:
     """What limits the clock; only the most important reason if space is short."""
     reasons = _sample(entry).throttle
     if reasons is None:
-        return unknown()
+        return known(None)
     rows = [row for name in reasons if (row := reason_of(name)).label]
     labels = [styled(row.label, "yellow" if row.alarming else "") for row in rows]
     if all_of_them or len(labels) < 2:
@@ -181,7 +173,7 @@ def _reserved(entry: NamedDevice, users: Set[str]) -> list[Text]:
 def availability(verdict: DeviceVerdict | None) -> Text:
     """`free`, `held alice`, `in use`, `cordoned`: the same verdict as `andon free`."""
     if verdict is None:
-        return styled(UNKNOWN, "dim")
+        return known(None)
     if verdict.kind is VerdictKind.FREE:
         return styled("free", "bold green")
     if verdict.kind is VerdictKind.HELD:

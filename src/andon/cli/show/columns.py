@@ -7,7 +7,7 @@ from msgspec import Struct
 from andon.cli.show import cells
 from andon.cli.show.entries import CUDA, NamedDevice, model_name, runtime_of
 from andon.cli.show.table import TableColumn, TableRow
-from andon.cli.show.text import MEDIUM, WIDE, Text, styled
+from andon.cli.show.text import MEDIUM, WIDE, Text, percent, styled
 from andon.model.device import Sample, State
 
 FIELDS = (
@@ -110,13 +110,13 @@ def _values(shape: Shape, digits: int) -> list[TableColumn[NamedDevice]]:
 def _extras(width: int) -> list[tuple[TableColumn[NamedDevice], str]]:
     """The extra columns of a wider terminal, each with the reading it needs."""
     return [
-        (_plain("FAN", "fan_percent", 12, cells.percent), "fan_percent"),
+        (_plain("FAN", "fan_percent", 12, percent), "fan_percent"),
         (_plain("SM MHz", "sm_clock_mhz", 11, cells.number), "sm_clock_mhz"),
         (_plain("MEM MHz", "memory_clock_mhz", 14, cells.number), "memory_clock_mhz"),
-        (_plain("ENC", "encoder_percent", 15, cells.percent), "encoder_percent"),
-        (_plain("DEC", "decoder_percent", 15, cells.percent), "decoder_percent"),
+        (_plain("ENC", "encoder_percent", 15, percent), "encoder_percent"),
+        (_plain("DEC", "decoder_percent", 15, percent), "decoder_percent"),
         (TableColumn("PCIe", cells.link, rank=13, right=True), "pcie_generation"),
-        (_plain("SM ACT", "sm_active_percent", 16, cells.percent), "sm_active_percent"),
+        (_plain("SM ACT", "sm_active_percent", 16, percent), "sm_active_percent"),
         (_link("PCIe B/s", "pcie", 17), "pcie_sent_bytes_per_second"),
         (_link("NVLink B/s", "nvlink", 18), "nvlink_sent_bytes_per_second"),
         (TableColumn("THROTTLE", lambda e: cells.throttle(e, width >= WIDE), rank=10), "throttle"),

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from andon.cli.show import cells
 from andon.cli.show.render import paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import Text, styled, with_mark
+from andon.cli.show.text import Text, known, styled, with_mark
 from andon.estimate.rules.engines import TITLES
 from andon.estimate.rules.estimating import Estimate, verdict_text
 from andon.estimate.rules.fits import GpuFit, SmallestSize
@@ -171,7 +171,9 @@ def _smallest(found: SmallestSize | None) -> str:
 
 def _columns(found: Estimate) -> tuple[TableColumn[GpuFit], ...]:
     served = any(fit.requests_at_once is not None for fit in found.fits)
-    at_once: TableColumn[GpuFit] = TableColumn("AT ONCE", _at_once, rank=2, right=True)
+    at_once: TableColumn[GpuFit] = TableColumn(
+        "AT ONCE", lambda fit: known(fit.requests_at_once, "{:,}".format), rank=2, right=True
+    )
     local: tuple[TableColumn[GpuFit], ...] = (
         TableColumn("NOW", lambda fit: _yes(fit.fits_now)),
         TableColumn("EMPTY", lambda fit: _yes(fit.fits_empty)),
@@ -208,11 +210,7 @@ def _too_small(fits: Sequence[GpuFit], width: int) -> Iterator[Text]:
         yield from paragraph(f"GPU {', '.join(those[:_MOST_LABELS])}{more}: {reason}", width)
 
 
-def _at_once(fit: GpuFit) -> Text:
-    return cells.unknown() if fit.requests_at_once is None else styled(f"{fit.requests_at_once:,}")
-
-
 def _yes(value: bool | None) -> Text:
     if value is None:
-        return cells.unknown()
+        return known(None)
     return styled("yes", "green") if value else styled("no", "yellow")

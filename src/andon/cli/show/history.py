@@ -3,13 +3,14 @@
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from msgspec import Struct
 
 from andon.cli.show.csv_table import CsvTable, attributes, items
 from andon.cli.show.reports.figures import size
 from andon.cli.show.table import TableColumn, TableRow, choose, draw, sizes_of
-from andon.cli.show.text import UNKNOWN, Text, styled
+from andon.cli.show.text import UNKNOWN, Text, known, styled
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.series import HOST, Bucket, summary
 from andon.history.rules.sparkline import sparkline
@@ -279,9 +280,7 @@ def _top(line: HistoryLine) -> Text:
 def _value(line: HistoryLine, name: str) -> Text:
     whole = summary(line.buckets)
     value = None if whole is None else getattr(whole, name)
-    if value is None:
-        return styled(UNKNOWN, "dim")
-    return styled(_number(line.metric, value))
+    return known(value, partial(_number, line.metric))
 
 
 def _number(metric: str, value: float) -> str:

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-from andon.cli.show.cells import percent, unknown
 from andon.cli.show.render import paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import Text, styled, with_mark
+from andon.cli.show.text import Text, known, percent, styled, with_mark
 from andon.model.probe import ProbeResult, Trial, TrialState
 from andon.units import fixed, human_bytes, measured_seconds
 from andon.work.rules.probe import limited_by
@@ -89,12 +88,16 @@ def _chart(probe: ProbeResult, width: int) -> list[Text]:
     columns: list[TableColumn[Trial]] = [
         TableColumn("SIZE", lambda one: styled(str(one.size)), 0, right=True),
         TableColumn("MEMORY", lambda one: _bar(one, total), 3),
-        TableColumn("", lambda one: _memory(one), 1, right=True),
+        TableColumn("", lambda one: known(one.peak_memory_bytes, human_bytes), 1, right=True),
         TableColumn("GPU", lambda one: percent(one.utilization_percent), 4, right=True),
         TableColumn("TIME", lambda one: styled(measured_seconds(one.seconds)), 5, right=True),
     ]
     if any(trial.throughput is not None for trial in probe.trials):
-        columns.append(TableColumn("THROUGHPUT", _throughput, 6, right=True))
+        columns.append(
+            TableColumn(
+                "THROUGHPUT", lambda one: known(one.throughput, "{:g}".format), 6, right=True
+            )
+        )
     columns.append(TableColumn("RESULT", lambda one: styled(*RESULTS[one.state]), 2))
     rows = [TableRow(trial) for trial in sorted(probe.trials, key=lambda one: one.size)]
     return draw(columns, rows, width)
@@ -102,19 +105,10 @@ def _chart(probe: ProbeResult, width: int) -> list[Text]:
 
 def _bar(trial: Trial, total: int | None) -> Text:
     if trial.peak_memory_bytes is None or not total:
-        return unknown()
+        return known(None)
     cells = round(BAR * min(1.0, trial.peak_memory_bytes / total))
     style = "green" if trial.state is TrialState.FITS else "yellow"
     return styled("━" * cells, style) + styled("─" * (BAR - cells), "dim")
-
-
-def _memory(trial: Trial) -> Text:
-    used = trial.peak_memory_bytes
-    return unknown() if used is None else styled(human_bytes(used))
-
-
-def _throughput(trial: Trial) -> Text:
-    return unknown() if trial.throughput is None else styled(f"{trial.throughput:g}")
 
 
 def render_probes(probes: Sequence[ProbeResult], width: int, color: bool) -> str:
@@ -123,17 +117,13 @@ def render_probes(probes: Sequence[ProbeResult], width: int, color: bool) -> str
         return "nothing was probed yet: andon probe --help\n"
     columns: list[TableColumn[ProbeResult]] = [
         TableColumn("NAME", lambda one: styled(one.name, "bold"), 0, elastic=10),
-        TableColumn("BEST", lambda one: _size(one.recommended), 1, right=True),
-        TableColumn("LARGEST", lambda one: _size(one.largest), 2, right=True),
+        TableColumn("BEST", lambda one: known(one.recommended), 1, right=True),
+        TableColumn("LARGEST", lambda one: known(one.largest), 2, right=True),
         TableColumn("DEVICES", lambda one: styled(_devices(one)), 3, elastic=8),
         TableColumn("COMMAND", lambda one: styled(one.command, "dim"), 4, elastic=12),
     ]
     lines = draw(columns, [TableRow(probe) for probe in probes], width)
     return "".join(line.paint(color) + "\n" for line in lines)
-
-
-def _size(size: int | None) -> Text:
-    return unknown() if size is None else styled(str(size))
 
 
 def _devices(probe: ProbeResult) -> str:

@@ -8,7 +8,7 @@ from msgspec import Struct
 from andon.cli.show import cells
 from andon.cli.show.process_rows import ProcessRow
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import Text, join, styled, with_mark
+from andon.cli.show.text import Text, join, known, percent, styled, with_mark
 from andon.host.rules.attribution import is_session
 from andon.model.device import Process, ProcessKind
 from andon.model.naming import label_order
@@ -170,9 +170,10 @@ def _columns(rows: list[ProcessLine]) -> list[TableColumn[ProcessLine]]:
         TableColumn("TYPE", _kind, rank=9),
         TableColumn("GPU MEM", _memory, rank=3, right=True),
         TableColumn("UTIL", _of_use(_busy), rank=5, right=True, floor=4),
-        TableColumn("CPU", _of_use(lambda u: cells.percent(u.host.cpu_percent)), rank=7, right=True,
+        TableColumn("CPU", _of_use(lambda u: percent(u.host.cpu_percent)), rank=7, right=True,
                floor=4),
-        TableColumn("HOST MEM", _of_use(lambda u: size(u.host.memory_bytes)), rank=10, right=True),
+        TableColumn("HOST MEM", _of_use(lambda u: known(u.host.memory_bytes, human_bytes)),
+               rank=10, right=True),
         TableColumn("TIME", _of_use(lambda u: elapsed(u.elapsed_seconds)), rank=8, right=True),
         TableColumn("COMMAND", _command, rank=4, elastic=24),
     ]  # fmt: skip
@@ -198,15 +199,15 @@ def _device(row: ProcessLine) -> Text:
 
 def _memory(row: ProcessLine) -> Text:
     if row.summed is not None:
-        return size(row.summed.memory_bytes)
-    return size(row.use.memory_bytes) if row.use else Text()
+        return known(row.summed.memory_bytes, human_bytes)
+    return known(row.use.memory_bytes, human_bytes) if row.use else Text()
 
 
 def _word(row: ProcessLine, name: str) -> Text:
     if row.summed is not None:
         return Text()
     value = getattr(row.process, name, None)
-    return cells.unknown() if value is None else styled(str(value))
+    return known(value)
 
 
 def _within(row: ProcessLine) -> Text:
@@ -222,7 +223,7 @@ def _kind(row: ProcessLine) -> Text:
 
 def _busy(use: ProcessRow) -> Text:
     share = use.process.utilization_percent if use.process else None
-    return cells.percent(share, cells.load_style(share))
+    return percent(share, cells.load_style(share))
 
 
 def _command(row: ProcessLine) -> Text:
@@ -238,14 +239,10 @@ def _command(row: ProcessLine) -> Text:
     return styled("  " * (row.depth - 1) + "└ ", "dim") + text if row.depth else text
 
 
-def size(count: int | None) -> Text:
-    return cells.unknown() if count is None else styled(human_bytes(count))
-
-
 def elapsed(seconds: float | None) -> Text:
     """Formats a duration as ps and squeue do: `3:20:05`, `2d04h`."""
     if seconds is None:
-        return cells.unknown()
+        return known(None)
     whole = int(seconds)
     days, rest = divmod(whole, 86400)
     if days:

@@ -15,7 +15,7 @@ from andon.cli.show.columns import (
 )
 from andon.cli.show.entries import NO_VERDICTS, NamedDevice, is_masked, lit_entries, unreal
 from andon.cli.show.table import draw
-from andon.cli.show.text import MEDIUM, WIDE, Text, join, styled
+from andon.cli.show.text import MEDIUM, WIDE, Text, join, percent, styled
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.evidence.blame import listed_users
 from andon.model.device import (
@@ -132,7 +132,7 @@ def node_row(snapshot: Snapshot, width: int) -> list[Text]:
     memory = f"{cells.gib(host.memory_used_bytes)}/{cells.gib(host.memory_total_bytes)} GiB"
     load = "–" if host.load_1m is None else fixed(host.load_1m, 1)
     return [
-        styled("CPU ", "dim") + cells.percent(host.cpu_percent),
+        styled("CPU ", "dim") + percent(host.cpu_percent),
         styled("memory ", "dim") + styled(memory),
         styled("load ", "dim") + styled(load),
         *(_traffic(host) if width >= WIDE else ()),
@@ -161,10 +161,10 @@ def mean_line(seen: list[NamedDevice]) -> Text:
     boards = sum(not entry.instance for entry in seen)
     known = len({_board(entry.status) for entry in seen if _shows_use(entry.status)})
     if mean is None:
-        return styled("mean utilisation ", "dim") + cells.percent(mean)
+        return styled("mean utilisation ", "dim") + percent(mean)
     part = "" if known == boards else f"/{boards}"
     counted = f"{known}{part} GPU{'s' * (boards != 1)}"
-    return styled(f"mean utilisation of {counted}: ", "dim") + cells.percent(mean)
+    return styled(f"mean utilisation of {counted}: ", "dim") + percent(mean)
 
 
 def mean_utilization(statuses: Iterable[DeviceStatus]) -> float | None:

@@ -2,10 +2,13 @@
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+from andon.units import fixed
+
+T = TypeVar("T")
 ELLIPSIS = "…"
 UNKNOWN = "–"
 MEDIUM, WIDE = 100, 160  # columns of a terminal from which tables have more of their own
@@ -140,6 +143,15 @@ class Text(NamedTuple):
 def styled(text: str, style: str = "") -> Text:
     """A text in one style, made harmless."""
     return Text(((harmless(text), style),) if text else ())
+
+
+def known(value: T | None, form: Callable[[T], str] = str, style: str = "") -> Text:
+    """Returns a value in this form; a dim dash where it is unknown."""
+    return styled(UNKNOWN, "dim") if value is None else styled(form(value), style)
+
+
+def percent(value: float | None, style: str = "") -> Text:
+    return known(value, lambda number: f"{fixed(number)} %", style)
 
 
 def with_mark(lines: Sequence[Text], mark: str, width: int) -> list[Text]:

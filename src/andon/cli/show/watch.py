@@ -12,7 +12,7 @@ from andon.cli.show.columns import device_columns, device_row, label
 from andon.cli.show.entries import NamedDevice, is_masked, lit_entries, unreal
 from andon.cli.show.render import fault_lines, flow, header, mean_line, node_row, state_message
 from andon.cli.show.table import TableColumn, TableRow, choose, draw, heading, line, sizes_of
-from andon.cli.show.text import MEDIUM, WIDE, Text, styled
+from andon.cli.show.text import MEDIUM, WIDE, Text, percent, styled
 from andon.explain.conditions.rulebook import Rulebook
 from andon.history.rules.sparkline import sparkline
 from andon.model.device import Snapshot
@@ -152,7 +152,7 @@ def _wide_columns() -> list[TableColumn[StreamLine]]:
 
 
 def _active(tick: StreamLine) -> Text:
-    return cells.percent(getattr(tick.entry.status.sample, "sm_active_percent", None))
+    return percent(getattr(tick.entry.status.sample, "sm_active_percent", None))
 
 
 def _reading(tick: StreamLine, name: str) -> Text:

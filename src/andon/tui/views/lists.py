@@ -11,13 +11,13 @@ from andon.cli.show.jobs import render_job, render_jobs
 from andon.cli.show.render import paragraph
 from andon.cli.show.runs.listing import render_runs
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import UNKNOWN, Text, styled
+from andon.cli.show.text import UNKNOWN, Text, percent, styled
 from andon.cli.show.waiting import queue_line
 from andon.model.alert import Phase
 from andon.tui.page import Frame, Hit, Page, scrolled, selected
 from andon.tui.state import TopView
 from andon.tui.users import UserLine, user_lines
-from andon.units import fixed, human_bytes
+from andon.units import human_bytes
 
 R = TypeVar("R")
 NOT_READ = "not read yet"
@@ -123,7 +123,7 @@ def _users(page: Page, frame: Frame, room: int) -> None:
         TableColumn("PROCESSES", lambda row: styled(str(row.processes)), right=True, rank=3),
         TableColumn("GPU MEM", lambda row: styled(human_bytes(row.memory_bytes)),
                               right=True, rank=1, floor=8),
-        TableColumn("SHARE", lambda row: _share(row.share), right=True, rank=1, floor=5),
+        TableColumn("SHARE", lambda row: percent(row.share), right=True, rank=1, floor=5),
         TableColumn("HELD", lambda row: styled(row.held), elastic=6, rank=2),
         TableColumn("HELD BUT IDLE", lambda row: styled(row.idle, "yellow"), elastic=13,
                               rank=2),
@@ -131,10 +131,6 @@ def _users(page: Page, frame: Frame, room: int) -> None:
     lines = draw(columns, [TableRow(row) for row in rows], frame.width)
     page.add(lines[0])
     _rows(page, frame, lines[1:], room - 1, min(frame.state.row(), len(rows) - 1))
-
-
-def _share(value: float | None) -> Text:
-    return styled(UNKNOWN, "dim") if value is None else styled(f"{fixed(value)} %")
 
 
 def _rows(page: Page, frame: Frame, lines: Sequence[Text], room: int, cursor: int) -> None:

@@ -8,14 +8,15 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from andon.cli.show import cells
-from andon.cli.show.process_table import places, size
-from andon.cli.show.text import Text, display_width, join, styled
+from andon.cli.show.process_table import places
+from andon.cli.show.text import Text, display_width, join, known, percent, styled
 from andon.model.device import Process, ProcessKind
 from andon.model.programs import program_of, short_command
 from andon.tui.page import Frame, Hit, Page, scrolled, selected
 from andon.tui.scene import ProcessEntry, place_of, starts_descending
 from andon.tui.state import Focus, TopView
 from andon.tui.views.chrome import filter_text
+from andon.units import human_bytes
 
 NO_PROCESS = "no process is using a GPU"
 GAP = 2
@@ -176,10 +177,10 @@ def _fitting(
         Column("user", "USER", user, 1, False, lambda row: _word(row, "user")),
         Column("pid", "PID", 7, 2, True, lambda row: _word(row, "pid")),
         Column("kind", "TYPE", 4, 11, False, _kind),
-        Column("memory", "GPU MEM", 8, 3, True, lambda row: _of_use(row, size(row.memory_bytes))),
+        Column("memory", "GPU MEM", 8, 3, True, _memory),
         Column("gpu", "UTIL", 5, 5, True, _busy),
-        Column("cpu", "CPU", 6, 7, True, lambda row: cells.percent(row.cpu_percent)),
-        Column("host", "HOST MEM", 9, 10, True, lambda row: size(row.host_bytes)),
+        Column("cpu", "CPU", 6, 7, True, lambda row: percent(row.cpu_percent)),
+        Column("host", "HOST MEM", 9, 10, True, lambda row: known(row.host_bytes, human_bytes)),
         Column("time", "TIME", 6, 8, True, lambda row: styled(row.age)),
         Column("place", "CONTAINER/JOB", place, 6, False, _within),
         Column("lease", "LEASE", 8 if leased else 0, 9, False, lambda row: _word(row, "lease")),
@@ -218,15 +219,15 @@ def _line(columns: tuple[Column, ...], row: RowValues, width: int) -> Text:
     return text.fit(width) if row.is_use else text.restyled("dim").fit(width)
 
 
-def _of_use(row: RowValues, cell: Text) -> Text:
-    """Returns the cell, empty for an ancestor that uses no device."""
-    return cell if row.is_use else Text()
+def _memory(row: RowValues) -> Text:
+    """Returns the memory on the device; nothing for an ancestor that uses none."""
+    return known(row.memory_bytes, human_bytes) if row.is_use else Text()
 
 
 def _word(row: RowValues, name: str) -> Text:
     value = getattr(row.process, name, None)
     if value is None:
-        return Text() if name == "lease" or row.process is None else cells.unknown()
+        return Text() if name == "lease" or row.process is None else known(None)
     return styled(str(value))
 
 
@@ -241,7 +242,7 @@ def _busy(row: RowValues) -> Text:
     if row.process is None or not row.is_use:
         return Text()
     share = row.process.utilization_percent
-    return cells.percent(share, cells.load_style(share))
+    return percent(share, cells.load_style(share))
 
 
 def _places(process: Process) -> str:

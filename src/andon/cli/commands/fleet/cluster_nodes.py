@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from andon.cli.commands.jobs.desks import clusters_of
 from andon.cli.commands.jobs.on import desk_of
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import UNKNOWN, Text, styled
+from andon.cli.show.text import Text, known, styled
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import Invalid
 from andon.model.job.cluster import ClusterNode
@@ -65,7 +65,7 @@ def _who(one: ClusterNode) -> Text:
 
 
 def _unit(value: float | None, unit: str) -> Text:
-    return styled(UNKNOWN, "dim") if value is None else styled(f"{value:.0f} {unit}")
+    return known(value, lambda number: f"{number:.0f} {unit}")
 
 
 def _state(one: ClusterNode) -> Text:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from andon.cli.commands.completing import complete_lease
 from andon.cli.options import at_server, chosen, elsewhere, fresh_option, shared, with_devices
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import UNKNOWN, Text, styled
+from andon.cli.show.text import Text, known, styled
 from andon.cli.show.waiting import queue_line
 from andon.cli.sources import node_of
 from andon.cli.terminal import Choices, Terminal, ask, notice, report
@@ -160,10 +160,20 @@ def lease_columns(at: float, labels: Mapping[str, str]) -> tuple[TableColumn[Lea
         TableColumn("LEASE", _id, lead=True),
         TableColumn("USER", lambda row: styled(row.holder), elastic=6),
         TableColumn("GPU", lambda row: _devices(row, labels), right=True),
-        TableColumn("SINCE", lambda row: _since(row, at), rank=1, right=True),
+        TableColumn(
+            "SINCE",
+            lambda row: known(row.since, lambda since: human_seconds(max(0.0, at - since))),
+            rank=1,
+            right=True,
+        ),
         TableColumn("UNTIL", _until, rank=1),
         TableColumn("USED", _memory, rank=2, right=True),
-        TableColumn("UTIL", _busy, rank=2, right=True),
+        TableColumn(
+            "UTIL",
+            lambda row: known(row.utilization_percent, "{:.0f} %".format),
+            rank=2,
+            right=True,
+        ),
         TableColumn("COMMAND", _command, rank=3, elastic=12),
     )
 
@@ -180,18 +190,10 @@ def _devices(row: LeaseRow, labels: Mapping[str, str]) -> Text:
     return styled(",".join(labels.get(share.uuid) or str(share.index) for share in row.devices))
 
 
-def _since(row: LeaseRow, at: float) -> Text:
-    if row.since is None:
-        return styled(UNKNOWN, "dim")
-    return styled(human_seconds(max(0.0, at - row.since)))
-
-
 def _until(row: LeaseRow) -> Text:
     if row.state is LeaseState.ORPHANED:
         return styled("orphaned", "yellow")
-    if row.until is None:
-        return styled(UNKNOWN, "dim")
-    return styled(time.strftime("%H:%M", time.localtime(row.until)))
+    return known(row.until, lambda until: time.strftime("%H:%M", time.localtime(until)))
 
 
 def _memory(row: LeaseRow) -> Text:
@@ -203,11 +205,6 @@ def _memory(row: LeaseRow) -> Text:
     return styled(f"{used} of {human_bytes(most)}") + styled(" over" if over else "", "bold red")
 
 
-def _busy(row: LeaseRow) -> Text:
-    busy = row.utilization_percent
-    return styled(UNKNOWN, "dim") if busy is None else styled(f"{busy:.0f} %")
-
-
 def _command(row: LeaseRow) -> Text:
     mark = styled("SIMULATED " if row.simulated else "", "reverse")
-    return mark + (styled(UNKNOWN, "dim") if row.command is None else styled(row.command))
+    return mark + known(row.command)

@@ -1,6 +1,7 @@
 """`andon who`: who uses and holds the devices now, and who did over the last day."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devi
 from andon.cli.show.entries import unreal
 from andon.cli.show.render import no_device, paragraph
 from andon.cli.show.table import TableColumn, TableRow, choose, draw
-from andon.cli.show.text import UNKNOWN, Text, styled, with_mark
+from andon.cli.show.text import UNKNOWN, Text, known, percent, styled, with_mark
 from andon.cli.show.waiting import queue_line
 from andon.cli.sources import exit_code, node_of, settings_of
 from andon.cli.terminal import Terminal
@@ -30,7 +31,7 @@ from andon.history.rules.usage import UNKNOWN_USER, UserUsage
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList
 from andon.model.naming import device_labels, narrowed, unread_text
-from andon.units import fixed, gpu_hours, human_bytes, human_joules
+from andon.units import gpu_hours, human_bytes, human_joules
 
 USE_RANK = 2  # of the columns that come from the history
 NOT_KNOWN = "Who uses the devices now is not known."
@@ -234,25 +235,19 @@ def _order(person: UserRow) -> tuple[float, float, str]:
     return -len(person.devices), -hours, person.user
 
 
-def _hours(person: UserRow) -> Text:
-    usage = person.usage
-    return styled(UNKNOWN, "dim") if usage is None else styled(gpu_hours(usage.device_seconds))
-
-
-def _energy(person: UserRow) -> Text:
-    joules = person.usage.energy_joules if person.usage else None
-    return styled(UNKNOWN, "dim") if joules is None else styled(human_joules(joules))
-
-
-def _idle(person: UserRow) -> Text:
-    share = person.usage.idle_share if person.usage else None
-    return styled(UNKNOWN, "dim") if share is None else styled(f"{fixed(100 * share)} %")
-
-
 def _user(person: UserRow, mixed: bool) -> Text:
     """Returns the user's name; `mixed`: users of simulated devices are marked among real ones."""
     mark = styled(" SIMULATED", "reverse") if person.simulated and mixed else Text()
     return styled(person.user) + mark
+
+
+def _of_use(title: str, cell: Callable[[UserUsage], Text]) -> TableColumn[UserRow]:
+    """Returns a column that the history fills."""
+
+    def shown(person: UserRow) -> Text:
+        return known(None) if person.usage is None else cell(person.usage)
+
+    return TableColumn(title, shown, rank=USE_RANK, right=True)
 
 
 def _memory(person: UserRow, blind: bool) -> str:
@@ -268,9 +263,9 @@ def _columns(mixed: bool, blind: bool = False) -> tuple[TableColumn[UserRow], ..
         TableColumn("GPU", lambda p: styled(",".join(p.devices) or none)),
         TableColumn("MEMORY", lambda p: styled(_memory(p, blind)), right=True),
         TableColumn("LEASES", lambda p: styled(" ".join(p.held) or "none"), rank=1, elastic=6),
-        TableColumn("GPU HOURS", _hours, rank=USE_RANK, right=True),
-        TableColumn("ENERGY", _energy, rank=USE_RANK, right=True),
-        TableColumn("IDLE", _idle, rank=USE_RANK, right=True),
+        _of_use("GPU HOURS", lambda usage: known(usage.device_seconds, gpu_hours)),
+        _of_use("ENERGY", lambda usage: known(usage.energy_joules, human_joules)),
+        _of_use("IDLE", lambda usage: percent(usage.idle_share and 100 * usage.idle_share)),
     )
 
 

@@ -2,32 +2,18 @@
 
 import time
 
-from andon.cli.show.text import UNKNOWN, Text, styled
+from andon.cli.show.text import Text, known
 from andon.model.run.energy import POWER
-from andon.units import fixed, human_bytes, human_joules, measured_seconds
-
-
-def unknown() -> Text:
-    return styled(UNKNOWN, "dim")
-
-
-def percent(value: float | None) -> Text:
-    return unknown() if value is None else styled(f"{fixed(value)} %")
-
-
-def size(value: float | None) -> Text:
-    return unknown() if value is None else styled(human_bytes(value))
+from andon.units import human_joules, measured_seconds
 
 
 def joules(value: float | None, source: str | None) -> Text:
-    return unknown() if value is None else styled(human_joules(value, source == POWER))
+    return known(value, lambda joules: human_joules(joules, source == POWER))
 
 
 def length(seconds: float | None) -> Text:
     """Formats a duration; below a minute with tenths, because short runs are compared by them."""
-    if seconds is None:
-        return unknown()
-    return styled(measured_seconds(seconds))
+    return known(seconds, measured_seconds)
 
 
 def number(value: float) -> str:

@@ -6,17 +6,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from andon.cli.show.runs.cells import (
-    joules,
-    length,
-    number,
-    percent,
-    size,
-    unknown,
-)
+from andon.cli.show.runs.cells import joules, length, number
 from andon.cli.show.runs.listing import state_text
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import Text, styled
+from andon.cli.show.text import Text, known, percent, styled
 from andon.model.naming import short_model
 from andon.model.run.record import WAITED, RunBegin, RunDevice, RunEnd, RunRow, RunState
 from andon.runs.files import RecordRead
@@ -155,7 +148,7 @@ def _mean(name: str, unit: str) -> "TableColumn[UsedDevice]":
         spread = one.spread(name)
         mean, low, high = (spread.get(key) for key in ("mean", "min", "max"))
         if mean is None or low is None or high is None:
-            return unknown()
+            return known(None)
         return styled(f"{fixed(mean)} {unit}") + styled(f" ({fixed(low)}-{fixed(high)})", "dim")
 
     titles = {"utilization_percent": "UTIL", "temperature_celsius": "TEMP", "power_watts": "POWER"}
@@ -176,7 +169,9 @@ _COLUMNS: Sequence[TableColumn[UsedDevice]] = (
     TableColumn("MODEL", lambda one: styled(short_model(one.device.name)), elastic=6),
     _mean("utilization_percent", "%"),
     TableColumn("IDLE", _idle, rank=2, right=True),
-    TableColumn("PEAK", lambda one: size(one.used.get("peak_memory_bytes")), right=True),
+    TableColumn(
+        "PEAK", lambda one: known(one.used.get("peak_memory_bytes"), human_bytes), right=True
+    ),
     _mean("temperature_celsius", "°C"),
     _mean("power_watts", "W"),
     TableColumn("ENERGY", _energy, rank=2, right=True),

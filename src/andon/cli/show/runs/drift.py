@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from andon.cli.show.runs.cells import moment, number
 from andon.cli.show.runs.listing import state_text
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import UNKNOWN, Text, styled
+from andon.cli.show.text import Text, known, styled
 from andon.model.run.record import RunRow, RunState
 from andon.runs.rules.baselines import DriftLine, RunBaseline, other_devices
 from andon.runs.rules.measures import LEAST_RUNS, SpreadOfRuns
@@ -65,9 +65,8 @@ def _spread(line: DriftLine, spread: SpreadOfRuns) -> Text:
 
 
 def _change(line: DriftLine) -> Text:
-    if line.change_percent is None:
-        return styled(UNKNOWN, "dim")
-    return styled(f"{line.change_percent:+.1f} {'points' if line.measure.is_share else '%'}")
+    unit = "points" if line.measure.is_share else "%"
+    return known(line.change_percent, lambda change: f"{change:+.1f} {unit}")
 
 
 _COLUMNS: Sequence[TableColumn[DriftLine]] = (

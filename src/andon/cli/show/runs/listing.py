@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from andon.cli.show.csv_table import CsvTable, attributes
-from andon.cli.show.runs.cells import joules, length, moment, percent, size, unknown
+from andon.cli.show.runs.cells import joules, length, moment
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import Text, styled
+from andon.cli.show.text import Text, known, percent, styled
 from andon.model.run.record import RunRow, RunState
 from andon.runs.rules.matching import OF_A_JOB, devices_text
-from andon.units import iso_utc
+from andon.units import human_bytes, iso_utc
 
 STATE_STYLES = {
     RunState.RUNNING: "bold green",
@@ -71,7 +71,9 @@ def _columns(now: float, least: int) -> tuple[TableColumn[RunRow], ...]:
         TableColumn("TOOK", lambda row: _took(row, now), rank=1, right=True),
         TableColumn("GPU", _devices, rank=1, elastic=8),
         TableColumn("UTIL", lambda row: percent(row.mean_utilization_percent), rank=2, right=True),
-        TableColumn("PEAK", lambda row: size(row.peak_memory_bytes), rank=3, right=True),
+        TableColumn(
+            "PEAK", lambda row: known(row.peak_memory_bytes, human_bytes), rank=3, right=True
+        ),
         TableColumn("ENERGY", _energy, rank=3, right=True),
         TableColumn("TAGS", lambda row: styled(" ".join(row.tags), "cyan"), rank=4, elastic=6),
         TableColumn("USER", lambda row: styled(row.user or ""), rank=5, elastic=6),
@@ -104,4 +106,4 @@ def _took(row: RunRow, now: float) -> Text:
 
 def _devices(row: RunRow) -> Text:
     models = devices_text(row)
-    return styled(models) if models else unknown()
+    return known(models or None)

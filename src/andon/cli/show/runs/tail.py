@@ -5,10 +5,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from andon.cli.show.runs.cells import clock, length, number, size
+from andon.cli.show.runs.cells import clock, length, number
 from andon.cli.show.runs.listing import state_text
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import UNKNOWN, Text, styled
+from andon.cli.show.text import UNKNOWN, Text, known, styled
 from andon.history.rules.sparkline import sparkline
 from andon.model.naming import models_text, short_model
 from andon.model.run.record import (
@@ -161,8 +161,7 @@ def _reading(name: str, unit: str) -> "TableColumn[_Curve]":
     titles = {"temperature_celsius": "TEMP", "power_watts": "POWER"}
 
     def cell(curve: _Curve) -> Text:
-        value = curve.last(name)
-        return styled(UNKNOWN, "dim") if value is None else styled(f"{fixed(value)} {unit}")
+        return known(curve.last(name), lambda value: f"{fixed(value)} {unit}")
 
     return TableColumn(titles[name], cell, rank=2, right=True)
 
@@ -173,7 +172,7 @@ _COLUMNS: Sequence[TableColumn[_Curve]] = (
     TableColumn("UTIL", lambda curve: styled(sparkline(curve.values("utilization_percent")))),
     TableColumn("", lambda curve: styled(_percent(curve.last("utilization_percent"))), right=True),
     TableColumn("MEMORY", _memory),
-    TableColumn("", lambda curve: size(curve.last("memory_used_bytes")), right=True),
+    TableColumn("", lambda curve: known(curve.last("memory_used_bytes"), human_bytes), right=True),
     _reading("temperature_celsius", "°C"),
     _reading("power_watts", "W"),
 )
