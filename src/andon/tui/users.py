@@ -14,7 +14,7 @@ class UserLine(Struct, frozen=True):
     user: str
     devices: str
     processes: int
-    memory_bytes: int
+    memory_bytes: int | None  # None where that of a process is not known
     share: float | None  # of the memory of all devices
     held: str
     idle: str  # held devices that do nothing now
@@ -23,7 +23,7 @@ class UserLine(Struct, frozen=True):
 class _Tally(Struct):
     devices: set[str]
     pids: set[int]
-    memory_bytes: int = 0
+    memory_bytes: int | None = 0
     held: tuple[str, ...] = ()
     idle: tuple[str, ...] = ()
 
@@ -39,10 +39,12 @@ def user_lines(scene: Scene) -> list[UserLine]:
             tally = found.setdefault(process.user or "unknown", _Tally(set(), set()))
             tally.devices.add(entry.label)
             tally.pids.add(process.pid)
-            tally.memory_bytes += process.memory_bytes or 0
+            if tally.memory_bytes is not None:
+                more = process.memory_bytes
+                tally.memory_bytes = None if more is None else tally.memory_bytes + more
     _add_leases(found, scene)
     rows = [_line(user, tally, total) for user, tally in found.items()]
-    return sorted(rows, key=lambda row: (-row.memory_bytes, row.user))
+    return sorted(rows, key=lambda row: (-(row.memory_bytes or 0), row.user))
 
 
 def _add_leases(found: dict[str, _Tally], scene: Scene) -> None:
@@ -67,7 +69,7 @@ def _line(user: str, tally: _Tally, total: int) -> UserLine:
         range_of(sorted(tally.devices, key=label_order)),
         len(tally.pids),
         tally.memory_bytes,
-        100.0 * tally.memory_bytes / total if total else None,
+        100.0 * tally.memory_bytes / total if total and tally.memory_bytes is not None else None,
         f"GPU {range_of(sorted(set(tally.held), key=label_order))}" if tally.held else "",
         f"GPU {range_of(sorted(set(tally.idle), key=label_order))}" if tally.idle else "",
     )

@@ -99,8 +99,15 @@ def test_users_are_listed_with_what_they_hold_but_do_not_use() -> None:
     rows = {row.user: row for row in user_lines(scene_of(snapshot, leases=leases_of(snapshot)))}
     assert rows["alice"].held == rows["alice"].idle == "GPU 0"
     assert rows["bob"].idle == ""
-    assert rows["bob"].memory_bytes > rows["alice"].memory_bytes
     assert next(iter(rows)) == "bob", "the most memory first"
+
+
+def test_memory_of_a_user_that_is_not_known_is_not_0() -> None:
+    snapshot = office()
+    first = snapshot.devices[0]
+    hidden = tuple(replace(one, user="eve", memory_bytes=None) for one in first.processes)
+    (eve,) = user_lines(scene_of(replace(snapshot, devices=(replace(first, processes=hidden),))))
+    assert (eve.memory_bytes, eve.share) == (None, None)
 
 
 class Table:

@@ -11,7 +11,7 @@ from andon.cli.show.jobs import render_job, render_jobs
 from andon.cli.show.render import paragraph
 from andon.cli.show.runs.listing import render_runs
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import UNKNOWN, Text, percent, styled
+from andon.cli.show.text import UNKNOWN, Text, known, percent, styled
 from andon.cli.show.waiting import queue_line
 from andon.model.alert import Phase
 from andon.tui.page import Frame, Hit, Page, scrolled, selected
@@ -121,7 +121,7 @@ def _users(page: Page, frame: Frame, room: int) -> None:
         TableColumn("USER", lambda row: styled(row.user, "bold"), lead=True, floor=8),
         TableColumn("GPU", lambda row: styled(row.devices), elastic=8, floor=8),
         TableColumn("PROCESSES", lambda row: styled(str(row.processes)), right=True, rank=3),
-        TableColumn("GPU MEM", lambda row: styled(human_bytes(row.memory_bytes)),
+        TableColumn("GPU MEM", lambda row: known(row.memory_bytes, human_bytes),
                               right=True, rank=1, floor=8),
         TableColumn("SHARE", lambda row: percent(row.share), right=True, rank=1, floor=5),
         TableColumn("HELD", lambda row: styled(row.held), elastic=6, rank=2),
