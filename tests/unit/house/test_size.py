@@ -11,7 +11,7 @@ BUDGET = {
     "api": 3553,
     "app": 3266,
     "callbacks": 1456,
-    "cli": 20661,
+    "cli": 20616,
     "clusters": 4417,
     "doctor": 3271,
     "drivers": 7669,
@@ -36,7 +36,7 @@ BUDGET = {
     "standalone": 1047,
     "stores": 2586,
     "testing": 2175,
-    "tui": 4418,
+    "tui": 4417,
     "web": 9890,
     "work": 6270,
 }
