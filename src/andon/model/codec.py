@@ -150,7 +150,8 @@ def document(schema: str, value: Struct) -> Json:
 def to_json(value: Any) -> Any:
     """Returns values as objects, in any depth, sets in order; everything else as it is."""
     if isinstance(value, Struct):
-        return {name: to_json(getattr(value, name)) for name in value.__struct_fields__}
+        names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
+        return {name: to_json(getattr(value, field)) for name, field in names}
     if isinstance(value, Mapping):
         return {name: to_json(one) for name, one in value.items()}
     if isinstance(value, list | tuple):

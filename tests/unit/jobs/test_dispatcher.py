@@ -24,12 +24,11 @@ from andon.jobs.rules.dispatch import DispatchPlan, PlannedStart
 from andon.jobs.rules.states import JobStatus
 from andon.jobs.starting import lock_dispatcher
 from andon.jobs.taking import MOST_TICKETS, BlockReason, DeviceTaker, DispatchRound
+from andon.model.codec import to_json
 from andon.model.device import Snapshot
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import AttemptClaim, AttemptEnd, EndReason, JobFacts, JobState, dumps
 from andon.model.job.spec import JobSpec, NotifyWhen
-from andon.model.shapes import to_json
-from tests.support.claims import claim_to_json
 from tests.support.counting import python_calls
 from tests.support.noticed import noticed
 from tests.support.waiting import wait_for
@@ -53,7 +52,7 @@ def ended_job(folder: JobsFolder, at: float = AT, **more: Any) -> int:
     attempt.mkdir()
     claim = AttemptClaim(5, 6, "boot", 7, 8, at)
     end = AttemptEnd(EndReason.EXITED, at, at + 9, 9.0, 3)
-    (attempt / CLAIM).write_text(dumps(claim_to_json(claim)))
+    (attempt / CLAIM).write_text(dumps(to_json(claim)))
     (attempt / END).write_text(dumps(to_json(end)))
     return spec.number
 

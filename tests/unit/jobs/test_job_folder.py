@@ -21,7 +21,7 @@ from andon.jobs.index import facts_from_row, index_text, indexed, read_index
 from andon.jobs.rules.order import order_key
 from andon.jobs.rules.states import job_statuses
 from andon.jobs.scan import Scanner
-from andon.model.codec import Wrong
+from andon.model.codec import Wrong, to_json
 from andon.model.job.device_request import DeviceRequest, PlacementOrder
 from andon.model.job.facts import (
     AttemptClaim,
@@ -43,8 +43,6 @@ from andon.model.job.spec import (
     spec_from_json,
     spec_to_json,
 )
-from andon.model.shapes import to_json
-from tests.support.claims import claim_to_json
 from tests.support.counting import python_calls
 from tests.support.noticed import before, noticed
 
@@ -291,7 +289,7 @@ def test_who_takes_over_an_attempt_is_its_supervisor_until_it_has_ended(folder: 
     folder.submit([plain()])
     attempt = folder.job(1) / "attempt-1"
     attempt.mkdir()
-    (attempt / "claim").write_text(dumps(claim_to_json(CLAIM)))
+    (attempt / "claim").write_text(dumps(to_json(CLAIM)))
     (attempt / "container").write_text("c" * 64 + "\n")  # of an earlier boot: it does not live
     scanner, adopted = Scanner(folder, index=False), attempt / "adopted"
     for text, claim in (
@@ -316,7 +314,7 @@ def test_a_claim_that_comes_into_an_older_folder_is_seen(folder: JobsFolder) -> 
         (folder.job(1) / "attempt-1").mkdir()
     scanner = Scanner(folder)
     assert scanner.scan()[1].attempts == ()
-    claim = dumps(claim_to_json(CLAIM))
+    claim = dumps(to_json(CLAIM))
     with aged(folder):
         (folder.job(1) / "attempt-1" / "claim").write_text(claim)
     assert scanner.scan()[1].attempts[0].claim == CLAIM

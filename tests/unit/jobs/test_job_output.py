@@ -16,11 +16,11 @@ from andon.jobs.folder import CANCELLED, CLAIM, JobsFolder
 from andon.jobs.queue import Queue
 from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.starting import lock_dispatcher
+from andon.model.codec import to_json
 from andon.model.job import facts
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import AttemptClaim, Holdup, JobNote
 from andon.model.job.spec import JobSpec
-from tests.support.claims import claim_to_json
 
 AT = 1_790_000_000.0
 
@@ -32,7 +32,7 @@ def queue(tmp_path: Path) -> Queue:
     folder.submit([JobSpec(0, "x", ("true",), "/", DeviceRequest(), AT)])
     attempt = folder.attempt(1, 1)
     attempt.mkdir()
-    claim = claim_to_json(AttemptClaim(5, 6, "boot", 7, 8, AT))
+    claim = to_json(AttemptClaim(5, 6, "boot", 7, 8, AT))
     (attempt / CLAIM).write_text(facts.dumps(claim))
     folder.output(1, 1).write_text("█" * 50)
     return Queue(folder)

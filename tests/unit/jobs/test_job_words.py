@@ -22,13 +22,13 @@ from andon.jobs.rules.views import positions, view_of
 from andon.jobs.rules.waiting import who_has
 from andon.jobs.starting import lock_dispatcher
 from andon.model.alert import Level
+from andon.model.codec import to_json
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import AttemptClaim, Holdup, JobFacts, JobNote, JobState, dumps
 from andon.model.job.spec import JobSpec
 from andon.model.lease_list import WaitingRow
 from andon.units import command_name
 from andon.work.preparing import defaults, free_port
-from tests.support.claims import claim_to_json
 from tests.support.rows import rows
 
 AT = 1_790_000_000.0
@@ -230,7 +230,7 @@ def output() -> Path:
     folder = open_jobs_folder()
     folder.submit([SPEC])
     folder.attempt(1, 1).mkdir()
-    claim = claim_to_json(AttemptClaim(5, 6, "boot", 7, 8, AT))
+    claim = to_json(AttemptClaim(5, 6, "boot", 7, 8, AT))
     (folder.attempt(1, 1) / CLAIM).write_text(dumps(claim))
     folder.note(1, CANCELLED, JobNote(1, AT, "ada"))
     return folder.output(1, 1)

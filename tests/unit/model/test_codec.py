@@ -27,7 +27,9 @@ from andon.model.codec import (
     Time,
     Whole,
     Wrong,
+    document,
     read,
+    read_schema,
 )
 from andon.model.device import MOST_DEVICES
 from andon.model.lease_list import list_from_json
@@ -148,6 +150,19 @@ GOOD: dict[str, Any] = {
     "whole": 3, "flag": True, "colour": "red", "inner": None, "many": [{"name": "a", "size": 1}],
     "named": {"x": [1.5, None]}, "plain": "text",
 }  # fmt: skip
+
+
+class Renamed(Struct):
+    """A field with another name in JSON, and one without an order."""
+
+    started: int = field(name="at")
+    labels: frozenset[str] = frozenset()
+
+
+def test_a_renamed_field_is_written_as_it_is_read_and_a_set_in_order() -> None:
+    found = Renamed(5, frozenset("ba"))
+    assert document("x/1", found) == {"schema": "x/1", "at": 5, "labels": ["a", "b"]}
+    assert read_schema(Renamed, document("x/1", found), "x/1") == found
 
 
 def test_what_was_encoded_is_read_again() -> None:

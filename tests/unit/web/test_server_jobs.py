@@ -12,6 +12,7 @@ from andon.jobs.folder import CLAIM, JobsFolder
 from andon.jobs.outputs import read_output
 from andon.jobs.queue import Queue
 from andon.jobs.queue_desk import QueueDesk
+from andon.model.codec import to_json
 from andon.model.job import facts
 from andon.model.job.desk import JobAct
 from andon.model.job.device_request import DeviceRequest
@@ -20,7 +21,6 @@ from andon.model.job.spec import JobSpec
 from andon.node.seen.jobs import LOG_BYTES, tail_after
 from andon.node.watched.jobs import ServedJobs
 from andon.runs.rules.matching import HIDDEN_NAME
-from tests.support.claims import claim_to_json
 from tests.support.seen_nodes import seen_node
 
 SPEC = JobSpec(0, "x", ("true",), "/", DeviceRequest(), 1_790_000_000.0)
@@ -65,7 +65,7 @@ def begun(served: Served) -> Path:
     served.folder.submit([SPEC])
     attempt = served.folder.attempt(1, 1)
     attempt.mkdir()
-    claim = claim_to_json(AttemptClaim(5, 6, "boot", 7, 8, SPEC.submitted_at))
+    claim = to_json(AttemptClaim(5, 6, "boot", 7, 8, SPEC.submitted_at))
     (attempt / CLAIM).write_text(facts.dumps(claim))
     return served.folder.output(1, 1)
 
