@@ -27,7 +27,7 @@ BUDGET = {
     "jobs": 9052,
     "kill": 538,
     "leases": 7172,
-    "model": 5320,
+    "model": 5321,
     "node": 8110,
     "notifiers": 487,
     "runs": 5004,
