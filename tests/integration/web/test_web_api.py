@@ -11,7 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from andon.access.roles import BLIND
+from andon.alerts.rules.lamps_from_sample import lamps_from_sample
 from andon.alerts.rules.self_checks import StoreStats
+from andon.explain.conditions.rulebook import Rulebook
 from andon.fleet.rules.states import NodeList, list_to_text
 from andon.model import wire, wire_in
 from andon.model.device import Snapshot, State
@@ -48,7 +50,7 @@ GOLDEN: dict[str, Callable[[Snapshot], wire.Json]] = {
         ),
         wire.ANSWER,
     ),
-    "why": lambda s: payloads.why([s], "2"),
+    "why": lambda s: payloads.why([s], "2", None, lamps_from_sample(s, Rulebook())),
 }
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from andon.alerts.rules.lamps_from_sample import lamps_from_sample
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.evidence.departures import NOTHING_KNOWN, EndedProcesses
 from andon.explain.why import explain, explain_absence
@@ -191,15 +190,13 @@ def device(snapshot: Snapshot, name: str) -> wire.Json:
 def why(
     snapshots: Sequence[Snapshot],
     name: str,
-    rulebook: Rulebook | None = None,
-    lamps: Iterable[DeviceLamp] | None = None,
+    rulebook: Rulebook | None,
+    lamps: Iterable[DeviceLamp],
     departures: EndedProcesses = NOTHING_KNOWN,
 ) -> wire.Json:
-    """`andon.why/1` of one device, from the last minutes; its lamp by the latest alone, if none
-    are given."""
+    """`andon.why/1` of one device, from the last minutes."""
     latest = snapshots[-1]
     status = device_named(name, latest.devices)
-    lamps = lamps_from_sample(latest, rulebook or Rulebook()) if lamps is None else lamps
     lit = next(lamp for lamp in lamps if lamp.uuid == status.device.uuid)
     reasons = explain(snapshots, status.device.uuid, rulebook, departures, lit)
     found = Explained(

@@ -90,15 +90,3 @@ async def turn_away(
         await send(message)
 
     await refuse(scope, receive, closing, refusal, wait_seconds)
-
-
-class ResponseTracker:
-    """Forwards a response, and remembers whether it has begun."""
-
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self.begun = False
-
-    async def __call__(self, message: Message) -> None:
-        self.begun = True
-        await self._send(message)

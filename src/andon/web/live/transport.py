@@ -10,13 +10,12 @@ from typing import Any
 
 from andon.access.gate import Refusal, ShownKey
 from andon.access.server_proof import token_hash
-from andon.web.answers.problems import UNEXPECTED
+from andon.web.answers.problems import UNEXPECTED, ProblemFormatter
 from andon.web.bindings.live_server import ClientSocket, LiveServer
 from andon.web.live.frames import LiveTally, check_body, check_frame
 from andon.web.live.requests import (
     WEBSOCKET,
     LiveRequest,
-    ResponseTracker,
     parse_query,
     replayed,
     request_scope,
@@ -69,7 +68,7 @@ class Transport:
         elif request.transport == WEBSOCKET:
             await self._websocket(request, scope, receive, send)
         else:
-            tracked = ResponseTracker(send)
+            tracked = ProblemFormatter(send)
             work = until_gone(self._polling(request, scope, receive, tracked))
             if not await self._tally.tried("a request", work) and not tracked.begun:
                 await turn_away(scope, receive, send, FAILED)

@@ -83,21 +83,13 @@ class GateConfig(Struct, frozen=True):
 
 def caller_of(scope: Scope) -> Identity:
     """Who sent a request that the gate has admitted."""
-    found = scope.get(CALLER)
-    return found if isinstance(found, Identity) else ANONYMOUS
-
-
-def _known(scope: Scope) -> tuple[ShownKey, Identity] | None:
-    """A user of this machine at the local socket, who is as if signed in."""
-    found = scope.get(KNOWN)
-    return (ShownKey.SESSION, found) if isinstance(found, Identity) else None
+    found: Identity = scope.get(CALLER, ANONYMOUS)
+    return found
 
 
 def add_notes(scope: Scope, **facts: object) -> None:
     """Add details to the audit log's line about this request."""
-    notes = scope.get(NOTES)
-    if isinstance(notes, dict):
-        notes.update(facts)
+    scope.get(NOTES, {}).update(facts)
 
 
 class Gate:
@@ -163,7 +155,10 @@ class Gate:
     def _call(self, scope: Scope) -> AccessRequest:
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         websocket = scope["type"] == "websocket"
-        key, who = _known(scope) or self._config.keys.identify(shown_key(headers))
+        if KNOWN in scope:  # a user of this machine at the local socket is as if signed in
+            key, who = ShownKey.SESSION, scope[KNOWN]
+        else:
+            key, who = self._config.keys.identify(shown_key(headers))
         peer = (scope.get("client") or (None,))[0]
         if key is ShownKey.NONE and self._config.rules.proxy is not None:
             named = texts(headers, USER_HEADER), texts(headers, GROUPS_HEADER)
