@@ -1,10 +1,11 @@
 """The route for what each user used: hours, energy and idle shares, by day."""
 
 import time
+from collections import defaultdict
 
 from fastapi import APIRouter, Request, Response
 
-from andon.history.rules.usage import Days, UsePeriod, by_day, summed
+from andon.history.rules.usage import UsePeriod, by_day, summed
 from andon.model.shapes import to_json
 from andon.node.port import NodePast
 from andon.settings.resolution import Settings
@@ -45,7 +46,9 @@ def shares(past: NodePast, since: float, until: float, settings: Settings) -> Us
     uses = past.usage(None, period.since, until)
     period = period.beginning_with(uses)
     read = {uuid: period.read(past, uuid) for uuid in {use.device for use in uses}}
-    days = by_day(uses, read, _day_of)
+    days, of_user = by_day(uses, read, _day_of), defaultdict[str, list[UserDay]](list)
+    for (day, user), used in sorted(days.items()):
+        of_user[user].append(UserDay(day, round(used.device_seconds, 1), used.energy_joules))
     price = settings.runs_price_per_kwh
     return UserShares(
         since=since,
@@ -59,19 +62,11 @@ def shares(past: NodePast, since: float, until: float, settings: Settings) -> Us
                 idle_share=one.idle_share,
                 held_idle_share=one.held_idle_share,
                 energy_joules=one.energy_joules,
-                days=_days_of(one.user, days),
+                days=of_user[one.user],
             )
             for one in summed(days.items())
         ],
     )
-
-
-def _days_of(user: str, days: Days) -> list[UserDay]:
-    return [
-        UserDay(day, round(used.device_seconds, 1), used.energy_joules)
-        for (day, whose), used in sorted(days.items())
-        if whose == user
-    ]
 
 
 def _day_of(at: float) -> str:
