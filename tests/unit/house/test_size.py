@@ -37,7 +37,7 @@ BUDGET = {
     "stores": 2586,
     "testing": 2175,
     "tui": 4417,
-    "web": 9890,
+    "web": 9864,
     "work": 6270,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that
