@@ -15,7 +15,7 @@ TIMEOUT_SECONDS = 0.5
 
 
 class BrokenDevicesQuery:
-    """Called before every choice of a device; queries the server every few seconds."""
+    """Asks the server which devices are broken, and uses its answer for some seconds."""
 
     def __init__(self, port: int | None = None, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         self._port = usual_port() if port is None else port
@@ -24,7 +24,7 @@ class BrokenDevicesQuery:
         self._cached: Mapping[str, str] = {}
 
     def __call__(self) -> Mapping[str, str]:
-        """Returns why devices must not be assigned, by uuid."""
+        """Returns by UUID why devices must not be assigned."""
         now = time.monotonic()
         if self._at is None or now - self._at >= CACHE_SECONDS:
             self._cached, self._at = self._ask(), now

@@ -54,7 +54,7 @@ class Target(Struct, frozen=True):
 
 
 class CallLimits(NamedTuple):
-    """Time and size limits of an answer; the time includes the proof and the connection."""
+    """Time and size limits of an exchange; the time includes connecting and the server's proof."""
 
     timeout_seconds: float
     most_bytes: int
@@ -113,7 +113,7 @@ def call(
 
 
 class ProvenConnection(TimedConnection):
-    """What the server has proved on it decides what is sent."""
+    """Has the header with the token, if the server has proved that it knows the token."""
 
     key: Mapping[str, str] = {}
     """The header with the token."""
@@ -187,7 +187,7 @@ def names_of(users: Set[int]) -> str:
 
 
 def _connect(target: Target, deadline: float) -> ProvenConnection:
-    """Connects first, so that the user who is looked up is the one whose listener answers."""
+    """Connects; raises Unavailable if another user's process listens at the system's address."""
     place = urlsplit(target.url)
     encrypted = place.scheme == "https"
     connection = ProvenConnection(place.hostname or "", _port(place), deadline, encrypted)
@@ -247,7 +247,7 @@ def _exchange(
 
 
 def _pieces(answer: HTTPResponse, most_bytes: int) -> Iterator[bytes]:
-    """The body; raises TooLarge beyond a number of bytes, and TimeoutError when time is over."""
+    """Yields the body; raises TooLarge beyond `most_bytes`, and TimeoutError when time is over."""
     size = 0
     while piece := answer.read1(PIECE_BYTES):
         size += len(piece)

@@ -66,7 +66,7 @@ class TimedConnection(HTTPConnection):
             raise
 
     def renew(self, deadline: float) -> None:
-        """Lets the next exchange on the same connection end at another moment."""
+        """Sets another deadline for the next exchange on the same connection."""
         self.deadline = deadline
         if isinstance(self.sock, _TimedSocket):
             self.sock.deadline = deadline
@@ -93,15 +93,15 @@ T = TypeVar("T")
 
 
 class ConnectionPool(Generic[C]):
-    """Connections to one server that are used again. Any thread may ask, and close them."""
+    """Connections to one server that are used again; safe to use and close from any thread."""
 
     def __init__(self, opened: Callable[[float], C]) -> None:
-        """`opened` connects until a deadline."""
+        """`opened` connects, with a deadline."""
         self._opened, self._free = opened, deque[C]()
 
     def exchange(self, deadline: float, use: Callable[[C], T]) -> tuple[T, bool]:
-        """Returns what `use` returns, and whether it was tried before: the server may have closed a
-        connection since, or have answered on it."""
+        """Returns what `use` returns, and whether an earlier attempt failed on a reused connection,
+        so that the server may have got the request twice."""
         again = False
         while (connection := self._taken()) is not None:
             connection.renew(deadline)

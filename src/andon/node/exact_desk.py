@@ -1,4 +1,4 @@
-"""What desks have in common whose jobs are named exactly, and which take none."""
+"""The parts shared by desks that take no submissions and name each job by its number or NAME:ID."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -27,7 +27,7 @@ class OwnDesk(JobDesk, Protocol):
 
 
 class ExactDesk(OwnDesk, Protocol):
-    """The jobs of one user, or as one caller sees them. A word is a number or NAME:ID."""
+    """The jobs of one user, or as one caller sees them; a job is named by its number or NAME:ID."""
 
     name, able, poll_seconds = "server", frozenset({Able.QUEUED}), FRESH_SECONDS
 
@@ -58,4 +58,4 @@ class ExactDesk(OwnDesk, Protocol):
         return out
 
     def acted(self, act: JobAct, job: JobName) -> Sequence[JobOutcome]:
-        """Does it to one job."""
+        """Performs the action on one job."""

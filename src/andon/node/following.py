@@ -1,4 +1,4 @@
-"""Follows a node that is asked again and again: its snapshots, its alerts."""
+"""Polls a node for its snapshots and its alerts."""
 
 import threading
 import time
@@ -16,7 +16,7 @@ OVERLAP_SECONDS = 10.0  # asked for twice, so that nothing that ended meanwhile 
 
 
 class PolledSession:
-    """New snapshots, polled at an interval; each is given once."""
+    """Polls for snapshots at an interval and yields each one once."""
 
     dropped, playing = 0, None
 
@@ -26,8 +26,8 @@ class PolledSession:
         interval_seconds: float,
         patiently: Callable[[], Snapshot] | None = None,
     ) -> None:
-        """Whoever iterates gets the first one by `read`, which raises why there is none, and later
-        ones by `patiently`, which may wait until there is one."""
+        """Iteration takes the first snapshot from `read`, which raises if there is none, and later
+        ones from `patiently`, which may wait."""
         self._read, self._patiently, self._interval = read, patiently or read, interval_seconds
         self._due, self._last = 0.0, -1.0
         self._woken = threading.Event()
@@ -71,7 +71,7 @@ class PolledSession:
 
 
 def followed(alerts: "NodeAlerts", devices: Sequence[str]) -> Iterator[AlertOverview]:
-    """Yields the active alerts and those that ended meanwhile, again and again."""
+    """Yields the active alerts, and those that ended since the last page, every few seconds."""
     page = alerts.page(None, devices)
     while True:
         yield page

@@ -35,7 +35,7 @@ PATHS = (SNAPSHOT, BOARD, LEASES)
 
 
 class BoardLamps(Struct, frozen=True):
-    """Of `andon.board/1`: the lamps."""
+    """The lamps in `andon.board/1`."""
 
     node: Name
     simulated: bool
@@ -43,7 +43,7 @@ class BoardLamps(Struct, frozen=True):
 
 
 class ListedBook(Struct, frozen=True):
-    """Where the leases are that the server lists."""
+    """The path of the book in a server's list of leases."""
 
     path: Text
 
@@ -64,7 +64,7 @@ class ServerReply(Struct, frozen=True):
     server: LocalServer
 
     def lamps(self) -> tuple[DeviceLamp, ...] | None:
-        """Returns the lamps; None where the server judges nothing, as of a recording."""
+        """Returns the lamps; None if the server has none for these devices, as with a recording."""
         seen = self.reading.snapshot
         try:
             board = read_schema(BoardLamps, self.server.get(BOARD), "andon.board/1")
@@ -76,8 +76,8 @@ class ServerReply(Struct, frozen=True):
         return tuple(lit[uuid] for uuid in uuids) if same and lit.keys() >= {*uuids} else None
 
     def verdicts(self) -> tuple[DeviceVerdict, ...] | None:
-        """Returns the verdicts; None where they depend on who asks, because someone is in the
-        queue or devices are masked, and by another book, or one that has changed since."""
+        """Returns the verdicts; None if they may not hold for this process: devices are masked,
+        someone waits in the queue, or the book is another one or has changed since."""
         if not all(status.visible for status in self.reading.snapshot.devices):
             return None
         try:
@@ -115,7 +115,7 @@ def as_seen_locally(snapshot: Snapshot, root: Path, commands: bool = True) -> Sn
 
 
 def masked(snapshot: Snapshot, environment: Mapping[str, str]) -> Snapshot:
-    """Returns the snapshot with the masks of an environment."""
+    """Returns the snapshot with the devices that an environment's masks hide marked."""
     seen = visibility([status.device for status in snapshot.devices], environment).visible
     devices = tuple(
         replace(status, visible=status.device.uuid in seen,
@@ -182,15 +182,15 @@ def is_of_this_machine(snapshot: Snapshot, name: str | None, root: Path) -> bool
 
 
 def is_this_machine(snapshot: Snapshot, name: str | None, root: Path) -> bool:
-    """Whether it is about this machine's real devices, in this boot."""
+    """Whether the snapshot is of this machine's real devices, in this boot."""
     if snapshot.simulated or "replay" in snapshot.versions:
         return False
     return _is_same_machine(snapshot, name, root)
 
 
 def is_simulated_machine(snapshot: Snapshot, name: str | None, root: Path) -> bool:
-    """Whether it is about devices that this machine's server simulates because the machine has
-    none: every command then shows what the board shows."""
+    """Whether the snapshot is of devices that this machine's server simulates because the machine
+    has none: every command then shows them."""
     if not snapshot.simulated or "replay" in snapshot.versions:
         return False
     from andon.drivers.shared.presence import signs

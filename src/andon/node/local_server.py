@@ -114,7 +114,7 @@ def local_servers(
 
 
 def _answers(port: int, paths: Sequence[str], until: float) -> Iterator[list[RestAnswer]]:
-    """Yields what each trusted listener at a port answers in time."""
+    """Yields the answers of each trusted listener at a port."""
     try:
         with UNIX_SOCKETS.open("rb") as file:
             table = file.read(LARGEST_TABLE)

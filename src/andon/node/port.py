@@ -1,4 +1,4 @@
-"""The Node: what commands, `andon top` and the API ask, and do not know which kind it is.
+"""The Node port: what commands, `andon top` and the API read, whatever kind of node it is.
 
 Six small ports; `andon.app.node` chooses who fills them. Their contract is in
 tests/support/node_contract.py.
@@ -37,8 +37,8 @@ if TYPE_CHECKING:  # every command that opens a node imports this, and few use a
 
 
 class Node(Protocol):
-    """One machine's GPUs and everything that is kept about them: this machine, one behind a
-    server, simulated devices or a recording. Each part is opened when it is first used.
+    """One machine's GPUs with their readings, alerts, leases, jobs, history and runs: this machine,
+    one behind a server, simulated devices or a recording. Each part is opened when first used.
 
     Every call raises `Unavailable`, `Denied`, `Gone` or `Invalid` in one sentence when it cannot
     answer; what this user may not see is left out, with a reason.
@@ -53,7 +53,7 @@ class Node(Protocol):
 
     @property
     def recording(self) -> bool:
-        """Whether a recording is played: it has neither leases nor processes of this machine."""
+        """Whether a recording is played, which has neither leases nor processes of this machine."""
 
     @property
     def live(self) -> LiveReadings: ...
@@ -72,18 +72,18 @@ class Node(Protocol):
 
     @property
     def jobs(self) -> JobDesk:
-        """Running and waiting jobs come first in its listing, then the latest that ended."""
+        """The desk of this node's jobs; running and waiting ones come first in its listing."""
 
     def shared(self) -> Node | None:
-        """Returns this node as the server that watches it shows it, for a viewer that stays: ten
-        viewers need one sampler. None if no server watches it."""
+        """Returns this node as its server shows it, so that many viewers share one sampler; None if
+        no server watches it."""
 
     def close(self) -> None:
         """Close what was opened. May be called twice."""
 
 
 class SnapshotSession(Protocol):
-    """Snapshots one after the other, at an interval; a context manager."""
+    """A session of snapshots taken at an interval; a context manager."""
 
     @property
     def dropped(self) -> int:
@@ -97,7 +97,7 @@ class SnapshotSession(Protocol):
         """Returns the next one; None if none came in this time, or the session has ended."""
 
     def pace(self, interval_seconds: float) -> None:
-        """Goes on at this interval."""
+        """Changes the interval between snapshots."""
 
     def close(self) -> None: ...
 
@@ -121,7 +121,7 @@ class Playing(Protocol):
 
 
 class LiveReadings(Protocol):
-    """What a node's devices are doing now."""
+    """The present readings of a node's devices."""
 
     def latest(
         self,
@@ -140,27 +140,27 @@ class LiveReadings(Protocol):
         """Returns a new snapshot, whatever a server of this machine knows."""
 
     def placed(self) -> Snapshot:
-        """Returns a snapshot whose devices have their places in the machine."""
+        """Returns a snapshot that includes each device's place in the machine."""
 
     def subscribe(
         self, interval_seconds: float, watching: bool = False, stays: bool = False
     ) -> SnapshotSession:
         """Begins a session; `watching` also reads the expensive fields. For a viewer that `stays`
-        leases are followed, snapshots that it is too late for are dropped, and a recording is
-        played as it was recorded."""
+        leases are followed, late snapshots are dropped, and a recording is played at its own pace.
+        """
 
     def minutes(self) -> Sequence[Snapshot]:
-        """Returns the snapshots of the last minutes, oldest first, if someone remembers them."""
+        """Returns the snapshots of the last minutes, oldest first; none if nobody keeps them."""
 
     def with_driver_versions(self, snapshot: Snapshot) -> Snapshot:
         """Adds the versions of the drivers, which a single reading does not have."""
 
     def lamps(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...]:
-        """Returns the lamp of each device, by the alerts of a server or this snapshot alone."""
+        """Returns each device's lamp, by a server's alerts or by this snapshot alone."""
 
 
 class NodeAlerts(Protocol):
-    """A node's alerts. What changes something raises `Unavailable` where no server runs."""
+    """A node's alerts; methods that change something raise `Unavailable` if no server runs."""
 
     @property
     def notifies(self) -> bool:
@@ -170,10 +170,10 @@ class NodeAlerts(Protocol):
         """Returns the active alerts, and those that ended after `since`."""
 
     def pages(self, devices: Sequence[str] = ()) -> Iterator[AlertOverview]:
-        """Yields the active alerts and those that ended meanwhile, again and again."""
+        """Yields the active alerts, and those that ended since the last page, every few seconds."""
 
     def check_server(self) -> None:
-        """Raises `Unavailable` if no server keeps what people say about alerts."""
+        """Raises `Unavailable` if no server keeps silences and acknowledgements."""
 
     def alert(self, number: str) -> Alert: ...
 
@@ -214,7 +214,7 @@ class NodeLeases(Protocol):
         """Ends a lease; returns its id."""
 
     def extend(self, name: str, seconds: float) -> tuple[str, float]:
-        """Lets a lease end this much later; returns its id and its end."""
+        """Moves a lease's end this many seconds later; returns its id and its new end."""
 
 
 class NodePast(Protocol):
@@ -237,7 +237,7 @@ class NodePast(Protocol):
 
 
 class NodeRuns(Protocol):
-    """The records of a node's runs that this user may read."""
+    """The runs of a node that this user may see."""
 
     def listed(self, query: RunQuery) -> RunListing: ...
 
@@ -251,14 +251,14 @@ class NodeRuns(Protocol):
             return False
 
     def resolve(self, word: str) -> RunRow:
-        """Returns the run that an argument names."""
+        """Returns the run that a command's argument names."""
 
     def record(self, row: RunRow) -> Path:
         """Returns a file with the record of a run, which can be read until the node is closed."""
 
 
 class LocalParts(Protocol):
-    """How the parts of this machine are put together: `andon.app`."""
+    """Opens the parts of this machine's node; `andon.app` implements it."""
 
     def open_sampler(self, settings: Settings) -> Sampler: ...
 

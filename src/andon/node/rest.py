@@ -1,4 +1,4 @@
-"""What the parts of a remote node ask: a server by its REST interface, however it is reached."""
+"""The port of a server's REST interface, which the parts of a remote node use."""
 
 from collections.abc import Callable
 from typing import Protocol, Self
@@ -39,7 +39,7 @@ class RestServer(Protocol):
         """The error for a server that is older or newer than this command."""
 
     def close(self) -> None:
-        """Ends what was begun for `as_user`."""
+        """Ends the session that `as_user` began."""
 
 
 def parsed(url: str, body: bytes, path: str = "") -> wire.Json:
@@ -51,7 +51,7 @@ def parsed(url: str, body: bytes, path: str = "") -> wire.Json:
 
 
 def refusal(url: str, status: int, body: bytes, hint: str | None = None) -> AndonError:
-    """The server's own error, if it is an andon server; `hint` is one for this side."""
+    """Returns the server's own error, if it is an andon server; `hint` is for the caller's side."""
     try:
         payload = wire.loads(body, wire.NOTE)["error"]
         reason, theirs = (str(payload[name])[:LONGEST_REASON] for name in ("reason", "hint"))

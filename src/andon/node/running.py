@@ -61,7 +61,7 @@ def _over_http(token_file: str | None, limits: "CallLimits | None" = None) -> "S
 
 
 def silent_server() -> str | None:
-    """Returns the URL of a server that was asked and did not answer in time."""
+    """Returns the URL of a server that did not answer in time, if any."""
     return next(iter(_silent), None)
 
 
@@ -71,7 +71,7 @@ def _is_demo(server: "Server", limits: "CallLimits") -> bool:
 
 
 def _answers(server: "Server", limits: "CallLimits", *absent: type[AndonError]) -> bool:
-    """Whether the server answers in time and is genuine; an unproven one does not count."""
+    """Whether the server answers in time and has proved its identity."""
     began = time.monotonic()
     if began < _silent.get(server.url, 0.0):
         return False

@@ -18,7 +18,7 @@ from andon.node.watched.users import SharedUsers
 
 
 class JobsToShow(OwnDesk, Protocol):
-    """Everyone's; a number is a job of the server's own user."""
+    """The jobs of everyone; a number refers to a job of the server's own user."""
 
     own: OwnDesk
     scope: PageScope
@@ -27,12 +27,12 @@ class JobsToShow(OwnDesk, Protocol):
     """Set if root runs the server."""
 
     def of(self, user: str) -> OwnDesk | None:
-        """Returns the jobs of one user; None if none are known."""
+        """Returns one user's jobs; None if none are known."""
 
     def on_clusters(self) -> JobListing: ...
 
     def why_not(self) -> str | None:
-        """Returns why none may be submitted over the network, or None."""
+        """Returns why jobs may not be submitted over the network; None if they may."""
 
     def submit_document(self, document: dict[str, Any], /) -> Sequence[int]:
         """Queues the jobs in a job file's document; returns their numbers."""

@@ -1,4 +1,4 @@
-"""An andon server, asked over HTTP: which one is meant, with which token, one request at a time."""
+"""An andon server over HTTP: which server, with which token, one request at a time."""
 
 import os
 from collections.abc import Callable
@@ -59,7 +59,7 @@ class Server:
         self._pool: ProvenPool | None = None
 
     def of_node(self, name: str) -> Self:
-        """Returns the same server for what it knows of one of its nodes: it is a hub."""
+        """Returns the same server for one of its nodes, if it is a hub."""
         other = copy(self)
         other._below = f"/api/nodes/{quote(name, safe='')}/"
         return other
@@ -72,8 +72,8 @@ class Server:
         return other
 
     def keeping(self) -> Self:
-        """Returns the same server, whose connections are used again until `close`, also by those
-        that are made of it."""
+        """Returns the same server with connections that are reused until `close`, also by its
+        copies."""
         other = copy(self)
         other._pool = connection_pool(self._target)
         return other
@@ -151,8 +151,8 @@ class Server:
             self._session = None
 
     def _call_in_session(self, request: SentRequest, limits: CallLimits) -> Answer | None:
-        """Sends the request in the session that is kept, and signs in again where it has ended;
-        None if there is no sign-in."""
+        """Sends the request in the current session, and signs in again if that has ended; None if
+        the server offers no sign-in."""
         from andon.node.sign_in import NoLocalSignIn, open_session
 
         deadline, known = limits.deadline, self._session
@@ -183,7 +183,7 @@ class Server:
             session.end(END_LIMITS)
 
     def _refused(self, answer: Answer) -> AndonError:
-        """The server's own error, with what is known of the token."""
+        """Returns the server's own error, with a hint about the token."""
         if answer.status != 401:
             return refusal(self.url, answer.status, answer.body)
         doubt = "" if answer.doubt is None else f"your own token was not sent, {answer.doubt}; "
@@ -192,7 +192,7 @@ class Server:
 
 
 def reach_hint(exc: BaseException) -> str:
-    """What to do about a server that cannot be reached."""
+    """Returns what to do about a server that cannot be reached."""
     code = getattr(exc, "verify_code", None)  # of ssl.SSLCertVerificationError
     if getattr(exc, "reason", None) == NO_TLS:
         return "use http:// instead of https://"
@@ -252,7 +252,7 @@ def token_for(url: str, token_file: str | None) -> tuple[Token | None, AndonErro
 
 
 def _given(token_file: str | None) -> Token | None:
-    """The token the user gave, meant for this server only."""
+    """Returns the token that the user gave, which is meant for this server only."""
     if token_file is not None:
         return Token(read_token(expanded(token_file)), own=False)
     given = os.environ.get("ANDON_TOKEN", "").strip()

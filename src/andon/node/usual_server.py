@@ -1,5 +1,5 @@
-"""Where commands look for this machine's server: the port that this user's own wrote, and the
-usual port, or that of ANDON_PORT."""
+"""Where this machine's server may be: the port that this user's server has written to its file, and
+the usual port, or that of ANDON_PORT."""
 
 import os
 
@@ -29,8 +29,7 @@ def usual_url() -> str:
 
 
 def own_port() -> int | None:
-    """Returns the port of the address that this user's server wrote; who listens there is still
-    to be found out."""
+    """Returns the port that this user's server has written; who listens there is not checked."""
     folder = node_path()
     try:
         if not is_own(folder):
@@ -44,6 +43,6 @@ def own_port() -> int | None:
 
 def may_be_running(port: int | None = None) -> bool:
     """Whether a server may be running: this user's wrote its address, or someone listens on the
-    usual port. If not, no request is made, and nothing is imported for one."""
+    usual port. If not, commands make no request and import nothing for one."""
     written = os.access(node_path() / SERVER_FILE, os.F_OK)  # False where this user may not look
     return written or is_accepting(usual_port() if port is None else port)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class LocalNode:
-    """This machine, or devices that are simulated or replayed on it."""
+    """This machine's devices, or simulated or replayed ones."""
 
     url: str | None = None
 

@@ -1,4 +1,4 @@
-"""The alerts of this machine without a server: judged by one sample, or sample after sample."""
+"""The alerts of this machine without a server, judged from new samples."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
@@ -35,15 +35,15 @@ START = "start one with andon serve, or use one on another machine with --url"
 
 
 def alerts_of(context: LocalContext, live: LocalLive) -> "LocalAlerts | RemoteAlerts":
-    """Returns the alerts of the server that watches this machine; with thresholds of the caller's
-    own, those of this node: a server judges by its own."""
+    """Returns the alerts of the server that watches this machine; if there is none, or the caller
+    has thresholds of their own, those that this process judges."""
     if not context.is_real or context.own_thresholds or (server := context.any_server()) is None:
         return LocalAlerts(context, live)
     return server.alerts
 
 
 class LocalAlerts:
-    """Nothing is stored, and no one is notified."""
+    """Alerts that this process judges, without storing them or notifying anyone."""
 
     notifies = False
 
@@ -61,7 +61,7 @@ class LocalAlerts:
         return _overview(snapshot, _narrowed(found, snapshot, devices), note)
 
     def pages(self, devices: Sequence[str] = ()) -> Iterator[AlertOverview]:
-        """Yields the alerts of sample after sample, by a server's rules and durations."""
+        """Yields the alerts after each sample, by a server's rules and durations."""
         rulebook, state = self._context.rulebook, EMPTY
         with self._live.subscribe(self._context.settings.interval_seconds) as snapshots:
             for snapshot in snapshots:
@@ -105,7 +105,7 @@ class LocalAlerts:
 
 
 def _refuse() -> NoReturn:
-    """Only a server stores what is requested."""
+    """Raises Unavailable: the request needs a server."""
     if (url := silent_server()) is not None:
         raise Unavailable(f"{url} does not answer", hint="it hangs, is stopped or has much to do")
     raise Unavailable(NO_SERVER, hint=START)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class LocalContext(Struct, frozen=True):
-    """What the parts of this node share."""
+    """What the parts of this machine's node share."""
 
     settings: Settings
     parts: "LocalParts"
@@ -58,8 +58,8 @@ class LocalContext(Struct, frozen=True):
     def any_server(
         self, completed: "Callable[[Snapshot], Snapshot]" = lambda snapshot: snapshot
     ) -> "RemoteNode | None":
-        """Returns the trusted server of this machine, whatever devices it has. `completed` adds
-        what this user may see and the server does not say."""
+        """Returns the trusted server of this machine, whatever devices it has. `completed` adds to
+        its snapshots what this user may see and the server withholds."""
         from andon.node.remote import RemoteNode
         from andon.node.running import running_server
 

@@ -1,4 +1,4 @@
-"""The leases of this machine: the lease book beside the devices as they are now."""
+"""The leases of this machine: the lease book matched with the devices as they are now."""
 
 import os
 import time
@@ -79,7 +79,7 @@ class LocalLeases:
         return availability.verdicts(snapshot, capacities, pages, snapshot.at)
 
     def _availability_in(self, snapshot: Snapshot) -> "Availability":
-        """Earlier faults of devices come from the server, which knows none of simulated ones."""
+        """Opens the availability; only real devices are checked for earlier faults."""
         if self._availability is None:
             broken = dict if snapshot.simulated or not may_be_running() else None
             self._availability = self._context.parts.open_availability(
@@ -138,7 +138,7 @@ class LocalLeases:
     def _available_now(
         self, links: bool = False, commands: bool = True
     ) -> "Iterator[Availability]":
-        """What is available by the latest snapshot of this machine's server, else by a new one.
+        """Yields what is available by the server's latest snapshot, or else by a new one.
 
         `links`: whether it matters how the devices are linked, which a snapshot does not say;
         `commands`: whether the command lines of processes do.
@@ -170,7 +170,7 @@ class LocalLeases:
 
 
 def _orphaned(book: "Book", name: str) -> AndonError | None:
-    """The error for a lease that cannot be released: its holder has exited and its job runs."""
+    """Returns why an orphaned lease cannot be ended; None if `name` is not one."""
     from andon.leases.own import this_requester
     from andon.leases.rules.rights import barred
     from andon.model.lease import Claim, LeaseState
@@ -183,7 +183,7 @@ def _orphaned(book: "Book", name: str) -> AndonError | None:
 
 
 def _masked(snapshot: Snapshot) -> tuple[DeviceVerdict, ...] | None:
-    """Returns verdicts if it is not certain which devices this process may use."""
+    """Returns verdicts with every device masked if the masks are unclear; else None."""
     if (doubt := doubt_about(snapshot.devices, os.environ)) is None:
         return None
     from andon.leases.rules.capacity import Surroundings, capacities

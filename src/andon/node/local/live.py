@@ -1,4 +1,4 @@
-"""The readings of this machine's devices: the latest of its server, or new ones."""
+"""The readings of this machine's devices: its server's latest snapshot, or new readings."""
 
 import os
 import sys
@@ -25,7 +25,7 @@ QUEUE_SIZE, VIEWER_QUEUE_SIZE = 64, 2  # snapshots that wait to be taken
 
 
 class LocalLive:
-    """Asks this machine's server where it may, and otherwise starts a reader."""
+    """Takes the server's latest snapshot where it will do, and otherwise starts a reader."""
 
     def __init__(self, context: LocalContext) -> None:
         self._context = context
@@ -153,7 +153,7 @@ class LocalLive:
 
 
 class SamplerSession:
-    """A sampler of its own for one session."""
+    """A session with a sampler of its own."""
 
     playing = None
 
@@ -188,7 +188,7 @@ class SamplerSession:
         return found if self._reply is None else _remembering(found, self._reply)
 
     def _follow_leases(self) -> None:
-        """After the first snapshot, which would wait for the imports."""
+        """Opens the lease tracker, after the first snapshot: its imports would delay that."""
         self._leases_wanted = False
         tracker = self._context.parts.open_lease_tracker(self._context.settings, self._sampler)
         if tracker is not None:
@@ -212,7 +212,7 @@ def _remembering(fresh: Snapshot, reply: "ServerReply") -> Snapshot:
 
 
 def leased(snapshot: Snapshot) -> Snapshot:
-    """Adds the leases of the processes; a server has added them, and a recording's are old."""
+    """Adds each process's lease to a snapshot that this process read; others stay as they are."""
     there = any(status.processes for status in snapshot.devices)
     if not there or "replay" in snapshot.versions or sys.platform == "win32":
         return snapshot

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class LocalPast(ServedPast):
-    """In this user's own store, which is opened for reading."""
+    """The history in this user's own store, opened for reading."""
 
     def __init__(self, context: LocalContext, found: Store | None) -> None:
         super().__init__(lambda: found or context.parts.open_past(context.settings))
@@ -40,8 +40,8 @@ def past_of(context: LocalContext) -> "LocalPast | RemotePast":
 
 
 def _of_the_server(context: LocalContext) -> "RemotePast | None":
-    """Returns the history of this machine's server; with simulated devices only if it simulates
-    too."""
+    """Returns the history of this machine's server; None if there is none, or it is of real devices
+    while this command simulates."""
     server = context.any_server() if not context.settings.replay and may_be_running() else None
     if server is None:
         return None

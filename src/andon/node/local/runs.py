@@ -15,8 +15,8 @@ T = TypeVar("T")
 
 
 def open_runs(context: LocalContext) -> "LocalRuns":
-    """Returns the runs by the index of this machine. Where it cannot be opened or written, as on
-    a full disk, by the records themselves, which have no tags and notes."""
+    """Returns the runs in this machine's index; if it cannot be opened or written, as on a full
+    disk, those in the folder of records, without tags and notes."""
 
     def by_records(trouble: AndonError) -> RunFinder:
         context.notify(
@@ -38,12 +38,12 @@ def open_runs(context: LocalContext) -> "LocalRuns":
 
 
 class LocalRuns:
-    """This user's records; others' are private."""
+    """The runs of this user; those of others are private."""
 
     def __init__(
         self, finder: RunFinder, instead: Callable[[AndonError], RunFinder] | None = None
     ) -> None:
-        """`instead` makes a finder for when this one fails."""
+        """`instead` makes another finder if this one fails."""
         self.finder, self._instead = finder, instead
 
     def listed(self, query: RunQuery) -> RunListing:

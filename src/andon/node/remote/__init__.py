@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class RemoteNode:
-    """The server decides what this user may see. Its devices may be simulated there: its snapshots
-    and its history say so."""
+    """A server's node; the server decides what this user may see, and its devices may be
+    simulated."""
 
     simulated = recording = False
     current: bool = True
@@ -34,7 +34,7 @@ class RemoteNode:
         notify: Notify = lambda _: None,
         completed: Callable[[Snapshot], Snapshot] = lambda snapshot: snapshot,
     ) -> None:
-        """`completed` adds to a snapshot what this user may see and the server does not say."""
+        """`completed` adds to a snapshot what this user may see and the server withholds."""
         self.url: str | None = server.url
         self._completed = completed
         self._server, self._rulebook, self._notify = server, rulebook, notify

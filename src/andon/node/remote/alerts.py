@@ -22,7 +22,7 @@ MOST = 1000
 
 
 class RemoteAlerts:
-    """Alerts that a server judges; it resolves the names of devices."""
+    """Alerts that a server judges; the server also resolves device names."""
 
     notifies = True
 
@@ -43,7 +43,7 @@ class RemoteAlerts:
         return followed(self, devices)
 
     def check_server(self) -> None:
-        """Does nothing: it is one."""
+        """Does nothing: there is a server."""
 
     def alert(self, number: str) -> Alert:
         return self._alert(self.server.get(_at(number)))
@@ -101,7 +101,7 @@ def page_from_json(payload: Json) -> AlertOverview:
 
 
 class ListedAlerts(AlertList, frozen=True):
-    """A server's list, which may have a note."""
+    """A server's list of alerts, which may have a note."""
 
     note: Text | None = None
 

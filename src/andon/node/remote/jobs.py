@@ -57,8 +57,8 @@ class _Done(Struct, frozen=True):
 
 
 class ServerDesk:
-    """Implements JobDesk; fields hidden from this user are absent. `tell` gets a sentence about a
-    name that several jobs have."""
+    """Implements JobDesk; fields hidden from this user are absent. `tell` is called with a sentence
+    if several jobs have the name."""
 
     name, able, poll_seconds = "server", frozenset({Able.QUEUED}), POLL_SECONDS
 
@@ -127,7 +127,7 @@ class ServerDesk:
     # What a word means.
 
     def _known(self) -> Sequence[JobView]:
-        """Returns the newest jobs; of a server of root that shows everyone's, its own user's."""
+        """Returns the newest jobs; if the server shows everyone's, only those of its own user."""
         page = self._read(_Page, "/api/jobs", limit=KNOWN_JOBS)
         if page.scope != EVERYONE:
             return page.jobs
@@ -136,8 +136,8 @@ class ServerDesk:
     def _meant(
         self, word: JobName, act: JobAct | None, views: Sequence[JobView]
     ) -> Sequence[JobView]:
-        """Returns the jobs that a word means as on the machine itself; one that is older than those
-        listed is known by its number alone."""
+        """Returns the jobs that a word names, as on the machine itself; a job older than the listed
+        ones is found only by its number."""
         text = str(word)
         there = [one for one in views if one.engine is not None and text in _names_of(one)]
         if there or SEPARATOR in text:
@@ -167,7 +167,7 @@ class ServerDesk:
 
 
 def is_exact(job: JobName) -> bool:
-    """Whether a server knows the job by this word: a number, or NAME:ID."""
+    """Whether the text names one job exactly: a number, or NAME:ID."""
     return isinstance(job, int) or job.isdecimal() or SEPARATOR in job
 
 
@@ -176,12 +176,12 @@ def _exact_word(view: JobView) -> JobName:
 
 
 def _names_of(view: JobView) -> Sequence[str | None]:
-    """What a job of a cluster is called: it, its array, its group."""
+    """Returns the names of a cluster's job: its own, its array's and its group's."""
     return [view.group, *(f"{view.engine}{SEPARATOR}{one}" for one in ids_of(view))]
 
 
 def _facts(view: JobView) -> JobFacts:
-    """Returns what a name is compared with."""
+    """Returns the facts that a name is compared with."""
     array = None if view.array is None else ArrayPlace(view.array, view.array_index or 0, 1)
     spec = JobSpec(view.number, view.name, (), "", DeviceRequest(), view.submitted_at)
     return JobFacts(replace(spec, group=view.group, array=array))

@@ -19,7 +19,7 @@ from andon.node.rest import RestServer
 
 
 class RemoteLeases:
-    """A server has its own users and its own masks; it decides who may end a lease."""
+    """A server's leases; the server has its own users and masks, and checks rights."""
 
     def __init__(self, live: RemoteLive) -> None:
         self._live, self._server = live, live.server

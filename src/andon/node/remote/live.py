@@ -32,8 +32,8 @@ class RemoteLive:
         notify: Notify = lambda _: None,
         completed: Callable[[Snapshot], Snapshot] = lambda snapshot: snapshot,
     ) -> None:
-        """`rulebook` has the thresholds for lamps, where the server has no alerts to give;
-        `completed` adds to a snapshot what this user may see and the server does not say."""
+        """`rulebook` has the thresholds for lamps if the server gives no alerts; `completed` adds
+        to a snapshot what this user may see and the server withholds."""
         self.server, self._rulebook, self._notify = server, rulebook, notify
         self._completed = completed
 
@@ -81,7 +81,7 @@ class RemoteLive:
     def patiently(
         self, back_off: BackOff = BACK_OFF, read: Callable[[], Snapshot] | None = None
     ) -> Snapshot:
-        """Returns one snapshot, waiting as long as the server is down, which is reported."""
+        """Returns a snapshot; while the server is down, reports that and retries."""
         texts = RetryTexts(
             lambda reason: f"{reason}; retrying",
             lambda away: f"{self.server.url} is responding again after {away}",

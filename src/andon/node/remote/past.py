@@ -47,7 +47,7 @@ class RemotePast:
     def throttle_shares(
         self, device: str, since: float, until: float, points: int
     ) -> tuple[list[int], dict[str, list[float | None]]]:
-        """As `history.rules.throttle_shares` gives them from a store."""
+        """Returns what `history.rules.throttle_shares` returns for a store."""
         path = f"/api/devices/{quote(device, safe='')}/charts"
         span = {"since": since, "until": until, "points": min(points, MOST_CHART_POINTS)}
         payload = self._server.get(path, metrics="utilization_percent", **span)
@@ -62,7 +62,7 @@ class RemotePast:
         return self._each(payload, "items", UsageInterval)
 
     def _each(self, payload: wire.Json, place: str, kind: type[T]) -> list[T]:
-        """Reads only the known fields: a newer server may send more."""
+        """Decodes the rows at a key of an answer; fields of a newer server are ignored."""
         rows: Any = Annotated[list[kind], Meta(max_length=MOST_ROWS)]  # type: ignore[valid-type]
         try:
             if place not in payload:

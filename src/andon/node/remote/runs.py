@@ -145,7 +145,7 @@ class RemoteRuns:
 
 @contextmanager
 def _keeping() -> Iterator[None]:
-    """Reports a full disk here as such, not as a server that cannot be reached."""
+    """Raises a failure to write here as Unavailable, so that the server is not blamed."""
     try:
         yield
     except OSError as exc:

@@ -17,7 +17,7 @@ from andon.node.watched.alerts import ServedAlerts
 
 
 class SeenAlerts:
-    """Command lines of others are hidden. What a caller changes is signed with their name."""
+    """Alerts without others' command lines; a caller's changes are signed with their name."""
 
     def __init__(self, alerts: ServedAlerts, who: Identity, sight: Sight) -> None:
         self._alerts, self._who, self._sight = alerts, who, sight
@@ -39,7 +39,7 @@ class SeenAlerts:
     def page(
         self, since: float | None = None, devices: Sequence[str] = (), wanted: Query | None = None
     ) -> AlertOverview:
-        """`wanted` has more conditions, such as a level."""
+        """Returns the alerts that match; `wanted` has more conditions, such as a level."""
         found = self._alerts.page(since, devices, wanted)
         return replace(found, alerts=tuple(self.seen(alert) for alert in found.alerts))
 
@@ -87,7 +87,7 @@ class SeenAlerts:
         return alert_seen_by(self._sight, alert)
 
     def _refuse(self, action: Action) -> None:
-        """Raises Denied unless the caller's role may do it at all."""
+        """Raises Denied if the caller's role does not allow the action at all."""
         if (refused := refusal_for(self._who, action, is_own=True)) is not None:
             raise refused
 

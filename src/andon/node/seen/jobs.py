@@ -1,5 +1,5 @@
-"""The jobs that a server shows, of this machine and of clusters: its own user's; a server of root
-shows each user their own."""
+"""The jobs of a server, of this machine and of clusters, as one caller may see and change them. A
+server of root shows each user their own jobs."""
 
 import time
 from collections.abc import Sequence
@@ -31,8 +31,8 @@ _ACTIONS = {
 
 
 class SeenJobs(ExactDesk):
-    """What one caller sees of a server's jobs and may do to them; every call may block. `user`
-    names another user's jobs, for those who may see them."""
+    """One caller's view of a server's jobs; every call may block. `user` names another user, whose
+    jobs are shown if the caller may see them."""
 
     def __init__(
         self, jobs: JobsToShow, leases: ServedLeases, who: Identity, sight: Sight, user: str = ""
@@ -46,8 +46,8 @@ class SeenJobs(ExactDesk):
     # Reading.
 
     def listed(self) -> tuple[JobListing, PageScope]:
-        """A user's own jobs, everyone's for an owner, and the server user's for anyone else, the
-        oldest first, each as this caller sees it."""
+        """Returns the caller's own jobs, everyone's for an owner, and the server user's for anyone
+        else, oldest first, each as this caller sees it."""
         found, scope = self._found(self._desk)
         return replace(found, views=tuple(map(self._seen, found.views))), scope
 
@@ -166,8 +166,8 @@ class SeenJobs(ExactDesk):
 
     @property
     def _desk(self) -> OwnDesk:
-        """The jobs that a number alone means: those of the user who was named, else the caller's
-        where the server shows everyone their own, else those of the server's user."""
+        """The jobs that a number refers to: those of the named user, else the caller's if the
+        server shows everyone their own, else those of the server's user."""
         jobs, sight, named = self._jobs, self._sight, self._named
         if not named and jobs.users is not None and sight.uid is not None and not sight.everything:
             user = jobs.users.of(sight.uid)
@@ -185,7 +185,7 @@ class SeenJobs(ExactDesk):
         return found
 
     def _own_on_cluster(self, job: str) -> JobsToShow:
-        """Refuses jobs of others on a cluster: root reads no file that another user names."""
+        """Returns the jobs; raises Denied if this cluster job is not the server user's own."""
         view = self.view(job)
         if view.user != self.user:
             raise Denied(
@@ -214,7 +214,7 @@ def _age(view: JobView) -> tuple[float, str, int]:
 
 
 def tail_after(part: LogPart, start: int | None) -> LogPart:
-    """Returns the end of an output from a position on; from an earlier one it has whole lines."""
+    """Returns the end of an output from a position; if that is further back, only whole lines."""
     if start is not None and part.start <= start <= part.end:
         text = part.text.encode()[start - part.start :].decode(errors="replace")
         return replace(part, start=start, text=text)

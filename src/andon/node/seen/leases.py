@@ -63,7 +63,7 @@ class SeenLeases:
         waiting: Callable[[], None],
         whom: str = "",
     ) -> "RemoteLease":
-        """Takes a lease that belongs to the caller's account; one of an owner to `whom`."""
+        """Takes a lease for the caller's account; an owner may take one for `whom`."""
         self._refuse(Action.TAKE)
         account = _account(self._who, request)
         lend, whom = self._leases.book.lend, "" if account else whom
@@ -90,8 +90,8 @@ class SeenLeases:
         self._leases.book.uncordon(uuid)
 
     def _refuse(self, action: Action) -> int | None:
-        """Raises Denied unless the caller may do it; returns the only user whose leases they may
-        change, None if anyone's."""
+        """Raises Denied unless the caller may do the action; returns the only uid whose leases they
+        may change, None for anyone's."""
         if (refused := refusal_for(self._who, action, is_own=True)) is not None:
             raise refused
         everyone = RIGHTS[self._who.role][action] is RightExtent.ALL
@@ -99,7 +99,7 @@ class SeenLeases:
 
 
 def _account(who: Identity, wanted: DeviceRequest) -> "Account | None":
-    """Returns the user for whom a lease is taken; None for the server's own."""
+    """Returns the account that a lease is taken for; None for the server's own user."""
     if who.role is Role.OWNER or who.uid is None:
         return None
     if wanted.priority > 0:

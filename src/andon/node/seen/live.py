@@ -11,7 +11,7 @@ from andon.node.watched.live import ServedLive
 
 
 class SeenLive:
-    """Made for each request: the last minutes are read once for it."""
+    """The readings for one request; the snapshots of the last minutes are read once."""
 
     def __init__(self, live: ServedLive, sight: Sight) -> None:
         self._live, self._sight = live, sight
@@ -47,22 +47,22 @@ class SeenLive:
 
     @cached_property
     def samples(self) -> Sequence[Snapshot]:
-        """The same for everyone, with every command line: only for what shows readings of devices
-        and nothing of processes."""
+        """The snapshots of the last minutes with every command line; only for views that show no
+        processes."""
         return self._live.minutes()
 
     @property
     def minutes_key(self) -> tuple[Hashable, Sight]:
-        """Returns what tells the minutes of this request from others. This is called in the event
-        loop: those of a node of a hub, which are in its database, are not read here."""
+        """Returns a key of the snapshots that this caller sees. It is called in the event loop, so
+        a node of a hub, whose snapshots are in its database, does not read them for it."""
         if (moment := self._live.minutes_key()) is not None:
             return moment, self._sight
         return self.samples[-1].at, self._sight_of_minutes
 
     @property
     def _sight_of_minutes(self) -> Sight:
-        """A user without a process in the last minutes sees what anyone sees, and shares the
-        answer."""
+        """Returns the caller's sight; BLIND, whose answers are cached for all, if the caller has no
+        process in the last minutes."""
         own = any(narrowed(self._sight, one) == self._sight for one in self.samples)
         return self._sight if own else BLIND
 

@@ -1,4 +1,4 @@
-"""A node as one caller may see it: what routes, live events and pages ask."""
+"""A node as one caller may see it, for routes, live events and pages."""
 
 from functools import cached_property
 
@@ -14,9 +14,9 @@ from andon.node.served import ServedNode
 
 
 class SeenNode(NodeOfServer):
-    """Made for each request; its parts keep nothing. An account of this machine is not the one of
-    the same name on another: there the caller is nobody in particular, unless a hub gave the role;
-    and in a recording, which may be of another machine.
+    """One caller's view of a node, made for each request; it stores nothing. On another machine, or
+    in a recording, the same user name may be another person's: there the caller is anonymous,
+    unless a hub gave the role.
     """
 
     def __init__(self, node: ServedNode, who: Identity) -> None:
@@ -35,7 +35,7 @@ class SeenNode(NodeOfServer):
 
     @property
     def has_local_processes(self) -> bool:
-        """Whether its processes are those of the machine that the server runs on."""
+        """Whether its processes run on the server's own machine."""
         return self._node.of_this_machine and not (self.simulated or self.recording)
 
     @cached_property
@@ -64,7 +64,7 @@ class SeenNode(NodeOfServer):
 
     @property
     def features(self) -> dict[str, bool]:
-        """Which of the board's pages have something to show, and whether it is all made up."""
+        """Returns which pages of the board have content, and whether this is the demo."""
         return {
             "alerts": True,
             "leases": self.leases.supported,

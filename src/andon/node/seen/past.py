@@ -1,4 +1,4 @@
-"""A node's history, in which programs of others have no names."""
+"""A node's history, without the names of other users' programs."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from andon.node.seen.sights import uses_seen_by
 
 
 class SeenPast:
-    """What was recorded, as one caller may see it."""
+    """The recorded history as one caller may see it."""
 
     def __init__(self, past: NodePast, sight: Sight) -> None:
         self._past, self._sight = past, sight

@@ -27,8 +27,8 @@ from andon.runs.rules.matching import RunListing, RunQuery, counted, seen_by, se
 
 
 class SeenRuns(NodeRuns):
-    """A user's own runs, everyone's for an owner, and the server user's for anyone else. Every call
-    reads files, so none is made from the event loop."""
+    """The caller's own runs, everyone's for an owner, and the server user's for anyone else. Calls
+    read files: never make them in the event loop."""
 
     def __init__(self, runs: ServedRuns, sight: Sight) -> None:
         self._runs, self.sight = runs, sight
@@ -84,7 +84,7 @@ class SeenRuns(NodeRuns):
         return details_seen_by(self.sight, runs.details(row))
 
     def courses(self, runs: Sequence[str]) -> RunCourses:
-        """Returns the utilisation of these runs in a few points each, as far as there is time."""
+        """Returns the utilisation of these runs in a few points each, as time allows."""
         return self._runs.courses.of(self.sight, runs, self.details)
 
     def marks(self, run: str) -> RunMarks:
@@ -93,19 +93,19 @@ class SeenRuns(NodeRuns):
         return replace(found, items=marks_seen_by(self.sight, row.user, found.items))
 
     def check_signed_in(self) -> None:
-        """Raises Denied for who may download nothing, before anything is read: anyone can ask."""
+        """Raises Denied for a caller without a session; called before anything is read."""
         if self.sight == BLIND:
             raise Denied(
                 "records are only for users who have signed in", hint="sign in: andon open"
             )
 
     def download(self, run: str) -> Download:
-        """The record, which has command, folders and output."""
+        """Returns the record's file, which includes the command, folders and output."""
         row, runs = self._readable(run)
         return runs.download(row)
 
     def _readable(self, run: str) -> tuple[RunRow, RunsOfUser]:
-        """Finds a run; raises Denied for callers who may not see what its record has."""
+        """Finds a run; raises Denied if the caller may not see what its record contains."""
         row, runs = self.one(run)
         if row.path and not self.sight.shows(row.user):
             whose = row.user or "an unknown user"
@@ -113,7 +113,7 @@ class SeenRuns(NodeRuns):
         return row, runs
 
     def one(self, run: str) -> tuple[RunRow, RunsOfUser]:
-        """Finds a run by its id or a prefix, and in whose files it is."""
+        """Finds a run by its id or a prefix; also returns the runs of the user who has it."""
         found = only(self.visible().named(run), run) or only(self.visible(True).named(run), run)
         if found is None:
             raise not_seen(f"run {run!r}", self.sight, self._runs.users is not None, "andon runs")
@@ -142,7 +142,7 @@ class SeenRuns(NodeRuns):
 
 
 class VisibleRuns(Struct, frozen=True):
-    """The runs that one caller may see: those of the index, and those in files of other users."""
+    """The runs that one caller may see: those in the index, and those in other users' folders."""
 
     found: FoundRuns
     others: Mapping[str, tuple[RunRow, RunsOfUser]]
@@ -150,7 +150,7 @@ class VisibleRuns(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
     def named(self, run: str) -> dict[str, tuple[RunRow, RunsOfUser | None]]:
-        """Returns those whose id begins with this, and whose they are if not the server's."""
+        """Returns the runs whose id begins so, with the owner's runs, or None for the server's."""
         found: dict[str, tuple[RunRow, RunsOfUser | None]] = {
             name: row for name, row in self.others.items() if run and name.startswith(run)
         }
@@ -168,7 +168,7 @@ class VisibleRuns(Struct, frozen=True):
 
     @property
     def note(self) -> str | None:
-        """What is missing."""
+        """Returns what is missing from the list, if anything."""
         return "; ".join(filter(None, (self.found.note, *self.notes))) or None
 
     def rows_of_others(self) -> list[RunRow]:
@@ -187,8 +187,8 @@ def _rows_of(user: UserNode) -> dict[str, tuple[RunRow, RunsOfUser]]:
 
 
 def news(run: str, callers: Collection[SeenRuns]) -> list[dict[Sight, RunUpdate]]:
-    """Returns what is new in a record since the last call, as each caller of the same server sees
-    it; one for each user who has a run of this name."""
+    """Returns the new lines of a record since the last call, as each caller sees them; one entry
+    for each user who has a run with this name."""
     owners: dict[RunsOfUser, tuple[RunRow, list[Sight]]] = {}
     for caller in callers:
         with suppress(AndonError):  # it was removed, or is another's: the page says so

@@ -29,8 +29,8 @@ def seen_by(sight: Sight, snapshot: Snapshot) -> Snapshot:
 
 
 def narrowed(sight: Sight, snapshot: Snapshot) -> Sight:
-    """Returns the sight reduced to this snapshot: a user without a process in it sees what
-    anyone sees.
+    """Returns BLIND for a user without a process in this snapshot, who sees what anyone sees;
+    otherwise the same sight.
 
     So a signed-in user rarely costs an encoding of their own.
     """
@@ -61,8 +61,8 @@ def why_hidden(sight: Sight) -> str:
 
 
 def not_seen(what: str, sight: Sight, shared: bool, listing: str) -> Gone:
-    """Returns the error for an object that this caller cannot see. `shared`: everyone sees their
-    own. It does not reveal whether another user has it."""
+    """Returns the error for an object that this caller cannot see, without revealing whether it
+    exists. `shared`: each user sees their own."""
     if not shared or sight.everything:
         return Gone(f"there is no {what}", hint=f"to list them: {listing}")
     if sight.user is None:
@@ -81,7 +81,7 @@ def alert_seen_by(sight: Sight, alert: Alert) -> Alert:
 
 
 def entry_seen_by(sight: Sight, entry: E) -> E:
-    """Hides of another user's run what `ps` would not show of a process."""
+    """Hides from a run's entry what `ps` would not show of another user's process."""
     if sight.shows(entry.user):
         return entry
     of_job = entry.kind is RunKind.JOB
@@ -102,14 +102,14 @@ def details_seen_by(sight: Sight, found: RunDetails) -> RunDetails:
 
 
 def update_seen_by(sight: Sight, user: str | None, update: RunUpdate) -> RunUpdate:
-    """Hides what the program of this user's run says."""
+    """Hides the values that come from the run's program, if it is another user's."""
     if sight.shows(user):
         return update
     return replace(update, marks=marks_seen_by(sight, user, update.marks), progress=None)
 
 
 def marks_seen_by(sight: Sight, user: str | None, marks: list[RunMark]) -> list[RunMark]:
-    """Hides the texts that come from the program itself."""
+    """Hides the titles and details that come from another user's program."""
     if sight.shows(user):
         return marks
     hidden: dict[str, dict[str, str | None]]

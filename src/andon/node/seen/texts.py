@@ -19,7 +19,7 @@ MOST_SIGHTS = 16
 
 
 class MemberTexts:
-    """The members of one JSON object; each is encoded again only when its value has changed."""
+    """Encodes the members of a JSON object, each again only when its value has changed."""
 
     __slots__ = ("_texts", "_values")
 
@@ -28,7 +28,7 @@ class MemberTexts:
         self._texts: dict[str, str] = {}
 
     def of(self, values: wire.Json) -> str:
-        """The members separated by commas; every call must pass the same names."""
+        """Returns the members, separated by commas; every call must pass the same names."""
         known, texts = self._values, self._texts
         for name, value in values.items():
             old = known.get(name, self)
@@ -39,7 +39,7 @@ class MemberTexts:
 
 
 class DeviceTexts:
-    """One device's part of the text, for callers who see the same."""
+    """Encodes one device for callers who see the same of it."""
 
     def __init__(self, sight: Sight) -> None:
         self._sight = sight
@@ -96,7 +96,7 @@ class DeviceTexts:
 
 
 class SightTexts:
-    """The text of the latest snapshot for callers who see the same."""
+    """Encodes the latest snapshot for callers who see the same of it."""
 
     def __init__(self, sight: Sight) -> None:
         self._sight, self._node = sight, MemberTexts()

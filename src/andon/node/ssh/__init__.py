@@ -1,5 +1,5 @@
-"""A machine that is reached by SSH, with or without andon there: what its commands print as JSON is
-read as the answers of a server are."""
+"""A machine that is reached by SSH, with or without andon there: the JSON that its commands print
+is read as a server's answers are."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SshNode(RemoteNode):
-    """One host. Each question is a connection of its own, unless it is followed."""
+    """One host. Each query opens a connection of its own, unless the host is followed."""
 
     def __init__(
         self, host: SshHost, rulebook: Callable[[], Rulebook], notify: Notify = lambda _: None
@@ -62,7 +62,7 @@ class SshNode(RemoteNode):
 
     @property
     def by(self) -> str | None:
-        """Who has answered: `andon 0.1` or nvidia-smi; None until someone has."""
+        """The program that answered: `andon 0.1` or nvidia-smi; None until one has."""
         return self.host.by
 
     def free(self) -> int | None:

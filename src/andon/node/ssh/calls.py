@@ -26,11 +26,11 @@ EXIT_SECONDS = 1.0
 
 
 class SshLimits:
-    """What the calls to one host or to many have in common: their time, and how many there may be.
-    Threads share it."""
+    """The time limit, and the limit on open calls, that the calls to one host or many share;
+    thread-safe."""
 
     def __init__(self, seconds: float, ends: bool = True) -> None:
-        """`ends`: also calls that go on are ended after that time."""
+        """With `ends`, calls that follow a host are ended after that time too."""
         self.seconds = seconds
         self._until = time.monotonic() + seconds if ends else math.inf
         self._open, self._lock = set[SshCall](), threading.Lock()
@@ -41,20 +41,19 @@ class SshLimits:
         return max(0.0, self._until - time.monotonic())
 
     def has_room(self, running: int) -> bool:
-        """Whether another host may be asked beside these: few enough are starting, sending or
-        read."""
+        """Whether another call may be started beside the `running` ones."""
         since = time.monotonic() - SILENT_SECONDS
         with self._lock:
             silent = sum(call.heard < since for call in self._open)
         return running < MOST_OPEN and running - silent < AT_ONCE
 
     def dying_with_us(self) -> tuple[tuple[str, ...], Callable[[], None] | None]:
-        """Returns how a command is started that ends with us; the first thread finds out."""
+        """Returns the arguments and function that make a child process end with this one."""
         with self._lock:
             return dying_with_parent()
 
     def begins(self, call: "SshCall") -> None:
-        """Remembers a call; it is ended at once if all are."""
+        """Adds a call; it is ended at once if all calls have been ended."""
         with self._lock:
             self._open.add(call)
             if self._closed:
@@ -73,10 +72,10 @@ class SshLimits:
 
 
 class SshCall:
-    """One ssh, and what the script there has answered so far; a context manager."""
+    """One ssh process and the answer of the script on the host; a context manager."""
 
     def __init__(self, host: str, andon: str, request: wire.Json, limits: SshLimits) -> None:
-        """`andon`: where it is there, if not where it is looked for."""
+        """`andon` is its path on the host, if it is not in a usual place."""
         self._host, self._limits = host, limits
         place = "".join(c for c in andon if c.isprintable())
         self._given = f"{place}\n{wire.struct_text(request)}\n".encode()
@@ -106,7 +105,7 @@ class SshCall:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends ssh and what it started; on the host the end of its input ends the rest."""
+        """Ends ssh and its children; the end of its input ends the script on the host."""
         self._limits.ended(self)
         process, printed = self._process, self._printed
         if printed.open:
@@ -121,8 +120,8 @@ class SshCall:
         process.wait()
 
     def is_over(self) -> bool:
-        """Waits for a moment; returns whether it has its whole answer, will get none, or has no
-        more time."""
+        """Waits for a moment; returns whether the answer is complete, none will come, or time is
+        up."""
         if self._printed.read(min(PATIENT_SECONDS, self._limits.left)):
             self._take()
         over = self.code is not None or not self._printed.open or self._printed.too_long
@@ -130,7 +129,7 @@ class SshCall:
         return over or self.late
 
     def _take(self) -> None:
-        """Looks for the script's marks in what has come."""
+        """Looks for the script's marks in the bytes that have arrived."""
         self.heard, out = time.monotonic(), self._printed.out
         while self.code is None and (place := out.find(self._mark, self._seen)) >= 0:
             self._seen = place
@@ -152,7 +151,7 @@ class SshCall:
         self._seen = max(0, len(out) - len(self._mark))
 
     def lines(self) -> Iterator[bytes]:
-        """Yields the whole lines of an answer that goes on."""
+        """Yields the complete lines of a continuing answer that have arrived so far."""
         out = self._printed.out
         text = self.body if self.code is not None else bytes(out[: max(0, out.rfind(b"\n"))])
         if self.kind == failures.ANDON:
@@ -161,8 +160,8 @@ class SshCall:
             yield from (line for line in text.splitlines() if line.strip())
 
     def answer(self) -> bytes:
-        """Returns what andon or nvidia-smi has printed there, once the call was left; raises why
-        there is nothing."""
+        """Returns what andon or nvidia-smi printed on the host; raises the reason if there is
+        nothing. Call it after leaving the context."""
         printed = self._printed
         errors, out = bytes(printed.error), bytes(printed.out)
         if self.code is None and printed.too_long:

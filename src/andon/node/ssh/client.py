@@ -29,8 +29,7 @@ report of nvidia-smi."""
 
 
 class SshHost:
-    """Fills RestServer: andon on a host answers as a server's interface would, in one connection
-    each."""
+    """Implements RestServer by running andon on a host, in one connection for each query."""
 
     def __init__(
         self,
@@ -39,8 +38,8 @@ class SshHost:
         seconds: float = TIMEOUT_SECONDS,
         limits: SshLimits | None = None,
     ) -> None:
-        """`andon`: where it is there, if not where it is looked for. `seconds`: for each question,
-        unless there are `limits` that it shares with other hosts."""
+        """`andon` is its path on the host, if it is not in a usual place. `seconds` is the limit of
+        each query, unless `limits` are shared with other hosts."""
         self.name = checked_host(name.removeprefix("ssh:") if "://" not in name else name)
         self.url = name if "://" in name else f"ssh:{self.name}"
         self.by: str | None = None  # `andon 0.1` or nvidia-smi, once it has answered
@@ -90,8 +89,8 @@ class SshHost:
         raise failures.only_smi()
 
     def ask(self, *commands: Sequence[str]) -> list[Printed]:
-        """Returns what each of these commands prints there, in one connection; of nvidia-smi only
-        its report, as the first."""
+        """Returns what each of these commands prints on the host, in one connection; if only
+        nvidia-smi is there, its report alone."""
         limits = self.limits or SshLimits(self._seconds)
         with self._call({"ask": [list(command) for command in commands]}, limits) as call:
             while not call.is_over():
@@ -101,8 +100,8 @@ class SshHost:
     def follow(
         self, command: Sequence[str], *first: Sequence[str]
     ) -> Generator[wire.Json | bytes, None, None]:
-        """Yields what a command there prints line by line, after that of `first`, until it fails;
-        the report of nvidia-smi is the only one."""
+        """Yields each line that `first` and then `command` print on the host, until it fails; if
+        only nvidia-smi is there, its report alone."""
         limits = self.limits
         if limits is None:
             limits = self._following = SshLimits(self._seconds, ends=False)
@@ -128,7 +127,7 @@ class SshHost:
         return SshCall(self.name, self._andon, request, limits)
 
     def close(self) -> None:
-        """Ends the connection that stays, from another thread too."""
+        """Ends the connection that follows the host; may be called from another thread."""
         self.closed = True
         if self._following is not None:
             self._following.end()
@@ -152,7 +151,7 @@ class SshHost:
         raise failures.far_failure(code if isinstance(code, int) else 1, str(message or ""))
 
     def _greeted(self, line: bytes) -> None:
-        """Takes the first line of an andon there: its version."""
+        """Stores the version that an andon on the host prints as its first line."""
         self.by = f"andon {str(self._loaded(line).get('andon'))[:40]}"
 
     def _loaded(self, line: bytes) -> wire.Json:
@@ -165,7 +164,7 @@ class SshHost:
 
 
 def _command_for(path: str) -> Sequence[str]:
-    """Returns the command that prints what a server has at this path."""
+    """Returns the andon command that prints what a server returns for this path."""
     from urllib.parse import parse_qsl, unquote, urlsplit
 
     parts = urlsplit(path)

@@ -1,4 +1,4 @@
-"""Why a host gives no answer, from what ssh and its shell printed; pure."""
+"""Explains why a host gives no answer, from the output of ssh and its shell; pure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -65,7 +65,7 @@ def only_smi() -> Unavailable:
 
 
 def far_failure(code: int, printed: str) -> AndonError:
-    """The sentence of an andon that failed on the host, as an error of the same kind."""
+    """Returns the error of an andon that failed on the host, as an error of the same kind."""
     lines = [line.removeprefix("andon: ") for line in printed.splitlines() if line.strip()]
     ours = [line for line in printed.splitlines() if line.startswith("andon: ")]
     message = ours[-1].removeprefix("andon: ") if ours else (lines[-1] if lines else "")
@@ -79,7 +79,7 @@ def far_failure(code: int, printed: str) -> AndonError:
 
 
 def unexpected(exc: Exception) -> AndonError:
-    """The failure of one host, as it is shown."""
+    """Returns an unexpected failure of one host as an error that can be shown."""
     if isinstance(exc, AndonError):
         return exc
     message = plain(f"{type(exc).__name__}: {exc}", LONGEST_MESSAGE)
@@ -87,6 +87,6 @@ def unexpected(exc: Exception) -> AndonError:
 
 
 def _with(message: str, text: str) -> str:
-    """Returns our words with those of ssh: the last line that is not a frame."""
+    """Returns our message with the last line that ssh printed, unless that is a frame."""
     lines = [line.strip() for line in text.splitlines() if line.strip(" @\r\n")]
     return f"{message} ({plain(lines[-1], LONGEST_MESSAGE)})" if lines else message

@@ -1,4 +1,4 @@
-"""The readings of a host over SSH: a status there, or the stream of a watch there."""
+"""The readings of a host over SSH, from `andon status` or `andon watch` there."""
 
 import threading
 import time
@@ -28,7 +28,7 @@ LATE_SECONDS = 5.0  # more than the interval: then a host that is followed count
 
 
 class SshLive(RemoteLive):
-    """A status there, or the stream of a watch there."""
+    """Reads `andon status` on the host, or follows `andon watch` there."""
 
     def __init__(
         self, host: SshHost, rulebook: Callable[[], Rulebook], notify: Notify = lambda _: None
@@ -57,7 +57,7 @@ class SshLive(RemoteLive):
         return found
 
     def verdicts(self) -> tuple[DeviceVerdict, ...]:
-        """Those of the last status."""
+        """Returns the verdicts of the last status."""
         if self._verdicts is None:
             judged = {"verdicts": []} if self._judged is None else self._judged
             if (unknown := judged.get("unknown")) is not None:
@@ -102,8 +102,8 @@ class SshLive(RemoteLive):
 
 
 class SshSamples(PolledSession):
-    """Snapshots of one host among many, by one connection that ends with the session. A watch there
-    reads more than a status, which comes first for its verdicts."""
+    """Snapshots of one of many hosts, over a connection that ends with the session. It runs a
+    status first, for its verdicts, then a watch, which reads more."""
 
     def __init__(self, live: SshLive, interval_seconds: float) -> None:
         super().__init__(live.read, interval_seconds)
@@ -124,12 +124,12 @@ def watch_arguments(interval_seconds: float) -> tuple[str, ...]:
 
 
 class SshStream:
-    """The latest snapshot of a host that is followed by one connection; a lost one is made again,
-    ever later."""
+    """The latest snapshot of a host that is followed over one connection; a lost connection is
+    retried with increasing delays."""
 
     def __init__(self, live: SshLive, interval_seconds: float, wait: float | None) -> None:
-        """`wait`: for the first snapshot; None is until it has come or failed. A viewer that stays
-        shows meanwhile that there is none."""
+        """`wait` limits how long `latest` waits for the first snapshot; None waits until it comes
+        or fails."""
         self._live, self._interval, self._wait = live, max(0.1, interval_seconds), wait
         self._changed = threading.Condition()
         self._found: Snapshot | None = None
@@ -138,7 +138,7 @@ class SshStream:
         threading.Thread(target=self._run, name="ssh stream", daemon=True).start()
 
     def latest(self) -> Snapshot:
-        """Returns it; raises why there is none that is recent, after a wait for the first."""
+        """Returns the latest snapshot; raises the reason if there is no recent one."""
         with self._changed:
             self._changed.wait_for(
                 lambda: self._found is not None or self._trouble is not None, self._wait

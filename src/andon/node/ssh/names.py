@@ -1,4 +1,4 @@
-"""Which hosts are meant: names that ssh may be given, groups of the settings, lists in a file."""
+"""Resolves host names: checks them for ssh, expands groups of the settings, reads lists."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ _RANGE = re.compile(r"(.*)\[(\d{1,6})[-:](\d{1,6})\](.*)")
 
 
 def checked_host(name: str) -> str:
-    """Returns the name if ssh cannot take it for an option or another word."""
+    """Returns the name, unless ssh could take it for an option or for more than one argument."""
     problem = None
     if not name:
         problem = "is empty"

@@ -28,7 +28,7 @@ MOST_RUNS, MOST_CACHED = 1000, 4
 
 
 class SshPast(RemotePast):
-    """The history as `andon history` prints it there; a span is asked for once."""
+    """The history that `andon history` prints on the host; each time span is read once."""
 
     def __init__(self, host: SshHost) -> None:
         super().__init__(host)
@@ -115,7 +115,7 @@ class SshAlerts(RemoteAlerts):
 
 
 class SshRuns(RemoteRuns):
-    """The runs that `andon runs` lists there; their records stay there."""
+    """The runs that `andon runs` prints on the host; their records are not downloaded."""
 
     def __init__(self, host: SshHost) -> None:
         super().__init__(host)

@@ -1,4 +1,4 @@
-"""What runs on a host: a script for its `sh`, given on standard input, and how ssh is called."""
+"""The shell script that runs on a host, sent on standard input, and the ssh command."""
 
 from collections.abc import Sequence
 
@@ -61,12 +61,12 @@ without: they cost more than what is asked. So andon gets the question as a vari
 
 
 def connect_seconds(seconds: float) -> int:
-    """How long a connection may take, of a time for the whole."""
+    """Returns the part of the whole time limit that connecting may take."""
     return max(1, round(min(CONNECT_SECONDS, seconds)))
 
 
 def ssh_command(host: str, seconds: float) -> Sequence[str]:
-    """The person's own ssh, with the person's own configuration."""
+    """Returns the ssh command, which uses this user's configuration."""
     timeout = f"ConnectTimeout={connect_seconds(seconds)}"
     given = [word for option in (*OPTIONS, timeout) for word in ("-o", option)]
     return ("ssh", *given, "-T", "--", host, "sh")

@@ -1,4 +1,4 @@
-"""The report of an nvidia-smi on a host, as a snapshot: what it does not know is left out."""
+"""Parses the report of nvidia-smi on a host into a snapshot."""
 
 from andon.drivers.nvidia_smi import cards, document
 from andon.errors import Unavailable

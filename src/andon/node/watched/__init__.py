@@ -1,1 +1,1 @@
-"""A machine that this process watches, by its feed, watcher, leases and history, as a node."""
+"""The node of a machine whose sampler, watcher, leases and history run in this process."""

@@ -30,7 +30,7 @@ class KnownAlerts(Protocol):
 
     @property
     def rulebook(self) -> Rulebook | None:
-        """None if its thresholds are not known."""
+        """The rulebook; None if its thresholds are not known."""
 
     @property
     def awake(self) -> frozenset[Precondition]:
@@ -47,7 +47,7 @@ class KnownAlerts(Protocol):
 
 
 class AlertJudge(KnownAlerts, Protocol):
-    """Who also judges them, and keeps what people say about them."""
+    """Also judges alerts, and keeps silences and acknowledgements."""
 
     def acknowledge(self, number: str, by: str = "", note: str = "") -> Alert: ...
 
@@ -63,14 +63,14 @@ class AlertJudge(KnownAlerts, Protocol):
 
 
 class PendingNotices(Protocol):
-    """The notices for people that a hub may take over."""
+    """The waiting notices for people, which a hub may take over."""
 
     def hand_over(self) -> Sequence[HandedNotice]:
-        """Called when a report begins; returns the notices for it."""
+        """Returns the waiting notices; called when a report to the hub begins."""
 
     def handed_over(self, by_hub: Sequence[HandedNotice], notifies: bool | None) -> None:
-        """Called when it ends: with what the hub took, and whether it notifies people; None if it
-        did not answer."""
+        """Called when the report ends, with the notices that the hub took; `notifies` says whether
+        it notifies people, None if it did not answer."""
 
 
 class ServedAlerts:
@@ -84,7 +84,7 @@ class ServedAlerts:
         judge: AlertJudge | AndonError,
         notices: PendingNotices | None = None,
     ) -> None:
-        """`prefix` is that of metrics; an error in place of the judge says why there is none."""
+        """`prefix` is that of metric names; an error in place of `judge` says why there is none."""
         self._known, self._latest, self._prefix, self._judging = known, latest, prefix, judge
         self.notices = notices
 
@@ -94,7 +94,7 @@ class ServedAlerts:
 
     @property
     def rulebook(self) -> Rulebook | None:
-        """The thresholds; None if they are not known."""
+        """The rulebook; None if its thresholds are not known."""
         return self._known.rulebook
 
     @property
@@ -117,7 +117,7 @@ class ServedAlerts:
     def page(
         self, since: float | None = None, devices: Sequence[str] = (), wanted: Query | None = None
     ) -> AlertOverview:
-        """`wanted` has more conditions, such as a level."""
+        """Returns the alerts that match; `wanted` has more conditions, such as a level."""
         snapshot, wanted = self._latest(), wanted or Query(since, limit=MOST_ALERTS)
         each = [replace(wanted, subject=_subject(snapshot, name)) for name in devices]
         found, note = dict[str, Alert](), None
@@ -135,7 +135,7 @@ class ServedAlerts:
         return followed(self, devices)
 
     def check_server(self) -> None:
-        """Raises `Unavailable` if nothing is changed here."""
+        """Raises `Unavailable` if there is no judge."""
         self._judge.silences()
 
     def alert(self, number: str) -> Alert:
@@ -203,7 +203,7 @@ def _found(known: KnownAlerts, wanted: Query) -> tuple[list[Alert], str | None]:
 
 
 def _subject(snapshot: Snapshot, device: str) -> str:
-    """Returns the subject: a present device, a removed one, or node, store, sampler."""
+    """Returns the subject of an alert: a device, a removed device, or node, store or sampler."""
     try:
         return device_named(device, snapshot.devices).device.uuid
     except Gone:

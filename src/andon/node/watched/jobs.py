@@ -1,4 +1,4 @@
-"""The jobs that a server has: its own user's, those of clusters, and of others if root runs it."""
+"""The jobs of a server: its own user's, those of clusters, and other users' if root runs it."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from andon.node.watched.users import SharedUsers, everyones_jobs
 
 
 class ServedJobs(ExactDesk):
-    """Everyone's; a number is a job of the server's own user. Every call may block."""
+    """The jobs of everyone; a number refers to the server user's own. Every call may block."""
 
     scope = PageScope.SERVER
 

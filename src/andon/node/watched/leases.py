@@ -1,4 +1,4 @@
-"""The leases that a server has: those of a book that it follows, or of a node's reports."""
+"""The leases of a server, from the book that it follows or from a node's reports."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -31,8 +31,8 @@ class ServedLeases:
         tracker: "LeaseTracker | None" = None,
         elsewhere: str = "",
     ) -> None:
-        """`listed` gets how old the list may be. `elsewhere` is the node whose leases are shown
-        here and changed there."""
+        """`listed` takes the greatest age of the list. `elsewhere` is the node whose leases are
+        shown here and changed there."""
         self._listed, self._latest, self._elsewhere = listed, latest, elsewhere
         self._book, self._tracker = book, tracker
 
@@ -51,7 +51,7 @@ class ServedLeases:
         raise Unavailable("leases are not available on this server", hint="start: andon serve")
 
     def book_with(self, name: str) -> "NetworkLeases":
-        """Returns it for a change of one lease."""
+        """Returns the book for a change of this lease; raises Gone if it is not in the list."""
         if self._elsewhere and all(row.id != name for row in self.listed().leases):
             raise Gone(f"there is no lease {name[:40]!r}", hint="to list them: andon leases")
         return self.book

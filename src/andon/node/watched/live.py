@@ -1,4 +1,4 @@
-"""Readings that a process has in memory: the latest snapshot, and the last minutes."""
+"""Readings that a server has in memory: the latest snapshot, and the last minutes."""
 
 import threading
 import time
@@ -27,7 +27,7 @@ OVERTAKEN_SECONDS = 5.0  # what comes this long after places were asked for has 
 
 
 class ServedLive:
-    """Fills LiveReadings; `latest` waits for no device. What is not overridden is that of a node
+    """Fills LiveReadings; `latest` waits for no device. Methods that are not overridden fit a node
     whose readings come from elsewhere."""
 
     def __init__(self, interval_seconds: float) -> None:
@@ -43,7 +43,7 @@ class ServedLive:
         return SnapshotTexts()
 
     def newest(self) -> Snapshot:
-        """Returns the latest, for those who are no reason for expensive readings."""
+        """Returns the latest snapshot, without asking for expensive readings."""
         raise NotImplementedError
 
     def minutes(self) -> Sequence[Snapshot]:
@@ -56,7 +56,7 @@ class ServedLive:
         commands: bool = True,
         meanwhile: Callable[[], None] | None = None,
     ) -> Snapshot:
-        """Returns the latest, for someone watching: expensive readings are taken from now on."""
+        """Returns the latest for someone watching: expensive readings are taken from now on."""
         self.mark_watched()
         return self.newest()
 
@@ -82,24 +82,24 @@ class ServedLive:
         return lamps_of(snapshot, list(self.alerts()))
 
     def minutes_key(self) -> Hashable | None:
-        """Says which snapshots `minutes` returns, where that reads more than memory."""
+        """Returns a key of the snapshots in `minutes`; None if reading those is cheap."""
         return None
 
     def costs(self) -> Costs | None:
-        """What sampling costs, if this process samples."""
+        """Returns what sampling costs; None if this process does not sample."""
         return None
 
     def listen(self, listener: Callable[[Snapshot], object]) -> Callable[[], None]:
-        """Calls a listener with every new snapshot, from any thread; it must not block. Returns
-        what stops it."""
+        """Calls the listener with every new snapshot, from any thread; it must not block. Returns a
+        function that stops that."""
         return lambda: None
 
     def mark_watched(self) -> None:
-        """Asks for expensive readings for a while."""
+        """Requests expensive readings for a while."""
 
 
 class SharedSampler(Protocol):
-    """A sampler that others use, too."""
+    """A sampler with several users."""
 
     def subscribe(self, interval_seconds: float, watching: bool = False) -> Subscription: ...
 
@@ -111,7 +111,7 @@ class SharedSampler(Protocol):
 
 
 class WatchedLive(ServedLive):
-    """Those of a sampler that is followed, in its thread, whether or not anyone reads them."""
+    """Follows a sampler in a thread of its own, whether or not anyone reads the snapshots."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class WatchedLive(ServedLive):
 
     @property
     def last(self) -> Snapshot | None:
-        """The last snapshot, for automatic polling; None before the first."""
+        """The last snapshot; None before the first. Does not request expensive readings."""
         return self._past[-1] if self._past else None
 
     def newest(self) -> Snapshot:
@@ -143,13 +143,12 @@ class WatchedLive(ServedLive):
         return found
 
     def minutes(self) -> list[Snapshot]:
-        """After the clock was set back only those since then, because the earlier ones would look
-        newer."""
+        """Returns the last minutes; after the clock was set back, only snapshots taken since."""
         latest = self.latest()
         return [one for one in list(self._past) if 0.0 <= latest.at - one.at <= PAST_SECONDS]
 
     def placed(self) -> Snapshot:
-        """The first caller waits while the devices are read once more."""
+        """Returns a snapshot with the devices' places; the first call reads devices again."""
         with self._placing:
             if self._placed is None:
                 self._sampler.ask_places()
@@ -172,7 +171,7 @@ class WatchedLive(ServedLive):
         self._session.watching = True
 
     def wait_for_first(self, seconds: float) -> bool:
-        """Whether there is a snapshot by then; does not wait once this is closed."""
+        """Waits for the first snapshot, unless this is closed; returns whether there is one."""
         self._first.wait(seconds)
         return bool(self._past)
 
@@ -192,7 +191,7 @@ class WatchedLive(ServedLive):
         return self._listeners.add(listener)
 
     def close(self) -> None:
-        """End the session; the last snapshot stays."""
+        """Ends the session; the last snapshot remains."""
         self._session.close()
         self._first.set()
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # locks are not on every system
 
 
 class WatchedNode(NodeOfServer):
-    """What runs in this process, as a node."""
+    """A node whose parts run in this process."""
 
     of_this_machine = True
 
@@ -37,8 +37,8 @@ class WatchedNode(NodeOfServer):
         notices: PendingNotices | None = None,
         is_demo: bool = False,
     ) -> None:
-        """`user` runs the server, and ends leases without its help; `notices` are those for people
-        that a hub may take over."""
+        """`user` runs the server, and needs no server to end leases; `notices` are the notices for
+        people that a hub may take over."""
         self.name, self.user, self.is_demo, self.live, self.past = name, user, is_demo, live, past
         self.simulated, self.recording = bool(settings.simulate), bool(settings.replay)
         self.alerts = ServedAlerts(judge, live.latest, settings.exporter_prefix, judge, notices)

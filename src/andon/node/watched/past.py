@@ -17,7 +17,7 @@ class ServedPast:
     """Fills NodePast; every call may block."""
 
     def __init__(self, store: Callable[[], Store]) -> None:
-        """`store` raises why there is none."""
+        """`store` returns the store, or raises the reason if there is none."""
         self.store = store
 
     @property

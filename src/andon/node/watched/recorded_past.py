@@ -1,4 +1,4 @@
-"""The history of a server: that of the recorder in this process, or why there is none."""
+"""The history of a server, from its recorder; or the reason why there is none."""
 
 from typing import NoReturn
 
@@ -11,7 +11,7 @@ from andon.node.watched.past import ServedPast
 
 
 class RecordedPast(ServedPast):
-    """That of a recorder in this process."""
+    """The history of the recorder in this process."""
 
     def __init__(self, recorder: Recorder, budget_bytes: int | None = None) -> None:
         super().__init__(lambda: recorder.store)
@@ -43,5 +43,5 @@ class NoPast(ServedPast):
         return {"state": "off", "reason": self._reason, "hint": self._hint}
 
     def vitals(self) -> StoreStats:
-        """The state of the store, for alerts."""
+        """Returns an empty state of the store."""
         return StoreStats()

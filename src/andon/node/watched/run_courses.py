@@ -30,8 +30,8 @@ class CourseReader:
     def of(
         self, sight: Sight, names: Sequence[str], details: Callable[[str], RunDetails]
     ) -> RunCourses:
-        """Returns the courses that could be read in time, and how many are left to ask again for;
-        a run that is gone or not the caller's has none."""
+        """Returns the courses that could be read in time, and how many runs are left for another
+        request; a run that is gone or not the caller's has none."""
         until, found = self._monotonic() + BUDGET_SECONDS, dict[str, Course]()
         names = names[:MOST_RUNS]
         for place, name in enumerate(names):
@@ -57,7 +57,7 @@ class CourseReader:
 
 
 def course_of(series: RunColumns, points: int = POINTS) -> Course:
-    """Returns the mean over the devices in equal spans of time; None where nothing was read."""
+    """Returns the mean over the devices in equal time spans; None where nothing was read."""
     lines = [named[READING] for named in series.devices.values() if READING in named]
     if not lines:
         return []

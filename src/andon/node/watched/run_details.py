@@ -95,7 +95,7 @@ def where_recorded(row: RunRow) -> str:
 
 
 def gpu_info(begin: RunBegin) -> RunGpuInfo:
-    """Which devices it had, and how they were chosen."""
+    """Returns the run's devices, and how they were chosen."""
     devices = begin.devices
     return RunGpuInfo(
         model=_model(devices),
@@ -136,7 +136,7 @@ def _candidates(begin: RunBegin) -> list[ChosenDevice]:
 def gpu_monitoring(
     begin: RunBegin, summary: Summary, row: RunRow, seconds: float
 ) -> GpuMonitoring | None:
-    """Returns what `stop_monitoring` would have returned; None if nothing was sampled."""
+    """Returns what `stop_monitoring` would return; None if nothing was sampled."""
     stats = {
         device.label: _monitored(device, summary[device.uuid])
         for device in begin.devices
@@ -189,7 +189,7 @@ def _use(device: RunDevice, used: Mapping[str, Any]) -> RunUse:
 
 
 def columns_of(series: RunSeries | None) -> RunColumns:
-    """Returns the columns for the four charts, and no more."""
+    """Returns the columns that the charts draw."""
     if series is None:
         return RunColumns([], {})
     return RunColumns(
@@ -202,7 +202,7 @@ def columns_of(series: RunSeries | None) -> RunColumns:
 
 
 def columns_between(begin: RunBegin, samples: Sequence[RunSample]) -> RunColumns:
-    """Returns the samples as they are, each a point."""
+    """Returns each sample as one point, not averaged."""
     devices: dict[str, dict[str, list[float | None]]] = {
         device.uuid: {name: [] for name in DRAWN} for device in begin.devices
     }

@@ -77,7 +77,7 @@ def _duration(row: RunRow, now: float) -> float | None:
 
 
 def _plainly(params: Mapping[str, Any]) -> dict[str, Plain]:
-    """Returns numbers and strings as they are; anything else as its JSON."""
+    """Returns numbers and strings unchanged, and anything else as JSON text."""
     return {
         str(name): value if isinstance(value, str | int | float | None) else _json(value)
         for name, value in params.items()
@@ -89,6 +89,6 @@ def _json(value: object) -> str:
 
 
 def _counted(values: Mapping[str, int]) -> list[RunChoice]:
-    """Returns the most frequent values, in alphabetical order."""
+    """Returns the most frequent values with their counts, in alphabetical order."""
     found = Counter(values).most_common(MOST_CHOICES)
     return [RunChoice(value, count) for value, count in sorted(found)]

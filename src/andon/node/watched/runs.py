@@ -38,7 +38,7 @@ FRESH_SECONDS = 1.0
 
 
 class FoundRuns(Struct, frozen=True):
-    """An index that has been brought up to date."""
+    """The index after a refresh, and what the list lacks."""
 
     index: RunIndex | None = None
     without: frozenset[str] = frozenset()  # ids of runs that are not shown
@@ -60,7 +60,7 @@ class FoundRuns(Struct, frozen=True):
         return self._searched.counts(self._shown(query)) if self._searched else RunCounts()
 
     def named(self, run: str) -> dict[str, RunRow]:
-        """Returns the runs whose id begins with this."""
+        """Returns the runs whose id begins with `run`."""
         found = self._searched.beginning(run, MOST_NAMED) if self._searched and run else ()
         if self.everywhere is not None:  # a record of another hub's machine is not here
             own = {row.id for row in (self.index.beginning(run, MOST_NAMED) if self.index else ())}
@@ -68,13 +68,13 @@ class FoundRuns(Struct, frozen=True):
         return {row.id: row for row in found if row.id not in self.without}
 
     def of(self, user: str) -> "FoundRuns":
-        """Returns them without those of others."""
+        """Returns the same without the runs of other users."""
         others = self.find(RunQuery(not_user=user))
         return replace(self, without=frozenset(row.id for row in others))
 
     @property
     def note(self) -> str | None:
-        """What is missing."""
+        """Returns what the list lacks, if anything."""
         return self.problem or (
             f"{self.left} records have not been read yet" if self.left else None
         )
@@ -88,8 +88,8 @@ class FoundRuns(Struct, frozen=True):
 
 
 class ServedRuns(RunsOfUser):
-    """Fills NodeRuns with those of the index; those of other users are in `users`. Every call reads
-    files, so none is made from the event loop."""
+    """Fills NodeRuns with the runs in the index; `users` has those of other users. Calls read
+    files: never make them in the event loop."""
 
     def __init__(
         self,

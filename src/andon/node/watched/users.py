@@ -38,7 +38,7 @@ Ask = Callable[..., dict[str, Any]]
 
 
 class CachedAnswer(Generic[T]):
-    """The last answer of a reader, which sends it again only when it has changed."""
+    """The last answer of a reader, which sends an answer again only when it has changed."""
 
     def __init__(self, first: T) -> None:
         self.value, self.seen, self.read = first, "", float("-inf")
@@ -65,7 +65,7 @@ class UserRecord:
 
 
 class Download(Struct, frozen=True):
-    """A record to be sent."""
+    """A record to be sent to a client."""
 
     file: BinaryIO | UserRecord
     size: int
@@ -73,7 +73,7 @@ class Download(Struct, frozen=True):
 
 
 class RunsOfUser(NodeRuns, Protocol):
-    """The runs of one user, with all that is shown of each."""
+    """The runs of one user, with what a server shows of each."""
 
     def details(self, row: RunRow) -> RunDetails: ...
 
@@ -86,7 +86,7 @@ class RunsOfUser(NodeRuns, Protocol):
 
 
 class UserNode(NodeOfServer):
-    """What is one user's own on this machine, for the server that may show it: jobs and runs."""
+    """One user's jobs and runs on this machine, for a server that may show them."""
 
     simulated = recording = False
 
@@ -115,12 +115,12 @@ def _of_the_machine(what: str, command: str) -> Unavailable:
 
 
 def read_user(user: str, ask: Ask, monotonic: Callable[[], float] = time.monotonic) -> UserNode:
-    """Returns a node whose parts are read by that user's reader."""
+    """Returns a node that gets this user's jobs and runs from their reader."""
     return UserNode(user, UserJobs(user, ask, monotonic), UserRuns(user, ask, monotonic))
 
 
 class _Read(Generic[T]):
-    """What a reader answers. It counts for its user and no other."""
+    """Reads one user's answers from their reader; they are trusted only for that user."""
 
     def __init__(self, user: str, ask: Ask, monotonic: Callable[[], float], first: T) -> None:
         self.user, self._ask, self._monotonic = user, ask, monotonic
@@ -128,8 +128,8 @@ class _Read(Generic[T]):
         self._lock = threading.Lock()
 
     def _fresh(self, what: str, read: Callable[[dict[str, Any]], T]) -> T:
-        """Returns the whole list, which is asked for again after a moment. Meanwhile others get
-        the last one: whoever waits for a reader that hangs takes a thread from other users."""
+        """Returns the list, read again after a moment. While it is being read others get the last
+        one, so that a reader that hangs holds only one thread."""
         if not self._lock.acquire(blocking=not self._list.seen):
             return self._list.value
         try:
@@ -156,7 +156,7 @@ class _Read(Generic[T]):
 
 
 class UserJobs(_Read[JobListing], ExactDesk):
-    """Their queue."""
+    """One user's queue."""
 
     def __init__(self, user: str, ask: Ask, monotonic: Callable[[], float]) -> None:
         super().__init__(user, ask, monotonic, JobListing(()))
@@ -189,7 +189,7 @@ class UserJobs(_Read[JobListing], ExactDesk):
 
 
 class UserRuns(_Read[Sequence[RunRow]], RunsOfUser):
-    """Their runs, the latest of them."""
+    """The latest runs of one user."""
 
     def __init__(self, user: str, ask: Ask, monotonic: Callable[[], float]) -> None:
         super().__init__(user, ask, monotonic, ())
@@ -234,18 +234,18 @@ class UserRuns(_Read[Sequence[RunRow]], RunsOfUser):
 
 
 class SharedUsers(Protocol):
-    """The users of this machine, for a server that may show what is theirs."""
+    """The users of this machine, for a server that may show their jobs and runs."""
 
     def of(self, uid: int) -> UserNode | None:
-        """Returns an account's; None if there is none, and for the server's own user."""
+        """Returns the node of this uid; None for the server's own user, or without an account."""
         return None
 
     def known(self) -> Sequence[UserNode]:
-        """Returns those of everyone who signed in here, holds GPUs or waits for them."""
+        """Returns the nodes of all users who have signed in here, hold GPUs or wait for them."""
         return ()
 
     def named(self, user: str) -> UserNode | None:
-        """Returns a known user's by name."""
+        """Returns the node of a known user by name."""
 
 
 def everyones_jobs(users: SharedUsers | None) -> tuple[list[JobView], list[str]]:
