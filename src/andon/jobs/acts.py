@@ -115,7 +115,7 @@ def ask_to_end(claim: AttemptClaim) -> bool:
 
 
 def signal_process(pid: int, ticks: int, number: int) -> bool:
-    """Signals only the intended process: a pid may have been given to another one."""
+    """Sends a signal if the pid is still the intended process; returns whether it was sent."""
     try:
         descriptor = os.pidfd_open(pid)
     except (OSError, OverflowError):
@@ -141,7 +141,7 @@ def signal_group(claim: AttemptClaim, number: int) -> bool:
 
 
 def wait_for_end(folder: JobsFolder, number: int, seconds: float) -> JobFacts | None:
-    """Waits for the attempt's end. A command without a supervisor is killed at last."""
+    """Waits for the attempt's end; after that time, kills a command without a supervisor."""
     scanner, until = Scanner(folder, index=False), time.monotonic() + seconds
     while True:
         facts = scanner.again(number)

@@ -53,8 +53,8 @@ class ContainerAdopter:
         return last
 
     def _ends_client(self, claim: AttemptClaim) -> bool:
-        """Ends a process that is left of the command's session, which would write the output,
-        too; returns whether there was one."""
+        """Kills what is left of the command's session, which would also write to the output;
+        returns whether there was anything."""
         if claim.group <= 1:  # a damaged claim names no process, and session 0 is not the command's
             return False
         left = [

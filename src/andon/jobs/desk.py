@@ -131,7 +131,7 @@ class Desks:
         return self.of(job).reasons(job)
 
     def of(self, word: JobName) -> JobDesk:
-        """Returns the desk of a job."""
+        """Returns the desk that has this job: the cluster in its name, else the queue."""
         name = cluster_in(word)
         return (self._named(name) if name else None) or self.queue
 
@@ -147,7 +147,7 @@ class Desks:
 
 
 def desk_with(desk: JobDesk, job: JobName) -> JobDesk:
-    """Returns the one of several desks that has a job."""
+    """Returns the desk that has a job, which is `desk` itself unless that combines several."""
     return desk.of(job) if isinstance(desk, Desks) else desk
 
 

@@ -71,7 +71,7 @@ class _BackOff(Struct, frozen=True):
     room_bytes: int | None = None  # what a full disk had left then
 
     def has_room(self, free: int | None) -> bool:
-        """Whether its disk was full and has free space again."""
+        """Whether the start failed because the disk was full, and space is free again."""
         if self.room_bytes is None or free is None:
             return False
         return free >= self.room_bytes + ROOM_BYTES
@@ -195,8 +195,8 @@ class Dispatcher:
         return changed
 
     def _judge(self, completed: Collection[int] = ()) -> None:
-        """Announces jobs that have just settled. Jobs that settled before this dispatcher
-        started count only if it completed their attempt, or nobody was notified yet."""
+        """Announces jobs that have just settled; of those that settled before this dispatcher
+        started only those whose attempt it completed, or about which nobody was notified."""
         before = self._known
         self._known = self._status_cache.judge(self._jobs, time.time(), self._folder.paused)
         for number, found in self._known.items():
@@ -221,7 +221,7 @@ class Dispatcher:
             self._notifications.notify_later(*ended)
 
     def _ended_group(self, group: str) -> list[JobFacts]:
-        """The jobs of a group whose end is to be notified; empty until all have ended."""
+        """Returns a group's jobs whose end is to be notified; empty until all have ended."""
         jobs = [one for one in self._jobs.values() if one.spec.group == group]
         if not all(self._known[one.spec.number].state.is_settled for one in jobs):
             return []

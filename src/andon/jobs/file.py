@@ -110,7 +110,7 @@ def _yaml_lines(node: Any, path: KeyPath, lines: dict[KeyPath, int]) -> None:
 
 
 def submissions_of(job: FileJob, base: Path, simulate: int | None = None) -> list[Submission]:
-    """Returns what a job of a file asks for: one, an array, or one for each combination."""
+    """Returns the submissions of a file's job: one, an array, or one for each combination."""
     indices, limit = parse_array(job.array) if job.array else ((), None)
     return [
         new_submission(
@@ -152,7 +152,7 @@ def specs_of(job: FileJob, base: Path, simulate: int | None = None) -> list[JobS
 
 
 def _trial(job: FileJob, spec: JobSpec) -> JobSpec:
-    """Returns the job with a command that starts its server and drives the loads."""
+    """Returns the job with the command that starts its server and sends the loads."""
     assert job.server is not None
     trial = replace(
         job.server,

@@ -302,7 +302,7 @@ class JobsFolder:
                     self._discard(int(name))
 
     def note(self, number: int, name: str, note: "JobNote", settle: bool = True) -> None:
-        """Writes `cancelled`, `again` or `expired`; without `settle`, the caller settles later."""
+        """Writes `cancelled`, `again` or `expired`; without `settle` it is not synced yet."""
         self.small(number, name, dumps(to_json(note)), settle)
 
     def settle(self, numbers: Iterable[int]) -> None:

@@ -51,7 +51,7 @@ class IndexedJob(Struct):
 
 
 def indexed(stamp: int, facts: JobFacts) -> IndexedJob:
-    """Returns a job as the index has it; no attempt may be running."""
+    """Returns a job's row for the index; no attempt of it may be running."""
     return IndexedJob(stamp, lasting_status(facts), order_key(facts), dumps(_row(facts)))
 
 
@@ -110,8 +110,7 @@ def facts_from_row(text: str) -> JobFacts | None:
 
 @lru_cache(maxsize=1)
 def _shape() -> int:
-    """Returns a number that changes with the fields of the values: another version of andon
-    reads the folders instead."""
+    """Returns a checksum of the field names, so that another version of andon ignores the index."""
     kinds = (JobSpec, DeviceRequest, AttemptClaim, AttemptEnd, AttemptVerdict, JobNote)
     names = [name for kind in kinds for name in kind.__struct_fields__]
     return zlib.crc32(",".join(names).encode())

@@ -76,8 +76,8 @@ def refuse_slow(metrics: Mapping[str, str]) -> None:
 def printed_lines(
     found: Sequence[Mapping[str, float]] | None, patterns: Iterable[str], at: float
 ) -> list[RunLine]:
-    """Returns the lines of a record for the figures that were found, the last ones, and only
-    numbers; None: the patterns took too long."""
+    """Returns the record lines for the figures that were found: the last ones, and only numbers.
+    None in place of figures means that the patterns took too long."""
     if found is None:
         return [RunEvent(at, "--metric took too long", {"given up": ", ".join(patterns)})]
     finite = ({k: v for k, v in values.items() if isfinite(v)} for values in found[-MOST_VALUES:])
@@ -85,7 +85,7 @@ def printed_lines(
 
 
 class MetricReader:
-    """The figures of one attempt; what an earlier dispatcher read is not read again."""
+    """The figures of one attempt; output that an earlier dispatcher read is not read again."""
 
     def __init__(self, spec: JobSpec | ClusterTask, output: Path, record: Path | None) -> None:
         self._spec, self._output, self._record = spec, output, record
@@ -98,8 +98,8 @@ class MetricReader:
         self.latest: dict[str, float] = {}
 
     def read(self, last: bool = False) -> list[RunLine]:
-        """Returns the lines for the record: what was printed since; with `last` also of a line
-        that has no end."""
+        """Returns the record lines for what was printed since the last call; `last` includes an
+        incomplete last line."""
         if not self._patterns:
             return []
         lines, self._offset = _new_lines(self._output, self._offset, last)
@@ -112,14 +112,14 @@ class MetricReader:
         return printed
 
     def settle(self) -> None:
-        """Notes how much was read, once it is in the record."""
+        """Stores how much has been read, once its lines are in the record."""
         if self._offset != self._noted:
             self._noted = self._offset
             with suppress(OSError):
                 write_whole(self._output.parent, PLACE, str(self._offset), sync=False)
 
     def hopeless(self, ran_seconds: float) -> str | None:
-        """Why the job is to be cancelled; None if it is not."""
+        """Returns why the job is to be cancelled by its stop rule; None if it is not."""
         if self._stop is None:
             return None
         value = self.latest.get(self._stop.name)
@@ -135,7 +135,7 @@ class MetricReader:
             self._follower.__exit__()
 
     def _read_record(self) -> None:
-        """Reads what the program logged itself."""
+        """Reads the figure's values that the program logged itself."""
         if self._record is None:
             return
         with suppress(AndonError, OSError):
@@ -155,7 +155,7 @@ class MetricReaders:
     def of(
         self, place: tuple[int, int], spec: JobSpec, output: Path, record: str | None
     ) -> MetricReader | None:
-        """Returns the reader of an attempt; None if it has no figures to read."""
+        """Returns the reader of an attempt; None if the job has no metrics and no stop rule."""
         if not spec.metrics and not spec.stop_when:
             return None
         if place not in self._readers:

@@ -1,4 +1,4 @@
-"""The output of a job: a part of it, of whole characters, and the progress that it shows."""
+"""The output of a job: a part of it, in whole characters, and its progress."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ from andon.runs.rules.progress import TAIL_BYTES, progress_in, work_progress
 
 
 def read_output(path: Path, start: int | None, most_bytes: int, ended: bool) -> LogPart:
-    """Returns a part of a file."""
+    """Returns a part of an output file."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -26,14 +26,14 @@ def read_output(path: Path, start: int | None, most_bytes: int, ended: bool) -> 
 
 
 def part_of(part: bytes, begin: int, size: int, ended: bool) -> LogPart:
-    """Returns bytes from this position on, of an output that is so large; `ended`: for good."""
+    """Returns bytes at `begin` of an output of this size; `ended` if it grows no more."""
     whole = _whole_characters(part) if begin + len(part) < size or not ended else part
     end = begin + len(whole)
     return LogPart(begin, end, whole.decode("utf-8", "replace"), ended and end == size)
 
 
 def _whole_characters(part: bytes) -> bytes:
-    """Leaves out the beginning of a character whose rest is not there."""
+    """Returns the bytes without an incomplete character at their end."""
     for length in range(1, min(4, len(part)) + 1):
         lead = part[-length]
         if lead & 0xC0 != 0x80:

@@ -40,7 +40,7 @@ class HoldupWriter:
         self._known: Mapping[int, JobStatus] = {}
 
     def begin(self, jobs: Mapping[int, JobFacts], known: Mapping[int, JobStatus]) -> None:
-        """Begins a round; a job that it does not mention is no longer held up."""
+        """Begins a round without any reasons; jobs that get none in it are no longer held up."""
         self._jobs, self._known = jobs, known
         self._next, self._expected, self._places = {}, {}, {}
 
@@ -52,7 +52,7 @@ class HoldupWriter:
             self.waits(facts.spec.number, reason)
 
     def found(self, round_: DispatchRound, jobs: Mapping[int, JobFacts]) -> None:
-        """Adds the reasons of a round, and expected starts if something is known."""
+        """Adds the reasons that a round found, and expected starts if they are known."""
         started = {start.number for start in round_.plan.starts} - round_.why.keys()
         waiting = [f for f in in_order(jobs.values()) if f.spec.number not in started]
         for facts in waiting[:MOST_REASONS]:

@@ -35,7 +35,7 @@ class Queue:
         self._judge()
 
     def refresh(self) -> None:
-        """Read what changed."""
+        """Reads what has changed."""
         self.jobs = self._scanner.read()
         self._judge()
 
@@ -115,7 +115,7 @@ def submit(specs: Iterable[JobSpec]) -> list[JobSpec]:
 def checked_specs(
     specs: Sequence[JobSpec], sample: "Callable[[], Snapshot]", labels: "Labels"
 ) -> list[JobSpec]:
-    """Returns the specs as they are queued; raises an error if this machine's devices can never
+    """Returns the specs ready to be queued; raises an error if this machine's devices can never
     meet one.
 
     Devices are read only for a request that not every machine can meet. If none can be read, jobs
@@ -148,7 +148,7 @@ def same_as(spec: JobSpec) -> JobSpec | None:
 
 
 def refuse_too_many(folder: JobsFolder, more: int) -> None:
-    """Raises Denied if root's policy lets no more of this user's jobs wait."""
+    """Raises Denied if root's policy does not allow this user so many more waiting jobs."""
     above = POLICY_FILE.parent
     if not os.access(POLICY_FILE, os.F_OK) and os.access(above, os.X_OK) == above.is_dir():
         return  # `submit` must be quick
@@ -164,7 +164,7 @@ def refuse_too_many(folder: JobsFolder, more: int) -> None:
 
 
 def wake(folder: JobsFolder | None = None) -> None:
-    """Wake the dispatcher, or start one if none is running. Does nothing without jobs."""
+    """Makes sure that a dispatcher runs and looks at the folder. Does nothing without jobs."""
     found = folder or own_jobs_folder()
     if Path(found.path).is_dir():
         found.ring()
@@ -172,7 +172,7 @@ def wake(folder: JobsFolder | None = None) -> None:
 
 
 def collect(queue: Queue, keep_days: float) -> int:
-    """Deletes jobs that ended too long ago; returns how many."""
+    """Deletes jobs that ended more than `keep_days` ago; returns how many."""
     from andon.jobs.rules.retention import too_old
     from andon.runs.rules.retention import DAY_SECONDS
 

@@ -41,9 +41,9 @@ FOR_CLUSTERS = {Able.ENGINE_OPTIONS, Able.PER_GPU, Able.PREVIEW, Able.FOREGROUND
 
 
 class QueueDesk:
-    """Implements JobDesk; every call may block. `wake` makes sure that a dispatcher runs: None if
-    this process must not start one. `sample` and `labels` are asked for a request that not every
-    machine can meet, `notify` gets a sentence about a name that several jobs have."""
+    """Implements JobDesk; every call may block. `wake` makes sure that a dispatcher runs; None if
+    this process must not start one. `sample` and `labels` are called for requests that not every
+    machine can meet, `notify` with a sentence about a name that several jobs have."""
 
     name, able, poll_seconds = LOCAL, frozenset(Able) - FOR_CLUSTERS, POLL_SECONDS
 
@@ -95,7 +95,7 @@ class QueueDesk:
         return out
 
     def _specs(self, one: Submission, names: set[str]) -> list[JobSpec]:
-        """Returns the job, or one for each index; what names an earlier one comes later."""
+        """Returns the job, or one for each index, checked if this process reads devices."""
         spec = replace(
             one.job,
             after=self._numbers(word for word in one.after if word not in names),
@@ -238,7 +238,7 @@ class QueueDesk:
             self._wake(queue.folder)
 
     def facts(self, job: JobName) -> "JobFacts":
-        """Returns what is known of the one job that is named."""
+        """Returns the facts of the one job that is named."""
         from andon.jobs.rules.naming import NameRule, no_job, one_meant
 
         jobs = self.fresh().jobs
@@ -268,8 +268,7 @@ class QueueDesk:
         return list(found), errors
 
     def fresh(self, again: bool = False) -> Queue:
-        """Returns the queue; what was read within a moment is used again, unless something
-        changed."""
+        """Returns the queue, read again unless that was a moment ago and nothing has changed."""
         try:
             if self._queue is None:
                 self._queue = self._open()
@@ -294,13 +293,13 @@ class QueueDesk:
 
 
 def _batch(one: Submission) -> object:
-    """Returns the same for jobs that are queued together: the combinations of a sweep."""
+    """Returns a key that is equal for jobs to be queued together: the combinations of a sweep."""
     alone = one.indices or one.job.unique or not one.job.params
     return one.label if alone else (one.job.group, one.job.name, one.after, one.after_any)
 
 
 def _after(spec: JobSpec, one: Submission, named: "Mapping[str, Sequence[int]]") -> JobSpec:
-    """Adds the numbers of earlier jobs of the same submission."""
+    """Adds the numbers of the earlier jobs that this one names."""
     after = [number for word in one.after for number in named.get(word, ())]
     after_any = [number for word in one.after_any for number in named.get(word, ())]
     if not after and not after_any:

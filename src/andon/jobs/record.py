@@ -56,7 +56,7 @@ def finish(
 
 
 def judged_end(end: AttemptEnd, tail: str, memory: Sequence[MemoryBeforeEnd]) -> Verdict:
-    """Returns how an attempt ended, as `andon run` would report it."""
+    """Returns how an attempt ended, by the same rules as `andon run`."""
     if end.reason is EndReason.NOT_STARTED:
         return Verdict(RunState.NOT_STARTED, end.message or "the command could not be started")
     if end.exit_code is None:
@@ -67,7 +67,7 @@ def judged_end(end: AttemptEnd, tail: str, memory: Sequence[MemoryBeforeEnd]) ->
 
 
 def begin_record(spec: JobSpec, attempt: int, grant: Grant, owner: Owner) -> RunBegin:
-    """The first line of a job's record; its process is the supervisor."""
+    """Returns the first line of a job's record, whose process is the supervisor."""
     linked = grant.candidates.choice.linked
     return new_run(
         RunKind.JOB,

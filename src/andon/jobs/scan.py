@@ -120,7 +120,7 @@ class StatusCache:
     def judge(
         self, jobs: Mapping[int, JobFacts], at: float, paused: bool = False
     ) -> dict[int, JobStatus]:
-        """Returns the same as `job_statuses`; a job whose facts are the same object is not judged
+        """Returns what `job_statuses` returns; a job whose facts are the same object is not judged
         again."""
         before, self._cached = self._cached, {}
         settled: dict[int, JobStatus] = {}
@@ -184,7 +184,7 @@ class Scanner:
         return known.facts
 
     def save(self, at_least: int = WORTH_INDEXING) -> None:
-        """Writes the index if that saves others much reading."""
+        """Writes the index if `at_least` that many jobs were read from their folders."""
         if self._read < at_least:
             return
         rows = dict[int, IndexedJob]()
@@ -316,7 +316,7 @@ class Scanner:
 
 
 def _unknown_claim(folder: Path) -> AttemptClaim:
-    """Returns a claim without a process that could be signalled."""
+    """Returns a claim that names no process."""
     try:
         at = folder.stat().st_mtime
     except OSError:

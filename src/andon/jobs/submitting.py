@@ -112,7 +112,7 @@ def _current_folder() -> str:
 
 
 def _masks(variables: Mapping[str, str]) -> dict[str, str]:
-    """Leaves out the masks of a lease that this process runs on: they mean nothing later."""
+    """Returns the device masks of the environment; none if they come from this process's lease."""
     if "ANDON_LEASE" in variables or not any(map(_MASK.search, variables)):
         return {}
     from andon.sampling.rules.masks import VARIABLES

@@ -55,14 +55,14 @@ TAKEN = frozenset((ObstacleKind.LEASED, ObstacleKind.ORPHANED, ObstacleKind.UNLE
 
 
 class BlockReason(Struct, frozen=True):
-    """Why a job does not start now; a line for each device."""
+    """Why a job does not start now, with a line for each device."""
 
     reason: str
     details: tuple[str, ...] = ()
 
 
 class DispatchRound(Struct):
-    """One reading of the devices, and what was decided by it."""
+    """One reading of the devices, and the decisions made from it."""
 
     view: AvailabilityView
     plan: DispatchPlan
@@ -74,7 +74,7 @@ class DispatchRound(Struct):
 
 
 class DeviceTaker:
-    """Devices of one kind for jobs, through the lease book."""
+    """Takes devices of one kind for jobs, through the lease book."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class DeviceTaker:
         return found
 
     def _ask_places(self, jobs: Sequence[JobFacts]) -> None:
-        """Asks for the places of devices once, if a job's devices or CPUs depend on them."""
+        """Reads the places of devices, once, if a job's devices or CPUs depend on them."""
         links = self.availability.weights.links > 0
         if not self._placed and any(
             one.spec.bind or (links and one.spec.request.most > 1) for one in jobs
@@ -132,7 +132,7 @@ class DeviceTaker:
         return [place for place, ticket in enumerate(line) if ticket.id in own]
 
     def _before_us(self, line: Sequence[Ticket], jobs: Sequence[JobFacts]) -> Sequence[Ticket]:
-        """The tickets of others ahead of our first; the plan keeps the order of our jobs."""
+        """Returns others' tickets ahead of our first; the plan keeps our own jobs' order."""
         own = self._own(line)
         if own:
             return line[: own[0]]
@@ -150,7 +150,7 @@ class DeviceTaker:
         found: DispatchRound,
         spaces: Sequence[DeviceCapacity],
     ) -> Iterator[QueuedJob]:
-        """Yields jobs one by one: if nothing is free, the plan looks only at the first of a long
+        """Yields the ready jobs lazily: if nothing is free, the plan reads only the first of a long
         queue."""
         self._needs = {}
         orders: dict[tuple[DeviceRequest, frozenset[str]], Rank] = {}
@@ -182,7 +182,7 @@ class DeviceTaker:
         view: AvailabilityView,
         spaces: Sequence[DeviceCapacity],
     ) -> DeviceRequest:
-        """Leaves out the devices that the job was to leave, if others can meet its request."""
+        """Excludes the devices that the job is to leave, if others can meet its request."""
         if request.every:
             return request
         others = replace(request, exclude=(*request.exclude, *sorted(left)))
@@ -260,8 +260,8 @@ class DeviceTaker:
         return step if isinstance(step, Grant) else _block_reason(step, exact)
 
     def stand_in_line(self, jobs: Mapping[int, JobFacts], found: DispatchRound) -> None:
-        """Takes tickets for the first waiting jobs; each ticket also gives the reason of its
-        job. A job that could not take what the plan gave it keeps its place."""
+        """Takes tickets for the first waiting jobs, and stores each ticket's reason as its job's. A
+        job that could not take what the plan gave it keeps its place."""
         starting = {start.number for start in found.plan.starts} & self._tickets.keys()
         most = max(0, MOST_TICKETS - len(starting))
         first = [one for one in found.plan.blocked if one.hoped][:most]
@@ -324,7 +324,7 @@ class DeviceTaker:
         return self._book.names()
 
     def leave(self) -> None:
-        """Give up all places in the queue."""
+        """Gives up all places in the queue."""
         for attempt in self._tickets.values():
             self._granter.leave(attempt)
         self._tickets = {}

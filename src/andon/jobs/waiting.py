@@ -19,9 +19,9 @@ def wait(
     until: float | None = None,
     changed: Callable[[JobView], None] = lambda _: None,
 ) -> Found:
-    """Waits until jobs have ended or are held; returns them as they are then, with an error for
-    each reference that names none. A desk that does not answer is asked again; `until` is on the
-    monotonic clock. A job that is deleted meanwhile is an error as well."""
+    """Waits until jobs have ended or are held, and returns them, with an error for each reference
+    that names none or whose job is deleted meanwhile. A desk that does not answer is asked again;
+    `until` is on the monotonic clock."""
     found = desk.find(refs)
     ended, errors, polls = {one.label: one for one in found.views}, list(found.errors), 0
     for view in found.views:

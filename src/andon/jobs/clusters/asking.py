@@ -1,5 +1,5 @@
-"""Calls a cluster with a time limit, because its client may hang despite its own. Time that a call
-spends on asking others than the cluster does not count."""
+"""Calls a cluster with a time limit, because its client may hang despite its own. Time that the
+call spends on anything but the cluster does not count."""
 
 import threading
 import time
@@ -18,7 +18,7 @@ _call = threading.local()
 
 
 class UncountedTime:
-    """How long a call has spent on others than the cluster; infinite while it does."""
+    """The time that a call has spent on anything but the cluster; infinite while it does so."""
 
     seconds = 0.0
 

@@ -202,7 +202,7 @@ class ClusterDesk:
         return list_together([self], everyone)
 
     def find(self, refs: Sequence[JobName], act: JobAct | None = None) -> Found:
-        """Returns jobs and the elements of arrays."""
+        """Returns the named jobs; an array's id names all its elements."""
         wanted = {self.id_of(word) for word in refs}
         page = self.latest(lambda page: wanted <= page.ids)
         known = {job.id for job in page.jobs}

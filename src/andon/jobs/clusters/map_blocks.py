@@ -170,8 +170,8 @@ class BlockPool(WorkerPool):
         return self.plan.done + self.plan.failed == len(self.plan.items)
 
     def _are_gone(self, over: bool = False) -> bool:
-        """Whether no worker is left. Workers that still wait are cancelled once no further item may
-        begin."""
+        """Whether all workers have ended. Those that still wait are cancelled if no further item
+        may begin."""
         listed = self._jobs.listed([self._job])
         mine = [job for job in listed or () if self._job in (job.id, job.array)]
         waiting = [job.id for job in mine if job.state in WAITS]
@@ -181,8 +181,8 @@ class BlockPool(WorkerPool):
         return listed is not None and self._seen and all(job.state.is_settled for job in mine)
 
     def _leave(self) -> None:
-        """Waits for the ends of the workers' records; a worker that has not begun has nothing to
-        do any more."""
+        """Waits until the workers have completed their records, then deletes the folder; workers
+        that have not begun are cancelled."""
         self._read_records()
         until = time.monotonic() + LEAVING_SECONDS
         while self._at_work and not self._gone and time.monotonic() < until:

@@ -43,7 +43,7 @@ class MapJobs(Struct, frozen=True):
     def submission(
         self, command: Sequence[str], recorder: RunRecorder | None = None, **more: Any
     ) -> Submission:
-        """Returns a job of the map; without its record, to see whether the cluster takes it."""
+        """Returns a job of the map; without `recorder`, one to test that the cluster takes it."""
         spec = self.spec(command)
         if recorder is not None:
             run = recorder.begin.id
@@ -56,7 +56,7 @@ class MapJobs(Struct, frozen=True):
         return self.desk.id_of(accepted.label)
 
     def listed(self, ids: Collection[str]) -> Sequence[ClusterJob] | None:
-        """Returns the user's jobs on the cluster, among them these; None if it does not answer
+        """Returns the user's jobs on the cluster, including `ids`; None if it does not answer
         now."""
         try:
             return self.desk.latest(lambda page: page.ids.issuperset(ids)).jobs
@@ -197,7 +197,7 @@ class JobCaller:
             self._left = {one: known.get(one) for one in self._left}
 
     def _output(self, unit: MapUnit, id_: str) -> CallOutput:
-        """Returns what a job printed; an item ends even if its output cannot be read."""
+        """Returns what a job printed; empty, with a notice, if its output cannot be read."""
         for left in reversed(range(MOST_LOG_TRIES)):
             file, start = new_file(), 0
             try:

@@ -93,7 +93,7 @@ def forget_note(label: str) -> None:
 
 
 def keep_ends(notes: Iterable[SubmissionNote], jobs: Sequence[ClusterJob]) -> None:
-    """Adds the jobs that have ended to the notes of their submissions, unless they are there."""
+    """Appends jobs that have ended to the notes of their submissions, each once."""
     by_label = {note.submission.label: note for note in notes}
     ends = [end for note in by_label.values() for end in note.ends]
     known = {(end.id, end.state, end.ended is not None) for end in ends}
@@ -112,7 +112,7 @@ def known_end(cluster: str, job: str) -> ClusterJob | None:
 
 
 def note_cancelled(cluster: str, ids: Collection[str]) -> None:
-    """Notes that jobs were asked to end, without a time: a cluster may forget one that never
+    """Notes that jobs were cancelled, without a time of end: a cluster may forget jobs that never
     began."""
     for note in recent_notes(0.0):
         if note.cluster == cluster and note.id and note.id in ids and not note.submission.indices:

@@ -54,7 +54,7 @@ def write_note(note: RunNote) -> None:
 
 
 def touch_note(note: RunNote) -> None:
-    """Notes that the job has ended: the time of a note's file tells which notes to read."""
+    """Sets the note's file time, when the job has ended: it tells which notes to read."""
     with suppress(OSError):
         os.utime(Path(note.task.notes) / (note.job + SUFFIX))
 

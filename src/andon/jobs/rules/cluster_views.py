@@ -51,8 +51,8 @@ class ClusterPage(Struct, frozen=True):
         )  # fmt: skip
 
     def knows_nodes(self, jobs: Iterable[ClusterJob], now: float) -> bool:
-        """Whether its nodes still explain what these jobs lack; what else runs there seldom
-        changes."""
+        """Whether the nodes that it has still explain these jobs: the jobs are the same, and the
+        nodes are recent."""
         same = {(one.id, one.state) for one in self.jobs} == {(one.id, one.state) for one in jobs}
         known = same and self.nodes is not None
         return known and is_fresh(self.nodes_at, now, UNWATCHED_SECONDS)
@@ -83,19 +83,19 @@ def page_line(page: ClusterPage, now: float, clock: str) -> str | None:
 
 
 def named(cluster: str, job: str) -> str:
-    """Returns `lab:4711`."""
+    """Returns the name of a cluster's job: `lab:4711`."""
     return f"{cluster}{SEPARATOR}{job}"
 
 
 def ids_of(view: JobView) -> list[str]:
-    """Returns what a job is known by: its id, and that of its array."""
+    """Returns the ids that name a job: its own, and its array's."""
     own = view.engine_id or ""
     return [own] if view.array_index is None else [own, own.rpartition("_")[0]]
 
 
 def cluster_views(page: ClusterPage, notes: Sequence[SubmissionNote]) -> list[JobView]:
-    """Returns the jobs of a cluster; those that were submitted and that it does not list last. An
-    end that was known stays as it was."""
+    """Returns the jobs of a cluster; submitted jobs that it does not list come last, with their
+    noted end."""
     own = [one for one in notes if one.cluster == page.name and _is_same(page, one)]
     labels = {one.submission.label: one for one in own}
     ends = {end.id: end for note in labels.values() for end in note.ends}
@@ -114,7 +114,7 @@ def cluster_views(page: ClusterPage, notes: Sequence[SubmissionNote]) -> list[Jo
 
 
 def _is_same(page: ClusterPage, note: SubmissionNote) -> bool:
-    """Whether a job was sent to the server that a page is of, as far as both are known."""
+    """Whether a page is of the server that a job was sent to; True where either is unknown."""
     return not page.identity or not note.identity or page.identity == note.identity
 
 
@@ -124,13 +124,13 @@ def _as_known(job: ClusterJob, ends: Mapping[str, ClusterJob]) -> ClusterJob:
 
 
 def _is_cancel(end: ClusterJob) -> bool:
-    """Whether it is the note of a cancellation, which has no time of an end."""
+    """Whether it is the note of a cancellation, which has no end time."""
     return end.state is JobState.CANCELLED and end.ended is None
 
 
 def _as_cancelled(job: ClusterJob) -> ClusterJob:
-    """Returns a job that andon cancelled as cancelled, without an exit code, which clusters report
-    differently. One that had ended by itself before stays as it is."""
+    """Returns a job that andon cancelled as CANCELLED without an exit code, which clusters report
+    in different ways; a job that had ended by itself is unchanged."""
     was_cancelled = job.state is JobState.CANCELLED
     killed = (job.signal or (job.exit_code or 0) - 128) in _SENT
     if not was_cancelled and not (job.state is JobState.FAILED and killed):
@@ -140,7 +140,7 @@ def _as_cancelled(job: ClusterJob) -> ClusterJob:
 
 
 def _job_of(page: ClusterPage, note: SubmissionNote) -> ClusterJob:
-    """Returns a job that was submitted and that the cluster does not list."""
+    """Returns a job that was submitted but that the cluster does not list."""
     spec, label = note.submission.job, note.submission.label
     patience = UNCONFIRMED_SECONDS if note.id is None else 0.0
     answered = page.at is not None and page.at > note.at + patience

@@ -36,7 +36,7 @@ class QueuedJob(Struct, frozen=True):
 
 
 def leaving(left: AbstractSet[str], order: Rank) -> Rank:
-    """Returns the same order with these devices last: the job is to leave them."""
+    """Returns an order in which the devices that the job is to leave come last."""
 
     def key(capacity: DeviceCapacity) -> tuple[float, ...]:
         first, *rest = order(capacity)
@@ -46,7 +46,7 @@ def leaving(left: AbstractSet[str], order: Rank) -> Rank:
 
 
 class PlannedStart(Struct, frozen=True):
-    """A job that starts now; `passes` are those ahead of it that still wait."""
+    """A job that starts now; `passes` are the waiting jobs that it overtakes."""
 
     number: int
     uuids: tuple[str, ...]
@@ -110,7 +110,7 @@ def _are_alike(one: QueuedJob, other: QueuedJob) -> bool:
 
 
 class _Round:
-    """One pass over the jobs."""
+    """One pass over the jobs, which collects those that start and those that block others."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class _Round:
 
     @property
     def is_full(self) -> bool:
-        """Whether no other job could start: the first that wait are known, and nothing is free."""
+        """Whether no further job could start: nothing is free, the first that wait are known."""
         return not self._open - self._taken and len(self.blocked) >= MOST_BLOCKED
 
     def consider(self, job: QueuedJob) -> PlannedStart | None:

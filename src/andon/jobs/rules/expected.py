@@ -21,7 +21,7 @@ class Learned(Struct, frozen=True):
 
 
 class BusyUntil(Struct, frozen=True):
-    """A device, and when it is expected to be free; infinite if not known."""
+    """When a device is expected to be free; infinite if that is not known."""
 
     free_at: float
     runs: int = 0
@@ -51,7 +51,7 @@ def learned(jobs: Iterable[JobFacts]) -> dict[str, Learned]:
 def expected_end(
     facts: JobFacts, started: float, known: Mapping[str, Learned], at: float
 ) -> BusyUntil:
-    """Returns when a running job will be over: as similar jobs, and not later than its limit."""
+    """Returns when a running job should end: as similar jobs did, at its limit at the latest."""
     like, limit = known.get(facts.spec.name), facts.spec.for_seconds
     by_limit = inf if limit is None else started + limit
     by_like = inf if like is None else max(at, started + like.seconds)

@@ -98,7 +98,7 @@ def jobs_in(document: object, path: str, lines: Lines) -> tuple[FileJob, ...]:
 
 
 def _swept(job: FileJob, given: Mapping[str, Any], place: KeyPath, mistakes: Mistakes) -> FileJob:
-    """Adds the combinations of a job's parameters."""
+    """Adds the combinations of a job's parameters to it."""
     if not job.parameters:
         return job
     try:

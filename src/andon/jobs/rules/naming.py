@@ -54,7 +54,7 @@ def name_rule(
 
 
 def meant(word: str, jobs: Mapping[int, JobFacts], rule: NameRule = NEWEST) -> tuple[int, ...]:
-    """Returns the numbers of the jobs; the number of an array means all its elements."""
+    """Returns the numbers of the jobs that a word names; an array's names all its elements."""
     if word == LAST:
         if not jobs:
             raise Gone("there are no jobs", hint="andon submit -- COMMAND")
@@ -90,7 +90,7 @@ def one_meant(word: str, jobs: Mapping[int, JobFacts], rule: NameRule = NEWEST) 
 
 
 def _named(word: str, jobs: Mapping[int, JobFacts], rule: NameRule) -> tuple[int, ...]:
-    """Returns the job or the array of that name; empty if there is none."""
+    """Returns the newest job or array of that name, by the rule; empty if there is none."""
     found = [number for number, facts in sorted(jobs.items()) if facts.spec.name == word]
     if rule.fits is not None:
         found = [number for number in found if rule.fits(number)] or found

@@ -1,4 +1,4 @@
-"""A server under test in a job file: how it is started, when it is ready, which loads it gets."""
+"""Benchmarks in a job file: how the server under test is started, when it is ready, its loads."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -26,8 +26,8 @@ LOAD_KEYS = frozenset(
 
 
 class ServerTrial(Struct, frozen=True):
-    """What one job of a benchmark does; `command` and the URLs have `{port}`. With an image, the
-    command is only the arguments after it, if any."""
+    """The server and loads of one job of a benchmark; `{port}` stands in `command` and the URLs.
+    With an image, the command is only its arguments, if any."""
 
     command: tuple[str, ...]
     image: str = ""

@@ -69,8 +69,8 @@ def shortage_text(
 
 
 def first_enough(gpus: int, nodes: Sequence[ClusterNode]) -> list[GpuHolder] | None:
-    """Returns the jobs that must end to free so many GPUs on one node, for the node where that is
-    first; None if no time limits make it so."""
+    """Returns the jobs that must end to free so many GPUs on one node, for the node where that
+    happens first; None if time limits do not tell."""
     found = list[list[GpuHolder]]()
     for node in nodes:
         freed, before = node.free, list[GpuHolder]()

@@ -134,7 +134,7 @@ def _running_reason(facts: JobFacts, last: AttemptFacts) -> str | None:
 
 
 def left_devices(attempt: AttemptFacts | None) -> frozenset[str]:
-    """The devices that a job was to leave: those of an attempt that `jobs requeue` stopped."""
+    """Returns the devices that a job must avoid: those it had when `jobs requeue` stopped it."""
     if attempt is None or attempt.end is None or attempt.end.reason is not EndReason.REQUEUED:
         return frozenset()
     return frozenset(attempt.claim.devices)
@@ -233,8 +233,8 @@ def _exit_text(attempt: AttemptFacts) -> str:
 
 
 def _after(facts: JobFacts, found: JobStatus, known: Mapping[int, JobStatus]) -> JobStatus:
-    """Cancels a job that can never start because of another one; it comes back when that one is
-    run again."""
+    """Returns the job as never starting, or waiting, because of the jobs that it comes after; else
+    `found`. It is judged anew when those are run again."""
     spec = facts.spec
     for number in spec.after:
         other = known.get(number)
@@ -255,7 +255,7 @@ def _never(found: JobStatus, reason: str) -> JobStatus:
 
 
 def _limit_arrays(limited: list[JobFacts], out: dict[int, JobStatus]) -> None:
-    """Limits how many jobs of an array are running or may start."""
+    """Makes jobs wait that exceed how many of their array may run at once."""
     taken: dict[int, int] = {}
     for facts in limited:
         if facts.spec.array is not None and out[facts.spec.number].state is JobState.RUNNING:

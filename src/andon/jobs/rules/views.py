@@ -39,8 +39,8 @@ def positions(
     known: Mapping[int, JobStatus],
     holdups: Mapping[int, Holdup],
 ) -> dict[int, int]:
-    """The place of each job that waits for GPUs in the queue of the machine: that of its ticket,
-    and without one as far behind the last ticket as it is among the user's own."""
+    """Returns each waiting job's place in the machine's queue: its ticket's, or without one as far
+    behind the user's last ticket as it is in the user's own order."""
     waiting = [number for number, one in known.items() if one.is_ready]
     found, last = dict[int, int](), 0
     for number in sorted(waiting, key=keys.__getitem__):
@@ -116,7 +116,7 @@ def shown_params(spec: JobSpec) -> dict[str, str]:
 
 
 def _unexamined(position: int | None) -> str:
-    """Returns why a job waits that the dispatcher has not examined."""
+    """Returns why a job waits that the dispatcher has not looked at."""
     if position is None or position <= MOST_REASONS:
         return JUST_QUEUED
     return f"{position - 1} jobs are ahead of it"
@@ -130,7 +130,7 @@ def _not_on(last: AttemptFacts | None) -> str:
 
 
 def _shown_attempt(facts: JobFacts, state: JobState) -> AttemptFacts | None:
-    """The latest attempt, unless the job waits for its next one."""
+    """Returns the latest attempt; None while the job waits for its next one."""
     last = facts.last
     if last is None or (state.is_settled or is_running(last)):
         return last
@@ -143,7 +143,7 @@ def shown_environment(facts: JobFacts, environment: Mapping[str, str]) -> dict[s
 
 
 def count_text(request: DeviceRequest) -> str:
-    """Returns `2`, `1..4` or `all`, as typed."""
+    """Returns a request's number of devices as typed: `2`, `1..4` or `all`."""
     if request.every:
         return "all"
     if request.least == request.most:
@@ -152,7 +152,7 @@ def count_text(request: DeviceRequest) -> str:
 
 
 class JobListing(Struct, frozen=True):
-    """Jobs in the order of a list, and the notes below it."""
+    """Jobs in display order, and the notes below the list."""
 
     views: tuple[JobView, ...]
     paused: bool = False
@@ -167,7 +167,7 @@ class JobListing(Struct, frozen=True):
         notes: Iterable[str] = (),
         clusters: "Iterable[ClusterState]" = (),
     ) -> "JobListing":
-        """Running jobs first, then waiting ones by their position, held ones, and the latest that
+        """Returns the list: running jobs, waiting ones by position, held ones, the latest that
         ended."""
         found = tuple(sorted(views, key=_list_order))
         return cls(found, paused, tuple(notes), tuple(clusters))

@@ -38,7 +38,7 @@ def waited_seconds(
 
 
 def insufficient(waited: float, why: str = "") -> str:
-    """The error of a job that waited longer than --timeout."""
+    """Returns the error of a job that waited longer than --timeout."""
     more = f": {why}" if why else ""
     return f"Insufficient GPUs after waiting {human_seconds(waited)}{more}"
 
@@ -77,8 +77,8 @@ def request_of(facts: JobFacts, statuses: Sequence[DeviceStatus], labels: Labels
 
 
 def lasts_seconds(spec: JobSpec, grace_seconds: float) -> float | None:
-    """Returns how long a job holds its devices at most; `grace_seconds` is that of jobs that name
-    none."""
+    """Returns how long a job may hold its devices; `grace_seconds` is for jobs that set no grace.
+    None without a limit."""
     grace = grace_seconds if spec.grace_seconds is None else spec.grace_seconds
     return None if spec.for_seconds is None else spec.for_seconds + grace + SLACK
 
