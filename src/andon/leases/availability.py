@@ -99,7 +99,7 @@ class TurnMemory:
 
 
 def implicit_simulation() -> Unavailable:
-    """Returns why a variable or a setting alone does not give work simulated devices."""
+    """Returns the error of work on devices that only a variable or a setting simulates."""
     return Unavailable(
         "simulated devices are leased only with --simulate",
         hint="add --simulate to the command, or simulated=True in Python",
@@ -159,7 +159,7 @@ class Candidates(Struct, frozen=True):
 
 
 def _nothing() -> None:
-    """Does nothing: for samples that come from elsewhere."""
+    """Does nothing; used where samples come from elsewhere."""
 
 
 class Availability(Struct, frozen=True):
@@ -190,8 +190,8 @@ class Availability(Struct, frozen=True):
         snapshot: Snapshot,
         related: Callable[[Iterable[Process]], Mapping[int, Kin]] | None = None,
     ) -> AvailabilityView:
-        """Returns the view of a snapshot that was taken elsewhere; `related` is for those who
-        remember what they read for an earlier one."""
+        """Returns the view of a snapshot that was taken elsewhere; `related` looks up processes, by
+        default in /proc."""
         real = [s for s in snapshot.devices if s.device.vendor != "sim"]
         found = [process for status in real for process in status.processes]
         kin = related(found) if related else read_kin((one.pid for one in found), containers=True)

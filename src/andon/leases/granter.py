@@ -332,8 +332,8 @@ class Granter:
         return len(found) == len(chosen) and not any(r.strangers or r.trouble for r in found)
 
     def _own_page(self, held: LeaseHold) -> BookContents:
-        """Returns a book with our lease alone: without processes no other lease matters, and a
-        cordon made after the claim does not end it."""
+        """Returns a book with only this lease: the check for other processes needs no more, and
+        ignores a cordon made after the claim."""
         own = BookEntry(held.hold.name, os.getuid(), held.lease.owner.user, True, held.lease)
         return BookContents((own,))
 
@@ -401,8 +401,8 @@ class Granter:
         attempt.hold = attempt.ticket = None
 
     def _park(self, attempt: GrantAttempt) -> None:
-        """Leaves the queue with a lease that a process without a lease may still spoil: then we
-        return to the same place, which depends on when the ticket was created."""
+        """Leaves the queue, keeping the ticket: the lease just taken may fail its check, and the
+        request then returns to the same place."""
         if attempt.hold is not None and attempt.ticket is not None:
             attempt.hold.park()
             attempt.parked = attempt.hold, attempt.ticket

@@ -80,8 +80,8 @@ class NetworkLeases:
         open_book: Callable[..., Book] | None = None,
         watched: Callable[[], object] = lambda: None,
     ) -> None:
-        """`follows` returns why the book cannot be read, or None; `watched` another object when
-        a book has appeared, gone or been replaced, or None if nobody watches that."""
+        """`follows` returns why the book cannot be read, or None; `watched` returns a new object
+        when a book appears, goes or is replaced, or None if nobody watches that."""
         self._open_book = open_book or Book
         self._availability, self._latest = availability, latest
         self._longest_wait_seconds, self._follows = longest_wait_seconds, follows
@@ -154,7 +154,7 @@ class NetworkLeases:
         account: Account | None = None,
         whom: str = "",
     ) -> RemoteLease:
-        """Returns a lease as soon as one is available; what `waiting` raises ends the wait.
+        """Returns a lease as soon as one is available; an exception of `waiting` ends the wait.
 
         A user's lease is theirs in the book, which only root's server can arrange.
         """
@@ -322,7 +322,7 @@ class NetworkLeases:
 
 
 def _gist(found: LeaseList) -> object:
-    """Returns the part of a list whose change is worth a notification; usage always changes."""
+    """Returns the fields whose change is worth a notification; usage changes all the time."""
     rows = [(row.id, row.user, row.fence, row.state, row.until) for row in found.leases]
     return rows, found.waiting, found.cordons, found.note
 

@@ -1,4 +1,4 @@
-"""This user: their leases in the book of this machine, and what they may do."""
+"""The leases of this user in this machine's book, and the user as a requester."""
 
 import os
 
@@ -21,10 +21,10 @@ def own_leases(book: Book | None = None) -> list[Lease]:
 
 
 def gpus_of(lease: Lease) -> str:
-    """Returns `GPU 0, 1`."""
+    """Returns the devices of a lease as `GPU 0, 1`."""
     return f"GPU {', '.join(numbers_of(lease))}"
 
 
 def numbers_of(lease: Lease) -> list[str]:
-    """Returns the numbers of its devices."""
+    """Returns the indices of the devices of a lease, as text."""
     return [str(share.index) for share in lease.shares]

@@ -43,14 +43,14 @@ class Placement(Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        """`0` or `0,6:1`: the labels of the devices; `cpu` without any."""
+        """The labels of the devices: `0` or `0,6:1`; `cpu` without any."""
         names = {} if self.snapshot is None else device_labels(self.snapshot.devices)
         found = [names.get(one.uuid) or str(one.index) for one in self.devices]
         return ",".join(found) or NO_GPU
 
     @property
     def title(self) -> str:
-        """`GPU 0, 6:1`."""
+        """The devices as a title: `GPU 0, 6:1`."""
         return title(", ".join(self.label.split(",")))
 
     @property

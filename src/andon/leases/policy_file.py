@@ -39,7 +39,7 @@ def read_policy(path: Path = POLICY_FILE, root: int = ROOT) -> Policy:
 
 
 def policy_state() -> tuple[Policy, AndonError | None]:
-    """Returns the limits in force, or why there are none; for doctor."""
+    """Returns the limits in force, and the error if they are unknown; for doctor."""
     try:
         return read_policy(), closed(POLICY_FILE)
     except AndonError as error:

@@ -90,7 +90,7 @@ def device_lines(candidates: Candidates) -> list[str]:
 
 
 def chosen_title(candidates: Candidates) -> str:
-    """`GPU 0, 6:1`: the chosen devices."""
+    """Returns the chosen devices as `GPU 0, 6:1`."""
     labels = device_labels(candidates.snapshot.devices)
     return title(", ".join(labels[capacity.uuid] for capacity in candidates.choice.chosen))
 

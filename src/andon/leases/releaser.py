@@ -132,7 +132,7 @@ def _still_held(lease: Lease, insisted: bool) -> Conflict:
 
 
 def _remove(book: Book, folder: Path, claim: Claim, left: Sequence[Locker]) -> Lease:
-    """Removes a lease without a holder whose file another user keeps locked: that lock is void."""
+    """Removes an ended lease's file that another user's process keeps locked."""
     lease, who = claim.lease, ", ".join(described(locker) for locker in left)
     if lease is None or any(e.left for e in book.entries() if e.file == claim.file):
         raise barred(replace(claim, state=LeaseState.ORPHANED), this_requester()) or Gone(

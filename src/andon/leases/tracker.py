@@ -114,7 +114,7 @@ class LeaseTracker:
         return None if found is None else found.reason
 
     def opened(self) -> object:
-        """Returns the same object as long as the same books are there; None while none is open."""
+        """Returns an object that changes when a book appears or goes; None while none is open."""
         return self._book
 
     def health(self) -> dict[str, Any]:
@@ -277,7 +277,7 @@ def _candidates(env: Mapping[str, str]) -> tuple[Path, ...]:
 
 
 def _watched(path: Path, read: tuple[Path, ...]) -> str:
-    """Returns the path to check for changes; of an unread book only whether it was replaced."""
+    """Returns the path whose time shows changes; of a book that is not read, the book's own."""
     is_other = path.is_dir() and path not in read and not places.is_unused(path)
     return str(path) if is_other else f"{path}/{places.LEASES}"
 

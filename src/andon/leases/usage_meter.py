@@ -19,8 +19,7 @@ CLOSE_SECONDS = 1.0
 
 
 class UsageMeter:
-    """Counts usage for the server of root or of the book's owner, and of several the first; any
-    other writes nothing.
+    """Counts usage in one server: root's or that of the book's owner, and of several the first.
 
     `page` is what the lease tracker knows: this thread never reads a lease.
     """

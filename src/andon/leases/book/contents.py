@@ -41,7 +41,7 @@ def lease_in(found: BookFile) -> Lease | None:
 
 
 def _since(lease: Lease, found: BookFile) -> float:
-    """Returns the start of a lease from its file, limited by the kernel's times of the file."""
+    """Returns when a lease began: as it says, within the times that the kernel has for its file."""
     since = max(lease.since, found.born or 0.0)
     return since if since <= found.changed + COARSE_SECONDS else max(0.0, found.changed)
 
@@ -122,7 +122,7 @@ def _entry(
 
 
 def _is_name_of(found: BookFile, name: str) -> bool:
-    """Whether a file's name matches its content: lookups go by name."""
+    """Whether the file's name begins with the id in its content: files are found by name."""
     return found.name.startswith(f"{name}-")
 
 

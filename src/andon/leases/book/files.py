@@ -128,8 +128,8 @@ def _listed(folder: int, suffix: str, beyond: dict[int, int]) -> list[str]:
 
 
 def _fair(named: Sequence["os.DirEntry[str]"], beyond: dict[int, int]) -> list[str]:
-    """Takes files of each user in turn: one user's files must not keep those of others from being
-    read."""
+    """Returns the names of at most so many files of each user, so that one user's cannot displace
+    others'; counts the rest in `beyond`."""
     counted: Counter[int] = Counter()
     out = []
     for entry in named:
@@ -154,7 +154,7 @@ def _crowded(named: Sequence["os.DirEntry[str]"]) -> Conflict:
 
 
 def owner_of(entry: os.DirEntry[str]) -> int | None:
-    """Returns the uid of a file's owner; None if it no longer exists."""
+    """Returns the uid of a file's owner; None if the file no longer exists."""
     try:
         return entry.stat(follow_symlinks=False).st_uid
     except OSError:
@@ -171,7 +171,7 @@ def remove_drafts(folder: int, uid: int) -> None:
 
 
 def remove(folder: int, name: str) -> bool:
-    """Removes a file; returns whether it is gone. In a sticky directory only its owner can."""
+    """Removes a file; returns whether it is gone. In a sticky directory only its owner may."""
     try:
         os.unlink(name, dir_fd=folder)
     except FileNotFoundError:
@@ -254,7 +254,7 @@ def _failed(exc: OSError) -> AndonError:
 
 
 def _closed(folder: int, name: str) -> BookFile | None:
-    """Returns a file that we may not open: the kernel's list shows whether it is locked."""
+    """Reads only the facts of a file that may not be opened; the kernel's list shows its lock."""
     try:
         facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

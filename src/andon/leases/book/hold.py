@@ -39,12 +39,12 @@ class Hold(Struct):
 
     @property
     def stands(self) -> bool:
-        """Whether the file is still in a directory."""
+        """Whether the file still has a name in a directory."""
         return self.descriptor >= 0 and os.fstat(self.descriptor).st_nlink > 0
 
     @property
     def is_in_book(self) -> bool:
-        """Whether others find this same file where it was written."""
+        """Whether this same file is still at the path where it was written."""
         if not self.place or not self.stands:
             return self.stands
         try:
@@ -119,7 +119,7 @@ def append_container(descriptor: int, container: str) -> None:
 
 
 def _next_line(descriptor: int, value: wire.Json) -> bytes:
-    """Returns a line of its own: the previous one may be incomplete, because the disk was full."""
+    """Returns JSON as a line; begins a new line if the previous one is incomplete (full disk)."""
     size = os.fstat(descriptor).st_size
     torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
     return (b"\n" if torn else b"") + f"{wire.dumps(value)}\n".encode()

@@ -178,8 +178,8 @@ def _termination() -> socket.socket:
 
 
 def _pass_on_note(hold: Hold, channel: socket.socket) -> None:
-    """Sends the note to the program before the lease is gone: the process that left the note then
-    removes it."""
+    """Sends the release note to the program while the lease still exists: afterwards its writer
+    removes the note."""
     note = read_note(hold)
     with suppress(OSError):
         if note is not None:
@@ -189,7 +189,7 @@ def _pass_on_note(hold: Hold, channel: socket.socket) -> None:
 def _keep(
     hold: Hold, countdown: Countdown | None, waited: Sequence[socket.socket]
 ) -> Sequence[socket.socket]:
-    """Holds the lease until it ends. The sockets are readable only then; returns those that are."""
+    """Holds the lease until it ends or a socket is readable; returns the readable ones."""
     while hold.is_in_book or _ended(waited) or _is_written_again(hold):
         left = CHECK_SECONDS if countdown is None else countdown.left_seconds()
         found = _ended(waited, max(0.0, min(left, CHECK_SECONDS)))
@@ -207,7 +207,7 @@ def _ended(waited: Sequence[socket.socket], seconds: float = 0.0) -> Sequence[so
 
 
 def _is_written_again(hold: Hold) -> bool:
-    """Whether the lease is in the book again; a holder that no one can find is useless."""
+    """Writes the lease into the book again; returns whether that worked."""
     from andon.leases.book.rejoin import lease_of, rejoin  # rarely needed, and slow to import
 
     try:

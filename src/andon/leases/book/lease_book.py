@@ -241,8 +241,8 @@ class Book:
         return True
 
     def _pass_over(self, path: Path, error: AndonError) -> None:
-        """Leaves out a book that cannot be read. The machine's own book must be readable for a
-        process that takes devices: it is never treated as empty."""
+        """Skips a book that cannot be read; raises Unavailable if it is the machine's book and this
+        process grants leases, because it is never treated as empty."""
         self.unread[path] = error.reason
         if self._lends and path == places.SYSTEM_BOOK:
             raise Unavailable(
@@ -367,7 +367,7 @@ class Book:
 
 
 def _really_locked(path: Path, found: BookFile, lease: Lease | None, table: LockTable) -> BookFile:
-    """Returns the file, as unlocked if only other users' processes lock a dead holder's file."""
+    """Returns the file; as unlocked if only others' processes lock it and its holder is dead."""
     if not found.locked or lease is None:
         return found
     if strangers(path, found.name, lease, found.uid, table):

@@ -1,4 +1,4 @@
-"""Who holds a lock in the book, according to the kernel and not to the file; one grant at once."""
+"""Who holds a lock in the book, according to the kernel and not to the file; the grants' lock."""
 
 import fcntl
 import os

@@ -45,8 +45,8 @@ def is_set_up() -> bool:
 
 
 def _decides(path: Path) -> bool:
-    """Whether a book counts. In a user namespace a book may be root's or another user's: it is
-    read, because an existing book never counts as empty."""
+    """Whether a book counts; in a user namespace also one whose owner is unknown, because an
+    existing book is never treated as empty."""
     owner = _owner(path)
     if owner is None:
         return False

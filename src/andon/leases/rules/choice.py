@@ -102,7 +102,7 @@ def _is_too_small(capacity: DeviceCapacity, need: Need) -> bool:
 
 
 def can_come(capacities: Sequence[DeviceCapacity], need: Need) -> bool:
-    """Whether the need can be met once the work has ended; devices not visible here may help."""
+    """Whether the need can be met once current work has ended; devices not seen here count."""
     hoped = [capacity for capacity in capacities if hopeful(capacity, need)]
     unseen = len(need.eligible - {capacity.uuid for capacity in capacities})
     if len(hoped) + unseen < need.least:

@@ -61,7 +61,7 @@ class GroupValue:
         return group
 
     def _step(self, one: DeviceCapacity, closeness: float) -> tuple[float, ...]:
-        """Returns what one more device adds to `of`: each of n devices counts 1/n, each of their
-        pairs 2/(n(n - 1)), and one more comes with n - 1 pairs."""
+        """Returns the change of the sort key for one more device; links are weighted as in `of`:
+        each of n devices counts 1/n, each of their pairs 2/(n(n - 1))."""
         rank = self._order(one)
         return (*rank[:SCORE], rank[SCORE] - 2 * self._weight * closeness, *rank[SCORE + 1 :])

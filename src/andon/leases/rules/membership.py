@@ -150,8 +150,7 @@ def nearest(
 
 
 def _is_for(lease: Lease, process: Process) -> int:
-    """Returns how certainly a process belongs to a lease by its user: one of the user for whom
-    the lease is held is no stranger there."""
+    """Returns BY_WORD if the lease is held for the process's user, else 0."""
     return BY_WORD if lease.whom and process.user == lease.whom else 0
 
 

@@ -57,7 +57,7 @@ class Holder(Struct, frozen=True):
 
 
 def wanted_pids(entries: Iterable[BookEntry], statuses: Iterable[DeviceStatus]) -> set[int]:
-    """The processes to look up: those on leased devices, except simulated ones."""
+    """Returns the pids to look up: of processes on leased devices that are not simulated."""
     named = {s.uuid for e in entries if e.lease is not None for s in e.lease.shares}
     return {
         process.pid
@@ -110,7 +110,7 @@ def holders(page: BookView, uuids: Iterable[str]) -> dict[str, list[Holder]]:
 
 
 def holders_in(leases: Iterable[LeaseRow], uuids: Iterable[str]) -> dict[str, list[Holder]]:
-    """The same from a list, as another machine sent it."""
+    """Returns who holds each device, from a list of leases; an unreadable lease may hold any."""
     found: dict[str, list[Holder]] = {}
     for row in leases:
         parts = {share.uuid: share.memory_bytes for share in row.devices}
@@ -194,14 +194,14 @@ def _is_expected(process: Process, own: Kin | None, leases: Iterable[Lease]) -> 
 
 
 def _is_hired(own: Kin, leases: Iterable[Lease]) -> bool:
-    """Whether a container engine may have started it for a holder, as another user and outside
-    the holder's session."""
+    """Whether the process, of another user and session, may be one that a container engine started
+    for a holder."""
     later = any(own.started_ticks >= lease.since_ticks for lease in leases)
     return own.container is not None and later
 
 
 def _puts_up(lease: Lease, process: Process, kin: Kin | None) -> bool:
-    """Whether the holder took the device although this process was there."""
+    """Whether the holder took the device although this process was already there."""
     if not lease.even_if_used:
         return False
     if kin is not None:
@@ -261,7 +261,7 @@ def _unique(leases: Iterable[HeldDevices]) -> tuple[HeldDevices, ...]:
 def _former(
     before: BookView, claims: Iterable[Claim], statuses: Sequence[DeviceStatus], at: float
 ) -> dict[str, PreviousLease]:
-    """Returns the leases that ended: while their memory stays in use, and at least for a moment."""
+    """Returns each device's lease that ended, while its memory stays in use, or for a moment."""
     now = {claim.lease.id for claim in claims if claim.lease is not None}
     taken = {s.uuid for claim in claims if claim.lease is not None for s in claim.lease.shares}
     found = dict(before.sharing.former)
@@ -280,7 +280,7 @@ def _former(
 
 
 def _spare(status: DeviceStatus) -> bool | None:
-    """Whether memory is in use by no visible process; None if that is unknown."""
+    """Whether the device has memory in use by no visible process; None if that is unknown."""
     size = unattributed_bytes(status)
     return None if size is None else size > 0
 

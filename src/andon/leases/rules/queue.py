@@ -161,7 +161,7 @@ def remembered(
     """Returns since when each user has left available devices untaken, as far as earlier
     requests saw.
 
-    `taken` is how many seconds ago each user's newest lease began: a user who has taken one
+    `newest` is how many seconds ago each user's newest lease began: a user who has taken one
     since is not idle, and what was seen too long ago means nothing now.
     """
     return {
@@ -172,7 +172,7 @@ def remembered(
 
 
 def by_user(since: Mapping[Place, float]) -> dict[int, float]:
-    """The earliest time of each user."""
+    """Returns the earliest time of each user."""
     users: dict[int, float] = {}
     for (uid, _), began in since.items():
         users[uid] = min(began, users.get(uid, began))

@@ -112,5 +112,5 @@ def _utilization(capacities: Sequence[DeviceCapacity]) -> Mapping[str, float]:
 
 
 def _of(lease: Lease | None, read: Callable[[Lease], T]) -> T | None:
-    """Returns a value of a lease; None of a lease that cannot be read."""
+    """Returns a value of a lease; None for a lease that cannot be read."""
     return None if lease is None else read(lease)

@@ -35,7 +35,7 @@ _KINDS = {
 
 
 def need_of_any(capacities: Sequence[DeviceCapacity]) -> Need:
-    """Returns the need of `ANY` among these devices, even if none is eligible."""
+    """Returns the need of a request for any one device, even if none is eligible."""
     return _need_of_any(obstacles_of([capacity.status for capacity in capacities], ANY, {}))
 
 
@@ -71,7 +71,7 @@ def by_readings(statuses: Sequence[DeviceStatus]) -> tuple[DeviceVerdict, ...]:
 
 
 def in_use(statuses: Sequence[DeviceStatus]) -> tuple[object, ...]:
-    """Returns which devices answer and what runs on them: while that stays, few verdicts change."""
+    """Returns which devices answer and what runs there, to see whether verdicts may change."""
     return tuple(
         (
             one.device.uuid,
