@@ -31,7 +31,7 @@ class RunAlerts:
         self._firing: dict[str, Level] = {}
 
     def take(self, snapshot: Snapshot) -> list[RunAlert]:
-        """Alerts that fire, become worse, or are resolved now."""
+        """Returns the alerts that now fire, become worse or are resolved."""
         from andon.alerts.rules.state import EMPTY
         from andon.alerts.rules.state_machine import step
         from andon.explain.evidence.observation import Moment, Observation

@@ -1,4 +1,4 @@
-"""Facts that are found out while a run starts: the commit of its folder, the versions it uses."""
+"""Facts that are gathered while a run starts: its folder's commit, the versions that it uses."""
 
 import os
 import re
@@ -28,7 +28,7 @@ _SCRIPT = (
 def find_facts(
     command: Sequence[str] | None, write: Callable[[RunFacts], None], image: str | None = None
 ) -> threading.Thread:
-    """Starts to find the facts in a thread; without a command, those of this process."""
+    """Starts a thread that gathers the facts; without a command, those of this process."""
     thread = threading.Thread(
         target=lambda: write(facts_of(command, image)), name="andon facts", daemon=True
     )
@@ -37,14 +37,14 @@ def find_facts(
 
 
 def facts_of(command: Sequence[str] | None, image: str | None = None) -> RunFacts:
-    """Finds the facts in two seconds at most; what is not known by then has a reason."""
+    """Gathers the facts in two seconds at most; what is unknown by then has a reason."""
     git, git_reason = git_state()
     versions, versions_reason = _own() if command is None else _of(command, image)
     return RunFacts(time.time(), git, git_reason, versions, versions_reason)
 
 
 def git_state(folder: str | None = None) -> tuple[GitState | None, str | None]:
-    """Returns the state of git in this process's folder or another, and why there is none.
+    """Returns git's state in this process's folder or another, and why it is unknown, if it is.
 
     Without locks: a commit that a person makes meanwhile must not fail because of us.
     """
@@ -65,7 +65,7 @@ def git_state(folder: str | None = None) -> tuple[GitState | None, str | None]:
 
 
 def _own() -> tuple[Mapping[str, str], str | None]:
-    """Returns versions of what is installed; nothing is imported."""
+    """Returns the versions of installed packages, without importing any."""
     found: dict[str, str] = {}
     for name in PACKAGES:
         try:
@@ -84,7 +84,7 @@ def _of(command: Sequence[str], image: str | None) -> tuple[Mapping[str, str], s
 def versions_of(
     command: Sequence[str], path: str | None = None
 ) -> tuple[Mapping[str, str], str | None]:
-    """Returns versions for a command that is found along this PATH, and why there are none."""
+    """Returns the versions that a command found along this PATH uses, and why there are none."""
     python = interpreter_of(command, path)
     if python is None:
         return {}, "the command is not run by a known Python"
@@ -120,8 +120,8 @@ def _named_in(script: str) -> str | None:
 
 
 def _output(command: Sequence[str], seconds: float, folder: str | None = None) -> str | None:
-    """Returns the output; None if the command fails or takes too long. A folder may block it in
-    the kernel; then it is left behind."""
+    """Returns the output; None if the command fails or takes too long. A command that its folder
+    blocks in the kernel is abandoned."""
     if seconds <= 0:
         return None
     answer, theirs = os.pipe()

@@ -1,4 +1,4 @@
-"""The files of run records: read at their two ends, never all of a large one; appended to."""
+"""The files of run records: appended to, and read at both ends, never all of a large one."""
 
 import os
 import threading
@@ -116,7 +116,7 @@ def size_of(path: Path) -> int | None:
 
 
 def lines_in(file: BinaryIO, size: int, reader: RecordLines) -> Iterator[RunLine]:
-    """Yields the lines in the first `size` bytes: what is appended meanwhile is left out."""
+    """Yields the lines in the first `size` bytes; what is appended meanwhile is ignored."""
     file.seek(0)
     while size > 0 and (data := file.read(min(PIECE_BYTES, size))):
         size -= len(data)
@@ -137,7 +137,7 @@ def _ends(path: Path, file: BinaryIO) -> tuple[_End, _End, os.stat_result]:
 
 
 def head_of(file: BinaryIO) -> tuple[_End, int]:
-    """Reads at least the first line. Samples are left out: those at an end add up to nothing."""
+    """Reads at least the first line; samples are skipped, because a part of them has no sum."""
     reader, lines, taken = RecordLines(), list[RunLine](), 0
     file.seek(0)
     while taken < ENDS_BYTES or (not lines and not reader.unreadable and taken <= MOST_LINE_BYTES):
@@ -237,8 +237,7 @@ class RecordFile:
         return self._descriptor >= 0
 
     def put(self, line: str) -> None:
-        """Appends a line; after half a line, which a kill or a full disk left, it begins a new
-        one."""
+        """Appends a line; starts a new one if a kill or a full disk left half a line."""
         with self._lock:
             data = ("\n" + line if self._torn else line).encode(errors="replace")
             try:

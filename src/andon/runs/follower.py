@@ -41,7 +41,7 @@ class RecordFollower:
             back *= 4
 
     def new(self) -> list[RunLine]:
-        """The whole lines that were added; a file that was cut is read from its beginning."""
+        """Returns the whole lines that were added; a truncated file is read from its start."""
         try:
             if os.fstat(self._file.fileno()).st_size < self.offset:
                 self.offset, self._lines = 0, RecordLines()
@@ -54,7 +54,7 @@ class RecordFollower:
 
     @property
     def is_gone(self) -> bool:
-        """Whether another file, or none, has its name now."""
+        """Whether another file, or none, now has its name."""
         try:
             return not os.path.samestat(os.fstat(self._file.fileno()), self._path.stat())
         except OSError:

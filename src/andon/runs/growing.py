@@ -86,7 +86,7 @@ class RunRecord:
         self._inode, self.of_bytes = inode, status.st_size
 
     def _take_ends(self, file: BinaryIO) -> bool:
-        """Reads both ends of the record; returns whether nothing else is needed."""
+        """Reads both ends; returns whether the record is finished and nothing else is needed."""
         end = next(reversed(tail_of(file, self.of_bytes).lines), None)
         if not isinstance(end, RunEnd) or (end.series is None and end.samples):
             return False
@@ -109,7 +109,7 @@ class RunRecord:
 
 
 class RunRecords:
-    """The records that were opened last; a finished one is small, and is not read twice."""
+    """The records that were opened last; a finished one is small and is read only once."""
 
     def __init__(self, most: int = MOST_RECORDS) -> None:
         self._most, self._records = most, dict[str, RunRecord]()
@@ -127,7 +127,7 @@ class RunRecords:
 
 
 def opened(path: str, run: str) -> BinaryIO:
-    """Opens the record of this run, and of no other: its folder may be another user's.
+    """Opens the record if it is of this run: its folder may be another user's.
 
     Otherwise a user who can replace the file could have the server read any file of its user.
     """

@@ -56,8 +56,8 @@ def new_run(
     variables: Mapping[str, str],
     **more: Any,
 ) -> RunBegin:
-    """Returns a new run of this process on these devices; what the caller knows better, and what
-    only it knows, is `more`."""
+    """Returns a new run of this process on these devices; `more` are further fields, which also
+    replace those that are set here."""
     place, pid = place_of(variables), os.getpid()
     if place.world_size is not None:
         more["world_size"] = place.world_size

@@ -87,8 +87,8 @@ class RunFinder:
         self._records = RunRecords(MOST_RUNNING)
 
     def refresh(self, budget_seconds: float = BUDGET_SECONDS) -> int:
-        """Brings the index up to date: runs that went on, then new records of the folder, the
-        newest first. Returns how many were left for the next time."""
+        """Updates the index: runs in progress first, then new records of the folder, the newest
+        first. Returns how many records are left for the next call."""
         until = time.monotonic() + budget_seconds
         self._reread(self.index.find(RunQuery(state=RunState.RUNNING)), until)
         known = self.index.paths()
@@ -114,7 +114,7 @@ class RunFinder:
         return done
 
     def collect(self, policy: RetentionPolicy) -> CollectedRecords:
-        """Deletes overdue records of the folder, and forgets runs whose records are gone."""
+        """Deletes overdue records of the folder, and removes runs without one from the index."""
         self.refresh(FOREVER)
         held = {one.id for baseline in self.index.baselines() for one in baseline.runs}
         done, records = CollectedRecords(), list[StoredRecord]()
@@ -177,8 +177,8 @@ class RunFinder:
         return found[0]
 
     def _called(self, word: str, only_one: bool) -> RunRow | None:
-        """Finds a run by its name, unless a run has exactly this id. A name takes precedence
-        over the beginning of an id, as a longer beginning can be given."""
+        """Finds a run by its name, unless a run has exactly this id. A name takes precedence over a
+        prefix of an id, because more of the id can be given."""
         if not word.isprintable() or any(row.id == word for row in self.index.beginning(word, 1)):
             return None
         self.refresh()
@@ -188,7 +188,7 @@ class RunFinder:
         return None if found is None else found[0]
 
     def _reread(self, rows: Sequence[RunRow], until: float = FOREVER) -> list[RunRow]:
-        """Returns runs that were in progress, as their records are now."""
+        """Reads the records of runs in progress again, and returns the runs as they are now."""
         now = self._with_printed([self._reread_row(row, until) for row in rows])
         changed = [new for new, old in zip(now, rows, strict=True) if new != old]
         if changed:

@@ -93,7 +93,7 @@ class LinePipe:
             self._listen()
 
     def close(self, seconds: float = CLOSE_SECONDS) -> None:
-        """Waits this long for the last lines; a blocked process is left behind."""
+        """Waits so long at most for the last lines; a blocked process is abandoned."""
         if os.getpid() != self._pid:
             return
         with self._lock:
@@ -118,8 +118,8 @@ class LinePipe:
             self._let_go()
 
     def _is_lost(self) -> bool:
-        """Whether the program has closed the pipes, as daemons do: their numbers may stand for
-        files of its own now, which get no line of ours."""
+        """Whether the program has closed the pipes, as daemons do: their descriptors may now be
+        files of its own, where nothing may be written."""
         with suppress(OSError):
             if self._found() == self._inodes:
                 return False

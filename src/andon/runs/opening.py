@@ -44,9 +44,9 @@ class RunRecording(Struct, frozen=True):
         path: Path | None = None,
         follows: bool = True,
     ) -> RunRecorder:
-        """Begins a record, at this path if one is given. With `why_none`, the reason, no devices
-        are sampled, and without `follows` not yet; `sample_writer` makes what writes the samples in
-        another form, beside the record."""
+        """Begins a record, at this path if one is given. Without devices to sample, `why_none` is
+        the reason; without `follows` sampling begins later; `sample_writer` also writes the samples
+        in another form."""
         path = path or record_path(self.folder or runs_folder(), begin.name, begin.at)
         recorder = RunRecorder(
             begin,

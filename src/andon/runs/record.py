@@ -144,15 +144,15 @@ class RunRecorder:
         return os.getpid() == self._pid
 
     def start(self, find_facts: FindFacts | None = None, follows: bool = True) -> None:
-        """Writes the beginning, samples from now on, and finds other facts in the background.
-        Without `follows` it samples only once `follow` is called."""
+        """Writes the first line, begins sampling, and gathers other facts in the background.
+        Without `follows`, sampling begins only when `follow` is called."""
         self.write(self.begin)
         self._facts = None if find_facts is None else find_facts(self.write)
         if follows:
             self.follow()
 
     def follow(self) -> None:
-        """Samples from now on."""
+        """Begins sampling."""
         if self._source is None:
             return
         self._source.account(RunAccount.ENERGY)
@@ -164,7 +164,7 @@ class RunRecorder:
         ).start()
 
     def go_on_from(self, fold: RunFold) -> None:
-        """Counts what another process has recorded of this run."""
+        """Continues the tallies of what another process has recorded of this run."""
         assert fold.tallies is not None
         self.tallies, self._last_values = fold.tallies, fold.last_values
 
@@ -189,7 +189,7 @@ class RunRecorder:
         self.file.put(line_to_text(line))
 
     def take(self, snapshot: Snapshot) -> None:
-        """Record one snapshot; only the run's devices."""
+        """Records one snapshot of the run's devices."""
         line = sample_line(snapshot, self.tallies.present, self._progress())
         with self._taking:
             self.tallies.add(line)
@@ -199,7 +199,7 @@ class RunRecorder:
             self._sample_writer(snapshot)
 
     def add(self, line: RunSample) -> None:
-        """Counts a sample that another record has: it is not written again."""
+        """Counts a sample of another record, without writing it to this one."""
         with self._taking:
             self.tallies.add(line)
 
@@ -232,8 +232,8 @@ class RunRecorder:
             self._alerts.uuids = self.tallies.present
 
     def memory_before_end(self) -> list[MemoryBeforeEnd]:
-        """Returns the memory of the devices as last read during the work: not at the begin, and not
-        while nothing was used yet."""
+        """Returns the devices' memory as last read while they worked: not the first sample, and no
+        device that had used nothing."""
         latest = self.tallies.latest if self.tallies.samples > 1 else {}
         return [
             MemoryBeforeEnd(
@@ -244,7 +244,7 @@ class RunRecorder:
         ]
 
     def growth(self) -> str | None:
-        """Whether memory leaked or one step was too large, on the device that was fullest."""
+        """Says whether memory leaked or one step was too large, on the fullest device."""
         found = [
             (max(curve) / total, memory_growth(curve, total))
             for uuid, tallies in self.tallies.devices.items()
@@ -254,7 +254,7 @@ class RunRecorder:
         return max(found, key=lambda one: one[0], default=(0.0, None))[1]
 
     def read_last(self) -> None:
-        """Takes one sample at the very end, with the energy counters as they are now."""
+        """Takes a last sample with up-to-date energy counters, and ends sampling."""
         if self._source is None or self._follower is None or os.getpid() != self._pid:
             return
         self._follower.close(LEAVING_SECONDS)
@@ -277,7 +277,7 @@ class RunRecorder:
         return judged, self.end(outcome, oom)
 
     def end(self, outcome: RunOutcome, oom: OutOfMemory | None = None) -> RunEnd:
-        """Write the summary; the record is complete from here on."""
+        """Writes the summary, which completes the record."""
         if self._facts is not None:
             self._facts.join(FACTS_SECONDS)
         last = self._end_line(outcome, oom)

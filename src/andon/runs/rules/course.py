@@ -84,7 +84,7 @@ class RunCurves(Struct):
     _open: int | None = None
 
     def at(self, moment: float) -> None:
-        """Sets the time of the readings that follow."""
+        """Begins the readings of this time."""
         self.widen(moment)
         place = max(0, int((moment - self.began) / self.width))
         self.counts += [0] * (place + 1 - len(self.counts))
@@ -111,7 +111,7 @@ class RunCurves(Struct):
             self.sums[key] = [_joined(spans[i : i + 2]) for i in range(0, len(spans), 2)]
 
     def result(self) -> RunSeries | None:
-        """The series without spans in which nothing was sampled; None if nothing ever was."""
+        """Returns the series, without spans that have no sample; None without any sample."""
         places = [place for place, count in enumerate(self.counts) if count]
         devices: dict[str, dict[str, tuple[float | None, ...]]] = {}
         for (uuid, name), spans in self.sums.items():
@@ -205,7 +205,7 @@ class _Level(Struct):
 
 
 class MemoryLevels(Struct):
-    """The time spent at each level; without the size of the memory there are none."""
+    """The time spent at each level of memory; nothing if the total memory is unknown."""
 
     total_bytes: int | None
     began: float

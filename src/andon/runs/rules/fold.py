@@ -63,7 +63,7 @@ class RunFold(Struct):
             self.add(line)
 
     def add(self, line: RunLine) -> None:
-        """Adds a line. A second `begin` is of another, appended record: the first one counts."""
+        """Adds a line; a second `begin`, of another record appended to the file, is ignored."""
         self.last_at = line.at if self.last_at is None else max(self.last_at, line.at)
         match line:
             case RunBegin():
@@ -118,7 +118,7 @@ class RunFold(Struct):
             self.tallies = RunTallies(line.devices, line.at)
 
     def _join(self, device: RunDevice, at: float) -> None:
-        """Adds a device that joined: for readers of the record it is one like the first ones."""
+        """Adds a device that joined to those of the first line."""
         if self.begin is None or any(one.uuid == device.uuid for one in self.begin.devices):
             return
         self.begin = replace(self.begin, devices=(*self.begin.devices, device))
@@ -143,7 +143,7 @@ class RunFold(Struct):
 
 
 def keep_last(last: dict[str, float], values: Mapping[str, float]) -> None:
-    """Keeps the last of each value that a program logs; of too many names, the first ones."""
+    """Stores the last of each value that a program logs; of too many names, the first ones."""
     for name, value in values.items():
         if name in last or len(last) < MOST_VALUES:
             last[name] = value
@@ -189,7 +189,7 @@ def row_of(begin: RunBegin, fold: RunFold, path: str, alive: bool, whole: bool =
 
 
 def _progress(fold: RunFold) -> WorkProgress | None:
-    """Returns the progress: what the program logs comes before what it prints."""
+    """Returns the progress that the program logs, or else the progress that it prints."""
     printed = None if fold.latest is None else fold.latest.progress
     if not fold.logged:
         return printed

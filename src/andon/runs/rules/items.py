@@ -32,9 +32,8 @@ class ItemLog(Struct):
         runtime_seconds: float | None = None,
         output: str | None = None,
     ) -> RunItem:
-        """Returns a line. A value that is missing, or is no number that a reader accepts,
-        follows from others: the number from the order, the attempt from the starts, the time
-        from the last start."""
+        """Returns an item's line. Missing or invalid values are derived: the index from the order,
+        the attempt from the starts, the time from the last start."""
         index, attempt, runtime_seconds = _count(index), _count(attempt), _seconds(runtime_seconds)
         known = self.items.setdefault(item, _KnownItem(len(self.items) if index is None else index))
         if state is ItemState.START:

@@ -1,4 +1,4 @@
-"""The lines of a record: read piece by piece, whole ones only and each once; and the latest."""
+"""Parses the lines of a record as its bytes arrive, each whole line once; keeps the latest ones."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -26,7 +26,7 @@ SAMPLE, LOGGED = b'{"event":"sample",', b'{"event":"log",'
 
 
 class RecordLines(Struct):
-    """Takes bytes as they are read; keeps an incomplete last line for the next time."""
+    """Parses bytes as they are read; keeps an incomplete last line for the next call."""
 
     unreadable: int = 0
     first_problem: str | None = None  # of the first line that could not be read
@@ -69,7 +69,7 @@ Happening = RunEvent | RunItem | RunLogged | RunAlert
 
 
 class RecentLines:
-    """Keeps the latest `most` samples and as many of the other lines."""
+    """Keeps the latest `most` samples, and as many of the other lines."""
 
     def __init__(self, most: int) -> None:
         self.most = most

@@ -17,7 +17,7 @@ DURATION, ITEMS, STEPS = "duration_seconds", "items_per_second", "steps_per_seco
 
 
 class RunMeasure(NamedTuple):
-    """A number of a run; a percentage is compared in points."""
+    """A number that runs are compared by; differences of a percentage are in points."""
 
     name: str
     label: str
@@ -63,7 +63,7 @@ def measure_named(word: str, known: Sequence[str], alias: str = "") -> str:
 
 
 def values_of(row: RunRow) -> dict[str, float]:
-    """Returns the numbers of a run by the names of `MEASURES`, without unknown ones."""
+    """Returns the known numbers of a run, by the names of `MEASURES`."""
     idle = None if row.idle_share is None else row.idle_share * PERCENT
     found = {
         DURATION: row.duration_seconds,
@@ -107,7 +107,7 @@ def spread_of(values: Iterable[float | None]) -> SpreadOfRuns | None:
 
 
 def order_of(one: SpreadOfRuns | None, other: SpreadOfRuns | None) -> Order:
-    """How the first compares with the second: only ranges that do not overlap show a difference."""
+    """Returns how the first compares with the second; overlapping ranges show no difference."""
     if one is None or other is None or min(one.count, other.count) < LEAST_RUNS:
         return Order.UNKNOWN
     if one.high < other.low:

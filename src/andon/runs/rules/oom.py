@@ -79,7 +79,7 @@ class Verdict(Struct, frozen=True):
 
 
 def complaint(tail: str) -> tuple[str, str] | None:
-    """Returns the framework that ran out of GPU memory, and its line; the last one counts."""
+    """Returns the framework that ran out of GPU memory, and its last message about it."""
     for line in reversed(tail.splitlines()):
         for name, pattern in PATTERNS:
             if re.search(pattern, line):
@@ -176,7 +176,7 @@ def _size(count: int | None) -> str:
 
 
 def _held(memory: Sequence[MemoryBeforeEnd]) -> str:
-    """Returns the end of a sentence; empty without devices."""
+    """Returns a clause with the memory that devices held; empty without devices."""
     held = (
         f"{title(s.label)} held {_size(s.used_bytes)} of {_size(s.total_bytes)}" for s in memory
     )

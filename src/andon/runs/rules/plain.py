@@ -26,8 +26,8 @@ def plain_table(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain_value(value: Any, depth: int, room: list[int]) -> Any:
-    """Returns numbers, strings, lists and tables as they are; everything else as its text. `room`
-    is how many letters are left for all of them."""
+    """Returns numbers, strings, lists and tables as they are, everything else as text. `room` is
+    how many characters are left for all."""
     try:
         found = _plain_value(value, depth, room)
     except Exception:  # noqa: BLE001 - the program's own class
@@ -74,8 +74,7 @@ def first(values: Any) -> list[Any]:
 
 
 def plain_numbers(values: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]]:
-    """Returns the finite numbers, and other values as text: a loss that is NaN is worth a line
-    too.
+    """Returns the finite numbers, and other values as text: a loss of NaN should be shown too.
 
     A tensor with one element counts as its number.
     """

@@ -1,4 +1,4 @@
-"""The progress of a program, read from the end of its output: tqdm, Keras, Lightning, `step
+"""The progress of a program, parsed from the end of its output: tqdm, Keras, Lightning, `step |
 3/9`.
 
 The time left in the output is ignored: it is computed from the steps and the time that they
@@ -70,8 +70,8 @@ def progress_in(tail: str) -> OutputProgress | None:
 
 
 def work_progress(shown: OutputProgress, started: float | None, at: float) -> WorkProgress:
-    """The expected end by the steps and the time they took: that of the bar, else since the start.
-    It is unknown before the first step, and for steps of one of an unknown number of epochs."""
+    """Returns the progress, with an end expected from the time that the steps took so far. There is
+    no end before the first step, or if the number of epochs is unknown."""
     took = shown.bar_seconds if shown.epochs is None else None
     if took is None and started is not None and (shown.epochs is not None or not shown.within):
         took = at - started

@@ -63,7 +63,7 @@ def _torchrun(variables: Mapping[str, str], launcher: str) -> RankPlace | None:
 
 
 def _slurm(variables: Mapping[str, str], launcher: str) -> RankPlace | None:
-    """Returns the rank in a Slurm step; the batch script itself is not one of several."""
+    """Returns the rank in a Slurm step; None in a batch script, which is no rank."""
     step, rank = _step(variables), _number(variables, "SLURM_PROCID")
     if step is None or rank is None:
         return None

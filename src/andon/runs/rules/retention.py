@@ -1,4 +1,4 @@
-"""Which records are deleted: the oldest of the state folder, and never what people marked."""
+"""Which records of the state folder are deleted: the oldest, and none that people marked."""
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet

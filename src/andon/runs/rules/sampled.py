@@ -35,7 +35,7 @@ def _device(status: DeviceStatus, labels: Mapping[str, str]) -> RunDevice:
 def run_candidates(
     statuses: Iterable[DeviceStatus], memory_weight: float, utilization_weight: float
 ) -> tuple[RunCandidate, ...]:
-    """Returns the devices as they are now, for a run whose devices were not chosen."""
+    """Returns the present devices as the candidates of a run whose devices were not chosen."""
     return tuple(_candidate(status, memory_weight, utilization_weight) for status in statuses)
 
 
@@ -71,7 +71,7 @@ def sample_line(
 
 
 def _readings(status: DeviceStatus) -> dict[str, Any]:
-    """Returns the readings, without an energy counter that was read earlier."""
+    """Returns the readings, without an energy counter that is older than they are."""
     sample = status.sample
     out: dict[str, Any] = {"state": str(status.state)}
     if sample is None or not status.answered:

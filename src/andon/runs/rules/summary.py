@@ -22,7 +22,7 @@ Readings = Mapping[str, Any]
 
 
 class _Throttling(Struct):
-    """Shares of the time in which each reason held."""
+    """The seconds for which each throttling reason held."""
 
     known: float = 0.0
     slowed: float = 0.0
@@ -60,7 +60,7 @@ class DeviceTallies:
         self._memory = MemoryLevels(device.memory_total_bytes, began)
 
     def add(self, at: float, readings: Readings) -> None:
-        """Adds a sample; of a device that did not answer nothing is known."""
+        """Adds a sample; a device that did not answer has no readings."""
         seconds = min(max(at - self._last, 0.0), LONGEST_STEP_SECONDS)
         self._last = at
         if readings.get("state") != State.OK:
@@ -83,7 +83,7 @@ class DeviceTallies:
         self.energy.pause()
 
     def add_ring(self, points: Iterable[tuple[float, float]]) -> None:
-        """Adds the driver's own readings of utilisation, closer together than the samples."""
+        """Adds the driver's own readings of utilisation, which are denser than the samples."""
         for at, percent in points:
             self._ring.add(at, percent, self.began)
 
@@ -138,7 +138,7 @@ class RunTallies:
         self._left[uuid] = at
 
     def expect(self, until: float) -> None:
-        """Prepares for a run whose end is known, so that its curves need not be made coarser."""
+        """Widens the curves' spans at once for a run whose end is known."""
         self._curves.widen(until)
 
     @property

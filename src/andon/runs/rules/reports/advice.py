@@ -110,14 +110,14 @@ def starved_loader(report: RunReport) -> Iterator[Advice]:
 
 
 def long_pauses(report: RunReport) -> Iterator[Advice]:
-    """Advises on long pauses: a loader starves a device for seconds at most."""
+    """Advises on long pauses, which are not the data loader's: that delays a device for seconds."""
     advice = "something else runs in between, such as evaluation or checkpoints on the CPU"
     for device, evidence in _waiting(report, pausing=True):
         yield Advice("long_pauses", evidence, advice, device.device.label)
 
 
 def _waiting(report: RunReport, pausing: bool) -> Iterator[tuple[DeviceReport, str]]:
-    """Devices that waited while at work: a long warm-up or an idle end has its own advice."""
+    """Yields devices that waited between their first and last work, with the evidence."""
     if not _long_enough(report):
         return
     for device in report.devices:
@@ -131,7 +131,7 @@ def _waiting(report: RunReport, pausing: bool) -> Iterator[tuple[DeviceReport, s
 
 
 def _stretches(spells: IdleSpells | None) -> str:
-    """Returns how long a device waited at a time; shorter pauses than a reading are unseen."""
+    """Describes how long a device was idle at a time; pauses within one reading are unseen."""
     if spells is None:
         return ""
     if not spells["count"]:
@@ -231,7 +231,7 @@ def idle_end(report: RunReport) -> Iterator[Advice]:
 
 
 def memory_room(report: RunReport) -> Iterator[Advice]:
-    """Advises on free memory beside work: on an unused device it is no mistake."""
+    """Advises on unused memory of devices that worked."""
     if report.out_of_memory is not None or not _long_enough(report):
         return
     for device in report.devices:
@@ -315,7 +315,7 @@ def _low_power(device: DeviceReport) -> float | None:
 
 
 def _throttled(device: DeviceReport, kind: ThrottleKind) -> float:
-    """The throttled share; several reasons of a kind may hold at once: the largest counts."""
+    """Returns the share of time throttled for a kind of reason: the largest of its reasons."""
     shares = (s for name, s in device.throttle_shares.items() if reason_of(name).kind is kind)
     return max(shares, default=0.0)
 

@@ -58,7 +58,7 @@ class ComparedMeasure(Struct, frozen=True):
 
 
 class ScalingRow(Struct, frozen=True):
-    """A number of devices: how fast, and how much of what they could be."""
+    """The speed with a number of devices, and its share of linear scaling."""
 
     devices: int
     label: str
@@ -68,7 +68,7 @@ class ScalingRow(Struct, frozen=True):
 
 
 class ScalingReport(Struct, frozen=True):
-    """How speed follows the number of devices."""
+    """How speed grows with the number of devices."""
 
     basis: str  # items_per_second, or duration_seconds where the same work is assumed
     rows: tuple[ScalingRow, ...]
@@ -96,8 +96,8 @@ def compare(sides: Sequence[RunSide], by: str | None = None) -> RunComparison:
 
 
 def scaling(sides: Sequence[RunSide]) -> ScalingReport | None:
-    """Returns the scaling; None if all sides used as many devices, one used several numbers of
-    them, or one used none: what a device adds to nothing is not known."""
+    """Returns the scaling; None if it is unknown: all sides used as many devices, one used varying
+    numbers, or one used none."""
     counts = [{run.devices for run in side.runs} for side in sides]
     known = set[int]().union(*counts)
     if any(len(each) != 1 for each in counts) or len(known) < 2 or 0 in known:
@@ -145,8 +145,8 @@ def _against(reference: SpreadOfRuns | None, name: str, side: RunSide) -> Compar
 
 
 def sides_of(rows: Sequence[RunRow]) -> list[tuple[str, list[RunRow]]]:
-    """Returns the sides of a group: runs with the same name and parameters are one side, in the
-    order in which they began. If that makes a single side, each run is its own."""
+    """Returns a group's sides: runs with the same name and parameters are one side, in order of
+    their begin. If there would be only one side, each run is a side."""
     found: dict[str, list[RunRow]] = {}
     for row in sorted(rows, key=lambda row: (row.rank or 0, row.began, row.id)):
         params = sorted(((k, v) for k, v in row.params.items() if k not in OF_A_JOB), key=str)

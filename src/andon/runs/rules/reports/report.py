@@ -29,7 +29,7 @@ LEAST_POINTS = 4
 
 
 class Phases(Struct, frozen=True):
-    """Seconds without work at the beginning and at the end, and how busy it was in between."""
+    """The idle seconds before the first and after the last work, and how busy it was in between."""
 
     idle_before_seconds: float
     working_seconds: float
@@ -73,8 +73,8 @@ class DeviceItems(Struct, frozen=True):
 def items_by_device(
     items: Iterable[RunItem], devices: Sequence[RunDevice], duration: float | None
 ) -> dict[str, DeviceItems]:
-    """Counts items by uuid. An item that names no device is the only device's, and of none among
-    several."""
+    """Counts items by uuid. An item without a device counts for the only device, and for none if
+    there are several."""
     labels = {device.label: device.uuid for device in devices}
     only = devices[0].uuid if len(devices) == 1 else None
     found: dict[str, list[RunItem]] = {}
@@ -201,12 +201,12 @@ class RunReport(Struct, frozen=True):
 
     @property
     def device_seconds(self) -> float | None:
-        """GPU hours, in seconds."""
+        """Returns the sum of the devices' seconds."""
         return whole_sum(device.held_seconds for device in self.devices)
 
     @property
     def wasted_seconds(self) -> float | None:
-        """The wasted time; None if it is unknown for one device: a part is not the whole."""
+        """Returns the wasted time of all devices; None if it is unknown for any of them."""
         return whole_sum(device.wasted_seconds for device in self.devices)
 
     @property
@@ -305,7 +305,7 @@ def _readings(used: Mapping[str, Any]) -> dict[str, ReadingFigures]:
 
 
 def _shares(by_cause: Mapping[str, float]) -> dict[str, float]:
-    """Returns the shares, largest first; idleness is no throttling."""
+    """Returns the shares of throttling reasons, largest first; idleness is left out."""
     known = {name: share for name, share in by_cause.items() if share > 0 and name != IDLE.name}
     return dict(sorted(known.items(), key=lambda pair: (-pair[1], pair[0])))
 

@@ -120,7 +120,7 @@ def best_rows(table: SweepTable, limits: Sequence[Limit] = ()) -> list[SweepBest
 
 
 def latest_attempts(rows: Iterable[RunRow]) -> list[RunRow]:
-    """Returns the runs without those of jobs that were tried again."""
+    """Returns the latest run of each job, and all runs that are of no job."""
     found: dict[str, RunRow] = {}
     for row in sorted(rows, key=lambda row: (row.began, row.id)):
         job = row.params.get("job")
@@ -129,7 +129,7 @@ def latest_attempts(rows: Iterable[RunRow]) -> list[RunRow]:
 
 
 def _counted(rows: Sequence[RunRow]) -> Sequence[RunRow]:
-    """In the group of a benchmark: its loads, and the jobs whose server failed before any."""
+    """Returns a benchmark's loads, and its jobs that failed before any; else all rows."""
     loads = [row for row in rows if row.kind is RunKind.BENCHMARK]
     if not loads:
         return rows
@@ -186,7 +186,7 @@ def sweep_table(
 
 
 def _varied(runs: Sequence[RunRow]) -> list[str]:
-    """The parameters in which the runs that have them differ."""
+    """Returns the parameters whose values differ between the runs."""
     names = dict.fromkeys(name for row in runs for name in row.params if name not in OF_A_JOB)
     found = {name: [repr(r.params[name]) for r in runs if name in r.params] for name in names}
     return [name for name, values in found.items() if len(set(values)) > 1]
@@ -232,7 +232,7 @@ def _distinct(values: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def sort_key(value: Any) -> tuple[int, float, str]:
-    """Numbers by size, also where they were kept as they were typed; then texts."""
+    """Returns a sort key: numbers by size, also those stored as text; then other texts."""
     try:
         return 0, float(value), ""
     except (TypeError, ValueError):
@@ -260,7 +260,7 @@ def _cost(row: SweepRow, measure: SweepMeasure) -> float:
 
 
 def _front(rows: Sequence[SweepRow], by: Sequence[SweepMeasure]) -> list[SweepRow]:
-    """The rows that no other row beats in every measure."""
+    """Returns the rows that no other row beats in every measure."""
     costs = [
         (row, [_cost(row, one) for one in by])
         for row in rows
