@@ -16,7 +16,7 @@ MOST_EVENTS = 256  # queued for one session; devices report a handful in a bad w
 
 
 class Subscription:
-    """One session: snapshots at its own interval, in a bounded queue that counts drops."""
+    """One session: snapshots at its own interval, in a bounded queue that counts dropped ones."""
 
     playing = None  # no recording that can be paused
 
@@ -40,7 +40,7 @@ class Subscription:
         return self._slot is None or timing.slot(now, self.interval_seconds) > self._slot
 
     def pace(self, interval_seconds: float, now: float | None = None) -> None:
-        """Continues at this interval; the next snapshot is due when its next slot begins."""
+        """Sets the interval; the next snapshot is due when its next slot begins."""
         with self._changed:
             self.interval_seconds = interval_seconds
             self._slot = timing.slot(time.monotonic() if now is None else now, interval_seconds)
@@ -51,9 +51,8 @@ class Subscription:
             self._pending_events = (*self._pending_events, *events)[-MOST_EVENTS:]
 
     def call(self, take: Callable[[Snapshot], object]) -> None:
-        """Calls `take` from now on, in the sampler's thread, instead of queueing: it must
-        neither block nor raise. Waking a thread for each snapshot costs more than most callers
-        do with it."""
+        """Calls `take` from now on, in the sampler's thread, instead of queueing: it must neither
+        block nor raise. Waking a thread for each snapshot costs more than most callers do."""
         with self._changed:
             while self._snapshots:
                 take(self._snapshots.popleft())
@@ -96,11 +95,11 @@ class Subscription:
 
     @property
     def closed(self) -> bool:
-        """Whether it has ended and its queue has been read."""
+        """Whether the session has ended and its queue has been read."""
         return self._closed and not self._snapshots
 
     def on_close(self, call: Callable[[], None]) -> None:
-        """Call this when the session ends, once."""
+        """Calls this once when the session ends."""
         self._on_close.append(call)
 
     def close(self) -> None:
@@ -129,7 +128,7 @@ class Subscription:
 
 
 class Bus:
-    """The sessions of one sampler; none can block another."""
+    """The sessions of one sampler; a slow one does not block the others."""
 
     def __init__(self) -> None:
         self._subscriptions: tuple[Subscription, ...] = ()

@@ -38,7 +38,7 @@ CRASH_HINT = "the vendor's library crashed in its own process; andon is starting
 
 
 class ReaderProcess:
-    """One reader process. It is never a copy of a program that may have threads or CUDA."""
+    """One reader process: a new one, or a fork of a program without threads or CUDA."""
 
     def __init__(self, backend: str, options: Mapping[str, object]) -> None:
         try:
@@ -62,7 +62,7 @@ class ReaderProcess:
         self._write(self._spawned.requests, request.encoded())
 
     def nudge(self) -> None:
-        """Reports that an answer is missing: a stuck thread must not block the others."""
+        """Tells the reader that an answer is missing: a stuck thread must not block the others."""
         self._write(self._spawned.nudges, b"!")
 
     def ended(self) -> int | None:
@@ -107,7 +107,7 @@ class ReaderProcess:
 
 
 def encoded(options: Mapping[str, object]) -> str:
-    """Returns a backend's options as a reader process gets them."""
+    """Returns a backend's options as a reader process receives them."""
     return wire.struct_text(dict(options))
 
 
@@ -175,7 +175,7 @@ class Vendor:
         account: RunAccount = RunAccount.NONE,
         places: bool = False,
     ) -> None:
-        """Begin a round."""
+        """Begins a round."""
         self._reap()
         self._give_up_if_stuck(now)
         self._renew_if_lost(now)
@@ -186,7 +186,7 @@ class Vendor:
             self._send(now)
 
     def awaited_until(self, now: float) -> float | None:
-        """Until when to wait for an answer that may still come; None: do not wait."""
+        """Returns until when to wait for an answer; None if none can still come in time."""
         if self._reader is None:
             return None
         if self._life.phase is ReaderPhase.OPEN:
@@ -213,7 +213,7 @@ class Vendor:
         self._life = ReaderLife(phase, now, now)
 
     def first_answer_text(self) -> str | None:
-        """Returns what its first answer waits for; None once there was one."""
+        """Returns the text of what the first answer waits for; None once there was one."""
         if self._reader is None or self._has_settled:
             return None
         return _WAITS_FOR[self._life.phase].format(self.name)
@@ -241,7 +241,7 @@ class Vendor:
                 self.hear(messages or [], time.time(), time.monotonic())
 
     def hear(self, messages: Messages, at: float, now: float) -> None:
-        """Process messages; none means the reader ended."""
+        """Processes messages; None means that the reader ended."""
         reports = [message["events"] for message in messages if "events" in message]
         for report in reports:
             self._attempt(self._report, report)
@@ -289,7 +289,7 @@ class Vendor:
             self._progress(message, at, now)
 
     def settle(self, at: float, now: float) -> None:
-        """End a round: mark the cards that did not answer."""
+        """Ends a round: marks the cards that did not answer."""
         silent_since = self._silent_since
         if silent_since is None and self._reader and self._life.phase is not ReaderPhase.OPEN:
             silent_since = self._life.since
@@ -380,8 +380,7 @@ class Vendor:
         return found
 
     def _whole(self, difference: wire.Json) -> Reading:
-        """Returns a complete reading: a reader sends what changed; its first one after a start
-        or a loss is complete."""
+        """Returns a complete reading from what has changed since the last one."""
         uuid = difference["uuid"]
         reading = wire_in.reading_from_json(difference, self._before.get(uuid))
         self._before[uuid] = reading
@@ -421,7 +420,7 @@ class Vendor:
         self._start(now)
 
     def _try_next_choice(self, now: float) -> None:
-        """Try the next choice at once; after the last one, the first again after its back-off."""
+        """Tries the next choice at once; after the last one, the first again after a pause."""
         failed = self._choices[self._chosen].backend
         if self._chosen == 0:
             self._first_fault = self.fault
@@ -434,7 +433,7 @@ class Vendor:
         self.fault = self._both or self.fault
 
     def _detour(self) -> Fault | None:
-        """Returns the fault to report while a second choice is in use."""
+        """Returns the fault to report while a backend other than the first is in use."""
         if not self._chosen or self._first_fault is None:
             return None
         return used_instead(self._first_fault, command_name(self._choices[self._chosen].backend))

@@ -62,7 +62,7 @@ class NodeIdentity(Struct, frozen=True):
 
 
 class Sampler:
-    """Shared by any number of sessions; runs while there is one, and on `once`."""
+    """Takes snapshots for any number of sessions; runs while there is one, and for `once`."""
 
     def __init__(
         self,
@@ -127,11 +127,11 @@ class Sampler:
             return self._safe_tick(expensive_fields or self._bus.is_watched, host)
 
     def account(self, wanted: RunAccount) -> None:
-        """Asks for these counters with the next sample, also if another caller takes it."""
+        """Reads these counters with the next sample, also if that is for another caller."""
         self._account = max(self._account, wanted)
 
     def ask_places(self) -> None:
-        """Asks the devices once for their places in the machine: the next sample has them."""
+        """Reads the devices' places in the machine with the next sample, once."""
         self._places = True
 
     def rings(self) -> dict[str, Ring]:
@@ -177,7 +177,7 @@ class Sampler:
         return self._node
 
     def mark_by(self, mark: Mark) -> None:
-        """Mark every snapshot from now on, for all sessions; after those who marked it before."""
+        """Adds a function that marks every snapshot, after the earlier functions."""
         self._marks.append(mark)
 
     def reader_pids(self) -> list[int]:
@@ -295,7 +295,7 @@ class Sampler:
                 vendor.receive()
 
     def _wait_for_answers(self, seconds: float) -> list[Vendor]:
-        """Returns the vendors whose readers have sent something, after this time at most."""
+        """Returns the vendors whose readers have sent something; waits so long at most."""
         by_answers = {v.answers: v for v in self._vendors if v.answers is not None}
         return [by_answers[descriptor] for descriptor in wait_readable(by_answers, seconds)]
 
@@ -344,7 +344,7 @@ class Sampler:
         return events
 
     def _named(self, report: Event) -> Event:
-        """The event with its device and the processes there."""
+        """Returns the event with its device, and the processes on that."""
         from andon.events.rules.reports import on_device, with_parties
 
         for vendor in self._vendors:

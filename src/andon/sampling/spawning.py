@@ -118,7 +118,7 @@ def _executed(
 
 
 def _become_reader(requests: int, answers: int, errors: int, nudges: int) -> NoReturn:
-    """Becomes a reader in the forked child: only the command's loaded modules are left."""
+    """Runs the reader in the forked child, which keeps only the command's loaded modules."""
     try:
         os.setsid()
         for theirs, standard in ((requests, 0), (answers, 1), (errors, 2)):
@@ -164,7 +164,7 @@ def decide_ahead(backend: str, options: str) -> None:
 
 
 def take(backend: str, options: str) -> Spawned:
-    """A reader for this backend: the one started in advance, or a new one."""
+    """Returns a reader for this backend: the one started in advance, or a new one."""
     if not _ahead or _ahead[-1].decided not in (None, (backend, options)):
         return Spawned(backend, options)
     if _ahead[-1].decided is None:
@@ -177,7 +177,7 @@ def take(backend: str, options: str) -> Spawned:
 
 
 def wait_for(process: "subprocess.Popen[bytes] | ForkedProcess", seconds: float) -> None:
-    """Wait until it exits or the time is over; a pidfd avoids Popen's polling."""
+    """Waits until the process exits or the time is over; a pidfd avoids Popen's polling."""
     try:
         descriptor = os.pidfd_open(process.pid)
     except (AttributeError, OSError):

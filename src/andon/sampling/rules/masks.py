@@ -58,7 +58,7 @@ class Visibility(Struct, frozen=True):
 
 
 class _View(Struct):
-    """One vendor's result while it is built."""
+    """One vendor's visibility while it is built."""
 
     visible: dict[str, int | None] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -196,7 +196,7 @@ def _by_mig_id(entry: str, devices: Sequence[Device]) -> tuple[Device | None, st
 def _numbered(
     named: Sequence[Device], devices: Sequence[Device], guessed: bool, notes: list[str]
 ) -> _View:
-    """Expand boards that are partitioned into instances, and number what CUDA can use."""
+    """Returns the view of a CUDA mask: boards and their instances, with CUDA's numbers."""
     reach: list[Device] = []
     for device in named:
         reach += [device, *(part for part in devices if part.parent == device.uuid)]
@@ -321,8 +321,8 @@ def _slurm_list(devices: Sequence[Device], env: Mapping[str, str]) -> tuple[str,
 
 
 def _node_numbers(mask: str, given: Sequence[int]) -> str:
-    """Returns a mask with the numbers of the node. A list from 0 that is as long as Slurm's is of
-    a step whose devices Slurm numbered from 0 again."""
+    """Returns a mask with the node's numbers: a list from 0 as long as Slurm's own was renumbered
+    by Slurm for the step."""
     is_renumbered = mask == ",".join(str(number) for number in range(len(given)))
     return ",".join(str(number) for number in given) if is_renumbered else mask
 

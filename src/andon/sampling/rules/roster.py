@@ -75,14 +75,14 @@ class Roster:
     # What the reader reports.
 
     def glanced(self, cards: Sequence[Card], at: float) -> None:
-        """Takes the operating system's list: shown until the driver has described the devices."""
+        """Adds the operating system's list, shown until the driver has described the devices."""
         known = {entry.device.pci for entry in self.entries.values() if entry.described}
         for card in cards:
             if card.pci not in known:
                 self._show_card(card, at)
 
     def opened(self, cards: Sequence[Card], at: float, now: float) -> None:
-        """Takes the driver's list. Undescribed devices that it lacks are not visible to us."""
+        """Adds the driver's list; undescribed devices that it lacks are not visible to us."""
         self._opened, self._trouble = now, None
         self._cards = {card.key: card for card in cards}
         self._pending = {}
@@ -94,7 +94,7 @@ class Roster:
                 entry.card = None
 
     def described(self, card: str, devices: Sequence[Device], at: float) -> None:
-        """Takes a card's device and partitions; missing partitions were removed on purpose."""
+        """Stores a card's device and partitions; missing partitions were removed on purpose."""
         uuids = {device.uuid for device in devices}
         boards = {device.pci for device in devices if device.parent is None and device.pci}
         for uuid, entry in list(self.entries.items()):
@@ -145,7 +145,7 @@ class Roster:
     # What the sampler reads.
 
     def awaited_until(self, now: float) -> float | None:
-        """Deadline of the last card that may still answer in time; None if there is none."""
+        """Returns the deadline of the last card that may answer in time; None if none may."""
         limit = self.deadline_seconds + self.extra_seconds
         ends = [since + limit for since in self._pending.values()]
         return max((end for end in ends if end > now), default=None)
@@ -196,7 +196,7 @@ class Roster:
         return [entry.device for entry in self.entries.values()]
 
     def ran_on(self, uuid: str, at: float) -> tuple[Process, ...]:
-        """The processes on a device, or those that were there when it was lost a moment ago."""
+        """Returns the processes on a device, or those it had if it was lost a moment ago."""
         entry = self.entries.get(uuid)
         if entry is None:
             return ()
@@ -218,7 +218,7 @@ class Roster:
         )
 
     def _set_card(self, card: str, state: State, reason: str, hint: str, at: float) -> None:
-        """Set the state of a whole card; one that was never described is shown by its address."""
+        """Sets the state of a whole card; one that was never described is shown by its address."""
         self._pending.pop(card, None)
         if not any(entry.card == card for entry in self.entries.values()) and card in self._cards:
             self._show_card(self._cards[card], at)

@@ -1,4 +1,4 @@
-"""A server's last snapshot of this machine's devices, beside what a command reads itself.
+"""A server's latest snapshot of this machine's devices, which completes a command's own readings.
 
 A command that has just started does not know since when a device is silent, what it is or who
 was on it: the server does.
@@ -50,8 +50,7 @@ def parse_interval(text: str | None, usual: float) -> float:
 
 
 def with_known(fresh: Snapshot, seen: Snapshot) -> Snapshot:
-    """Returns a new snapshot in which devices that do not answer have what the server knows of
-    them."""
+    """Returns a new snapshot in which silent devices have what the server knows of them."""
     known = {status.device.uuid: status for status in seen.devices}
     read = {status.device.uuid for status in fresh.devices}
     others = [one for one in seen.devices if one.device.uuid not in read and not one.device.parent]
@@ -66,7 +65,7 @@ def with_known(fresh: Snapshot, seen: Snapshot) -> Snapshot:
 
 
 def _unnamed(device: Device, others: Sequence[DeviceStatus]) -> DeviceStatus | None:
-    """A device that was never described, by its address; by its number if that is unknown."""
+    """Returns the server's device for one never described, by its address or else its index."""
     if not device.uuid.startswith(f"{device.vendor}@"):
         return None
     wanted = (device.vendor, device.pci or device.index)

@@ -67,7 +67,7 @@ class ReaderLife(Struct, frozen=True):
 
 
 class Attempts(Struct, frozen=True):
-    """What happened to a vendor's readers so far."""
+    """The failures and abandoned readers of a vendor so far."""
 
     failures: int = 0
     """Consecutive readers that ended or were abandoned before they counted as stable."""
@@ -122,8 +122,8 @@ def abandoned(attempts: Attempts, now: float) -> Attempts:
 
 
 def _may_start_beyond_limit(attempts: Attempts, now: float) -> bool:
-    """Whether to start one beyond the limit: ten minutes after two got stuck a third, twenty
-    later a fourth, then no more."""
+    """Whether to start a reader beyond the limit: a third ten minutes after two got stuck, a fourth
+    twenty minutes later, then no more."""
     more = attempts.stuck - MOST_READERS
     waited = now - attempts.last_abandoned
     return more < MOST_EXTRA_READERS and waited >= EXTRA_READER_SECONDS * 2.0**more

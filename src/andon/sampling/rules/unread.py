@@ -1,4 +1,4 @@
-"""What could not be read of a node, for programs: its readers' faults and its silent devices."""
+"""What could not be read on a node, for programs: its readers' faults and its silent devices."""
 
 from msgspec.structs import asdict
 
@@ -8,7 +8,7 @@ from andon.model.naming import device_labels, title
 
 
 def faults_of(snapshot: Snapshot) -> list[wire.Json]:
-    """Returns the snapshot's faults, and one of each device that is lost or does not answer."""
+    """Returns the snapshot's faults, and one for each device that is lost or does not answer."""
     return [asdict(fault) for fault in (*snapshot.faults, *_silent(snapshot))]
 
 
@@ -20,7 +20,7 @@ def why_none_is_read(snapshot: Snapshot) -> Fault | None:
 
 
 def _is_failure(fault: Fault) -> bool:
-    """Whether something is wrong; not where no card, driver or device file is."""
+    """Whether a fault is a failure: the mere absence of a card, driver or device file is none."""
     if fault.code in (FaultCode.NO_DRIVER, FaultCode.NO_DEVICE):
         return bool(fault.cards) and not (fault.container and fault.device_files is False)
     return fault.source not in ("macOS", "Windows")  # as in drivers/shared/presence.py
