@@ -1,4 +1,4 @@
-"""Passes error output on without the lines that a client of work elsewhere adds to it."""
+"""Removes the lines that a client of remote work adds to error output."""
 
 import os
 import re
@@ -13,8 +13,8 @@ END_SECONDS = 1.0  # for what is left in the pipe: a process that lives on may k
 
 @contextmanager
 def without_lines(patterns: Sequence[str]) -> Iterator[int]:
-    """Gives a descriptor whose text goes to standard error without the lines that match. Lines
-    that cannot match are passed on at once, and not only when they end."""
+    """Yields a descriptor that copies text to standard error without the matching lines. Lines that
+    cannot match are written at once."""
     source, entrance = os.pipe()
     passing = threading.Thread(
         target=_pass_on, args=(source, patterns), name="andon errors", daemon=True
@@ -41,8 +41,8 @@ def _write(text: bytes) -> None:
 
 
 class DroppedLines:
-    """Takes pieces of a text; returns it without the lines that match. A line is held back only
-    while it begins with the first word of one of them."""
+    """Removes matching lines from a text that comes in pieces. A line is held back only while it
+    begins with the first word of a pattern."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._drop = re.compile("|".join(patterns).encode())
@@ -51,14 +51,14 @@ class DroppedLines:
         self._held, self._inside = b"", False
 
     def feed(self, piece: bytes) -> bytes:
-        """Returns what may be shown now."""
+        """Adds a piece; returns the text that can be shown now."""
         out = b""
         for part in piece.splitlines(keepends=True):
             out += self._part(part)
         return out
 
     def rest(self) -> bytes:
-        """Returns what was held back, at the end of the text."""
+        """Returns the text that is still held back, at the end."""
         held, self._held = self._held, b""
         return b"" if self._drop.fullmatch(held) else held
 

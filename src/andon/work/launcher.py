@@ -40,7 +40,7 @@ class CommandEnd(Struct, frozen=True):
 
 
 class Launcher:
-    """One command. `interactive` gives it the terminal at once; `tapped` keeps its last stderr."""
+    """A command to run. `interactive` gives it the terminal at once; `tapped` keeps its stderr."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class Launcher:
         return before
 
     def _send(self, number: int) -> None:
-        """Sends a signal to the whole group, or keeps it until there is one."""
+        """Sends a signal to the whole group; before it exists, keeps the signal for it."""
         if self._group is None:
             self._pending.append(number)
         else:
@@ -210,8 +210,8 @@ class Launcher:
         self._send(signal.SIGCONT)
 
     def _child(self, number: int, frame: FrameType | None) -> None:
-        """Gives the terminal to a command that needs it; if the command stops while it has it,
-        this process stops too."""
+        """Gives the terminal to a command that needs it; stops this process if the command stopped
+        while it had the terminal."""
         if self._group is None:
             return
         try:
@@ -259,7 +259,7 @@ def _terminal() -> int | None:
 
 
 def _modes(terminal: int | None) -> list[Any] | None:
-    """The terminal's modes, such as echo and line editing."""
+    """Returns the terminal's modes, such as echo and line editing."""
     with suppress(termios.error):
         return None if terminal is None else termios.tcgetattr(terminal)
     return None

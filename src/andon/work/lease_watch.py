@@ -1,4 +1,4 @@
-"""Whether work must leave its lease: the lease expired, or someone released it."""
+"""Detects that work must end because its lease expired or was released."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,7 +13,7 @@ WARN_SECONDS = 300.0  # how long before its end the owner is warned
 
 
 class LeaseWatch:
-    """Watches a lease of this process; one that another process holds is not watched."""
+    """Watches a lease that this process holds; `held` is None if another one does."""
 
     def __init__(self, held: LeaseHold | None, notify: Callable[[str], None]) -> None:
         self._held, self._notify, self._warned = held, notify, False
@@ -39,8 +39,8 @@ class LeaseWatch:
         return None
 
     def released(self) -> str | None:
-        """Returns who released the lease, if anyone did: a signal alone does not show which lease
-        of a process was meant."""
+        """Returns who released the lease, if anyone did: a signal does not tell which of several
+        leases."""
         if self._held is None:
             return None
         self.note = self.note or read_note(self._held.hold)

@@ -1,4 +1,4 @@
-"""Reads all output of a process: keeps the end of it, and passes on lines as they arrive."""
+"""Reads all output of a process: keeps the end of it, and reports lines as they arrive."""
 
 import os
 import select
@@ -25,7 +25,7 @@ class OutputTail:
         self._thread.start()
 
     def started(self) -> None:
-        """Closes our copy of the process's end, so that the end of its output is seen."""
+        """Closes this process's copy of the pipe's entrance, so that the end of output is seen."""
         if self.entrance >= 0:
             os.close(self.entrance)
         self.entrance = -1

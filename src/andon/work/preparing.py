@@ -47,7 +47,7 @@ def find(command: Sequence[str]) -> str:
 
 
 def _meant(name: str) -> str:
-    """Returns a suggestion for a command that does not exist."""
+    """Returns a suggestion for a command that does not exist; empty if there is none."""
     if name.replace(":", "").isdecimal():
         return f"to name a GPU: -d {name}"
     if _VARIABLE.match(name):
@@ -56,7 +56,7 @@ def _meant(name: str) -> str:
 
 
 def shell() -> list[str]:
-    """The user's shell."""
+    """Returns the user's shell."""
     return [os.environ.get("SHELL") or "/bin/sh"]
 
 
@@ -68,7 +68,7 @@ UNBUFFERED = "PYTHONUNBUFFERED"
 
 
 def defaults(variables: Mapping[str, str], port: int | None) -> dict[str, str]:
-    """Returns what is missing in `variables`; two trainings on one node must not share a port."""
+    """Returns variables to add: unbuffered output, and a port that differs between trainings."""
     wanted = {UNBUFFERED: "1"}
     if port is not None and not any(name in variables for name in PORTS):
         wanted |= dict.fromkeys(PORTS, str(port))
@@ -81,8 +81,8 @@ def environment_of(
     more: Mapping[str, str] = MappingProxyType({}),
     port: int | None = None,
 ) -> dict[str, str]:
-    """Returns the environment of a process that works here: these variables with the missing ones
-    added, the devices of its place, and `more`, such as its run."""
+    """Returns a process's environment: these variables, missing defaults, the devices of its place,
+    and `more`, such as its run."""
     return {**variables, **defaults(variables, port), **place.environment, **more}
 
 
@@ -101,12 +101,12 @@ def free_port(taken: frozenset[int] = frozenset()) -> int | None:
 
 
 def bound_to(devices: Sequence[Device]) -> CpuBinding:
-    """The CPUs next to these devices that this process may use."""
+    """Returns the CPUs next to these devices that this process may use."""
     return binding(devices, allowed_cpus())
 
 
 def bound_line(bound: CpuBinding, devices: str | None = None) -> RunEvent:
-    """Returns the line of a record; `devices` names those of one worker, if a run has several."""
+    """Returns the record's line about CPUs; `devices` are one worker's, if a run has several."""
     cpus = None if bound.cpus is None else cpu_list(bound.cpus)
     data = {"cpus": cpus, "reason": bound.reason}
     return RunEvent(time.time(), "bind", data if devices is None else {**data, "devices": devices})

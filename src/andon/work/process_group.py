@@ -45,8 +45,8 @@ class ProcessGroup:
         return self.process.pid
 
     def send(self, number: int) -> None:
-        """Sends a signal to the whole group. A client of work elsewhere is not signalled: it passes
-        the last output on, and ends with the work."""
+        """Sends a signal to the whole group. If the process is only a client, the signal goes to
+        the work itself: the client passes the last output on and ends with it."""
         if self._elsewhere is not None and number not in OF_TERMINAL:
             self._elsewhere(number)
             return
@@ -56,7 +56,7 @@ class ProcessGroup:
                     os.killpg(self.pid, number)
 
     def end(self, number: int = signal.SIGTERM) -> None:
-        """Asks the group to end; a stopped one handles that once it is resumed. `check` kills it
+        """Ends the group with this signal; a stopped one is resumed to handle it. `check` kills it
         after the grace period. SIGKILL ends it now."""
         self.end_requested = True
         if number == signal.SIGKILL:
@@ -71,8 +71,8 @@ class ProcessGroup:
             self.send(signal.SIGCONT)
 
     def check(self) -> None:
-        """Kills a group that was asked to end and has not done so within the grace period; one
-        that is stuck in the kernel again and again."""
+        """Kills a group that has not ended within the grace period after `end`; repeated while it
+        is stuck in the kernel."""
         if self._kill_at is not None and time.monotonic() >= self._kill_at:
             self._kill_at = time.monotonic() + CHECK_SECONDS
             self.send(signal.SIGKILL)

@@ -110,8 +110,8 @@ class _Attempt:
         return new_run(work.kind, name, place.snapshot, place.uuids, os.environ, **fields)
 
     def _why_not_sampled(self) -> str | None:
-        """Of several ranks on one lease only the first samples; a lease of its own is always
-        sampled."""
+        """Returns why this process does not sample, if another one does: of several ranks on one
+        lease only the first samples."""
         if self._placement.held is not None or self._work.unsampled is not None:
             return self._work.unsampled
         return place_of(os.environ).sampled_by_another(len(self._placement.devices))

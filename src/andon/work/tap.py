@@ -1,4 +1,4 @@
-"""Keeps the end of a command's stderr while passing it through."""
+"""Copies a command's stderr to our own, and keeps the end of it."""
 
 import os
 import select
@@ -101,7 +101,7 @@ def _terminal() -> tuple[int, int]:
 
 
 class PrintedProgress:
-    """Called with each sample of a run; output that was read before is not read again."""
+    """Parses progress from new output; called with each sample of a run."""
 
     def __init__(self, began: float) -> None:
         self._began, self._at = began, 0.0

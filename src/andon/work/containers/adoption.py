@@ -20,7 +20,7 @@ from andon.ports import ContainerEngine
 
 
 class AdoptedWork(Struct, frozen=True):
-    """A lease that is held again, and the container that it is for."""
+    """A lease that was taken over, and its container."""
 
     held: LeaseHold
     work: CreatedWork

@@ -41,7 +41,7 @@ class ContainedCommand:
         terminal: bool = False,
         sweeps: bool = True,
     ) -> None:
-        """`sweeps`: the remains of killed supervisors are removed with it at the end."""
+        """With `sweeps`, what killed supervisors left behind is removed at the end, too."""
         self.engine, self.options, self._sweeps = engine, options, sweeps
         self._order = WorkOrder(
             tuple(command),
@@ -86,7 +86,7 @@ class ContainedCommand:
             raise
 
     def adopt(self, work: CreatedWork) -> None:
-        """Continue with a container that another process started."""
+        """Continues with a container that another process started."""
         self._work = work
 
     def client(self) -> Sequence[str]:
@@ -94,14 +94,14 @@ class ContainedCommand:
         return self.engine.client(self._created())
 
     def follow(self, since: float | None = None) -> Sequence[str]:
-        """Returns a command that passes on its output from this time on, or from now on."""
+        """Returns a command that prints its output since this time, or from now on."""
         return self.engine.follow(self._created(), time.time() if since is None else since)
 
     def send(self, number: int) -> None:
         self.engine.send(self._created(), number)
 
     def is_running(self) -> bool:
-        """Whether it is still running although its client has ended."""
+        """Whether the container is still running although its client has ended."""
         return self.engine.ended(self._created()) is None
 
     def finished(self, client: CommandEnd) -> tuple[CommandEnd, bool]:
@@ -117,7 +117,7 @@ class ContainedCommand:
         return replace(client, code=end.code, signal=number), end.host_out_of_memory
 
     def clean(self) -> None:
-        """Kill and remove the container, and those of supervisors that were killed."""
+        """Kills and removes the container, and those of supervisors that were killed."""
         if self._work is not None:
             work, self._work = self._work, None
             self.engine.clean(work)
@@ -125,7 +125,7 @@ class ContainedCommand:
             sweep(self.engine)
 
     def lives(self) -> bool:
-        """Whether a process of the container is alive although it was to be removed."""
+        """Whether a process of the container is still alive after its removal."""
         return bool(self._made) and container_lives([self._made])
 
     def _created(self) -> CreatedWork:
@@ -168,7 +168,7 @@ def run_container(
     command: Sequence[str] | None = None,
     **more: Any,
 ) -> tuple[CommandEnd, bool]:
-    """Follows a container with a client of ours; `more` are options of the launcher."""
+    """Runs a container with a client of this process; `more` are options of the launcher."""
 
     def launch(client: Sequence[str]) -> CommandEnd:
         return Launcher(client, os.environ, grace_seconds, elsewhere=contained.send, **more).run(
@@ -188,8 +188,8 @@ def sweep(engine: ContainerEngine) -> None:
 
 
 def half_of_memory() -> int | None:
-    """Returns half of this machine's memory: data loaders share tensors through /dev/shm, and
-    the engines' own 64 MiB is too little."""
+    """Returns half of this machine's memory, for /dev/shm, where data loaders share tensors: the
+    engines' own 64 MiB is too little."""
     with suppress(OSError, ValueError, IndexError):
         for line in MEMORY.read_text("ascii").splitlines():
             if line.startswith("MemTotal:"):

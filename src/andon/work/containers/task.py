@@ -22,9 +22,9 @@ def task_command(
     sweep: bool = True,
     attempt: str | None = None,
 ) -> list[str]:
-    """Returns the command of a container. `label` is the id of the lease, `engine` the one that
-    the setting names or this one. `stdin` passes this process's input on; without `sweep`, what
-    other supervisors left behind stays; the container's id is written into the folder `attempt`."""
+    """Returns the command that runs another one in a container. `label` is the lease's id, `engine`
+    by default the one of the settings. `stdin` passes input on; without `sweep`, the remains of
+    other supervisors stay; the container's id is written into the folder `attempt`."""
     task = {
         "engine": engine,
         "container": dict(container),

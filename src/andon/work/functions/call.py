@@ -1,4 +1,4 @@
-"""The process `call FOLDER`: calls the function that a job carries, and leaves its answer there.
+"""The process `call FOLDER`: calls the function that a job carries, and writes its answer there.
 
 The folder has one file for each: the call is written before the job is submitted, the answer whole
 when the function has ended. Both are only for the person whose job it is.

@@ -57,7 +57,7 @@ class CallOutcome(Struct, frozen=True):
 
 
 class FunctionWorker:
-    """A process that has the function and takes one argument after the other.
+    """A process that has the function and is called with one argument after another.
 
     A process that ended is started again with the next call. Not for several threads at once.
     """
@@ -78,7 +78,7 @@ class FunctionWorker:
         return None if self._group is None else self._group.pid
 
     def start(self) -> None:
-        """Starts the process and lets it import the function; a call does so by itself.
+        """Starts the process, which imports the function; `call` does so if necessary.
 
         Raises the exception of the import.
         """
@@ -158,13 +158,13 @@ class FunctionWorker:
         return since
 
     def end(self, number: int) -> None:
-        """Asks the process to end, or kills it; from any thread. The next call notices."""
+        """Sends this signal to the process, from any thread. The next call notices its end."""
         if (group := self._group) is not None:
             group.end(number)
 
     def close(self, gracefully: bool = False) -> int:
-        """Ends the process and everything in its group; returns its code as Popen does. Between
-        calls it has nothing to lose, and needs no grace period."""
+        """Ends the process and its group; returns its exit code as Popen does. `gracefully` is
+        needed only during a call."""
         if self._group is None:
             return 0
         code = self._group.close(gracefully)

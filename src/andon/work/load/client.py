@@ -54,7 +54,7 @@ class Failed(Exception):
 
 
 class StreamedAnswer:
-    """What came back: when each text arrived, and how many tokens the server counted."""
+    """An answer: when each text arrived, and how many tokens the server counted."""
 
     def __init__(self) -> None:
         self.times: list[float] = []
@@ -63,7 +63,7 @@ class StreamedAnswer:
         self.is_done = False
 
     def take(self, data: bytes, now: float) -> None:
-        """Takes one event of a stream, or a whole body."""
+        """Adds one event of a stream, or a whole body."""
         try:
             chunk = _decode(data)
         except msgspec.DecodeError:
@@ -81,8 +81,8 @@ class StreamedAnswer:
 
 
 class StampedSocket(socket.socket):
-    """A socket that knows when the kernel received what was read last: this process may have been
-    busy since then, or have had no core."""
+    """A socket with the time at which the kernel received the last bytes, because this process may
+    read them later."""
 
     arrived: float | None = None  # as perf_counter counts; None if the kernel does not say
 
@@ -132,7 +132,7 @@ class ServerConnection(asyncio.Protocol):
 
     @property
     def has_begun(self) -> bool:
-        """Whether anything of an answer has come."""
+        """Whether any part of an answer has arrived."""
         return bool(self._answer.times)
 
     def close(self) -> None:
@@ -219,7 +219,7 @@ class ServerConnection(asyncio.Protocol):
             self._finish()
 
     def _take_chunked(self, data: bytes) -> None:
-        """Takes the pieces of a chunked body; most come whole."""
+        """Parses the pieces of a chunked body; most come whole."""
         if self._buffer:
             data = self._buffer + data
         start = 0
@@ -260,7 +260,7 @@ class ServerConnection(asyncio.Protocol):
                 self._line(line)
 
     def _line(self, line: bytes) -> None:
-        """Takes one line of an event."""
+        """Parses one line of an event."""
         if line.startswith(b"data:"):
             text = line[5:].strip()
             if text == b"[DONE]":
@@ -270,7 +270,7 @@ class ServerConnection(asyncio.Protocol):
 
 
 class LoadTarget:
-    """Where requests go; connections that are free are used again."""
+    """The server that requests go to, with its free connections."""
 
     def __init__(self, url: str) -> None:
         self._parts: SplitResult = urlsplit(url)

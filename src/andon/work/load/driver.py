@@ -62,7 +62,7 @@ class DrivenLoad:
         self._lines.put(None)
 
     def run(self, each: Callable[[RequestResult], None] = lambda one: None) -> LoadFigures:
-        """Waits for the end of the load; `each` gets every result when it comes."""
+        """Waits for the end of the load; `each` is called with every result."""
         open_ = len(self._processes)
         while open_:
             line = self._lines.get()
@@ -82,7 +82,7 @@ class DrivenLoad:
         return self.figures()
 
     def interrupt(self) -> None:
-        """Asks the clients to send no more: what came back counts, and `run` returns soon."""
+        """Stops the sending of requests: earlier answers count, and `run` returns soon."""
         for process in self._processes:
             with suppress(ProcessLookupError):
                 process.send_signal(signal.SIGINT)
@@ -106,8 +106,8 @@ def find_tool() -> str:
 
 
 class GenaiBenchLoad:
-    """One load, as `DrivenLoad`; its folder is private and deleted: the tool writes the key into
-    it. Interrupted, it has no results: the tool writes them at its end."""
+    """A load by genai-bench. Its folder is private and deleted, because the tool writes the key
+    into it. If interrupted, it has no results: the tool writes them at its end."""
 
     def __init__(self, order: LoadOrder, tokenizer: str, input_tokens: int) -> None:
         self._order = order
@@ -130,7 +130,7 @@ class GenaiBenchLoad:
         self._is_interrupted = False
 
     def run(self, each: Callable[[RequestResult], None] = lambda one: None) -> LoadFigures:
-        """Waits for the end of the tool; then `each` gets every result."""
+        """Waits for the end of the tool, then calls `each` with every result."""
         ends: list[ClientEnd] = []
         with self._folder:
             self._process.wait()
@@ -147,7 +147,7 @@ class GenaiBenchLoad:
         return figures(self._order, self.results, ends)
 
     def interrupt(self) -> None:
-        """Asks it to end; `run` returns soon."""
+        """Ends the tool; `run` returns soon."""
         self._is_interrupted = True
         with suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGINT)

@@ -83,7 +83,7 @@ class LoadClient:
         self._print(ClientEnd(tuple(self._lag), seconds, self._chunks))
 
     async def _open(self) -> None:
-        """Sends each request when it is due, whatever became of the others."""
+        """Sends each request when it is due, without waiting for the answers to others."""
         tasks = set[asyncio.Task[None]]()
         try:
             for due in arrivals(self._order, self._random.random):
@@ -101,7 +101,7 @@ class LoadClient:
                 task.cancel()
 
     async def _closed(self) -> None:
-        """Keeps so many requests under way."""
+        """Keeps a fixed number of requests in progress."""
         workers = [asyncio.create_task(self._worker()) for _ in range(own_concurrency(self._order))]
         try:
             await asyncio.gather(*workers)
@@ -171,7 +171,7 @@ class LoadClient:
         return RequestResult(at, round(sent - planned, 6), error=kind, detail=detail)
 
     async def _watch(self) -> None:
-        """Measures how late this event loop is."""
+        """Measures the delay of this event loop."""
         while True:
             before = time.perf_counter()
             await asyncio.sleep(LAG_SECONDS)

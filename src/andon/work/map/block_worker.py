@@ -26,7 +26,7 @@ PAUSE_SECONDS = 0.5
 
 
 class BlockWorker:
-    """One worker: claims a block, makes its calls, writes how they ended."""
+    """One worker of a shared map: claims blocks, makes their calls, and writes the results."""
 
     def __init__(self, folder: BlockFolder, name: str) -> None:
         self._folder, self._plan = folder, folder.plan()
@@ -55,7 +55,7 @@ class BlockWorker:
         return self._ended.is_set() or self._folder.is_stopped()
 
     def stop(self, number: int, frame: FrameType | None) -> None:
-        """Ends the call that runs; its block is left to the others."""
+        """Handles a signal: ends the current call; its block is left to other workers."""
         self._ended.set()
         self._caller.end(number)
 

@@ -1,4 +1,4 @@
-"""A map that several machines share: a folder with its items, who works on which, and the results.
+"""A map that several machines share: a folder with its items, the workers' claims and the results.
 
 The items are in blocks. A worker has a file of its own, and claims a block by a hard link to it:
 the link can be made once, and its time is that of the worker's file, which the worker touches as
@@ -57,7 +57,7 @@ class SharedPlan(Struct, frozen=True):
 
 
 class CallResult(Struct, frozen=True):
-    """That a call began, or how it ended, for whoever collects the results."""
+    """The begin or the end of a call, for whoever collects the results."""
 
     call: int
     state: ItemState
@@ -93,7 +93,7 @@ class BlockFolder:
     # A worker.
 
     def enter(self, worker: str) -> Path:
-        """Makes the file of a worker, new also for one that was started again."""
+        """Creates the file of a worker, a new one for each start."""
         file = self.path / WORKERS / f"{worker}.{os.urandom(4).hex()}"
         file.touch(mode=0o600)
         return file
@@ -147,14 +147,14 @@ class BlockFolder:
         (self.path / DONE / str(block)).touch(mode=0o600)
 
     def is_stopped(self) -> bool:
-        """Whether no further call may begin."""
+        """Whether no further call may begin, because the map was stopped."""
         return (self.path / STOP).exists()
 
     def is_over(self, plan: SharedPlan) -> bool:
         return len(names_in(self.path / DONE, MOST_NAMES)) >= plan.blocks
 
     def of_block(self, block: int, before: int) -> Iterator[CallResult]:
-        """Yields what earlier claims of a block have finished."""
+        """Yields the calls of a block that earlier claims have finished."""
         for number in range(1, before):
             for one in self.read(f"{block}.{number}", 0)[0]:
                 if one.state in ENDED:
@@ -181,8 +181,8 @@ class BlockFolder:
         shutil.rmtree(self.path, ignore_errors=True)
 
     def results(self, read: dict[str, int]) -> Iterator[CallResult]:
-        """Yields the results that came since the last time; `read` has how much of each file was
-        read. A call that two workers made comes twice."""
+        """Yields the results since the last call; `read` stores how much of each file was read. A
+        call that two workers made comes twice."""
         for name in sorted(names_in(self.path / RESULTS, MOST_NAMES)):
             found, read[name] = self.read(name, read.get(name, 0))
             yield from found

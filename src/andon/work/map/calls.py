@@ -83,7 +83,7 @@ class Caller(Protocol):
 
     def call(self, unit: MapUnit) -> CallEnd: ...
     def end(self, number: int) -> None:
-        """Asks what runs now to end, or kills it; may be called from any thread."""
+        """Ends or kills the current call, with this signal; may be called from any thread."""
 
     def close(self) -> None: ...
 
@@ -102,7 +102,7 @@ class CommandCaller:
         descriptors: Callable[[], Sequence[int]],
         limits: ItemLimits,
     ) -> None:
-        """`descriptors` are the locks that the command inherits: a lease may be written again."""
+        """`descriptors` returns the locks to inherit, new ones if the lease is rewritten."""
         self._command, self._environment = command, dict(environment)
         self._descriptors, self._limits = descriptors, limits
         self._group: ProcessGroup | None = None

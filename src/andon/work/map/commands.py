@@ -1,4 +1,4 @@
-"""The command of a map: started for each item, or a worker that stays; here or in containers.
+"""The command of a map, started for each item or staying as a worker; here or in containers.
 
 A container is made, followed and removed by a process of its own (`app/container_work.py`), which
 outlives a killed map: the container ends with its item, and nothing is left behind.
@@ -69,8 +69,8 @@ class MapCommand(Struct, frozen=True):
         return CommandCaller(command, env, place.descriptors, limits)
 
     def _cpus(self, place: Placement, recorder: RunRecorder) -> frozenset[int] | None:
-        """Returns the CPUs next to a worker's devices, as far as they are known; the record and
-        one line name them, or the reason."""
+        """Returns the CPUs next to a worker's devices, if known, and writes them or the reason to
+        the record and one line."""
         bound = bound_to(place.devices)
         recorder.write(bound_line(bound, place.label))
         self.notify(f"{place.title}: {bound.reason}")

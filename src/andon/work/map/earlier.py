@@ -45,7 +45,7 @@ def earlier_outcomes(
 
 
 def _of_workers(row: RunRow) -> dict[int, tuple[str, ItemState]]:
-    """Returns what the workers of a map on a cluster have done; they outlive whoever collects."""
+    """Returns what a cluster map's workers have done; raises Conflict while they are at work."""
     folder = BlockFolder(Path(str(row.params.get(FOLDER))))
     if FOLDER not in row.params or not folder.path.is_dir():
         return {}
@@ -84,8 +84,8 @@ def _items(path: Path, until: float) -> Iterator[RunItem]:
 
 
 def _wait_until_written(descriptor: int, until: float) -> None:
-    """Waits until a record is written: the process that writes it outlives a killed map; without
-    the last lines, items that have ended would be done again."""
+    """Waits until a record is complete, because its writer may outlive a killed map: items that
+    have ended must not be done again."""
     while time.monotonic() < until:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)

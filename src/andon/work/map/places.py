@@ -32,7 +32,7 @@ class MapPlace(Struct, frozen=True):
 
     @classmethod
     def of_run(cls, begin: RunBegin) -> "MapPlace":
-        """Returns the place of a worker on another machine: two of them may have a GPU 0."""
+        """Returns the place of a worker on another machine, whose name its label begins with."""
         found = tuple(replace(one, label=f"{begin.node}:{one.label}") for one in begin.devices)
         return cls(",".join(one.label for one in found) or begin.node, found)
 
@@ -57,10 +57,10 @@ class WorkPlaces(Protocol):
         """Returns how many places there can be at once."""
 
     def first(self) -> Placement:
-        """Waits for the first one."""
+        """Waits for the first place."""
 
     def at_once(self, taken: Sequence[Placement]) -> Placement | None:
-        """Returns another place, if there is one now."""
+        """Returns another place if one is free now, else None."""
 
     def later(self, taken: Sequence[Placement], unwanted: Callable[[], bool]) -> Placement | None:
         """Waits for another place; None if there will be none."""
@@ -125,7 +125,7 @@ class LeasedPlaces(Struct):
         return self.grant(self._wanted(taken), None, None, unwanted)
 
     def _wanted(self, taken: Sequence[Placement]) -> DeviceRequest:
-        """Leaves out devices that have all the workers they may have."""
+        """Returns the request, without devices that have all the workers they may have."""
         count = Counter(device.uuid for place in taken for device in place.devices)
         full = tuple(uuid for uuid, workers in count.items() if workers >= self.per_device)
         request = replace(self.request, exclude=(*self.request.exclude, *full))

@@ -28,8 +28,8 @@ Notify = Callable[[str], None]
 
 
 class MapListener(Protocol):
-    """Receives events, in order for each item; called from several threads at once. Those of other
-    machines come later than they happened, `at`."""
+    """Receives events, in order for each item; called from several threads at once. Events of other
+    machines are reported late: `at` is when they happened."""
 
     def joined(self, place: MapPlace, at: float | None = None) -> None: ...
     def left(self, place: MapPlace, at: float | None = None) -> None: ...
@@ -43,13 +43,12 @@ class MapListener(Protocol):
         at: float | None = None,
     ) -> None: ...
     def withdrawn(self, unit: MapUnit, place: MapPlace) -> None:
-        """It was to begin, and did not."""
+        """Called if the unit did not begin after all."""
 
 
 class WorkerPool(ABC):
-    """What works on the items: processes here, or jobs of a cluster. After `stop` no further item
-    starts; `end` also ends those that run. Both are called from signal handlers: they take no
-    lock."""
+    """Processes the items, on this machine or as jobs of a cluster. After `stop` no further item
+    starts; `end` also ends running items. Both take no lock, because signal handlers call them."""
 
     params: Mapping[str, Any] = {}  # for the record
     unsampled: str | None = None  # why there may be no samples, where it does not take them here
@@ -74,7 +73,7 @@ class WorkerPool(ABC):
         listener: MapListener,
         tick: Callable[[], None],
     ) -> None:
-        """Works until every item has ended, or nothing more can be done; calls `tick` all along."""
+        """Works until every item has ended or nothing more can be done; calls `tick` regularly."""
 
     def stop(self, why: str) -> None:
         self.plan.stop(why)
@@ -98,7 +97,7 @@ class _Worker(Struct):
 
 
 class MapPool(WorkerPool):
-    """A worker for each place, which makes one call after the other: processes of this machine, or
+    """One worker for each place, each making one call at a time, in processes of this machine or
     jobs of a cluster."""
 
     def __init__(

@@ -125,7 +125,7 @@ class MapSession(Struct):
 
     @property
     def is_open(self) -> bool:
-        """Whether it has its first devices."""
+        """Whether it has taken its first devices."""
         return self._recorder is not None
 
     def run(self, tick: Callable[[MapProgress], None]) -> MapResult:
@@ -164,8 +164,8 @@ class MapSession(Struct):
         )
 
     def _worked_seconds(self) -> float:
-        """Counts from the first item on, and in the end to the last: the jobs of a cluster may have
-        waited long, and what they did is known later."""
+        """Returns the seconds from the first item's begin to now, or to the last one's end: on a
+        cluster these times become known later."""
         if self._began is None:
             return 0.0
         return max(0.0, (time.monotonic() if self._ended is None else self._ended) - self._began)
@@ -259,9 +259,9 @@ def _output_of(end: CallEnd) -> str | None:
 
 @contextmanager
 def handled_signals(session: MapSession, notify: Callable[[str], None]) -> Iterator[list[int]]:
-    """Handles signals: after the first Ctrl-C no further item starts, the second kills the
-    running ones. SIGTERM and SIGHUP end the running items at once; where workers outlive us, a
-    closed terminal only ends what collects their results.
+    """Handles signals: the first Ctrl-C starts no further items, the second kills the running ones.
+    SIGTERM and SIGHUP end running items at once; if workers outlive this process, a closed terminal
+    only ends the collecting.
 
     SIGTERM may also come from `andon release`, which means one worker alone.
     """

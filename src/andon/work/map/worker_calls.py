@@ -115,9 +115,8 @@ class WorkerCaller:
     def _ask(
         self, group: ProcessGroup, item: MapItem, output: bytearray
     ) -> tuple[WorkerAnswer | None, str]:
-        """Returns a worker's answer, or why there is none. While a long item is written, its
-        output is read: a worker that writes before it reads would otherwise wait for us, and we
-        for it."""
+        """Returns a worker's answer, or why there is none. Its output is read while a long item is
+        written, so that it and this process never wait for each other."""
         process, limit = group.process, self._limits.timeout_seconds
         until = None if limit is None else time.monotonic() + limit
         unsent = memoryview(request_line(item))
@@ -170,7 +169,7 @@ class WorkerCaller:
         return os.read(group.process.stdout.fileno(), PIECE_BYTES)
 
     def _drain(self, group: ProcessGroup) -> None:
-        """Reads what the worker still writes at its end, so that it can end."""
+        """Reads what the worker still writes while it ends, so that it is not blocked."""
         until = time.monotonic() + LEAVE_SECONDS
         while self._ready(group, until) and not _is_past(until):
             if not self._piece(group):
@@ -202,7 +201,7 @@ def _is_past(moment: float | None) -> bool:
 
 
 def keep_end(output: bytearray, piece: bytes) -> None:
-    """Adds a piece; of an output of any length the end is kept, and seldom copied."""
+    """Appends a piece to an output of which only the end is kept, copying it seldom."""
     output += piece
     if len(output) > 2 * MOST_OUTPUT_BYTES:
         del output[:-MOST_OUTPUT_BYTES]

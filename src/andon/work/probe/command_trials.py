@@ -13,7 +13,7 @@ from andon.work.rules.probe import StopReason, TrialEnd, filled, number_of
 
 
 class _TrialLines:
-    """What the lines of a trial's output say."""
+    """Parses a trial's output for its ready line and its metric."""
 
     def __init__(self, limits: "TrialLimits") -> None:
         self._limits = limits
@@ -104,7 +104,7 @@ class CommandTrials:
 
 
 class _StopWatch:
-    """Decides when a trial must stop; called ten times a second."""
+    """Returns why a trial must stop, if it must; called ten times a second."""
 
     def __init__(
         self, limits: TrialLimits, lines: _TrialLines, lease_check: Callable[[], str | None]

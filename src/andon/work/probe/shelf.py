@@ -1,4 +1,4 @@
-"""Where probes are kept: one file for each device model, number of devices and command."""
+"""Stores probes in one file for each device model, number of devices and command."""
 
 import hashlib
 from pathlib import Path
@@ -14,7 +14,7 @@ FOLDER = "probes"
 
 
 def probes_folder() -> Path:
-    """Returns the folder in this user's state folder; does not create it."""
+    """Returns the path of this user's folder of probes, without creating it."""
     return state_folder() / FOLDER
 
 

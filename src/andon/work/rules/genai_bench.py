@@ -1,4 +1,4 @@
-"""genai-bench as the client of a load: its command, its result file, and its words as ours."""
+"""genai-bench as the client of a load: its command, its result file, and its figures as ours."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -109,8 +109,8 @@ def _lengths(scenario: str) -> dict[str, int]:
 
 
 def results_in(content: bytes, began: float) -> tuple[list[RequestResult], ClientEnd]:
-    """Returns the requests of a result file, in which they have no times of their own, and how
-    long they took together. Between tokens it has one value for each request: its mean."""
+    """Returns the requests of a result file, which have no times of their own, and how long they
+    took together. Between tokens it has only each request's mean."""
     try:
         found = msgspec.json.decode(content, type=prepared(_Result))
     except (msgspec.DecodeError, RecursionError) as exc:

@@ -34,7 +34,7 @@ WORDS = (
 
 
 class LoadOrder(Struct, frozen=True):
-    """What a client process is asked to do; it comes on its standard input, with the key."""
+    """The order to a client process, which it reads, with the key, from its standard input."""
 
     url: str  # of the route
     model: str
@@ -89,7 +89,7 @@ class RequestResult(Struct, frozen=True, array_like=True):
 
 
 class ClientEnd(Struct, frozen=True):
-    """The last line of a client."""
+    """The last line that a client prints."""
 
     lag: tuple[float, ...]  # how late its event loop was, again and again
     seconds: float
@@ -107,7 +107,7 @@ class Percentiles(Struct, frozen=True):
 
 
 class LoadFigures(Struct, frozen=True):
-    """What one load showed."""
+    """The figures of one load."""
 
     label: str
     seconds: float
@@ -134,7 +134,7 @@ class LoadFigures(Struct, frozen=True):
 
 
 def percentiles(values: Iterable[float]) -> Percentiles | None:
-    """From all values, not from buckets; None of none."""
+    """Returns the percentiles of all values, not of buckets; None without values."""
     known = sorted(values)
     if not known:
         return None
@@ -181,7 +181,7 @@ def figures_of(
 
 
 def _lasted(results: Sequence[RequestResult]) -> float:
-    """How long the requests took together, where a client was killed before it said so."""
+    """Returns how long the requests took together, for a client killed before it reported that."""
     if not results:
         return 0.0
     ends = (one.at + (one.total or one.delay) for one in results)
@@ -189,7 +189,7 @@ def _lasted(results: Sequence[RequestResult]) -> float:
 
 
 def values_of_load(found: LoadFigures) -> dict[str, float]:
-    """The figures as a run logs them."""
+    """Returns the figures as a run logs them."""
     out = {
         "requests_per_second": found.requests_per_second,
         "tokens_per_second": found.tokens_per_second,
@@ -210,8 +210,8 @@ def values_of_load(found: LoadFigures) -> dict[str, float]:
 
 
 def arrivals(order: LoadOrder, chance: Callable[[], float]) -> Iterator[float]:
-    """When each request of an open load is due, in seconds since the load began; `chance` returns
-    numbers from 0 to 1."""
+    """Yields when each request of an open load is due, in seconds since it began; `chance` returns
+    random numbers from 0 to 1."""
     assert order.rate is not None
     at, count = 0.0, 0
     most = None if order.requests is None else _own_share(order.requests, order)
@@ -239,7 +239,7 @@ def own_concurrency(order: LoadOrder) -> int:
 
 
 def route_of(url: str, chat: bool = True) -> str:
-    """Returns the URL of the route; one that names it already is taken as it is."""
+    """Returns the URL of the route, unless the given URL includes one."""
     try:
         parts = urlsplit(url)
         is_url = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -268,8 +268,7 @@ def positive(word: str, most: float, what: str) -> float:
 
 
 def made_prompts(count: int, tokens: int, chance: Callable[[], float]) -> tuple[str, ...]:
-    """Prompts of about this many tokens, each with another beginning so that no server answers
-    from its cache."""
+    """Returns random prompts of about this many tokens, so that no server answers from a cache."""
     out = []
     for _ in range(count):
         chosen = [WORDS[int(chance() * len(WORDS))] for _ in range(max(1, tokens))]

@@ -64,7 +64,7 @@ def begin_search(low: int, high: int) -> Search:
 
 
 def searched(search: Search, trials: Iterable[Trial]) -> Search:
-    """Returns the search after these trials; those that decide nothing are left out."""
+    """Returns the search after these trials; inconclusive ones are ignored."""
     for trial in trials:
         if trial.state.decides:
             search = search.after(trial.size, trial.state is TrialState.FITS)
@@ -72,7 +72,7 @@ def searched(search: Search, trials: Iterable[Trial]) -> Search:
 
 
 def recommended(largest: int, low: int, margin_percent: float) -> int:
-    """Returns the largest size less a margin, and never below the smallest that was tried."""
+    """Returns the largest size less a margin, but no less than the smallest that was tried."""
     return max(low, int(largest * (100.0 - margin_percent) / 100.0 + 1e-9))
 
 
@@ -195,7 +195,7 @@ class ProbePlan(Struct, frozen=True):
 
 
 class ProbeRequest(Struct, frozen=True):
-    """What is probed: its name and command, the range of sizes, the margin below the largest."""
+    """A requested probe: its name and command, range of sizes, margin below the largest."""
 
     name: str
     command: str
@@ -262,7 +262,7 @@ def check_template(command: Sequence[str]) -> None:
 
 
 def filled(command: Sequence[str], size: int) -> list[str]:
-    """The command of one trial."""
+    """Returns the command of one trial."""
     return [word.replace(PLACE, str(size)) for word in command]
 
 

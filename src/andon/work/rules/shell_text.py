@@ -48,7 +48,7 @@ def filled_command(arguments: Sequence[str], known: Mapping[str, str]) -> tuple[
 
 
 class _ShellText:
-    """A text that is filled, and which values it then needs as words after it."""
+    """Replaces the names in a shell text, and collects the values to pass as arguments after it."""
 
     def __init__(self, known: Mapping[str, str]) -> None:
         self._known, self.used = known, dict[str, int]()

@@ -67,7 +67,7 @@ def _file_arguments(order: WorkOrder) -> Iterable[str]:
 
 
 def without_files(order: WorkOrder) -> tuple[Device, ...]:
-    """Returns the devices that cannot be given to a container: their files are not known."""
+    """Returns the devices whose files are unknown, which no container can be given."""
     return tuple(
         device
         for device in order.devices

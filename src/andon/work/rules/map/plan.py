@@ -80,7 +80,7 @@ class MapPlan(Struct):
         return unit
 
     def begun(self, unit: MapUnit) -> None:
-        """Counts a call that a worker took by itself."""
+        """Counts a call that a worker has taken on its own."""
         self.running += len(unit.items)
 
     def due_seconds(self, now: float) -> float | None:
@@ -109,10 +109,10 @@ class MapPlan(Struct):
         return ItemState.FAILED
 
     def returned(self, unit: MapUnit) -> None:
-        """Puts a unit back in the queue: its device was taken away before it ran."""
+        """Returns a unit to the queue because its device was taken away before it ran."""
         self.running -= len(unit.items)
         self._next.appendleft(unit)
 
     def stop(self, why: str) -> None:
-        """Start no further items; running ones continue."""
+        """Starts no further items; running ones continue."""
         self.stopped = self.stopped or why

@@ -13,7 +13,7 @@ POOR = 0.8
 
 
 class ScalingStep(Struct, frozen=True):
-    """One round of `--scaling`."""
+    """The result of one round of `--scaling`."""
 
     workers: int
     done: int
@@ -33,7 +33,7 @@ def step_of(
     summary: Mapping[str, Mapping[str, Any]],
     node: Mapping[str, Mapping[str, Any]],
 ) -> ScalingStep:
-    """Returns the step from the end of a record."""
+    """Returns a round's step, with values from the end of its record."""
     cpu = node.get("cpu_percent", {}).get("mean")
     busy = mean_of(summary.values(), "utilization_percent")
     return ScalingStep(workers, done, seconds, busy, cpu)

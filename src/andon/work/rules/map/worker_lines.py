@@ -25,7 +25,7 @@ class WorkerAnswer(Struct, frozen=True):
 
 
 def request_line(item: MapItem) -> bytes:
-    """The line for one item."""
+    """Returns the line that asks a worker for one item."""
     sent: dict[str, Any] = {"index": item.index, "item": item.text}
     if item.fields:
         sent["fields"] = dict(item.fields)
