@@ -85,14 +85,12 @@ def _show(
 ) -> None:
     mask = mask_of(whole, node, len(named.devices) - len(shown.devices))
     book, known, lit = rulebook_of(choices), _verdicts(node, whole), node.live.lamps(whole)
-    width, color = terminal.width, terminal.color
-    table = render_status(
-        shown, width, color, time.time(), verbose, mask, book, lit, known.verdicts
-    )
-    lines = [line.fit(width) for line in availability_lines(known, shown)]
+    width, now = terminal.width, time.time()
+    lines = render_status(shown, width, now, verbose, mask, book, lit, known.verdicts)
+    lines += [line.fit(width) for line in availability_lines(known, shown)]
     if choices.bare and terminal.live and not terminal.quiet and shown.devices:
         lines += paragraph(HINT, width, "dim")
-    terminal.show(table + "".join(line.paint(color) + "\n" for line in lines))
+    terminal.print(*lines)
 
 
 def _verdicts(node: "Node", snapshot: Snapshot) -> KnownVerdicts:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from andon.cli.screen import in_color, is_terminal, size
-from andon.cli.show.text import Text, harmless, styled, without_commands, without_unicode
+from andon.cli.show.text import Text, harmless, painted, styled, without_commands, without_unicode
 from andon.errors import AndonError
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Terminal(NamedTuple):
         write(self.out or sys.stdout, without_commands(found))
 
     def print(self, *lines: Text) -> None:
-        self.show("".join(f"{line.paint(self.color)}\n" for line in lines))
+        self.show(painted(lines, self.color))
 
     def remark(self, text: str, style: str = "") -> None:
         """Prints a line that --quiet leaves out."""
@@ -184,7 +184,7 @@ def report(error: AndonError, choices: Choices | None = None) -> None:
     lines += [styled(f"  {mistake}") for mistake in mistakes if mistake != error.reason]
     if error.hint:
         lines.append(styled(f"hint: {for_machine(error.hint, choices)}", "dim"))
-    write(sys.stderr, "".join(line.paint(colored) + "\n" for line in lines))
+    write(sys.stderr, painted(lines, colored))
 
 
 def guarded(call: Callable[[], int], choices: Choices | None = None) -> int:

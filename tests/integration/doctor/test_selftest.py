@@ -11,6 +11,7 @@ from andon.cli.commands.setup import selftest
 from andon.cli.commands.setup.doctor import title_of
 from andon.cli.main import run
 from andon.cli.show.findings import render_findings
+from andon.cli.show.text import painted
 from andon.doctor.rules.findings import CheckResult, FindingName, Grade, in_order
 from andon.doctor.rules.selftest.plausibility import judge
 from andon.doctor.rules.selftest.trials import Sampling, SelftestTrial, histories_of
@@ -321,7 +322,7 @@ def test_a_lost_device_fails_the_test(
 def test_golden_results_look_as_drawn(golden: Callable[[str, str], None]) -> None:
     hot = changed(ticks(), lambda d: replace(d, sample=replace(d.sample, temperature_celsius=255)))
     findings = in_order(judge(hot, replace(FINE, missed=1)))
-    text = render_findings(findings, title_of("selftest", "node17"), 80, color=False)
+    text = painted(render_findings(findings, title_of("selftest", "node17"), 80))
     golden("doctor-selftest.txt", text)
 
 

@@ -7,6 +7,7 @@ from andon.alerts.rules.lamps import board
 from andon.alerts.rules.overview import AlertOverview
 from andon.cli.show.alerts import render_alerts
 from andon.cli.show.render import render_status
+from andon.cli.show.text import painted
 from andon.cli.show.why import answer, render_why
 from andon.explain.conditions.rulebook import Rulebook
 from tests.support.alert_stories import Story, stories
@@ -31,13 +32,13 @@ def test_what_each_story_says() -> None:
 def test_every_surface_says_the_same(story: Story) -> None:
     seen, lit = story.snapshot, board(story.snapshot, story.alerts)
     shapes = [SHAPES[str(one.lamp)] for one in lit.devices]
-    table = render_status(seen, 120, color=False, now=seen.at, lit=lit.devices)
+    table = painted(render_status(seen, 120, now=seen.at, lit=lit.devices))
     assert [line[0] for line in table.splitlines()[2:6]] == shapes
-    why = render_why(answer([seen], None, Rulebook(), lit.devices), 120, color=False)
+    why = painted(render_why(answer([seen], None, Rulebook(), lit.devices), 120))
     assert sorted(re.findall(r"^([●◎▲✕◌]) ", why, re.M)) == sorted(shapes)
     first = next(iter(listing.entries(story.alerts)), None)
     page = AlertOverview(seen.node, seen.at, story.alerts)
-    text = render_alerts(page, 200, color=False)
+    text = painted(render_alerts(page, 200))
     if story.badge:
         assert first is not None
         assert first.alert.id == lit.headline_alert

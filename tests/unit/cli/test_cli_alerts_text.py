@@ -20,7 +20,7 @@ from andon.cli.show.alerts import (
     render_change,
     short_name,
 )
-from andon.cli.show.text import display_width
+from andon.cli.show.text import display_width, painted
 from andon.explain.conditions.catalogue import BY_NAME, CONDITIONS
 from andon.explain.conditions.condition import SERVED
 from andon.explain.conditions.rulebook import Override, Rulebook, thresholds
@@ -41,15 +41,15 @@ def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_golden_alerts_look_as_drawn(width: int) -> None:
-    assert_golden(f"alerts-{width}.txt", render_alerts(alert_pages.busy(), width, color=False))
+    assert_golden(f"alerts-{width}.txt", painted(render_alerts(alert_pages.busy(), width)))
 
 
 def test_golden_alerts_in_colour_look_as_drawn() -> None:
-    assert_golden("alerts-color.txt", render_alerts(alert_pages.busy(), 100, color=True))
+    assert_golden("alerts-color.txt", painted(render_alerts(alert_pages.busy(), 100), color=True))
 
 
 def test_when_all_is_well_one_line_says_so() -> None:
-    text = render_alerts(alert_pages.quiet(), 80, color=False)
+    text = painted(render_alerts(alert_pages.quiet(), 80))
     assert_golden("alerts-quiet.txt", text)
     assert FINE in text
     assert "SIMULATED" in text
@@ -57,23 +57,24 @@ def test_when_all_is_well_one_line_says_so() -> None:
 
 @pytest.mark.parametrize("width", [80, 200])
 def test_golden_details_look_as_drawn(width: int) -> None:
-    text = render_alert(alert_pages.hot(), width, False, AT)
+    text = painted(render_alert(alert_pages.hot(), width, AT))
     assert_golden(
-        f"alert-{width}.txt", text + "\n" + render_alert(alert_pages.lost(), width, False, AT)
+        f"alert-{width}.txt",
+        text + "\n" + painted(render_alert(alert_pages.lost(), width, AT)),
     )
 
 
 @given(st.integers(20, 220))
 def test_nothing_is_wider_than_the_screen(width: int) -> None:
     page = alert_pages.busy()
-    lines = render_alerts(page, width, color=False).splitlines()
+    lines = painted(render_alerts(page, width)).splitlines()
     for alert in page.alerts:
-        lines += render_alert(alert, max(30, width), False, AT).splitlines()
+        lines += painted(render_alert(alert, max(30, width), AT)).splitlines()
     assert max(display_width(line) for line in lines) <= max(30, width)
 
 
 def test_the_worst_stands_first_and_information_is_one_line() -> None:
-    text = render_alerts(replace(alert_pages.busy(), everything=True), 80, color=False)
+    text = painted(render_alerts(replace(alert_pages.busy(), everything=True), 80))
     form = r"^(?:  |[i◎○] )(store|\w+@\d(?:–\d, \d, \d)?) +(?:·|for|pend|ended)"
     names = re.findall(form, text, re.MULTILINE)
     assert names == [
@@ -85,25 +86,25 @@ def test_the_worst_stands_first_and_information_is_one_line() -> None:
 
 def test_being_in_use_is_listed_only_on_request() -> None:
     page = alert_pages.busy()
-    assert "high_usage" not in render_alerts(page, 80, color=False)
-    assert "In use: 5 devices" in render_alerts(replace(page, everything=True), 80, color=False)
+    assert "high_usage" not in painted(render_alerts(page, 80))
+    assert "In use: 5 devices" in painted(render_alerts(replace(page, everything=True), 80))
     used = AlertOverview("n", AT, tuple(a for a in page.alerts if a.rule == "high_usage"))
     assert used.worst is None
-    assert FINE in render_alerts(used, 80, color=False)
+    assert FINE in painted(render_alerts(used, 80))
 
 
 def test_a_pending_one_says_when_it_fires_and_a_recovered_one_when_it_clears() -> None:
     page = alert_pages.busy()
-    assert "pending, alert in 40 s" in render_alerts(page, 200, color=False)
+    assert "pending, alert in 40 s" in painted(render_alerts(page, 200))
     cooling = replace(alert_pages.hot(), clears_in_seconds=80.0)
-    text = render_alerts(replace(page, alerts=(cooling,)), 80, color=False)
+    text = painted(render_alerts(replace(page, alerts=(cooling,)), 80))
     assert "thermal@2 · for 12 min · clears in 1 min" in text
 
 
 def test_errors_from_before_andon_came_are_a_warning_to_people() -> None:
     """Board amber, `andon alerts` green: the person saw a GPU that is fine and cannot be had."""
     old = alert_pages.alert("ecc", 4, Level.INFO, "GPU 4 has 2 uncorrectable memory errors")
-    text = render_alerts(AlertOverview("n", AT, (old,)), 80, color=False)
+    text = painted(render_alerts(AlertOverview("n", AT, (old,)), 80))
     assert "1 warning\n" in text
     assert "▲ GPU 4 has 2" in text
 
@@ -111,7 +112,7 @@ def test_errors_from_before_andon_came_are_a_warning_to_people() -> None:
 def test_information_alone_needs_no_help() -> None:
     page = alert_pages.busy()
     told = [a for a in page.alerts if a.rule == "memory"]
-    text = render_alerts(AlertOverview("n", AT, tuple(told)), 80, color=False)
+    text = painted(render_alerts(AlertOverview("n", AT, tuple(told)), 80))
     assert FINE in text
     assert "1 informational" in text
 
@@ -133,7 +134,7 @@ def test_a_name_belongs_to_the_present_before_the_past() -> None:
 def test_golden_changes_look_as_drawn() -> None:
     page = alert_pages.busy()
     names = names_of(page.alerts)
-    lines = [render_change(a, names[a.id], 80, False, AT + n) for n, a in enumerate(page.alerts)]
+    lines = [painted(render_change(a, names[a.id], 80, AT + n)) for n, a in enumerate(page.alerts)]
     assert_golden("alerts-follow.txt", "".join(lines))
 
 
@@ -150,18 +151,18 @@ def _rules() -> Json:
 
 @pytest.mark.parametrize("width", [80, 200])
 def test_golden_rules_look_as_drawn(width: int) -> None:
-    text = render_rules(_rules(), width, color=False)
+    text = painted(render_rules(_rules(), width))
     names = ("thermal", "memory", "idle", "fan", "idle_memory")
     pages = [rule_to_json(BY_NAME[name], _here()) for name in names]
-    details = [render_rule(page, width, False) for page in pages]
+    details = [painted(render_rule(page, width)) for page in pages]
     assert_golden(f"alert-rules-{width}.txt", "\n".join([text, *details]))
 
 
 def test_what_only_why_mentions_is_listed_on_request() -> None:
-    text = render_rules(_rules(), 80, False)
+    text = painted(render_rules(_rules(), 80))
     assert "more that only andon why mentions: andon alerts rules --all" in text
     assert "Hot memory" not in text
-    text = render_rules(_rules(), 80, False, everything=True)
+    text = painted(render_rules(_rules(), 80, everything=True))
     assert "more that only" not in text
     assert "○ memory_heat          Hot memory" in text
 
@@ -170,6 +171,6 @@ def test_what_only_why_mentions_is_listed_on_request() -> None:
 @given(st.integers(40, 220))
 def test_no_rule_is_wider_than_the_screen(width: int) -> None:
     rules, pages = _rules(), [rule_to_json(one, _here()) for one in CONDITIONS]
-    lines = render_rules(rules, width, color=False, everything=True).splitlines()
-    lines += [line for page in pages for line in render_rule(page, width, False).splitlines()]
+    lines = painted(render_rules(rules, width, everything=True)).splitlines()
+    lines += [line for page in pages for line in painted(render_rule(page, width)).splitlines()]
     assert max(display_width(line) for line in lines) <= width

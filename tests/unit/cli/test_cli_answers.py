@@ -23,6 +23,7 @@ from andon.cli.show.history import (
     top_of,
 )
 from andon.cli.show.render import Mask, render_status
+from andon.cli.show.text import painted
 from andon.errors import Gone
 from andon.history.rules import seeding
 from andon.history.rules.series import Bucket
@@ -66,7 +67,7 @@ def test_a_chart_has_a_known_top(metric: str, top: float | None, wanted: float |
 def test_half_of_the_memory_is_half_of_a_block_and_warmth_is_no_storm() -> None:
     rows = [line("memory_used_bytes", [12 * GIB] * 20, 24 * GIB)]
     rows.append(line("temperature_celsius", [55.0, 64.0] * 10))
-    text = render_history(rows, 0.0, 7200.0, 120, color=False)
+    text = painted(render_history(rows, 0.0, 7200.0, 120))
     drawn = [one for one in text.splitlines() if one.startswith("3 ")]
     assert "▅" * 20 in drawn[0] and "24.0 GiB" in drawn[0]  # noqa: PT018
     assert set(drawn[1]) & set("▁▂▃▄▅▆▇█") == {"▅", "▆"}
@@ -77,7 +78,7 @@ def test_throttling_is_reasons_with_shares() -> None:
     [found] = throttle_lines(DEVICE, DEVICE.uuid, ([10, 10, 0], shares), 0.0, 30.0, 3)
     assert found.metric == "throttle_hw_slowdown_percent"
     assert [bucket.mean for bucket in found.buckets] == [50.0, 100.0, None]
-    text = render_history([found], 0.0, 30.0, 120, color=False)
+    text = painted(render_history([found], 0.0, 30.0, 120))
     assert "throttle: hw slowdown" in text
     assert " 75 " in text, "the mean of two equal spans"
     rows = list(csv.DictReader(io.StringIO(BUCKETS.text(history_to_rows([found])))))
@@ -97,7 +98,7 @@ def test_a_seeded_card_has_no_reading_that_its_model_lacks() -> None:
 
 def test_what_takes_no_cpu_that_a_clock_sees_has_no_ratio() -> None:
     report = replace(COSTS, peer=Cost("nvidia-smi", 0.0, 0.02), why_no_peer=None)
-    assert "andon takes more CPU time and" in render_cost(report, 80, color=False)
+    assert "andon takes more CPU time and" in painted(render_cost(report, 80))
 
 
 class Heard:
@@ -121,7 +122,7 @@ def test_a_test_message_names_the_node_without_a_server() -> None:
 
 
 def test_a_setting_is_shown_as_it_is_written() -> None:
-    text = render_settings(resolve(None, {}, {}), 200, color=False)
+    text = painted(render_settings(resolve(None, {}, {}), 200))
     assert "False" not in text
     assert " false " in text
 
@@ -131,7 +132,7 @@ def test_an_amd_card_has_no_cuda_number_and_no_sm_clock() -> None:
     limits = replace(card.device.limits, sm_clock_mhz=2100)
     amd = replace(card.device, vendor="amd", name="AMD Instinct MI300X", limits=limits)
     node = replace(golden.farm(), devices=(replace(card, device=amd, cuda_index=1),))
-    text = render_devices(node, 120, color=False)
+    text = painted(render_devices(node, 120))
     assert "cuda" not in text
     assert "hip 1" in text
     assert "max core clock 2100 MHz" in text
@@ -139,10 +140,10 @@ def test_an_amd_card_has_no_cuda_number_and_no_sm_clock() -> None:
 
 def test_devices_names_the_masks_and_what_is_none() -> None:
     mask = Mask("CUDA_VISIBLE_DEVICES=1", container="NVIDIA_VISIBLE_DEVICES=0,1")
-    text = render_devices(golden.masked(), 120, color=False, mask=mask)
+    text = painted(render_devices(golden.masked(), 120, mask=mask))
     assert "mask: CUDA_VISIBLE_DEVICES=1\n" in text
     assert "NVIDIA_VISIBLE_DEVICES=0,1 is for the container runtime" in text
-    status = render_status(golden.masked(), 120, False, golden.AT, verbose=True, mask=mask)
+    status = painted(render_status(golden.masked(), 120, golden.AT, verbose=True, mask=mask))
     assert "NVIDIA_VISIBLE_DEVICES=0,1 is for the container runtime" in status
 
 

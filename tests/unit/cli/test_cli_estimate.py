@@ -8,6 +8,7 @@ import pytest
 
 from andon.cli.main import run
 from andon.cli.show.estimate import render_estimate
+from andon.cli.show.text import painted
 from andon.estimate.rules.config_json import config_facts
 from andon.estimate.rules.estimating import estimate, measured
 from andon.estimate.rules.fits import GpuCapacity
@@ -41,7 +42,7 @@ def test_what_is_printed_looks_as_drawn() -> None:
         "measured": measured(peak, ROOMS, ["python", "train.py"]),
     }
     drawn = [
-        f"== {title}\n" + render_estimate(found, None, None, 80, color=False)
+        f"== {title}\n" + painted(render_estimate(found, None, None, 80))
         for title, found in situations.items()
     ]
     assert_golden("estimate-80.txt", "\n".join(drawn))
@@ -54,7 +55,7 @@ def test_the_example_of_the_docs_is_what_is_printed() -> None:
         capacities_on("1xH100,1xL40S"),
         is_elsewhere=True,
     )
-    shown = render_estimate(found, None, None, 90, color=False)
+    shown = painted(render_estimate(found, None, None, 90))
     page = (REPOSITORY / "docs/estimate.md").read_text("utf-8")
     assert "".join(f"    {line}".rstrip() + "\n" for line in shown.splitlines()) in page
 

@@ -15,6 +15,7 @@ from andon.cli.show.facts import devices_to_json, render_devices
 from andon.cli.show.process_rows import PROCESSES, uses, uses_to_json
 from andon.cli.show.process_table import forest, render_tree, render_uses
 from andon.cli.show.render import Mask, render_status
+from andon.cli.show.text import painted
 from andon.cli.show.watch import Stream
 from andon.cli.terminal import Terminal
 from andon.model import wire
@@ -44,7 +45,7 @@ def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def _text(snapshot: Snapshot, width: int = 80, **more: object) -> str:
-    return render_status(snapshot, width, color=False, now=AT, **more)  # type: ignore[arg-type]
+    return painted(render_status(snapshot, width, now=AT, **more))  # type: ignore[arg-type]
 
 
 def _csv(snapshot: Snapshot) -> str:
@@ -57,7 +58,9 @@ def test_the_farm_looks_as_drawn(width: int) -> None:
 
 
 def test_the_farm_in_colour_looks_as_drawn() -> None:
-    assert_golden("status-80-color.txt", render_status(golden.farm(), 80, color=True, now=AT))
+    assert_golden(
+        "status-80-color.txt", painted(render_status(golden.farm(), 80, now=AT), color=True)
+    )
 
 
 def test_a_node_without_a_gpu_says_why_and_what_to_try() -> None:
@@ -102,7 +105,7 @@ def test_the_stream_looks_as_drawn(width: int) -> None:
 
 @pytest.mark.parametrize("width", [80, 120, 200])
 def test_processes_look_as_drawn(width: int) -> None:
-    text = render_uses(uses(office(), HOSTS), width, color=False)
+    text = painted(render_uses(uses(office(), HOSTS), width))
     assert_golden(f"ps-{width}.txt", text)
 
 
@@ -110,7 +113,7 @@ def test_processes_look_as_drawn(width: int) -> None:
 def test_the_tree_of_processes_looks_as_drawn(width: int) -> None:
     found = uses(launched(), {})
     branches = forest(FAMILY, [use.process.pid for use in found if use.process])
-    assert_golden(f"ps-tree-{width}.txt", render_tree(found, branches, ANCESTORS, width, False))
+    assert_golden(f"ps-tree-{width}.txt", painted(render_tree(found, branches, ANCESTORS, width)))
 
 
 def test_processes_speak_json() -> None:
@@ -130,7 +133,7 @@ def test_processes_speak_csv() -> None:
     ("name", "make"), [("", "farm"), ("-masked", "masked"), ("-none", "no_gpu")]
 )
 def test_devices_look_as_drawn(name: str, make: str) -> None:
-    assert_golden(f"devices{name}.txt", render_devices(getattr(golden, make)(), 80, color=False))
+    assert_golden(f"devices{name}.txt", painted(render_devices(getattr(golden, make)(), 80)))
 
 
 def test_devices_speak_json() -> None:
@@ -149,7 +152,7 @@ def test_help_is_grouped_by_job_and_ends_with_the_exit_codes(
 
 
 def test_cost_stands_beside_nvidia_smi() -> None:
-    assert_golden("cost.txt", render_cost(COSTS, 80, color=False))
+    assert_golden("cost.txt", painted(render_cost(COSTS, 80)))
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))

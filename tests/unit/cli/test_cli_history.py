@@ -25,7 +25,7 @@ from andon.cli.show.history import (
     sparks_at,
     usage_to_json,
 )
-from andon.cli.show.text import display_width
+from andon.cli.show.text import display_width, painted
 from andon.cli.terminal import Terminal
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.tiers import Maintenance
@@ -76,34 +76,34 @@ def lines(points: int) -> list[HistoryLine]:
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_history_looks_as_drawn(golden: Golden, width: int) -> None:
-    text = render_history(lines(sparks_at(width)), AT, AT + 7200, width, color=False)
+    text = painted(render_history(lines(sparks_at(width)), AT, AT + 7200, width))
     golden(f"history-{width}.txt", text)
 
 
 def test_nothing_recorded_is_said(golden: Golden) -> None:
     empty = [line for line in lines(8) if line.uuid == "GPU-2"]
-    golden("history-empty.txt", render_history(empty, AT, AT + 7200, 80, color=False))
+    golden("history-empty.txt", painted(render_history(empty, AT, AT + 7200, 80)))
 
 
 def test_who_was_there_looks_as_drawn(golden: Golden) -> None:
-    text = render_uses(USES, DEVICES, LATEST, 100, color=False)
+    text = painted(render_uses(USES, DEVICES, LATEST, 100))
     assert "\x1b" not in text
     golden("history-who.txt", text)
-    assert render_uses((), DEVICES, {}, 80, color=False) == "no one used a device in this period\n"
+    assert painted(render_uses((), DEVICES, {}, 80)) == "no one used a device in this period\n"
 
 
 def test_a_use_goes_on_only_if_its_process_was_there_at_the_last_reading() -> None:
     use = UsageInterval("GPU-1", 7, 1.0, "ada", "train.py", AT, AT + 44.0)
     for read_at, goes_on in ((AT + 43.5, True), (AT + 46.0, False)):
-        text = render_uses([use], DEVICES, {"GPU-1": read_at}, 100, color=False)
+        text = painted(render_uses([use], DEVICES, {"GPU-1": read_at}, 100))
         assert (" now " in text) is goes_on
-    assert " now " not in render_uses([use], DEVICES, {}, 100, color=False), "no server reads it"
+    assert " now " not in painted(render_uses([use], DEVICES, {}, 100)), "no server reads it"
 
 
 def test_no_line_wraps_at_any_width() -> None:
     for width in range(60, 200, 7):
-        shown = render_history(lines(sparks_at(width)), AT, AT + 7200, width, color=False)
-        shown += render_uses(USES, DEVICES, LATEST, width, color=False)
+        shown = painted(render_history(lines(sparks_at(width)), AT, AT + 7200, width))
+        shown += painted(render_uses(USES, DEVICES, LATEST, width))
         assert all(display_width(line) <= width for line in shown.splitlines())
 
 

@@ -21,6 +21,7 @@ from andon.cli.commands.setup.cost import (
 from andon.cli.main import cli, run
 from andon.cli.options import MOST_SIMULATED, whole
 from andon.cli.screen import in_color, size
+from andon.cli.show.text import painted
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices, report, write
 from andon.errors import Conflict, Denied, Gone, Invalid, Unavailable
@@ -240,9 +241,7 @@ def test_click_is_never_seen_as_a_traceback() -> None:
 
 def test_cost_does_not_flatter() -> None:
     cheap = replace(COSTS, peer=Cost("nvidia-smi", 0.0019, 0.2))
-    assert "2 times more CPU time and 40 times less wall time" in render_cost(
-        cheap, 80, color=False
-    )
+    assert "2 times more CPU time and 40 times less wall time" in painted(render_cost(cheap, 80))
 
 
 def test_cost_speaks_json() -> None:
@@ -260,7 +259,7 @@ def test_cost_without_nvidia_smi_says_so(
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     found = measured(2, *[golden.farm()] * 3)
-    assert "nvidia-smi is not installed" in render_cost(found, 80, color=False)
+    assert "nvidia-smi is not installed" in painted(render_cost(found, 80))
 
 
 @pytest.mark.process
@@ -283,7 +282,7 @@ def test_cost_survives_an_nvidia_smi_that_fails(
     script.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     found = measured(1, *[golden.farm()] * 3)
-    assert "nvidia-smi does not work here" in render_cost(found, 80, color=False)
+    assert "nvidia-smi does not work here" in painted(render_cost(found, 80))
 
 
 def test_cost_without_a_gpu_ends_after_the_first_look_with_the_reason() -> None:

@@ -29,7 +29,7 @@ from andon.cli.show.process_table import (
     render_tree,
     render_uses,
 )
-from andon.cli.show.text import display_width
+from andon.cli.show.text import display_width, painted
 from andon.host.processes.procfs import ProcessParent
 from andon.model.device import COMMANDS_MISSING, NAMES_MISSING, Process, State
 from andon.units import GIB
@@ -50,7 +50,7 @@ def test_simulated_processes_say_so() -> None:
         devices=(replace(golden.simulated().devices[0], processes=(golden.work(7, "a", "b", 1),)),),
     )
     found = uses(snapshot, {})
-    title = render_uses(found, 80, color=False, mark="SIMULATED").splitlines()[0]
+    title = painted(render_uses(found, 80, mark="SIMULATED")).splitlines()[0]
     assert title.startswith("GPU ")  # the mark has no line of its own
     assert title.endswith("  SIMULATED")
     assert (
@@ -63,7 +63,7 @@ def test_simulated_processes_say_so() -> None:
 
 def test_no_row_of_processes_wraps() -> None:
     for width in range(40, 200, 7):
-        text = render_uses(uses(office(), HOSTS), width, color=False)
+        text = painted(render_uses(uses(office(), HOSTS), width))
         assert all(display_width(line) <= width for line in text.splitlines())
 
 
@@ -138,7 +138,7 @@ def test_devices_exits_with_3_where_there_is_none(capsys: pytest.CaptureFixture[
 
 
 def test_on_a_terminal_processes_are_grouped_by_gpu_with_a_sum() -> None:
-    lines = render_by_device(uses(office(), HOSTS), 120, color=False).splitlines()
+    lines = painted(render_by_device(uses(office(), HOSTS), 120)).splitlines()
     labels = [line[:4].strip() for line in lines[1:]]
     assert [label for label in labels if label] == ["0", "2", "6:0", "7"], "each once, in order"
     sums = [line for line in lines if "sum:" in line]
@@ -150,13 +150,13 @@ def test_on_a_terminal_processes_are_grouped_by_gpu_with_a_sum() -> None:
 def test_a_sum_that_misses_a_part_is_unknown() -> None:
     found = uses(office(), HOSTS)
     found[0] = replace(found[0], memory_bytes=None)
-    text = render_by_device([found[0], replace(found[0], memory_bytes=5)], 100, color=False)
+    text = painted(render_by_device([found[0], replace(found[0], memory_bytes=5)], 100))
     assert next(line for line in text.splitlines() if "sum:" in line).split()[0] == "–"
 
 
 def test_no_row_of_the_groups_wraps() -> None:
     for width in range(40, 200, 7):
-        text = render_by_device(uses(office(), HOSTS), width, color=False)
+        text = painted(render_by_device(uses(office(), HOSTS), width))
         assert all(display_width(line) <= width for line in text.splitlines())
 
 
@@ -244,7 +244,7 @@ def test_a_session_alone_makes_no_column() -> None:
     plain = golden.farm()
     alice = replace(plain.devices[0].processes[0], job="session:3")
     snapshot = replace(plain, devices=(replace(plain.devices[0], processes=(alice,)),))
-    assert "CONTAINER/JOB" not in render_uses(uses(snapshot, {}), 200, color=False)
+    assert "CONTAINER/JOB" not in painted(render_uses(uses(snapshot, {}), 200))
     assert "session:3" in PROCESSES.text((snapshot, one) for one in uses(snapshot, {}))
 
 
@@ -280,7 +280,7 @@ def test_a_process_whose_ancestors_cannot_be_seen_stands_by_itself() -> None:
 
 def test_an_ancestor_has_nothing_in_the_columns_of_a_device() -> None:
     found = uses(launched(), {})
-    text = render_tree(found, forest(FAMILY, pids(found)), ANCESTORS, 200, color=False)
+    text = painted(render_tree(found, forest(FAMILY, pids(found)), ANCESTORS, 200))
     (line,) = [line for line in text.splitlines() if "torchrun" in line]
     assert line.split()[:3] == ["alice", "650", "docker:trainer"]
     assert "GiB" not in line
@@ -289,7 +289,7 @@ def test_an_ancestor_has_nothing_in_the_columns_of_a_device() -> None:
 def test_no_row_of_the_tree_wraps() -> None:
     found = uses(launched(), {})
     for width in range(40, 200, 7):
-        text = render_tree(found, forest(FAMILY, pids(found)), ANCESTORS, width, color=False)
+        text = painted(render_tree(found, forest(FAMILY, pids(found)), ANCESTORS, width))
         assert all(display_width(line) <= width for line in text.splitlines())
 
 

@@ -13,7 +13,7 @@ from andon.cli.main import run
 from andon.cli.show import csv_table
 from andon.cli.show.entries import NamedDevice, entries, model_name, only_visible
 from andon.cli.show.render import MOST_TROUBLES, render_status
-from andon.cli.show.text import display_width
+from andon.cli.show.text import display_width, painted
 from andon.model.device import Snapshot, State
 from andon.model.lamp import DeviceLamp, Lamp
 from andon.model.naming import range_of
@@ -35,7 +35,7 @@ def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def _text(snapshot: Snapshot, width: int = 80, **more: object) -> str:
-    return render_status(snapshot, width, color=False, now=AT, **more)  # type: ignore[arg-type]
+    return painted(render_status(snapshot, width, now=AT, **more))  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
@@ -101,7 +101,7 @@ def test_a_device_that_is_reserved_or_withheld_says_so_in_its_row() -> None:
     ]
     for status, known, end in table:
         seen = replace(golden.farm(), devices=(status,))
-        row = render_status(seen, 150, False, AT, verdicts=known).splitlines()[2]
+        row = painted(render_status(seen, 150, AT, verdicts=known)).splitlines()[2]
         assert row.rstrip().endswith(end), row
 
 
@@ -109,7 +109,7 @@ def test_what_is_wrong_stands_below_the_table_with_what_to_type() -> None:
     hot = golden.h200(2, temperature_celsius=91)
     seen = replace(golden.farm(), devices=(golden.h200(0), hot))
     (line,) = [
-        one for one in render_status(seen, 100, False, AT).splitlines() if "andon why" in one
+        one for one in painted(render_status(seen, 100, AT)).splitlines() if "andon why" in one
     ]
     assert line.startswith("GPU 2 is ")
     assert line.endswith(" · andon why 2")
@@ -120,19 +120,19 @@ def test_the_lines_about_many_troubled_devices_are_few() -> None:
     devices = [golden.h200(n, temperature_celsius=91 if n in (7, 8, 9, 60) else 30)
                for n in range(64)]  # fmt: skip
     seen = replace(golden.farm(), devices=tuple(devices))
-    said = render_status(seen, 100, False, AT).splitlines()[66:]
+    said = painted(render_status(seen, 100, AT)).splitlines()[66:]
     assert [one for one in said if "andon why" in one] == ["GPU 7–9, 60: too hot · andon why 7"]
     words = ["too hot", "lost", "slow", "full", "memory held", "Xid", "ECC"]
     lamps = [DeviceLamp(golden.uuid(n), n, Lamp.AMBER, words[n % 7]) for n in range(64)]
-    said = render_status(seen, 100, False, AT, lit=lamps).splitlines()[66:]
+    said = painted(render_status(seen, 100, AT, lit=lamps)).splitlines()[66:]
     assert len([one for one in said if one.startswith("GPU ")]) == MOST_TROUBLES + 1
 
 
 def test_a_busy_full_and_capped_gpu_keeps_its_green_lamp() -> None:
     busy = golden.busy(0, 99, 139.0, golden.work(1, "a", "python", 138.9))
-    painted = render_status(replace(golden.farm(), devices=(busy,)), 80, color=True, now=AT)
-    assert painted.splitlines()[2].startswith("\x1b[32m●")
-    assert "\x1b[31m" not in painted
+    text = painted(render_status(replace(golden.farm(), devices=(busy,)), 80, now=AT), color=True)
+    assert text.splitlines()[2].startswith("\x1b[32m●")
+    assert "\x1b[31m" not in text
 
 
 def test_memory_that_no_process_explains_is_named() -> None:

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from andon.cli.main import run
 from andon.cli.show.findings import render_findings
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import Text, display_width, harmless, styled, with_mark, without_unicode
+from andon.cli.show.text import (
+    Text,
+    display_width,
+    harmless,
+    painted,
+    styled,
+    with_mark,
+    without_unicode,
+)
 from andon.doctor.rules.findings import Check, failure, ok, unknown
 from tests.support import snapshots as golden
 from tests.support.fake_node import FakeNode
@@ -124,7 +132,7 @@ def test_findings_break_between_words_on_a_narrow_screen(width: int) -> None:
         *(ok(Check.KERNEL, "fine") for _ in range(12)),
         unknown(Check.CLOCK, "nobody knows"),
     ]
-    lines = render_findings(findings, styled("node"), width, color=False).splitlines()
+    lines = painted(render_findings(findings, styled("node"), width)).splitlines()
     assert all(display_width(line) <= width for line in lines)
     told = " ".join(" ".join(lines).split())
     assert words in told

@@ -11,6 +11,7 @@ from andon import app
 from andon.cli.main import run
 from andon.cli.show.history import HistoryLine, render_history
 from andon.cli.show.render import render_status
+from andon.cli.show.text import painted
 from andon.cli.show.watch import LiveTable, Stream
 from andon.cli.show.why import answer, render_why
 from andon.history.rules.series import Bucket
@@ -68,23 +69,23 @@ def test_rates_are_decimal_as_links_are_rated(rate: float, text: str) -> None:
 
 
 def test_a_wide_status_has_activity_and_traffic() -> None:
-    heading, first, second = render_status(node(), 230, False, AT).splitlines()[1:4]
+    heading, first, second = painted(render_status(node(), 230, AT)).splitlines()[1:4]
     assert "SM ACT     PCIe B/s   NVLink B/s" in heading
     assert "85 %  2.6G↓ 578M↑  160G↓    0↑" in first
     assert "–            –            –" in second, "unknown is not 0"
 
 
 def test_a_column_that_no_device_knows_is_left_out() -> None:
-    text = render_status(replace(node(), devices=(QUIET,)), 230, False, AT)
+    text = painted(render_status(replace(node(), devices=(QUIET,)), 230, AT))
     assert not {"SM ACT", "PCIe B/s", "NVLink B/s"} & set(text.replace("  ", "\n").splitlines())
 
 
 def test_the_hosts_line_has_its_traffic_when_it_is_wide() -> None:
-    wide, narrow = (render_status(node(), width, False, AT) for width in (160, 120))
+    wide, narrow = (painted(render_status(node(), width, AT)) for width in (160, 120))
     line = "disk 1.2 MB/s read, 0 B/s written · network 100 kB/s received"
     assert line in wide
     assert "disk" not in narrow
-    assert "disk" not in render_status(node(HOST), 160, False, AT), "unknown is not 0"
+    assert "disk" not in painted(render_status(node(HOST), 160, AT)), "unknown is not 0"
 
 
 def test_a_wide_watch_has_them_too() -> None:
@@ -98,7 +99,7 @@ def test_a_wide_watch_has_them_too() -> None:
 
 
 def test_why_lists_them_above_the_reasons() -> None:
-    text = render_why(answer([node()], BUSY.device.uuid), 200, color=False)
+    text = painted(render_why(answer([node()], BUSY.device.uuid), 200))
     assert (
         "  readings    SM active 85 % · tensor cores active 51 % · PCIe received 2.6 GB/s · "
         "PCIe sent 578 MB/s · NVLink received 160 GB/s · NVLink sent 0 B/s\n" in text
@@ -106,13 +107,13 @@ def test_why_lists_them_above_the_reasons() -> None:
     lost = replace(BUSY, state=State.LOST, reason="it has fallen off the bus")
     for other in (QUIET, lost):
         seen = replace(node(), devices=(other,))
-        assert "readings" not in render_why(answer([seen], other.device.uuid), 200, color=False)
+        assert "readings" not in painted(render_why(answer([seen], other.device.uuid), 200))
 
 
 def test_history_has_rates_in_a_unit_that_people_read() -> None:
     buckets = [Bucket(0.0, 60.0, 6, 1e6, 2.5e9, 13e9)]
     line = HistoryLine(BUSY.device, BUSY.device.uuid, "pcie_sent_bytes_per_second", buckets)
-    row = render_history([line], 0.0, 60.0, 100, False).splitlines()[2].split()
+    row = painted(render_history([line], 0.0, 60.0, 100)).splitlines()[2].split()
     assert row[1:3] == ["PCIe", "sent"]
     assert row[-4:] == ["1", "2500", "13000", "MB/s"]
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from andon.cli.main import run
 from andon.cli.show import why
-from andon.cli.show.text import display_width
+from andon.cli.show.text import display_width, painted
 from andon.cli.show.why import answer, answer_to_json, render_why
 from andon.explain.evidence import measures
 from andon.model.device import SAMPLE_VALUES, DeviceStatus, Snapshot, reading_label
@@ -65,33 +65,35 @@ def _healthy() -> Snapshot:
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_most_troubled_is_told_in_full_and_the_others_in_a_line(width: int) -> None:
     found = answer(_looks(golden.farm()))
-    assert_golden(f"why-{width}.txt", render_why(found, width, color=False))
+    assert_golden(f"why-{width}.txt", painted(render_why(found, width)))
 
 
 def test_colours_are_as_calm_as_the_words() -> None:
-    assert_golden("why-80-color.txt", render_why(answer(_looks(golden.farm())), 80, color=True))
+    assert_golden(
+        "why-80-color.txt", painted(render_why(answer(_looks(golden.farm())), 80), color=True)
+    )
 
 
 def test_heat_is_told_with_who_works_and_what_to_do() -> None:
     found = answer(_looks(golden.farm()), golden.uuid(2))
-    assert_golden("why-hot.txt", render_why(found, 80, color=False))
+    assert_golden("why-hot.txt", painted(render_why(found, 80)))
 
 
 def test_a_held_and_idle_device_is_told_with_its_holder() -> None:
     found = answer(_looks(_held(), 20, 30.0), golden.uuid(0))
-    assert_golden("why-held.txt", render_why(found, 80, color=False))
+    assert_golden("why-held.txt", painted(render_why(found, 80)))
 
 
 def test_a_healthy_device_is_told_to_be_well() -> None:
-    assert_golden("why-healthy.txt", render_why(answer(_looks(_healthy())), 80, color=False))
+    assert_golden("why-healthy.txt", painted(render_why(answer(_looks(_healthy())), 80)))
 
 
 def test_a_node_without_a_gpu_is_explained() -> None:
-    assert_golden("why-no-gpu.txt", render_why(answer([golden.no_gpu()]), 80, color=False))
+    assert_golden("why-no-gpu.txt", painted(render_why(answer([golden.no_gpu()]), 80)))
 
 
 def test_a_vendor_that_fails_is_told_below_the_devices_of_another() -> None:
-    text = render_why(answer([golden.faults()]), 80, color=False)
+    text = painted(render_why(answer([golden.faults()]), 80))
     assert "amd: no permission to read /dev/kfd · sudo usermod -aG render $USER" in text
 
 
@@ -115,27 +117,27 @@ def test_no_line_is_wider_than_the_screen() -> None:
             uuid = None if status is None else status.device.uuid
             found = answer([snapshot], uuid)
             for width in (40, 61, 80, 133):
-                text = render_why(found, width, color=False)
+                text = painted(render_why(found, width))
                 assert all(display_width(line) <= width for line in text.splitlines()), width
 
 
 @pytest.mark.parametrize("width", [20, 24, 30])
 def test_a_narrow_screen_gets_every_word_of_the_advice(width: int) -> None:
     found = answer(_looks(golden.farm()), golden.uuid(2))
-    text = render_why(found, width, color=False)
+    text = painted(render_why(found, width))
     assert all(display_width(line) <= width for line in text.splitlines())
     told = " ".join(text.split())
     first = found.reasons[golden.uuid(2)][0]
     assert f"do: {first.advice}" in told
     assert "evidence: temperature 84 °C" in told
     assert "…" not in text.partition("\n")[2], "only the heading may be cut"
-    alone = render_why(answer([golden.no_gpu()]), width, color=False)
+    alone = painted(render_why(answer([golden.no_gpu()]), width))
     assert all(display_width(line) <= width for line in alone.splitlines())
     assert "do: Install the NVIDIA driver, or start the container" in " ".join(alone.split())
 
 
 def test_a_masked_device_is_called_by_both_its_numbers() -> None:
-    text = render_why(answer([golden.masked()], golden.uuid(2)), 80, color=False)
+    text = painted(render_why(answer([golden.masked()], golden.uuid(2)), 80))
     assert "GPU 2 (cuda:0 here)" in text
 
 
@@ -145,7 +147,7 @@ def test_the_mask_is_looked_at_once_and_not_for_each_pair_of_devices(
     """For 512 devices the list of the others took 36 s."""
     looks: list[Snapshot] = []
     monkeypatch.setattr(why, "is_masked", looks.append)
-    render_why(answer([golden.farm()]), 80, color=False)
+    painted(render_why(answer([golden.farm()]), 80))
     assert len(looks) == 1
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from andon.cli.commands.setup import doctor
 from andon.cli.main import run
 from andon.cli.show.findings import broken_command, findings_to_json, render_findings, summary
-from andon.cli.show.text import display_width, styled
+from andon.cli.show.text import display_width, painted, styled
 from andon.cli.terminal import Terminal
 from andon.doctor.rules.checkup import judge
 from andon.doctor.rules.facts import (
@@ -93,7 +93,7 @@ def shared() -> MachineFacts:
 
 
 def drawn(facts: MachineFacts, width: int = 80, color: bool = False, quiet: bool = False) -> str:
-    return render_findings(judge(facts), TITLE, width, color, quiet)
+    return painted(render_findings(judge(facts), TITLE, width, quiet), color)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_the_count_names_each_grade_once() -> None:
 
 
 def test_a_word_from_outside_cannot_move_the_cursor() -> None:
-    text = render_findings([ok(Check.KERNEL, "a\x1b[2Jb")], styled("t"), 80, color=False)
+    text = painted(render_findings([ok(Check.KERNEL, "a\x1b[2Jb")], styled("t"), 80))
     assert "\x1b" not in text
 
 

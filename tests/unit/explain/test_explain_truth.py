@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import fields
 
 from andon.alerts.rules.alerts_from_sample import board_from_sample
-from andon.cli.show.text import display_width
+from andon.cli.show.text import display_width, painted
 from andon.cli.show.why import answer, answer_to_json, render_why
 from andon.cli.terminal import Terminal
 from andon.explain.conditions.catalogue import CONDITIONS, DEFAULTS
@@ -83,7 +83,7 @@ def test_the_same_readings_give_the_same_reasons_in_any_order(
 def test_any_answer_can_be_shown_within_its_width_and_as_json(
     past: list[Snapshot], width: int
 ) -> None:
-    text = render_why(answer(past), width, color=False)
+    text = painted(render_why(answer(past), width))
     assert text.endswith("\n")
     assert all(display_width(line) <= width for line in text.splitlines())
     pipe = Terminal(80, 24, color=False, live=False)

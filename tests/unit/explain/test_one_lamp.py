@@ -15,6 +15,7 @@ from andon.alerts.rules.listing import entries, is_clearing, is_listed, shown_le
 from andon.cli.show import cells
 from andon.cli.show.entries import lit_entries
 from andon.cli.show.render import render_status
+from andon.cli.show.text import painted
 from andon.cli.show.watch import Stream
 from andon.cli.show.why import answer, answer_to_json, render_why
 from andon.explain.conditions.catalogue import BY_NAME, DEFAULTS, RULES_OF
@@ -57,7 +58,7 @@ def assert_agreement(past: Seen, alerts: Sequence[Alert], book: Rulebook) -> Non
 
 
 def status_lamps(seen: Snapshot, lit: LampBoard) -> dict[str, Lamp]:
-    lines = render_status(seen, 200, color=False, now=seen.at, lit=lit.devices).splitlines()[2:]
+    lines = painted(render_status(seen, 200, now=seen.at, lit=lit.devices)).splitlines()[2:]
     return marks(seen, lines)
 
 
@@ -74,7 +75,7 @@ def marks(seen: Snapshot, lines: Sequence[str]) -> dict[str, Lamp]:
 
 def why_lamps(past: Seen, lit: LampBoard, book: Rulebook) -> dict[str, Lamp]:
     found = answer(past, None, book, lit.devices)
-    text = render_why(found, 200, color=False)
+    text = painted(render_why(found, 200))
     drawn = [SHAPES[line[0]] for line in text.splitlines() if line[:2].strip() in SHAPES]
     explained = answer_to_json(found)["devices"]
     for one in explained:  # `why` says OK only under a green lamp

@@ -26,6 +26,7 @@ from andon.cli.show.reports.group_usage import (
 from andon.cli.show.reports.report_rows import DEVICES, report_json
 from andon.cli.show.reports.run_comparison import comparison_document
 from andon.cli.show.reports.run_report import run_document
+from andon.cli.show.text import painted
 from andon.history.rules.usage import UserUsage
 from andon.model.run.record import OutOfMemory, RunAlert, RunDevice, RunEvent, RunLine, RunState
 from andon.model.wire import dumps
@@ -55,7 +56,7 @@ def document(found: RunReport) -> Document:
 
 
 def text(found: RunReport, width: int = 100) -> str:
-    return document_text(document(found), width, color=False)
+    return painted(document_text(document(found), width))
 
 
 def training() -> RunReport:
@@ -99,18 +100,18 @@ def test_a_training_run_is_reported_as_drawn() -> None:
 
 
 def test_a_comparison_is_drawn_with_and_without_a_verdict() -> None:
-    assert_golden("run-compare.txt", document_text(two_sides(3), 100, color=False))
-    assert_golden("run-compare-few.txt", document_text(two_sides(1), 100, color=False))
+    assert_golden("run-compare.txt", painted(document_text(two_sides(3), 100)))
+    assert_golden("run-compare-few.txt", painted(document_text(two_sides(1), 100)))
 
 
 def test_the_use_of_a_group_is_drawn() -> None:
-    assert_golden("who-report.txt", document_text(group_document(group()), 100, color=False))
+    assert_golden("who-report.txt", painted(document_text(group_document(group()), 100)))
     assert_golden("who-report.md", document_markdown(group_document(group())))
     assert_golden("who-report.csv", USAGE_DAYS.text(usage_days(group().days, {}, True)))
 
 
 def test_without_a_history_hours_are_not_known_instead_of_zero() -> None:
-    shown = document_text(group_document(group(recorded=False)), 100, color=False)
+    shown = painted(document_text(group_document(group(recorded=False)), 100))
     assert "0.0" not in shown
     assert usage_json(UserUsage("ada"), recorded=False)["device_seconds"] is None
     assert set(usage_json(None, recorded=True).values()) == {None}
@@ -223,7 +224,7 @@ def test_a_hostile_record_stays_text_in_every_form() -> None:
     prose = [line for line in marked.splitlines() if not line.startswith("    ")]  # code
     assert "<" not in marked, "not every Markdown knows a backslash in front of it"
     assert not [line for line in prose if "[a](" in line]
-    plain = document_text(found, 100, color=False)
+    plain = painted(document_text(found, 100))
     assert "\x1b" not in plain
     assert "\u202e" not in plain
 

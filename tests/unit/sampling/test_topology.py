@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from andon.cli.show.text import painted
 from andon.cli.show.topology import render_topology
 from andon.host.topology import on_cpus, read_place
 from andon.jobs.rules.dispatch import QueuedJob, plan
@@ -276,7 +277,7 @@ NUMA node 1: GPU 4
 def test_the_matrix_has_a_legend_and_the_groups_in_words() -> None:
     statuses = [at(one.index, one.place) for one in box()]
     shown = Snapshot("n", 1.0, devices=tuple(statuses[index] for index in (0, 1, 4)))
-    assert render_topology(shown, 80, color=False) == MATRIX
+    assert painted(render_topology(shown, 80)) == MATRIX
     found = topology_to_json(shown)
     assert (found["schema"], len(found["links"])) == ("andon.topology/1", 6)
     assert found["links"][0] == {"from": "GPU-0", "to": "GPU-1", "kind": "nvlink", "lanes": 4}
@@ -286,10 +287,10 @@ def test_the_matrix_has_a_legend_and_the_groups_in_words() -> None:
         one.device.place for one in shown.devices
     ]
     assert again.devices[3] == unplaced.devices[3], "a device that came later has no place yet"
-    whole = render_topology(Snapshot("n", 1.0, devices=tuple(statuses)), 80, color=False)
+    whole = painted(render_topology(Snapshot("n", 1.0, devices=tuple(statuses)), 80))
     assert max(map(len, whole.splitlines())) <= 80
     assert "…" not in whole
-    narrow = render_topology(shown, 36, color=False)
+    narrow = painted(render_topology(shown, 36))
     assert narrow.splitlines()[2:10] == [
         "       GPU 0  GPU 1", "GPU 0      X    NV4", "GPU 1    NV4      X", "GPU 4    SYS    SYS",
         "", "       GPU 4  NUMA  CPUS", "GPU 0    SYS     0  0-31", "GPU 1    SYS     0  0-31",
@@ -298,7 +299,7 @@ def test_the_matrix_has_a_legend_and_the_groups_in_words() -> None:
 
 def test_what_is_unknown_is_said_with_its_reason() -> None:
     lost = Snapshot("n", 1.0, devices=(gpu(0), gpu(1)))
-    text = render_topology(lost, 80, color=False)
+    text = painted(render_topology(lost, 80))
     assert "unknown for GPU 0, 1: not asked for" in text
     assert "?     unknown" in text
 

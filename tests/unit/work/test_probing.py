@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from andon.cli.show.probe import render_probe
+from andon.cli.show.text import painted
 from andon.errors import Conflict, Gone, Invalid
 from andon.model.codec import Wrong, document
 from andon.model.probe import PROBE_SCHEMA, ProbeResult, Trial, TrialState, probe_from_json
@@ -178,7 +179,7 @@ def test_what_a_probe_was_limited_by_is_named() -> None:
 
 def test_what_follows_from_a_probe_is_wrapped_and_not_cut() -> None:
     found = replace(probe_of(PLAN, [trial(1), trial(2)], 0.0), line=None, line_reason="w " * 60)
-    answer = render_probe(found, "GPU 0", 60, color=False).split("recommended")[1]
+    answer = painted(render_probe(found, "GPU 0", 60)).split("recommended")[1]
     assert "…" not in answer
     assert answer.count(" w") == 60
     assert max(map(len, answer.splitlines())) <= 60
@@ -186,7 +187,7 @@ def test_what_follows_from_a_probe_is_wrapped_and_not_cut() -> None:
 
 def test_a_short_trial_shows_how_long_it_took() -> None:
     found = probe_of(PLAN, [replace(trial(1), seconds=0.36)], 0.0)
-    assert "0.36 s" in render_probe(found, "GPU 0", 80, color=False)
+    assert "0.36 s" in painted(render_probe(found, "GPU 0", 80))
 
 
 def test_the_size_is_filled_in_wherever_it_stands() -> None:

@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from andon.cli.options import F, chosen, with_options
+from andon.cli.show.text import painted
 from andon.cli.terminal import Terminal, notice
 from andon.errors import Denied, Unavailable
 from andon.settings.resolution import Settings
@@ -86,7 +87,7 @@ def as_document(document: "Document", form: str, terminal: Terminal, plain: bool
         return document_markdown(document)
     from andon.cli.show.reports.as_text import document_text
 
-    return document_text(document, terminal.width, terminal.color and not plain)
+    return painted(document_text(document, terminal.width), terminal.color and (not plain))
 
 
 def deliver(text: str, out: Path | None, terminal: Terminal) -> None:

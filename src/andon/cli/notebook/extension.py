@@ -20,6 +20,7 @@ from andon.cli.show.reports.as_text import document_text
 from andon.cli.show.reports.run_comparison import comparison_document
 from andon.cli.show.reports.run_report import run_document
 from andon.cli.show.runs.listing import render_runs
+from andon.cli.show.text import painted
 from andon.errors import AndonError, Invalid
 from andon.runs.rules.reports.advice import advice_on
 from andon.runs.rules.usage_text import cell_texts
@@ -190,7 +191,7 @@ def _cuda_initialised() -> bool:
 
 
 def _snapshot(value: Any) -> str:
-    return render_status(value, WIDTH, True, time.time())
+    return painted(render_status(value, WIDTH, time.time()), color=True)
 
 
 def _held(value: Any) -> str:
@@ -213,16 +214,15 @@ def _run(value: Any) -> str:
 
 
 def _row(value: Any) -> str:
-    lines = render_runs([value], time.time(), WIDTH)
-    return "".join(f"{line.paint(True)}\n" for line in lines)
+    return painted(render_runs([value], time.time(), WIDTH), color=True)
 
 
 def _report(value: Any) -> str:
-    return document_text(run_document(value, advice_on(value)), WIDTH, True)
+    return painted(document_text(run_document(value, advice_on(value)), WIDTH), color=True)
 
 
 def _comparison(value: Any) -> str:
-    return document_text(comparison_document(value, {}), WIDTH, True)
+    return painted(document_text(comparison_document(value, {}), WIDTH), color=True)
 
 
 FORMATTERS: dict[tuple[str, str], Callable[[Any], str]] = {

@@ -14,7 +14,7 @@ WIDE = 150  # from this width there is room for the condition
 LONGEST_QUERY = 300  # beyond this, PromQL is unreadable here
 
 
-def render_rules(found: Json, width: int, color: bool, everything: bool = False) -> str:
+def render_rules(found: Json, width: int, everything: bool = False) -> list[Text]:
     """A line per rule; inactive rules come last, with the reason, then what `why` alone says."""
     lines = _rules(found["rules"], width)
     others = found["explained_only"]
@@ -24,7 +24,7 @@ def render_rules(found: Json, width: int, color: bool, everything: bool = False)
     elif others:
         note = f"{len(others)} more that only andon why mentions: andon alerts rules --all"
         lines += [Text(), *paragraph(note, width, "dim", indent=0)]
-    return "".join(line.paint(color) + "\n" for line in lines)
+    return lines
 
 
 _EXPLAINED: list[TableColumn[Json]] = [
@@ -61,7 +61,7 @@ def _rules(rules: Sequence[Json], width: int) -> list[Text]:
     return lines
 
 
-def render_rule(rule: Json, width: int, color: bool) -> str:
+def render_rule(rule: Json, width: int) -> list[Text]:
     """One condition in full: what it means, its levels and thresholds, its reasons and queries."""
     lamp = ENDED if rule["level"] is None else level_lamp(rule["level"])
     lines = hung(styled(*lamp) + styled(" "), rule["title"], "bold", width)
@@ -81,7 +81,7 @@ def render_rule(rule: Json, width: int, color: bool) -> str:
         rows.append(("prometheus", f"no query: {rule['no_query_reason']}"))
     for name, text in rows:
         lines += hung(styled("  ") + styled(f"{name:<10}  ", "dim"), text, "", width)
-    return "".join(line.paint(color) + "\n" for line in lines)
+    return lines
 
 
 def _condition(rule: Json) -> str:

@@ -32,7 +32,7 @@ UNBROKEN = "\u00a0"  # keeps words on one line; printed as a plain space
 FINE = "No active alerts"
 
 
-def render_alerts(page: AlertOverview, width: int, color: bool, ended: bool = True) -> str:
+def render_alerts(page: AlertOverview, width: int, ended: bool = True) -> list[Text]:
     """Warnings and critical alerts first, each with what to do; then informational ones."""
     names = names_of(page.alerts)
     lines = [header(Snapshot(page.node, page.at, page.simulated), width)]
@@ -53,7 +53,7 @@ def render_alerts(page: AlertOverview, width: int, color: bool, ended: bool = Tr
         lines += [Text(), *_silences(page, width)]
     if page.note:
         lines += [Text(), *paragraph(page.note, width, "dim", indent=0)]
-    return "".join(line.paint(color) + "\n" for line in lines)
+    return lines
 
 
 def summary(page: AlertOverview) -> list[Text]:
@@ -255,7 +255,7 @@ def _subject(subject: str, page: AlertOverview) -> str:
     return known or subject
 
 
-def render_alert(alert: Alert, width: int, color: bool, now: float) -> str:
+def render_alert(alert: Alert, width: int, now: float) -> list[Text]:
     """Returns everything that is known about one alert."""
     lines = hung(lamp(alert) + styled(" "), alert.message, "bold", width)
     rows: list[tuple[str, str]] = [
@@ -276,7 +276,7 @@ def render_alert(alert: Alert, width: int, color: bool, now: float) -> str:
     for name, text in rows:
         if text:
             lines += hung(styled("  ") + styled(f"{name:<10}  ", "dim"), text, "", width)
-    return "".join(line.paint(color) + "\n" for line in lines)
+    return lines
 
 
 def clock(at: float | None) -> str:
@@ -307,7 +307,7 @@ def _evidence(alert: Alert) -> Iterator[str]:
             yield named(Evidence(name, value, symbol_of(name), alert.since))
 
 
-def render_change(alert: Alert, name: str, width: int, color: bool, at: float) -> str:
+def render_change(alert: Alert, name: str, width: int, at: float) -> list[Text]:
     """One line for `--follow`, with what to do for a new warning or critical alert."""
     word = "acknowledged" if alert.acknowledged else "silenced" if alert.silenced_until else ""
     state = {Phase.RESOLVED: "ended"}.get(alert.state, str(alert.state))
@@ -319,4 +319,4 @@ def render_change(alert: Alert, name: str, width: int, color: bool, at: float) -
         lines += hung(
             styled(" " * head.width) + styled("what to do  ", "dim"), alert.advice, "", width
         )
-    return "".join(line.paint(color) + "\n" for line in lines)
+    return lines

@@ -20,8 +20,8 @@ _MOST_REASONS, _MOST_LABELS = 4, 8
 
 
 def render_estimate(
-    found: Estimate, understood: str | None, unreal: str | None, width: int, color: bool
-) -> str:
+    found: Estimate, understood: str | None, unreal: str | None, width: int
+) -> list[Text]:
     """The answer first, then the numbers, the GPUs, and the command to type."""
     lines = paragraph(understood, width, "dim") if understood else []
     lines += with_mark(paragraph(_title(found), width, "bold"), unreal or "", width)
@@ -38,9 +38,7 @@ def render_estimate(
     if found.run is not None:
         lines += [styled(""), styled(found.run)]
         # A command is to be copied: it is not cut.
-    return "".join(
-        (line if line.plain == found.run else line.fit(width)).paint(color) + "\n" for line in lines
-    )
+    return [line if line.plain == found.run else line.fit(width) for line in lines]
 
 
 def _title(found: Estimate) -> str:

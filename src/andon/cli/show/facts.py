@@ -24,7 +24,7 @@ SCHEMA = "andon.devices/1"
 INDENT = "  "
 
 
-def render_devices(snapshot: Snapshot, width: int, color: bool, mask: Mask = UNMASKED) -> str:
+def render_devices(snapshot: Snapshot, width: int, mask: Mask = UNMASKED) -> list[Text]:
     """A block per device, then the masks, and why each backend found none."""
     masked = is_masked(snapshot)
     lines = [_heading(snapshot, width)]
@@ -36,7 +36,7 @@ def render_devices(snapshot: Snapshot, width: int, color: bool, mask: Mask = UNM
         lines += [Text(), *mask_lines]
     if snapshot.faults:
         lines += [Text(), *fault_lines(snapshot, width)]
-    return "".join(line.paint(color) + "\n" for line in lines)
+    return lines
 
 
 def _masks(mask: Mask, width: int) -> list[Text]:

@@ -29,8 +29,8 @@ _COUNTED = {
 
 
 def render_findings(
-    findings: Sequence[CheckResult], title: Text, width: int, color: bool, quiet: bool = False
-) -> str:
+    findings: Sequence[CheckResult], title: Text, width: int, quiet: bool = False
+) -> list[Text]:
     """Renders findings, worst first, then the count; with `quiet` only failures and warnings."""
     shown = [f for f in findings if not quiet or f.grade in (Grade.FAILURE, Grade.WARNING)]
     lines = [title.fit(width)]
@@ -38,7 +38,7 @@ def render_findings(
         lines += _finding(finding, width)
     total = summary(findings)
     lines += [total] if total.width <= width else _counts(findings)
-    return "".join(line.paint(color) + "\n" for line in lines)
+    return lines
 
 
 def summary(findings: Sequence[CheckResult]) -> Text:

@@ -52,8 +52,8 @@ def sparks_at(width: int) -> int:
 
 
 def render_history(
-    lines: Sequence[HistoryLine], since: float, until: float, width: int, color: bool
-) -> str:
+    lines: Sequence[HistoryLine], since: float, until: float, width: int
+) -> list[Text]:
     """A heading and a line per reading."""
     sparks: TableColumn[HistoryLine] = TableColumn(
         "", lambda line: styled(_sparks(line), "green"), rank=1
@@ -73,7 +73,7 @@ def render_history(
     out += _axis(choose(columns, rows, width), sparks, rows, since, until, width)
     if not any(bucket.count for line in lines for bucket in line.buckets):
         out.append(styled("no data in this period (andon serve records history)", "dim"))
-    return "".join(line.paint(color) + "\n" for line in out)
+    return out
 
 
 def throttle_lines(
@@ -151,8 +151,7 @@ def render_uses(
     devices: Sequence[Device],
     latest: Mapping[str, float],
     width: int,
-    color: bool,
-) -> str:
+) -> list[Text]:
     """Who used the devices, the latest first. `latest`: by device, since when it was last read."""
     labels = {device.uuid: recorded_label(device) for device in devices}
     columns: list[TableColumn[UsageInterval]] = [
@@ -168,9 +167,9 @@ def render_uses(
         TableColumn("PROGRAM", lambda use: styled(use.name or UNKNOWN), rank=2, elastic=8),
     ]
     if not uses:
-        return "no one used a device in this period\n"
+        return [styled("no one used a device in this period")]
     rows = [TableRow(use) for use in sorted(uses, key=lambda use: (-use.last, -use.first, use.pid))]
-    return "".join(line.paint(color) + "\n" for line in draw(columns, rows, width))
+    return draw(columns, rows, width)
 
 
 def history_to_json(lines: Sequence[HistoryLine], since: float, until: float) -> Json:

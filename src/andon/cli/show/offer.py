@@ -16,7 +16,7 @@ SCHEMA = "andon.free/1"
 NOT_REQUESTED = "not_requested"  # the obstacle of a device that was not requested
 
 
-def render_offer(found: Offer, wants_more: bool, width: int, color: bool) -> str:
+def render_offer(found: Offer, wants_more: bool, width: int) -> list[Text]:
     """The answer in the first line, then a table; `wants_more`: more than any one GPU was
     requested."""
     rows = [row for row in found.rows if row.verdict.code != NOT_REQUESTED]
@@ -26,7 +26,7 @@ def render_offer(found: Offer, wants_more: bool, width: int, color: bool) -> str
         width,
     )
     lines += draw(_columns(found.at), [TableRow(row) for row in rows], width)
-    return "".join(line.fit(width).paint(color) + "\n" for line in lines)
+    return [line.fit(width) for line in lines]
 
 
 def _count(rows: Sequence[OfferRow]) -> Text:

@@ -35,14 +35,14 @@ def trial_line(trial: Trial, total_bytes: int | None) -> str:
     return f"{trial.size}: {', '.join(parts)}"
 
 
-def render_probe(probe: ProbeResult, where: str, width: int, color: bool) -> str:
+def render_probe(probe: ProbeResult, where: str, width: int) -> list[Text]:
     """The chart and the answer; `where` names the devices."""
     title = styled(where, "bold") + styled(f"  {probe.model} · {probe.command}")
     lines = with_mark([title], SIMULATED if probe.simulated else "", width)
     lines += [Text(), *_chart(probe, width), Text()]
     for line in answer_lines(probe):
         lines += [line] if line.width <= width else paragraph(line.plain, width)
-    return "".join(line.paint(color) + "\n" for line in lines)
+    return lines
 
 
 def answer_lines(probe: ProbeResult) -> list[Text]:
@@ -111,10 +111,10 @@ def _bar(trial: Trial, total: int | None) -> Text:
     return styled("━" * cells, style) + styled("─" * (BAR - cells), "dim")
 
 
-def render_probes(probes: Sequence[ProbeResult], width: int, color: bool) -> str:
+def render_probes(probes: Sequence[ProbeResult], width: int) -> list[Text]:
     """A line for each stored probe, newest first."""
     if not probes:
-        return "nothing was probed yet: andon probe --help\n"
+        return [styled("nothing was probed yet: andon probe --help")]
     columns: list[TableColumn[ProbeResult]] = [
         TableColumn("NAME", lambda one: styled(one.name, "bold"), 0, elastic=10),
         TableColumn("BEST", lambda one: known(one.recommended), 1, right=True),
@@ -122,8 +122,7 @@ def render_probes(probes: Sequence[ProbeResult], width: int, color: bool) -> str
         TableColumn("DEVICES", lambda one: styled(_devices(one)), 3, elastic=8),
         TableColumn("COMMAND", lambda one: styled(one.command, "dim"), 4, elastic=12),
     ]
-    lines = draw(columns, [TableRow(probe) for probe in probes], width)
-    return "".join(line.paint(color) + "\n" for line in lines)
+    return draw(columns, [TableRow(probe) for probe in probes], width)
 
 
 def _devices(probe: ProbeResult) -> str:

@@ -102,15 +102,15 @@ class ProcessSum(Struct, frozen=True):
 
 
 def render_uses(
-    found: list[ProcessRow], width: int, color: bool, mark: str = "", empty: str = NO_PROCESS
-) -> str:
+    found: list[ProcessRow], width: int, mark: str = "", empty: str = NO_PROCESS
+) -> list[Text]:
     """The table of `andon ps`, in the order of the rows."""
-    return _render([ProcessLine(use, use.process) for use in found], width, color, mark, empty)
+    return _render([ProcessLine(use, use.process) for use in found], width, mark, empty)
 
 
 def render_by_device(
-    found: list[ProcessRow], width: int, color: bool, mark: str = "", empty: str = NO_PROCESS
-) -> str:
+    found: list[ProcessRow], width: int, mark: str = "", empty: str = NO_PROCESS
+) -> list[Text]:
     """The same by device, each with its sum."""
     groups: dict[str, list[ProcessRow]] = {}
     for use in sorted(found, key=lambda use: label_order(use.entry.label)):
@@ -122,7 +122,7 @@ def render_by_device(
         ]
         if len(uses) > 1:
             lines.append(ProcessLine(None, None, summed=_sum(uses)))
-    return _render(lines, width, color, mark, empty)
+    return _render(lines, width, mark, empty)
 
 
 def render_tree(
@@ -130,9 +130,8 @@ def render_tree(
     branches: list[Branch],
     ancestors: Mapping[int, Process],
     width: int,
-    color: bool,
     mark: str = "",
-) -> str:
+) -> list[Text]:
     """The same, with every process under the one that started it."""
     lines: list[ProcessLine] = []
     for branch in branches:
@@ -142,7 +141,7 @@ def render_tree(
             process = ancestors.get(branch.pid, Process(branch.pid))
             lines.append(ProcessLine(None, process, branch.depth))
     lines += [ProcessLine(use, None) for use in found if use.process is None]
-    return _render(lines, width, color, mark, NO_PROCESS)
+    return _render(lines, width, mark, NO_PROCESS)
 
 
 def _sum(uses: Sequence[ProcessRow]) -> ProcessSum:
@@ -153,12 +152,12 @@ def _sum(uses: Sequence[ProcessRow]) -> ProcessSum:
     return ProcessSum(len(processes), users, sum(known) if len(known) == len(sizes) else None)
 
 
-def _render(rows: list[ProcessLine], width: int, color: bool, mark: str, empty: str) -> str:
+def _render(rows: list[ProcessLine], width: int, mark: str, empty: str) -> list[Text]:
     lines = [styled(empty, "dim").fit(width)]
     if rows:
         drawn = [TableRow(row, style=None if row.use else "dim") for row in rows]
         lines = draw(_columns(rows), drawn, width)
-    return "".join(line.paint(color) + "\n" for line in with_mark(lines, mark, width))
+    return with_mark(lines, mark, width)
 
 
 def _columns(rows: list[ProcessLine]) -> list[TableColumn[ProcessLine]]:

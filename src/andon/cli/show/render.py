@@ -57,14 +57,13 @@ UNMASKED = Mask()
 def render_status(
     snapshot: Snapshot,
     width: int,
-    color: bool,
     now: float,
     verbose: bool = False,
     mask: Mask = UNMASKED,
     rulebook: Rulebook | None = None,
     lit: Sequence[DeviceLamp] | None = None,
     verdicts: Mapping[str, DeviceVerdict] = NO_VERDICTS,
-) -> str:
+) -> list[Text]:
     """The whole screen, ending in a newline."""
     seen = lit_entries(snapshot, rulebook, lit, verdicts)
     lines = [header(snapshot, width)]
@@ -77,7 +76,7 @@ def render_status(
         lines += [Text(), *paragraph(no_device(snapshot, mask), width, indent=0), Text()]
         lines += flow(node_row(snapshot, width), width)
         lines += [Text(), styled("try: andon status" if mask.left_out else TRY, "dim")]
-    return "".join(line.paint(color) + "\n" for line in lines)
+    return lines
 
 
 def header(snapshot: Snapshot, width: int) -> Text:

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
@@ -152,6 +152,11 @@ def known(value: T | None, form: Callable[[T], str] = str, style: str = "") -> T
 
 def percent(value: float | None, style: str = "") -> Text:
     return known(value, lambda number: f"{fixed(number)} %", style)
+
+
+def painted(lines: Iterable[Text], color: bool = False) -> str:
+    """Returns lines as they are printed, each with its newline."""
+    return "".join(f"{line.paint(color)}\n" for line in lines)
 
 
 def with_mark(lines: Sequence[Text], mark: str, width: int) -> list[Text]:

@@ -37,7 +37,7 @@ GROUPS = {
 }
 
 
-def render_topology(snapshot: Snapshot, width: int, color: bool) -> str:
+def render_topology(snapshot: Snapshot, width: int) -> list[Text]:
     """The matrix, what its codes mean, the groups, and why something is unknown."""
     devices, labels = boards_of(snapshot), device_labels(snapshot.devices)
     links = all_links(devices)
@@ -50,7 +50,7 @@ def render_topology(snapshot: Snapshot, width: int, color: bool) -> str:
     lines += [styled(text, "yellow") for text in _unknown(devices, links, labels)]
     while lines and not lines[-1].plain:
         lines.pop()
-    return "".join(line.fit(width).paint(color) + "\n" for line in lines)
+    return [line.fit(width) for line in lines]
 
 
 def _matrix(

@@ -81,7 +81,7 @@ def answer(
     return WhyAnswer(latest, seconds, reasons, chosen, uuid is not None, rulebook=rulebook, lit=lit)
 
 
-def render_why(found: WhyAnswer, width: int, color: bool) -> str:
+def render_why(found: WhyAnswer, width: int) -> list[Text]:
     """The whole screen, ending in a newline."""
     lines = [header(found.snapshot, width), Text()]
     if found.chosen is None:
@@ -97,7 +97,7 @@ def render_why(found: WhyAnswer, width: int, color: bool) -> str:
             lines += [Text(), *_in_brief(others, found, names, width)]
         if found.snapshot.faults:
             lines += [Text(), *fault_lines(found.snapshot, width)]
-    return "".join(line.paint(color) + "\n" for line in lines)
+    return lines
 
 
 def _nothing_found(found: WhyAnswer, width: int) -> list[Text]:

@@ -139,19 +139,16 @@ def alerts(
 
         return follow_alerts(source, devices, terminal, chosen(), as_json, everything)
     page = replace(source.page(since, devices), everything=everything)
-    terminal.show(_list(page, terminal, as_json))
+    if as_json:
+        payload = alerts_to_json(
+            page.listed, page.silences, page.node, page.at, page.simulated, worst=page.worst
+        )
+        terminal.show_json({**payload, "note": page.note})
+    else:
+        terminal.print(*render_alerts(page, terminal.width))
     if by_level:
         return EXIT_CODES[page.worst]
     return NO_DEVICE if page.nothing_readable else 0
-
-
-def _list(page: AlertOverview, terminal: Terminal, as_json: bool) -> str:
-    if not as_json:
-        return render_alerts(page, terminal.width, terminal.color)
-    payload = alerts_to_json(
-        page.listed, page.silences, page.node, page.at, page.simulated, worst=page.worst
-    )
-    return terminal.json_text({**payload, "note": page.note})
 
 
 @alerts.command()
@@ -166,7 +163,7 @@ def show(alert: str, as_json: bool) -> int:
     if as_json:
         terminal.show_json(alert_to_json(found))
     else:
-        terminal.show(render_alert(found, terminal.width, terminal.color, time.time()))
+        terminal.print(*render_alert(found, terminal.width, time.time()))
     return 0
 
 
@@ -278,9 +275,9 @@ def rules(name: str | None, everything: bool, as_json: bool) -> int:
     if as_json:
         terminal.show_json(found)
     elif name is not None:
-        terminal.show(render_rule(found, terminal.width, terminal.color))
+        terminal.print(*render_rule(found, terminal.width))
     else:
-        terminal.show(render_rules(found, terminal.width, terminal.color, everything))
+        terminal.print(*render_rules(found, terminal.width, everything))
     return 0
 
 

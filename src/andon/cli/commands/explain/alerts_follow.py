@@ -33,7 +33,7 @@ def follow_alerts(
     for found in _pages(source, devices, choices):
         page = replace(found, everything=everything)
         if seen is None and not as_json:
-            terminal.show(render_alerts(page, terminal.width, terminal.color, ended=False))
+            terminal.print(*render_alerts(page, terminal.width, ended=False))
             if not source.notifies:
                 notice("no andon server is running here, so nobody is notified", choices)
             notice("following; Ctrl-C stops", choices)
@@ -44,9 +44,7 @@ def follow_alerts(
                 terminal.show(wire.dumps(alert_to_json(alert)) + "\n")
             else:
                 at = page.at
-                terminal.show(
-                    render_change(alert, names[alert.id], terminal.width, terminal.color, at)
-                )
+                terminal.print(*render_change(alert, names[alert.id], terminal.width, at))
     return 0
 
 

@@ -84,7 +84,7 @@ def why(devices: list[str], as_json: bool, seconds: float, job: str | None) -> i
     if as_json:
         terminal.show_json(answer_to_json(found))
     else:
-        terminal.show(render_why(found, terminal.width, terminal.color))
+        terminal.print(*render_why(found, terminal.width))
     return exit_code(snapshots[-1])
 
 

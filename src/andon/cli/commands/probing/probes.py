@@ -26,7 +26,7 @@ def probes(context: click.Context, as_json: bool) -> int:
     if as_json:
         terminal.show_json({"schema": PROBES_SCHEMA, "probes": to_json(found)})
     else:
-        terminal.show(render_probes(found, terminal.width, terminal.color))
+        terminal.print(*render_probes(found, terminal.width))
     return 0
 
 

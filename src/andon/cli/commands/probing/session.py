@@ -100,7 +100,7 @@ class Probing:
         if self._as_json:
             terminal.show_json(document(PROBE_SCHEMA, probe))
         elif probe.largest is not None:
-            terminal.show(render_probe(probe, where, terminal.width, terminal.color))
+            terminal.print(*render_probe(probe, where, terminal.width))
         if outcome.broken is not None:
             return self._broken(outcome.broken, outcome.output)
         if probe.largest is None:

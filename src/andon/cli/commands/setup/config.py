@@ -77,7 +77,7 @@ def show(as_json: bool) -> int:
     if as_json:
         terminal.show_json(settings_to_json(resolved))
     else:
-        terminal.show(render_settings(resolved, terminal.width, terminal.color))
+        terminal.print(*render_settings(resolved, terminal.width))
     return 0
 
 
@@ -114,10 +114,10 @@ def _reference(terminal: Terminal) -> None:
         )
         text = f"    {row.help} ({row.allowed})"
         lines += paragraph(text, terminal.width, indent=4)
-    terminal.show("".join(line.paint(terminal.color) + "\n" for line in lines))
+    terminal.print(*lines)
 
 
-def render_settings(resolved: Resolved, width: int, color: bool) -> str:
+def render_settings(resolved: Resolved, width: int) -> list[Text]:
     """The table of settings; those at their defaults are dim."""
     columns: list[TableColumn[SettingRow]] = [
         TableColumn("SETTING", lambda row: styled(row.place, "bold")),
@@ -129,8 +129,7 @@ def render_settings(resolved: Resolved, width: int, color: bool) -> str:
         Line(row, style="dim" if resolved.origin_of(row.name) == "default" else None)
         for row in describe()
     ]
-    lines = [*draw(columns, rows, width), *_tables(resolved, width)]
-    return "".join(line.paint(color) + "\n" for line in lines)
+    return [*draw(columns, rows, width), *_tables(resolved, width)]
 
 
 def _tables(resolved: Resolved, width: int) -> list[Text]:

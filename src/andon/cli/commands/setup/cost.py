@@ -95,7 +95,7 @@ def cost(count: int, interval: float | None, as_json: bool) -> int:
     if as_json:
         terminal.show_json(report_to_json(report))
     else:
-        terminal.show(render_cost(report, terminal.width, terminal.color))
+        terminal.print(*render_cost(report, terminal.width))
     return 0
 
 
@@ -145,7 +145,7 @@ def _first_line(exc: Exception) -> str:
     return (str(exc).splitlines() or [type(exc).__name__])[0]
 
 
-def render_cost(report: CostReport, width: int, color: bool) -> str:
+def render_cost(report: CostReport, width: int) -> list[Text]:
     """A table of the parts, then a sentence that compares the tools."""
     costs = [*report.ours, report.total] + ([report.peer] if report.peer else [])
     interval = report.interval_seconds
@@ -161,7 +161,7 @@ def render_cost(report: CostReport, width: int, color: bool) -> str:
         *draw(columns, [TableRow(cost) for cost in costs], width),
         _verdict(report),
     ]
-    return "".join(line.paint(color) + "\n" for line in lines if line.spans)
+    return [line for line in lines if line.spans]
 
 
 def _title(report: CostReport) -> Text:

@@ -84,9 +84,7 @@ def doctor(as_json: bool) -> int:
         terminal.show_json(value)
     else:
         title = title_of("doctor", node_of(facts))
-        terminal.show(
-            render_findings(findings, title, terminal.width, terminal.color, choices.quiet)
-        )
+        terminal.print(*render_findings(findings, title, terminal.width, choices.quiet))
     return code
 
 

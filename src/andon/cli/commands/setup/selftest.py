@@ -61,9 +61,7 @@ def selftest(seconds: float, with_load: bool, as_json: bool) -> int:
         terminal.show_json(value)
     else:
         title = title_of("selftest", node)
-        terminal.show(
-            render_findings(findings, title, terminal.width, terminal.color, choices.quiet)
-        )
+        terminal.print(*render_findings(findings, title, terminal.width, choices.quiet))
     return code
 
 

@@ -117,7 +117,7 @@ def estimate(model: str | None, on_gpus: str | None, as_json: bool, **given: Any
         terminal.show_json(value)
     else:
         mark = unreal(snapshot) if snapshot is not None else None
-        terminal.show(render_estimate(found, understood, mark, terminal.width, terminal.color))
+        terminal.print(*render_estimate(found, understood, mark, terminal.width))
     fails = found.refused is not None or found.fits_empty is False
     return DOES_NOT_FIT if fails else 0
 

@@ -58,7 +58,7 @@ def free(as_json: bool, **options: Any) -> int:
         terminal.show_json(offer_to_json(found))
     else:
         wants_more = _is_given("gpus") or _is_given("memory")
-        terminal.show(render_offer(found, wants_more, terminal.width, terminal.color))
+        terminal.print(*render_offer(found, wants_more, terminal.width))
     return 0 if found.available else NOT_AVAILABLE
 
 

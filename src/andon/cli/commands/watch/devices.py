@@ -34,7 +34,7 @@ def devices(devices: list[str], as_json: bool, topology: bool) -> int:
         terminal.show_json(devices_to_json(snapshot))
     else:
         mask = mask_of(whole, node)
-        terminal.show(render_devices(snapshot, terminal.width, terminal.color, mask))
+        terminal.print(*render_devices(snapshot, terminal.width, mask))
     return exit_code(snapshot)
 
 
@@ -43,7 +43,7 @@ def _topology(devices: list[str], as_json: bool) -> int:
     if as_json:
         terminal.show_json(topology_to_json(snapshot))
     elif snapshot.devices:
-        terminal.show(render_topology(snapshot, terminal.width, terminal.color))
+        terminal.print(*render_topology(snapshot, terminal.width))
     else:
-        terminal.show(render_devices(snapshot, terminal.width, terminal.color))
+        terminal.print(*render_devices(snapshot, terminal.width))
     return exit_code(snapshot)

@@ -14,6 +14,7 @@ from andon.cli.options import DEVICE_FORMS, chosen, elsewhere, shared, whole, wi
 from andon.cli.show import history as history_text
 from andon.cli.show import history_parquet
 from andon.cli.show.history import HistoryLine, throttle_lines
+from andon.cli.show.text import painted
 from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal, notice
 from andon.errors import Gone
@@ -224,7 +225,7 @@ def _history(lines: list[HistoryLine], shown: HistoryView) -> str:
         return history_text.BUCKETS.text(history_text.history_to_rows(lines))
     if shown.form == "jsonl":
         return "".join(wire.dumps(row) + "\n" for row in history_text.history_to_rows(lines))
-    return history_text.render_history(lines, *span, terminal.width, terminal.color)
+    return painted(history_text.render_history(lines, *span, terminal.width), terminal.color)
 
 
 def _latest(past: NodePast, devices: Sequence[Device | None]) -> dict[str, float]:
@@ -252,7 +253,7 @@ def _who(
         return history_text.USES.text(uses)
     if shown.form == "jsonl":
         return "".join(wire.dumps(row) + "\n" for row in rows)
-    return history_text.render_uses(uses, known, latest, terminal.width, terminal.color)
+    return painted(history_text.render_uses(uses, known, latest, terminal.width), terminal.color)
 
 
 def _written(path: Path, rows: Iterable[wire.Json], columns: Mapping[str, str], schema: str) -> str:

@@ -105,16 +105,16 @@ def ps(
     elif as_csv:
         terminal.show(PROCESSES.text((shown, one) for one in found))
     elif not snapshot.devices or (not found and exit_code(shown)):
-        terminal.show(render_status(shown, terminal.width, terminal.color, time.time()))
+        terminal.print(*render_status(shown, terminal.width, time.time()))
     elif tree:
         branches, ancestors = _family(found, local_pids(shown), root)
-        width, color, mark = terminal.width, terminal.color, unreal(shown)
-        terminal.show(render_tree(found, branches, ancestors, width, color, mark))
+        mark = unreal(shown)
+        terminal.print(*render_tree(found, branches, ancestors, terminal.width, mark))
         _print_what_is_missing(shown, terminal)
     else:
         render = render_by_device if terminal.live else render_uses
-        width, color, mark = terminal.width, terminal.color, unreal(shown)
-        terminal.show(render(found, width, color, mark, _no_process(shown, wanted)))
+        none = _no_process(shown, wanted)
+        terminal.print(*render(found, terminal.width, unreal(shown), none))
         _print_what_is_missing(shown, terminal)
     return exit_code(shown)
 

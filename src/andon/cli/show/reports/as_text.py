@@ -19,14 +19,14 @@ from andon.history.rules.sparkline import sparkline
 MOST_SPARKS = 60
 
 
-def document_text(document: Document, width: int, color: bool) -> str:
+def document_text(document: Document, width: int) -> list[Text]:
     lines = [styled(document.title, "bold").fit(width), styled(document.subtitle, "dim").fit(width)]
     lines = with_mark(lines, document.warning or "", width)
     for section in document.sections:
         lines += [Text(), styled(section.title, "bold")]
         for block in section.blocks:
             lines += _block(block, width)
-    return "".join(line.paint(color) + "\n" for line in lines)
+    return lines
 
 
 def _block(block: Block, width: int) -> list[Text]:
