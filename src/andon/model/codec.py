@@ -155,7 +155,8 @@ def to_json(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: to_json(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
-        plainly = not value or isinstance(value[0], str | float | int)
+        first = next((one for one in value if one is not None), None)
+        plainly = first is None or isinstance(first, str | float | int)
         return list(value) if plainly else [to_json(one) for one in value]
     return sorted(value) if isinstance(value, frozenset) else value
 

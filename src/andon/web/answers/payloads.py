@@ -12,7 +12,7 @@ from andon.model.device import DeviceStatus, Process, Snapshot, State
 from andon.model.lamp import DeviceLamp
 from andon.model.lease_list import LeaseRow
 from andon.model.naming import device_labels, device_named, titles, unread_text
-from andon.model.shapes import names_of, plain, to_json
+from andon.model.shapes import to_json
 from andon.settings.resolution import Settings
 from andon.units import MIB, iso
 from andon.web.answers.schemas import About
@@ -35,7 +35,7 @@ def about(snapshot: Snapshot) -> wire.Json:
         reason=reason,
         hint=hint,
     )
-    return plain(found, names_of(About))
+    return dict(to_json(found))
 
 
 def why_not(snapshot: Snapshot) -> tuple[str, str]:

@@ -166,20 +166,15 @@ def drawn(
         throttle=shares,
         readings=counts,
     )
-    series = {name: plain(band, names_of(ChartBand)) for name, band in charts.series.items()}
-    return {**plain(charts, names_of(Charts)), "series": series}
+    return dict(to_json(charts))
 
 
 def drawn_of_all(
     past: NodePast, uuids: Sequence[str], metric: str, since: float, until: float, points: int
 ) -> wire.Json:
     """Returns the same reading of each device, in spans of the same times."""
-    found = {
-        uuid: plain(_columns(past.history(uuid, metric, since, until, points)), names_of(ChartBand))
-        for uuid in uuids
-    }
-    charts = NodeCharts(metric, since, until, _starts(since, until, points), {})
-    return {**plain(charts, names_of(NodeCharts)), "devices": found}
+    found = {uuid: _columns(past.history(uuid, metric, since, until, points)) for uuid in uuids}
+    return dict(to_json(NodeCharts(metric, since, until, _starts(since, until, points), found)))
 
 
 def used(past: NodePast, uuid: str, since: float, until: float) -> wire.Json:
@@ -205,8 +200,7 @@ def lately(past: Sequence[Snapshot], metric: str) -> wire.Json:
         }
         for uuid, column in columns.items():
             column.append(read.get(uuid))
-    found = Recent(metric, [snapshot.at for snapshot in past], columns)
-    return plain(found, names_of(Recent))
+    return dict(to_json(Recent(metric, [snapshot.at for snapshot in past], columns)))
 
 
 def with_recorded(recent: wire.Json, past: NodePast, seconds: int) -> wire.Json:

@@ -14,6 +14,7 @@ from typing import TextIO
 
 from andon.failures.log import raised_at
 from andon.failures.rules.repeats import EVERY_SECONDS, RepeatLimiter
+from andon.units import printable
 
 LIBRARIES = ("engineio.server", "socketio.server")
 """Loggers that add a handler of their own, which no quota limits, unless their level is set."""
@@ -79,7 +80,7 @@ class LineFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         head, *more = super().format(record)[:LONGEST].split("\n")
-        return "\n".join([_escaped(head), *(f"    {_escaped(line)}" for line in more)])
+        return "\n".join([printable(head), *(f"    {printable(line)}" for line in more)])
 
 
 def kind_of(record: logging.LogRecord) -> Kind:
@@ -106,9 +107,3 @@ def bounded(stream: TextIO | None = None) -> Iterator[LogQuota]:
     finally:
         quota.close()
         root.removeHandler(handler)
-
-
-def _escaped(line: str) -> str:
-    if line.isprintable():
-        return line
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)

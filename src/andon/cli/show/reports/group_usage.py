@@ -1,6 +1,7 @@
 """Who used how much, per user and day, as a document, JSON and CSV."""
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
@@ -140,17 +141,16 @@ def _days_chart(days: Days, users: Sequence[UserUsage]) -> BarChart | None:
     names = [usage.user for usage in users if usage.device_seconds]
     shown = names if len(names) <= MOST_PARTS + 1 else names[:MOST_PARTS]
     parts = (*shown, OTHERS) if len(shown) < len(names) else tuple(shown)
-    rows = tuple(
-        (day, _parts(days, day, shown, len(parts) > len(shown)))
-        for day in sorted({day for day, _ in days})
-    )
+    by_day = defaultdict[str, dict[str, float]](dict)
+    for (day, user), usage in sorted(days.items()):
+        by_day[day][user] = usage.device_seconds / HOUR
+    rows = tuple((day, _parts(on, shown, len(parts) > len(shown))) for day, on in by_day.items())
     return BarChart("By day", "GPU hours", parts, rows) if parts else None
 
 
-def _parts(days: Days, day: str, shown: Sequence[str], others: bool) -> tuple[float, ...]:
-    mine = {user: usage.device_seconds / HOUR for (on, user), usage in days.items() if on == day}
-    named = tuple(mine.get(user, 0.0) for user in shown)
-    return (*named, sum(mine.values()) - sum(named)) if others else named
+def _parts(hours: Mapping[str, float], shown: Sequence[str], others: bool) -> tuple[float, ...]:
+    named = tuple(hours.get(user, 0.0) for user in shown)
+    return (*named, sum(hours.values()) - sum(named)) if others else named
 
 
 def usage_json(usage: UserUsage | None, recorded: bool) -> dict[str, Any]:
