@@ -27,7 +27,7 @@ BUDGET = {
     "jobs": 9050,
     "kill": 538,
     "leases": 7170,
-    "model": 5321,
+    "model": 5322,
     "node": 8106,
     "notifiers": 487,
     "runs": 5001,
@@ -37,7 +37,7 @@ BUDGET = {
     "stores": 2586,
     "testing": 2175,
     "tui": 4417,
-    "web": 9864,
+    "web": 9853,
     "work": 6267,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that
