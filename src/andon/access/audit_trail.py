@@ -1,4 +1,4 @@
-"""The audit log as people read it: a request and its result in one row."""
+"""The audit log as rows for people: each has a request and its result."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -105,7 +105,7 @@ def _action(entry: Mapping[str, object]) -> str:
 
 
 def _subject(entry: Mapping[str, object]) -> str | None:
-    """Returns the name in the path: /api/leases/NAME/renew."""
+    """Returns the name in the path, as in /api/leases/NAME/renew."""
     parts = str(entry.get("path") or "").split("/")
     if len(parts) > 3:
         return parts[3]

@@ -134,7 +134,7 @@ def changes(call: AccessRequest) -> bool:
 
 
 def is_estimate(path: str) -> bool:
-    """Whether it is an estimate, also of a node of a hub: a body that is only computed with."""
+    """Whether it requests an estimate, also on a node of a hub: its body changes nothing."""
     return path == ESTIMATE or _OF_NODE.fullmatch(path) is not None
 
 

@@ -42,8 +42,8 @@ def socket_name(port: int, random_hex: str) -> str:
 
 
 def socket_names(table: bytes, port: int) -> Iterator[str]:
-    """The sockets of this port that listen, by the kernel's table of Unix sockets
-    (/proc/net/unix), where connections to them have the same name."""
+    """Yields the names of this port's listening sockets in the kernel's table of Unix sockets
+    (/proc/net/unix), where their connections have the same name."""
     start, begin, found = f"@{PREFIX}{port}/".encode(), 0, 0
     while found < MOST_NAMES and (at := table.find(start, begin)) >= 0:
         begin = at + len(start) + LETTERS

@@ -31,7 +31,7 @@ MOST_PEERS = 4096  # addresses; the oldest are dropped first
 
 
 class Count(Struct, frozen=True):
-    """The failures of one address since a time."""
+    """The failures of one address in the current period."""
 
     failures: int
     since: float
@@ -44,7 +44,7 @@ class Lockout:
         self._counts: OrderedDict[str, Count] = OrderedDict()
 
     def wait_seconds(self, address: str | None, now: float) -> float:
-        """How long the address has to wait; 0 if it may try."""
+        """Returns how long the address has to wait; 0 if it may try."""
         count = self._counts.get(peer_of(address))
         if count is None or count.failures < ALLOWED:
             return 0.0

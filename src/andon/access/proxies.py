@@ -1,4 +1,4 @@
-"""People whom a proxy in front of the server has signed in, such as one for OpenID Connect.
+"""Users whom a proxy in front of the server has signed in, such as one for OpenID Connect.
 
 The proxy names them in headers. Anyone can send such headers: they are believed only from the
 address that the settings name, and only if each is there once.
@@ -26,7 +26,7 @@ class ProxyRules(Struct, frozen=True):
 
 
 def proxy_rules(address: str, roles: Sequence[str]) -> ProxyRules | None:
-    """Returns the rules in the settings; None if they name no proxy. Raises Invalid."""
+    """Returns the settings' rules; None without a proxy. Raises Invalid for wrong values."""
     if not address:
         return None
     try:
@@ -48,8 +48,8 @@ def proxy_rules(address: str, roles: Sequence[str]) -> ProxyRules | None:
 def proxied(
     rules: ProxyRules | None, peer: str | None, users: Sequence[str], groups: Sequence[str]
 ) -> Identity | None:
-    """Returns the person whom a request is from, by the proxy's headers; None if they name nobody,
-    or did not come from the proxy."""
+    """Returns the user that the proxy's headers name; None if they name nobody or the request did
+    not come from the proxy."""
     if rules is None or peer != rules.address or len(users) != 1 or len(groups) > 1:
         return None
     name = users[0].strip()

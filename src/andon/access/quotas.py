@@ -73,7 +73,7 @@ def quotas_for(files: int | None) -> Quotas:
 
 
 def may_work(quotas: Quotas, counts: dict[ConnectionUse, int], wanted: ConnectionUse) -> bool:
-    """Whether one more request may be served, given the count of each kind."""
+    """Whether one more request may be served, by the count of connections of each kind."""
     anonymous = counts[ConnectionUse.ANONYMOUS] + counts[ConnectionUse.LIVE]
     if anonymous + counts[ConnectionUse.OWNER] >= quotas.at_work:
         return False

@@ -51,22 +51,22 @@ class Peer(Struct, frozen=True):
 
 
 def token_hash(token: str) -> bytes:
-    """What a server keeps of a token; the token cannot be computed from it."""
+    """Returns the hash that a server stores of a token, which cannot be computed from it."""
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
 
 
 def hint_of(hashed: bytes) -> str:
-    """Identifies a token for a server that has several: a part of a hash of its hash."""
+    """Returns a hint at which of a server's tokens is meant: part of a hash of its hash."""
     return hashlib.sha256(_HINT + hashed).hexdigest()[:HINT_DIGITS]
 
 
 def proof_key(hashed: bytes) -> bytes:
-    """The key of all proofs about the token with this hash."""
+    """Returns the key of all proofs about the token with this hash."""
     return hmac.digest(hashed, _KEY, "sha256")
 
 
 def prove(key: bytes, nonce: bytes, place: str) -> Statement:
-    """The server's answer."""
+    """Returns the server's statement: its address and the proof over the nonce and that."""
     if len(nonce) != NONCE_BYTES or len(place) > _LONGEST_PLACE:
         raise ValueError("a nonce has 32 bytes, and an address is short")
     message = _STATEMENT + b"\0" + nonce + b"\0" + place.encode("ascii", "replace")
@@ -80,7 +80,7 @@ def place_of(address: str, port: int) -> str:
 
 
 def parse_statement(answer: object) -> Statement | None:
-    """A statement from an untrusted answer; None if it is not one."""
+    """Returns the statement in an untrusted answer; None if it has none."""
     if not isinstance(answer, dict):
         return None
     place, proof = answer.get("address"), answer.get("proof")
@@ -99,7 +99,7 @@ def is_foreign(listeners: Set[int], uid: int) -> bool:
 def doubt(
     statement: Statement | None, token: str, nonce: bytes, peer: Peer, uid: int
 ) -> str | None:
-    """Why the token must not be sent to this peer; None if it has proved itself."""
+    """Returns why the token must not be sent to this peer; None if it has proved itself."""
     if statement is None:
         return "it did not prove that it knows the token"
     expected = prove(proof_key(token_hash(token)), nonce, statement.place)

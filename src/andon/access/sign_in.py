@@ -79,7 +79,7 @@ def parse_answer(content: bytes) -> SignInAnswer | None:
 
 
 def socket_doubt(socket_uid: int, listeners: Set[int]) -> str | None:
-    """Why the socket does not belong to the requested server; None if the same user has both."""
+    """Returns why the socket is not the requested server's; None if the same user has both."""
     if not listeners:
         return "who listens on that port cannot be seen from here"
     if set(listeners) != {socket_uid}:
@@ -88,5 +88,5 @@ def socket_doubt(socket_uid: int, listeners: Set[int]) -> str | None:
 
 
 def answer_doubt(answer: SignInAnswer, port: int) -> str | None:
-    """Why the answer is not from the server on this port: a listener may only relay requests."""
+    """Returns why the answer is not from this port's server: a listener may only relay requests."""
     return None if answer.port == port else f"it relays requests to the server at {answer.url}"
