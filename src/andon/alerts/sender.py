@@ -58,7 +58,7 @@ class TestMessage:
         self._done.set()
 
     def wait(self, seconds: float) -> AndonError | None:
-        """Returns the error, or None."""
+        """Waits for the result; returns the error, or None."""
         if not self._done.wait(seconds):
             waited = human_seconds(time.monotonic() - self._began)
             return Unavailable(f"no answer within {waited}", hint="it may still arrive")
@@ -104,13 +104,13 @@ class NotifierWorker:
         self._thread.start()
 
     def wake(self) -> None:
-        """Check for new deliveries."""
+        """Makes the thread look for new deliveries."""
         with self._changed:
             self._woken = True
             self._changed.notify_all()
 
     def test(self, notice: Notice) -> TestMessage:
-        """Send a test message at once."""
+        """Sends a test message at once."""
         test = TestMessage(notice)
         with self._changed:
             self._tests.append(test)
@@ -129,13 +129,13 @@ class NotifierWorker:
         return replace(found, ok=False, reason=trouble.reason, hint=hint, since=since)
 
     def end(self) -> None:
-        """Finish the current message, try pending ones once, and stop; does not block."""
+        """Finishes the current message, tries pending ones once, and stops; does not block."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
 
     def join(self, seconds: float) -> None:
-        """Wait this long for the end; then the current message is aborted."""
+        """Waits this long for the end; then the current message is aborted."""
         self._thread.join(max(0.0, seconds))
         self._notifier.close()
 
@@ -153,7 +153,7 @@ class NotifierWorker:
                     return
 
     def _turn(self) -> bool:
-        """Wait, then send what is due; True at the end."""
+        """Waits, then sends what is due; returns True at the end."""
         tests, ended = self._wait()
         for test in tests:
             test.answer(self._try((test.notice,), self._work(self.name).firing))

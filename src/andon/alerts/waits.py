@@ -1,4 +1,4 @@
-"""How long watching, storing and notifying wait."""
+"""The waiting times of watching, storing and notifying."""
 
 from msgspec import Struct
 
@@ -6,7 +6,7 @@ from andon.failures.rules.backoff import BackOff
 
 
 class AlertWaits(Struct, frozen=True):
-    """Seconds, and when what failed is tried again."""
+    """Waiting times in seconds, and the delays before retries."""
 
     opening: float = 5.0
     commit: float = 5.0

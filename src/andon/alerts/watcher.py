@@ -132,7 +132,7 @@ class Watcher:
     # Queries.
 
     def alerts(self) -> tuple[Alert, ...]:
-        """Pending and firing alerts, with the numbers of the last sample, worst first."""
+        """Returns the pending and firing alerts, with the last sample's numbers, worst first."""
         state, box, rendered = self._state, self._outbox, self._rendered
         if rendered[0] is not state or rendered[1] is not box:  # on request, not for every sample
             found = tuple(map(box.shown, current(state)))
@@ -144,12 +144,12 @@ class Watcher:
         return lasting(devices, raised(self._state))
 
     def broken_devices(self) -> dict[str, str]:
-        """Devices that must not be leased because of errors they reported."""
+        """Returns the devices that must not be leased because of errors they reported."""
         possible = any(one.rule in BROKEN_RULES for one in raised(self._state))
         return reported_broken(self.alerts()) if possible else {}
 
     def past(self, query: Query | None = None) -> Sequence[Alert]:
-        """Past and present episodes, newest first."""
+        """Returns past and present episodes, newest first."""
         return self._writer.store.episodes(query or Query())
 
     def find(self, number: str) -> Alert:
@@ -178,8 +178,8 @@ class Watcher:
         return self._last
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with the alerts that changed; it must not block. Returns a function
-        that unsubscribes.
+        """Calls `listener` with the alerts that changed; it must not block. Returns a function that
+        unsubscribes.
 
         Alerts that only become pending, or stop being so, are left out: that happens constantly on
         a busy node, and most of them never fire.
@@ -235,7 +235,7 @@ class Watcher:
         self._apply_by(lambda state, moment: commands.unsilence(state, number, moment))
 
     def test(self, name: str | None = None) -> dict[str, AndonError | None]:
-        """Send a test message through one notifier or all; returns the error of each."""
+        """Sends a test message through one notifier or all; returns the error of each."""
         if name is not None and name not in self._workers:
             known = ", ".join(self._workers) or "none"
             raise Gone(f"there is no notifier {name[:60]!r}", hint=f"notifiers: {known}")
@@ -251,7 +251,7 @@ class Watcher:
     # Between a node and its hub.
 
     def hand_over(self) -> tuple[HandedNotice, ...]:
-        """Returns the notices for the heartbeat that begins now; `handed_over` takes its result."""
+        """Returns the notices for a heartbeat; call `handed_over` with its result."""
         with self._lock:
             if self._duty is None:
                 return ()
@@ -259,7 +259,7 @@ class Watcher:
             return handed(self._outbox, bool(self._duty.flying))
 
     def handed_over(self, by_hub: Sequence[HandedNotice], notifies: bool | None) -> None:
-        """Notes what the hub took, and whether it notifies people; None if it did not answer."""
+        """Stores what the hub took, and whether it notifies people; None if it did not answer."""
         with self._lock:
             if self._duty is None:
                 return
@@ -270,7 +270,7 @@ class Watcher:
                 self._outbox = box
 
     def relay(self, given: Sequence[HandedNotice]) -> bool:
-        """Sends notices of nodes as its own; returns whether they are stored."""
+        """Sends notices of nodes as this hub's own; returns whether they are stored."""
         self._started.wait(self._waits.opening)
         with self._lock:
             box, new = relayed(self._outbox, given, self._routes, time.time(), self._offset)
@@ -282,7 +282,7 @@ class Watcher:
         return self._writer.settle(self._waits.commit)
 
     def close(self) -> None:
-        """Stop; current messages get a moment to finish, and pending ones are saved."""
+        """Stops; current messages get a moment to finish, and pending ones are saved."""
         self._follower.close(self._waits.leaving)
         for worker in self._workers.values():
             worker.end()
@@ -325,8 +325,8 @@ class Watcher:
         return max(self._waits.silent, 5 * self._follower.session.interval_seconds)
 
     def _without_readings(self) -> Snapshot | None:
-        """Returns the last snapshot without readings: the sampler delivers nothing, so nothing
-        is known of a device or a driver."""
+        """Returns the last snapshot with all readings unknown, because none has come from the
+        sampler."""
         if self._last is None:
             return None
         blind = tuple(replace(one, sample=None, processes=()) for one in self._last.devices)
@@ -389,7 +389,7 @@ class Watcher:
         return resolved(self._routes, last.devices)
 
     def _write(self, box: Outbox, changed: Sequence[Alert] = ()) -> None:
-        """Write the whole state; the caller holds the lock."""
+        """Writes the whole state; the caller holds the lock."""
         self._written = time.monotonic()
         state = {
             "alerting": dump(self._state),
@@ -431,7 +431,7 @@ class Watcher:
             worker.wake()
 
     def _catch_up(self) -> None:
-        """Send the deliveries of a store that opened late, although its state is not used."""
+        """Sends the deliveries of a store that opened late, although its state is not used."""
         if self._caught_up or (saved := self._writer.opened(0)) is None:
             return
         self._caught_up = True

@@ -59,7 +59,7 @@ class AlertWriter:
         self._thread.start()
 
     def opened(self, seconds: float) -> SavedAlerts | None:
-        """The saved state once the store is open; None if there is none, or not in time."""
+        """Returns the saved state once the store is open; None if there is none, or not in time."""
         with self._changed:
             self._changed.wait_for(
                 lambda: self._opened or self._retrying.trouble is not None, seconds
@@ -69,7 +69,7 @@ class AlertWriter:
     def write(
         self, state: Mapping[str, Any], changed: Sequence[Alert], deliveries: Sequence[Delivery]
     ) -> int:
-        """Queue a page for writing; returns its number."""
+        """Queues a page for writing; returns its number."""
         with self._changed:
             self._version += 1
             earlier = self._page.changed if self._page else {}
@@ -81,7 +81,7 @@ class AlertWriter:
             return self._version
 
     def settle(self, seconds: float) -> bool:
-        """Wait until all queued pages are written; returns at once if writing fails now."""
+        """Waits until all queued pages are written; returns at once if writing fails now."""
         if self.trouble is not None:
             return False
         with self._changed:
@@ -101,7 +101,7 @@ class AlertWriter:
 
     @property
     def trouble(self) -> tuple[AndonError, float] | None:
-        """Why nothing can be written, and since when."""
+        """The reason why nothing can be written, and since when."""
         failures = self._retrying.failures
         seconds = self._retrying.stuck_seconds(self._waits.stuck_store)
         if failures.trouble is not None and failures.since is not None:
@@ -119,7 +119,7 @@ class AlertWriter:
         return self._dropped
 
     def close(self) -> None:
-        """Write the last page if the store accepts it in time, then close the store."""
+        """Writes the last page if the store accepts it in time, then closes the store."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
@@ -138,7 +138,7 @@ class AlertWriter:
             self._attempt()
 
     def _wait(self) -> bool:
-        """Wait until there is something to do; False at the end."""
+        """Waits until there is something to do; returns False at the end."""
         with self._changed:
             while not self._ended:
                 seconds = self._wait_seconds()

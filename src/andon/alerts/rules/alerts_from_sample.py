@@ -1,4 +1,4 @@
-"""The alerts of one sample, without a history; and since when a device has been silent."""
+"""The alerts of one sample, without history; and how long devices have been silent."""
 
 from collections.abc import Iterable, Mapping
 from math import inf
@@ -26,8 +26,8 @@ def alerts_from_sample(snapshot: Snapshot, rulebook: Rulebook) -> tuple[Alert, .
 
 
 def lasting(devices: tuple[DeviceStatus, ...], alerts: Iterable[Alert]) -> tuple[DeviceStatus, ...]:
-    """Returns the devices, with silent ones silent since their stored alert began: a restarted
-    server has seen less of them, and may know only their numbers."""
+    """Returns the devices, each silent one since its stored alert began: a restarted server has
+    seen less of it, and may know only its number."""
     if all(status.state not in SILENCES.values() for status in devices):
         return devices
     found = [one for one in alerts if one.rule in SILENCES]
@@ -46,14 +46,14 @@ def _named(status: DeviceStatus, gone: Mapping[int | None, str]) -> DeviceStatus
 
 
 def _since(status: DeviceStatus, since: float) -> DeviceStatus:
-    """Returns since when a device has been silent. Its alert may be older than its last answer: it
-    outlasts a device that answers for a moment."""
+    """Returns the device as silent since its alert began, unless it has answered since: an alert
+    outlasts a short answer."""
     answered_at = 0.0 if status.sample is None else status.sample.at
     return replace(status, since=since) if answered_at <= since < status.since else status
 
 
 def board_from_sample(snapshot: Snapshot, rulebook: Rulebook) -> LampBoard:
-    """The lamps of one sample."""
+    """Returns the lamps and headline of one sample."""
     return board(snapshot, alerts_from_sample(snapshot, rulebook))
 
 

@@ -22,7 +22,7 @@ from andon.model.thresholds import Thresholds
 
 
 def with_prospects(episode: Episode, rule: Condition, figures: Thresholds, now: float) -> Episode:
-    """The episode whose alert says when it fires or clears; neither while there is no data.
+    """Returns the episode with an alert that says when it fires or clears, unless there is no data.
 
     The level follows the reading: a rung that is calm keeps the episode open until its clear time
     is over, and no longer sets its level. An event sets it until then.
@@ -63,7 +63,7 @@ LONGEST_SECONDS = 366 * 86_400.0
 
 
 def acknowledge(state: AlertState, alert_id: str, by: str, note: str, moment: Moment) -> StepResult:
-    """Mark it as seen: no further notices unless it gets worse."""
+    """Acknowledges an alert: no further notices unless it gets worse."""
     episode = _find(state, alert_id)
     seen = Acknowledgement(moment.wall, by, note)
     alert = replace(episode.alert, acknowledged=seen)
@@ -71,7 +71,7 @@ def acknowledge(state: AlertState, alert_id: str, by: str, note: str, moment: Mo
 
 
 def unacknowledge(state: AlertState, alert_id: str, moment: Moment) -> StepResult:
-    """Remove the acknowledgement; a reminder that became due is sent at the next sample."""
+    """Removes the acknowledgement; a reminder that became due is sent at the next sample."""
     episode = _find(state, alert_id)
     if episode.covered is None:
         raise Conflict("this alert is not acknowledged")
@@ -80,7 +80,7 @@ def unacknowledge(state: AlertState, alert_id: str, moment: Moment) -> StepResul
 
 
 def silence(state: AlertState, new: Silence, moment: Moment) -> StepResult:
-    """Send no notices for matching alerts until it ends."""
+    """Adds a silence: no notices are sent for matching alerts until it ends."""
     if new.until <= moment.wall:
         raise Invalid("this silence would already be over", hint="give a duration, e.g. 2h")
     if new.until - moment.wall > LONGEST_SECONDS:
@@ -98,7 +98,7 @@ def silence(state: AlertState, new: Silence, moment: Moment) -> StepResult:
 
 
 def unsilence(state: AlertState, silence_id: str, moment: Moment) -> StepResult:
-    """Remove a silence; the notices it held back are sent at the next sample."""
+    """Removes a silence; the notices it held back are sent at the next sample."""
     left = tuple(one for one in state.silences if one.id != silence_id)
     if len(left) == len(state.silences):
         raise Gone(f"there is no silence {silence_id}", hint="list them: andon alerts")
@@ -111,7 +111,7 @@ def raised(state: AlertState) -> Iterator[Alert]:
 
 
 def current(state: AlertState) -> tuple[Alert, ...]:
-    """Every pending or firing alert, with the numbers of the last sample, worst first."""
+    """Returns all pending and firing alerts, with the numbers of the last sample, worst first."""
     if state.snapshot is None:
         return tuple(sorted((e.alert for e in _all(state)), key=order))
     renderer = AlertRenderer(
@@ -128,7 +128,7 @@ def current(state: AlertState) -> tuple[Alert, ...]:
 
 
 def _figures(state: AlertState, subject: str) -> Thresholds:
-    """Returns the thresholds of its last step."""
+    """Returns the thresholds that the subject was last judged by."""
     if state.book is None or state.snapshot is None:
         return DEFAULTS
     device = next((s.device for s in state.snapshot.devices if s.device.uuid == subject), None)

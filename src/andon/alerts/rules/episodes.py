@@ -48,7 +48,7 @@ def begin(
     render: Render,
     factor: int,
 ) -> Episode:
-    """The episode after the first sample in which a rung holds."""
+    """Returns the episode after the first sample in which a rung holds."""
     none: Times = (None,) * len(rule.rungs)
     new, now = Episode(alert, none, none), moment.steady
     return _advanced(new, rule, finding, moment, now, figures, render, factor)
@@ -62,7 +62,7 @@ def is_calm(episode: Episode) -> bool:
 
 
 def level_now(episode: Episode, rule: Condition) -> Level | None:
-    """The highest level among the active rungs that are not calm; None if all of them are.
+    """Returns the highest level of the active rungs that are not calm; None if all are calm.
 
     A lower rung that holds and has not held long enough yet counts where no active one is left.
     """
@@ -91,7 +91,7 @@ def is_settled(episode: Episode, finding: Finding | None, now: float) -> bool:
 
 
 def with_worst(episode: Episode, finding: Finding | None) -> Episode:
-    """The episode with the highest value while it held."""
+    """Returns the episode with the highest value that it had while it held."""
     value, worst = None if finding is None else finding.value, episode.worst
     if finding is None or value is None or (worst is not None and value <= worst):
         return episode
@@ -108,7 +108,7 @@ def advance(
     render: Render,
     factor: int = 1,
 ) -> Episode | None:
-    """The episode after one more sample: the same object if nothing changed, None if it was
+    """Returns the episode after one more sample: the same object if nothing changed, None if it was
     pending and is dropped. `last` is the previous sample; `factor` applies if it fires now."""
     now = moment.steady
     if finding is not None and (finding is UNKNOWN or finding.is_unknown):
@@ -141,7 +141,7 @@ def _advanced(
     render: Render,
     factor: int,
 ) -> Episode:
-    """The episode with one more sample; the same object if nothing changed."""
+    """Returns the episode after one more sample; the same object if nothing changed."""
     now, rungs = moment.steady, _rungs(finding, len(rule.rungs))
     held, calm = _times(episode, rungs, now, min(now - last, SEEN_SECONDS))
     up = _up(episode, rule, held, calm, now, figures)
@@ -203,20 +203,20 @@ def _due(
 
 
 def _rungs(finding: Finding | None, count: int) -> Rungs:
-    """Returns the state of each rung in a sample."""
+    """Returns the state of each rung in a sample; all are calm without a finding."""
     if finding is None:
         return _ALIKE[CALM][count]
     return _ALIKE[BETWEEN][count] if finding is NEITHER else finding.rungs
 
 
 def _holding(rungs: Rungs) -> int:
-    """The rungs that hold, as bits."""
+    """Returns the rungs that hold, as bits."""
     return sum(1 << place for place, state in enumerate(rungs) if state in (HOLDS, EVENT))
 
 
 def _times(episode: Episode, rungs: Rungs, now: float, seconds: float) -> tuple[Times, Times]:
-    """Returns since when each rung has held and been calm, after this sample: of one that cannot
-    be judged, the seconds since the last sample do not count."""
+    """Returns since when each rung has held and been calm, after this sample. For a rung that
+    cannot be judged the time since the last sample does not count."""
     held_times, calm_times = [], []
     for place, state in enumerate(rungs):
         held, calm = episode.held[place], episode.calm[place]
@@ -241,7 +241,7 @@ def _later(at: float | None, seconds: float) -> float | None:
 def _up(
     episode: Episode, rule: Condition, held: Times, calm: Times, now: float, figures: Thresholds
 ) -> int:
-    """The active rungs: those that have held long enough and have not cleared since."""
+    """Returns the active rungs, as bits: those that have held long enough and not cleared since."""
     up = episode.up
     for place, rung in enumerate(rule.rungs):
         since = held[place]
@@ -267,7 +267,7 @@ def _level(rule: Condition, rungs: int) -> Level | None:
 
 
 def _prompt(rule: Condition, holds: int) -> int:
-    """Leaves out rungs that differ from a lower one only in duration: they do not hold yet."""
+    """Removes rungs that differ from a lower one only in duration: they do not hold yet."""
     for place, rung in enumerate(rule.rungs):
         if any(lower.for_seconds < rung.for_seconds for lower in rule.rungs[:place]):
             holds &= ~(1 << place)
@@ -275,8 +275,8 @@ def _prompt(rule: Condition, holds: int) -> int:
 
 
 def _moved(episode: Episode, gap: float) -> Episode:
-    """Moves times after a gap: half a minute of it counts, and after a long gap any calm starts
-    again."""
+    """Moves the start times after a gap, of which half a minute counts; after a long gap calm times
+    start again."""
     shift = gap - SEEN_SECONDS
     held = tuple(_later(at, shift) for at in episode.held)
     calm = tuple(_later(at, shift) for at in episode.calm)
@@ -286,7 +286,7 @@ def _moved(episode: Episode, gap: float) -> Episode:
 
 
 def _without_data(episode: Episode, moment: Moment, last: float) -> Episode | None:
-    """The episode after a sample without data: missing data is neither trouble nor recovery."""
+    """Returns the episode after a sample without data, which shows neither trouble nor recovery."""
     since = last if episode.dark is None else episode.dark
     if episode.fired is None and moment.steady - since > FORGET_SECONDS:
         return None

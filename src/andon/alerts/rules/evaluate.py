@@ -1,4 +1,4 @@
-"""Evaluates one sample: what each condition finds for each subject, if it finds anything."""
+"""Evaluates one sample: what each condition finds for each subject."""
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -56,7 +56,7 @@ Judges = tuple[tuple[str, Callable[[View], Finding | None]], ...]
 
 @lru_cache(maxsize=256)
 def judges_for(reasons: Reasons | None) -> Judges:
-    """The judges that can find something while these throttle reasons are active."""
+    """Returns the judges that can find something while these throttle reasons are active."""
     return tuple(
         (name, judged.judge)
         for name, judged in DEVICE_JUDGES.items()
@@ -72,7 +72,7 @@ def _may_hold(wanted: frozenset[str], reasons: Reasons) -> bool:
 
 
 class Evaluation:
-    """The findings of one sample, and what is kept about the devices for the next."""
+    """The findings of one sample, and what the next one needs to know of the devices."""
 
     def __init__(
         self, state: AlertState, observation: Observation, moment: Moment, rulebook: Rulebook
@@ -164,7 +164,7 @@ class Evaluation:
                 found[name] = finding
 
     def _silent(self, status: DeviceStatus, on: Mapping[str, Episode]) -> None:
-        """Judges a device without a reading: calm if asleep, otherwise unknown."""
+        """Judges a device without a reading: its alerts are unknown, and calm if it sleeps."""
         asleep = status.state is DeviceState.ASLEEP
         for name in on:
             if name in HELD_RULES:
@@ -174,8 +174,8 @@ class Evaluation:
                 self.add(status.device.uuid, name, UNKNOWN)
 
     def _states(self, seen: View, on: Mapping[str, Episode]) -> None:
-        """Judges the states lost and not responding: while a device is in one, nothing is known
-        about the other."""
+        """Judges whether a device is lost or does not respond; while one holds, the other is
+        unknown."""
         status, found = seen.status, {name: judged.judge(seen) for name, judged in STATE_JUDGES}
         silent = any(finding is not None for finding in found.values())
         for name, finding in found.items():
@@ -237,8 +237,8 @@ class Evaluation:
                 self._unknown_drivers()
 
     def _not_lost(self, vendor: str) -> None:
-        """Takes back that single devices are lost if their whole driver cannot be read: nothing
-        is known of them."""
+        """Removes the findings that single devices are lost if their whole driver cannot be read,
+        or makes them unknown."""
         for uuid, status in self.statuses.items():
             found = self.found.get(uuid, {}) if status.device.vendor == vendor else {}
             for name in LOST_WITH_DRIVER.intersection(found):

@@ -140,7 +140,7 @@ def _by_device(leases: Iterable[HeldDevices]) -> dict[str, tuple[HeldDevices, ..
 
 
 def _remembered(known: Alert) -> PreviousLease:
-    """The lease that the alert itself recorded: a server that was restarted never saw it."""
+    """Returns the lease that the alert recorded, for a server that was restarted since."""
     evidence = known.evidence
     user = evidence.get("user")
     return PreviousLease(str(evidence.get("lease", "")), None if user is None else str(user), 0.0)

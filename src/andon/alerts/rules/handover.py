@@ -66,7 +66,7 @@ class Duty(Struct, frozen=True):
 
 
 def handed(box: Outbox, is_hubs: bool) -> tuple[HandedNotice, ...]:
-    """Returns what the next heartbeat carries, the oldest first."""
+    """Returns the notices for the next heartbeat, the oldest first."""
     waiting = [one.notice for one in box.deliveries if one.notifier == HUB][:MOST_HANDED]
     waiting = [replace(one, alert=trimmed(one.alert, MOST_HANDED_PARTIES)) for one in waiting]
     own = {one.notice.id for one in box.deliveries if one.notifier != HUB}
@@ -77,7 +77,7 @@ def handed(box: Outbox, is_hubs: bool) -> tuple[HandedNotice, ...]:
 
 
 def taken(box: Outbox, by_hub: Sequence[HandedNotice], at: float) -> Outbox:
-    """Returns the outbox after the hub took these: what it sends is done here, too."""
+    """Returns the outbox without what the hub took over, unless the node may have sent it."""
     notified = {one.notice.id: one.notified for one in by_hub}
     return box.done(
         {
@@ -90,7 +90,7 @@ def taken(box: Outbox, by_hub: Sequence[HandedNotice], at: float) -> Outbox:
 
 
 def sendable(box: Outbox, ready: Sequence[Delivery], is_hubs: bool) -> tuple[Delivery, ...]:
-    """Returns what the node itself sends now: all of it while the hub is away; else only what the
+    """Returns what the node itself sends now: everything while the hub is away, else only what the
     hub leaves to it."""
     waiting = {one.notice.id for one in box.deliveries if one.notifier == HUB}
     return tuple(one for one in ready if not is_hubs or one.notice.id not in waiting)
@@ -130,7 +130,7 @@ def relayed(
 
 
 def still_open(known: Sequence[Alert], new: Sequence[Notice]) -> tuple[Alert, ...]:
-    """Returns the alerts of nodes that have not ended: some notifiers repeat them."""
+    """Returns the alerts of nodes that are still open, for notifiers that repeat them."""
     found = {alert.id: alert for alert in known}
     for notice in new:
         found.pop(notice.alert.id, None)

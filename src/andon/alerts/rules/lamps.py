@@ -1,4 +1,4 @@
-"""The lamp of every device, and the word under it: decided here for every view."""
+"""The lamp of every device and its word, decided here for every view."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class LampBoard(Struct, frozen=True):
-    """The whole board."""
+    """The lamps and the headline."""
 
     at: float
     headline: str
@@ -98,7 +98,7 @@ def _fires(alert: Alert) -> bool:
 
 
 class _Light(Struct, frozen=True):
-    """Something that lights the lamp of a device."""
+    """A cause for which a device's lamp is lit."""
 
     lamp: Lamp
     rule: "Condition"
@@ -131,7 +131,7 @@ def _device_lamp(
 def _worst(
     snapshot: Snapshot, status: DeviceStatus, alerts: list[Alert], number: str
 ) -> _Light | None:
-    """Returns what lights a lamp: the worst that is not handled; if all are handled, the worst."""
+    """Returns the worst cause for a lamp; handled ones count only if all are handled."""
     found = [_of_alert(alert) for alert in alerts if lights(alert)]
     lit_rules = {one.rule.name for one in found}
     found += [one for one in _present(snapshot, status, number) if one.rule.name not in lit_rules]
@@ -155,7 +155,7 @@ def _of_alert(alert: Alert) -> _Light:
 
 
 def _present(snapshot: Snapshot, status: DeviceStatus, number: str) -> Iterable[_Light]:
-    """Returns what the current reading shows, in any state of the alert about it."""
+    """Yields what the current reading shows, whatever the state of the alert about it."""
     for rule in may_be_present(status):
         from andon.explain.conditions.judging import found_on
         from andon.explain.evidence.track import Track
@@ -184,7 +184,7 @@ def _light(rule: "Condition", finding: "Finding", view: "View", number: str) -> 
 
 
 def _working(status: DeviceStatus) -> str:
-    """How busy it is, in one word; "fine" if that is unknown."""
+    """Returns how busy it is, in one word; "fine" if that is unknown."""
     return "fine" if status.band is None else str(status.band)
 
 
@@ -246,7 +246,7 @@ def _cause_of(lamp: DeviceLamp, mine: Mapping[str, list[Alert]]) -> Alert | None
 
 
 def _unread(snapshot: Snapshot, others: list[Alert]) -> frozenset[str]:
-    """Returns the devices whose whole driver cannot be read: its alert covers all of them."""
+    """Returns the devices whose whole driver cannot be read: the driver's alert covers them."""
     from andon.explain.conditions.judging import OnFault
 
     drivers = {a.subject for a in others if isinstance(BY_NAME[a.rule].judged, OnFault)}
@@ -255,7 +255,7 @@ def _unread(snapshot: Snapshot, others: list[Alert]) -> frozenset[str]:
 
 
 def _of_ring(alert: Alert, numbers: Mapping[str, str]) -> _Headline:
-    """`GPU 2 is getting too hot: 91 °C (alert in 16 s)`, or that it was and clears soon."""
+    """Returns `GPU 2 is getting too hot: 91 °C (alert in 16 s)`, or a clearing alert's message."""
     if alert.state is not Phase.PENDING:
         return _Headline(alert.message, alert.id)
     rule = BY_NAME[alert.rule]
@@ -272,7 +272,7 @@ def _of_handled(
     alerts: list[Alert],
     numbers: Mapping[str, str],
 ) -> _Headline:
-    """`7 of 8 GPUs are fine; GPU 2 is too hot (silenced for 40 min more)`."""
+    """Returns `7 of 8 GPUs are fine; GPU 2 is too hot (silenced for 40 min more)`."""
     fine, first = sum(not d.handled for d in devices), alerts[0]
     start = f"{fine} of {len(devices)} GPUs {fitting(fine, 'is', 'are')} fine; " if fine else ""
     if fine == len(devices):
@@ -353,7 +353,7 @@ def _on_it(lamp: DeviceLamp, status: DeviceStatus) -> str:
 
 
 def _whose(status: DeviceStatus, who: tuple[Party, ...]) -> str:
-    """`alice's train.py`, `7 processes of dora and bob`; empty if no process is known."""
+    """Returns `alice's train.py`, `7 processes of dora and bob`; empty if no process is known."""
     if not who:
         return ""
     found = _blamed(status, who)
@@ -361,7 +361,7 @@ def _whose(status: DeviceStatus, who: tuple[Party, ...]) -> str:
 
 
 def _blamed(status: DeviceStatus, who: tuple[Party, ...]) -> Blame | None:
-    """Who is blamed, if the alert is about the processes on the device; None if about others."""
+    """Returns whom an alert blames; None if it is not about the processes on the device now."""
     running = {(p.pid, p.started) for p in status.processes} if status.answered else set()
     if any((party.pid, party.started) not in running for party in who):
         return None
@@ -378,7 +378,7 @@ def _affected_users(status: DeviceStatus, who: tuple[Party, ...]) -> str | None:
 
 
 def as_firing(alert: Alert, rule: "Condition", rungs: "Rungs", since: float | None) -> Alert:
-    """Returns an alert that holds now as a firing one; `begun` is when its device's state began."""
+    """Returns an alert that holds now as firing; `since` is when its device's state began."""
     from andon.explain.conditions.condition import severity
     from andon.explain.conditions.finding import HOLDS
     from andon.explain.conditions.judging import OnState

@@ -33,7 +33,7 @@ class Entry(NamedTuple):
 
     @property
     def lamp(self) -> Lamp:
-        """The worst lamp of any of them in the same phase."""
+        """The worst lamp of these alerts in the same phase."""
         return max(map(lamp_of, self._alike), key=lambda lamp: lamp.rank)
 
     @property
@@ -57,19 +57,19 @@ class Counts(NamedTuple):
 
 
 def lamp_of(alert: Alert) -> Lamp:
-    """The lamp that an alert lights: that of its level, and a ring before and after it holds."""
+    """Returns the lamp of an alert: its level's colour, or a ring before and after it holds."""
     colour = _colour(alert)
     ring = alert.state is Phase.PENDING or is_clearing(alert)
     return Lamp.RING if ring and colour is not Lamp.GREEN else colour
 
 
 def shown_level(alert: Alert) -> Level:
-    """The level that people see: that of its lamp's colour."""
+    """Returns the level that people see: that of its lamp's colour."""
     return _LEVELS[_colour(alert)]
 
 
 def _colour(alert: Alert) -> Lamp:
-    """Returns the colour of the alert's level, unless the rung has one of its own."""
+    """Returns the lamp colour of the alert's level, unless its rung has its own."""
     rule = BY_NAME.get(alert.rule)
     own = (one.lamp for one in (rule.rungs if rule else ()) if one.level is alert.level)
     return next((lamp for lamp in own if lamp is not None), LEVEL_LAMPS[alert.level])
@@ -90,7 +90,7 @@ def is_handled(alert: Alert) -> bool:
 
 
 def handled_text(alert: Alert, at: float) -> str:
-    """`acknowledged by ana`, `silenced for 40 min more`."""
+    """Returns `acknowledged by ana` or `silenced for 40 min more`."""
     if alert.silenced_until is not None:
         return f"silenced for {human_seconds(max(0.0, alert.silenced_until - at))} more"
     by = "" if alert.acknowledged is None else alert.acknowledged.by
@@ -135,7 +135,7 @@ def order(alert: Alert) -> Order:
 
 
 def entries(alerts: Iterable[Alert], everything: bool = False) -> list[Entry]:
-    """The listed alerts, each with those it explains, in order; none appears twice."""
+    """Returns the listed alerts, each with those it explains, in order; none appears twice."""
     shown = listed(alerts, everything)
     by_id = {alert.id: alert for alert in shown}
     fronts = {alert.id: _front(alert, by_id) for alert in shown}
@@ -165,7 +165,7 @@ def covered(alerts: Iterable[Alert]) -> list[Alert]:
 
 
 def counts(found: Iterable[Entry]) -> Counts:
-    """Counts alerts, alike for every surface: related ones are not counted separately."""
+    """Counts entries, the same for every view: alerts that another explains are not counted."""
     tally = dict.fromkeys(Counts._fields, 0)
     for entry in found:
         name = _counted_as(entry)
@@ -188,7 +188,7 @@ def _counted_as(entry: Entry) -> str | None:
 
 
 def firing_by_level(found: Iterable[Entry]) -> dict[str, int]:
-    """How many entries fire at each level, handled or not: for metrics."""
+    """Returns how many entries fire at each level, handled or not; for metrics."""
     tally = dict.fromkeys(map(str, reversed(Level)), 0)
     for entry in found:
         if entry.alert.state is Phase.FIRING:
@@ -197,7 +197,7 @@ def firing_by_level(found: Iterable[Entry]) -> dict[str, int]:
 
 
 def worst(alerts: Iterable[Alert]) -> Level | None:
-    """The highest level of what is counted by its level; None if nothing is."""
+    """Returns the highest level of the entries that are counted by level; None if none is."""
     levels = [one.level for one in entries(alerts) if _counted_as(one) == str(one.level)]
     return max(levels, key=lambda level: level.rank, default=None)
 
@@ -236,7 +236,7 @@ def _front(alert: Alert, by_id: dict[str, Alert]) -> Alert:
 
 
 def _number(alert: Alert) -> tuple[int, ...]:
-    """The parts of a device's number: 3, or 3 and 0 for its first instance."""
+    """Returns the parts of a device's number: 3, or 3 and 0 for its first instance."""
     if alert.device is None:
         return _NO_DEVICE
     label = label_in(alert.where) or str(alert.device)

@@ -87,7 +87,7 @@ def message(notices: Sequence[Notice], at: float, offset: Offset, board_url: str
 
 
 def latest_per_alert(notices: Sequence[Notice]) -> list[Notice]:
-    """The latest notice of each alert: once it is resolved, its start is out of date."""
+    """Returns the latest notice of each alert; earlier ones are out of date."""
     by_alert: dict[str, Notice] = {}
     for notice in notices:
         by_alert.pop(notice.alert.id, None)
@@ -136,8 +136,7 @@ def combined_message(notices: Sequence[Notice], at: float, offset: Offset) -> Me
 
 
 def _in_turn(ordered: Sequence[Notice]) -> list[Notice]:
-    """Returns as many as are listed, the worst of each node before the second of any: no node
-    takes another's line."""
+    """Returns the notices to list: the worst of each node before the second of any node."""
     by_node = dict[str, list[Notice]]()
     for notice in ordered:
         by_node.setdefault(notice.node, []).append(notice)
@@ -146,8 +145,8 @@ def _in_turn(ordered: Sequence[Notice]) -> list[Notice]:
 
 
 def without_secrets(notice: Notice) -> Notice:
-    """Returns a notice that may leave this machine: its command lines redacted again, and every
-    text one line that mentions no channel, also if a process has such a name."""
+    """Returns a notice that may leave this machine: secrets in command lines are redacted again,
+    and every text is one line that addresses no chat channel."""
     alert = notice.alert
     who = tuple(
         replace(
@@ -174,7 +173,7 @@ def _tame(text: str) -> str:
 
 
 def redacted_command(command: str) -> str:
-    """A command line that may leave this machine."""
+    """Returns a command line that may leave this machine."""
     return _cut(redact(command.split()), COMMAND_CHARACTERS)
 
 
@@ -187,7 +186,7 @@ def local_time(then: float, now: float, offset: Offset) -> str:
 
 
 def _local(at: float, offset: Offset) -> datetime:
-    """Local wall-clock time, to the second, without a zone."""
+    """Returns the local wall-clock time, to the second, without a zone."""
     return _EPOCH + timedelta(seconds=math.floor(at + offset(at)))
 
 

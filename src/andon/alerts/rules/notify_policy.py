@@ -33,7 +33,7 @@ def may_inhibit(on: Mapping[str, Episode]) -> bool:
 def inhibitor(
     episode: Episode, episodes: Episodes, place: Location | None, holder: str | None = None
 ) -> str | None:
-    """The id of the alert that inhibits this one; `holder` is the claim that holds its device."""
+    """Returns the id of the alert that inhibits this one; `holder` is the claim on its device."""
     own, rule = episodes[episode.alert.subject], BY_NAME[episode.alert.rule]
     found = _by_state(rule, own, episodes, place)
     if found is None:
@@ -67,8 +67,8 @@ def _by_state(
 def _front(
     episode: Episode, front: Front, on: Mapping[str, Episode], holder: str | None
 ) -> str | None:
-    """The id of the alert that an alert is part of: it stays so once that one has cleared, of a
-    lease while the holder is unknown."""
+    """Returns the id of the alert that an alert is part of. It stays part of it once that has
+    cleared; for a lease, while the holder is unknown."""
     found, before = on.get(front.name), episode.alert.inhibited_by
     if found is not None and found.fired is not None and found.alert.level.rank >= front.level.rank:
         return found.alert.id
@@ -77,7 +77,7 @@ def _front(
 
 
 def silenced_until(silences: Iterable[Silence], alert: Alert, wall: float) -> float | None:
-    """When the last matching silence ends; None if there is none."""
+    """Returns when the last matching silence ends; None if there is none."""
     ends = [
         silence.until
         for silence in silences
@@ -89,7 +89,7 @@ def silenced_until(silences: Iterable[Silence], alert: Alert, wall: float) -> fl
 
 
 def due(episode: Episode, moment: Moment, renotify_seconds: float) -> NoticeKind | None:
-    """The notice that is due for this episode now."""
+    """Returns the kind of notice that is due for this episode now; None if none is."""
     alert = episode.alert
     if alert.state is not Phase.FIRING or alert.level is Level.INFO:
         return None
@@ -106,7 +106,7 @@ def due(episode: Episode, moment: Moment, renotify_seconds: float) -> NoticeKind
 
 
 def mark_notified(episode: Episode, kind: NoticeKind, moment: Moment) -> Episode:
-    """The episode after a notice was sent."""
+    """Returns the episode after a notice was sent."""
     alert = replace(episode.alert, notified=episode.alert.notified + 1, last_notified=moment.wall)
     again = kind is NoticeKind.REMINDER
     return replace(
@@ -135,7 +135,7 @@ def _ends(episode: Episode) -> bool:
 
 
 def remind_at(episode: Episode, renotify_seconds: float) -> float:
-    """When a reminder is due if it still fires; intervals double, up to a day."""
+    """Returns when a reminder is due if it still fires; intervals double, up to a day."""
     if renotify_seconds <= 0 or episode.notified_at is None:
         return NEVER
     longest = max(renotify_seconds, LONGEST_SECONDS)

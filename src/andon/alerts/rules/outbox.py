@@ -83,7 +83,7 @@ class Outbox(Struct, frozen=True):
     accepted: Mapping[str, Acceptance] = field(default_factory=dict)  # by alert
 
     def shown(self, alert: Alert) -> Alert:
-        """The alert as people see it: notified as often as a notifier accepted a notice."""
+        """Returns the alert with the number of its notices that notifiers have accepted."""
         found = self.accepted.get(alert.id, NONE_ACCEPTED)
         if (alert.notified, alert.last_notified) == found[:2]:
             return alert
@@ -92,7 +92,7 @@ class Outbox(Struct, frozen=True):
     def add(
         self, notices: Sequence[Notice], routes: Sequence[Route], at: float, offset: Offset
     ) -> "Outbox":
-        """Add new notices; one that is already there changes nothing."""
+        """Adds new notices; one that is already there changes nothing."""
         box = self.retimed(routes, at, offset)
         for notice in notices:
             for route in routes:
@@ -102,7 +102,7 @@ class Outbox(Struct, frozen=True):
         return box._bounded()
 
     def done(self, keys: Collection[DeliveryKey], at: float) -> "Outbox":
-        """The outbox after these were sent."""
+        """Returns the outbox after these were sent."""
         over = {(e.notice.alert.id, e.notifier) for e in self.deliveries if e.is_end}
         informed, accepted = dict(self.informed), dict(self.accepted)
         for delivery in self.deliveries:
@@ -121,20 +121,20 @@ class Outbox(Struct, frozen=True):
         return replace(self, deliveries=remaining, informed=informed, accepted=latest(accepted))
 
     def ready(self, notifier: str, at: float) -> tuple[Delivery, ...]:
-        """What this notifier has to send now."""
+        """Returns what this notifier has to send now."""
         return tuple(e for e in self.deliveries if e.notifier == notifier and e.is_due(at))
 
     def count(self, notifier: str) -> int:
-        """How many deliveries wait for it, including those held back by quiet hours."""
+        """Returns how many deliveries wait for it, including those held back by quiet hours."""
         return sum(delivery.notifier == notifier for delivery in self.deliveries)
 
     def next_due(self, notifier: str) -> float | None:
-        """When its next delivery is due."""
+        """Returns when its next delivery is due."""
         own = (e for e in self.deliveries if e.notifier == notifier)
         return min((e.due for e in own), default=None)
 
     def holds_back(self, notifier: str, at: float) -> frozenset[str]:
-        """The alerts that this notifier must not report yet."""
+        """Returns the ids of the alerts with deliveries that are not due yet at this notifier."""
         return frozenset(
             e.notice.alert.id
             for e in self.deliveries
@@ -142,8 +142,8 @@ class Outbox(Struct, frozen=True):
         )
 
     def retimed(self, routes: Sequence[Route], at: float, offset: Offset) -> "Outbox":
-        """Returns the outbox by a clock that may have been set back since: only the quiet hours of
-        now hold a delivery back."""
+        """Returns the outbox with due times that fit the clock, which may have been set back: only
+        present quiet hours delay a delivery."""
         known = {route.name: route for route in routes}
 
         def by_now(one: Delivery) -> Delivery:
@@ -207,8 +207,7 @@ class Outbox(Struct, frozen=True):
 
 
 def latest(known: Mapping[str, T]) -> dict[str, T]:
-    """Returns the newest entries by alert; each node is limited to a share, so that those of others
-    stay."""
+    """Returns the newest entries by alert; each node has a limited share."""
     counts, found = Counter[str](), list[str]()
     for alert in reversed([*known]):
         node = node_of(alert)
@@ -219,7 +218,7 @@ def latest(known: Mapping[str, T]) -> dict[str, T]:
 
 
 def node_of(alert: str) -> str:
-    """Returns the node in the id of an alert; empty if it is of the server that has it."""
+    """Returns the node in the id of an alert; empty for an alert of this server itself."""
     return alert.partition("@")[0].rpartition(":")[0]
 
 

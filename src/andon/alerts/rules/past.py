@@ -40,12 +40,12 @@ def matches(query: Query, alert: Alert) -> bool:
 
 
 def is_stored(alert: Alert) -> bool:
-    """Whether an alert is kept: only those that fired are."""
+    """Whether an alert is stored: only those that fired are."""
     return alert.fired is not None
 
 
 def trimmed(alert: Alert, most_parties: int = MOST_PARTIES) -> Alert:
-    """The form kept for a year: with a few of the people affected, and short command lines."""
+    """Returns an alert as it is stored for a year: with few people, and short command lines."""
     return replace(alert, affected=tuple(_short(party) for party in alert.affected[:most_parties]))
 
 

@@ -58,7 +58,7 @@ def restore(data: Json, moment: Moment, boot: str | None) -> AlertState:
 
 
 def _rebooted(state: AlertState, moment: Moment, boot: str | None) -> AlertState:
-    """The state after a reboot: pending alerts are dropped; the driver's counters start at 0."""
+    """Returns the state after a reboot: pending alerts are dropped, driver counters start at 0."""
     away = min(max(0.0, moment.wall - state.wall), LONGEST_AWAY_SECONDS)
     shift = moment.steady - away - (state.steady or 0.0)
     episodes = {

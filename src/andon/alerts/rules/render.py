@@ -45,7 +45,7 @@ class AlertRenderer:
         self._views: dict[str, View] = {}
 
     def named(self, alert: Alert) -> Alert:
-        """The alert with the current number and name of its device."""
+        """Returns the alert with the current number and name of its device."""
         status = self._status(alert.subject)
         if status is None:
             return replace(alert, where=alert.where or self._subject_name(alert.subject))
@@ -53,7 +53,7 @@ class AlertRenderer:
         return replace(alert, where=where, device=status.device.index)
 
     def rendered(self, alert: Alert, finding: Finding) -> Alert:
-        """The alert with the numbers, the text and the people of a finding."""
+        """Returns the alert with the numbers, the text and the people of a finding."""
         alert, condition = self.named(alert), BY_NAME[alert.rule]
         description = described(condition, self._facts(alert, finding))
         description = Description(Clause(condition.title)) if description is None else description
@@ -70,13 +70,13 @@ class AlertRenderer:
         )
 
     def current(self, episode: Episode, finding: Finding | None) -> Alert:
-        """The alert of an episode as it is now, given what this sample says about it."""
+        """Returns the alert of an episode as it is now, by this sample's finding."""
         if finding is not None and finding.holds:
             return self.rendered(episode.alert, finding)
         return self.recovered(episode)
 
     def recovered(self, episode: Episode) -> Alert:
-        """The alert of an episode that does not hold now: how bad it was, and how it is."""
+        """Returns the alert of an episode that does not hold now: its worst value and this one."""
         alert, condition = self.named(episode.alert), BY_NAME[episode.alert.rule]
         firing = alert.state is Phase.FIRING and alert.no_data_since is None
         alert = replace(alert, affected=self._remaining(alert))
@@ -125,7 +125,7 @@ class AlertRenderer:
         return title(self._number(subject)) if known else self._subject_name(subject)
 
     def _affected(self, alert: Alert, finding: Finding) -> tuple[Party, ...]:
-        """Who is affected: the people of an event first, then holders and processes."""
+        """Returns who is affected: the people of an event first, then holders and processes."""
         event = _event(finding)
         if event is not None and event.who:
             return event.who[:MOST_PARTIES]  # the culprit has often exited since
@@ -134,7 +134,7 @@ class AlertRenderer:
         return _concerned(finding, present)
 
     def _remaining(self, alert: Alert) -> tuple[Party, ...]:
-        """The people of an alert about readings: those who are there now, if that is known."""
+        """Returns the people of an alert about a reading: those there now, if known."""
         status = self._status(alert.subject)
         if not isinstance(BY_NAME[alert.rule].judged, OnReading) or status is None:
             return alert.affected
@@ -153,7 +153,7 @@ class AlertRenderer:
         return tuple(p for p in found if p.pid in named) or found
 
     def _devices(self, finding: Finding) -> str:
-        """`GPU 0, 1`: the devices of the claim a finding is about."""
+        """Returns the devices of the claim that a finding is about, as `GPU 0, 1`."""
         held = _holders(finding)
         numbers = [self._number(uuid) for uuid in held[0].devices] if held else []
         return title(", ".join(numbers)) if numbers else ""
@@ -192,7 +192,7 @@ def _evidence_of(description: Description) -> dict[str, str | float]:
 
 
 def holder_in(finding: Finding) -> str | None:
-    """The id of the claim a finding is about."""
+    """Returns the id of the claim that a finding is about."""
     held = _holders(finding)
     return held[0].id if held else None
 
@@ -208,8 +208,8 @@ def _holders(finding: Finding) -> tuple[HeldDevices, ...]:
 
 
 def _concerned(finding: Finding, there: tuple[Party, ...]) -> tuple[Party, ...]:
-    """Returns the people affected, including the holders: the owner of an idle lease is
-    notified, and so is a user who shares a device without knowing it."""
+    """Returns the people affected, strangers and holders first: those are to know that a lease is
+    idle, or that a device is shared."""
     strangers = parties(getattr(finding.about, "strangers", ()))
     holders = tuple(party for held in _holders(finding) for party in held.who)
     first = strangers[: MOST_PARTIES - 1] or ()

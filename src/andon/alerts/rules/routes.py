@@ -44,7 +44,7 @@ def names_device(name: str, alert: Alert) -> bool:
 
 
 def resolved(routes: Iterable[Route], statuses: Sequence[DeviceStatus]) -> tuple[Route, ...]:
-    """The routes with UUIDs in place of the names of devices that are here now.
+    """Returns the routes, with UUIDs in place of the names of present devices.
 
     Other names stay: an alert about a device that was removed still finds its route.
     """
@@ -64,7 +64,7 @@ def _uuids(name: str, statuses: Sequence[DeviceStatus]) -> Iterable[str]:
 
 
 def due(route: Route, notice: Notice, at: float, offset: Offset) -> float | None:
-    """When this notifier should send it: now, when quiet hours end, or never."""
+    """Returns when this notifier should send it: now, when quiet hours end, or never."""
     if notice.kind is NoticeKind.TEST:
         return at
     if not concerns(route, notice.alert):

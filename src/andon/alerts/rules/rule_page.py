@@ -203,7 +203,7 @@ def rule_page(condition: Condition, context: RuleContext) -> RulePage:
 
 
 def _borrowed(condition: Condition) -> Iterator[Figure]:
-    """Yields the thresholds of other conditions that its texts name."""
+    """Yields the thresholds of other conditions that this condition's texts mention."""
     rungs = (text for one in condition.rungs for text in (one.condition, one.clear_condition))
     texts = "".join((condition.why, *rungs))
     own = {figure.name for figure in condition.figures}
@@ -251,7 +251,7 @@ def _reason(kind: ReasonKind) -> ReasonRow:
 def rules_to_json(
     rulebook: Rulebook, statuses: Sequence[DeviceStatus], awake: frozenset[Precondition] = READINGS
 ) -> Json:
-    """All rules, with the thresholds in effect here."""
+    """Returns all rules, with the thresholds in effect here."""
     devices = labelled(rulebook, statuses)
     return {
         "schema": RULES_SCHEMA,
@@ -307,7 +307,7 @@ def inactive_in(rule: Condition, rulebook: Rulebook, awake: frozenset[Preconditi
 
 
 def on_devices(rule: Condition, devices: Iterable[Labelled], rulebook: Rulebook) -> list[OnDevice]:
-    """The devices whose readings are compared with a threshold."""
+    """Returns the devices whose readings are compared with a threshold."""
     if rule.subject_kind is not Subject.DEVICE or rule.threshold is None:
         return []
     return [_on_device(rule, *one, rulebook) for one in devices]
@@ -334,7 +334,7 @@ def _threshold(rule: Condition, figures: Thresholds) -> float | None:
 
 
 def rules_from_json(payload: Json) -> Json:
-    """The rules of a server, with the fields known here."""
+    """Returns a server's rules, with the fields known here."""
     found = read_schema(RuleList, payload, RULES_SCHEMA)
     for place, rule in enumerate(found.rules):
         _check_reason(rule, f"rules[{place}].")
@@ -344,7 +344,7 @@ def rules_from_json(payload: Json) -> Json:
 
 
 def rule_from_json(payload: Json) -> Json:
-    """One rule of a server in full, with the fields known here."""
+    """Returns one rule of a server in full, with the fields known here."""
     found = read_schema(RulePage, payload, RULE_SCHEMA)
     _check_reason(found, "")
     levels = [plain(rung, _RUNG) for rung in found.levels]

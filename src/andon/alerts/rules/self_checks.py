@@ -1,4 +1,4 @@
-"""andon's own health: the cost of sampling, and readings that were missed or not stored."""
+"""andon's own health: the cost of sampling, missed samples, and readings that were not stored."""
 
 from collections.abc import Iterator
 

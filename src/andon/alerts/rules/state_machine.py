@@ -49,7 +49,7 @@ MOST_OWED = 256
 def step(
     state: AlertState, observation: Observation, moment: Moment, rulebook: Rulebook
 ) -> StepResult:
-    """The state after this sample. Any state and observation can be combined."""
+    """Returns the state after this sample. Any state and observation can be combined."""
     if state.steady is not None and moment.steady < state.steady:
         moment = Moment(moment.wall, state.steady)  # the clock stepped back: treat it as stopped
     return _Step(state, observation, moment, rulebook).outcome()
@@ -183,7 +183,7 @@ class _Step:
             self.changed[now.id] = now
 
     def _mark(self) -> None:
-        """Mark which alerts are inhibited by others, and which are silenced."""
+        """Marks which alerts are inhibited by others, and which are silenced."""
         silences, wall = self.silences, self.moment.wall
         for subject, on in self.episodes.items():
             place = self.places.get(subject)
@@ -218,7 +218,7 @@ class _Step:
                     self.remind_at = min(self.remind_at, remind_at(after, renotify))
 
     def _current(self, episode: Episode) -> Alert:
-        """Returns the alert with the current numbers; one that fires in this step has them."""
+        """Returns the alert with the current numbers."""
         alert = episode.alert
         if alert.fired == self.moment.wall:
             return alert
@@ -230,7 +230,7 @@ class _Step:
         self.changed[episode.alert.id] = episode.alert
 
     def _notify_owed(self) -> None:
-        """Send notices for what resolved during a silence that has ended."""
+        """Sends notices of what resolved during a silence that has ended."""
         for alert in self.state.owed:
             if silenced_until(self.silences, alert, self.moment.wall) is not None:
                 self.owed.append(alert)
@@ -257,7 +257,7 @@ class _Step:
         )
 
     def _handed_over(self, subject: str, rule: str, finding: Finding | None) -> Finding | None:
-        """Returns the finding; a new holder starts a new idle time."""
+        """Returns the finding; ENDED if the lease has a new holder, whose idle time starts anew."""
         before = self.state.findings.get(subject, _NOTHING_FOUND).get(rule)
         if finding is None or before is None:
             return finding
