@@ -36,7 +36,7 @@ class Maintainer:
         self._store, self._retention = store, retention
 
     def step(self, at: float) -> Maintenance:
-        """Do some of the work that is due. Call again until it is idle."""
+        """Does some of the work that is due. Call again until it is idle."""
         store, done = self._store, Maintenance()
         due = plan(at, store.contents(), self._retention)
         for begin in due.pack[:MOST_PACKED]:
@@ -51,7 +51,7 @@ class Maintainer:
         return done.plus(Maintenance(freed_bytes=store.compact()))
 
     def finish(self, at: float) -> Maintenance:
-        """Do everything that is due, and return all free space to the system."""
+        """Does everything that is due, and returns all free space to the system."""
         done = Maintenance()
         while not (step := self.step(at)).idle:
             done = done.plus(step)
@@ -104,7 +104,7 @@ class Recorder:
         self._follower.start()
 
     def health(self) -> RecorderHealth:
-        """Whether readings are being written, and if not, why and since when."""
+        """Returns whether readings are being written, and if not, why and since when."""
         with self._lock:
             backlog, failures = self._backlog, self._retrying.failures
             trouble = failures.trouble
@@ -130,7 +130,7 @@ class Recorder:
         raise Unavailable(reason, hint=trouble.hint if trouble else "try again")
 
     def close(self) -> None:
-        """Write what is left, and close the store."""
+        """Writes what is left, and closes the store."""
         self._follower.close(LEAVING_SECONDS)
         store, self._store = self._store, None
         if store is not None:
@@ -203,7 +203,7 @@ class Recorder:
             self._size = time.monotonic(), size
 
     def _maintain(self) -> None:
-        """Do some maintenance; if more is due, the next flush continues."""
+        """Does some maintenance; if more is due, the next flush continues."""
         if Maintainer(self._opened(), self._retention).step(time.time()).idle:
             self._upkept_at = time.monotonic()
 

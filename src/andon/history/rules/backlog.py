@@ -51,7 +51,7 @@ class Backlog(Struct, frozen=True):
         devices: tuple[Device, ...],
         used: Sequence[NodeReadings] = (),
     ) -> "Backlog":
-        """Add a tick; when full, the oldest is dropped."""
+        """Adds a tick; when full, the oldest is dropped."""
         ticks = (*self.ticks, tick)
         return replace(
             self.lengthened(uses),
@@ -62,7 +62,7 @@ class Backlog(Struct, frozen=True):
         )
 
     def lengthened(self, uses: Sequence[UsageInterval]) -> "Backlog":
-        """Returns the backlog with these intervals, each replacing its earlier version."""
+        """Returns the backlog with these intervals, which replace their earlier versions."""
         if not uses:
             return self
         waiting: dict[tuple[object, ...], UsageInterval] = dict(self.uses)
@@ -72,15 +72,15 @@ class Backlog(Struct, frozen=True):
         return replace(self, uses=waiting)
 
     def due(self, flush_seconds: float, retry_at: float) -> float:
-        """When to write next: at the next flush, or later after failures."""
+        """Returns when to write next: at the next flush, or later after failures."""
         return max(self.tried + flush_seconds, retry_at)
 
     def flushed(self, now: float) -> "Backlog":
-        """The backlog after everything was committed."""
+        """Returns the backlog after everything was committed."""
         return replace(
             self, ticks=(), used=(), uses={}, written=self.written + len(self.ticks), tried=now
         )
 
     def failed(self, now: float) -> "Backlog":
-        """The backlog after a failed attempt."""
+        """Returns the backlog after a failed attempt."""
         return replace(self, tried=now)

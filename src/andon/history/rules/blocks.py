@@ -20,7 +20,7 @@ Block = tuple[int, bytes]
 
 
 def packed(times: Sequence[int], values: Sequence[int], earlier: bytes | None) -> bytes:
-    """A raw block: times since the window's start, increasing. Late ticks join an earlier block."""
+    """Returns a raw block of times since the window's start; late ticks join an earlier block."""
     if earlier is None:
         return pack_points(times, values)
     try:
@@ -35,7 +35,7 @@ def packed(times: Sequence[int], values: Sequence[int], earlier: bytes | None) -
 def rolled_up(
     tier: Tier, begin: int, finer: Iterable[Block], earlier: bytes | None
 ) -> tuple[bytes | None, int]:
-    """One series' block of a coarser window, and how many of the finer ones cannot be read.
+    """Returns a series' block of a coarser window, and how many finer blocks could not be read.
 
     Rows of an earlier block remain where the finer ones have been deleted.
     """
@@ -54,7 +54,7 @@ def rolled_up(
 
 
 def _rolled(tier: Tier, body: bytes, offset: int) -> list[SeriesRow]:
-    """A finer block's rows, `offset` after the start of the coarser window."""
+    """Returns a finer block's rows, `offset` after the start of the coarser window."""
     if tier is Tier.MINUTE:
         step = STEP_MS[tier]
         rows = grouped(*unpack_points(body), 0, step)
@@ -69,7 +69,7 @@ def rows_between(
     extents: Extents,
     blocks: Callable[[Tier, int, int], Iterable[Block]],
 ) -> Iterator[SeriesRow]:
-    """One series' rows from the tiers that suit the step; `blocks` finds those of a span."""
+    """Yields a series' rows from the tiers that suit the step; `blocks` finds a span's blocks."""
     for part in segments(begin, end, step, extents):
         for base, body in blocks(part.tier, window(part.tier, part.since_ms), part.until_ms):
             rows = _rows_of(part.tier, base, body, begin, step)

@@ -59,12 +59,12 @@ class Header(NamedTuple):
 
 
 def point(at_ms: int, value: int) -> SeriesRow:
-    """One reading as a row."""
+    """Returns one reading as a row."""
     return SeriesRow(at_ms, 1, value, value, value)
 
 
 def merged(rows: Sequence[SeriesRow]) -> SeriesRow:
-    """Several rows as one that starts with the first."""
+    """Returns several rows as one that starts with the first."""
     return SeriesRow(
         rows[0].at_ms,
         sum(row.number for row in rows),
@@ -111,7 +111,7 @@ def pack_rows(rows: Sequence[SeriesRow]) -> bytes:
 def grouped(
     times_ms: Sequence[int], values: Sequence[int], begin_ms: float, step_ms: float
 ) -> list[SeriesRow]:
-    """Points as one row per time step that has any; times must increase."""
+    """Returns points as one row per time step that has any; times must increase."""
     rows, place = [], 0
     while place < len(times_ms):
         first = times_ms[place]
@@ -151,7 +151,7 @@ def unpack(block: bytes, base_ms: int = 0) -> list[SeriesRow]:
 
 
 def unpack_points(block: bytes, base_ms: int = 0) -> tuple[Sequence[int], Sequence[int]]:
-    """Times, with `base_ms` added, and values of a block of points."""
+    """Returns times, with `base_ms` added, and values of a block of points."""
     kind, header, length, first, body = _opened(block)
     if kind != POINTS:
         raise Invalid("this block holds rows, not points")
@@ -314,7 +314,7 @@ def _varints(data: bytes, place: int) -> tuple[list[int], int]:
 
 
 def shifted(block: bytes, by: int) -> bytes:
-    """The same block with `by` added to every value, without unpacking it."""
+    """Returns the same block with `by` added to every value, without unpacking it."""
     _opened(block)
     numbers, place = _varints(block, _FRAME.size)
     numbers[4] += by

@@ -94,7 +94,7 @@ def _split(points: list[tuple[int, int]]) -> tuple[list[int], list[int]]:
 
 
 def _between(demo: Demo, begin: int, end: int, now: int) -> Iterator[NodeReadings]:
-    """Yields readings as often as a chart of their age needs them; most are interpolated."""
+    """Yields readings at the pace that a chart of their age needs; most are interpolated."""
     at, first = begin, None
     while at < end:
         step, parts = next(found for age, *found in PACES if now - at <= age)

@@ -45,7 +45,7 @@ class OpenIntervals(Struct, frozen=True):
     def follow(
         self, snapshot: Snapshot, changes: Mapping[str, float] = MappingProxyType({})
     ) -> tuple["OpenIntervals", tuple[UsageInterval, ...]]:
-        """The same as `step`, but if no process came or went the intervals are extended later."""
+        """Works as `step`, but while no process comes or goes the intervals are extended later."""
         if self.latest is not None and _unchanged(self.latest, snapshot):
             return OpenIntervals(self.open, snapshot, True), ()
         settled, before = self.settle()
@@ -53,14 +53,14 @@ class OpenIntervals(Struct, frozen=True):
         return stepped, (*before, *changed)
 
     def settle(self) -> tuple["OpenIntervals", tuple[UsageInterval, ...]]:
-        """Extend the intervals to the latest snapshot, before they are written."""
+        """Extends the intervals to the latest snapshot, before they are written."""
         return self.step(self.latest) if self.owed and self.latest is not None else (self, ())
 
     def step(
         self, snapshot: Snapshot, changes: Mapping[str, float] = MappingProxyType({})
     ) -> tuple["OpenIntervals", tuple[UsageInterval, ...]]:
-        """The state after a snapshot, and the intervals that it started or extended. `changes`: by
-        device, when processes came or left since the last one."""
+        """Returns the state after a snapshot, and the intervals that it started or extended.
+        `changes` has, by device, when processes came or left since the last one."""
         seen: dict[Identity, UsageInterval] = {}
         for status in snapshot.devices:
             if status.answered:
@@ -98,7 +98,7 @@ def _unchanged(before: Snapshot, after: Snapshot) -> bool:
 
 
 def joined(uses: Iterable[UsageInterval]) -> list[UsageInterval]:
-    """Intervals of one process without a real gap become one; earliest first."""
+    """Returns intervals in order of time; those of one process without a real gap are joined."""
     out: dict[Identity, list[UsageInterval]] = {}
     for use in sorted(uses, key=lambda use: (use.first, use.device, use.pid)):
         row = out.setdefault(use.identity, [])

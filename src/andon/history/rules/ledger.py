@@ -21,8 +21,8 @@ LEAST_SECONDS = 0.04  # a process that was seen stayed for a moment; two points 
 def changed_at(
     span: tuple[float, float], watts: tuple[float | None, float | None], joules: float | None
 ) -> float:
-    """Returns when power changed from the first reading to the second, so that the counter rose by
-    this much in between; the middle if no single change explains it."""
+    """Returns when power changed from the first reading to the second, as the rise of the energy
+    counter tells; the middle if one change cannot explain it."""
     (since, until), (before, after) = span, watts
     share, gap = 0.5, until - since
     if before is None or after is None or joules is None:
@@ -34,7 +34,7 @@ def changed_at(
 
 
 class DeviceLedger(Struct):
-    """One device. Readings hold until the next one; the counter corrects those of power."""
+    """Sums the use of one device. A reading counts until the next; the counter corrects power."""
 
     device: str
     meter: EnergyMeter
@@ -80,7 +80,7 @@ class DeviceLedger(Struct):
         return self._point(self.at - LEAST_SECONDS, self.at) if self.processes else []
 
     def _read(self, at: float, sample: Sample) -> bool:
-        """Whether the counter was read since the last time."""
+        """Adds a sample to the meter; returns whether the counter was read since the last one."""
         counter, read_at = sample.energy_joules, sample.read_at.get("energy_joules", at)
         counted = counter is not None and read_at != self.read and self.at < read_at <= at
         if counted and read_at < at:
@@ -119,7 +119,7 @@ class DeviceLedger(Struct):
 
 
 class UseLedger:
-    """All devices of a node."""
+    """Sums the use of all devices of a node."""
 
     def __init__(self) -> None:
         self._devices: dict[str, DeviceLedger] = {}
@@ -144,7 +144,7 @@ class UseLedger:
         return points, changes
 
     def close(self) -> list[NodeReadings]:
-        """Returns the last points; nothing is known of what follows."""
+        """Returns the last points, and closes the ledgers."""
         found = [point for one in self._devices.values() for point in one.close()]
         self._devices.clear()
         return found
@@ -153,8 +153,8 @@ class UseLedger:
 def _opened(
     uuid: str, at: float, sample: Sample, processes: tuple[Process, ...], read: float | None
 ) -> DeviceLedger:
-    """Begins where the counter was last read, so that its next reading gives a difference. A
-    reading at the time `read` is billed already, by a clock that has been set since."""
+    """Returns a ledger that begins where the counter was last read, so that its next reading gives
+    a difference. A reading at `read` has been counted already, before the clock was set."""
     read_at = sample.read_at.get("energy_joules", at)
     began = read_at if 0.0 <= at - read_at <= JOIN_SECONDS and read_at != read else at
     made = DeviceLedger(uuid, EnergyMeter(began, JOIN_SECONDS), began - LEAST_SECONDS, read)

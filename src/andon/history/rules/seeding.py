@@ -41,13 +41,13 @@ class Pattern(Struct, frozen=True):
 
 
 def specimens(count: int, seed: int = 1, scenario: str = "mixed") -> tuple[Specimen, ...]:
-    """The devices of a simulation with this seed."""
+    """Returns the devices of a simulation with this seed."""
     parts = plan(count, scenario, (), ()).parts
     return tuple(behaviour.make_specimen(i, seed, *part) for i, part in enumerate(parts))
 
 
 def tick(devices: Sequence[Specimen], at: float) -> NodeReadings:
-    """A sample of the simulated devices."""
+    """Returns a sample of the simulated devices."""
     return tick_of(
         Snapshot("simulated", at, True, devices=tuple(status_of(s, at) for s in devices))
     )
@@ -56,7 +56,7 @@ def tick(devices: Sequence[Specimen], at: float) -> NodeReadings:
 def blocks(
     devices: Sequence[Specimen], now: float, days: float, retention: Retention
 ) -> Iterator[StoredBlock]:
-    """All blocks up to now in every tier, as if andon had run for this many days."""
+    """Yields all blocks up to now in every tier, as if andon had run for this many days."""
     hour = _columns(devices, int(now * 1000) // HOUR_MS * HOUR_MS - HOUR_MS, HOUR_MS, 1000)
     step = 60_000 // SAMPLES_PER_MINUTE
     day = _columns(devices, int(now * 1000) // DAY_MS * DAY_MS - DAY_MS, DAY_MS, step)
@@ -72,13 +72,13 @@ def blocks(
 
 
 def last_ticks(devices: Sequence[Specimen], now: float) -> list[NodeReadings]:
-    """The samples that are not packed yet."""
+    """Returns the samples that are not packed yet."""
     begin = window(Tier.RAW, int(now * 1000)) // 1000
     return [tick(devices, float(at)) for at in range(begin, int(now))]
 
 
 def uses(devices: Sequence[Specimen], now: float, days: float) -> list[UsageInterval]:
-    """Who used the devices; sampled coarsely to be fast."""
+    """Returns who used the devices; sampled coarsely to be fast."""
     found: dict[tuple[str, int, float], UsageInterval] = {}
     for number in range(int(days * DAY_SECONDS / USE_STEP_SECONDS), -1, -1):
         at = now - number * USE_STEP_SECONDS
@@ -109,7 +109,7 @@ def status_of(specimen: Specimen, at: float, seconds: float = 0.0) -> DeviceStat
 
 
 def _columns(devices: Sequence[Specimen], begin_ms: int, length_ms: int, step_ms: int) -> Columns:
-    """Returns one point more than the period: the value of a counter at its end."""
+    """Returns the series of a period and one more point, for the value of a counter at its end."""
     found: Columns = {}
     for at_ms in range(begin_ms, begin_ms + length_ms + step_ms, step_ms):
         for device, metrics, values in tick(devices, at_ms / 1000).readings:
@@ -141,7 +141,7 @@ def _minutes(column: tuple[list[int], list[int]]) -> Pattern:
 
 
 def _hours(column: tuple[list[int], list[int]], is_counter: bool) -> Pattern:
-    """Returns ten days, equal except for counters, in one block."""
+    """Returns a block of hourly rows with one day repeated ten times; counters rise."""
     day, rise = rolled(_minute_rows(column), Tier.HOUR), _rise(column[1])
     rows = [
         SeriesRow(at + number * DAY_MS, count, low + more, high + more, total + count * more)

@@ -139,7 +139,7 @@ _MADE: deque[tuple[Snapshot, NodeReadings]] = deque(maxlen=8)
 
 
 def tick_of(snapshot: Snapshot) -> NodeReadings:
-    """The readings of a snapshot, without missing values and devices that did not respond."""
+    """Returns the readings of a snapshot, without missing values and silent devices."""
     for one, made in tuple(_MADE):
         if one is snapshot:
             return made
@@ -159,7 +159,7 @@ def _tick_of(snapshot: Snapshot) -> NodeReadings:
 
 
 def facts_of(snapshot: Snapshot) -> tuple[Device, ...]:
-    """The devices, so that they can be named later."""
+    """Returns the devices, so that they can be named later."""
     return tuple(status.device for status in snapshot.devices if status.answered)
 
 
@@ -180,7 +180,7 @@ def _reading(device: str, sample: Sample) -> tuple[str, tuple[str, ...], tuple[i
 
 @lru_cache(maxsize=256)
 def _known_metrics(known: tuple[bool, ...], mask: int) -> tuple[str, ...]:
-    """Returns one tuple for all ticks, so that a backlog of them stays small."""
+    """Returns the readings' names; the same tuple for all ticks, so that a backlog stays small."""
     return tuple(compress(METRICS, known)) + _active_series(mask)
 
 
@@ -244,7 +244,7 @@ def _of_host(host: Host) -> tuple[str, tuple[str, ...], tuple[int, ...]]:
 def buckets(
     rows: Iterable[SeriesRow], since: float, until: float, count: int, scale: int = 1
 ) -> list[Bucket]:
-    """The rows in `count` spans of equal length; a row belongs to the span where it starts."""
+    """Returns the rows in `count` equal spans; a row belongs to the span where it starts."""
     begin_ms, end_ms = since * 1000, until * 1000
     width_ms = (end_ms - begin_ms) / count
     counts, totals = [0] * count, [0] * count

@@ -1,4 +1,4 @@
-"""A row of values as a row of blocks, one character each."""
+"""Draws a row of values as blocks, one character each."""
 
 import math
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""How much of each span of time a throttle reason applied: a share, whatever the span."""
+"""The share of each time span in which a throttle reason applied."""
 
 from collections.abc import Mapping, Sequence
 
@@ -26,7 +26,7 @@ def throttle_shares(
 def shares(
     counts: Sequence[int], found: Mapping[str, Sequence[Bucket]]
 ) -> dict[str, list[float | None]]:
-    """Divides the readings in which a reason applied by all readings."""
+    """Returns, for each reason and span, the share of the readings in which the reason applied."""
     return {
         name: [
             round(min(bucket.count, count) / count, 4) if count else None

@@ -44,7 +44,7 @@ class Retention(Struct, frozen=True):
 
 
 class Extent(Struct, frozen=True):
-    """From when until when a tier has blocks; there may be gaps between."""
+    """The time from which and until which a tier has blocks; there may be gaps between."""
 
     since_ms: int
     until_ms: int
@@ -66,7 +66,7 @@ class StoreContents(Struct, frozen=True):
 
 
 class DueRoll(NamedTuple):
-    """A window to create, and up to when the tier below is complete."""
+    """A window to create, and the time up to which the tier below is complete."""
 
     tier: Tier
     begin: int
@@ -74,7 +74,7 @@ class DueRoll(NamedTuple):
 
 
 class UpkeepPlan(Struct, frozen=True):
-    """What is due now."""
+    """The maintenance that is due now."""
 
     pack: tuple[int, ...] = ()
     """The windows whose ticks need packing."""
@@ -89,7 +89,7 @@ class UpkeepPlan(Struct, frozen=True):
 
 
 class Maintenance(Struct, frozen=True):
-    """What maintenance did."""
+    """The maintenance that was done."""
 
     packed_ticks: int = 0
     packed_blocks: int = 0
@@ -112,7 +112,7 @@ class Maintenance(Struct, frozen=True):
 
 
 class Segment(Struct, frozen=True):
-    """A span of time, and the tier that answers for it."""
+    """A time span, and the tier to read it from."""
 
     tier: Tier
     since_ms: int
@@ -120,7 +120,7 @@ class Segment(Struct, frozen=True):
 
 
 def window(tier: Tier, at_ms: int) -> int:
-    """The start of the window that contains an instant."""
+    """Returns the start of the window that contains an instant."""
     return at_ms - at_ms % WINDOW_MS[tier]
 
 
@@ -141,7 +141,7 @@ def plan(now: float, held: StoreContents, retention: Retention) -> UpkeepPlan:
 
 
 def _ahead(now_ms: int, extents: Extents) -> Iterator[Tier]:
-    """Yields tiers that end in the future, while there is data before now to make them from."""
+    """Yields tiers with data in the future, if there is older data to make them from."""
     for tier in (Tier.MINUTE, Tier.HOUR):
         below, own = extents.get(Tier(tier - 1)), extents.get(tier)
         if below is not None and own is not None and below.since_ms < now_ms < own.until_ms:
@@ -149,8 +149,8 @@ def _ahead(now_ms: int, extents: Extents) -> Iterator[Tier]:
 
 
 def _unrolled(tier: Tier, complete_ms: int, extents: Extents) -> Iterator[DueRoll]:
-    """Yields windows that this tier lacks. The tier below is complete up to a time: what is
-    rolled up is not examined again."""
+    """Yields windows that this tier lacks and the tier below can provide; windows before
+    `complete_ms` are not examined again."""
     below, own = extents.get(Tier(tier - 1)), extents.get(tier)
     if below is None:
         return
@@ -199,13 +199,13 @@ def squeezed(now: float, retention: Retention, held: StoreContents) -> Retention
 
 
 def _held_seconds(tier: Tier, now: float, retention: Retention, extents: Extents) -> float:
-    """How far back a tier actually reaches, at most its retention."""
+    """Returns how far back a tier actually reaches, at most its retention."""
     since_ms = extents[tier].since_ms if tier in extents else now * 1000
     return min(retention.of(tier), now - since_ms / 1000)
 
 
 def segments(since_ms: int, until_ms: int, step_ms: float, extents: Extents) -> list[Segment]:
-    """Which tier answers for which span: the coarsest that is fine enough, else what there is."""
+    """Returns which tier to read for each span: the coarsest that is fine enough, else any."""
     edges = {since_ms, until_ms}
     for extent in extents.values():
         edges |= {extent.since_ms, extent.until_ms}
@@ -230,7 +230,7 @@ def _best(begin: int, end: int, step_ms: float, extents: Extents) -> Tier | None
 
 
 def rolled(rows: Sequence[SeriesRow], tier: Tier) -> list[SeriesRow]:
-    """The rows of a coarser tier; each starts on a whole minute or hour."""
+    """Returns the rows of a coarser tier; each starts on a whole minute or hour."""
     step = STEP_MS[tier]
     return [
         merged(group)._replace(at_ms=slot * step)

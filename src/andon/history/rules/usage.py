@@ -1,4 +1,4 @@
-"""Who used how much over a span of time: hours, energy and idle shares per user and day."""
+"""Usage over a time span: hours, energy and idle shares per user and day."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -60,7 +60,7 @@ class UserUsage(Struct):
         return median(self.waits) if self.waits else None
 
     def add(self, other: "UserUsage") -> None:
-        """Adds another part of the same user's time."""
+        """Adds another part of the same user's usage."""
         self.device_seconds += other.device_seconds
         self.known_seconds += other.known_seconds
         self.idle_seconds += other.idle_seconds
@@ -86,7 +86,7 @@ def summed(days: Iterable[tuple[tuple[str, str], UserUsage]]) -> list[UserUsage]
 
 
 class DeviceReadings(Struct, frozen=True):
-    """A device's series in the same buckets, all of one width."""
+    """A device's series in the same buckets, all of equal width."""
 
     busy: Sequence[Bucket]
     power: Sequence[Bucket] = ()
@@ -108,7 +108,7 @@ class UsePeriod(Struct, frozen=True):
         return cls(begin, width, max(1, math.ceil((until - begin) / width)))
 
     def beginning_with(self, uses: Iterable["UsageInterval | Reservation"]) -> "UsePeriod":
-        """Returns the period without the empty buckets before the first use."""
+        """Returns the period from the first use on."""
         until = self.since + self.width * self.count
         first = min((one.first for one in uses), default=until)
         return UsePeriod.of(min(until, first), until) if first > self.since else self
@@ -131,9 +131,9 @@ def by_day(
     day_of: DayOf,
     holdings: Iterable[Reservation] = (),
 ) -> Days:
-    """Returns the usage by day and user. The energy of the ledger counts; where it has none, as for
-    the last minute, the mean of the readings does. Unknown is neither idle nor energy. A bucket
-    belongs to the day in which it begins."""
+    """Returns the usage by day and user. Energy is the ledger's; where that has none, as for the
+    last minute, the mean of the readings counts. Unknown time is neither idle nor has energy. A
+    bucket belongs to the day in which it begins."""
     listed, held = list(uses), list(holdings)
     found: Days = {}
     for device, read in readings.items():
@@ -155,7 +155,7 @@ def by_day(
 def add_runs(
     days: Days, runs: Iterable[tuple[float, str | None, float | None]], day_of: DayOf
 ) -> None:
-    """Adds runs to the days. `runs`: when each began, its user, and how long it waited."""
+    """Adds runs to the days. `runs` has the begin, user and waiting time of each."""
     for at, who, waited in runs:
         usage = _of(days, day_of(at), who or UNKNOWN_USER)
         usage.runs += 1
@@ -167,7 +167,7 @@ def _of(found: Days, day: str, user: str) -> UserUsage:
 
 
 def _covered(read: DeviceReadings) -> set[int]:
-    """Returns the buckets whose use is in a point of the ledger: their own, or one soon after."""
+    """Returns the buckets whose use is in the ledger: those with a point, and shortly before."""
     found = set[int]()
     for place, bucket in (pair for one in read.used for pair in enumerate(one) if pair[1].count):
         before = math.ceil(LONGEST_SPAN_SECONDS / (bucket.until - bucket.since))
@@ -176,7 +176,7 @@ def _covered(read: DeviceReadings) -> set[int]:
 
 
 def _estimated(read: DeviceReadings, place: int, seconds: float) -> list[float | None]:
-    """Returns energy, known and idle seconds by the readings of a bucket."""
+    """Returns energy, known and idle seconds of a bucket, estimated from its readings."""
     busy, watts = read.busy[place], read.power[place].mean if read.power else None
     joules = None if watts is None else watts * seconds
     return [joules, seconds if busy.count else None, seconds * (busy.max == ZERO_READING)]
@@ -232,7 +232,7 @@ def _count_held(
     buckets: Sequence[Bucket],
     day_of: DayOf,
 ) -> None:
-    """Counts idle spells by user; one counts once it is long enough, on the days it was on."""
+    """Counts idle spells by user: one that is long enough counts, on the days that it covers."""
     spells: dict[str, list[tuple[str, float]]] = {}
     for place, bucket in enumerate(buckets):
         users = present.get(place, {}) if bucket.count else {}
