@@ -12,8 +12,8 @@ MOST_RECORDS = 512  # per read; a flood continues with the next
 
 
 class KernelLog:
-    """Implements ports.EventSource. Never blocks: later records come with the next read. With
-    `past`, the records since the boot come first."""
+    """Implements ports.EventSource. Never blocks: `read` returns what has been logged since. With
+    `past`, it begins at the boot."""
 
     def __init__(
         self, root: Path, clock: Callable[[], float] = time.time, past: bool = False
@@ -31,7 +31,7 @@ class KernelLog:
             self.close()
 
     def read(self) -> Sequence[Event]:
-        """The events since the last read."""
+        """Returns the events since the last read."""
         if self._file < 0:
             return ()
         records = self._records()
@@ -44,7 +44,7 @@ class KernelLog:
         return [event for event in found if event is not None]
 
     def numbered(self) -> list[tuple[int, Event]]:
-        """The events in all records there are, each with the number of its record."""
+        """Returns the events of all records, each with the number of its record."""
         from andon.events.rules.kernel_log import parse_record
 
         found: list[tuple[int, Event]] = []

@@ -113,7 +113,7 @@ def _reset(text: str, at: float) -> Event | None:
 
 
 def _taken(form: re.Pattern[str], text: str) -> tuple[str, str | None]:
-    """The text without the match at its beginning, and the matched value."""
+    """Returns the text after the match at its beginning, and the matched value."""
     found = form.match(text)
     return (text, None) if found is None else (text[found.end() :], found[1])
 
@@ -123,7 +123,7 @@ def _known(name: str | None) -> str | None:
 
 
 def _detail(instance: str, rest: str) -> str:
-    """The driver's details in one short line, starting with the MIG instance."""
+    """Returns the driver's details in one short line, starting with the MIG instance."""
     text = f"{instance.strip()}: {rest}" if instance.strip() else rest
     return _plain(text)[:LONGEST_DETAIL]
 

@@ -21,7 +21,7 @@ class Reports(Struct):
     seen: dict[Key, float] = field(default_factory=dict)
 
     def new(self, reports: Iterable[Event], now: float) -> tuple[Event, ...]:
-        """The new reports; of several about one event, the most detailed."""
+        """Returns the new reports; of several about one event, the most detailed."""
         self.seen = {key: at for key, at in self.seen.items() if now - at < SAME_SECONDS}
         found = []
         for report in sorted(reports, key=_detail_order):
@@ -33,7 +33,7 @@ class Reports(Struct):
 
 
 def on_device(report: Event, devices: Sequence[Device]) -> Event:
-    """The report with its device's uuid, if it only has a PCI address."""
+    """Returns the report with its device's uuid, if it only has a PCI address."""
     if report.uuid is not None or report.pci is None:
         return report
     boards = (d for d in devices if d.parent is None and d.pci and _same_slot(d.pci, report.pci))
@@ -42,7 +42,7 @@ def on_device(report: Event, devices: Sequence[Device]) -> Event:
 
 
 def with_parties(report: Event, processes: Iterable[Process]) -> Event:
-    """The report with the processes on the device: first those it names, then the others."""
+    """Returns the report with the device's processes: those it names, then the others."""
     ran = {process.pid: party(process) for process in processes}
     named = [ran.pop(known.pid, known) for known in report.who]
     return replace(report, who=(*named, *ran.values()))

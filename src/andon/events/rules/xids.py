@@ -35,7 +35,7 @@ class Xid(Struct, frozen=True):
     action: str
 
     def advice(self, gpu: int | str) -> str:
-        """What to do, for this device."""
+        """Returns what to do, for this device."""
         return self.action.replace("{gpu}", str(gpu))
 
 
@@ -198,7 +198,7 @@ def explain(code: int | None, detail: str = "") -> Xid:
 
 
 def _recovery(detail: str) -> Xid:
-    """Returns the recovery by the action that the message asks for now: "… changed from 0x0
+    """Returns the explanation of the recovery action that the message asks for: "… changed from 0x0
     (None) to 0x2 (Node Reboot Required)"."""
     action = detail.lower().rpartition(" to ")[2]
     return next((xid for word, xid in _RECOVERY if word in action), _RECOVERY_UNREAD)
