@@ -1,3 +1,3 @@
-"""Jobs on Kubernetes, whose scheduler decides: andon adds what its nodes really do."""
+"""Jobs on Kubernetes: its scheduler decides, andon prefers the nodes whose GPUs are idle."""
 
 from andon.clusters.kubernetes.cluster import KubernetesCluster as KubernetesCluster

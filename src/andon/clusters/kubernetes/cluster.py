@@ -1,4 +1,4 @@
-"""Submits jobs to Kubernetes and reads it. Its scheduler decides; andon states a preference."""
+"""Submits jobs to Kubernetes and reads them. Its scheduler decides; andon states a preference."""
 
 import json
 import os
@@ -257,7 +257,7 @@ class KubernetesCluster:
         return self._known_namespace
 
     def _parts(self, job: str) -> tuple[str, str]:
-        """Returns the namespace and the name of an id."""
+        """Splits an id into the namespace and the name."""
         namespace, sign, name = job.rpartition("/")
         if made.NAME.fullmatch(name) is None or (sign and not made.NAME.fullmatch(namespace)):
             raise Gone(f"{job[:60]!a} is not the name of a job", hint="NAMESPACE/NAME")
@@ -276,8 +276,8 @@ class KubernetesCluster:
             one.forget()
 
     def _is_meant(self, user: str, row: ClusterJob, everyone: bool) -> bool:
-        """Whether a job is this user's, or uses GPUs in the namespace and was made without
-        andon."""
+        """Whether a job is listed: with `everyone`, if it is this user's, or if it uses GPUs and
+        was submitted without andon."""
         if not row.gpus and row.label is None:
             return False
         return everyone or user in ("", made.label_value(self._user))
@@ -316,7 +316,7 @@ class KubernetesCluster:
         return states.lost_node(pod, {node.name: node.state for node in self.nodes()})
 
     def _event(self, job: ClusterJob, pod: ApiPod | None) -> str:
-        """Returns the newest warning about the pod, or the Job while it has none."""
+        """Returns the newest warning about the pod, or about the Job if it has no pod."""
         namespace, name = self._parts(job.id)
         about = name if pod is None else pod.metadata.name
         path, selector = f"/api/v1/namespaces/{namespace}/events", f"involvedObject.name={about}"

@@ -1,4 +1,4 @@
-"""Lists of Kubernetes' objects: paged, and then followed by a watch."""
+"""Lists of Kubernetes' objects: read page by page, then kept up to date by a watch."""
 
 import threading
 import time
@@ -42,7 +42,7 @@ def with_query(path: str, **values: str) -> str:
 
 
 def parsed(kind: Any, body: bytes) -> Any:
-    """Returns an answer as this type."""
+    """Parses an answer as this type."""
     try:
         return _decoder(kind).decode(body)
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as exc:
@@ -76,7 +76,7 @@ def _pages(
 
 
 class FollowedList(Generic[T]):
-    """A list that is requested once and then followed by a watch. The thread of the watch starts at
+    """A list that is read once and then kept up to date by a watch. The watch's thread starts at
     the second use: a single command needs none. Only objects that `keep` accepts are in it."""
 
     def __init__(
@@ -96,7 +96,7 @@ class FollowedList(Generic[T]):
         self._listed, self._watching, self._stale = float("-inf"), False, False
 
     def items(self) -> Sequence[T]:
-        """Returns the objects as they are now; raises what the request raises."""
+        """Returns the current objects; raises the error of the request."""
         with self._lock:
             young = time.monotonic() - self._listed < LIST_SECONDS
             if self._watching and young and not self._stale:
@@ -114,7 +114,7 @@ class FollowedList(Generic[T]):
             return list(self._objects.values())
 
     def forget(self) -> None:
-        """Makes the next use request the list again: this process changed something."""
+        """Reads the list again at its next use, because this process has changed something."""
         with self._lock:
             self._stale = True
 

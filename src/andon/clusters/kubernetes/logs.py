@@ -47,11 +47,11 @@ class PodLog:
 
     @property
     def complete(self) -> bool:
-        """Whether all of it was read, and no more will come."""
+        """Whether the whole output has been read."""
         return self._complete
 
     def refresh(self, ended: bool) -> None:
-        """Reads what there is now, unless a stream brings it."""
+        """Reads what there is now, unless a stream is reading it."""
         with self._lock:
             if self._complete or self._streaming:
                 return
@@ -90,7 +90,7 @@ class PodLog:
 
 
 class JobLogs:
-    """The outputs of the jobs that were read."""
+    """The outputs of the jobs that were read, cached."""
 
     def __init__(self, transport: ApiTransport) -> None:
         self._transport, self._logs = transport, dict[str, PodLog]()

@@ -53,7 +53,7 @@ _STATES: Final = {
 def keep_records(
     cluster: str, hub: str, ended: Sequence[ClusterJob], output: Callable[[str], str]
 ) -> None:
-    """Writes the records that are missing, of jobs that were submitted from here and ran."""
+    """Writes the missing records of jobs that were submitted from here and have run."""
     with suppress(AndonError, OSError):
         since = min(one.submitted_at for one in ended) - PAST_SECONDS
         notes = [one for one in recent_notes(since) if one.cluster == cluster]
@@ -97,8 +97,7 @@ def _keep(
 
 
 def _printed(spec: JobSpec, ended: float, output: Callable[[], str]) -> Sequence[RunLine]:
-    """Returns the figures in the output. It is read after the job has ended, so the time of each is
-    unknown."""
+    """Returns the figures in the output, without times: it is read only after the job has ended."""
     try:
         lines = output().replace("\r", "\n").split("\n")
     except AndonError as exc:

@@ -19,7 +19,7 @@ KINDS: Final = ("deployment", "inferenceservice")
 
 
 def service_of(transport: ApiTransport, namespace: str, name: str) -> tuple[str, BatchJob] | None:
-    """Returns a Deployment or an InferenceService of andon's, and its path."""
+    """Returns the path of a Deployment or InferenceService that andon made, and the object."""
     for kind in KINDS:
         path = made.path_of(kind, namespace, name)
         with suppress(Gone, Denied):

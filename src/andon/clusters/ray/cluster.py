@@ -166,7 +166,7 @@ class RayCluster:
         return [one.id for one in self._all(None) if one.array == job]
 
     def _stopped(self, job: ClusterJob) -> ClusterJob:
-        """Adds to a job's reason that it was asked to stop."""
+        """Adds to a job's reason that it was asked to stop, if it was."""
         if job.label is None:
             return job
         with suppress(OSError):

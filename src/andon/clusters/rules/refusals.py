@@ -8,7 +8,7 @@ from andon.errors import AndonError
 
 
 class Meaning(NamedTuple):
-    """One of andon's errors, its sentence, and a hint."""
+    """What a message means: an error class, its sentence and a hint."""
 
     error: type[AndonError]
     sentence: str

@@ -197,15 +197,15 @@ class SlurmCluster:
         return next((one for one in jobs if one.job.label == label), None)
 
     def _late(self, label: str) -> SlurmJob | None:
-        """Returns the job of a label that was submitted before; the request of a client that was
-        killed may still be on its way to the controller."""
+        """Returns the job that a label already has, after waiting for the request of a killed
+        client, which may still reach the controller."""
         until = time.monotonic() + min(ON_ITS_WAY_SECONDS, self._seconds / 2)
         while (found := self._of_label(label)) is None and time.monotonic() < until:
             time.sleep(ASK_AGAIN_SECONDS)
         return found
 
     def _placed(self, jobs: list[SlurmJob]) -> list[SlurmJob]:
-        """Adds the devices of running jobs, with one command for all."""
+        """Adds the devices of running jobs, which one command reads for all."""
         running = [one.number for one in jobs if one.job.state is JobState.RUNNING][:MOST_PLACED]
         if not running:
             return jobs
@@ -245,8 +245,8 @@ class SlurmCluster:
         return answers.parse_past(out)
 
     def _refuse_longer(self, submission: Submission) -> None:
-        """Refuses a job that would never start because of its time limit. A quality of service may
-        allow more than the partition: then Slurm decides."""
+        """Raises an error for a job that its time limit would keep from ever starting. A quality of
+        service may allow more than the partition: then Slurm decides."""
         seconds = submission.job.for_seconds
         chosen, qos = commands.place_of(submission, self._options)
         if seconds is None or qos:

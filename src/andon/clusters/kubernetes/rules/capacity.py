@@ -100,7 +100,7 @@ def _label(node: KubernetesNode, end: str) -> str | None:
 
 def _state(node: KubernetesNode, has: Mapping[str, int]) -> tuple[str, str | None]:
     """Returns a node's state in a word, and why it takes no pods. A taint named after its GPUs
-    keeps away only pods without one."""
+    concerns only pods without one."""
     ready = condition_of(node.status.conditions, "Ready")
     if ready is None or ready.status != "True":
         return "not-ready", (ready.message or ready.reason if ready else "") or None
@@ -120,8 +120,8 @@ def _short(product: str) -> str:
 
 
 def _kinds(has: Mapping[str, int], replicas: str, claims: int) -> Iterator[str]:
-    """Yields notes about how its GPUs are divided: containers may share one, and each share counts
-    as one."""
+    """Yields notes about how its GPUs are divided: if containers share a GPU, each share counts as
+    one."""
     if len(has) > 1:
         yield ", ".join(f"{count} {name}" for name, count in sorted(has.items()))
     shared = int(replicas) if replicas.isdecimal() and len(replicas) < 5 else 1
@@ -143,7 +143,7 @@ class NodePreference(Struct, frozen=True):
 
 
 def usual_resource(capacities: Iterable[NodeCapacity]) -> str | None:
-    """Returns the kind of GPU that the cluster has most of."""
+    """Returns the GPU resource that the cluster has most of."""
     counts = Counter[str]()
     for capacity in capacities:
         counts.update(capacity.has)

@@ -306,17 +306,17 @@ def refuse_limit_of_service(submission: Submission, options: KubernetesOptions) 
 
 
 def is_unstarted(parallelism: int | None, cancelled: str) -> bool:
-    """Whether a Job was created and not started: the second request never came."""
+    """Whether a Job was created but never started, because the second request was not sent."""
     return parallelism == 0 and not cancelled
 
 
 def started(job: dict[str, Any]) -> dict[str, Any]:
-    """Returns the Job, changed so that it starts."""
+    """Returns the Job with the change that starts it."""
     return {**job, "spec": {**job["spec"], "parallelism": 1}}
 
 
 def cancelled(job: dict[str, Any], now: str, began: str) -> dict[str, Any]:
-    """Returns the Job, changed so that it ends. It stays, so that it is known how it ended."""
+    """Returns the Job with the change that ends it; it stays, so that its end is known."""
     meta = job["metadata"]
     notes = {**(meta.get("annotations") or {}), CANCELLED_NOTE: now}
     if began:

@@ -10,7 +10,7 @@ Quantities = dict[str, str | int | float]
 
 
 class ApiObject(Struct, frozen=True, rename="camel"):
-    """The base of all: fields are in the API's spelling, and others are ignored."""
+    """Base of all objects; fields have the API's names, and unknown ones are ignored."""
 
 
 class OwnerReference(ApiObject, frozen=True, rename="camel"):
@@ -103,7 +103,7 @@ class ApiPod(ApiObject, frozen=True, rename="camel"):
 
     @property
     def owner(self) -> str:
-        """The Job that made it; empty for one of something else."""
+        """The name of the Job that made the pod; empty if something else did."""
         owners = self.metadata.owner_references or []
         return next((one.name for one in owners if one.kind == "Job"), "")
 
@@ -152,7 +152,7 @@ class BatchStatus(ApiObject, frozen=True, rename="camel"):
 
 
 class BatchJob(ApiObject, frozen=True, rename="camel"):
-    """What Kubernetes calls a Job."""
+    """A Kubernetes Job."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: BatchSpec = BatchSpec()

@@ -67,7 +67,7 @@ def gpus_in(quantities: Quantities | None, up: bool) -> Counter[str]:
 
 @lru_cache(4096)
 def _gpus_in(quantities: tuple[tuple[str, str | int | float], ...], up: bool) -> Counter[str]:
-    """Counts each kind once, as most nodes and most pods are alike. Nobody changes the result."""
+    """Counts GPUs by kind; cached, as most nodes and pods are alike: do not change the result."""
     found = {name: count_of(text, up) for name, text in quantities if is_gpu(name)}
     return Counter({name: count for name, count in found.items() if count})
 

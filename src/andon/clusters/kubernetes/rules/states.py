@@ -93,8 +93,8 @@ NO_POD_MADE: Final = Why("its pod cannot be made", "is a quota of the namespace 
 
 
 def grouped(pods: Iterable[ApiPod]) -> dict[str, list[ApiPod]]:
-    """Returns pods by the id of the Job that made them, oldest first; other pods by the label of
-    their submission, or by their own name."""
+    """Returns pods by the id of their Job, oldest first; pods without a Job by their submission's
+    label or their own name."""
     found = dict[str, list[ApiPod]]()
     for pod in pods:
         meta = pod.metadata
@@ -150,7 +150,7 @@ def pod_job(pods: Sequence[ApiPod], name: str) -> ClusterJob:
 
 
 def service_job(service: BatchJob) -> ClusterJob:
-    """Returns a Deployment, or a similar object, that has no pod."""
+    """Returns a Deployment or similar object without a pod as a job."""
     meta, why = service.metadata, NO_POD
     failure = condition_of(service.status.conditions, "ReplicaFailure")
     if failure is not None and failure.status == "True":

@@ -1,5 +1,5 @@
-"""Parses Ray's nodes: their GPUs, how many are in use and what Ray measures; says which node can
-meet a request."""
+"""Parses Ray's nodes: their GPUs, how many are in use and what Ray measures; chooses a node for a
+request."""
 
 import math
 from collections import Counter
@@ -112,13 +112,13 @@ def idle_node(
 
 
 def just_sent(notes: Iterable[SubmissionNote], cluster: str, label: str) -> int:
-    """Returns how many GPUs other submissions to this cluster asked for."""
+    """Returns how many GPUs this user's other recent submissions to this cluster requested."""
     others = [n.submission for n in notes if n.cluster == cluster and n.submission.label != label]
     return sum(one.job.request.least * max(1, len(one.indices)) for one in others)
 
 
 def address_of(listed: object, node: str) -> str | None:
-    """Returns the address of a node; None if another has the same name or the same address."""
+    """Returns the address of a node; None if it is not unique."""
     rows = [row for row in node_rows(listed) if row.get("state") == "ALIVE"]
     found = [row.get("node_ip") for row in rows if node_name(row) == node]
     alone = len(found) == 1 and [row.get("node_ip") for row in rows].count(found[0]) == 1
@@ -163,8 +163,8 @@ def _readings(summary: object) -> dict[str, dict[str, float]]:
 
 
 def _silent(summary: object) -> dict[str, float]:
-    """Returns for how long late nodes have not reported, by the clock of the node that reported
-    last. Ray itself takes a quarter of a minute to notice."""
+    """Returns how long late nodes have not reported, by the newest node's clock. Ray itself notices
+    after a quarter of a minute."""
     found = {}
     for row in _inner(_inner(summary, "data"), "summary", list):
         node, at = _inner(row, "raylet").get("nodeId"), number_of(_inner_value(row, "now"))

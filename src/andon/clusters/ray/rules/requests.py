@@ -28,7 +28,7 @@ _NUMBERS: Final = {"entrypoint_num_cpus": float, "entrypoint_memory": int}
 
 
 class RayOptions(Struct, frozen=True):
-    """The options of `[clusters.NAME]` of this kind."""
+    """The options of `[clusters.NAME]` for Ray."""
 
     address: str = ""  # of the dashboard; empty: RAY_API_SERVER_ADDRESS, else RAY_ADDRESS
     andon: str = ""  # "pip": Ray installs andon for each job; else the job's own environment has it
@@ -38,7 +38,7 @@ class RayOptions(Struct, frozen=True):
 
 
 class JobsAndon(Struct, frozen=True):
-    """The andon that submits: its paths, which nodes with the same file system have too."""
+    """The andon that submits: its paths, which exist also on nodes that share its file system."""
 
     python: str
     script: str  # that starts a job
@@ -164,8 +164,8 @@ def _more(options: tuple[str, ...]) -> dict[str, Any]:
 def entrypoint(
     submission: Submission, task: ClusterTask, installed: JobsAndon, index: int | None = None
 ) -> str:
-    """Returns one line of a shell: the command, recorded by the andon of the submission if the
-    node has it, else by that of the job's environment, else alone."""
+    """Returns one line for a shell: the command, recorded by this andon if the node has it, else by
+    that of the job's environment, else without a record."""
     job = submission.job
     command = shlex.join(job.argv)
     number = shlex.quote(submission_id(submission.label, index))

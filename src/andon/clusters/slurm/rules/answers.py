@@ -206,7 +206,7 @@ def _label(comment: str) -> str | None:
 
 
 def _given(text: str) -> str | None:
-    """Returns a value; None for each of Slurm's texts for no value."""
+    """Returns a value; None for any of Slurm's texts for a missing value."""
     return None if text in ("", "(null)", "none", "None", "N/A", "NONE", "Unknown") else text
 
 
@@ -223,7 +223,7 @@ def _count(found: re.Match[str] | None) -> int | None:
 
 
 def _status(text: str) -> tuple[int, int]:
-    """Returns exit code and signal, of a wait status or `3:0`."""
+    """Returns exit code and signal, from a wait status or `3:0`."""
     code, colon, number = text.partition(":")
     if colon:
         return whole_number(code, 9) or 0, whole_number(number, 9) or 0

@@ -35,7 +35,7 @@ _SHORT = {
 
 
 class SlurmOptions(Struct, frozen=True):
-    """The options of `[clusters.NAME]` of this kind."""
+    """The options of `[clusters.NAME]` for Slurm."""
 
     partition: str = ""
     account: str = ""
@@ -168,7 +168,7 @@ def batch_script(submission: Submission, task: ClusterTask, installed: SameAndon
 
 
 def task_options(submission: Submission, options: SlurmOptions) -> dict[str, Any]:
-    """Returns what andon needs to know inside a job of Slurm, besides the common part."""
+    """Returns the Slurm part of what andon needs to know inside a job."""
     requeues = options.on_busy == REQUEUE
     return {
         "shares": submission.per_gpu > 1,
@@ -256,7 +256,7 @@ def _duration(seconds: float) -> str:
 
 
 def _ranges(indices: Sequence[int]) -> str:
-    """Returns `3-5,7`: Slurm takes no long lists."""
+    """Returns indices as `3-5,7`, because Slurm refuses long lists."""
     found, first = list[str](), indices[0]
     for one, after in pairwise([*indices, -1]):
         if after != one + 1:
