@@ -30,7 +30,7 @@ from andon.sampling.follower import Follower
 
 
 class AlertFilter:
-    """Which alerts a program wants; by default those of the devices it can see."""
+    """Which alerts a program wants; by default those on devices visible to it."""
 
     def __init__(
         self,
@@ -96,14 +96,14 @@ class Cord(AbstractContextManager["Cord"]):
         return self
 
     def stop(self) -> None:
-        """Stop it. May be called twice, and from the callback itself."""
+        """Stops evaluating. May be called twice, and from the callback itself."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
         self._follower.close()
 
     def firing(self, wanted: AlertFilter | None = None) -> tuple[Alert, ...]:
-        """The matching alerts that are firing, worst first."""
+        """Returns the matching alerts that are firing, worst first."""
         state, wanted = self._state, wanted or self._wanted
         snapshot = state.snapshot
         if snapshot is None:
@@ -112,7 +112,7 @@ class Cord(AbstractContextManager["Cord"]):
         return tuple(alert for alert in alerts if wanted.fits(alert, snapshot))
 
     def wait_until_calm(self, wanted: AlertFilter, longest_seconds: float) -> bool:
-        """Wait until no matching alert is firing, the cord is stopped, or the timeout is over."""
+        """Waits until no matching alert is firing, the cord is stopped, or the timeout is over."""
         with self._changed:
             return self._changed.wait_for(
                 lambda: self._stopped or not self.firing(wanted), longest_seconds
@@ -130,7 +130,7 @@ class Cord(AbstractContextManager["Cord"]):
             raise
 
     def take(self, snapshot: Snapshot) -> None:
-        """Evaluate one snapshot, and call for every change."""
+        """Evaluates one snapshot, and calls the function for every change."""
         seen = Observation(snapshot, events=snapshot.events)
         outcome = step(self._state, seen, Moment(*self._clock()), self._book)
         with self._changed:
@@ -140,7 +140,7 @@ class Cord(AbstractContextManager["Cord"]):
             self._calls.notify(alert)
 
     def _news(self, outcome: StepResult, snapshot: Snapshot) -> Iterator[Alert]:
-        """Alerts that fire, became worse, or were reported and are resolved."""
+        """Yields alerts that begin to fire, become worse, or were reported and end."""
         for alert in outcome.changed:
             before = self._reported.get(alert.id)
             if alert.state is Phase.RESOLVED:
@@ -182,7 +182,7 @@ def this_node(
     call: Callable[[Alert], object] | None = None,
     thresholds: Mapping[str, float | str] | None = None,
 ) -> Cord:
-    """A cord for this node with the thresholds of its settings and these, not yet started."""
+    """Returns a cord for this node, not yet started, with its settings' thresholds and these."""
     shared = library.shared()
     book = rulebook(with_thresholds(shared.settings, thresholds or {}))
     session = shared.subscribe(interval_seconds, False)

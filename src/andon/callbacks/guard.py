@@ -66,7 +66,7 @@ class Guard(LoopHook, Generic[T]):
         return len(self._batches)  # type: ignore[arg-type]
 
     def _stops(self) -> bool:
-        """Does the action for the worst firing alert; returns whether the loop stops here."""
+        """Pauses, stops or calls for the worst firing alert; returns whether the loop stops."""
         firing = self._cord.firing(self._wanted)
         if not firing:
             return False
@@ -90,7 +90,7 @@ class Guard(LoopHook, Generic[T]):
 
 
 def _pausing(rules: Collection[str] | None) -> Collection[str]:
-    """The rules for which a loop pauses."""
+    """Returns the rules for which a loop pauses; raises Invalid where a pause does not help."""
     if rules is None:
         return WAITING_HELPS
     useless = sorted(rule for rule in set(rules) - set(WAITING_HELPS) if rule in BY_NAME)

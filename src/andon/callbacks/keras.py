@@ -22,8 +22,8 @@ SAVES = "_should_save_model"
 
 
 class GpuMonitorCallback(TrainingMonitor, Callback):
-    """Records each `fit`. The trackers that come after it in the list get its values with those
-    of each epoch. Several processes pause and stop each for itself, and so it does neither."""
+    """Records each `fit`. Trackers after it in the list get its values with each epoch's. It
+    neither pauses nor stops a fit of several processes, since each would do so on its own."""
 
     async_safe = True  # otherwise Keras would wait for the device at the end of each step
     _epoch = _batch = _last_batch = 0
@@ -58,7 +58,7 @@ class GpuMonitorCallback(TrainingMonitor, Callback):
             setattr(one, SAVES, partial(self._saves, getattr(one, SAVES)))
 
     def _saves(self, decide: Callable[..., bool], *args: Any) -> bool:
-        """Wraps the method by which a ModelCheckpoint decides to save."""
+        """Notes an interruption whenever a ModelCheckpoint decides to save."""
         saves = decide(*args)
         if saves:
             self.interrupted("checkpoint", step=self._clock.steps)

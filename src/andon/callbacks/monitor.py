@@ -82,7 +82,7 @@ class GpuMonitorCallback(LoopHook):
         return RecordedRun(self._name, self._given, kind=RunKind.CALLBACK, quiet=self._quiet)
 
     def _keywords(self) -> dict[str, Any]:
-        """Returns the arguments that make another one like this."""
+        """Returns the arguments that create another callback like this one."""
         return {
             "interval_secs": self._interval,
             "config": self._config,
@@ -94,7 +94,7 @@ class GpuMonitorCallback(LoopHook):
         }
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy, and what another process unpickles, has the same settings and no run yet."""
+        """Copies and pickles the settings only: a copy has no run yet."""
         return _remade, (type(self), self._keywords(), tuple(self._calls))
 
     # How it is set up.
@@ -159,7 +159,7 @@ class GpuMonitorCallback(LoopHook):
         return not self.stopped
 
     def alerts(self) -> "list[GpuAlert]":
-        """What is wrong now, worst first."""
+        """Returns what is wrong now, worst first."""
         return list(self._current.values())
 
     def end(self, error: BaseException | None = None) -> None:

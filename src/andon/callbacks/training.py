@@ -44,7 +44,7 @@ BATCHES = ("batch", "inputs", "data")  # what frameworks call the batch in their
 
 
 class StoppedBySigterm(BaseException):
-    """The error with which a fit ends whose process got SIGTERM, as from a cluster's scheduler."""
+    """The error that ends a fit whose process received SIGTERM, for example from a scheduler."""
 
 
 def missing(framework: str, package: str) -> ImportError:
@@ -90,8 +90,8 @@ class TrainingMonitor(GpuMonitorCallback):
     def fit_begins(
         self, total_steps: float | None, variables: Mapping[str, str] | None = None, ranks: int = 1
     ) -> None:
-        """Starts the record, its thread and the alerts; a fit that was left open is ended. Where
-        they cannot start, as without threads or with wrong settings, the fit goes on without."""
+        """Starts the record, its thread and the alerts; ends a fit that was left open. If they
+        cannot start, as without threads or with wrong settings, the fit continues without them."""
         try:
             self._start(total_steps, variables, ranks)
         except Exception as error:  # noqa: BLE001 - logged, and training goes on
@@ -153,7 +153,7 @@ class TrainingMonitor(GpuMonitorCallback):
         self._safely(partial(super().end, error))
 
     def _left(self) -> None:
-        """Ends a fit that the program left by an error without a callback of the framework."""
+        """Ends a fit that was left by an error, without a callback of the framework."""
         error = _last_error()
         self.end(None if error is self._seen else error)
 
@@ -162,7 +162,7 @@ class TrainingMonitor(GpuMonitorCallback):
         os.kill(os.getpid(), number)  # the default action, which `end` restored
 
     def _explain(self, error: BaseException | None) -> None:
-        """Records how much the loop waited and, of a failed allocation, the batch's shape."""
+        """Records how long the loop waited and, for a failed allocation, the batch's shape."""
         from andon.runs.rules.plain import plain_text
 
         share = self._clock.waiting_share(time.monotonic())
@@ -194,8 +194,8 @@ class TrainingMonitor(GpuMonitorCallback):
             self._note_steps(now)
 
     def hold(self, step_syncs: bool = True) -> bool:
-        """Waits while the loop is paused; returns whether it should stop. Of several ranks each
-        asks the others at the steps that `step_syncs` names, since one alone would block them."""
+        """Waits while the loop is paused; returns whether it should stop. With several ranks, each
+        asks the others at the steps named by `step_syncs`, since a rank alone would block them."""
         wanted = (bool(self._pausing), self.stopped)
         if self._ranks > 1:
             wanted = self.agree(*wanted) if step_syncs else (False, False)
@@ -209,8 +209,8 @@ class TrainingMonitor(GpuMonitorCallback):
         return wanted[1]
 
     def agree(self, pausing: bool, stopped: bool) -> tuple[bool, bool]:
-        """Returns whether another rank pauses, and whether one stops; here no other rank is
-        asked."""
+        """Returns whether another rank pauses, and whether one stops; no other rank is asked
+        here."""
         return False, False
 
     def barrier(self) -> None:
@@ -229,20 +229,20 @@ class TrainingMonitor(GpuMonitorCallback):
         self._safely(lambda: self._queue.extend(logged_lines(step, values)))
 
     def interrupted(self, what: str, /, **data: Any) -> None:
-        """Something else than training begins, such as validation."""
+        """Notes that something other than training begins, such as validation; the clock stops."""
         self._clock.interrupt(time.monotonic())
         self.note(what, **data)
 
     def waits_no_longer(self) -> None:
-        """Something else than training goes on, and there was no callback at its begin."""
+        """Stops the clock for something whose begin had no callback, such as validation."""
         self._clock.interrupt(time.monotonic())
 
     def resumed(self) -> None:
         self._clock.resume(time.monotonic())
 
     def values(self, taken: Mapping[str, Any] = {}, monitored: bool = False) -> dict[str, float]:
-        """Returns the values for a tracker: without those that it has under the same name, and
-        without those that its own system monitor records (`monitored`)."""
+        """Returns the values for a tracker, without those in `taken` and, if `monitored`, those
+        that its own system monitor records."""
         if self._trackers == "none":
             return {}
         left_out = TRACKED_BY_OTHERS if monitored and self._trackers == "missing" else frozenset()
@@ -250,13 +250,13 @@ class TrainingMonitor(GpuMonitorCallback):
         return {name: value for name, value in named.items() if name not in taken}
 
     def config_values(self) -> dict[str, str]:
-        """Returns the run's id and its link on the board, once."""
+        """Returns the run's id and board link at the first call; empty afterwards."""
         found, self._config_values = self._config_values, {}
         return {} if self._trackers == "none" else found
 
     def send_config(self) -> None:
-        """Adds the config values to the tracker's run that this process has open, for frameworks
-        whose callbacks cannot. Trackers may ask a server for it: the thread does it."""
+        """Sends the config values to the tracker's open run in this process, for frameworks whose
+        callbacks cannot. It may contact a server, so the thread does it."""
         values = self.config_values()
         wandb, mlflow = sys.modules.get("wandb"), sys.modules.get("mlflow")
         if values and wandb is not None and wandb.run is not None:

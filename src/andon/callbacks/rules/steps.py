@@ -9,7 +9,7 @@ TRACKED_BY_OTHERS = frozenset({"utilization_percent", "memory_peak_bytes"})
 
 
 class StepClock:
-    """Waiting is the time from the end of a step to the start of the next one.
+    """Counts steps and the time waited: from the end of a step to the start of the next.
 
     Numbers tell steps apart: a framework may report the end of a step after the next has begun,
     and a callback that is listed twice reports each twice.
@@ -43,16 +43,16 @@ class StepClock:
         return True
 
     def interrupt(self, at: float) -> None:
-        """Something else than training begins: the time until `resume` does not count."""
+        """Stops the clock while the loop does something other than training, until `resume`."""
         self._counted, self._since, self._ended = self.seconds(at), None, None
 
     def resume(self, at: float) -> None:
-        """From here on the loop waits for its next batch."""
+        """Continues the clock: from now on the loop waits for its next batch."""
         self._since = at if self._since is None else self._since
         self._ended = at
 
     def seconds(self, at: float) -> float:
-        """The time of training, with its waiting."""
+        """Returns the training time, including waiting."""
         return self._counted + (0.0 if self._since is None else max(0.0, at - self._since))
 
     def waiting_share(self, at: float) -> float | None:
@@ -93,7 +93,7 @@ def size_of(batch: Any) -> tuple[int, int]:
 
 
 def shapes_of(batch: Any) -> dict[str, list[int]]:
-    """The shapes of a batch's tensors by their names or places."""
+    """Returns the shapes of a batch's tensors by their names or places."""
     named = batch.items() if isinstance(batch, Mapping) else enumerate(_parts(batch))
     return {str(name): list(shape) for name, one in named if (shape := _shape(one))}
 
@@ -114,7 +114,7 @@ def _shape(value: Any) -> tuple[int, ...]:
 def tracked_values(
     used: Sequence[Mapping[str, Any]], waiting_share: float | None, alerts: int
 ) -> dict[str, float]:
-    """What trackers get, by name: of all devices together, without what is unknown."""
+    """Returns trackers' values by name: over all devices together, without unknown ones."""
     from andon.model.run.use import known_of, mean_of, sum_of  # once a run goes on
 
     found = {
