@@ -33,7 +33,7 @@ def read_contents(
     most_files: int = MOST_FILES,
     most_bytes: int = MOST_BYTES,
 ) -> Contents:
-    """Counts by user and kind: file names are chosen by their owner and not passed on."""
+    """Counts files by user and kind; their names, which users choose, are left out."""
     examined = _Examination(now(), most_files, most_bytes)
     for part, parse in _PARTS.items():
         examined.part(book / part, parse, lockable=part != "cordons")
@@ -47,7 +47,7 @@ def read_contents(
 
 
 class _Examination:
-    """The counts for one book, and how many more bytes are read."""
+    """Counts the entries of one book, reading a limited number of bytes."""
 
     def __init__(self, at: float, most_files: int, most_bytes: int) -> None:
         self.odd: Counter[tuple[StrayReason, int]] = Counter()

@@ -119,7 +119,7 @@ _STATUS_AT = 40  # offset of its status word, on 64-bit systems
 
 
 def inspect(root: Path, own: Path = Path("/"), env: Mapping[str, str] = os.environ) -> MachineFacts:
-    """What can be seen of the machine without calling a driver."""
+    """Returns what can be seen of the machine without calling a driver."""
     mounts = read_mounts(root)
     return MachineFacts(
         kernel=read_kernel(root, own),
@@ -204,7 +204,7 @@ def may_profile(root: Path = Path("/")) -> bool:
 
 
 def parse_distribution(text: str) -> tuple[str, ...]:
-    """ID, then ID_LIKE: closest first."""
+    """Returns ID, then ID_LIKE: closest first."""
     found = dict(re.findall(r'^(ID|ID_LIKE)="?([^"\n]*)"?$', text, re.MULTILINE))
     return tuple(f"{found.get('ID', '')} {found.get('ID_LIKE', '')}".split())
 

@@ -1,4 +1,4 @@
-"""Gathers what this user's server or agent sends to others, from the files that it leaves."""
+"""Reads what this user's server or agent sends to others, from the files that it writes."""
 
 import os
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ from andon.units import sh
 
 
 def read_reporting(folder: Path, exports: Sequence[ExportSettings] = ()) -> Reporting:
-    """`folder` is that of this machine's state."""
+    """Reads what is sent to others; `folder` is this machine's state folder."""
     links = [*_hub(folder), *(_export(folder, one) for one in exports)]
     return Reporting(bool(links) and _runs(folder), tuple(links))
 
 
 def _hub(folder: Path) -> list[OutgoingReports]:
-    """The hub that this node last reported to. Up to when it has everything is its mark."""
+    """Returns the hub that this node last reported to, and until when it has everything."""
     marks, (failing, *trouble) = read_marks(folder), read_trouble(folder)
     if not (hub := failing or marks.hub):
         return []
@@ -39,6 +39,6 @@ def _export(folder: Path, one: ExportSettings) -> OutgoingReports:
 
 
 def _runs(folder: Path) -> bool:
-    """Whether the process that locked the folder lives; it wrote its pid there."""
+    """Whether the process whose pid is in the lock file is this user's and lives."""
     pid = read_text(folder / LOCK, 64).strip()
     return pid.isdecimal() and uid_of(int(pid)) == os.geteuid()

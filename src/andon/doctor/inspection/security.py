@@ -32,8 +32,8 @@ def read_security(
     node: str = "",
     stored: Mapping[str, Path] = MappingProxyType({}),
 ) -> Security:
-    """Everything but the lease books. `state` is None if the folder must not be touched; `node`
-    is the name of this machine's folder in it, `stored` are the store's files, by purpose."""
+    """Returns everything but the lease books. `state` is None if the folder must not be touched;
+    `node` is this machine's folder in it, `stored` the store's files by purpose."""
     users = parse_passwd(read_bytes(own / "etc/passwd", BIG_BYTES))
     server = None if state is None else read_server(state / node, own)
     usual = usual_port()

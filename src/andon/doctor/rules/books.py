@@ -118,7 +118,7 @@ def _list(book: BookFolder, strays: Iterable[StrayFiles]) -> str:
 
 
 def _owners(strays: Iterable[StrayFiles]) -> str:
-    """The owners with the most files, each with a count."""
+    """Returns the owners with the most files as text, each with a count."""
     counts: dict[str, int] = {}
     for stray in strays:
         counts[stray.owner] = counts.get(stray.owner, 0) + stray.count

@@ -155,7 +155,7 @@ def _nvidia_modes(facts: MachineFacts) -> Iterator[CheckResult]:
 
 
 def _counters(facts: MachineFacts) -> CheckResult:
-    """Says whether this user may profile with Nsight."""
+    """Reports whether this user may profile with Nsight."""
     restricted = facts.kernel.counters_restricted
     if restricted is None:
         message = "whether Nsight can profile here is not known: the driver's parameters are hidden"

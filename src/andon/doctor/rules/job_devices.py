@@ -1,4 +1,4 @@
-"""Whether the devices that a cluster gave to a job are fit for it, before it starts and after."""
+"""Whether the devices that a cluster gave to a job are fit for it, before and after it runs."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -37,8 +37,8 @@ class Unfit(Struct, frozen=True):
 def given_devices(
     numbers: str, statuses: Sequence[DeviceStatus], minors: Mapping[str, int]
 ) -> list[DeviceStatus]:
-    """Returns the devices of `0,2-3`: the numbers of their device files, which `minors` has by PCI
-    address where the driver tells; else their indices. Unknown ones are left out."""
+    """Returns the devices in `0,2-3`, by the numbers of their device files, which `minors` has by
+    PCI address if the driver reports them, else by index. Unknown ones are left out."""
     wanted = set[int]()
     for part in numbers.split(","):
         if found := re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", part.strip()):
@@ -112,7 +112,7 @@ def unfit_devices(
 
 
 def _serves(process: Process) -> bool:
-    """Whether it is a service that shares the device between programs, and no program itself."""
+    """Whether it is the MPS service, which shares the device between programs."""
     return (process.name or "").startswith("nvidia-cuda-mps")
 
 

@@ -35,7 +35,7 @@ def judge(facts: MachineFacts) -> Iterator[CheckResult]:
 
 
 def _slurm(facts: MachineFacts) -> Iterator[CheckResult]:
-    """Says what is different in a job of Slurm and on its login node; nothing of it is wrong."""
+    """Explains what is different in a job of Slurm and on its login node; none of it is a fault."""
     slurm = facts.slurm
     if slurm.job:
         given = f"with GPU {slurm.gpus}" if slurm.gpus else "without a GPU: ask with --gpus"
@@ -72,7 +72,7 @@ def _kernel(facts: MachineFacts) -> CheckResult:
 
 
 def _log(facts: MachineFacts) -> CheckResult:
-    """Returns whether driver messages can be read; NVML reports Xids without them."""
+    """Reports whether driver messages can be read; NVML reports Xids without them."""
     why = facts.kernel.log_closed
     if why is None:
         message = "the kernel log is readable, so driver errors are noticed"

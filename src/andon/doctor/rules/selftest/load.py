@@ -18,7 +18,7 @@ FREE_BYTES = 2 * GIB  # a load of half a GiB plus what the driver uses
 
 
 class Load(Struct, frozen=True):
-    """The load that ran: its device and process; or why there was none."""
+    """The load that ran: its device and process; or the reason why none did."""
 
     uuid: str = ""
     pid: int = 0
@@ -28,7 +28,7 @@ class Load(Struct, frozen=True):
 
 
 def choose(snapshot: Snapshot, free: AbstractSet[str]) -> tuple[DeviceStatus | None, str]:
-    """A device that a lease would get; the second value says why there is none.
+    """Returns a device that a lease would get; the second value is the reason if there is none.
 
     `free` are the UUIDs of the available devices with `FREE_BYTES`, at most
     `SCHEDULABLE_IDLE_PERCENT` busy.

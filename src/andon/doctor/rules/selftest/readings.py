@@ -204,7 +204,7 @@ def _findings(row: ReadingTrial, histories: Sequence[History]) -> Iterator[Check
 
 
 def _left_out(row: ReadingTrial, history: History) -> list[str]:
-    """Why values of this kind are unknown although the driver reported them."""
+    """Returns why values of this kind that the driver reported were left out as impossible."""
     reasons = (s.missing.get(name, "") for s in history.statuses for name in row.fields)
     return [reason for reason in reasons if reason.endswith(IMPOSSIBLE)]
 
