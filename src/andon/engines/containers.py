@@ -1,4 +1,4 @@
-"""Executes a command in a container of Docker or Podman, through the engine's command line.
+"""Runs commands in containers of Docker or Podman, through the engine's command line.
 
 The command line knows contexts, credentials, rootless sockets and terminals, and is the same for
 both engines. Each call has a time limit; one that passes output lasts as long as the container.
@@ -224,7 +224,7 @@ class DockerEngine:
         return out
 
     def _handled(self, work: CreatedWork) -> int | None:
-        """The signals that the container's first process catches or ignores, from the kernel."""
+        """Returns the mask of signals that the container's first process catches or ignores."""
         masks: list[int] = []
         with suppress(AndonError):
             pid = answers.first_pid(self._state(work))
@@ -234,7 +234,7 @@ class DockerEngine:
         return masks[0] | masks[1] if len(masks) == 2 else None
 
     def _ask(self, *arguments: str, seconds: float = ANSWER_SECONDS) -> tuple[int, str, str]:
-        """Exit code, output and error output of the engine's command."""
+        """Returns exit code, output and error output of the engine's command."""
         try:
             return ask_command([self.name, *arguments], seconds)
         except TimeoutError as exc:

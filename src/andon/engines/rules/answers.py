@@ -93,7 +93,7 @@ def server_errors(text: str) -> str:
 
 
 def engine_error(name: str, stderr: str) -> AndonError:
-    """Returns the error for an engine's message; the message itself if it is not a known one."""
+    """Returns the error for an engine's message; an unknown message becomes the error's text."""
     for pattern, make in _ENGINE_ERRORS:
         if match := re.search(pattern, stderr):
             named = [value for value in match.groupdict().values() if value]
