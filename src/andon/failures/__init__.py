@@ -1,4 +1,4 @@
-"""Shared by parts that keep running: how failures are retried, logged, and contained.
+"""Retrying, logging and containing failures, for parts that keep running.
 
 An unexpected error of each kind is logged once a minute at most, with a count.
 """

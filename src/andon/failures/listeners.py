@@ -18,7 +18,7 @@ class Listeners(Generic[Values]):
         self._entries: tuple[list[Callable[Values, object]], ...] = ()
 
     def add(self, listener: Callable[Values, object]) -> Callable[[], None]:
-        """Call this from now on; returns a function that stops it."""
+        """Calls this from now on; returns a function that stops that."""
         entry = [listener]  # of its own: the same function may be added twice
         with self._lock:
             self._entries = (*self._entries, entry)

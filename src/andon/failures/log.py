@@ -28,7 +28,7 @@ class FailureLog:
         self.count = 0
 
     def add(self, error: BaseException) -> None:
-        """Count an error, and log it unless its kind was logged just now."""
+        """Counts an error, and logs it unless its kind was logged just now."""
         with self._lock:
             self.count += 1
             times = self._limiter.happened(kind_of(error), self._clock())

@@ -41,8 +41,8 @@ class Retrying:
         back_off: BackOff = USUAL,
         clocks: Clocks = REAL,
     ) -> None:
-        """`translate` turns an unexpected error into what people are shown, and may log it; without
-        it such an error is not caught."""
+        """`translate` turns an unexpected error into one for people, and may log it; without it
+        such errors are not caught."""
         self._report, self._texts, self._translate = report, texts, translate
         self._back_off, self._clocks = back_off, clocks
         self._failures = Failures()
@@ -102,5 +102,5 @@ class Retrying:
             self._report(self._texts.over(human_seconds(lasted)))
 
     def pause(self, stopped: threading.Event) -> bool:
-        """Wait until the next attempt is due; returns whether it was stopped instead."""
+        """Waits until the next attempt is due; returns whether it was stopped instead."""
         return stopped.wait(max(0.0, self.due - self._clocks.steady()))
