@@ -70,7 +70,7 @@ class LineBuffer:
             self._holding = True
 
     def post(self, message: wire.Json) -> None:
-        """Send now, or with the rest of the round."""
+        """Sends a message now, or with the rest of the round."""
         line = wire.reader_line(message)
         with self._lock:
             self._lines.append(line)
@@ -128,7 +128,7 @@ class CardWorker:
         return self._names is not None and self._names.expecting
 
     def serve(self, request: ReaderRequest, leads: Callable[[], bool]) -> None:
-        """Read the card and post its answer. The leader sends missing names after the round."""
+        """Reads the card and posts its answer. The leader sends missing names after the round."""
         message: wire.Json = {"tick": request.tick, "card": self._card.key}
         message |= self._answer(request)
         if self.expecting:
@@ -137,7 +137,7 @@ class CardWorker:
         self._outbox.post(message)
 
     def follow(self, request: ReaderRequest) -> None:
-        """Post the same reading again, with the names that are known now."""
+        """Posts the same reading again, with the names that are known now."""
         readings = self._attributed(self._latest)
         self.busy = False
         self._outbox.post({"tick": request.tick, "card": self._card.key, "readings": readings})
@@ -200,7 +200,7 @@ class CardWorker:
         return replace(device, place=self._places[device.uuid])
 
     def _attributed(self, readings: Sequence[Reading]) -> list[wire.Json]:
-        """Name all of a card's processes in one call, so that ended ones can be dropped."""
+        """Names all of a card's processes in one call, so that ended ones can be dropped."""
         named = self._named([p for r in readings for p in r.processes])
         if len(readings) == 1:
             return [self._difference(readings[0], named)]
@@ -338,7 +338,7 @@ class Reader:
             self._outbox.release()
 
     def _follow(self, late: Sequence[CardWorker]) -> None:
-        """Send the answers, then the missing names; there are no nudges between rounds."""
+        """Sends the answers, then the missing names; there are no nudges between rounds."""
         if late:
             self._outbox.flush()
             self._lookup.wait(NAMES_SECONDS)
@@ -374,7 +374,7 @@ class Leave:
 
 
 def _watch_parent() -> None:
-    """Exit when the parent has exited, even if one of its forked children holds our input open."""
+    """Exits when the parent has exited, even if one of its forked children holds our input open."""
     parent = os.getppid()
     while os.getppid() == parent:
         time.sleep(ORPHAN_CHECK_SECONDS)
@@ -382,7 +382,7 @@ def _watch_parent() -> None:
 
 
 def _private_output() -> int:
-    """Reserve standard output: a vendor library that prints must not corrupt a line."""
+    """Reserves standard output: a vendor library that prints must not corrupt a line."""
     descriptor = os.dup(1)
     os.dup2(2, 1)
     return descriptor
@@ -399,7 +399,7 @@ def _heed_nudges(reader: Reader, descriptor: int | None) -> None:
 
 
 class _Names:
-    """Process tables of all cards. Imported when the first process appears."""
+    """The process tables of all cards, imported when the first process appears."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

@@ -12,7 +12,7 @@ _FUNCTION_BITS = 0xFFFF  # bus, device, function; newer kernels put the partitio
 
 
 def parse_properties(text: str) -> dict[str, int]:
-    """A node's `name value` lines."""
+    """Parses a node's `name value` lines."""
     found = {}
     for line in text.splitlines():
         fields = line.split()

@@ -43,7 +43,7 @@ def version(content: bytes) -> tuple[int, int] | None:
 
 
 def throttle(answer: SysfsValue[bytes]) -> SysfsValue[tuple[str, ...]]:
-    """The names of what limits the clocks now."""
+    """Returns the names of what limits the clocks now."""
     if answer.value is None:
         return SysfsValue(None, answer.reason, answer.absent)
     found = version(answer.value)

@@ -71,7 +71,7 @@ class Smi:
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[bool]:
-        """Makes one call at a time; a call that hangs must block only its own card."""
+        """Yields for one call at a time; a call that hangs must block only its own card."""
         mine = self._lock.acquire(timeout=0 if self._is_hung else self._wait_seconds)
         self._is_hung = not mine
         try:

@@ -15,7 +15,7 @@ class LibraryCall:
         self._function: Any = None
 
     def into(self, out: Any, *arguments: Any) -> None:
-        """Call it with a buffer for its answer; raises on a code other than 0.
+        """Calls it with a buffer for its answer; raises on a code other than 0.
 
         The caller passes a new buffer each time: a stuck call may still write to it.
         """

@@ -41,7 +41,7 @@ class EventListener:
         self._thread: threading.Thread | None = None
 
     def add(self, handle: nvml.Handle, uuid: str) -> None:
-        """Listen to this card too, from the next round on."""
+        """Also listens to this card, from the next round on."""
         with self._lock:
             self._cards.append((handle, uuid))
             if self._thread is None and not self._stopped.is_set():
@@ -49,7 +49,7 @@ class EventListener:
                 self._thread.start()
 
     def stop(self) -> None:
-        """Ask it to end after its current wait, without waiting for that."""
+        """Makes it end after its current wait, without waiting for that."""
         self._stopped.set()
 
     def _run(self) -> None:

@@ -363,7 +363,7 @@ def ecc_uncorrected(handle: Handle) -> int:
 
 
 def process_utilization(handle: Handle, since: int) -> tuple[dict[int, int], int]:
-    """Each process's share since a driver timestamp, and the timestamp for the next call."""
+    """Returns each process's share since a driver timestamp, and the next call's timestamp."""
     try:
         samples = pynvml.nvmlDeviceGetProcessUtilization(handle, since)
     except Error as error:
@@ -398,7 +398,7 @@ class RawEvent(Struct, frozen=True):
 
 
 def place(handle: Handle) -> int:
-    """The number of a handle in a `RawEvent`."""
+    """Returns the number that identifies a handle in a `RawEvent`."""
     return ctypes.cast(handle, ctypes.c_void_p).value or 0
 
 
@@ -481,7 +481,7 @@ def activity_sample(handle: Handle) -> Any:
 
 
 def activity_between(earlier: Any, later: Any) -> tuple[float, float]:
-    """How busy the SMs and the tensor cores were between two samples, in percent."""
+    """Returns how busy the SMs and the tensor cores were between two samples, in percent."""
     query = _ActivityQuery(pynvml.NVML_GPM_METRICS_GET_VERSION, 2, earlier, later)
     sm, tensor = query.metrics[0], query.metrics[1]
     sm.metricId, tensor.metricId = _GPM_SM, _GPM_TENSOR

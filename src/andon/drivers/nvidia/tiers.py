@@ -71,7 +71,7 @@ _NOT_READ: Final = frozenset(SAMPLE_VALUES).difference(
 
 
 class DueTimes:
-    """When each thing is due again."""
+    """Times at which calls are due again."""
 
     def __init__(self) -> None:
         self._next: dict[str, float] = {}
@@ -106,13 +106,13 @@ class Gauges:
         self._aging = False
 
     def expire(self, name: str) -> None:
-        """Read this value again with the next refresh."""
+        """Makes the next refresh read this value again."""
         for probe in self._slow:
             if name in probe.fields:
                 self._slow[probe] = self._slow_due = -math.inf
 
     def refresh(self, handle: Handle, at: float, now: float) -> None:
-        """Make the calls that are due."""
+        """Makes the calls that are due."""
         for probe in self._fast:
             self._make(probe, handle)
         if now + EARLY_SECONDS >= self._slow_due:

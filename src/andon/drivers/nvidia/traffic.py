@@ -1,4 +1,4 @@
-"""PCIe and NVLink traffic from the driver's counters, read now and then.
+"""PCIe and NVLink traffic, computed from the driver's counters.
 
 On real cards the PCIe counters have 32 bits: at 60 GB/s they wrap fifteen times a second. So
 they are read twice in one reading, before and after its other calls, and the rate in between
@@ -85,7 +85,7 @@ class Traffic:
         self._before, self._before_now = first, now
 
     def older(self, at: float) -> Mapping[str, float]:
-        """When each rate older than this time was read: the same object until it changes."""
+        """Returns when each rate older than this was read: the same object until it changes."""
         if self._read_at >= at:
             return _NONE
         if self._older is None:

@@ -92,7 +92,7 @@ class NvidiaSmi:
     # Calling the command.
 
     def _opened(self) -> SmiCommand:
-        """The command, with its full timeout."""
+        """Returns the command, with its full timeout."""
         if self._command is None:
             self._command = SmiCommand(find(self._name, self._root))
         self._command.allow(self._timeout_seconds)

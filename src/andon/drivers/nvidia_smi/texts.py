@@ -114,7 +114,7 @@ def lost(text: str) -> str | None:
 
 
 def may_be_lost(text: str) -> bool:
-    """Whether one of many texts may say so."""
+    """Whether one of several texts may say that the device is lost."""
     return any(sign in text.lower() for sign in _LOST)
 
 

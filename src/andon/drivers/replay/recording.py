@@ -81,8 +81,8 @@ class Recording:
         return RecordedMoment(snapshot, done + offset, silence)
 
     def beside(self, elapsed_seconds: float, step: int) -> float:
-        """Returns when the snapshot after (1) or before (-1) the current one was taken; the same
-        time at either end."""
+        """Returns when the snapshot after (1) or before (-1) the current one was taken; at either
+        end that of the current one."""
         self._read_until(elapsed_seconds)
         index = bisect_right(self._offsets, max(0.0, elapsed_seconds)) - 1 + step
         return self._offsets[max(0, min(len(self._offsets) - 1, index))]
@@ -97,7 +97,7 @@ class Recording:
     # Time.
 
     def _distance(self, index: int) -> float:
-        """Returns the time to the nearer neighbour: a gap is not the usual interval."""
+        """Returns the time to the nearer neighbour: the usual interval, also beside a gap."""
         around = self._offsets[max(0, index - 1) : index + 2]
         gaps = [later - earlier for earlier, later in pairwise(around)]
         return min((gap for gap in gaps if gap > 0), default=1.0)
@@ -170,7 +170,7 @@ class Recording:
         self._latest = at
 
     def _readable(self, index: int) -> tuple[int, Snapshot, str | None]:
-        """The snapshot, or the one before it and why; the first one was read at the start."""
+        """Returns the snapshot; if it cannot be read, the one before it and the reason."""
         silence = None
         while True:
             try:

@@ -169,12 +169,12 @@ class CardUse(Struct, frozen=True):
 
     @property
     def busy(self) -> float | None:
-        """The share of the busiest engine."""
+        """The busy share of the busiest engine."""
         return None if self.engines is None else max(self.engines.values(), default=0.0)
 
     @property
     def moved(self) -> bool:
-        """Whether an engine was used; at the first reading that is unknown and assumed."""
+        """Whether an engine was used; assumed at the first reading, which cannot tell."""
         return self.busy is None or self.busy > 0.0
 
     @property

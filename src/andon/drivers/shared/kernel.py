@@ -36,7 +36,7 @@ MOMENT_SECONDS: Final = 0.1  # between the two readings: enough for counters in 
 
 
 class CardFiles(Struct, frozen=True):
-    """Where a card's files are, and what it shares with other cards."""
+    """Where a card's files are, and which resources it shares with other cards."""
 
     tree: Tree  # the whole root
     device: Tree  # the card's own folder
@@ -46,7 +46,7 @@ class CardFiles(Struct, frozen=True):
     descriptors: Descriptors
 
     def nodes(self) -> list[str]:
-        """The names of its device files: `card0`, `renderD128`."""
+        """Returns the names of its device files: `card0`, `renderD128`."""
         return [name for name in self.device.names("drm") if name.startswith(("card", "renderD"))]
 
     def read_link(self) -> Mapping[str, SysfsValue[Any]]:
@@ -58,10 +58,10 @@ class AwakeCard(Protocol):
     """One card while it is awake. Used by one thread at a time."""
 
     def describe(self) -> Device:
-        """Its facts, read again."""
+        """Returns the card's facts, read again."""
 
     def read(self, at: float, now: float) -> Reading:
-        """One reading."""
+        """Returns one reading."""
 
     def is_busy(self) -> bool:
         """Whether the card was in use when it was last read."""
@@ -162,7 +162,7 @@ class KernelBackend:
 
     @property
     def _title(self) -> str:
-        """The name of a card before it is known."""
+        """The title of a card before its name is known."""
         return f"{self.vendor.title} GPU"
 
     def versions(self) -> Mapping[str, str]:

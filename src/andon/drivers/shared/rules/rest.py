@@ -1,4 +1,4 @@
-"""When not to touch a card that may suspend, so that monitoring does not keep it awake."""
+"""Decides when a card that may suspend is left alone, so that monitoring does not keep it awake."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ LONGEST_SECONDS: Final = 600.0
 
 
 class RestState(Struct):
-    """The rest state of one card; `now` is from a monotonic clock."""
+    """Whether one card rests; `now` is from a monotonic clock."""
 
     idle_since: float | None = None
     resting_since: float | None = None
@@ -20,7 +20,7 @@ class RestState(Struct):
     tries: int = 0
 
     def saw(self, busy: bool, now: float) -> None:
-        """Notes a reading."""
+        """Records a reading."""
         if busy:
             self.idle_since, self.tries = None, 0
         elif self.idle_since is None:

@@ -48,7 +48,7 @@ _WORD = 2**64 - 1
 
 
 class Stint(Struct, frozen=True, cache_hash=True):
-    """What runs on a device that has one work after another, and the device when it began."""
+    """One of several works on a device, and the device when that work began."""
 
     since: float
     celsius: float

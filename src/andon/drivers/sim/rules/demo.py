@@ -123,7 +123,7 @@ def _work(
     user: str, name: str, more: str, workload: Workload, gpus: Sequence[int], submitted: float,
     began: float, ended: float, **rest: Any,
 ) -> DemoWork:  # fmt: skip
-    """Returns a work; its times are hours since the demo was opened."""
+    """Returns a work; its times are given in hours since the demo was opened."""
     launcher = f"torchrun --nproc-per-node {len(gpus)}" if len(gpus) > 1 else "python"
     command = f"{launcher} {name} {more}" if name.endswith(".py") else f"{name} {more}"
     times = (submitted, began, ended)
@@ -169,7 +169,7 @@ _WAITING = (
 
 
 def _filled(seed: int, place: int, slot: tuple[int, ...]) -> Iterator[DemoWork]:
-    """Yields the works of a slot, the fixed ones and drawn ones around them; times in hours."""
+    """Yields the works of a slot: the fixed ones, and drawn ones around them; times in hours."""
     fixed = [work for work in (_NOW.get(slot), *_ARRAY, _HEATWAVE) if work and work.gpus == slot]
     spans = [(work.began, work.ended) for work in (*fixed, *_WAITING) if set(work.gpus) & set(slot)]
     spans = sorted([*spans, *([_QUIET[slot]] if slot in _QUIET else [])])
@@ -220,7 +220,7 @@ def _moved(work: DemoWork, origin: float) -> DemoWork:
 
 
 def _stints(device: Specimen, works: Sequence[DemoWork], origin: float) -> list[Specimen]:
-    """Returns the device in each of its works, and between them."""
+    """Returns the device during each of its works, and between them."""
     mine = sorted((w for w in works if device.index in w.gpus), key=lambda work: work.began)
     first = origin - PAST_HOURS * HOUR_SECONDS
     begins: list[tuple[float, DemoWork | None]] = [(first, None)]
