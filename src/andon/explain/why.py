@@ -90,7 +90,7 @@ def _reason(condition: Condition, description: Description, view: View | None = 
 
 
 def _of_lamp(lamp: DeviceLamp | None, found: Sequence[Reason]) -> list[Reason]:
-    """Returns the reason for the lamp, if none of these reasons is about it."""
+    """Returns the reason for the lamp, unless one of these reasons is already about it."""
     if lamp is None or lamp.rule is None or not lamp.reason:
         return []
     if not CODES_OF[lamp.rule].isdisjoint(reason.code for reason in found):
@@ -116,7 +116,7 @@ def explain_node(
 
 
 def explain_absence(snapshots: Sequence[Snapshot]) -> tuple[Reason, ...]:
-    """Why the latest snapshot shows no device."""
+    """Returns why the latest snapshot shows no device."""
     latest = max(snapshots, key=lambda snapshot: snapshot.at, default=None)
     return ranked(absence(latest))
 
@@ -139,7 +139,7 @@ def ranked(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
 
 
 def absence(snapshot: Snapshot | None) -> tuple[Reason, ...]:
-    """Why a node shows no device: what each backend reported."""
+    """Returns why a node shows no device: what each backend reported."""
     if snapshot is None or not snapshot.faults:
         return (nothing_found(),)
     return tuple(_of_fault(fault, snapshot) for fault in snapshot.faults)

@@ -118,7 +118,7 @@ class Condition(Struct, frozen=True):
 
     @property
     def threshold(self) -> str | None:
-        """Returns the main figure: set to "off", the condition is off."""
+        """The condition's main threshold; the condition is off if that is set to "off"."""
         return next((figure.name for figure in self.figures if figure.switch), None)
 
     @property
@@ -141,7 +141,7 @@ class Condition(Struct, frozen=True):
 
 
 def clears_below(figure: str, by: float) -> Callable[[Thresholds], Mapping[str, float | str]]:
-    """Returns the function for the number `clear`: so much below a figure a condition ends."""
+    """Returns a function for the number `clear`, at which a condition ends: `by` below a figure."""
     return lambda figures: {"clear": getattr(figures, figure) - by}
 
 
@@ -151,8 +151,8 @@ PAST = {"is": "was", "has": "had", "cannot": "could not"}
 def recovering(
     condition: Condition, it: str, worst: float | None, now: float | None, clears: str
 ) -> Description | None:
-    """Returns the text of an alert whose condition no longer holds but that is not over: `GPU 3 was
-    too hot (99 °C); now 82 °C, clears in 80 s`. None if its headline has no past tense."""
+    """Returns the text of an alert that clears soon: `GPU 3 was too hot (99 °C); now 82 °C, clears
+    in 80 s`. None if its headline has no past tense."""
     verb, _, what = condition.headline.partition(" ")
     if verb not in PAST:
         return None
@@ -175,10 +175,10 @@ def described(condition: Condition, facts: ConditionFacts) -> Description | None
 
 
 def severity(level: Level, condition: Condition) -> int:
-    """0 to 100: by level, then by urgency among alerts of one level."""
+    """Returns 0 to 100: by level, then by urgency among alerts of one level."""
     return {Level.INFO: 10, Level.WARNING: 40, Level.CRITICAL: 80}[level] + condition.weight
 
 
 def inactive_reason(condition: Condition, awake: frozenset[Precondition] = READINGS) -> str | None:
-    """Why a condition is inactive here; None if it is active."""
+    """Returns why a condition is inactive here; None if it is active."""
     return INACTIVE[condition.needs] if condition.needs not in awake else None

@@ -39,11 +39,11 @@ class ConditionFacts(NamedTuple):
         return self._judged(name, self.finding.value)
 
     def threshold(self, unit: str) -> Evidence | None:
-        """The threshold that the value was compared with."""
+        """Returns the threshold that the value was compared with."""
         return self._judged("threshold", self.finding.threshold, unit)
 
     def limit(self, name: str) -> Evidence | None:
-        """The limit that the device itself states."""
+        """Returns the limit that the device itself states."""
         return self._judged(f"limits.{name}", self.finding.limit)
 
     def _judged(self, name: str, value: float | None, unit: str = "") -> Evidence | None:
@@ -53,7 +53,7 @@ class ConditionFacts(NamedTuple):
         )
 
     def lasting(self, text: Clause) -> Clause:
-        """The text with its duration at the end."""
+        """Returns the text with its duration at the end."""
         lasted = self.lasted_seconds
         return text + Clause(f" for {human_seconds(lasted)}") if lasted >= 1 else text
 
@@ -84,7 +84,7 @@ Describe = Callable[[ConditionFacts], Description | None]
 
 
 def compared(template: str, name: str) -> Describe:
-    """A text with the subject, the value that was judged and its threshold."""
+    """Returns a function that describes a finding by the judged value and its threshold."""
 
     def describe(facts: ConditionFacts) -> Description:
         least = facts.threshold(symbol_of(name))
@@ -126,7 +126,7 @@ class Reported(NamedTuple):
 
 
 def reported(start: str) -> Callable[[ConditionFacts], Description]:
-    """A description that continues with what was reported."""
+    """Returns a function that describes a finding by `start` and what was reported."""
 
     def describe(facts: ConditionFacts) -> Description:
         reason, hint = facts.finding.about
@@ -137,7 +137,7 @@ def reported(start: str) -> Callable[[ConditionFacts], Description]:
 
 
 def lately(view: View, reasons: Iterable[str]) -> Clause:
-    """`, 40 % of the last hour` one of the reasons was active; empty if that is unknown."""
+    """Returns `, 40 % of the last hour`: the time with one of the reasons; empty if unknown."""
     share = view.track.held_back_percent(reasons)
     if share is None:
         return Clause()

@@ -96,7 +96,7 @@ class OnFault(Struct, frozen=True):
 
 
 class OnReport(Struct, frozen=True):
-    """A part of andon reports it, under the name of the condition."""
+    """Reported by a part of andon itself, under the condition's name."""
 
 
 class OnLease(Struct, frozen=True):
@@ -114,7 +114,7 @@ class OnSharing(Struct, frozen=True):
 
 
 class OnRequest(Struct, frozen=True):
-    """Judged when somebody asks `why`, which alone mentions it."""
+    """Judged only when somebody runs `why`."""
 
     explain: Callable[[View], Description | None]
 
@@ -144,7 +144,7 @@ def found_on(judged: Judged | None, view: View, of_node: Thresholds) -> Finding 
 
 
 def drivers_faults(view: View) -> list[Fault]:
-    """The faults of the driver of a device that is lost."""
+    """Returns the driver's faults, for a device that is lost."""
     if view.status.state is not State.LOST:
         return []
     vendor = view.device.vendor

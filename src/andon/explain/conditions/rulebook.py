@@ -61,12 +61,12 @@ SIGNS: Mapping[str, Callable[[Any, Any], bool]] = {">=": ge, "<=": le, "<": lt, 
 
 
 def may_light(status: DeviceStatus, figures: Thresholds) -> Iterator[str]:
-    """The names of the conditions that a single reading of a device may show."""
+    """Yields the names of the conditions that a single reading of a device may show."""
     return (name for name in POSSIBLE if _may(name, status, figures))
 
 
 def may_be_present(status: DeviceStatus) -> Iterator["Condition"]:
-    """The conditions that may light its lamp as long as a reading shows them."""
+    """Yields the conditions that may light its lamp while a reading shows them."""
     return (BY_NAME[name] for name in PRESENT if _may(name, status, DEFAULTS))
 
 

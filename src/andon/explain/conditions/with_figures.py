@@ -25,7 +25,7 @@ def _rung(rung: Rung, figures: Thresholds, numbers: Mapping[str, str]) -> Rung:
 
 
 def for_seconds(rung: Rung, figures: Thresholds) -> float:
-    """How long a rung must hold; for some it is a figure."""
+    """Returns how long a rung must hold, which for some is a figure."""
     if rung.for_figure is None:
         return rung.for_seconds
     found: float = getattr(figures, rung.for_figure)

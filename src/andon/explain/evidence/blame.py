@@ -42,7 +42,7 @@ class Blame(Struct, frozen=True):
 
 
 def blamed(processes: Iterable[Process]) -> Blame | None:
-    """Who is blamed; None if there is no process."""
+    """Returns who is blamed; None if there is no process."""
     ranked = ranked_processes(processes)
     if not ranked:
         return None

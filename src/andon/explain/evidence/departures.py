@@ -64,8 +64,8 @@ def departed(
 
 
 def _add(found: dict[Identity, tuple[Process, float]], process: Process, last: float) -> None:
-    """Adds a process. A driver lists a dead process for a moment with nothing but its pid: it
-    counts as the one that had the pid before."""
+    """Adds a process. A dead one that the driver lists for a moment with nothing but its pid counts
+    as the process that had the pid before."""
     if process.started is None:
         process = next((one for one, _ in found.values() if one.pid == process.pid), process)
     found[(process.pid, process.started)] = process, last

@@ -113,7 +113,7 @@ class View:
 
     @property
     def room_bytes(self) -> int | None:
-        """How much memory is free; what is reserved counts only if the driver says so."""
+        """The free memory by the driver; without that value, all that is not used."""
         used, total = self.sample.memory_used_bytes, self.device.memory_total_bytes
         if self.sample.memory_free_bytes is not None:
             return self.sample.memory_free_bytes
@@ -197,7 +197,7 @@ class View:
         return departed(self.status, self.past, self.departures)
 
     def naming(self, process: Process) -> Clause:
-        """`alice's train.py`, `train.py`, or `process 4101`; its pid is always evidence."""
+        """Returns `alice's train.py`, `train.py` or `process 4101`, with the pid as evidence."""
         pid = Evidence("process.pid", process.pid, "", self.at)
         user = self.of_process(process, "user")
         name = self.derived("process.name", program_of(process.command, process.name))
@@ -207,8 +207,8 @@ class View:
         return Clause(found.text, (*found.evidence, pid))
 
     def who(self, blame: Process | Blame | None) -> list[Evidence | None]:
-        """Returns owner, container, job, lease, usage and running time of a process that is there;
-        of several, the owners."""
+        """Returns evidence of who runs a process: owner, container, job, lease, usage and running
+        time; of several processes only the owners."""
         if isinstance(blame, Blame) and blame.one is None:
             return [self.derived("processes.blamed", blame.text)]
         process = blame.one if isinstance(blame, Blame) else blame
@@ -233,13 +233,13 @@ def part_of_whole(view: View, name: str, whole: Evidence | None) -> Clause:
 
 
 def after_colon(*clauses: Clause) -> Clause:
-    """`: a, b, c`, or nothing."""
+    """Returns `: a, b, c`, or nothing."""
     found = listed(clauses, last=", ")
     return Clause(": ") + found if found else found
 
 
 def _answers(snapshots: Sequence[Snapshot], uuid: str) -> Iterator[DeviceStatus]:
-    """Each answer once, in chronological order."""
+    """Yields each answer once, in chronological order."""
     latest = float("-inf")
     for snapshot in snapshots:
         for status in snapshot.devices:

@@ -57,7 +57,7 @@ class Link(NamedTuple):
 
     @property
     def lost_percent(self) -> float:
-        """How much of its speed is missing; each generation doubles that of the one before."""
+        """The missing share of its speed; each generation doubles that of the one before."""
         share = (self.width or 1) / (self.widest or 1) if self.is_narrow else 1.0
         if self.is_slow:
             share /= 2.0 ** ((self.fastest or 0) - (self.generation or 0))
@@ -86,13 +86,13 @@ def _link(sample: Sample, limits: Limits) -> Link:
 
 
 def _read_at(sample: Sample) -> float:
-    """When the older one of the two readings was taken."""
+    """Returns when the older of the two readings was taken."""
     read_at = sample.read_at
     return min(read_at.get("pcie_width", sample.at), read_at.get("pcie_generation", sample.at))
 
 
 def _worked_then(seen: View) -> bool:
-    """Whether it was busy when the link was read, as far as its past is known."""
+    """Whether it was busy when the link was read, as far as that is known."""
     at = _read_at(seen.sample)
     then = [s.sample for s in seen.past if s.sample is not None and s.sample.at <= at]
     return not seen.past or any(
@@ -122,7 +122,7 @@ def _part(view: View, name: str, is_short: bool | None) -> dict[str, Evidence | 
 
 
 def speed_lost_percent(view: View) -> float:
-    """How much of the speed of its link is missing."""
+    """Returns the missing share of the link's speed."""
     return _link(view.sample, view.device.limits).lost_percent
 
 

@@ -24,7 +24,7 @@ def explain(view: View) -> Description | None:
 
 
 def _slotted(view: View, name: str) -> tuple[Evidence, Evidence] | None:
-    """What slot and card support, if the slot supports less; a virtual slot may state anything."""
+    """Returns what slot and card support, if a physical slot supports less."""
     limits, now = view.device.limits, getattr(view.sample, f"pcie_{name}")
     slot, own = getattr(limits, f"pcie_slot_{name}"), getattr(limits, f"pcie_{name}")
     if now is None or slot is None or own is None or slot >= own or now > slot:

@@ -63,7 +63,7 @@ def judge(seen: View) -> Finding | None:
 
 
 def _draws_all(sample: Sample, figures: Thresholds) -> bool:
-    """Whether it draws what its limit allows."""
+    """Whether it draws as much power as its limit allows."""
     watts, limit = sample.power_watts, sample.power_limit_watts
     share = 100.0 * watts / limit if watts is not None and limit else None
     return share is not None and figures.power_percent <= share <= PLAUSIBLE_PERCENT

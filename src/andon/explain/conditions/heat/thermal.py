@@ -113,7 +113,7 @@ def _by_memory(view: View) -> Clause:
 
 
 def _slows_down(found: Finding, trend: Trend | None) -> Arrival | None:
-    """When the device reaches its slowdown temperature, if it warms steadily and that is near."""
+    """Returns when the device reaches its slowdown temperature, if it warms steadily and soon."""
     if trend is None or found.limit is None or found.value is None or found.value >= found.limit:
         return None
     when = arrival(trend, found.limit - found.value)

@@ -60,8 +60,8 @@ def judge(seen: View) -> Finding | None:
 
 
 def _judged(spare: int, total: int, busy: int | None, figures: Thresholds) -> Finding:
-    """Judges more than the driver's overhead; a device in use calms the second rung, an unknown
-    one does not."""
+    """Judges unattributed memory; the second rung needs an idle device, and is unknown without that
+    reading."""
     in_use = NO_DATA if busy is None else CALM
     share = round(100.0 * spare / total, 1)
     large = share >= figures.unattributed_percent and spare >= figures.unattributed_bytes

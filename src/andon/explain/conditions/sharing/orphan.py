@@ -35,7 +35,7 @@ SECONDS = Figure(
 
 
 def judge(held: HeldDevices, statuses: Statuses, figures: Thresholds) -> Finding | None:
-    """Judges by the lease book."""
+    """Judges a lease by its state in the lease book."""
     return Finding(ONE, about=Holders((held,))) if held.orphaned else None
 
 

@@ -54,7 +54,7 @@ def unreported(view: View) -> Reason:
 
 
 def vanished(uuid: str, seen_at: float, at: float) -> Reason:
-    """Explains a device that was there in the given past, and is no longer listed."""
+    """Explains a device that was present in the past and is no longer listed."""
     ago = Evidence("unlisted_seconds", max(0.0, at - seen_at), "s", at)
     text = phrase("Last seen {ago} ago; no longer listed", ago=ago)
     more, advice = [Evidence("uuid", uuid)], f"{FIND_CAUSE}."
@@ -81,7 +81,7 @@ def last_users(view: View) -> Evidence | None:
 
 
 def lasting(view: View) -> Clause:
-    """` for at least 3 min`, or nothing."""
+    """Returns ` for at least 3 min`, or nothing."""
     lasted = measured(view, state_seconds)
     return phrase(" for at least {s}", s=lasted) if (state_seconds(view) or 0) >= 1 else Clause()
 
