@@ -42,7 +42,7 @@ _MOST_SHOWN = 6
 
 
 class ServerCommand(Struct, frozen=True):
-    """A command line that was understood."""
+    """A command line that was parsed as that of a server."""
 
     engine: ServingEngine
     model: str | None
@@ -57,7 +57,7 @@ class ServerCommand(Struct, frozen=True):
 
 
 def understood(arguments: Sequence[str]) -> ServerCommand:
-    """The server that a command line starts; Invalid, with one sentence, for any other."""
+    """Parses the command line of a server; raises Invalid, with one sentence, for any other."""
     rest = _without_launchers(_without_variables(_without_launchers(list(arguments))))
     engine, count = _engine(rest)
     if engine is None:
@@ -102,7 +102,7 @@ def _without_launchers(arguments: list[str]) -> list[str]:
 
 
 def _contained(arguments: list[str]) -> list[str] | None:
-    """The server that a container starts; None where none is recognised."""
+    """Returns the server that a container starts; None if none is recognised."""
     for place, argument in enumerate(arguments):
         image = argument.rpartition("/")[2].partition(":")[0]
         if image == "vllm-openai":  # what follows are the arguments of its server
@@ -182,7 +182,7 @@ def _is_value(argument: str) -> bool:
 
 
 def file_options(text: str) -> tuple[dict[str, Any], str | None]:
-    """The options and the model in a server's YAML: `name: value` lines, at any depth."""
+    """Returns the options and the model in a server's YAML: `name: value` lines, at any depth."""
     given, model = dict[str, Any](), None
     for line in text.splitlines():
         name, colon, value = line.partition("#")[0].partition(":")

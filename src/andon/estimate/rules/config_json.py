@@ -214,7 +214,7 @@ def _experts(text: Config, layers: int, hidden: int) -> ExpertLayers | None:
 
 
 def _expert_layers(text: Config, layers: int) -> int:
-    """How many layers have experts: some at the beginning, or every other one, may be dense."""
+    """Returns how many layers have experts: the first ones, or every other one, may be dense."""
     for name, marks in (("mlp_layer_types", ("sparse", "moe")), ("moe_layer_freq", (1,))):
         each = text.get(name)
         if isinstance(each, list) and len(each) == layers:
@@ -227,7 +227,7 @@ def _expert_layers(text: Config, layers: int) -> int:
 
 
 def _window(text: Config, layers: int, traits: FamilyTraits) -> tuple[int | None, int]:
-    """The window, and how many layers have it."""
+    """Returns the sliding window, and how many layers have it."""
     each = _listed(text, ("sliding_window",), layers)
     if any(each):
         return max(each), sum(bool(one) for one in each)
@@ -249,7 +249,7 @@ def _window(text: Config, layers: int, traits: FamilyTraits) -> tuple[int | None
 
 
 def _tower(config: Config, outer: str, hidden: int) -> tuple[int, list[str]]:
-    """Returns about how many parameters the vision part has."""
+    """Returns the approximate number of parameters of the vision part, and notes about it."""
     vision = config.get("vision_config")
     if not isinstance(vision, Mapping):
         return 0, []

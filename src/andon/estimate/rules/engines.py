@@ -33,7 +33,7 @@ class SizeRefusal(Struct, frozen=True):
 
 
 def world_size(options: EstimateOptions) -> int:
-    """How many GPUs the engine uses. vLLM's decode-context ranks are among the tensor ones."""
+    """Returns how many GPUs the engine uses; vLLM's dcp ranks are among the tensor ranks."""
     both = options.tp * options.pp
     match options.engine:
         case ServingEngine.VLLM | ServingEngine.TRAINING:
@@ -93,7 +93,7 @@ def _nearest(
 def _mistakes(
     shape: ModelShape | None, stored: WeightFormat, options: EstimateOptions
 ) -> Iterator[tuple[str, str]]:
-    """Which option is wrong, and the engine's reason."""
+    """Yields each wrong option and the engine's reason."""
     tp = options.tp
     if options.engine is ServingEngine.SGLANG and options.dp_attention and tp % options.dp:
         yield "dp", f"data-parallel attention: tp ({tp}) must be divisible by dp ({options.dp})"
@@ -123,7 +123,7 @@ def _heads(shape: ModelShape, tp: int) -> Iterator[tuple[str, str]]:
 
 
 def _alignment(shape: ModelShape, stored: WeightFormat, tp: int) -> Iterator[tuple[str, str]]:
-    """The mistakes of packed weights, which are cut only between groups that share a scale."""
+    """Yields the mistakes of packed weights, which are cut only between groups with one scale."""
     widths = [shape.intermediate] if shape.dense_layers and not stored.experts_only else []
     if shape.experts is not None:
         widths.append(shape.experts.intermediate)

@@ -1,4 +1,4 @@
-"""The whole answer: what a model needs, where it fits, and the command to type."""
+"""The whole estimate: what a model needs, where it fits, and the command to type."""
 
 import shlex
 from collections import Counter
@@ -60,7 +60,7 @@ class Estimate(Struct, frozen=True):
 
     @property
     def fits_now(self) -> bool | None:
-        """Whether enough GPUs are available; None where none is known."""
+        """Whether enough GPUs are available; None if none is known."""
         return self._fits(now=True)
 
     @property
@@ -140,7 +140,7 @@ def estimate(
 
 
 def _examples(facts: ModelFacts, options: EstimateOptions) -> str:
-    """Returns on how many of some usual GPUs the model would fit."""
+    """Returns on how many of some common GPUs the model would fit."""
     examples = []
     for name in USUAL:
         capacities = [
@@ -157,7 +157,7 @@ def _examples(facts: ModelFacts, options: EstimateOptions) -> str:
 def measured(
     learned: LearnedPeak, capacities: Sequence[GpuCapacity], command: Sequence[str]
 ) -> Estimate:
-    """Returns what earlier runs used, for a command that starts no known server."""
+    """Returns the estimate from earlier runs, for a command that starts no known server."""
     facts = ModelFacts(shlex.join(command), FactSource.RUNS, EstimateConfidence.HIGH)
     options = EstimateOptions(ServingEngine.TRAINING)
     fits = tuple(
@@ -169,14 +169,14 @@ def measured(
 
 
 def _chosen(found: Estimate) -> tuple[GpuFit, ...]:
-    """The GPUs that it would run on: available ones, else those on which it fits when empty."""
+    """Returns the GPUs that it would run on: available ones, else those large enough when empty."""
     count = found.world_size
     return together(found.fits, count, now=True) or together(found.fits, count, now=False)
 
 
 def run_line(found: Estimate, chosen: Sequence[GpuFit], command: Sequence[str]) -> str | None:
-    """Returns the command to type; None if the model fits on no GPU or none is known. The memory
-    request is what the smallest GPU must have, never what a larger one has."""
+    """Returns the command to type; None if the model fits on no GPU or none is known. Its memory
+    request is what the smallest of the GPUs must have."""
     if not chosen and (found.fits or found.learned is None):
         return None
     capacities = [(fit.free_bytes if fit.fits_now else fit.total_bytes) or 0 for fit in chosen]
@@ -249,7 +249,7 @@ def _command(found: Estimate) -> list[str]:
 
 
 def verdict_text(found: Estimate) -> str:
-    """The answer in one sentence."""
+    """Returns the answer in one sentence."""
     count = counted(found.world_size, "GPU")
     if found.refused is not None:
         title = TITLES[found.options.engine]
@@ -287,6 +287,6 @@ def _only_some(found: Estimate, chosen: Sequence[GpuFit]) -> str:
 
 
 def _kinds(fits: Sequence[GpuFit]) -> str:
-    """`2 x H100, 1 x L4`."""
+    """Returns the GPUs by model: `2 x H100, 1 x L4`."""
     names = Counter(fit.name for fit in fits)
     return ", ".join(f"{count} x {name}" for name, count in names.items())

@@ -72,7 +72,7 @@ class SmallestSize(Struct, frozen=True):
 
 
 def need_of_model(facts: ModelFacts, options: EstimateOptions) -> GpuNeed:
-    """What the fullest GPU of a group holds."""
+    """Returns what the fullest GPU of a group holds."""
     if options.engine is ServingEngine.TRAINING:
         return training_need(facts, options)
     return serving_need(facts, options)
@@ -118,7 +118,7 @@ def _obstacle(verdict: DeviceVerdict | None, is_judged: bool) -> str | None:
 
 
 def measured_fit(capacity: GpuCapacity, peak: int) -> GpuFit:
-    """Whether one GPU has room for what earlier runs used."""
+    """Returns whether one GPU has room for what earlier runs used."""
     usable = capacity.usable_bytes
     if usable is None:
         return _unknown(capacity, peak)
@@ -128,7 +128,7 @@ def measured_fit(capacity: GpuCapacity, peak: int) -> GpuFit:
 def fit_of(
     capacity: GpuCapacity, need: GpuNeed, options: EstimateOptions, learned: LearnedPeak | None
 ) -> GpuFit:
-    """Whether one GPU has room. A server needs all that it claims to be free when it starts."""
+    """Returns whether one GPU has room; all that a server claims must be free when it starts."""
     total, usable = capacity.total_bytes, capacity.usable_bytes
     if total is None or usable is None:
         return _unknown(capacity, need.minimum_bytes)
@@ -148,7 +148,7 @@ def fit_of(
 
 
 def part_text(part: int, total: int) -> str:
-    """`72.0 of 80.0 GiB (90 %)`."""
+    """Returns a size and its share: `72.0 of 80.0 GiB (90 %)`."""
     (number, unit), whole = human_bytes(part).split(" "), human_bytes(total)
     first = number if whole.endswith(f" {unit}") else f"{number} {unit}"
     return f"{first} of {whole} ({fixed(100 * part / total) if total else 0} %)"

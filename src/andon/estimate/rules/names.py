@@ -69,8 +69,8 @@ TYPICAL = (
 
 
 def parameters_in_name(name: str) -> int | None:
-    """Returns the parameters in a name: `llama-3-70b` is 70 billion, `8x7b` 46.7; 0.7b, 17b and
-    27b are not 7b. None if unreadable.
+    """Returns the parameters in a name: `llama-3-70b` is 70 billion, `8x7b` 46.7 billion; 0.7b, 17b
+    and 27b do not match. None without a number.
 
     A number after an A (`30B-A3B`) is what one token uses, and not the size.
     """

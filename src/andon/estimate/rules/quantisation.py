@@ -49,7 +49,7 @@ def packed(
 
 
 def whole_file(kind: str, bits: float) -> WeightFormat:
-    """The format of a GGUF file: everything in it is packed, to this many bits on average."""
+    """Returns the format of a GGUF file: all of it is packed, to this many bits on average."""
     return replace(packed(f"GGUF {kind}".rstrip(), bits), packs_all=True)
 
 

@@ -45,7 +45,7 @@ class StoredTensors(Struct, frozen=True):
 
 
 def header_length(first: bytes, where: str) -> int:
-    """The length of the header from the first eight bytes of a file."""
+    """Returns the length of the header, from the first eight bytes of a file."""
     if len(first) < LENGTH_BYTES:
         raise Invalid(f"{where} ends at offset {len(first)}, inside the length of its header")
     (length,) = struct.unpack("<Q", first[:LENGTH_BYTES])
@@ -131,7 +131,7 @@ def _tensor(about: object, where: str) -> tuple[str, int]:
 
 
 def index_of(table: object, where: str) -> tuple[int | None, tuple[str, ...]]:
-    """The total size and the files that the index of a model in several files names."""
+    """Returns the total size and the files that a model's index names."""
     weights: Any = table.get("weight_map") if isinstance(table, Mapping) else None
     if not isinstance(weights, Mapping) or not weights or len(weights) > MOST_TENSORS:
         raise Invalid(f"{where} has no weight_map")

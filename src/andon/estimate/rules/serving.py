@@ -129,7 +129,7 @@ def model_weights_bytes(facts: ModelFacts, options: EstimateOptions) -> int:
 
 
 def serving_need(facts: ModelFacts, options: EstimateOptions) -> GpuNeed:
-    """What one GPU of the group needs."""
+    """Returns what one GPU of the group needs."""
     shape, assumed = facts.shape, list[str]()
     context = options.context or (shape.context if shape else None)
     request = 0
@@ -196,8 +196,8 @@ def overhead_bytes(options: EstimateOptions) -> int:
 
 
 def claimed_bytes(need: GpuNeed, options: EstimateOptions, total: int, usable: int) -> int | None:
-    """What a server takes of a GPU with this much memory when nothing else is on it; None for what
-    is no server."""
+    """Returns what a server takes of an otherwise empty GPU of this size; None for other
+    engines."""
     if not options.engine.is_server:
         return None
     fraction = options.utilization or _SHARES[options.engine]
@@ -212,7 +212,7 @@ def claimed_bytes(need: GpuNeed, options: EstimateOptions, total: int, usable: i
 
 
 def requests_at_once(need: GpuNeed, claim: int, options: EstimateOptions) -> int | None:
-    """How many requests of full length the cache holds; None where it is not known."""
+    """Returns how many requests of full length the cache holds; None if that is unknown."""
     if not need.request_bytes:
         return None
     capacity = claim - need.fixed_bytes

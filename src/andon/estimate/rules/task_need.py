@@ -1,4 +1,4 @@
-"""How many GPUs a task needs and how much memory on each, by the kept rule and the estimator."""
+"""The GPUs and memory that a task needs, by the rule kept for old callers and the estimator."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -37,7 +37,7 @@ def task_need(task: Mapping[str, Any]) -> TaskNeed:
 
 
 def task_model(task: Mapping[str, Any]) -> str:
-    """The name of its model; empty if it has none."""
+    """Returns the name of the task's model; empty if it has none."""
     found: object = task.get("model")
     if isinstance(found, Mapping):
         options = {spelled(str(key)): value for key, value in found.items()}

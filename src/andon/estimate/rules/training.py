@@ -52,7 +52,7 @@ def _bytes(options: EstimateOptions) -> _Bytes:
 
 
 def training_need(facts: ModelFacts, options: EstimateOptions) -> GpuNeed:
-    """The peak of one training step, from the second one on."""
+    """Returns the peak of one training step, from the second one on."""
     shape, assumed = facts.shape, list[str]()
     sequence = options.sequence or options.context
     if sequence is None:

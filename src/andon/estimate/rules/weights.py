@@ -117,7 +117,7 @@ def _feed_forward(shape: ModelShape) -> Iterator[WeightPart]:
 
 
 def parameters(shape: ModelShape) -> int:
-    """How many parameters the model has."""
+    """Returns how many parameters the model has."""
     return sum(part.elements for part in weight_parts(shape))
 
 
@@ -127,7 +127,7 @@ def linear_parameters(shape: ModelShape) -> int:
 
 
 def weights_bytes(shape: ModelShape, stored: WeightFormat, splits: WeightSplits = ONE_GPU) -> int:
-    """What the fullest GPU holds."""
+    """Returns what the fullest GPU holds."""
     stages = dict.fromkeys(PipelineStage, 0.0)
     for part in weight_parts(shape):
         elements = part.elements / _divisor(part.split, shape, splits)
