@@ -25,7 +25,7 @@ class MetricKind(StrEnum):
 
 
 class ExportWhen(StrEnum):
-    """When the metric of a device, or of a node of a hub, is exported."""
+    """When the metric of a device, or of a hub's node, is exported."""
 
     ALWAYS = "always"
     ANSWERED = "answered"  # only with a current sample: stale values are not exported

@@ -77,7 +77,7 @@ class ExportQueue:
         self._memory.append(body)
 
     def first(self) -> tuple[int | None, bytes] | None:
-        """Returns the oldest with its number on disk, if it is there; None if nothing waits."""
+        """Returns the oldest request, with its number if it is on disk; None if nothing waits."""
         for item in self._spool.waiting() if self._spool is not None else ():
             return item.sequence, item.body
         try:
@@ -159,7 +159,7 @@ class Export:
         }
 
     def end(self) -> None:
-        """Stops; what waits stays on disk. Does not block."""
+        """Stops; waiting requests stay on disk. Does not block."""
         self._session.close()
         self._ended.set()
         self._added.set()
@@ -199,7 +199,7 @@ class Export:
                 self._sending.pause(self._ended)
 
     def _send_next(self) -> bool:
-        """Sends the oldest, or waits until it may be tried again; False if nothing waits."""
+        """Sends the oldest request, or waits until its retry; returns False if there is none."""
         found = self._queue.first()
         if found is None:
             return False
@@ -246,7 +246,7 @@ class Exports:
         return replace(counts, exports=tuple(one.counts() for one in self._exports))
 
     def health(self) -> dict[str, Any]:
-        """The part `exports` of `/api/health`."""
+        """Returns the part `exports` of `/api/health`."""
         rows = [one.health() for one in self._exports]
         failing = [row["name"] for row in rows if not row["ok"]]
         return {
@@ -264,7 +264,7 @@ class Exports:
 
 
 def packer(settings: ExportSettings, prefix: str, node: str) -> tuple[Pack, dict[str, str]]:
-    """Returns what makes the body of a request, and the headers that say what it is. Raises
+    """Returns the function that makes a request's body, and the headers that describe it. Raises
     Unavailable if a package is missing."""
     if settings.kind != REMOTE_WRITE:
         otlp_messages = otlp.OtlpMessages(prefix, node, settings.labels)

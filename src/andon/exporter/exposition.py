@@ -39,7 +39,7 @@ Headed = tuple[Metric, str, str]
 
 
 class _Place(Struct, frozen=True):
-    """A device or a node of this scrape, with the starts of its lines."""
+    """A device or node in this scrape, with the starts of its lines."""
 
     seen: object
     answered: bool

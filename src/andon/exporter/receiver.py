@@ -1,4 +1,4 @@
-"""The address that an export sends to: one request at a time, with the secret of that moment."""
+"""The address that an export sends to: one request at a time, with the present secret."""
 
 import os
 import time
@@ -31,7 +31,7 @@ class Receiver:
         self._connection: TimedConnection | None = None
 
     def send(self, body: bytes) -> SendResult:
-        """Returns what its answer means, or that there was none."""
+        """Sends a body; returns what the answer means, or that there was none."""
         try:
             headers = {**self._headers, **self._authorization()}
             return judge(*self._posted(body, headers), now=time.time())
@@ -46,8 +46,8 @@ class Receiver:
             return SendResult(SendVerdict.AGAIN, trouble)
 
     def rest(self) -> None:
-        """Closes the connection until there is something to send: a receiver closes idle ones, and
-        what is sent on such a one would count as sent and not answered."""
+        """Closes the connection until there is something to send. A receiver closes idle
+        connections, and a request on such a one would count as sent and unanswered."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()

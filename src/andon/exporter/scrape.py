@@ -1,4 +1,4 @@
-"""The answer to a scrape: the last snapshot of a node, so that a scrape reads no device."""
+"""The answer to a scrape: a node's last snapshot, without reading devices."""
 
 import time
 

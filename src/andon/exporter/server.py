@@ -236,7 +236,7 @@ class MetricsServer(TCPServer):
             self.shutdown_request(request)
 
     def _give_up(self, connection: socket.socket) -> None:
-        """Closes a connection; it counts until its thread has finished, and is not chosen again."""
+        """Closes a connection; it still counts until its thread ends, and is not chosen again."""
         with self._counting:
             if connection in self._open:
                 self._open[connection] = math.inf

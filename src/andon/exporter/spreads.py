@@ -200,14 +200,14 @@ def faults(snapshot: Snapshot) -> Points:
 
 
 def counted(by: str, name: str) -> Callable[[SelfReadings], Points]:
-    """Returns the spread of a server's count by level or kind."""
+    """Returns the function that reads a server's count by level or kind."""
     return lambda own: [
         (label(by, kind), count) for kind, count in (getattr(own.counts, name) or {}).items()
     ]
 
 
 def exported(name: str) -> Callable[[SelfReadings], Points]:
-    """Returns the spread of one count of every export."""
+    """Returns the function that reads one count of every export."""
     return lambda own: [
         (label("export", one.name), getattr(one, name))
         for one in (own.counts.exports if own.counts else ())
@@ -261,7 +261,7 @@ def _throttled(given: tuple[str, ...], reports_all: bool) -> tuple[tuple[str, in
 
 
 def _driver(vendor: str, known: Mapping[str, str]) -> str | None:
-    """Returns a vendor's driver; None if two are loaded: it could be either."""
+    """Returns a vendor's driver; None if two are loaded, because it could be either."""
     found = [known[name] for name in vendor_of(vendor).version_labels if name in known]
     return found[0] if len(found) == 1 else None
 
@@ -279,7 +279,7 @@ def _by_user(found: Iterable[Process], size: Callable[[Process], int]) -> dict[s
 
 
 def _largest(sums: dict[str, int]) -> Points:
-    """The largest users by name and the rest as one, so that the number of series is bounded."""
+    """Returns the largest users by name and the rest as one, to bound the number of series."""
     if len(sums) <= MOST_USERS:
         return sums.items()
     ranked = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
@@ -290,5 +290,5 @@ def _largest(sums: dict[str, int]) -> Points:
 
 
 def _once(points: Points) -> Points:
-    """Each series once: names that differ only in replaced characters become the same label."""
+    """Yields each series once: names that differ only in replaced characters get the same label."""
     return list(dict(points).items())[:MOST_PARTS]

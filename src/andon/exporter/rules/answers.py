@@ -1,4 +1,4 @@
-"""What the answer of a receiver means: accepted, refused for good, or to be sent again."""
+"""Whether a receiver's answer means accepted, refused for good, or to be sent again."""
 
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
@@ -29,7 +29,7 @@ class SendVerdict(StrEnum):
 
 
 class SendResult(Struct, frozen=True):
-    """What to do, why, and how long the receiver asked to wait."""
+    """Whether to send again, why, and how long the receiver asked to wait."""
 
     verdict: SendVerdict
     trouble: AndonError | None = None
@@ -37,7 +37,7 @@ class SendResult(Struct, frozen=True):
 
 
 def judge(status: int, headers: Mapping[str, str], body: bytes, now: float) -> SendResult:
-    """`headers` have names in lower case; `now` is UTC."""
+    """Returns what an answer means; `headers` have names in lower case, `now` is UTC."""
     text = redact(body.decode("utf-8", "replace").split())[:SHOWN_CHARACTERS]
     reason = f"answered {status}: {text}" if text else f"answered {status}"
     if 200 <= status < 300:
@@ -53,7 +53,7 @@ def judge(status: int, headers: Mapping[str, str], body: bytes, now: float) -> S
 
 
 def _accepted(body: bytes) -> SendResult:
-    """An OTLP receiver may have refused some of the points, which must not be sent again."""
+    """Returns REFUSED if an OTLP receiver refused some points: they must not be sent again."""
     try:
         partial = msgspec.json.decode(body)["partialSuccess"]
         count, why = int(partial["rejectedDataPoints"]), str(partial.get("errorMessage", ""))

@@ -72,8 +72,8 @@ _NODE = {"mount": "system.filesystem.mountpoint", "interface": "network.interfac
 
 
 def otlp_metric(row: Metric, prefix: str) -> OtlpMetric:
-    """Returns the metric of a row. What is not in the conventions keeps its name, without the
-    unit, which has a place of its own."""
+    """Returns the metric of a row. One that is not in the conventions keeps its name, without the
+    unit, which has a field of its own."""
     found = CONVENTIONS.get(row.name)
     if found is not None:
         return found
@@ -126,7 +126,7 @@ def _named(row: str, labels: Labels) -> dict[str, str]:
 
 
 def _opening(metric: OtlpMetric) -> str:
-    """Returns the text up to the points: the same for rows that are one metric."""
+    """Returns the text before the points, which is the same for rows of one metric."""
     about = {"name": metric.name, "unit": metric.unit} | (
         {"description": metric.help} if metric.help else {}
     )

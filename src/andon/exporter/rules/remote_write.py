@@ -19,8 +19,8 @@ _DOUBLE = struct.Struct("<d").pack
 
 
 class RemoteWriteMessages:
-    """Makes a message of each rendering, one after the other. A series that was in the one before
-    and is no more is marked as ended, as by a scrape: else it would be shown for five minutes."""
+    """Makes a message of each rendering in turn. A series that is missing since the last one is
+    marked as ended, as by a scrape; otherwise it would be shown for five minutes."""
 
     def __init__(self, labels: Mapping[str, str]) -> None:
         self._labels = labels
@@ -42,7 +42,7 @@ class RemoteWriteMessages:
         return b"".join(out)
 
     def _begin(self, start: str) -> bytes:
-        """Returns all of a series up to its value."""
+        """Returns the bytes of a series up to its value."""
         name, own = name_and_labels(start)
         labels = {**self._labels, **own, "__name__": name}
         pairs = b"".join(

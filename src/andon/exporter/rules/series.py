@@ -1,4 +1,4 @@
-"""Reads the rendered metrics again, series by series, for other formats.
+"""Parses the rendered metrics, series by series, for other formats.
 
 What is sent is then what a scrape would get, value for value, and a series costs little: all that
 is known before its value, its name and labels, is read once and looked up at every tick.
