@@ -1,1 +1,1 @@
-"""Many machines in one place: what a node reports to a hub, and what a hub makes of it."""
+"""Many machines in one place: what a node reports to a hub, and what a hub derives from it."""

@@ -1,5 +1,5 @@
-"""One connection from a node to its hub, or to one of several with the same database, which is kept
-between requests."""
+"""A connection from a node to its hub, or one of several with the same database; reused between
+requests."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -41,9 +41,9 @@ class HubLink:
         unencrypted: bool = False,
         renew: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """`urls` are separated by commas: where one does not answer, the next is used from then on.
+        """`urls` are separated by commas; if one does not answer, the next is used from then on.
         `pin` is the fingerprint of the hub's certificate, if no authority signed it; `renew`
-        returns a token in place of none or a refused one. Raises Denied where the token would be
+        returns a token in place of a missing or refused one. Raises Denied if the token would be
         sent unencrypted, unless `unencrypted`."""
         self._urls = [base_url(one.strip()) for one in urls.split(",")]
         self.hubs = ",".join(sorted(self._urls))
@@ -62,8 +62,8 @@ class HubLink:
         return self._urls[0]
 
     def send(self, path: str, body: bytes) -> Json:
-        """Returns the hub's answer. Raises Denied or Invalid for what it refuses, and Unavailable
-        if none answers: then the same may be sent again."""
+        """Returns the hub's answer. Raises Denied or Invalid if it refuses, and Unavailable if none
+        answers: then the same may be sent again."""
         for _ in self._urls[1:]:
             with suppress(_NoAnswer):
                 return self._sent(path, body)
@@ -128,5 +128,5 @@ def no_token(url: str) -> Denied:
 
 
 def is_local(host: str) -> bool:
-    """Whether what is sent to this host stays on this machine."""
+    """Whether requests to this host stay on this machine."""
     return host == "localhost" or is_loopback(host)

@@ -1,4 +1,4 @@
-"""Asks an andon hub about the nodes of a cluster: how busy they are, who leaves GPUs idle."""
+"""Reads from an andon hub how busy the nodes of a cluster are, and who leaves GPUs idle."""
 
 import time
 from collections.abc import Sequence
@@ -31,8 +31,8 @@ def hub_of(url: str) -> Server | None:
 
 @uncounted()
 def read_nodes(hub: str, nodes: Sequence[ClusterNode], details: bool = True) -> list[ClusterNode]:
-    """Returns a cluster's nodes with what a hub, or this machine's server, knows of them; `details`
-    are their devices, and who leaves them idle. The cluster's time limit does not count that."""
+    """Returns a cluster's nodes with what a hub, or this machine's server, reads on them; `details`
+    adds devices, and who leaves them idle. This time does not count as the cluster's."""
     server, rows = _rows(hub)
     found, queried, until = list[ClusterNode](), 0, time.monotonic() + DETAILS_SECONDS
     for node in nodes:
@@ -58,7 +58,7 @@ def _rows(hub: str) -> tuple[Server | None, dict[str | None, NodeRow]]:
 
 
 def _devices(server: Server, name: str, now: float) -> NodeDevices:
-    """Returns a node's devices, and how long those have been idle on which nothing runs; AndonError
+    """Returns a node's devices, and for how long the unused ones have been idle; raises AndonError
     or ValueError if it has none."""
     there = server.of_node(name)
     snapshot = snapshot_from_json(there.get("/api/snapshot"))

@@ -1,4 +1,4 @@
-"""Sends a node's past to its hub: blocks that its store has finished, uses, ended alerts, runs."""
+"""Sends a node's past to its hub: finished blocks of its store, uses, ended alerts, runs."""
 
 import logging
 import time
@@ -34,7 +34,7 @@ MARKS_FILE, TROUBLE_FILE = "hub-sent.json", "hub-trouble.json"
 
 
 class SentMarks(Struct):
-    """Up to when a hub has everything."""
+    """The times up to which a hub has everything."""
 
     hub: str = ""
     tiers: dict[str, Whole] = field(default_factory=dict)
@@ -44,8 +44,8 @@ class SentMarks(Struct):
 
 
 class PastSender:
-    """Called by the thread of the heartbeats, after one was acknowledged. What was acknowledged is
-    noted in a file, so that a restart sends nothing again but what the hub did not answer."""
+    """Sends the past in the heartbeats' thread, after an acknowledged heartbeat. A file has what
+    the hub acknowledged, so that a restart repeats no more than what was unanswered."""
 
     def __init__(
         self,
@@ -60,8 +60,8 @@ class PastSender:
         self._due, self._known = 0.0, frozenset[tuple[str, RunState]]()
 
     def __call__(self, link: HubLink, offset: float) -> None:
-        """Sends the next part, if one is due. `offset` is how much the hub's clock is ahead: with
-        a wrong clock nothing is sent, and the hub keeps what came with the heartbeats."""
+        """Sends the next part, if one is due. `offset` is how far the hub's clock is ahead: while
+        that is too far, nothing is sent, and the hub keeps what came with the heartbeats."""
         changed = self._changed()
         if time.monotonic() < self._due and not changed:
             return
@@ -81,18 +81,18 @@ class PastSender:
         self._save()
 
     def _changed(self) -> bool:
-        """Whether a run has begun or ended since this was last asked."""
+        """Whether a run has begun or ended since the last call."""
         before = self._known
         with suppress(AndonError):
             self._known = frozenset((row.id, row.state) for row in self._latest_runs())
         return self._known != before
 
     def hurry(self) -> None:
-        """Sends with the next heartbeat: there is something new that someone waits for."""
+        """Sends with the next heartbeat, because someone waits for something new."""
         self._due = 0.0
 
     def _send(self, link: HubLink, part: PastPart) -> None:
-        """Sends a part; what a hub does not take is left out, so that it gets what follows."""
+        """Sends a part; what a hub refuses is skipped, so that it gets what follows."""
         try:
             link.send(PAST, packed_past(part))
         except Unavailable:
@@ -102,7 +102,7 @@ class PastSender:
             log.warning("the hub does not take a part of the history: %s", exc.reason)
 
     def _next(self) -> tuple[PastPart, list[tuple[Tier, int]], float]:
-        """Returns what to send, the windows in it, and up to when it has uses and alerts."""
+        """Returns what to send, its windows, and up to when its uses and alerts go."""
         store, now = self._node.past.store(), self._clock()
         held = store.contents()
         sent = {tier: self._marks.tiers.get(str(int(tier)), 0) for tier in Tier}
@@ -137,14 +137,14 @@ class PastSender:
 
 
 def note_trouble(folder: Path, hub: str, trouble: AndonError | None) -> None:
-    """Writes for doctor why a hub does not take reports; None if it does."""
+    """Writes for doctor why a hub refuses reports; None if it accepts them."""
     trouble_fields = ("", "", "") if trouble is None else (hub, trouble.reason, trouble.hint)
     with suppress(OSError):
         replace_file(folder / TROUBLE_FILE, dumps({"trouble": trouble_fields}).encode())
 
 
 def read_trouble(folder: Path) -> tuple[str, str, str]:
-    """Returns which hub does not take reports, the reason and a hint; empty while it does."""
+    """Returns the hub that refuses reports, the reason and a hint; empty if none does."""
     with suppress(OSError, AndonError, KeyError, TypeError, ValueError):
         document = loads(read_regular(folder / TROUBLE_FILE), NOTE)
         hub, reason, hint = map(str, document["trouble"])
@@ -153,7 +153,7 @@ def read_trouble(folder: Path) -> tuple[str, str, str]:
 
 
 def read_marks(folder: Path) -> SentMarks:
-    """Returns what a hub has of the node with this folder; of none if the file is not there."""
+    """Returns what a hub has of the node with this folder; empty marks without a file."""
     with suppress(OSError, AndonError, Wrong):
         return read(SentMarks, loads(read_regular(folder / MARKS_FILE), NOTE))
     return SentMarks()

@@ -45,7 +45,7 @@ TEXTS = RetryTexts(
 
 
 class ReportLink(Protocol):
-    """What takes reports."""
+    """Takes reports, as a HubLink does."""
 
     @property
     def url(self) -> str: ...
@@ -71,10 +71,10 @@ class Uplink:
         hands_over: bool = True,
         metrics: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """`on_sent` is called for each heartbeat that was acknowledged, `afterwards` to send what
-        is not urgent; it gets how much the hub's clock is ahead. `on_trouble` gets why reports are
-        not taken, when that changes. The hub may notify people in the node's place if it
-        `hands_over`; `metrics` returns where the node's own metrics are, without the path."""
+        """`on_sent` is called for each acknowledged heartbeat; `afterwards`, with the offset of the
+        hub's clock, to send what is not urgent; `on_trouble` when the reason for which reports are
+        refused changes. With `hands_over` the hub may notify people in the node's place; `metrics`
+        returns the base address of the node's own metrics."""
         self._node, self._link, self._machine = node, link, machine
         self._notices = node.alerts.notices if hands_over else None
         self._metrics = metrics
@@ -186,8 +186,7 @@ class Uplink:
         return digest, deflated(document)
 
     def _obey(self, answer: Json, sent: float) -> None:
-        """Does what a hub may ask for, and sends what is not urgent. A wrong clock is reported
-        once."""
+        """Does what the hub asks for, and sends what is not urgent. Reports a wrong clock once."""
         at, drained = answer.get("at"), answer.get("drained")
         offset = at - sent if isinstance(at, int | float) else 0.0
         wrong = clock_trouble(sent + offset, sent)
@@ -207,8 +206,8 @@ class Uplink:
 
 
 def mark_drained(leases: ServedLeases, drained: bool) -> None:
-    """Cordons this node's devices while its hub marks it as drained, if this user may; ends what
-    was cordoned so."""
+    """Cordons this node's devices while its hub marks it as drained, and uncordons them afterwards,
+    if this user may."""
     if not leases.supported:
         return
     listed = leases.listed()

@@ -50,7 +50,7 @@ class NodeTask(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """`train of alice`, `job 12 of alice`, `run of alice`."""
+        """The task and its user: `train of alice`, `job 12 of alice`, `run of alice`."""
         return f"{self.kind} of {self.user}"
 
     @property
@@ -109,8 +109,8 @@ def digest_of(
     metrics: str | None = None,
     runs: Sequence[RunRow] = (),
 ) -> Digest:
-    """Returns the digest of a snapshot; `jobs` has the job of each lease that is one's, `runs` are
-    those that go on. Means are over the devices that answered."""
+    """Returns the digest of a snapshot; `jobs` has the job of each lease that has one, `runs` are
+    the present ones. Means are over the devices that answered."""
     known = _is_known(snapshot, leases)
     heat = [s.sample.temperature_celsius for s in snapshot.devices if s.answered and s.sample]
     boards = [s for s in snapshot.devices if s.device.parent is None]
@@ -153,14 +153,14 @@ def digest_of(
 
 
 def _is_known(snapshot: Snapshot, leases: LeaseList | None) -> bool:
-    """Whether it is known what leases reserve: the book could be read, and every lease in it."""
+    """Whether all reservations are known: the book could be read, and every lease in it."""
     if leases is None or any(not row.devices for row in leases.leases):
         return False
     return leases.note is None or bool(leases.devices) or not snapshot.devices
 
 
 def encoded(digest: Digest) -> bytes:
-    """Returns its JSON; lists are left out where it would be too long."""
+    """Returns the digest as JSON; lists are left out if it would be too long."""
     for shorter in ({}, {"holders": ()}, {"users": ()}, {"free": ()}):
         digest = replace(digest, **shorter)
         found = struct_text(digest).encode("utf-8", "replace")
@@ -178,7 +178,7 @@ def decoded(body: bytes) -> Digest:
 
 
 def sent_line(digest: Digest) -> str:
-    """The line that an agent prints for each heartbeat."""
+    """Returns the line that an agent prints for each heartbeat."""
     shown = {
         "CPU": _one_digit(digest.cpu_percent),
         "Memory": _one_digit(digest.host_memory_percent),
@@ -203,8 +203,8 @@ def _task(row: LeaseRow, job: JobView | None, runs: Sequence[RunRow]) -> NodeTas
 
 
 def _reason(snapshot: Snapshot, lamps: Sequence[DeviceLamp]) -> str | None:
-    """Returns what is wrong here: the worst device, else a driver that cannot be read. One that is
-    held and idle is not: it is counted as idle."""
+    """Returns what is wrong here: the worst device, else a driver that cannot be read. An idle
+    lease is not counted as wrong."""
     labels = device_labels(snapshot.devices)
     broken = (one for one in lamps if one.is_troubled and one.rule not in IDLE_RULES)
     troubled = sorted(broken, key=lambda one: one.urgency)

@@ -1,5 +1,5 @@
-"""A heartbeat as bytes: a small header that a hub reads at once, two deflated parts that it reads
-when someone asks for the node, and the notices for people, which the hub that leads reads."""
+"""Encodes a heartbeat as bytes: a header that a hub reads at once, two deflated parts that are read
+only when someone views the node, and notices for people."""
 
 import struct
 import zlib
@@ -48,8 +48,8 @@ def heartbeat_body(
 
 
 def read_heartbeat(body: bytes, node: str, at: float) -> tuple[Heartbeat, Digest]:
-    """Reads a heartbeat that came at this time from the node with that name's token; raises Invalid
-    with what is wrong. Its opaque parts are not read."""
+    """Parses a heartbeat that came at this time with this node's token; raises Invalid with what is
+    wrong. The deflated parts stay unread."""
     place = len(SCHEMA) + LENGTHS.size
     if not body.startswith(SCHEMA):
         known = body.startswith(SCHEMA.partition(b"/")[0])
@@ -114,7 +114,7 @@ def packed_ticks(ticks: Sequence[NodeReadings]) -> bytes:
 
 
 def unpacked_ticks(part: bytes, later_seconds: float = 0.0) -> Iterable[NodeReadings]:
-    """Yields the ticks of a part, this much later; raises Invalid for what is not as it should."""
+    """Yields the ticks of a part, moved by `later_seconds`; raises Invalid if malformed."""
     if not part:
         return
     groups = inflated(part, PART).get("groups")

@@ -1,4 +1,4 @@
-"""What a hub says of a cluster's node: how busy it is, and who leaves its GPUs idle."""
+"""Adds a hub's readings to a cluster's node: how busy it is, and who leaves its GPUs idle."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ _RAY: Final = "ray:"
 
 
 class NodeDevices(NamedTuple):
-    """A node's devices, and how long each idle one has been so, by uuid; None: not known."""
+    """A node's devices, and for how long each has been idle, by uuid; None if unknown."""
 
     snapshot: Snapshot
     idle: Mapping[str, float | None]
@@ -36,8 +36,8 @@ def with_reading(
     row: NodeRow | None,
     devices: NodeDevices | None = None,
 ) -> ClusterNode:
-    """Returns a node with what andon reads on it, which is better than what its cluster does. What
-    nobody reads has a reason."""
+    """Returns a node with andon's readings, which are preferred to those of its cluster; without
+    any, with the reason."""
     if row is None or not row.heard:
         age = None if row is None else row.age_seconds
         why = NO_READINGS if age is None else f"its last reading is {human_seconds(age)} old"
@@ -72,7 +72,7 @@ def _with_devices(node: ClusterNode, devices: NodeDevices) -> ClusterNode:
 
 
 def _shown(node: ClusterNode, why: str) -> ClusterNode:
-    """Returns the node with who has its GPUs in words, and why values are missing."""
+    """Returns the node with its GPUs' holders as text, and why values are missing."""
     names = _VALUES if node.who is None else (*_VALUES[:2], "busy")
     missing = {name: why for name in names if getattr(node, name) is None}
     if node.who is not None:
@@ -83,9 +83,9 @@ def _shown(node: ClusterNode, why: str) -> ClusterNode:
 
 
 def holders_of(node: ClusterNode, devices: NodeDevices) -> tuple[GpuHolder, ...]:
-    """Returns who has GPUs, with those that they leave idle: they have more than work for them. One
-    without a process is found too, unless some of the work on the node is nobody's. What is idle is
-    an idle lease by another name: it lasts as long, and not longer than they have had it."""
+    """Returns the holders of GPUs, each with the number that it leaves idle and for how long. A
+    holder without a process idles too, unless some work on the node cannot be attributed. That time
+    counts at most since it got the GPUs."""
     snapshot, idle, now = devices
     holders = (*node.holders, *(_tasks(node, snapshot) if node.who is not None else ()))
     on = [(status, _found_on(status, holders)) for status in snapshot.devices]
@@ -116,7 +116,7 @@ def _lasted(
 
 
 def _tasks(node: ClusterNode, snapshot: Snapshot) -> list[GpuHolder]:
-    """Returns the tasks of Ray programs that no job is, by the marks of their processes."""
+    """Returns the tasks of Ray programs that are no jobs, by the marks of their processes."""
     counts = Counter[str]()
     for status in snapshot.devices:
         counts.update({one.job for one in status.processes if one.job and one.job.startswith(_RAY)})
@@ -128,7 +128,7 @@ def _tasks(node: ClusterNode, snapshot: Snapshot) -> list[GpuHolder]:
 
 
 def _found_on(status: DeviceStatus, holders: Sequence[GpuHolder]) -> set[str]:
-    """Returns whose processes are on a device; where none has a mark, whom the node gave it to."""
+    """Returns whose processes are on a device; if none has a mark, whom the node gave it to."""
     marks = [mark for one in status.processes for mark in (one.job, one.container) if mark]
     marks = marks or [f"k8s:{one}" for one in status.pods]
     return {one.name for one in holders if any(_is_of(one, mark) for mark in marks)}
@@ -147,13 +147,13 @@ def idle_devices(devices: Sequence[DeviceStatus]) -> list[DeviceStatus]:
 
 
 def load_of(status: DeviceStatus) -> float | None:
-    """Returns the utilisation of a whole device; None for a part of one, or if it is not known."""
+    """Returns the utilisation of a whole device; None for a part of one, or if unknown."""
     whole = status.device.parent is None and status.answered
     return status.sample.utilization_percent if whole and status.sample is not None else None
 
 
 def idle_seconds(buckets: Sequence[Bucket], now: float) -> float | None:
-    """Returns for how long nothing ran; None if that is not known."""
+    """Returns for how long nothing has run; None if unknown."""
     known = [one for one in buckets if one.count]
     if not known:
         return None

@@ -1,4 +1,4 @@
-"""What a hub knows of its nodes: which may report, and what each reported last."""
+"""A hub's list of nodes: which may report, and what each reported last."""
 
 from msgspec import Struct
 
@@ -19,17 +19,17 @@ class FleetNode(Struct, frozen=True):
 
     @property
     def is_hub(self) -> bool:
-        """Whether it is a hub's own machine, which keeps its history in the same database."""
+        """Whether it is the machine of a hub, whose history is in the same database."""
         return self.token_hash == own_token(self.name)
 
 
 def own_token(name: str) -> str:
-    """Returns what stands in place of the hash of a token: a hub's own machine has none."""
+    """Returns the placeholder for a token's hash for a hub's own machine, which has no token."""
     return f"hub {name}"
 
 
 class Heartbeat(Struct, frozen=True):
-    """One report of a node. Only the digest is read when it comes."""
+    """One report of a node. Only the digest is parsed on arrival."""
 
     node: str
     session: str

@@ -1,4 +1,4 @@
-"""A part of a node's past as bytes: finished blocks of its history, uses, ended alerts, runs."""
+"""Encodes a part of a node's past: finished blocks of its history, uses, ended alerts, runs."""
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
@@ -44,7 +44,7 @@ class BlockPlace(Struct, frozen=True):
 
 
 class PastHeader(Struct, frozen=True):
-    """What follows, in this order."""
+    """The head of a part: devices, the places of the blocks that follow, uses, alerts and runs."""
 
     devices: Annotated[tuple[Device, ...], Meta(max_length=4096)] = ()
     blocks: Annotated[tuple[BlockPlace, ...], Meta(max_length=65_536)] = ()
@@ -54,7 +54,7 @@ class PastHeader(Struct, frozen=True):
 
 
 class PastPart(Struct, frozen=True):
-    """What a node sends at once, ready to be stored."""
+    """A part of a node's past, parsed and ready to be stored."""
 
     devices: Sequence[Device] = ()
     blocks: Sequence[StoredBlock] = ()
@@ -83,8 +83,8 @@ def packed_past(part: PastPart) -> bytes:
 
 
 def unpacked_past(body: bytes, now: float) -> PastPart:
-    """Reads what a node sent; raises Invalid with what is wrong. Blocks are checked as far as a
-    query needs them whole: their headers."""
+    """Parses what a node sent; raises Invalid with what is wrong. Of blocks only the headers are
+    checked."""
     place = len(SCHEMA) + LENGTH.size
     if not body.startswith(SCHEMA) or len(body) < place:
         raise Invalid("not a part of a node's past", hint="upgrade the older of the two")
@@ -117,13 +117,13 @@ def _known(value: Json) -> Json:
 
 
 def runs_since(rows: Iterable[RunRow], since: float) -> list[RunRow]:
-    """Returns the runs that went on at this time or later."""
+    """Returns the runs that were in progress at this time or began later."""
     return [row for row in rows if row.ended is None or row.ended >= since]
 
 
 def of_hub(row: RunRow, node: str) -> RunRow:
-    """Returns a run as a hub keeps it: of the node whose token it came with, and without the path
-    of its record, which is a file of another machine. One that is too large for a list says so."""
+    """Returns a run as a hub stores it: with the reporting node's name, and without the path of its
+    record, which is another machine's. If it is too large, fields are replaced by a note."""
     row = replace(row, node=node, path="")
     for fields in _LEFT_OUT:
         if len(dumps(to_json(row)).encode("utf-8", "replace")) > MOST_ROW_BYTES:
@@ -134,9 +134,9 @@ def of_hub(row: RunRow, node: str) -> RunRow:
 def due_windows(
     extents: Extents, unpacked: Sequence[int], sent: Mapping[Tier, int], most: int, now_ms: int
 ) -> list[tuple[Tier, int]]:
-    """Returns windows of finished blocks that were not sent yet, oldest first, the finest tier
-    last: coarse ones are few, and show more of the time. What a wrong clock dated later than now
-    is not sent."""
+    """Returns windows of finished blocks that were not sent yet, oldest first and the finest tier
+    last: coarse ones are few, and cover more time. Windows dated in the future by a wrong clock are
+    left out."""
     found = list[tuple[Tier, int]]()
     waiting = min(unpacked, default=None)
     for tier in sorted(extents, reverse=True):

@@ -24,7 +24,7 @@ NEVER = "it has not reported yet"
 
 
 class NodeState(StrEnum):
-    """How a node is, in one word."""
+    """The state of a node, in one word."""
 
     HEALTHY = "healthy"
     SICK = "sick"
@@ -33,12 +33,12 @@ class NodeState(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> "NodeState | None":
-        """Reads the words of earlier versions."""
+        """Returns the state for the word of an earlier version; None if there is none."""
         return cls.SILENT if value in ("stale", "lost") else None
 
 
 class NodeRow(NodeFigures, frozen=True):
-    """A node in a list. What a silent node last reported is not known to be so now: left out."""
+    """A node in a list. Readings of a silent node are left out, because they may no longer hold."""
 
     name: Name
     state: NodeState
@@ -54,19 +54,19 @@ class NodeRow(NodeFigures, frozen=True):
 
     @property
     def offered(self) -> int | None:
-        """How many devices a request would get; None if that is not known."""
+        """The number of devices that a request would get; None if unknown."""
         found = 0 if self.drained else sum(len(group.labels) for group in self.free)
         return found if found or self.drained or self.allocated is not None else None
 
     @property
     def silent_seconds(self) -> float:
-        """How long a node that was heard has not been."""
+        """The time since the last report of a node that has reported."""
         return self.age_seconds or 0.0 if self.state is NodeState.SILENT else 0.0
 
 
 def having(rows: Iterable[NodeRow], search: str) -> tuple[NodeRow, ...]:
-    """Returns the nodes with every word in what their rows say: name, state, models, users,
-    what holds GPUs, levels of alerts and reasons."""
+    """Returns the nodes whose rows contain every word of the search: name, state, models, users,
+    tasks, alert levels and reasons."""
     wanted = search.casefold().split()
     return tuple(one for one in rows if all(word in _searched_text(one) for word in wanted))
 
@@ -117,20 +117,20 @@ class TokenList(Struct, frozen=True):
 
 
 class NewToken(Struct, frozen=True):
-    """A token that a hub has just made, and how its certificate is known; both are pasted."""
+    """A new token of a hub, and how its certificate is verified; both are to be pasted."""
 
     token: Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{43}\Z")]
     pin: Annotated[str, Meta(pattern=r"\Asha256:[0-9a-f]{64}\Z")] | None = None
 
 
 def list_to_text(found: NodeList) -> str:
-    """Returns its JSON; a hub of hundreds of nodes is asked by every browser."""
+    """Returns the list as JSON, encoded in a fast way: every browser polls it."""
     fields = {name: getattr(found, name) for name in NodeList.__struct_fields__}
     return struct_text({"schema": SCHEMA, **fields})
 
 
 def list_from_json(value: Json) -> NodeList:
-    """Reads a server's answer; raises Invalid for anything else."""
+    """Parses a server's answer; raises Invalid for anything else."""
     return read_schema(NodeList, value, SCHEMA)
 
 
@@ -141,9 +141,8 @@ def row_of(
     other: str | None = None,
     version: str | None = None,
 ) -> NodeRow:
-    """Returns what is known of a node that was heard so many seconds ago; None: never. `other` is
-    what the hub itself found wrong with it, `version` the hub's own: a node with another is not
-    sick, but it is said."""
+    """Returns the row of a node that reported so many seconds ago; None: never. `other` is what the
+    hub itself found wrong, `version` the hub's own: another one is mentioned, but is no fault."""
     age = None if age is None else round(age, 1)
     row = NodeRow(node.name, NodeState.NEW, age, reason=NEVER, drained=node.drained)
     if digest is None or age is None:
@@ -181,7 +180,7 @@ def version_trouble(version: str | None, hubs: str | None) -> str | None:
 
 
 def scrape_targets(rows: Iterable[NodeRow]) -> list[Json]:
-    """Returns where nodes have metrics of their own, as Prometheus' http_sd_configs read it."""
+    """Returns the targets of nodes with metrics of their own, for Prometheus' http_sd_configs."""
     found = [(row.name, *row.metrics.split("://")) for row in rows if row.metrics is not None]
     return [
         {"targets": [place], "labels": {"node": name, "__scheme__": scheme}}
@@ -190,7 +189,7 @@ def scrape_targets(rows: Iterable[NodeRow]) -> list[Json]:
 
 
 def without_names(row: NodeRow) -> NodeRow:
-    """Returns the row as those see it who may not know what others run."""
+    """Returns the row without names, for callers who may not know what others run."""
     return replace(row, holders=tuple(replace(one, name=None) for one in row.holders))
 
 
@@ -201,7 +200,7 @@ def tasks_text(tasks: Sequence[NodeTask]) -> str:
 
 
 class FleetOffer(Struct, frozen=True):
-    """The devices of one node that fit a request: as many as it asks for, or more."""
+    """The devices of one node that fit a request; there may be more than requested."""
 
     node: Name
     model: Name
@@ -214,8 +213,8 @@ class FleetOffer(Struct, frozen=True):
 def offers(
     rows: Sequence[NodeRow], least: int, models: Sequence[str], memory_bytes: int | None
 ) -> list[FleetOffer]:
-    """Returns the nodes that have as many free devices of one model, the best first: the one that
-    has fewest left then, so that larger requests find room elsewhere."""
+    """Returns the nodes with enough free devices of one model, first those that would have fewest
+    left, so that larger requests find room elsewhere."""
     found = fitting(rows, models, memory_bytes)
     enough = [one for one in found if len(one.labels) >= least]
     return sorted(enough, key=lambda one: (len(one.labels), one.node))
@@ -224,7 +223,7 @@ def offers(
 def fitting(
     rows: Sequence[NodeRow], models: Sequence[str], memory_bytes: int | None
 ) -> list[FleetOffer]:
-    """Returns the free devices of these models with enough memory, of nodes that take work."""
+    """Returns the free devices of these models with enough memory, on nodes that take work."""
     found = list[FleetOffer]()
     for row in rows:
         for group in row.free if row.heard and not row.drained else ():
@@ -250,7 +249,7 @@ def most_devices(rows: Sequence[NodeRow], models: Sequence[str]) -> int:
 
 
 def free_of(row: NodeRow) -> int | None:
-    """Returns how many devices of a node are free for new work; None if that is not known."""
+    """Returns how many devices of a node are free for new work; None if unknown."""
     if row.allocated is None or row.drained:
         return None
     return sum(len(group.labels) for group in row.free)
