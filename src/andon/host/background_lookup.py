@@ -32,7 +32,7 @@ class LookupResult(Struct, Generic[V], frozen=True):
 
 
 class BackgroundLookup(Generic[K, V]):
-    """Answers each question once; the answer holds for all callers, until the next round.
+    """Answers each question once; the answer serves all callers until the next round. Thread-safe.
 
     Thread-safe.
     """
@@ -71,8 +71,8 @@ class BackgroundLookup(Generic[K, V]):
             return LookupResult(None, answered=False, fresh=question in self._fresh)
 
     def hold(self) -> None:
-        """Begins a round: no lookup starts until `release`, because the caller's work must not
-        be slowed down. Answers that were taken are dropped; what they describe may have changed."""
+        """Begins a round: no lookup starts until `release`, so that the caller's work is not slowed
+        down. Earlier answers are dropped, because they may have changed."""
         self._held = True
         if self._taken:
             with self._changed:
@@ -87,7 +87,7 @@ class BackgroundLookup(Generic[K, V]):
                 self._changed.notify_all()
 
     def wait(self, seconds: float) -> None:
-        """Wait until all new questions are answered; no question is waited for twice."""
+        """Waits until all new questions are answered; no question is waited for twice."""
         with self._changed:
             mine = frozenset(self._fresh)
             self._changed.wait_for(lambda: mine.isdisjoint(self._open), seconds)

@@ -42,7 +42,7 @@ def driver_of(folder: Path) -> str | None:
 def with_surroundings(
     fault: Fault, root: Path, own: Path = Path("/"), env: Mapping[str, str] = os.environ
 ) -> Fault:
-    """Returns the fault with the known facts about the vendor's cards: under the root, and for this
+    """Returns the fault with what is known of the vendor's cards, on the machine and for this
     process."""
     vendor = vendor_of_backend(fault.source)
     if not vendor.pci_id:

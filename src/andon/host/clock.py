@@ -29,7 +29,7 @@ def offset(zone: str = "") -> Callable[[float], float]:
 
 
 def clocks() -> tuple[float, float]:
-    """Returns the wall clock, and the one that is never set."""
+    """Returns the wall clock, and a clock that is never set."""
     return time.time(), boot_seconds()
 
 

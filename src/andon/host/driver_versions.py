@@ -1,4 +1,4 @@
-"""Which versions of a vendor's driver are loaded, and which its library on disk has.
+"""The versions of a vendor's loaded drivers, and of its library on disk.
 
 The library is the one that a program started now would load; it is not loaded here.
 """

@@ -38,7 +38,7 @@ def read(path: str, limit_bytes: int) -> bytes | None:
 
 
 def read_descriptor(descriptor: int, limit_bytes: int, short_bytes: int = 0) -> bytes:
-    """Read to the end; a first read of less than `short_bytes` is the end."""
+    """Reads to the end; a first read of less than `short_bytes` is the end."""
     content = piece = os.read(descriptor, min(limit_bytes, _PIECE_BYTES))
     while piece and len(content) >= short_bytes and len(content) < limit_bytes:
         piece = os.read(descriptor, min(limit_bytes - len(content), _PIECE_BYTES))
@@ -153,7 +153,7 @@ PRIVATE_FOLDER, SYSTEM_FOLDER = 0o700, 0o755
 
 
 def make_private(folder: Path, mode: int = PRIVATE_FOLDER) -> None:
-    """Create a folder and its missing parents; raises OSError on failure.
+    """Creates a folder and its missing parents; raises OSError on failure.
 
     A parent that anyone may write to would let anyone replace the folder.
     """
@@ -171,7 +171,7 @@ def make_private(folder: Path, mode: int = PRIVATE_FOLDER) -> None:
 
 
 def make_private_file(path: Path) -> None:
-    """Create an empty file; an existing one is left unchanged."""
+    """Creates an empty file; an existing one is left unchanged."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
         os.close(os.open(path, flags, PRIVATE_FILE))
@@ -190,7 +190,7 @@ def home_folder() -> Path:
 
 
 def expanded(path: str) -> Path:
-    """Expand `~` and `~user`; an unknown user is left as written."""
+    """Expands `~` and `~user`; an unknown user is left as written."""
     return Path(os.path.expanduser(path))  # noqa: PTH111 - Path.expanduser raises RuntimeError
 
 

@@ -17,9 +17,9 @@ _NAME = f"python{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 def process_command(name: str, *arguments: str, site: bool = True) -> list[str]:
-    """Returns the command of a process of `andon.process`. Without -P, Python would import from
-    the current folder first. `site` runs the start-up files of every installed package, which may
-    take longer than the rest: a process that a person waits for goes without."""
+    """Returns the command of a process of `andon.process`. Without -P, Python would import from the
+    current folder first. `site` runs the start-up files of every installed package, which may take
+    longer than the rest; a process that a person waits for starts without."""
     return [interpreter(), "-P", *(() if site else ("-S",)), "-m", _MODULE, name, *arguments]
 
 
@@ -41,8 +41,8 @@ def interpreter() -> str:
 
 
 def module_environment(given: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Returns the environment for a process of `andon.process`: it finds andon by PYTHONPATH, and
-    imports from where we do except the current folder, whose files nobody chose to run. The process
+    """Returns the environment for a process of `andon.process`: PYTHONPATH has the folders that
+    this process imports from, except the current one, whose files nobody chose to run. The process
     may run in another folder, so the path of the configuration is made absolute."""
     try:
         current = Path.cwd()
@@ -68,7 +68,7 @@ def _is_this(python: str) -> bool:
 
 @cache
 def _first_that_runs(*known: str) -> str | None:
-    """Returns the first Python that imports what a reader needs from where we do."""
+    """Returns the first Python that can import, from this process's path, what a reader needs."""
     import subprocess
     from shutil import which
 

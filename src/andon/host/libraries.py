@@ -32,8 +32,8 @@ def find_libraries(own: Path, env: Mapping[str, str]) -> tuple[Library, ...]:
 
 
 def libraries(own: Path, env: Mapping[str, str]) -> Iterator[Library]:
-    """Yields libraries as they are found, a file perhaps twice: a caller that needs one need not
-    find all."""
+    """Yields libraries as they are found, possibly a file twice, for callers that need only the
+    first."""
     for path, source in _places(own, env):
         library = _library(own, path, source)
         if library is not None:

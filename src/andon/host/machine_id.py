@@ -43,7 +43,7 @@ def _boot_below(root: Path) -> str | None:
 
 
 def _of_name() -> str:
-    """Returns a hash of the host name; imports only when needed, as `submit` is quick."""
+    """Returns a hash of the host name; imports on demand, because `submit` must be quick."""
     import hashlib
 
     return hashlib.sha256(node_name().encode()).hexdigest()

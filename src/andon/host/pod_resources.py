@@ -1,4 +1,4 @@
-"""Which pod has which device, also where no process runs: the kubelet's own list, by its socket."""
+"""Which pod has which device, also an unused one: the kubelet's own list, from its socket."""
 
 import logging
 import socket
@@ -35,8 +35,8 @@ Listen = Callable[[Sequence[PodHolder]], None]
 
 
 class PodDevices:
-    """Asks the kubelet every 15 seconds, and when a container begins, in a thread; callers get the
-    last answer at once. While the kubelet does not answer, no pod is named."""
+    """Reads the kubelet's list every 15 seconds, and when a container begins, in a thread; callers
+    get the last list at once. No pod is named while the kubelet does not answer."""
 
     def __init__(
         self, root: Path, every_seconds: float = EVERY_SECONDS, check_seconds: float = CHECK_SECONDS
@@ -56,7 +56,7 @@ class PodDevices:
         self._thread.start()
 
     def listen(self, listener: Listen) -> None:
-        """Calls the listener with every answer of the kubelet, in the thread that asks."""
+        """Calls the listener with every answer of the kubelet, in the reading thread."""
         self._listeners.append(listener)
 
     def marked(self, statuses: tuple[DeviceStatus, ...]) -> tuple[DeviceStatus, ...]:
@@ -88,7 +88,7 @@ class PodDevices:
                     return
 
     def _last_start(self) -> float:
-        """Returns when the last container began here, as far as that can be seen."""
+        """Returns when the last container began here, as far as can be seen."""
         try:
             return self._logs.stat().st_mtime
         except OSError:
@@ -122,7 +122,7 @@ class PodDevices:
 
 
 def can_ask_kubelet(root: Path) -> bool:
-    """Whether there is a kubelet here."""
+    """Whether this machine has a kubelet."""
     return (root / KUBELET_SOCKET).parent.is_dir()
 
 

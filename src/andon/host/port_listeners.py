@@ -16,8 +16,8 @@ _MAPPED = bytes(10) + b"\xff\xff"  # what an IPv4 address begins with as IPv6
 
 
 def is_accepting(port: int) -> bool:
-    """Whether someone accepts connections at 127.0.0.1, or is too busy to; quicker than the
-    kernel's table, which ends with a search through all connections."""
+    """Whether someone accepts connections at 127.0.0.1, or is too busy to; faster than the kernel's
+    table, whose search ends with all connections."""
     with suppress(OSError), closing(socket(AF_INET, SOCK_STREAM)) as connection:
         connection.settimeout(ACCEPT_SECONDS)
         return connection.connect_ex(("127.0.0.1", port)) in (0, EAGAIN)
@@ -51,7 +51,7 @@ def parse_listeners(lines: Iterable[str], places: Sequence[str], port: int) -> S
 
 
 def listening_pids(address: str, port: int, root: Path = Path("/")) -> frozenset[int]:
-    """The processes that accept connections there; those of other users are not known."""
+    """Returns the processes that accept connections there; those of other users are unknown."""
     sockets = set()
     for name, places in _accepting(address):
         for line in _listening(root / "proc/net" / name):
@@ -69,9 +69,9 @@ def listening_pids(address: str, port: int, root: Path = Path("/")) -> frozenset
 
 
 def _accepting(address: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yields the tables, and the local addresses in them that accept for this one; the most
-    specific first, as in the kernel. Another user's listener on 127.0.0.9 does not matter for
-    127.0.0.1, and one on `::` accepts for IPv4 only if no IPv4 listener does."""
+    """Yields the tables and the local addresses in them that accept connections for this one, the
+    most specific first, as in the kernel: a listener on 127.0.0.9 does not matter for 127.0.0.1,
+    and one on `::` accepts IPv4 only if no IPv4 listener does."""
     wanted = _packed(address)
     if wanted is None:
         return

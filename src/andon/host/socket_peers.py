@@ -14,7 +14,7 @@ _LONG_BYTES = (sys.maxsize.bit_length() + 1) // 8  # on Linux as many as of a po
 
 
 def is_known() -> bool:
-    """Whether this system supports it, and has sockets without a file."""
+    """Whether this system can tell, and has abstract sockets, which have no file."""
     return sys.platform == "linux"
 
 
@@ -39,7 +39,7 @@ def connect(name: str, timeout_seconds: float) -> "socket":
 
 
 def peer_uid(connection: "socket", overflow: str = OVERFLOW) -> int | None:
-    """The uid; None for one that this user namespace does not know: many share that number."""
+    """Returns the peer's uid; None for one that is unknown here, a number that many users share."""
     found = connection.getsockopt(SOL_SOCKET, SO_PEERCRED, 3 * _INT_BYTES)  # pid, uid, gid
     uid = int.from_bytes(found[_INT_BYTES : 2 * _INT_BYTES], sys.byteorder, signed=True)
     return None if uid < 0 or uid == _overflow_uid(overflow) else uid

@@ -41,7 +41,7 @@ class SpoolContents(Struct, frozen=True):
 
 
 def read_spool(folder: Path) -> SpoolContents:
-    """Reads a queue without using it."""
+    """Reads a queue that another process uses."""
     try:
         changed = (folder / MARKS_FILE).stat().st_mtime
         acknowledged, dropped = unpacked_marks(read_regular(folder / MARKS_FILE, 64))
@@ -60,7 +60,7 @@ def read_spool(folder: Path) -> SpoolContents:
 
 
 class Spool:
-    """Items in files of one folder, which one process uses; calls may come from any thread.
+    """Stores items in files of one folder, for one process; calls may come from any thread.
 
     An item for which `put` has returned is read again after a kill, until `done` has returned for
     it. Nothing is forced to the disk, so a power failure may lose the last seconds.
@@ -102,8 +102,8 @@ class Spool:
             return max(0, self._next - 1 - self._acknowledged)
 
     def put(self, body: bytes) -> int:
-        """Adds an item and returns its sequence; the oldest are dropped where there are too many.
-        Raises Unavailable if it cannot be written: then it is not in the queue."""
+        """Adds an item and returns its sequence; the oldest are dropped if there are too many.
+        Raises Unavailable if the item cannot be written: it is then not in the queue."""
         with self._lock:
             now = self._clock()
             self._drop(surplus(self._files, HEADER.size + len(body), now, self._limits))
@@ -117,7 +117,7 @@ class Spool:
             return item.sequence
 
     def waiting(self, most: int = 1, most_bytes: int = 1 << 20) -> Sequence[SpoolItem]:
-        """Returns the oldest items that wait: at most this many, and one or this many bytes."""
+        """Returns the oldest waiting items: at most so many, and one or this many bytes."""
         with self._lock:
             self._drop(surplus(self._files, 0, self._clock(), self._limits))
             found, size = list[SpoolItem](), 0
@@ -146,7 +146,7 @@ class Spool:
                 self._remove(self._files[0])
 
     def close(self) -> None:
-        """Close the files; what waits stays. May be called twice."""
+        """Closes the files; waiting items stay. May be called twice."""
         with self._lock:
             self._close_last()
             if self._marks >= 0:
@@ -158,7 +158,7 @@ class Spool:
         return max(self._acknowledged + 1, self._files[-1].after if self._files else 1)
 
     def _find(self) -> None:
-        """Reads what is there; the end of a file that was not written whole is cut off."""
+        """Finds the files of the folder; cuts off an incomplete item at the end of one."""
         for path in sorted(self._folder.glob(f"*{SUFFIX}")):
             name = path.name.removesuffix(SUFFIX)
             if not name.isdecimal():
@@ -179,7 +179,7 @@ class Spool:
                 self._save()
 
     def _last(self) -> tuple[SpoolFile, int]:
-        """Returns the file that is written to, a new one where the last is full."""
+        """Returns the file to write to, a new one if the last is full."""
         last = self._files[-1] if self._files else None
         if last is None or last.size >= self._limits.file_bytes or last.after != self._next:
             self._close_last()
@@ -227,7 +227,7 @@ class Spool:
             self._path(one).unlink()
 
     def _save(self) -> None:
-        """Notes what was acknowledged; in place, which a full disk also takes."""
+        """Writes down what was acknowledged, in place, which works on a full disk too."""
         try:
             os.pwrite(self._marks, packed_marks(self._acknowledged, self._dropped), 0)
         except OSError as exc:

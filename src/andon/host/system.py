@@ -92,7 +92,7 @@ class System:
         self._drivers: tuple[DriverVersions, ...] | None = None
 
     def read(self) -> Host:
-        """The current values; None with a reason and () for what cannot be read."""
+        """Returns the current values; None with a reason, or (), for what cannot be read."""
         used_bytes, total_bytes = _tried(self._source.memory, None) or (None, None)
         network = self._links()
         missing = dict(self._no_rates)
@@ -189,7 +189,7 @@ def _tried(read: Callable[[], T], otherwise: T) -> T:
 
 
 class _Proc:
-    """The files of /proc; those of pid 1 if another system's /proc is mounted at the root."""
+    """Reads the files of /proc; those of pid 1 if another system's /proc is mounted at the root."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -226,7 +226,7 @@ class _Proc:
 
 
 def _read_start(path: str) -> bytes:
-    """Returns what one read gives: called at every sample, and a file object would cost more."""
+    """Returns what one read gives; called at every sample, where a file object would cost more."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(descriptor, _READ_BYTES)
@@ -355,8 +355,8 @@ _BYTES = 128
 
 
 def starved_seconds(pid: int, proc: str = "/proc") -> float:
-    """Returns how long that thread of the process waited for a processor which waited longest; 0 if
-    the kernel does not count it."""
+    """Returns the longest time that any thread of the process waited for a processor; 0 if the
+    kernel does not count it."""
     tasks = f"{proc}/{pid}/task"
     try:
         found = os.listdir(tasks)  # noqa: PTH208 - names are enough

@@ -19,7 +19,7 @@ def allowed_cpus() -> frozenset[int]:
 
 @contextmanager
 def on_cpus(cpus: Collection[int] | None) -> Iterator[None]:
-    """Runs what this thread starts within the block on these CPUs; None changes nothing.
+    """Runs what this thread starts within the block on these CPUs; None: on any.
 
     A child inherits the CPUs of the thread that starts it. This needs no code between fork and
     exec, which could deadlock in a process with other threads.

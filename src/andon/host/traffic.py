@@ -48,7 +48,7 @@ class Meter:
             self.found = rates_between(before, self._before)
 
     def add_to(self, values: dict[str, int], missing: dict[str, str]) -> None:
-        """Adds what is known, and why the rest is not."""
+        """Adds the known rates to `values`, and the reasons for the others to `missing`."""
         if isinstance(self.found, str):
             missing |= dict.fromkeys(self.names, self.found)
         else:

@@ -22,7 +22,7 @@ def user_name(uid: int) -> str:
 
 
 def account_name(uid: int) -> str | None:
-    """The name of an account as it is now; None where there is no such account.
+    """Returns the name of an account; None if there is no such account.
 
     Not cached: a uid may be given to another person while a server runs.
     """
@@ -44,7 +44,7 @@ _ROOTS = "/proc/sys"  # belongs to the machine's root wherever it is mounted
 
 @lru_cache(maxsize=1)
 def uid_map() -> tuple[tuple[int, int, int], ...]:
-    """Returns each range of uids: its first uid in this namespace, its first uid outside, and its
+    """Returns the ranges of uids: the first uid in this namespace, the first outside, the
     length."""
     try:
         rows = [line.split() for line in _MAP.read_text(encoding="utf-8").splitlines()]
@@ -54,13 +54,13 @@ def uid_map() -> tuple[tuple[int, int, int], ...]:
 
 
 def is_machines() -> bool:
-    """Whether uids in this namespace are the machine's own."""
+    """Whether uids in this namespace are the same as on the machine."""
     return uid_map() == WHOLE
 
 
 @lru_cache(maxsize=1)
 def overflow_uid() -> int:
-    """Returns the number of every user whom a namespace does not include."""
+    """Returns the uid that stands for every user whom a namespace does not include."""
     try:
         return int(_OVERFLOW.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -74,7 +74,7 @@ def is_unknown(uid: int) -> bool:
 
 
 def machine_uid(uid: int) -> int:
-    """Returns the machine's number of a user of this namespace; that of `nobody` if it is unknown.
+    """Returns the machine's uid for a user of this namespace; that of `nobody` if it is unknown.
 
     In a nested namespace the number outside is only that of the namespace around it: a 0 is
     believed only if this namespace includes the machine's root.

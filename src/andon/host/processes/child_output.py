@@ -26,17 +26,17 @@ class OutputTooLong(OSError):
 
 
 def die_with_parent() -> Callable[[], None]:
-    """Returns a function to call first in a new process, so that the kernel kills it with its
-    parent: a hanging client would outlive it. It is one call into libc, found before the fork."""
+    """Returns a function to call first in a child process, so that the kernel kills it with its
+    parent. It is one call into libc, found before the fork."""
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     return lambda: None if prctl is None else prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 @cache
 def dying_with_parent() -> tuple[tuple[str, ...], Callable[[], None] | None]:
-    """Returns a prefix for a command with the same effect, or, if there is none, the function to
-    call first. For many commands a prefix is better: a fork of this process for each costs five
-    times as much."""
+    """Returns a prefix that makes a command end with this process or, if there is none, the
+    function to call first. For many commands a prefix is better: forking this process for each
+    costs five times as much."""
     prefix = ("setpriv", "--pdeathsig", "KILL")
     with suppress(OSError):
         if subprocess.run((*prefix, "true"), capture_output=True, check=False).returncode == 0:
@@ -51,10 +51,10 @@ def ask_command(
     environment: Mapping[str, str] | None = None,
     outlives: bool = False,
 ) -> tuple[int, str, str]:
-    """Returns exit code, output and error output; `text` is its input. Raises TimeoutError after
-    that time, with the command's whole session killed; OutputTooLong and other OSError if it cannot
-    be run. The command dies with this process, unless it `outlives` it: one that gives up by itself
-    is started in a fraction of the time."""
+    """Runs a command with `text` as its input; returns exit code, output and error output. Raises
+    TimeoutError after that time, having killed the whole session; OutputTooLong and other OSError
+    if it cannot be run. It dies with this process unless it `outlives` it: a command that gives up
+    by itself starts in a fraction of the time."""
     until = time.monotonic() + seconds
     with _given(text) as given:
         process = subprocess.Popen(
@@ -107,7 +107,7 @@ class Printed:
 
     @property
     def open(self) -> bool:
-        """Whether more may come."""
+        """Whether more output may come."""
         return bool(self._selector.get_map())
 
     @property
@@ -115,7 +115,7 @@ class Printed:
         return len(self.out) + len(self.error) > MOST_BYTES
 
     def read(self, seconds: float) -> bool:
-        """Waits for at most that long; returns whether it has printed more or closed an output."""
+        """Waits so long at most; returns whether it has printed more or closed an output."""
         ready = self._selector.select(seconds)
         for key, _ in ready:
             piece = os.read(key.fd, _PIECE_BYTES)

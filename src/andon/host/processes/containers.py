@@ -75,7 +75,7 @@ class ContainerNames:
             return self._wait(container, timeout_seconds)
 
     def _ask(self, container: Container) -> bool:
-        """Queue the question, if there is an engine to answer it."""
+        """Queues the question, if there is an engine to answer it."""
         if not self._can_be_answered(container):
             self._remember(container, None)
             return False
@@ -156,7 +156,7 @@ def usual_sockets(root: Path) -> Sockets:
 
 
 def may_ask(path: str) -> bool:
-    """Whether it is a socket that this user may use."""
+    """Whether the path is a socket that this user may use."""
     try:
         is_socket = stat.S_ISSOCK(Path(path).stat().st_mode)
     except OSError:

@@ -39,7 +39,7 @@ class Liveness:
         self._poll = select.poll() if hasattr(select, "poll") else None
 
     def watch(self, pids: Iterable[int]) -> bool:
-        """Watch these from now on; False if that is not possible."""
+        """Watches these from now on; returns False if that is not possible."""
         self.close()
         wanted = list(pids)
         if self._poll is None or not hasattr(os, "pidfd_open") or len(wanted) > MOST_PROCESSES:
@@ -212,7 +212,7 @@ class ProcessTable:
         return self._answer
 
     def _unchanged(self) -> bool:
-        """Whether all are alive and recently read: a name changes only by exec, which is rare."""
+        """Whether all are alive and recently read, as only exec changes a name, and rarely."""
         if self._liveness is None or self._clock() >= self._again:
             return False
         return self._liveness.all_live()
@@ -316,8 +316,8 @@ def sees_host_pids(root: Path = Path("/")) -> bool:
 def exited(
     processes: Iterable[Process], root: Path = Path("/")
 ) -> frozenset[tuple[int, float | None]]:
-    """Returns the processes, by pid and start, that have certainly exited. One whose start is
-    unknown may still run, and so may all if the pids are another system's."""
+    """Returns those processes, by pid and start, that have certainly ended; empty if pids belong to
+    another system. A process with an unknown start may still run."""
     if not sees_host_pids():
         return frozenset()
     wanted = {process.pid: process for process in processes if process.started is not None}
@@ -331,7 +331,7 @@ def exited(
 
 
 def _is_another(found: float | None, started: float | None) -> bool:
-    """Whether the pid was given to another process since; an unreadable one may be the same."""
+    """Whether the pid has been given to another process; assumed not if that cannot be read."""
     if found is None or started is None:
         return False
     return abs(found - started) >= SAME_START_SECONDS

@@ -77,7 +77,7 @@ class ProcessHandle:
         return True
 
     def ended(self, seconds: float = 0.0) -> bool:
-        """Whether the process has ended, or does within this time. A zombie has."""
+        """Whether the process has ended, or ends within this time. A zombie has ended."""
         return _has_ended(self._descriptor, seconds)
 
     def close(self) -> None:

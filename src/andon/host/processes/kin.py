@@ -44,7 +44,7 @@ def ticks_now() -> int:
 
 
 def group_members(groups: AbstractSet[int]) -> dict[int, tuple[Kin, ...]]:
-    """The visible members of process groups, from one pass over all processes."""
+    """Returns the visible members of process groups, from one pass over all processes."""
     found: dict[int, list[Kin]] = {}
     for pid in _pids() if groups else ():
         stat = _stat(pid)
@@ -104,7 +104,7 @@ def _pid_scope(pid: int) -> PidScope:
 
 
 def myself(pid: int | None = None) -> Owner:
-    """Returns the owner for a lease: this process, or a child that will hold the lease for it."""
+    """Returns this process, or a child that will hold the lease, as a lease's owner."""
     pid = os.getpid() if pid is None else pid
     where = belongs(os.fsdecode(read("/proc/self/cgroup", 16384) or b""))
     uid = os.getuid()

@@ -1,4 +1,4 @@
-"""Remembers how processes that use devices are related, for parts that ask at every sample."""
+"""Caches how processes that use devices are related, for parts that ask at every sample."""
 
 from collections.abc import Iterable
 
@@ -14,7 +14,7 @@ class KnownKin:
         self._known: dict[tuple[int, float | None], Kin] = {}
 
     def of(self, processes: Iterable[Process]) -> dict[int, Kin]:
-        """Returns the relations of those that are visible; only these are known from now on."""
+        """Returns the relations of the visible processes; the cache keeps only these."""
         keys = {(one.pid, one.started) for one in processes}
         known = {key: kin for key in keys if (kin := self._known.get(key)) is not None}
         found = read_kin([pid for pid, _ in keys - known.keys()], containers=True)

@@ -104,7 +104,7 @@ class ProcFolder:
             return parse_stamp(_read_on(descriptor))
 
     def keep(self, pids: Container[int]) -> None:
-        """Close the files of all other processes."""
+        """Closes the files of all other processes."""
         for pid in [pid for pid in self._opened if pid not in pids]:
             self._drop(pid)
 
@@ -219,8 +219,7 @@ _RAY = (f"{RAY_JOB}=".encode(), f"{RAY_CONFIG}=".encode())
 
 
 def job_variables(content: bytes) -> Mapping[str, str]:
-    """The variables that identify a job of Slurm or Ray; nothing else of the environment is
-    kept."""
+    """Returns the variables that identify a Slurm or Ray job; no others are kept."""
     wanted = (b"SLURM_JOB_ID=", b"SLURM_STEP_ID=", b"SLURMD_NODENAME=", *_RAY)
     chosen = [item for item in content.split(b"\0") if item.startswith(wanted)]
     return dict(os.fsdecode(item).split("=", 1) for item in chosen)
@@ -331,7 +330,7 @@ class HeldFacts(Struct, frozen=True):
 
 
 def parents() -> dict[int, int]:
-    """The parent of every visible process that has not ended."""
+    """Returns the parent of every visible process that has not ended."""
     found: dict[int, int] = {}
     for name in os.listdir("/proc"):  # noqa: PTH208 - only names
         if name.isdecimal() and (stat := stat_of(int(name))) and stat.state not in ENDED:
@@ -340,7 +339,7 @@ def parents() -> dict[int, int]:
 
 
 def ancestry(pid: int) -> frozenset[int]:
-    """A process and its ancestors."""
+    """Returns a process and its ancestors."""
     found: set[int] = set()
     while pid > 0 and pid not in found:
         found.add(pid)

@@ -92,7 +92,7 @@ def describe(belonging: ProcessMembership, names: RuntimeNames | None = None) ->
 
 
 def is_session(job: str | None) -> bool:
-    """Whether this is only a login or a terminal, and not a job."""
+    """Whether it is only a login or a terminal session, and not a job."""
     return job is not None and job.startswith("session:")
 
 
@@ -122,9 +122,9 @@ def slurm_from_environment(variables: Mapping[str, str]) -> SlurmStep | None:
 
 
 def ray_job(title: str, variables: Mapping[str, str]) -> str | None:
-    """Returns the job and what a worker does by its title: `ray::embed`, `ray::Model.predict`. A
-    worker that was started before its job does not know it; the command of a job has the id that
-    it was submitted with."""
+    """Returns the job and task of a Ray worker by its title: `ray::embed`, `ray::Model.predict`. A
+    worker that was started before its job has no job id; a job's command has the id under which it
+    was submitted."""
     number = variables.get(RAY_JOB, _NO_RAY_JOB)
     known = number if re.fullmatch(_RAY_NUMBER, number) and number != _NO_RAY_JOB else ""
     if title.startswith(RAY_TITLE):
@@ -191,7 +191,7 @@ _DELETED = " (deleted)"
 
 
 def _paths(text: str) -> list[str]:
-    """The path of each hierarchy, systemd's first: the others may stop at a slice."""
+    """Returns the path of each hierarchy, systemd's first: the others may stop at a slice."""
     rows = [line.strip().split(":", 2) for line in text.splitlines()]
     known = [row for row in rows if len(row) == 3 and row[2].startswith("/")]
     known.sort(key=lambda row: row[1] not in ("name=systemd", ""))
@@ -295,7 +295,7 @@ def _systemd(segments: list[str]) -> tuple[str | None, str | None]:
 
 
 def _is_container_or_manager(name: str) -> bool:
-    """Whether a unit is a container, or manages others."""
+    """Whether a unit is a container, or manages containers or users."""
     forms = (_MANAGERS, _SCOPED_ID, _LAUNCHED, _MACHINE)
     return any(re.fullmatch(form, name) for form in forms)
 

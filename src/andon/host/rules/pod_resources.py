@@ -88,7 +88,7 @@ def _plain(content: bytes) -> str:
 def holders_of(
     devices: Iterable[Device], containers: Iterable[PodHolder]
 ) -> dict[str, tuple[PodHolder, ...]]:
-    """Returns who has each device, by uuid. A plugin that shares a device numbers its parts:
+    """Returns who has each device, by uuid. Plugins that share a device number its parts:
     `GPU-5f…::3`."""
     by_id = dict[str, list[PodHolder]]()
     for one in containers:
@@ -105,8 +105,8 @@ def holders_of(
 def with_pods(
     statuses: Sequence[DeviceStatus], places: Mapping[str, tuple[str, ...]]
 ) -> tuple[DeviceStatus, ...]:
-    """Adds the pod that has each device; a process whose pod has no name yet gets that of the only
-    one."""
+    """Adds the pod that has each device. If only one pod has it, the pod of a process without a
+    name gets that one's."""
     return tuple([_with_pods(one, places.get(one.device.uuid, ())) for one in statuses])
 
 
@@ -123,5 +123,5 @@ def _with_pods(status: DeviceStatus, places: tuple[str, ...]) -> DeviceStatus:
 
 
 def _is_unnamed(container: str | None) -> bool:
-    """Whether only the uid of its pod is known."""
+    """Whether the container's pod is known only by its uid."""
     return container is not None and container.startswith(_POD) and container.count("/") < 2

@@ -54,8 +54,8 @@ def steady_rate(before: int, after: int, seconds: float) -> int | str:
 
 
 def wrapping_rate(before: int, after: int, seconds: float, glimpse: float) -> int | str:
-    """Returns the rate of a counter that may wrap at 32 bits, perhaps more than once; or why it
-    is unknown.
+    """Returns the rate of a counter that may have wrapped at 32 bits, even more than once; or why
+    it is unknown.
 
     `glimpse` is its rate over an interval too short for that, and shows how often it wrapped. If
     little passed in that interval, the answer is the lowest possible one.

@@ -1,5 +1,4 @@
-"""The layout of a queue on disk: items in files, one after the other, and which files are too many
-or too old."""
+"""The format of a queue on disk, which keeps items in files, and which files exceed its limits."""
 
 import struct
 from collections.abc import Iterator, Sequence
@@ -14,7 +13,7 @@ DAY_SECONDS = 86_400.0
 
 
 class SpoolLimits(Struct, frozen=True):
-    """The oldest items are dropped beyond these."""
+    """The limits of a queue; the oldest items beyond them are dropped."""
 
     most_bytes: int = 100_000_000
     most_seconds: float = DAY_SECONDS
@@ -44,7 +43,7 @@ class SpoolFile(Struct):
 
     @property
     def after(self) -> int:
-        """The sequence that follows its last."""
+        """The sequence after its last item."""
         return self.first + len(self.starts)
 
     def add(self, item: SpoolItem) -> None:
@@ -59,8 +58,8 @@ def packed(item: SpoolItem) -> bytes:
 
 
 def unpacked(content: bytes, first: int) -> Iterator[SpoolItem]:
-    """Yields the items of a file that begins with this sequence, up to the first that is not
-    whole: a process that was killed may have written a part of it."""
+    """Yields the items of a file that begins with this sequence, up to the first incomplete one,
+    which a killed process may have left."""
     place, sequence = 0, first
     while len(content) - place >= HEADER.size:
         checksum, length, number, at = HEADER.unpack_from(content, place)
@@ -87,8 +86,8 @@ def unpacked_marks(content: bytes) -> tuple[int, int]:
 
 
 def surplus(files: Sequence[SpoolFile], more: int, now: float, limits: SpoolLimits) -> int:
-    """Returns how many of the oldest files must go before `more` bytes are added. A file that ends
-    in the future, as the clock was once ahead, is not old."""
+    """Returns how many of the oldest files must go before `more` bytes are added. A file dated in
+    the future, by a clock that was ahead, is not old."""
     count, size = 0, sum(one.size for one in files) + more
     for one in files:
         if size <= limits.most_bytes and now - one.at <= limits.most_seconds:

@@ -1,5 +1,4 @@
-"""Makes one call of gRPC without arguments by hand: the bytes to send, and the message in the
-answer.
+"""Makes one gRPC call without arguments by hand: the bytes to send, and the message in the answer.
 
 The call has a connection of its own, so the first whole message is its answer and headers are not
 read. The usual library keeps threads awake and 15 MB in memory for the same.

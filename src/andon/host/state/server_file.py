@@ -40,7 +40,7 @@ class Announced(Struct, frozen=True):
 
 
 def announce(folder: Path, url: str, address: str) -> None:
-    """Write the server's address; failures are ignored."""
+    """Writes the server's address; failures are ignored."""
     own = _myself(local_url(url, address))
     with suppress(OSError):
         replace_file(folder / NAME, json.dumps(asdict(own)).encode())
@@ -55,7 +55,7 @@ def local_url(url: str, address: str) -> str:
 
 
 def withdraw(folder: Path) -> None:
-    """Remove the file if this process wrote it; another may have replaced it."""
+    """Removes the file if this process wrote it; another may have replaced it."""
     found = announced(folder)
     if found is not None and found == _myself(found.url):
         with suppress(OSError):
@@ -76,7 +76,7 @@ def announced(folder: Path) -> Announced | None:
 
 
 def parse(content: object) -> Announced | None:
-    """Accepts only complete, valid content; one wrong field invalidates the file."""
+    """Parses the file's content; None if any field is wrong or missing."""
     try:
         found = read(Announced, content)
     except Wrong:
@@ -92,7 +92,7 @@ def find(folder: Path) -> str | None:
 
 
 def stale(folder: Path) -> str | None:
-    """Returns a sentence about a server that has ended; None without a trace of one."""
+    """Returns a sentence about a server that has ended without removing its file; else None."""
     found = announced(folder)
     reason = None if found is None else gone(found)
     if found is None or reason is None:

@@ -50,7 +50,7 @@ def runs_folder() -> Path:
 
 
 def is_read_only(folder: Path) -> bool:
-    """Whether its whole file system is."""
+    """Whether the folder's whole file system is read-only."""
     return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
 
 
@@ -75,15 +75,15 @@ def open_state_folder() -> Path:
 
 
 def _close_to_others(folder: Path) -> None:
-    """Makes the folder private: another program, or a umask, may have made it readable. The
-    files in it are private anyway, so a file system without modes is no reason to stop."""
+    """Makes the folder private, because another program or a umask may have made it readable. The
+    files in it are private too, so a file system without modes is accepted."""
     if folder.stat().st_mode & 0o077:
         with suppress(OSError):
             folder.chmod(PRIVATE_FOLDER)
 
 
 def refuse_foreign(folder: Path) -> None:
-    """Raise Denied unless the folder belongs to this user and only this user can write to it."""
+    """Raises Denied unless the folder belongs to this user and only this user can write to it."""
     _check_owner(folder, folder.stat().st_uid, {_uid()})
     if others_may_write(folder):
         raise Denied(
@@ -175,9 +175,9 @@ POLICY_FILE = Path("/etc/andon/policy.toml")  # root's limits per user
 
 
 def config_path() -> Path | None:
-    """The configuration file in use: named by ANDON_CONFIG, which --config sets, so that every
-    process that is started reads the same; else the user's, the system's if
-    this user may read it (it may have secrets of root's server), or none."""
+    """Returns the configuration file in use: that of ANDON_CONFIG, which --config sets so that
+    every started process reads the same; else the user's, the system's if this user may read it (it
+    may have secrets of root's server), or none."""
     if named := os.environ.get("ANDON_CONFIG"):
         return expanded(named)
     if is_regular(own := users_file()) and foreign_owner(own) is None:
@@ -203,8 +203,8 @@ def foreign_owner(path: Path) -> int | None:
 
 
 def config_mentions(word: bytes) -> bool:
-    """Whether this word is in the file: only then is it worth reading the settings. Also true for
-    a file that cannot be read, because the settings explain that."""
+    """Whether the file contains this word, so that the settings must be read; also True if it
+    cannot be read, because the settings explain that."""
     path = config_path()
     if path is None or str(path) == os.devnull:
         return False
