@@ -47,7 +47,7 @@ _NO_DEVICES = (FaultCode.NO_DRIVER, FaultCode.NO_DEVICE)
 
 
 class Ending:
-    """Processes that are pinned: the same ones are shown, asked about and signalled."""
+    """Pinned processes: the same ones are shown, asked about and signalled."""
 
     def __init__(
         self,
@@ -58,9 +58,9 @@ class Ending:
         started: Mapping[int, float | None] | None = None,
         number: signal.Signals = SIGTERM,
     ) -> None:
-        """Pins these processes. `snapshot` has their devices, memory and leases; `started`, by
-        pid, is when the selected process was started (a row on a screen may be older than its
-        pid)."""
+        """Pins these processes. `snapshot` has their devices, memory and leases; `started` has, by
+        pid, the start of the process that was selected, because a row on a screen may be older than
+        its pid."""
         self._closing = ExitStack()
         self._held: dict[int, tuple[EndTarget, ProcessHandle]] = {}
         self._asker = EndRequester(os.getuid(), ancestry(os.getpid()))
@@ -98,7 +98,7 @@ class Ending:
         return tuple(failed)
 
     def still_running(self, seconds: float = 0.0) -> tuple[EndTarget, ...]:
-        """Returns those that have not ended within this time; returns at once when all have."""
+        """Returns those that have not ended within this time; returns early when all have."""
         end = time.monotonic() + seconds
         held = list(self._held.values())
         return tuple(t for t, handle in held if not handle.ended(end - time.monotonic()))
@@ -190,7 +190,7 @@ class Ending:
         return None
 
     def _take_newcomers(self, number: signal.Signals) -> None:
-        """Adds children started since the question, of processes that are still held and alive."""
+        """Adds children that were started since the question, of processes that are still alive."""
         self._family = parents()
         for pid, (target, handle) in list(self._held.items()):
             if handle.ended():
@@ -258,14 +258,14 @@ def _running_jobs() -> tuple[tuple[str, AttemptClaim], ...]:
 
 
 def end_whole(whole: LargerTarget) -> str:
-    """Cancel the job or release the lease; returns a sentence that says what was done."""
+    """Cancels the job or releases the lease; returns a sentence that says what was done."""
     if whole.kind == "lease":
         return f"released lease {releaser.release(Book(make=False), whole.id).id}"
     return _cancel(whole.id)
 
 
 def _cancel(label: str) -> str:
-    """Cancel one job without waiting for its end; returns the result as a sentence."""
+    """Cancels one job without waiting for its end; returns the result as a sentence."""
     queue = Queue()
     number = one_meant(label, queue.jobs)
     outcome = acts.cancel(queue.folder, queue.jobs[number], queue.statuses[number])

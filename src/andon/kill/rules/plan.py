@@ -119,7 +119,7 @@ def barred_pid(pid: int, asker: EndRequester) -> AndonError | None:
 
 
 def is_same_start(one: float | None, other: float | None) -> bool:
-    """Whether two start times mean the same process; an unknown one matches any."""
+    """Whether two start times are of the same process; an unknown one matches any."""
     return one is None or other is None or abs(one - other) <= SAME_START_SECONDS
 
 
@@ -161,7 +161,7 @@ def offered(targets: Sequence[EndTarget]) -> LargerTarget | None:
 
 
 def _whole(target: EndTarget) -> LargerTarget | None:
-    """Returns the job, else the lease: a job whose lease is released would be tried again."""
+    """Returns the job, else the lease: a job whose lease alone is released would be retried."""
     kind, _, name = (target.job or "").partition(":")
     if kind == "job":
         return LargerTarget("c", "cancel", "job", name)
@@ -170,7 +170,7 @@ def _whole(target: EndTarget) -> LargerTarget | None:
 
 
 def line_of(target: EndTarget) -> str:
-    """A process in one line: pid, user, age, memory on devices, container, command."""
+    """Returns a process in one line: pid, user, age, memory on devices, container, command."""
     age = "age unknown" if target.age_seconds is None else human_seconds(target.age_seconds)
     parts = [
         f"{'  ' * target.depth}pid {target.pid}",
