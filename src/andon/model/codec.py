@@ -80,7 +80,7 @@ DEEPEST = 64
 
 
 def is_shallow(value: Any) -> bool:
-    """Whether a list or table has at most so many levels."""
+    """Whether a list or table is nested no deeper than allowed."""
     level = [value]
     for _ in range(DEEPEST):
         inner = (one.values() if type(one) is dict else one for one in level)
@@ -98,7 +98,7 @@ class Wrong(ValueError):
         self.place, self.problem = place, problem
 
     def within(self, place: str) -> "Wrong":
-        """Returns the same error, with the outer place in front."""
+        """Returns the same error with an outer place before its own."""
         joint = "" if not self.place or self.place.startswith("[") else "."
         return Wrong(f"{place}{joint}{self.place}", self.problem)
 
@@ -190,7 +190,7 @@ def _first_wrong(kind: Any, value: object) -> Wrong | None:
 
 
 def _plain(kind: Any) -> Any:
-    """Returns the type without bounds, and without `None`."""
+    """Returns the type without bounds and without `None`."""
     if get_origin(kind) is Annotated:
         return _plain(get_args(kind)[0])
     if get_origin(kind) in (Union, UnionType):
@@ -216,7 +216,7 @@ def _within(kind: Any, value: object) -> Iterator[Wrong | None]:
 
 @cache
 def _members(kind: Any) -> tuple[tuple[str, Any, bool], ...]:
-    """Name, type and whether it is required, of each field of a struct or typed dictionary."""
+    """Returns name, type and whether it is required, for each field of a struct."""
     if isinstance(kind, type) and issubclass(kind, Struct):
         return tuple((one.encode_name, one.type, one.required) for one in fields(kind))
     if not is_typeddict(kind):
@@ -270,7 +270,7 @@ def _wrong(kind: Any, value: object, message: str) -> Wrong:
 
 
 def shown(value: object) -> str:
-    """A short form for messages."""
+    """Returns a short form of a value for messages."""
     if type(value) is int and abs(value) > MOST:
         return "a huge number"
     if isinstance(value, (list, dict)):
@@ -280,5 +280,5 @@ def shown(value: object) -> str:
 
 
 def key_shown(key: str) -> str:
-    """A short form of a foreign name for messages."""
+    """Returns a short form of a foreign name for messages."""
     return ascii(key[:_SHOWN])[1:-1]

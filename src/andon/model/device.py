@@ -336,7 +336,7 @@ class Process(Struct, frozen=True):
 
 
 def party(process: Process) -> Party:
-    """The process, as what concerns an alert."""
+    """Returns the process as a party of an alert."""
     return Party(*(getattr(process, name) for name in Party.__struct_fields__))
 
 
@@ -573,7 +573,7 @@ class Snapshot(Struct, frozen=True):
 
 
 def _lower(own: int | None, slot: int | None) -> int | None:
-    """Returns the lower one; a slot that is not known does not limit the card."""
+    """Returns the lower value; an unknown slot does not limit the card."""
     return own if own is None or not slot else min(own, slot)
 
 

@@ -88,7 +88,7 @@ def with_work(lease: Lease, value: Json) -> Lease:
 
 
 def _without_first_group(work: Work | None) -> Work | None:
-    """Drops group 1: to `kill` it means every process."""
+    """Removes group 1 from the work: to `kill` it means every process."""
     return replace(work, group=None) if work is not None and work.group == 1 else work
 
 
@@ -121,7 +121,7 @@ def release_note(by: str, note: str = "") -> ReleaseNote:
 
 
 def release_from_json(value: Json) -> ReleaseNote:
-    """Read what another process wrote; raises Invalid for anything else."""
+    """Reads a note that another process wrote; raises Invalid for anything else."""
     found = read_schema(ReleaseNote, value, RELEASE)
     return release_note(found.by, found.note)
 

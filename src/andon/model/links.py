@@ -100,8 +100,8 @@ def _level(one: Device, other: Device) -> LinkKind | None:
 
 
 def _by_bridges(one: Device, other: Device) -> LinkKind:
-    """Returns the link by the kernel's tree: a bridge that two devices share is a switch, and
-    below the root that they share there is only the host bridge."""
+    """Returns the link by the kernel's tree: devices with a common bridge share a switch; with only
+    a common root, a host bridge."""
     if not one.place.bridges or not other.place.bridges:
         return LinkKind.UNKNOWN
     shared = 0
@@ -125,8 +125,8 @@ class LinkedGroup(Struct, frozen=True):
 
 
 def linked_groups(devices: Sequence[Device]) -> list[LinkedGroup]:
-    """Returns, for each kind of link that joins any devices, the groups within which every pair
-    is at least that close. A group that another kind joined already is not repeated."""
+    """Returns, for each kind of link, the groups within which every pair is at least that close; a
+    group that another kind has joined already is left out."""
     links = all_links(devices)
     out: list[LinkedGroup] = []
     for kind in (LinkKind.NVLINK, LinkKind.BOARD, LinkKind.PCIE_SWITCH, LinkKind.NUMA_NODE):
@@ -211,8 +211,7 @@ def topology_to_json(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def with_places(snapshot: Snapshot, topology: Json) -> Snapshot:
-    """Returns the devices with the places that andon.topology/1 gives; raises Wrong if it is not
-    that."""
+    """Returns the devices with the places in andon.topology/1; raises Wrong for anything else."""
     listed = read(list[Json], topology.get("devices"))
     places = {read(_Named, one).uuid: read(DevicePlace, one) for one in listed}
     return replace(

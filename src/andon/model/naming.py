@@ -29,7 +29,7 @@ _LONGEST_INDEX = 3  # digits
 
 
 def node_title(name: str) -> str:
-    """`node vm`; "this node" if it has no name."""
+    """Returns `node vm`; "this node" if it has no name."""
     return f"node {name}" if name else "this node"
 
 
@@ -51,7 +51,7 @@ def device_labels(statuses: Iterable[DeviceStatus]) -> dict[str, str]:
 
 
 def with_labels(statuses: Iterable[DeviceStatus]) -> tuple[DeviceStatus, ...]:
-    """Returns the devices with fixed labels, so that a shorter list names each of them alike."""
+    """Returns the devices with their labels fixed, so that a part of the list keeps them."""
     listed = tuple(statuses)
     names = device_labels(listed)
     return tuple(
@@ -61,7 +61,7 @@ def with_labels(statuses: Iterable[DeviceStatus]) -> tuple[DeviceStatus, ...]:
 
 
 def recorded_label(device: Device) -> str:
-    """Returns a past device's label: a partition's UUID, because its place is not kept."""
+    """Returns a past device's label: a partition's UUID, because its place is not stored."""
     return str(device.index) if device.parent is None else device.uuid[:12]
 
 
@@ -98,13 +98,13 @@ def device_named(name: str, statuses: Sequence[DeviceStatus]) -> DeviceStatus:
 
 
 def devices_named(name: str, statuses: Sequence[DeviceStatus]) -> set[str]:
-    """The UUIDs that a name means: a board includes its partitions."""
+    """Returns the UUIDs that a name means: a board includes its partitions."""
     found = device_named(name, statuses).device.uuid
     return {found, *(s.device.uuid for s in statuses if s.device.parent == found)}
 
 
 def recorded_named(name: str, devices: Sequence[Device]) -> Device:
-    """Finds the devices that a name means among those of the past, of which only static facts are
+    """Returns the device that a name means among past ones, of which only static facts are
     known."""
     statuses = [DeviceStatus(d, State.OK, 0.0, label=recorded_label(d)) for d in devices]
     try:
@@ -160,7 +160,7 @@ def label_order(label: str) -> list[int]:
 
 
 def unread_text(statuses: Sequence[DeviceStatus], one: str, several: str) -> str | None:
-    """`GPU 3, 5 do not respond: their processes are`, for a sentence about unknown values."""
+    """Returns `GPU 3, 5 do not respond: their processes are`; None if all respond."""
     labels = device_labels(statuses)
     silent = [labels[s.device.uuid] for s in statuses if s.state in NO_ANSWER]
     if not silent:
@@ -274,7 +274,7 @@ def chosen_uuids(snapshot: Snapshot, wanted: Sequence[str]) -> set[str]:
 
 
 def narrowed(snapshot: Snapshot, wanted: Sequence[str]) -> Snapshot:
-    """The snapshot with the named devices; with all of them where none is named."""
+    """Returns the snapshot with the named devices, or with all if none is named."""
     return only(snapshot, chosen_uuids(snapshot, wanted)) if wanted else snapshot
 
 

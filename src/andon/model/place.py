@@ -42,7 +42,7 @@ NO_PLACE = DevicePlace(missing={"place": NOT_REQUESTED})
 
 
 def parse_cpus(text: str) -> frozenset[int]:
-    """Parses `0-3,8` as the kernel writes it; what is not a CPU is left out."""
+    """Parses `0-3,8` as the kernel writes it; what is no CPU number is left out."""
     out: set[int] = set()
     for part in text.strip().split(","):
         low, _, high = part.strip().partition("-")

@@ -76,7 +76,7 @@ class ProbeResult(Struct, frozen=True):
     complete: bool = False  # whether the search came to its end
 
     def __str__(self) -> str:
-        """Short, for `print` in a notebook: all trials would fill a page."""
+        """Returns a summary, because `print` of all trials would fill a page."""
         if self.largest is None:
             return f"{self.name} on {self.model}: no size fits"
         above = "" if self.too_large is None else f" ({self.too_large} does not)"

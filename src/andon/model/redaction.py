@@ -112,7 +112,7 @@ _JWT = r"(?<![A-Za-z0-9_])eyJ[\w-]{5,}(\.[\w-]{5,}(?:\.[\w-]*)?)?"
 
 
 def redact(arguments: Sequence[str], room: int = READ_CHARACTERS) -> str:
-    """Join a command line for display; what is behind this many characters is not read."""
+    """Joins a command line for display; characters beyond `room` are not read."""
     shown, hide_next = list[str](), False
     short_options = _short_options(arguments)
     for argument in arguments:
@@ -168,7 +168,7 @@ def _has(text: str, marks: Sequence[str]) -> bool:
 
 
 def _short_options(arguments: Sequence[str]) -> frozenset[str]:
-    """Returns the options of the programs anywhere in the line, because of `sudo` and `env`."""
+    """Returns the short options of all programs in the line: `sudo` or `env` may come first."""
     options: set[str] = set()
     for argument in arguments:
         options |= _SHORT_OPTIONS.get(argument.rpartition("/")[2], set())

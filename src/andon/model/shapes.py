@@ -45,7 +45,7 @@ _NO_DOC = Doc("")
 
 
 def names_of(kind: type[Struct], *first: str, without: Collection[str] = ()) -> tuple[str, ...]:
-    """The fields of a value, these first."""
+    """Returns the names of a value's fields."""
     found = dict.fromkeys((*first, *kind.__struct_fields__))
     return tuple(name for name in found if name not in without)
 
@@ -56,12 +56,12 @@ def plain(value: object, names: Iterable[str]) -> Json:
 
 
 def types_of(kind: type[Struct]) -> dict[str, Any]:
-    """The types of its fields by their names in JSON, with their descriptions, in their order."""
+    """Returns the types of a value's fields by their JSON names, with descriptions, in order."""
     return {one.encode_name: one.type for one in fields(kind)}
 
 
 def members_of(kind: type[Struct], without: Sequence[str] = ()) -> dict[str, Member]:
-    """The fields of a value, with their types and descriptions."""
+    """Returns the fields of a value, with their types and descriptions."""
     return {
         name: Member(_bare(type_), doc_of(type_).text)
         for name, type_ in types_of(kind).items()
@@ -78,7 +78,7 @@ def shape_of(
     more: Mapping[str, Member] | None = None,
     order: Sequence[str] = (),
 ) -> JsonShape:
-    """The JSON of a value: its fields, `schema` in front, and what its encoder adds."""
+    """Returns the JSON shape of a value: its fields, `schema` first, and what its encoder adds."""
     front = {"schema": Member(Literal[schema], f'`"{schema}"`')} if schema else {}
     found = {**front, **members_of(kind, without), **(more or {})}
     about = (kind.__doc__ or "").partition("\n\n")[0].replace("\n    ", " ")
@@ -103,14 +103,14 @@ class Schemas:
         self._known, self._closed = known, closed  # closed: a test finds what was not declared
 
     def ref(self, shape: JsonShape) -> Json:
-        """A reference to a shape, which is defined with everything that it contains."""
+        """Returns a reference to a shape, and defines it with all that it contains."""
         if shape.name not in self.definitions:
             self.definitions[shape.name] = {}  # a shape may contain itself
             self.definitions[shape.name] = self._object(shape)
         return {"$ref": REF + shape.name}
 
     def of(self, kind: Any) -> Json:
-        """The schema of a type."""
+        """Returns the schema of a type."""
         kind = _bare(kind)
         if isinstance(kind, JsonShape):
             return self.ref(kind)

@@ -43,7 +43,7 @@ class Thresholds:
     def changed(
         self, figures: Mapping[str, float], off: frozenset[str] = NOTHING_OFF
     ) -> "Thresholds":
-        """Returns thresholds with other figures, and with more conditions off."""
+        """Returns thresholds with these figures replaced and these conditions off, too."""
         return Thresholds({**self.__dict__, **figures}, self.off | off)
 
     def as_dict(self) -> dict[str, float]:

@@ -86,7 +86,7 @@ class VendorRow(Struct, frozen=True):
 
     @property
     def driver_names(self) -> tuple[str, ...]:
-        """Drivers that may rightly drive its cards, the usual one first."""
+        """The drivers that may drive its cards, the usual one first."""
         return (*self.drivers, *self.older_drivers)
 
     @property

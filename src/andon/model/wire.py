@@ -37,8 +37,8 @@ sample_values = attrgetter(*SAMPLE_VALUES)
 
 
 class TextBounds(Struct, frozen=True):
-    """Limits for JSON from other programs: unpacked bytes, and values. No text is read without
-    them: a megabyte can become fifty, and twenty kilobytes a gigabyte."""
+    """Limits for JSON from other programs, in unpacked bytes and in values. No text is read without
+    them: a megabyte can unpack to fifty, and twenty kilobytes to a gigabyte."""
 
     length: int
     values: int
@@ -244,7 +244,7 @@ def _bare_node(snapshot: Snapshot) -> Json:
 
 
 def node_to_json(snapshot: Snapshot) -> Json:
-    """The part of a snapshot about the node itself."""
+    """Returns the part of a snapshot about the node itself."""
     values = _bare_node(snapshot)
     values["versions"] = dict(snapshot.versions)
     values["host"] = _host_to_json(snapshot.host)
@@ -277,7 +277,7 @@ def status_to_json(status: DeviceStatus, label: str) -> Json:
 
 
 def state_to_json(status: DeviceStatus, label: str) -> Json:
-    """The part of a status about the device, without readings."""
+    """Returns the part of a status about the device, without readings."""
     values: Json = dict(zip(STATE_ORDER, _state_read(status), strict=True))
     values["label"] = label
     values["limits"] = asdict(status.device.limits)
@@ -290,7 +290,7 @@ def _setup_to_json(setup: Setup) -> Json:
 
 
 def missing_with_shares(status: DeviceStatus, sample: Json | None) -> dict[str, str]:
-    """Why each missing value of `status_sample_to_json` is missing."""
+    """Returns why each missing value of `status_sample_to_json` is missing."""
     missing = dict(status.missing)
     if sample is not None:
         for name, share in SHARES.items():
@@ -336,7 +336,7 @@ def device_to_json(device: Device) -> Json:
 
 
 def reading_to_json(reading: Reading, before: Reading | None = None) -> Json:
-    """Encodes only what differs from the reading sent `before`."""
+    """Returns only what differs from the reading `before`, which was sent earlier."""
     out: Json = {"uuid": reading.uuid, "state": reading.state}
     if reading.reason:
         out["reason"], out["hint"] = reading.reason, reading.hint

@@ -54,7 +54,7 @@ def _check_schema(value: Json) -> None:
 
 
 def _bare(snapshot: Snapshot) -> Snapshot:
-    """Returns the snapshot without what its JSON adds."""
+    """Returns the snapshot without what its JSON form adds."""
     return replace(snapshot, devices=_unlabelled(_without_shares(one) for one in snapshot.devices))
 
 
@@ -69,7 +69,7 @@ def _read(whole: Json) -> Snapshot:
 
 
 def _nested(status: object) -> object:
-    """Returns the status with its device as a nested object: in the JSON both are one object."""
+    """Returns the status with its device as a nested object; in the JSON both are one object."""
     return {**status, "device": status} if isinstance(status, dict) else status
 
 
@@ -82,7 +82,7 @@ def _without_shares(status: DeviceStatus) -> DeviceStatus:
 
 
 def _unlabelled(statuses: Iterable[DeviceStatus]) -> tuple[DeviceStatus, ...]:
-    """Removes the labels that follow from the list."""
+    """Removes labels that the list itself determines."""
     listed = tuple(statuses)
     bare = tuple(replace(status, label="") for status in listed)
     labels = device_labels(bare)

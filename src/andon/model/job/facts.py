@@ -227,7 +227,7 @@ class AdoptedClaim(Struct, frozen=True):
 
 
 def adopted(claim: AttemptClaim, by: AdoptedClaim | None) -> AttemptClaim:
-    """The claim of an attempt that another supervisor may have taken over."""
+    """Returns the claim of an attempt, with another supervisor's fields if one took over."""
     return claim if by is None else replace(claim, **asdict(by))
 
 

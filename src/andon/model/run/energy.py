@@ -14,7 +14,7 @@ COUNTER, POWER = "counter", "power"
 
 
 class EnergyMeter(Struct):
-    """Takes the readings of one device in their order.
+    """Sums the energy of one device from its readings, in their order.
 
     Between two readings of the counter their difference counts; before the first, after the last,
     where it went back, and where they are too close together, power is added up.
@@ -68,7 +68,7 @@ class EnergyMeter(Struct):
         return self.latest[1] - self.first[1] if is_long else None
 
     def _close(self) -> None:
-        """Closes the current interval; the next one begins with a new reading of the counter."""
+        """Ends the current interval; the next one begins with a new reading of the counter."""
         joules = self._difference()
         self.counted |= joules is not None
         self.total += (self.between if joules is None else joules) + self.pending
@@ -76,7 +76,7 @@ class EnergyMeter(Struct):
         self.first = self.latest = None
 
     def pause(self) -> None:
-        """Interrupts the measurement: what follows does not continue what was read before."""
+        """Interrupts the measurement: later readings are not connected with earlier ones."""
         self._close()
         self.last = None
 
@@ -99,6 +99,6 @@ class EnergyMeter(Struct):
 
 
 def energy_source_of(used: Iterable[Mapping[str, Any]]) -> str | None:
-    """Returns the source of a sum: an estimate of one device makes the sum an estimate."""
+    """Returns the source of a sum: an estimate if any device's value is one."""
     sources = [device.get("energy_source") for device in used]
     return next((one for one in (POWER, COUNTER) if one in sources), None)

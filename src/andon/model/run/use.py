@@ -73,7 +73,7 @@ _NO_USE: Json = {
 
 @cache
 def _written() -> Any:
-    """Returns the type of a record's summary: an older one has fewer keys."""
+    """Returns the type of a stored summary: an older record has fewer keys."""
     named = {**DeviceUse.__annotations__, **dict.fromkeys(SPREADS, RunSpread)}
     return TypedDict("_Written", {key: kind | None for key, kind in named.items()}, total=False)  # type: ignore[operator]
 
