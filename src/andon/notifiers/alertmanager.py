@@ -70,11 +70,11 @@ class Alertmanager:
         self._sent, self._over = present, over
 
     def close(self) -> None:
-        """Nothing to close: every call ends within its timeout."""
+        """Does nothing: every call ends within its timeout."""
 
     @staticmethod
     def _firing(notices: Sequence[Notice], firing: Sequence[Alert]) -> Iterator[Alert]:
-        """New notices first, then known alerts: the latest state of an alert counts."""
+        """Yields the alerts of new notices first, then known ones that have not ended."""
         for notice in notices:
             if notice.kind not in (NoticeKind.RESOLVED, NoticeKind.TEST):
                 yield notice.alert

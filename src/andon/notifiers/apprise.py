@@ -45,7 +45,7 @@ class AppriseNotifier:
             )
 
     def _notify(self, title: str, body: str, kind: str) -> bool:
-        """Call the service in this thread: Apprise's own threads would outlive a shutdown."""
+        """Calls the service in this thread: Apprise's own threads would outlive a shutdown."""
         from apprise import NotifyFormat, NotifyType
         from apprise.conversion import convert_between
 
@@ -60,7 +60,7 @@ class AppriseNotifier:
         return bool(done)
 
     def close(self) -> None:
-        """Nothing to close: Apprise has its own timeouts."""
+        """Does nothing: Apprise has its own timeouts."""
 
 
 def _opened(settings: NotifierSettings) -> Any:

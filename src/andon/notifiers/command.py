@@ -26,7 +26,7 @@ STDERR_BYTES = 400
 
 
 class CommandNotifier:
-    """One run per message; its process group is stopped at the timeout."""
+    """Runs the command once per message; its process group is stopped at the timeout."""
 
     def __init__(self, settings: NotifierSettings, context: MessageContext) -> None:
         if not settings.command:
@@ -111,7 +111,7 @@ class CommandNotifier:
 
 
 def stop_group(process: subprocess.Popen[bytes]) -> None:
-    """Stop the whole process group, first with SIGTERM, so that its children end too."""
+    """Stops the whole process group, first with SIGTERM, so that its children end too."""
     for how in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, how)
