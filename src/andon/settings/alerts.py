@@ -226,7 +226,7 @@ def read_overrides(raw: object, where: str, mistakes: Mistakes) -> tuple[Overrid
 
 
 def unknown_rules(names: tuple[str, ...]) -> Iterator[str]:
-    """Yields what is wrong with a list of rules."""
+    """Yields what is wrong with a list of rule names."""
     known = [rule.name for rule in CONDITION_RULES]
     for name in names:
         if name not in known:
@@ -275,7 +275,7 @@ def values_in(
     mistakes: Mistakes,
     secrets: Collection[str] = SECRETS,
 ) -> dict[str, Any]:
-    """Returns the values of a table that are right; reports every mistake, and no secret."""
+    """Returns the valid values of a table; reports every mistake, and no secret."""
     known = {column.name: column for column in columns}
     values: dict[str, Any] = {}
     for key, raw in table.items():

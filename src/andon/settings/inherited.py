@@ -1,11 +1,11 @@
-"""Settings that are passed to a command, so that it reads the devices of its lease."""
+"""The variables that make a command read the same simulated devices as its parent."""
 
 from andon.settings.resolution import Settings
 
 
 def simulation_variables(settings: Settings) -> dict[str, str]:
-    """Returns the variables by which a command sees the same simulated devices; empty if devices
-    are real."""
+    """Returns the variables that make a command see the same simulated devices; none for real
+    ones."""
     if not settings.simulate:
         return {}
     return {

@@ -50,7 +50,7 @@ _MONTHS = (
 
 
 class _Days(NamedTuple):
-    """The candidate days of a text, and which of them it means."""
+    """The candidate days of a text, and which of them is meant."""
 
     days: Sequence[date]
     recurs: bool = False
@@ -100,7 +100,7 @@ def _stamp(text: str) -> float | None:
 
 
 def _spoken(text: str, now: float, offset: Offset, future: bool) -> tuple[float, bool]:
-    """Returns the instant, and whether it would be the same if read at another time."""
+    """Returns the instant, and whether the text would mean the same at another time."""
     if text == "now":
         return now, False
     with suppress(ValueError):
@@ -198,7 +198,7 @@ _HOURS = re.compile(r"\s*(\d{1,2}):(\d{2})\s*-\s*(\d{1,2}):(\d{2})\s*")
 
 
 class QuietHours(Struct, frozen=True):
-    """From one minute of the local day to another; across midnight if the end comes first."""
+    """A daily period by minutes of the local day; across midnight if its end comes first."""
 
     begin_minute: int
     end_minute: int

@@ -25,7 +25,7 @@ Values = Mapping[str, Any]
 
 
 class NotifierKind(Struct, frozen=True):
-    """The keys that a kind needs and takes, and the address that follows from them."""
+    """A kind of notifier: its required and optional keys, and how its address is built."""
 
     needs: tuple[str, ...]
     takes: tuple[str, ...] = ()
@@ -221,7 +221,7 @@ def notifier_lines(name: str, kind: str, values: Mapping[str, Any]) -> str:
 
 
 def with_lines(text: str, lines: str) -> str:
-    """The file with these lines at its end; everything before them stays as it is."""
+    """Returns the file's text with these lines at its end; the rest is unchanged."""
     gap = "" if not text else "\n" if text.endswith("\n") else "\n\n"
     return f"{text}{gap}{lines}"
 

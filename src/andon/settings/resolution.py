@@ -61,7 +61,7 @@ class Resolved(Struct, frozen=True):
         return field.kind.show(self.value(field))
 
     def value(self, field: Field) -> Any:
-        """The value in force of a setting."""
+        """Returns the value of a setting that is in force."""
         if field.figure is None:
             return getattr(self.settings, field.name)
         given = dict(self.settings.alerts_figures)
@@ -262,7 +262,7 @@ def _strange_rules(names: tuple[str, ...], origin: Mapping[str, str]) -> list[st
 
 
 def _leaves(path: str, text: str, mistakes: list[str]) -> Iterator[tuple[str, object]]:
-    """`section.key` and its value; anything outside a known section is passed on unchanged."""
+    """Yields `section.key` and value of each setting; other keys are yielded unchanged."""
     import tomllib  # only if there is a file
 
     try:
