@@ -84,7 +84,7 @@ class AlertTables:
 
 
 def _readable(rows: Iterable[Row], read: Callable[[Row], T]) -> Iterator[T]:
-    """Yields the rows that can be read; a damaged row is left out."""
+    """Yields what can be read from the rows; damaged ones are left out."""
     for row in rows:
         try:
             yield read(row)
@@ -100,7 +100,7 @@ def _state(row: Row) -> Mapping[str, Any]:
 
 
 def _excess(session: TableSession) -> Iterator[tuple[int, str]]:
-    """The oldest ones beyond the maximum number or size."""
+    """Yields the oldest ones beyond the maximum number or size."""
     weight = 0
     found = session.run("weigh_episodes", (session.node,)).fetchall()
     for number, (name, length) in enumerate(found):

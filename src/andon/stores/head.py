@@ -1,4 +1,4 @@
-"""The format of a tick's row: the numbers of its series, then as many values."""
+"""The format of a tick's row: the numbers of its series, then one value for each."""
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
@@ -41,7 +41,7 @@ def series_in(prefix: bytes) -> tuple[int, ...]:
 
 
 def values_in(found: Iterable[tuple[int, bytes]], series: int) -> tuple[list[int], list[int]]:
-    """Times and values of one series in rows that may hold it."""
+    """Returns times and values of one series, from rows that may contain it."""
     times: list[int] = []
     values: list[int] = []
     prefix, place = b"", -1
@@ -62,8 +62,8 @@ def series_bytes(series: int) -> bytes:
 
 
 def cut_values(found: Iterable[tuple[int, bytes]], series: int) -> tuple[list[int], list[int]]:
-    """Like `values_in`, for rows that the database has cut to the one value; it returns whole rows
-    if it cannot tell where the value is."""
+    """Works as `values_in`, for rows that the database has cut to one value; falls back to whole
+    rows if it cannot tell where the value is."""
     times: list[int] = []
     values: list[int] = []
     for at, body in found:

@@ -26,7 +26,7 @@ Head = tuple[int, int, int, bytes]
 
 
 class HistoryTables:
-    """Readings and usage intervals in one database; calls may come from any thread."""
+    """Readings and usage intervals in a database; calls may come from any thread."""
 
     place: str
     _database: Database
@@ -158,7 +158,7 @@ class HistoryTables:
         return values_in(session.run("heads", (session.node, begin, end)), series)
 
     def _unpacked(self, session: TableSession) -> Iterable[int]:
-        """Returns the windows that have ticks."""
+        """Returns the windows that have unpacked ticks."""
         raise NotImplementedError
 
     def _used_bytes(self, session: TableSession) -> int:

@@ -1,5 +1,5 @@
-"""History, alerts and an index of runs in memory: SQLite without a file, for tests and where
-nothing may be written."""
+"""History, alerts and an index of runs in memory: SQLite without a file, for tests and for use
+where nothing may be written."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,7 +24,7 @@ DROP_SHARE = 0.1  # of the ticks, dropped when full: rarely, and not one at a ti
 
 
 class MemoryStore(SqliteStore):
-    """The same tiers as on disk; each that is opened is one node's, and no larger than this."""
+    """A store with the tiers of one on disk; each is one node's, and of limited size."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         super().__init__(IN_MEMORY)

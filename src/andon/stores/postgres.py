@@ -48,8 +48,8 @@ class PostgresStore(HistoryTables):
         return super().delete(tier, before)
 
     def compact(self, fully: bool = False) -> int:
-        """Drops old partitions, of all nodes; fully, it also tidies the tables. Other space is
-        used again rather than returned: that is PostgreSQL's own work."""
+        """Drops old partitions of all nodes; fully, it also vacuums the tables. Space within tables
+        is reused rather than returned, as always in PostgreSQL."""
         freed = 0
         with suppress(Conflict):  # someone reads: next time
             freed = self._drop_partitions()
@@ -92,7 +92,7 @@ class PostgresStore(HistoryTables):
     def _ticks(
         self, session: TableSession, series: int, begin: int, end: int
     ) -> tuple[list[int], list[int]]:
-        """Lets the server cut out the values: a whole tick has some kilobytes."""
+        """Reads the ticks, of which the server cuts out the values: a tick has some kilobytes."""
         found = session.run("cut_heads", (session.node, begin, end, series_bytes(series)))
         return cut_values(found.fetchall(), series)
 

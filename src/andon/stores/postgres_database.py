@@ -32,7 +32,7 @@ READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 class _Text(StrDumper):
-    """Text as PostgreSQL takes it: without zeros and lone surrogates."""
+    """Removes from text what PostgreSQL refuses: zeros and lone surrogates."""
 
     def dump(self, obj: str) -> Any:
         return super().dump(obj.encode("utf-8", "replace").decode().replace("\0", "�"))
@@ -63,8 +63,8 @@ def _limited(gen: Generator[Any, Any, Any], seconds: float) -> Generator[Any, An
 
 
 class PostgresSession(TableSession):
-    """Sends changes in one go: before the next query, and with the commit. A wait for each would
-    cost more than the work, the more so over a network."""
+    """Sends changes together, before the next query and with the commit, because a wait for each
+    would cost more than the work."""
 
     def __init__(self, connection: LimitedConnection, sql: Mapping[str, str], node: int) -> None:
         super().__init__(connection, sql, node)
@@ -100,7 +100,7 @@ class PostgresSession(TableSession):
                 copying.write_row(row)
 
     def add(self, statement: str) -> None:
-        """Lets a statement without values wait for the others."""
+        """Queues a statement without values; it is sent with others."""
         self._waiting.append(statement)
         self._length += len(statement)
         if self._length > MOST_CHARACTERS:
@@ -113,8 +113,8 @@ class PostgresSession(TableSession):
 
 
 class PostgresDatabase:
-    """One writing connection and one reading one, each made when it is needed and made again when
-    it broke; each may be used from any thread."""
+    """One writing and one reading connection, opened on demand and again after a failure; each may
+    be used from any thread."""
 
     def __init__(
         self,

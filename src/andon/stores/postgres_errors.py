@@ -1,4 +1,4 @@
-"""Translates errors of PostgreSQL into andon's own: one sentence each, with what to do."""
+"""Translates PostgreSQL's errors into andon's own: one sentence each, with a hint."""
 
 import re
 
@@ -15,7 +15,7 @@ _PASSWORDS = "use ~/.pgpass, a service (?service=NAME) or PGPASSWORD"
 
 
 class Silent(psycopg.OperationalError):
-    """The server has not answered in time; the connection is of no use any more."""
+    """The server did not answer in time; its connection must not be used again."""
 
 
 def translated(error: psycopg.Error, place: str) -> AndonError:

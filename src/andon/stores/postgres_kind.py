@@ -18,7 +18,7 @@ except ImportError as exc:
 
 
 class PostgresKind:
-    """Opens parts of a database; each has its own connections."""
+    """Opens the parts of a database, each with its own connections."""
 
     @classmethod
     def open(cls, url: StoreUrl, node: str, readonly: bool = False) -> Store:

@@ -20,7 +20,7 @@ SWEEP_SECONDS = 60.0
 
 
 class PostgresNodeStore:
-    """Beside the history of the nodes; calls may come from any thread."""
+    """Nodes and heartbeats in the database of their history; calls may come from any thread."""
 
     def __init__(self, url: StoreUrl) -> None:
         self._swept_at = float("-inf")  # for heartbeats whose time is over
@@ -84,7 +84,7 @@ class PostgresNodeStore:
         self._hour = None
 
     def _drop_old(self) -> None:
-        """Drops heartbeats whose time is over, when an hour has begun and nobody reads them."""
+        """Drops outdated heartbeats once an hour, unless someone is reading them."""
         if time.monotonic() - self._swept_at < SWEEP_SECONDS:
             return
         self._swept_at = time.monotonic()
@@ -95,7 +95,7 @@ class PostgresNodeStore:
                 drop_partitions(session, "beat", old, None)
 
     def _present_hour(self, session: TableSession, hour: int) -> int:
-        """Returns the hour of the server, whose partition is there then."""
+        """Returns the hour of the server's clock, having made its partition."""
         if hour != self._hour:
             make_partition(session, "beat", hour)
             self._hour = hour
@@ -113,7 +113,7 @@ _BEAT_TYPES = ("int4", "int4", "text", "int8", "float8", "float8", "bytea", "byt
 
 
 class PostgresNodePasts:
-    """History and alerts of many nodes over the same two connections."""
+    """The history and alerts of many nodes, over the same two connections."""
 
     def __init__(self, url: StoreUrl) -> None:
         self._url, self._database = url, PostgresDatabase(url, HUB)

@@ -1,4 +1,4 @@
-"""Tables with a partition for each hour of the server's clock, which is dropped whole."""
+"""Tables with a partition for each hour of the server's clock; old ones are dropped whole."""
 
 from collections.abc import Callable, Iterable
 
@@ -8,8 +8,8 @@ RETAINED_HOURS = 2
 
 
 def make_partition(session: TableSession, table: str, hour: int) -> None:
-    """Makes the partition of an hour if there is none. It is created as a table and then attached:
-    creating it as a partition would wait for everyone who reads."""
+    """Makes the partition of an hour if it is missing. It is created as a table and then attached,
+    because creating a partition directly waits for all readers."""
     session.run("lock_partitions")
     name = f"{table}_{hour}"
     if name not in _partitions(session, table)[1]:
@@ -19,7 +19,7 @@ def make_partition(session: TableSession, table: str, hour: int) -> None:
 
 
 def old_partitions(session: TableSession, table: str) -> tuple[int, list[str]]:
-    """Returns the present hour, and the partitions whose time is over."""
+    """Returns the present hour, and the names of outdated partitions."""
     hour, names = _partitions(session, table)
     return hour, [n for n in names if int(n.removeprefix(f"{table}_")) <= hour - RETAINED_HOURS]
 
@@ -27,8 +27,8 @@ def old_partitions(session: TableSession, table: str) -> tuple[int, list[str]]:
 def drop_partitions(
     session: TableSession, table: str, names: Iterable[str], move: Callable[[str], str] | None
 ) -> int:
-    """Drops partitions after what `move` does with each; returns the bytes. Waits a second at most
-    for those who read."""
+    """Drops partitions after calling `move` with each; returns the bytes. Waits for readers for at
+    most a second."""
     freed = 0
     session.execute("SET LOCAL lock_timeout = '1s'")
     session.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")

@@ -1,4 +1,4 @@
-"""The interface to any database: a connection with the statements of its dialect."""
+"""The database interface of the stores: connections, and statements by name in each dialect."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -26,7 +26,7 @@ class TableSession:
         self.connection.execute(self._sql[name], given)
 
     def many(self, name: str, rows: Iterable[Given]) -> None:
-        """Likewise, for each of these rows."""
+        """Executes a statement for each of these rows, as `put` does."""
         self.connection.executemany(self._sql[name], rows)
 
 

@@ -33,7 +33,7 @@ class Incomplete(sqlite3.DatabaseError):
 
 
 def check_complete(connection: sqlite3.Connection, kind: FileKind = HISTORY_FILE) -> None:
-    """Raise Incomplete where a table or column of the migrations is missing."""
+    """Raises Incomplete if a table or column of the migrations is missing."""
     found = _form(connection)
     for table, columns in _forms(kind)[-1].items():
         if table not in found:
@@ -43,7 +43,7 @@ def check_complete(connection: sqlite3.Connection, kind: FileKind = HISTORY_FILE
 
 
 def bring_up_to_date(connection: sqlite3.Connection, kind: FileKind = HISTORY_FILE) -> None:
-    """Migrate and check the result; raises Incomplete where that fails."""
+    """Migrates the file and checks the result; raises Incomplete if that fails."""
     refuse_newer(connection, kind)
     refuse_foreign(connection, kind)
     try:
@@ -56,16 +56,15 @@ def bring_up_to_date(connection: sqlite3.Connection, kind: FileKind = HISTORY_FI
 
 
 def refuse_untouched(path: Path, kind: FileKind = HISTORY_FILE) -> None:
-    """Raises Invalid for a newer andon's file or another program's, before anything is written
-    to it: as it is on disk, without its log. A file that cannot be read this way is left to the
-    usual checks."""
+    """Raises Invalid for the file of a newer andon or of another program, before writing to it. Its
+    log is not read; a file that cannot be read without it is left to the usual checks."""
     with suppress(sqlite3.Error), closing(untouched(path)) as connection:
         refuse_newer(connection, kind)
         refuse_foreign(connection, kind)
 
 
 def refuse_foreign(connection: sqlite3.Connection, kind: FileKind = HISTORY_FILE) -> None:
-    """Raise Invalid for a file with another program's tables."""
+    """Raises Invalid for a file with another program's tables."""
     foreign = sorted(_names(connection) - {name for form in _forms(kind) for name in form})
     if foreign:
         raise Invalid(
@@ -288,4 +287,4 @@ class SqliteDatabase:
 
 
 def _nothing() -> None:
-    """Does nothing: there is nothing to forget."""
+    """Does nothing; for a database without a cache."""

@@ -159,7 +159,7 @@ def _opened(uri: str) -> sqlite3.Connection:
 def migrate(
     connection: sqlite3.Connection, kind: FileKind = HISTORY_FILE, until: int | None = None
 ) -> None:
-    """Bring the database up to date, or to an earlier form; each step is one transaction."""
+    """Brings the database up to date, or to an earlier schema; each step is one transaction."""
     version = version_of(connection)
     for number, step in enumerate(migrations(kind.dialect)[version:until], version + 1):
         with committed(connection):
@@ -212,7 +212,7 @@ def claim_node(connection: sqlite3.Connection, name: str) -> int:
 
 
 def refuse_newer(connection: sqlite3.Connection, kind: FileKind = HISTORY_FILE) -> None:
-    """Raise Invalid for a file that a newer version of andon has migrated."""
+    """Raises Invalid for a file that a newer version of andon has migrated."""
     version, known = version_of(connection), len(migrations(kind.dialect))
     if version > known:
         raise Invalid(
@@ -239,7 +239,7 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 
 def move_damaged(path: Path, at: float | None = None) -> Path:
-    """Rename a damaged database with its log or journal, which must not be applied to the next
+    """Renames a damaged database with its log or journal, which must not be applied to the next
     file. Nothing is ever deleted."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(time.time() if at is None else at))
     target = path.with_name(f"{path.name}.corrupt-{stamp}")
@@ -254,7 +254,7 @@ def move_damaged(path: Path, at: float | None = None) -> Path:
 
 
 def parts(path: Path) -> tuple[Path, ...]:
-    """The database and what SQLite may keep beside it."""
+    """Returns the paths of the database and of the files that SQLite may keep beside it."""
     return tuple(Path(f"{path}{ending}") for ending in PURPOSES.values())
 
 

@@ -17,7 +17,7 @@ Made = list[tuple[int, bytes]]
 
 
 def pack(session: TableSession, begin: int) -> Maintenance:
-    """Turn one window's ticks into blocks; late ticks join the existing block."""
+    """Turns one window's ticks into blocks; late ticks join the existing block."""
     span = (session.node, begin, begin + RAW_WINDOW_MS)
     ticks = session.run("heads", span).fetchall()
     columns = columns_in(ticks, begin)
@@ -30,7 +30,7 @@ def pack(session: TableSession, begin: int) -> Maintenance:
 
 
 def rolled_blocks(session: TableSession, tier: Tier, begin: int) -> tuple[Made, int]:
-    """The blocks of a coarser window, and how many of the finer ones could not be read."""
+    """Returns the blocks of a coarser window, and how many finer ones could not be read."""
     made: Made = []
     damaged = 0
     earlier = dict(session.run("window_blocks", (session.node, tier, begin)).fetchall())
@@ -44,7 +44,7 @@ def rolled_blocks(session: TableSession, tier: Tier, begin: int) -> tuple[Made, 
 
 
 def keep(session: TableSession, due: DueRoll, made: Made, damaged: int) -> Maintenance:
-    """Write a rolled-up window."""
+    """Writes a rolled-up window."""
     tier, begin = due.tier, due.begin
     rows = [(series, int(tier), begin, body) for series, body in made]
     session.many("put_block", rows)
@@ -57,13 +57,13 @@ def keep(session: TableSession, due: DueRoll, made: Made, damaged: int) -> Maint
 
 
 def widen(session: TableSession, tier: Tier, since: int, until: int) -> None:
-    """Extend a tier's extent by this span."""
+    """Extends a tier's extent by this span."""
     span = {"node": session.node, "tier": int(tier), "since": since, "until": until}
     session.put("put_extent", span)
 
 
 def shorten(session: TableSession, tier: Tier, now: int) -> Maintenance:
-    """Let a tier's extent end with its last window that is over; without one, remove it."""
+    """Ends a tier's extent at its last window that is over; removes it if there is none."""
     length = WINDOW_MS[tier]
     parameters = {"node": session.node, "tier": int(tier), "last": now - length, "length": length}
     session.put("end_extent", parameters)
@@ -72,7 +72,7 @@ def shorten(session: TableSession, tier: Tier, now: int) -> Maintenance:
 
 
 def delete(session: TableSession, tier: Tier, before: int) -> Maintenance:
-    """Delete what is older than its tier's retention."""
+    """Deletes what is older than its tier's retention."""
     count = session.run("drop_blocks", (session.node, tier, before)).rowcount
     held = {"node": session.node, "tier": int(tier), "since": before}
     session.put("shorten_extent", held)
@@ -80,5 +80,5 @@ def delete(session: TableSession, tier: Tier, before: int) -> Maintenance:
 
 
 def forget(session: TableSession, before: float) -> Maintenance:
-    """Delete usage intervals older than the coarsest tier."""
+    """Deletes usage intervals older than the coarsest tier."""
     return Maintenance(deleted_uses=session.run("drop_usage", (session.node, before)).rowcount)
