@@ -87,7 +87,7 @@ def receive(channel: socket.socket) -> tuple[Task | None, list[int]]:
 
 
 def _lacks(data: bytes) -> bool:
-    """Whether more of a message is to come."""
+    """Whether the rest of a message is still to come."""
     return len(data) < FIRST_BYTES + int.from_bytes(data[:FIRST_BYTES], "big")
 
 
@@ -111,7 +111,7 @@ def note_in(path: str) -> Task | None:
 
 
 class Supervision:
-    """One attempt."""
+    """Supervises one attempt of a job."""
 
     def __init__(self, task: Task, descriptors: list[int], channel: socket.socket) -> None:
         self.task, self.channel = task, channel
@@ -302,8 +302,8 @@ class Supervision:
         self.shorten_output()
 
     def keep_time(self, now: float) -> None:
-        """Sends the checkpoint's signal and ends the job in time; the signal goes first, however
-        little time there is."""
+        """Sends the checkpoint's signal and ends the job when its time is up; the signal is sent
+        first, however little time is left."""
         if self.lease.deadline is None:
             return
         if self.checkpoint is not None and now >= self.lease.deadline - self.checkpoint[1]:
@@ -322,9 +322,8 @@ class Supervision:
         return "requeued"
 
     def end_on_request(self, reason: str) -> None:
-        """Ends the command as requested. A job that goes back into the queue first gets its
-        checkpoint's signal, and the checkpoint's time to write one; a second request ends it at
-        once."""
+        """Ends the command on request. A job that is queued again first gets its checkpoint's
+        signal and time; a second request ends it at once."""
         if reason != "requeued" or self.checkpoint is None:
             self.stop(reason)
             return
@@ -374,7 +373,7 @@ class Supervision:
         self.start_dispatcher()
 
     def clean(self) -> None:
-        """Removes what a killed command left outside its session: a container. The lease is kept
+        """Removes what a killed command left outside its session: a container. The lease is held
         while that may still run."""
         argv, is_noted = self.task.get("clean"), False
         while argv and not self.is_clean(argv):
@@ -441,7 +440,7 @@ class Supervision:
     # The output.
 
     def shorten_output(self) -> None:
-        """Keep the head and the tail of an output that has become too long."""
+        """Keeps only the head and the tail of an output that has become too long."""
         size = os.fstat(self.output).st_size
         if not self.log_bytes or size <= self.log_bytes:
             return

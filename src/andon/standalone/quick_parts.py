@@ -42,7 +42,7 @@ class suppress:  # noqa: N801 - as contextlib has it
 
 
 class _Plain:
-    """What the scanner of `json` needs from its decoder."""
+    """The attributes that the scanner of `json` needs of a decoder."""
 
     strict = True
     object_hook = object_pairs_hook = None
@@ -98,7 +98,7 @@ def read_most(read: "Callable[[int], bytes | None]", most: int) -> bytes:
 
 
 def receive_descriptors(channel: "socket.socket", size: int, most: int) -> tuple[bytes, list[int]]:
-    """The first part of a message, and the descriptors that came with it."""
+    """Receives the first part of a message, and the descriptors that came with it."""
     import _socket as socket  # only a supervisor has one
 
     data, others, _, _ = channel.recvmsg(size, socket.CMSG_SPACE(most * 4))

@@ -159,7 +159,7 @@ class JobCommand:
             os._exit(NOT_FOUND if missing else NOT_EXECUTABLE)
 
     def go(self) -> None:
-        """Starts the command; `failure` is then why it could not be started, or None."""
+        """Starts the command; afterwards `failure` says why it could not be started, or is None."""
         os.write(self._go, b"g")
         os.close(self._go)
         failure = os.read(self._failed, 4096)
@@ -175,8 +175,8 @@ class JobCommand:
             os.killpg(self.pid, number)
 
     def has_group(self) -> bool:
-        """Whether a process of the command's group is alive. One that has ended may stay a
-        zombie, as in a container whose first process reaps no one."""
+        """Whether a process of the command's group is alive; zombies, which a container may never
+        reap, do not count."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, 0)
             return any(_is_living_member(name, self.pid) for name in os.listdir("/proc"))

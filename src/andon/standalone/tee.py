@@ -1,5 +1,5 @@
-"""Copies a command's stderr through and keeps its end: for the end of the run, and its last part
-at any time in a file that the parent reads.
+"""Copies a command's stderr and keeps its tail: for the end of the run, and at any time in a file
+that the parent reads.
 
 It runs as a script, without andon, in its own process: a command must not lose its stderr
 because the process that started it was killed.
@@ -20,9 +20,9 @@ MOST_IN_PIPE = 1 << 20
 
 
 def copy(source: int, target: int, asker: int, answer: int, shown: int | None = None) -> None:
-    """Copies until the source ends. The tail is sent when the asker writes something, with all
-    that the command has written until then, whether the target takes it or not; the asker may
-    have exited. `shown` is a file that always has the last part of the output."""
+    """Copies until the source ends. When the asker writes something, sends it the tail of all that
+    the command has written until then; the asker may have exited. `shown` is a file that always has
+    the last part of the output."""
     tail = left = b""
     is_open, is_answered = True, False
     while is_open or left:
@@ -82,8 +82,8 @@ def _read(descriptor: int) -> bytes:
 
 
 def _write(descriptor: int, content: bytes) -> int:
-    """Returns how many bytes are done with: all of them if no reader is left, which the command
-    must not notice."""
+    """Returns how many bytes were written; all if nobody reads any more, which the command must not
+    notice."""
     try:
         return os.write(descriptor, content)
     except OSError:
