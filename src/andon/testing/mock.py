@@ -150,7 +150,7 @@ class MockGpuBackend:
         return {self.name: "mock"}
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Does nothing."""
 
     # A whole node.
 
