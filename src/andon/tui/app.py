@@ -89,8 +89,8 @@ class TopApp(App[None]):
             self._loop.call_soon_threadsafe(self._guarded, call, *values)
 
     def _guarded(self, call: Callable[..., None], *values: Any) -> None:
-        """Runs a call and reports its error: an error in a callback of the loop would only be
-        printed into the picture."""
+        """Runs a call and reports its error, which a callback of the loop would print into the
+        picture."""
         try:
             call(*values)
         except Exception as error:  # noqa: BLE001 - ends the app with one line
@@ -99,7 +99,7 @@ class TopApp(App[None]):
     # What comes in.
 
     def take(self, tick: Tick) -> None:
-        """Takes a new snapshot; while the picture is paused it is kept and not shown."""
+        """Takes a new snapshot, which is not shown while the picture is paused."""
         now = time.time()
         if tick.notice is not None:
             self.state = noticed(self.state, tick.notice, now, 15.0)
@@ -121,7 +121,7 @@ class TopApp(App[None]):
             self.draw()
 
     def learn(self, changes: Mapping[str, Any], at_once: bool) -> None:
-        """Takes data that is not part of a snapshot."""
+        """Takes data that is no snapshot."""
         given = dict(changes)
         for (uuid, metric), points in given.pop("past", {}).items():
             self.histories.add_past(uuid, metric, points)
@@ -254,7 +254,7 @@ class TopApp(App[None]):
             self.draw()
 
     def _want(self) -> None:
-        """Passes the needs of the screen to the background reader; new needs are read at once."""
+        """Passes the screen's needs to the background reader, which reads new ones at once."""
         state, needs = self.state, self._needs
         before = (needs.view, needs.device, needs.tree, needs.span_seconds)
         needs.view, needs.device, needs.tree = state.view, state.device, state.processes.tree
@@ -266,15 +266,15 @@ class TopApp(App[None]):
             self._background.wake(*([again] if again else []), *(["tree"] if needs.tree else []))
 
     def stop_soon(self) -> None:
-        """End from a signal or another thread."""
+        """Ends the app; may be called from a signal handler or another thread."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self.exit)
 
     def action_ignore(self) -> None:
-        """Does nothing: Ctrl-Q is Textual's key; here q is enough."""
+        """Does nothing: Textual uses Ctrl-Q to quit, top uses q."""
 
     def _handle_exception(self, error: Exception) -> None:
-        """One line after the terminal is restored, instead of Textual's page of source code."""
+        """Prints one line after restoring the terminal, instead of Textual's page of code."""
         if self.failure is None:
             self.failure = error
         self._exception = error

@@ -26,7 +26,7 @@ def _style(name: str, color: bool) -> Style:
 
 
 class Canvas(Widget):
-    """Line API: `show` compares with what is there."""
+    """Displays lines; `show` repaints those that have changed."""
 
     DEFAULT_CSS = "Canvas { width: 100%; height: 100%; }"
     can_focus = True
@@ -39,7 +39,7 @@ class Canvas(Widget):
         self._width = -1
 
     def show(self, lines: Sequence[Text]) -> None:
-        """Paint the lines that differ from those that are shown."""
+        """Paints the lines that differ from those that are shown."""
         before, self._lines = self._lines, list(lines)
         width = self.size.width
         if width != self._width or len(before) != len(lines):
@@ -68,7 +68,7 @@ class Canvas(Widget):
         return Strip(segments, width)
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Returns the lines that `show` prepared: a canvas has no style of its own."""
+        """Returns the lines that `show` prepared, without a style of the widget's own."""
         end = crop.y + crop.height
         found = self._strips[crop.y : end] if crop.width == self._width else []
         return found + [Strip.blank(crop.width)] * (crop.height - len(found))

@@ -106,7 +106,7 @@ def _refuse_what_cannot_work(interval: float | None) -> None:
 
 
 def _hub(choices: Choices) -> Callable[[], NodeList] | None:
-    """Returns what asks the hub for its nodes; None where one node, or no hub, is meant."""
+    """Returns the function that reads the hub's nodes; None if one node, or no hub, is meant."""
     if choices.url is None or "://" not in choices.url or choices.node_name is not None:
         return None
     server = connect(choices.url, choices.token_file, lambda _: None)

@@ -1,5 +1,4 @@
-"""The terminal's side of Textual for top: standard output, and input that is waited for without a
-timer."""
+"""The terminal driver of top: writes to standard output, and waits for input without a timer."""
 
 import os
 import selectors

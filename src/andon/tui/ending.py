@@ -119,7 +119,7 @@ class EndDialog:
         return " Esc closes"
 
     def _whole(self) -> plan.LargerTarget | None:
-        """The job or lease that may be ended instead, while nothing was signalled."""
+        """Returns the job or lease that may be ended instead, until something is signalled."""
         asking = self._ending is not None and self.phase is EndPhase.ASKING
         return plan.offered(self._ending.targets) if asking and self._ending else None
 

@@ -24,7 +24,7 @@ _STEPS = {"up": -1, "k": -1, "down": 1, "j": 1, "pageup": -10, "pagedown": 10, "
 
 
 class FleetView(Struct, frozen=True):
-    """What is on the screen, and what the user has done with it."""
+    """What the list shows, and what the user has chosen in it."""
 
     nodes: tuple[NodeRow, ...] = ()
     version: str | None = None
@@ -36,7 +36,7 @@ class FleetView(Struct, frozen=True):
 
     @property
     def shown(self) -> Sequence[NodeRow]:
-        """Those that match the search, first those that need someone."""
+        """The nodes that match the search, first those that need someone."""
         return in_need(having(self.nodes, self.search))
 
     @property
@@ -75,7 +75,7 @@ class FleetView(Struct, frozen=True):
 
 
 class FleetApp(App[str]):
-    """The list; it returns the name of the node that is opened, or None."""
+    """The list of nodes; returns the name of the one to open, or None."""
 
     CSS = "Screen { background: ansi_default; color: ansi_default; }"
     ENABLE_COMMAND_PALETTE = False
@@ -84,7 +84,7 @@ class FleetApp(App[str]):
     def __init__(
         self, read: Callable[[], NodeList], view: FleetView, color: bool, ascii_only: bool
     ) -> None:
-        """`read` asks the hub, in a thread."""
+        """`read` reads the hub's nodes, in a thread."""
         super().__init__(ansi_color=True)
         self._read, self.view, self._ascii = read, view, ascii_only
         self.canvas, self._over = Canvas(color), threading.Event()
@@ -148,7 +148,7 @@ def over_fleet(
     color: bool,
     ascii_only: bool,
 ) -> int:
-    """Shows the list until the user quits; a node that is opened comes back to it."""
+    """Shows the list until the user quits; leaving an opened node returns to it."""
     view = FleetView()
     while True:
         app = FleetApp(read, view, color, ascii_only)

@@ -19,14 +19,14 @@ Values = Sequence[float | None]
 
 
 def values_across(width: int, ascii_only: bool) -> int:
-    """How many values a graph of this width shows."""
+    """Returns how many values a graph of this width shows."""
     return width if ascii_only else 2 * width
 
 
 def graph(
     values: Values, width: int, height: int, top: float, ascii_only: bool = False
 ) -> list[str]:
-    """Rows from top to bottom, each exactly `width` wide; the newest value is at the right.
+    """Returns rows from top to bottom, each exactly `width` wide; the newest value is at the right.
 
     An unknown value leaves a gap, and a known one always shows: 0 is the lowest dot.
     """
@@ -47,7 +47,7 @@ def graph(
 def line(
     values: Values, width: int, height: int, top: float, ascii_only: bool = False
 ) -> list[str]:
-    """The same as a line, for graphs of several rows: a steady load is not a wall of dots."""
+    """Returns the graph as a line, as filled columns of several rows would be a wall of dots."""
     if width < 1 or height < 1:
         return []
     across = values_across(width, ascii_only)
@@ -64,7 +64,7 @@ def line(
 
 
 def _runs(levels: Sequence[int]) -> list[tuple[int, int]]:
-    """The lowest and highest dot of each value: it reaches to the one before it."""
+    """Returns the lowest and highest dot of each value, which connects to the one before it."""
     found, before = [], 0
     for level in levels:
         if not level or not before:
@@ -96,7 +96,7 @@ def _ascii_cell(run: tuple[int, int], floor: int) -> str:
 
 
 def _levels(values: Values, top: float, most: int) -> list[int]:
-    """The levels in one loop without further calls: every picture has hundreds of values."""
+    """Returns the levels, in one loop without calls: every picture has hundreds of values."""
     if top <= 0:
         return [0] * len(values)
     scale, isfinite = most / top, math.isfinite
@@ -108,7 +108,7 @@ def _levels(values: Values, top: float, most: int) -> list[int]:
 
 @lru_cache(maxsize=4096)  # most of a graph is what it was a second ago
 def _column(left: int, right: int, height: int) -> tuple[str, ...]:
-    """The cells of two values beside each other, from top to bottom."""
+    """Returns the cells of two values beside each other, from top to bottom."""
     floors = [(height - 1 - row) * _LEVELS for row in range(height)]
     return tuple(_CELLS[_dots(left, floor)][_dots(right, floor)] for floor in floors)
 

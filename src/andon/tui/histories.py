@@ -92,7 +92,7 @@ class Histories:
     def process_memory(
         self, pid: int, started: float | None, until: float, span_seconds: float, count: int
     ) -> list[float | None]:
-        """The same means for the device memory of one process, as far as top has recorded it."""
+        """Returns the same means of one process's device memory, as far as top has recorded it."""
         points = self._memory.get((pid, started), ())
         return buckets(list(points), until, span_seconds, count, self._interval)
 
@@ -128,7 +128,7 @@ class Histories:
 
 
 def thin(points: deque[Point]) -> None:
-    """Thins out too many points: in the older half two become one, so that a day fits as well."""
+    """Merges pairs of points in the older half if there are too many, so that a day fits."""
     if len(points) <= MOST_POINTS:
         return
     old = [points.popleft() for _ in range(MOST_POINTS // 2)]
@@ -141,8 +141,8 @@ def thin(points: deque[Point]) -> None:
 def buckets(
     points: Sequence[Point], until: float, span_seconds: float, count: int, interval: float
 ) -> list[float | None]:
-    """Returns the mean of each period. Periods begin at multiples of their length, so that a
-    graph moves by whole values; one without a reading shows the last value for a while."""
+    """Returns the mean of each period. Periods begin at multiples of their length, so that a graph
+    moves by whole values; one without a reading repeats the last value for a while."""
     if count < 1:
         return []
     step = span_seconds / count

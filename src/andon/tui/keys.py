@@ -97,7 +97,7 @@ _NAMES = {
 
 
 def key_name(key: str) -> str:
-    """What is printed on the key: `Ctrl-Z`, `F9`, `/`."""
+    """Returns a key's name: `Ctrl-Z`, `F9`, `/`."""
     if key.startswith("ctrl+"):
         return f"Ctrl-{key[5:].upper()}"
     if len(key) > 1 and key[0] == "f" and key[1:].isdecimal():
@@ -106,7 +106,7 @@ def key_name(key: str) -> str:
 
 
 def bindings_for(state: TopState) -> tuple[KeyBinding, ...]:
-    """The keys that work here."""
+    """Returns the keys that work in this state."""
     return _bindings(state.view, state.can_end, state.replayed)
 
 
@@ -136,7 +136,7 @@ def action_of(state: TopState, key: str, character: str | None) -> str | None:
 
 
 def help_groups(state: TopState) -> dict[str, list[tuple[str, str]]]:
-    """Every key that this session has, by group: what the help shows."""
+    """Returns every key that this session has, by group, for the help."""
     found: dict[str, list[tuple[str, str]]] = {}
     for binding in KEYS:
         if _is_offered(binding, state.can_end, state.replayed):

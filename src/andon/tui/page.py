@@ -62,12 +62,12 @@ class Page(Struct):
 
 
 def selected(text: Text, width: int) -> Text:
-    """Returns the line under the cursor, highlighted over the whole width."""
+    """Returns the line highlighted over the whole width, as the one under the cursor."""
     return styled(text.fit(width).pad(width).plain, "reverse")
 
 
 def plain_ascii(text: Text) -> Text:
-    """The same line in ASCII, as wide as before."""
+    """Returns the same line in ASCII, as wide as before."""
     return Text(
         tuple(
             (without_unicode(part.replace("°C", "C ").translate(_ARROWS)), style)

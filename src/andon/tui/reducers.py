@@ -1,4 +1,4 @@
-"""What each action does: the state before and the scene in, the state after and effects out."""
+"""What each action does: from the state and the scene to a new state and effects."""
 
 from collections.abc import Callable, Sequence
 
@@ -88,7 +88,7 @@ def in_help(state: TopState, key: str, rows: int) -> TopState:
 
 
 def _first(scene: Scene) -> str:
-    """Returns the device that is selected before anyone moves: of many, the one in most trouble."""
+    """Returns the device that is selected at first: of many, the one in most trouble."""
     entries = scene.entries
     if len(entries) <= FEW_DEVICES:
         return entries[0].status.device.uuid

@@ -1,4 +1,4 @@
-"""What the user chose in top, saved in the state folder for the next time."""
+"""Stores what the user chose in top, for the next session."""
 
 import json
 from contextlib import suppress
@@ -19,7 +19,7 @@ MOST_BYTES = 4096
 
 
 def remembered(state: TopState) -> TopState:
-    """Returns the state with what was chosen last time; an unreadable file changes nothing."""
+    """Returns the state with the stored choices; an unreadable file changes nothing."""
     try:
         found = json.loads(read_regular(state_folder() / NAME, MOST_BYTES))
     except (OSError, ValueError):
@@ -64,8 +64,8 @@ def choices_of(state: TopState) -> dict[str, Any]:
 
 
 def without_options(state: TopState, initial: TopState, saved: TopState) -> TopState:
-    """Returns what to remember of a session, without values set by an option and not changed by
-    a key since."""
+    """Returns what to store of a session: without values that came from an option and that no key
+    has changed."""
     if state.interval_seconds == initial.interval_seconds:
         state = replace(state, interval_seconds=saved.interval_seconds)
     now, then, before = state.processes, initial.processes, saved.processes

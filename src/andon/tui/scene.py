@@ -64,7 +64,7 @@ class Scene(Struct, frozen=True):
 
 
 def with_snapshot(scene: Scene, snapshot: Snapshot, rulebook: Rulebook, lamps: LampBoard) -> Scene:
-    """The scene with a new snapshot, its devices named and their lamps lit."""
+    """Returns the scene with a new snapshot, its devices named and their lamps lit."""
     found = tuple(lit_entries(snapshot, rulebook, lamps.devices))
     return replace(scene, snapshot=snapshot, entries=found, lamps=lamps)
 
@@ -116,7 +116,7 @@ _LAST = _LastRows()
 
 
 def process_entries(scene: Scene, choice: ProcessChoice) -> list[ProcessEntry]:
-    """The rows of the processes table: filtered, sorted, and as a tree if asked for."""
+    """Returns the rows of the processes table: filtered, sorted, and as a tree if requested."""
     return _LAST.of(scene, choice)
 
 

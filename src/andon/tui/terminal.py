@@ -54,7 +54,7 @@ class TerminalGuard:
         self._write("".join(f"\x1b[{y};1H\x1b[K{row}" for y, row in enumerate(rows, 1)))
 
     def stops_by(self, stop: Callable[[], None]) -> None:
-        """Sets how the running app is asked to end; `stop` may be called from any thread."""
+        """Sets the function that ends the running app; it may be called from any thread."""
         self._stop = stop
 
     def leave(self) -> None:
@@ -88,7 +88,7 @@ class TerminalGuard:
         self._end()
 
     def _end(self) -> None:
-        """Asks the app to end; the process ends within a second in any case."""
+        """Ends the app, and the process within a second in any case."""
         threading.Thread(target=self._end_for_good, name="ending", daemon=True).start()
         if self._stop is not None:
             with suppress(RuntimeError):  # its loop has ended already

@@ -29,7 +29,7 @@ class _Tally(Struct):
 
 
 def user_lines(scene: Scene) -> list[UserLine]:
-    """The user with the most memory first."""
+    """Returns a row for each user, the one with the most memory first."""
     found: dict[str, _Tally] = {}
     total = 0
     for entry in scene.entries:

@@ -80,7 +80,7 @@ class Feed:
         self._thread.start()
 
     def first(self, seconds: float) -> Tick | None:
-        """Returns the first tick, for the picture before anything else is imported."""
+        """Returns the first tick, for a picture before the app is imported."""
         self._first.wait(seconds)
         return next((tick for tick in reversed(self._waiting) if tick.snapshot), None)
 
@@ -131,7 +131,7 @@ class Feed:
         self._session = node.live.subscribe(self._interval, watching=True, stays=True)
 
     def _server(self) -> "Node | None":
-        """Returns the node as seen by the named server, or by a server that watches it."""
+        """Returns the node behind the named server, or behind the one that watches this node."""
         with suppress(AndonError):
             server = self._node.shared()
             if server is not None and server is not self._node:
@@ -140,7 +140,7 @@ class Feed:
         return None
 
     def _search_server(self) -> None:
-        """Searches for a server in a thread: a request may take long."""
+        """Looks for a server in a thread, because a request may take long."""
 
         def search() -> None:
             while self._found is None and not self._over.wait(RETURN_SECONDS):
@@ -172,7 +172,7 @@ class Feed:
         self._give(Tick(shown, lamps, alerts, self.source, place, notice))
 
     def _find_named(self, snapshot: Snapshot) -> str | None:
-        """The error for wrong device names, if no snapshot came in time to report it before."""
+        """Returns the error for wrong device names, unless a snapshot has shown it before."""
         names, self.names = self.names, ()
         try:
             self.devices = chosen_uuids(snapshot, names) if names else self.devices
@@ -181,7 +181,7 @@ class Feed:
         return None
 
     def _judged(self, snapshot: Snapshot) -> tuple[Alert, ...]:
-        """Returns the server's alerts, or without a server those of the same rules here."""
+        """Returns the server's alerts, or without a server those by the same rules."""
         if self.shared.alerts is not None:
             return self.shared.alerts
         seen = Observation(snapshot, snapshot.events)
@@ -189,7 +189,7 @@ class Feed:
         return current(self._state)
 
     def _without(self, error: AndonError) -> None:
-        """Samples this node because its server does not answer; another machine's is retried."""
+        """Samples this node as its server does not answer; for another machine, retries."""
         if self.shown is not self._node:
             # The line is cut where the terminal ends: what is done comes before the reason.
             notice = f"reading the devices directly from now on: {error.reason}"

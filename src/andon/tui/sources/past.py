@@ -20,7 +20,7 @@ PastPoints = dict[tuple[str, str], list[Point]]
 
 
 class PastReader:
-    """Reads the past of one device after the other, beginning with the one that is shown."""
+    """Reads the past of one device after another, beginning with the one that is shown."""
 
     def __init__(self, node: "Node") -> None:
         self._node, self._has_past = node, not node.simulated and not node.recording
@@ -38,7 +38,7 @@ class PastReader:
         return self._points(left[0], until - span_seconds, until)
 
     def forget(self) -> None:
-        """Reads everything again, because another span is shown."""
+        """Makes everything be read again, because another span is shown."""
         self._read.clear()
 
     def _is_open(self) -> bool:

@@ -79,7 +79,7 @@ class BackgroundReader:
         self.wake()
 
     def wake(self, *again: str) -> None:
-        """Checks whether something is due; the tasks in `again` are due now."""
+        """Makes the thread look for due tasks; those in `again` are due at once."""
         for name in again:
             self._needs.done.pop(name, None)
         with self._woken:
@@ -211,7 +211,7 @@ class BackgroundReader:
 
 
 class LeaseReader:
-    """Reads when the books or the processes have changed, and otherwise every ten seconds."""
+    """Reads leases when books or processes have changed, and otherwise every ten seconds."""
 
     def __init__(self, feed: Feed) -> None:
         self._feed = feed
@@ -230,7 +230,7 @@ class LeaseReader:
 
 
 def _traces(snapshot: Snapshot) -> Traces:
-    """Returns what changes with almost every grant and release: processes, and the books'
+    """Returns a key that changes with almost every grant and release: processes, and the books'
     folders."""
     pids = frozenset((s.device.uuid, p.pid) for s in snapshot.devices for p in s.processes)
     stamps = []

@@ -27,7 +27,7 @@ class Chart(NamedTuple):
     unit: float = 1.0  # of its scale
 
     def scale(self, height: int) -> list[str]:
-        """What stands beside each row: 0, the middle and the end of the scale."""
+        """Returns the labels beside the rows: 0, the middle and the end of the scale."""
         marks = {0: self.top, height - 1: 0.0}
         if height >= LEAST_HALVED:
             marks[height // 2 if height % 2 else height // 2 - 1] = self.top / 2
@@ -79,7 +79,7 @@ def _peak(frame: Frame, uuid: str, metric: str) -> float:
 
 
 def chart_rows(page: Page, frame: Frame, entry: NamedDevice, height: int) -> None:
-    """A line of titles and `height` lines of graphs: as many of the four as fit side by side."""
+    """Draws a line of titles and `height` lines of graphs: as many of them as fit side by side."""
     charts = charts_of(entry, frame)
     across = max(1, min(len(charts), (frame.width + GAP) // (LEAST_WIDTH + GAP)))
     across = 2 if across == 3 else across
@@ -101,7 +101,7 @@ def chart_rows(page: Page, frame: Frame, entry: NamedDevice, height: int) -> Non
 
 
 def _titles(shown: list[Chart], entry: NamedDevice, widths: list[int], span: str) -> Text:
-    """What each graph shows; at the right end, the time that they cover."""
+    """Returns what each graph shows; at the right end, the time that they cover."""
     text, last = Text(), len(shown) - 1
     for number, (chart, width) in enumerate(zip(shown, widths, strict=True)):
         name = styled(f"{entry.title} ", "bold") if number == 0 else Text()
@@ -117,7 +117,7 @@ def _titles(shown: list[Chart], entry: NamedDevice, widths: list[int], span: str
 def _graph(
     chart: Chart, frame: Frame, entry: NamedDevice, width: int, height: int
 ) -> list[tuple[str, str]]:
-    """The scale and the line of each row."""
+    """Returns the scale and the line of each row."""
     scale = chart.scale(height)
     room = width - len(scale[0])
     count = values_across(room, frame.ascii_only)

@@ -1,4 +1,4 @@
-"""What surrounds every view: the first line, the lines of alerts and leases, the line of keys."""
+"""The lines around every view: the first line, alerts, leases and keys."""
 
 import time
 from functools import lru_cache
@@ -22,7 +22,7 @@ LEAST_NAME = 12
 
 
 def header(frame: Frame) -> Text:
-    """Node, driver and headline on the left; source, mark and time on the right."""
+    """Returns node, driver and headline on the left; source, mark and time on the right."""
     scene, width = frame.scene, frame.width
     snapshot = scene.snapshot
     if snapshot is None:
@@ -66,7 +66,7 @@ def node_line(frame: Frame) -> Text:
 
 
 def alerts_line(frame: Frame) -> Text:
-    """How many alerts there are, and the worst in a sentence."""
+    """Returns how many alerts there are, and the worst in a sentence."""
     entries = listing.entries(frame.scene.alerts)
     counts = listing.counts(entries)
     levels = listing.level_counts(counts)
@@ -81,7 +81,7 @@ def alerts_line(frame: Frame) -> Text:
 
 
 def leases_line(frame: Frame) -> Text:
-    """Who holds what, who waits, and what is free."""
+    """Returns who holds what, who waits, and what is free."""
     found = frame.scene.leases
     if found is None:
         note = frame.scene.notes.get("leases", "not read yet")
@@ -144,7 +144,7 @@ def _tabs(bindings: tuple[KeyBinding, ...], shown: TopView, width: int) -> "Mark
 
 
 class MarkedLine(NamedTuple):
-    """A line that is the same in every picture, and what a click on its parts means."""
+    """A line that is the same in every picture, with its click targets."""
 
     text: Text
     marks: tuple[tuple[int, int, Hit], ...]

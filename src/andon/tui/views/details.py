@@ -98,7 +98,7 @@ def _availability(verdict: DeviceVerdict | None) -> Text:
 
 
 def process_page(page: Page, frame: Frame, rows: list[ProcessEntry], room: int) -> None:
-    """Command, where it runs, what it uses, its memory over time, and its environment."""
+    """Draws a process: its command, where it runs, what it uses, memory over time, environment."""
     key = frame.state.process
     own = [row for row in rows if key is not None and row.key and row.key[:2] == key[:2]]
     if not own or own[0].process is None:

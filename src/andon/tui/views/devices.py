@@ -14,7 +14,7 @@ TREND = 8
 
 
 def device_table(page: Page, frame: Frame, room: int) -> None:
-    """A heading and as many devices as fit, around the cursor."""
+    """Draws a heading and as many devices as fit, around the cursor."""
     entries, snapshot = frame.scene.entries, frame.scene.snapshot
     if snapshot is None or not entries:
         _without_devices(page, frame, room)
@@ -53,7 +53,7 @@ def _without_devices(page: Page, frame: Frame, room: int) -> None:
 
 
 def _with_count(heading: Text, first: int, shown: int, count: int, width: int) -> Text:
-    """Adds which devices are shown, if not all of them fit."""
+    """Adds which devices are shown, unless all of them fit."""
     if shown == count:
         return heading
     range_text = styled(f" {first + 1}–{first + shown} of {count}", "bold")
@@ -88,7 +88,7 @@ def _add_availability(columns: list[TableColumn[NamedDevice]], frame: Frame) -> 
         return availability(verdicts.get(entry.status.device.uuid))
 
     def narrow(entry: NamedDevice) -> Text:
-        """Returns one cell for both: who uses the device, or that no one does."""
+        """Returns one narrow cell with who uses the device, or that no one does."""
         found = verdicts.get(entry.status.device.uuid)
         return (
             status(entry) if found is not None and not entry.status.processes else who.cell(entry)

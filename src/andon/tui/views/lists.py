@@ -25,12 +25,12 @@ NO_JOBS = "no jobs; to queue one: andon submit -- python train.py"
 
 
 def list_view(page: Page, frame: Frame, room: int) -> None:
-    """The list of the view that is shown."""
+    """Draws the list of the current view."""
     _VIEWS[frame.state.view](page, frame, room)
 
 
 def _alerts(page: Page, frame: Frame, room: int) -> None:
-    """A line for each alert; below, what to do about the one under the cursor."""
+    """Draws a line for each alert; below, what to do about the one under the cursor."""
     entries = listing.entries(frame.scene.alerts)
     if not entries:
         _nothing(page, frame, "alerts", "no active alerts")
@@ -112,7 +112,7 @@ def _jobs(page: Page, frame: Frame, room: int) -> None:
 
 
 def _users(page: Page, frame: Frame, room: int) -> None:
-    """What each user has: devices, memory, share of the node, and what is held but idle."""
+    """Draws what each user has: devices, memory, share of the node, and what is held but idle."""
     rows = user_lines(frame.scene)
     if not rows:
         _nothing(page, frame, "users", "no one uses or holds a GPU")
@@ -154,7 +154,7 @@ _VIEWS: Mapping[TopView, Callable[[Page, Frame, int], None]] = {
 
 
 def list_length(frame: Frame) -> int:
-    """How many rows the list of this view has."""
+    """Returns how many rows the list of this view has."""
     scene = frame.scene
     if frame.state.view is TopView.ALERTS:
         return len(listing.entries(scene.alerts))

@@ -11,7 +11,7 @@ MENU_HELP = "Space shows or hides, Esc closes"
 
 
 def help_lines(frame: Frame) -> list[Text]:
-    """Every key, in as many columns as fit; generated from the table of keys."""
+    """Returns every key, in as many columns as fit; generated from the table of keys."""
     blocks: list[list[Text]] = []
     for group, rows in help_groups(frame.state).items():
         widest = max(len(keys) for keys, _ in rows)
@@ -59,7 +59,7 @@ def column_menu(page: Page, frame: Frame) -> None:
 
 
 def over(page: Page, lines: Sequence[Text]) -> int:
-    """Put lines over the bottom of a page, above its last line; returns where they begin."""
+    """Puts lines over the bottom of a page, above its last line; returns where they begin."""
     room = len(page.lines) - 2
     shown = list(lines)[: max(0, room)]
     start = len(page.lines) - 1 - len(shown)

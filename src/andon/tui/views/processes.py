@@ -38,7 +38,7 @@ class RowValues(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column of the table; lower ranks stay where there is less room."""
+    """A column of the table; the lower its rank, the longer it stays as room shrinks."""
 
     name: str
     title: str
@@ -62,7 +62,7 @@ SORTED = frozenset(("device", "user", "pid", "memory", "gpu", "cpu", "host", "ti
 def process_table(
     page: Page, frame: Frame, rows: Sequence[ProcessEntry], room: int, hidden: Sequence[str] = ()
 ) -> None:
-    """A heading and as many processes as fit, around the cursor."""
+    """Draws a heading and as many processes as fit, around the cursor."""
     if room < 1:
         return
     cursor = place_of(rows, frame.state.process)
@@ -99,7 +99,7 @@ def _drawn(row: ProcessEntry, frame: Frame) -> RowValues:
 
 
 def age(seconds: float | None) -> str:
-    """`40s`, `12m`, `3h14m`, `2d04h`: a row need not change every second."""
+    """Returns `40s`, `12m`, `3h14m`, `2d04h`, which seldom change from second to second."""
     if seconds is None:
         return "–"
     whole = int(seconds)
