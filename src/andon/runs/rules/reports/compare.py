@@ -173,7 +173,7 @@ def _own_label(row: RunRow) -> str:
 
 
 def _shared_label(row: RunRow, others: Sequence[RunRow]) -> str:
-    """What distinguishes a run from other sides: its parameters, and its name if names differ."""
+    """Returns what distinguishes a run from other sides: its parameters, and its name if needed."""
     varied = [
         name
         for name in sorted({name for other in others for name in other.params} - OF_A_JOB)
