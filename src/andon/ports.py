@@ -126,7 +126,7 @@ class Directory(Protocol):
 
 class Tiers(Protocol):
     """The single steps of a store's maintenance. Which of them is due, and when, is decided by
-    `history.rules.tiers` and carried out by `history.maintainer`; `history.rules.blocks` makes the
+    `history.rules.tiers` and carried out by `history.writer`; `history.rules.blocks` makes the
     blocks.
 
     Each step is committed whole or not at all, also while another process writes or maintains.

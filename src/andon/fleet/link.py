@@ -47,7 +47,7 @@ class HubLink:
         sent unencrypted, unless `unencrypted`."""
         self._urls = [base_url(one.strip()) for one in urls.split(",")]
         self.hubs = ",".join(sorted(self._urls))
-        """What names the database behind them."""
+        """Identifies the database behind the hubs."""
         for url in self._urls:
             place = urlsplit(url)
             is_safe = is_local(place.hostname or "") and pin is None  # a pin would be passed over

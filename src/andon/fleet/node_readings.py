@@ -17,9 +17,9 @@ from andon.node.server import Server, connect, own_server
 IDLE_SPAN_SECONDS: Final = 86_400.0
 """How far back a GPU's last work is looked for."""
 MOST_DETAILED: Final = 20
-"""Nodes and devices that are asked about one by one."""
+"""Nodes and devices that are read one by one."""
 DETAILS_SECONDS: Final = 10.0
-"""How long these are begun to be asked about."""
+"""The time in which such reads may begin."""
 POINTS: Final = 288
 """Of that span: five minutes each, by which the time may be wrong."""
 

@@ -94,7 +94,7 @@ def cancel(
     try:
         folder.note(number, CANCELLED, JobNote(status.attempt, time.time(), _me(), reason), settle)
     except (Denied, Unavailable):
-        # A job that fills the disk can be stopped all the same: its end has its space.
+        # A job that fills the disk can be stopped: the space for its end is reserved.
         last = facts.last
         if last is None or not is_running(last) or not ask_to_end(last.claim):
             raise

@@ -41,7 +41,7 @@ BUSY_NAP_SECONDS, NAP_SECONDS = 0.03, 0.2
 FAILED_SECONDS = 1.0  # after an unexpected error
 BACKOFF_SECONDS, MOST_BACKOFF_SECONDS = 10.0, 160.0
 """Before a job that could not be started is tried again; twice as long after each failure."""
-ROOM_BYTES = 64 * 1024  # as much more is free on a disk that was full: a job may start again
+ROOM_BYTES = 64 * 1024  # this much more free space on a full disk lets a job start again
 DISK_FULL_ERRORS = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT)))
 ANSWER_SECONDS = 30.0  # for a supervisor to claim its attempt
 JUST_HELD = "it has just been held"

@@ -24,7 +24,7 @@ from andon.units import whole_number
 
 PLACE = "metrics"  # beside the output: how much of it was read
 PIECE_BYTES = 1 << 20
-MOST_VALUES = 200  # of one read; of more the last ones remain
+MOST_VALUES = 200  # of one read; the last ones are kept
 MATCH_SECONDS = 0.2
 TRIAL_SECONDS = 0.3
 T = TypeVar("T")

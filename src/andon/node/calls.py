@@ -33,8 +33,8 @@ PIECE_BYTES = 1 << 16
 class Trust(StrEnum):
     """What a server must prove before it is trusted; it depends on how it was found."""
 
-    NAMED = "named"  # by the person: nothing; without a proof the token is not sent
-    PROVEN = "proven"  # by this user's own file: that it knows the token
+    NAMED = "named"  # by the user: nothing; the token is sent only after a proof
+    PROVEN = "proven"  # in this user's own file: that it knows the token
     SERVICE = "service"  # on the usual port: this user or the system must listen there
 
 
@@ -89,7 +89,7 @@ class Answer(NamedTuple):
     body: bytes
     doubt: str | None = None
     headers: Mapping[str, str] = {}
-    """By their names in lower case."""
+    """Headers by name, in lower case."""
 
 
 def call(
@@ -118,7 +118,7 @@ class ProvenConnection(TimedConnection):
     key: Mapping[str, str] = {}
     """The header with the token."""
     doubt: str | None = None
-    """Why that is not sent."""
+    """Why the token is not sent."""
 
 
 ProvenPool = ConnectionPool[ProvenConnection]
@@ -236,7 +236,7 @@ def _exchange(
     typed = {} if request.body is None else {"Content-Type": "application/json"}
     path = _path(target, request.path)
     connection.request(request.method, path, request.body, {**_ACCEPT, **typed, **headers})
-    with closing(connection.getresponse()) as answer:  # it may hold the socket, and an error it
+    with closing(connection.getresponse()) as answer:  # it may keep the socket open
         named_headers = {name.lower(): value for name, value in answer.getheaders()}
         pieces = _pieces(answer, limits.most_bytes)
         if request.sink is None or answer.status != 200:

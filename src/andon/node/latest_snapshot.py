@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 SNAPSHOT = "/api/snapshot"
 BOARD, LEASES = "/api/board", "/api/leases"
 PATHS = (SNAPSHOT, BOARD, LEASES)
-"""In one exchange, so that all is of the same moment."""
+"""Read in one exchange, so that all are of the same moment."""
 
 
 class BoardLamps(Struct, frozen=True):

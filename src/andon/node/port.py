@@ -45,7 +45,7 @@ class Node(Protocol):
     """
 
     url: str | None
-    """Of the server that was named; None for this machine."""
+    """The URL of the server that was named; None for this machine."""
 
     @property
     def simulated(self) -> bool:

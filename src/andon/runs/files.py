@@ -35,7 +35,7 @@ class RecordRead(Struct, frozen=True):
     whole: bool  # False: only its first and its last lines, and not every sample
     size_bytes: int
     modified: float
-    owner: str | None  # of the file: a record's own word for its user proves nothing
+    owner: str | None  # of the file: the user that a record itself names proves nothing
     unreadable: int = 0
     problem: str | None = None  # of the first line that could not be read
 
@@ -194,7 +194,7 @@ def _whole(
 def _result(
     path: Path, status: os.stat_result, fold: RunFold, reader: RecordLines, whole: bool
 ) -> RecordRead:
-    assert fold.begin is not None  # `_ends` has seen to it
+    assert fold.begin is not None  # checked by `_ends`
     return RecordRead(
         path=path,
         begin=fold.begin,

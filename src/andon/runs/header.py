@@ -19,7 +19,7 @@ from andon.units import valid_text
 
 # What a new run is called, and where its record goes.
 
-LETTERS = "bcdfghjkmnpqrstvwxz"  # without vowels, they spell nothing
+LETTERS = "bcdfghjkmnpqrstvwxz"  # no vowels, so that ids spell no words
 LONGEST_NAME = 200
 MOST_TRIES = 100  # for a name of a record that is free
 

@@ -143,7 +143,7 @@ class RunFinder:
             for row in self.index.find(RunQuery(limit=1)):
                 return row
             raise Gone("there are no runs yet", hint="andon run records one")
-        # Unlike Path.is_file, it says no of a word that is too long for a path.
+        # Unlike Path.is_file, it returns False for a name that is too long for a path.
         if os.sep in word or word.endswith(SUFFIX) or os.path.isfile(word):  # noqa: PTH113
             return self.at(Path(word))
         found = self._called(word, only_one) or self._by_id(word)

@@ -74,7 +74,7 @@ class LineSink(Protocol):
 
 
 FindFacts = Callable[[Callable[[RunLine], None]], threading.Thread]
-"""Begins to find out the facts, and writes them when they are known."""
+"""Begins to gather the facts, and writes them when they are known."""
 
 
 class SampleWriter(Protocol):

@@ -36,7 +36,7 @@ UNWATCHED_HOST_SECONDS = 5.0  # the machine itself, while nobody watches: a fift
 EARLY_SECONDS = 0.1  # intervals are never exact: what is almost due is due now
 
 Mark = Callable[[tuple[DeviceStatus, ...]], tuple[DeviceStatus, ...]]
-"""Adds to the devices what is known from elsewhere; at every sample, so it never blocks."""
+"""Adds what other parts know to the devices; called for every sample, so it must not block."""
 
 
 class Costs(Struct, frozen=True):

@@ -9,7 +9,7 @@ from andon.leases.book.release_notes import read_note
 from andon.model.lease_wire import ReleaseNote
 from andon.units import human_seconds
 
-WARN_SECONDS = 300.0  # how long before its end the owner is warned
+WARN_SECONDS = 300.0  # before the lease's end its owner is warned
 
 
 class LeaseWatch:

@@ -13,7 +13,7 @@ from typing import Any
 
 from andon.host.topology import on_cpus
 
-CHECK_SECONDS = 1.0  # between two looks whether a process that was asked to end is to be killed
+CHECK_SECONDS = 1.0  # between two checks whether an ending process must be killed
 EXIT_SECONDS = 0.05  # for a process that is about to exit, so that its own exit code is seen
 OF_TERMINAL = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
 

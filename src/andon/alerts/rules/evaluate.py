@@ -48,7 +48,7 @@ GATED = frozenset(name for name, judged in DEVICE_JUDGES.items() if judged.reaso
 HELD_RULES = frozenset(name for name, _ in HELD_JUDGES)
 FAULT_RULES = frozenset(name for name, _ in FAULT_JUDGES)
 LOST_WITH_DRIVER = frozenset(r.name for r in RULES if not FAULT_RULES.isdisjoint(r.behind))
-"""What is not said of single devices while their whole driver cannot be read."""
+"""Conditions that are not judged for single devices while their driver cannot be read."""
 
 Found = dict[str, dict[str, Finding]]
 Judges = tuple[tuple[str, Callable[[View], Finding | None]], ...]

@@ -19,7 +19,7 @@ from andon.model.alert import Alert, Notice, NoticeKind
 from andon.settings.moments import Offset
 
 HUB = "@hub"
-"""No notifier can have this name."""
+"""The hub's name in the outbox; no notifier can have it."""
 HUB_ROUTE = Route(HUB)
 AWAY_SECONDS = 60.0
 MOST_HANDED = 50
@@ -46,9 +46,9 @@ class Duty(Struct, frozen=True):
     answered: float
     """When the hub last answered, or the node started."""
     notifies: bool = True
-    """Whether the hub can notify anyone, as it says itself."""
+    """Whether the hub reports that it can notify anyone."""
     flying: bool | None = None
-    """Whose it was when the heartbeat began that is under way now: it must not change meanwhile."""
+    """Who notified when the current heartbeat began: that must not change until it ends."""
 
     def is_hubs(self, now: float) -> bool:
         if self.flying is not None:

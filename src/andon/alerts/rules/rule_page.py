@@ -41,7 +41,7 @@ RUNG_WITHOUT = ("for_figure",)  # a name inside the settings
 _RUNG = names_of(Rung, without=RUNG_WITHOUT)
 
 Labelled = tuple[Device, str]
-"""A device and what it is called."""
+"""A device and its label."""
 NEVER_AN_ALERT = "never an alert: only andon why mentions it"
 
 

@@ -14,7 +14,7 @@ from andon.model.device import Snapshot
 
 NEVER = float("inf")
 Steady = Annotated[float, Meta(ge=-1e12, le=1e12)]
-"""No clock gets further."""
+"""A time that no clock reaches."""
 Few = Annotated[int, Meta(ge=0, le=1 << 16)]
 Times = tuple[Steady | None, ...]
 """One steady time per rung; None if it is not running."""

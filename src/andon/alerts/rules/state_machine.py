@@ -42,7 +42,7 @@ from andon.model.thresholds import Thresholds
 SOME_SECONDS, MOST_SECONDS = 256, 4096  # pairs of rule and subject: the second in the latest id
 OLD_SECONDS = 2 * 86_400.0
 RECOVERING = frozenset(rule.name for rule in RULES if rule.measure is not None)
-"""The rules whose alerts say how bad it was once it is better."""
+"""The rules whose alerts show the worst value while they recover."""
 MOST_OWED = 256
 
 

@@ -42,7 +42,7 @@ NODES, PODS = "/api/v1/nodes", "/api/v1/pods"
 RUNNING: Final = "status.phase!=Succeeded,status.phase!=Failed"
 FIGURES_BYTES: Final = 4 << 20  # of the end of an output, which is searched for figures
 TRIES: Final = 4
-"""A change that someone else's change meets is made again."""
+"""How often a change is tried that conflicts with someone else's."""
 OFF: Final = NodePreference(text="no preference: GPU selection is off")
 
 

@@ -46,7 +46,7 @@ JOBS = "/api/jobs/"
 STATUS, SUMMARY = "/api/cluster_status", "/nodes?view=summary"
 STREAM, FILE = "/api/v0/logs/stream", "/api/v0/logs/file"
 CONFIRM_SECONDS: Final = 30.0
-"""Right after its start a cluster may take a job and lose it: it counts once it is listed."""
+"""A cluster that has just started may lose a job: it counts as accepted once it is listed."""
 ASK_AGAIN_SECONDS: Final = 0.3
 UNCOUNTED_SECONDS: Final = 30.0
 """Ray counts the GPUs of a job some seconds after it has taken it, on a full machine later."""

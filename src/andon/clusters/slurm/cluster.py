@@ -38,7 +38,7 @@ ARRAY = "SLURM_ARRAY_"
 """Variables of a job that submits another, which would take them for its own."""
 ASK_AGAIN_SECONDS = 0.2
 ON_ITS_WAY_SECONDS = 2.0
-"""How long Slurm may take to have a job whose client was killed or gave up."""
+"""How long Slurm may take to accept a job whose client was killed or gave up."""
 MOST_PLACED = 200
 """Running jobs whose devices are looked up for one list."""
 

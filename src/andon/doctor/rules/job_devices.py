@@ -18,7 +18,7 @@ from andon.units import and_more, human_bytes
 
 UNFIT = (ObstacleKind.LOST, ObstacleKind.BROKEN, ObstacleKind.ECC)
 PASSING = (ObstacleKind.UNATTRIBUTED_MEMORY, ObstacleKind.UNLEASED_PROCESS)
-"""What may be over in a moment: a driver frees memory a little after a process has ended."""
+"""Faults that may pass: a driver frees memory a moment after a process has ended."""
 
 
 class Unfit(Struct, frozen=True):

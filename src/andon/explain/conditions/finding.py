@@ -50,7 +50,7 @@ def rung(holds: bool, calm: bool) -> RungState:
 
 
 ONE: Final[Rungs] = (HOLDS,)
-"""The only rung of a condition, and it holds."""
+"""The rungs of a condition with only one, which holds."""
 NEITHER: Final = Finding(())
 """Between the threshold and the clear threshold. Compare with `is`."""
 UNKNOWN: Final = Finding(())._replace(about="unknown")

@@ -19,7 +19,7 @@ Identity = tuple[int, float | None]
 Usage = Callable[[str, float, float], "Sequence[UsageInterval]"]
 """A device's intervals between two times."""
 Exited = Callable[[Iterable[Process]], frozenset[Identity]]
-"""Which of these surely do not run any more."""
+"""Returns which of these processes have certainly ended."""
 
 
 class EndedProcesses(Struct, frozen=True):

@@ -19,7 +19,7 @@ _WRONG_SETTINGS = {
     405: "check the path of its url",
     407: "no proxy is used: check its url",
 }
-"""Refusals that mean the sender and not what was sent: the settings can be corrected."""
+"""Refusals of the sender and not of what was sent: the settings can be corrected."""
 
 
 class SendVerdict(StrEnum):

@@ -33,7 +33,7 @@ class Heartbeat(Struct, frozen=True):
 
     node: str
     session: str
-    """Of one start of the agent: it counts its heartbeats from 1."""
+    """Identifies a start of the agent, whose heartbeats are numbered from 1."""
     sequence: int
     at: float
     """When it came, on the hub's clock."""

@@ -112,7 +112,7 @@ class JobCaller:
                 return NOT_BEGUN
             while not self._is_over(id_):
                 time.sleep(TICK_SECONDS)
-        except AndonError as error:  # no other job is taken or looked after either
+        except AndonError as error:  # no other job can be submitted or polled either
             self._plan.stop(error.reason)
             self._ending = True
             self._cancel(self._left)

@@ -20,7 +20,7 @@ from andon.units import human_seconds, valid_text
 PAGE_SCHEMA = "andon.cluster-page/1"
 _SILENT = " does not answer"
 _SENT = (signal.SIGTERM, signal.SIGKILL)
-"""How a cancel ends a process."""
+"""The signals with which a cancel ends a process."""
 
 
 class ClusterPage(Struct, frozen=True):
@@ -189,7 +189,7 @@ def view_of(cluster: str, job: ClusterJob, note: SubmissionNote | None = None) -
 
 
 _redacted = lru_cache(64)(redact)
-"""An array has one command."""
+"""Redacts a command; cached, because all elements of an array have the same one."""
 
 
 def _with_note(view: JobView, spec: JobSpec) -> JobView:

@@ -253,7 +253,7 @@ READERS: Mapping[str, Reader] = {
 KEYS = {row.key: row for row in JOB_OPTIONS}
 """Each key of a job, except those of a request."""
 SPEC_NAMES = tuple(row.name for row in JOB_OPTIONS if row.of_spec)
-"""What JobSpec has as a file says it."""
+"""The keys that are fields of JobSpec."""
 REQUEST_KEYS = {row.name: row for row in rows(RequestOptions)}
 
 

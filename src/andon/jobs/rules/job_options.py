@@ -15,7 +15,7 @@ class JobOption(Struct, frozen=True):
     kind: str  # how it is written: a key of file_keys.READERS
     about: str  # in a job file
     field: str = ""  # of JobSpec, or of FileJob what JobSpec has otherwise; empty: the key
-    help: str = ""  # on the command line; empty: it is not there, or belongs to other commands too
+    help: str = ""  # on the command line; empty: not an option, or one of other commands too
     metavar: str = ""
     option: str = ""  # on the command line, if it is not the key
     able: Able | None = None  # what a desk must be able to do, for a field of JobSpec

@@ -3,16 +3,16 @@
 from andon.failures.rules.backoff import BackOff
 
 FRESH_SECONDS = 5.0
-"""A cluster is asked no more often than this, whoever wants to know."""
+"""A cluster is polled no more often than this."""
 UNWATCHED_SECONDS = 60.0
-"""Between two questions while nobody looks."""
+"""Between two polls while nobody reads the answers."""
 UNCONFIRMED_SECONDS = 10.0
 """A submission may be on its way for so long, also one whose client was killed: until then nobody
 is told to submit it again."""
 WATCHED_SECONDS = 30.0
-"""Someone who looked this recently may look again."""
+"""Who has read the answer this recently may read it again."""
 SHARE = 10
-"""A slow cluster is left alone for this many times as long as its answer took."""
+"""A slow cluster is not polled for this many times as long as its answer took."""
 PAST_SECONDS = 86_400.0
 """Jobs that ended this long ago are still listed."""
 BACK_OFF = BackOff(FRESH_SECONDS, UNWATCHED_SECONDS, at_once=0)

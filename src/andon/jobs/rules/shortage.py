@@ -10,7 +10,7 @@ from andon.units import counted, human_seconds
 
 MOST_NODES, MOST_JOBS = 4, 3
 DEAD: Final = "dead"
-"""The state of a node that does not come back."""
+"""The state of a node that will not come back."""
 
 
 def never_fits(nodes: Sequence[ClusterNode], gpus: int, model: str | None = None) -> str | None:

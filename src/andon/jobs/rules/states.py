@@ -81,7 +81,7 @@ def has_work(found: Iterable[JobStatus], paused: bool) -> bool:
 
 def _pause(out: dict[int, JobStatus]) -> None:
     reason = "the queue is paused: andon jobs start"
-    paused: dict[int, JobStatus] = {}  # by attempt: most of a long queue stands alike
+    paused: dict[int, JobStatus] = {}  # by attempt: shared, as most of a long queue is alike
     for number, found in out.items():
         if found.is_ready:
             if found.attempt not in paused:

@@ -13,7 +13,7 @@ from andon.model.job.spec import JobSpec
 from andon.units import counted, human_seconds
 
 MOST_USERS, MOST_LABELS = 3, 8
-"""Of those who have what a job waits for, as far as they are named."""
+"""How many users, and devices of each, a reason names."""
 
 
 def waited_seconds(
@@ -84,4 +84,4 @@ def lasts_seconds(spec: JobSpec, grace_seconds: float) -> float | None:
 
 
 SLACK = 5.0
-"""Until a killed command's devices are free again."""
+"""Seconds until a killed command's devices are free again."""

@@ -57,7 +57,7 @@ def ticket_in(found: BookFile) -> Ticket | None:
     ticket = _read(found.text, lease_wire.ticket_from_json)
     if ticket is None or not _is_name_of(found, ticket.id):
         return None
-    # Only the kernel's time counts; what the ticket says could be any.
+    # Only the kernel's time counts; the time in the ticket could be anything.
     moved = found.changed - found.modified > COARSE_SECONDS
     requested_at = max(0.0, found.modified)
     owner = _owned(ticket.owner, found.uid)

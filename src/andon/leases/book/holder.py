@@ -29,7 +29,7 @@ from andon.model.lease_wire import RELEASE, ReleaseNote, release_from_json
 CHECK_SECONDS = 5.0  # how late a changed end or a removed file is noticed
 _MESSAGE_BYTES = 16_384  # a path of maximum length, and some numbers
 _TAKEN = b"."
-TAKE = "andon lease --gpus 1 --for 2h"  # for whom the server cannot take one
+TAKE = "andon lease --gpus 1 --for 2h"  # a hint for users for whom the server cannot take a lease
 _AT_ONCE = getattr(socket, "MSG_DONTWAIT", 0)
 
 

@@ -11,7 +11,7 @@ from andon.errors import Denied, Invalid
 from andon.units import counted, human_seconds, parse_seconds
 
 UNLIMITED = "unlimited"
-MOST = 1_000_000  # of anything that is counted
+MOST = 1_000_000  # the largest count of anything
 MOST_USERS = 10_000
 USERS = "users"
 

@@ -76,7 +76,7 @@ def in_order(waiting: Iterable[Waiting], at: float, usage: RecentUsage = NO_USAG
     awake = [
         w.ticket
         for w in waiting
-        if abs(at - w.polled_at) <= ASLEEP_SECONDS  # a future time means a changed clock, or a lie
+        if abs(at - w.polled_at) <= ASLEEP_SECONDS  # a future time: the clock was set, or a forgery
     ]
     return _in_turns(sorted(awake, key=lambda ticket: _arrival(ticket, at, usage)), at)
 

@@ -13,7 +13,7 @@ from andon.model.wire import Json
 USAGE = "andon.usage/1"
 HALF_LIFE_SECONDS = 7 * 86_400.0
 DELAY_SECONDS = 1.0  # in line, each GPU hour counts as having come this much later
-LONGEST_DELAY_SECONDS = 60.0  # so that who came first is seldom passed, and then soon no more
+LONGEST_DELAY_SECONDS = 60.0  # at most: earlier tickets are seldom overtaken, and only briefly
 LONGEST_STEP_SECONDS = 300.0  # between two counts; a longer gap was not watched
 LEAST_HOURS = 0.01  # less is forgotten
 MOST_HOURS = 1e9

@@ -22,7 +22,7 @@ class LocalContext(Struct, frozen=True):
     parts: "LocalParts"
     notify: Callable[[str], None]
     fresh: bool = False  # reads the devices, whatever a server knows
-    own_thresholds: bool = False  # judges by them, which no server does
+    own_thresholds: bool = False  # the caller's own, which no server uses
     leases_simulated: bool = False  # where simulated devices were asked for on the command line
     token_file: str | None = None
 

@@ -13,7 +13,7 @@ from andon.model.device import Snapshot
 from andon.settings.resolution import Settings
 from andon.units import human_seconds
 
-STEP_SECONDS = 0.1  # between two looks for a newer snapshot
+STEP_SECONDS = 0.1  # between two checks for a newer snapshot
 
 
 class PlayedSession:

@@ -25,7 +25,7 @@ class RemoteNode:
     current: bool = True
     """Whether the state of the machine is known now."""
     remark: str | None = None
-    """What a list of several nodes says about it besides its answer."""
+    """What a list of nodes shows about it besides its readings."""
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ from andon.model.naming import device_labels
 from andon.node.seen.sights import hides, narrowed, why_hidden, without_commands
 
 MOST_SIGHTS = 16
-"""Of different users at once; one that is dropped is encoded again."""
+"""Texts of different users in the cache; one that is dropped is encoded again."""
 
 
 class MemberTexts:

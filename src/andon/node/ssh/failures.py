@@ -23,14 +23,14 @@ _KNOWN: Sequence[tuple[Sequence[str], str, str]] = (
     (("Connection closed", "Connection reset", "Broken pipe", "closed by remote host"),
      "the connection was lost", ""),
 )  # fmt: skip
-"""What ssh prints, our words for it, and what to do."""
+"""What ssh prints, our message for it, and what to do."""
 _KINDS: Mapping[int, type[AndonError]] = {
     kind.exit_code: kind for kind in (Denied, Gone, Invalid, Conflict, Unavailable)
 }
 UNEXPECTED = (
     AndonError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError
 )  # fmt: skip
-"""What an answer may cause that nobody thought of: it costs this host alone."""
+"""Unexpected errors that an answer may cause: they must affect only this host."""
 NO_ANDON = "pip install andon there, or set ssh.andon to its path"
 _NO_ANDON = {
     **{one.name: f"its {one.title} GPUs need andon there" for one in VENDORS},

@@ -23,7 +23,7 @@ from andon.sampling.rules.readings import checked_snapshot
 
 T = TypeVar("T")
 SOON_SECONDS = 0.2
-JUDGED = "judged"  # what a status for another andon has besides the snapshot
+JUDGED = "judged"  # the key of lamps and verdicts in a status for another andon
 LATE_SECONDS = 5.0  # more than the interval: then a host that is followed counts as silent
 
 
@@ -35,7 +35,7 @@ class SshLive(RemoteLive):
     ) -> None:
         super().__init__(host, rulebook, notify)
         self.host = host
-        self._judged: Json | None = None  # of the last status: what it says besides the snapshot
+        self._judged: Json | None = None  # the lamps and verdicts of the last status
         self._last: Snapshot | None = None
         self._verdicts: tuple[DeviceVerdict, ...] | None = None
 

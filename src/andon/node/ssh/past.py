@@ -23,7 +23,7 @@ TOGETHER = (
 )
 """Readings that are shown together are asked for at once, the first two also in many points."""
 FEW_POINTS = 400
-USES = ",".join(USED)  # as they are, too
+USES = ",".join(USED)  # read together, too
 MOST_RUNS, MOST_CACHED = 1000, 4
 
 

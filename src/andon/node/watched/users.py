@@ -34,7 +34,7 @@ V = TypeVar("V")
 
 
 Ask = Callable[..., dict[str, Any]]
-"""What asks the reader of one user: the name of a question, and what belongs to it."""
+"""Queries the reader of one user, by the name of a query and its arguments."""
 
 
 class CachedAnswer(Generic[T]):

@@ -35,7 +35,7 @@ class BaselineRun(Struct, frozen=True):
     id: Id
     name: Name
     began: Time
-    devices: Text  # in words
+    devices: Text  # as text
     values: Mapping[Name, AnyNumber] = field(default_factory=dict)
 
 

@@ -13,7 +13,7 @@ from andon.model.utilisation import ZERO_READING
 
 DIGITS = 3  # of the percentile; extremes and mean are exact
 LEAST_WEIGHT = 1e-3
-"""Of a reading that stands for no time, such as the only one."""
+"""The weight of a reading that stands for no time, such as the only one."""
 
 
 class TimedSpread(Struct):

@@ -79,7 +79,7 @@ def values_of(row: RunRow) -> dict[str, float]:
 # A number over several runs.
 
 LEAST_RUNS = 3
-"""On each side; of fewer there is nothing to say beyond the numbers."""
+"""Runs on each side; with fewer the numbers are not compared."""
 
 
 class Order(StrEnum):

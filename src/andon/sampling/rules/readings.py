@@ -30,7 +30,7 @@ from andon.units import unit_of
 _MOST_BYTES: Final = 1 << 50  # 1 PiB: far above any device, below every 64-bit sentinel
 _ALL_ONES: Final = frozenset({0xFFFFFFFF, 0x7FFFFFFF})  # 4 GiB minus one byte is never a real size
 IMPOSSIBLE: Final = ", which is impossible"
-"""How every such reason ends."""
+"""The end of the reason for every impossible value."""
 MEMORY_MISSING: Final = "processes.memory_bytes"
 SHARES_MISSING: Final = "processes.utilization_percent"
 MEMORY_SHARE: Final = 1.01  # parts are rounded separately

@@ -47,7 +47,7 @@ class RosterEntry(Struct):
     ran: tuple[Process, ...] = ()
     """What ran on it when it last answered, now that it does not."""
     users: tuple[str, ...] = ()
-    """Whose that was; empty while it answers."""
+    """The users of those processes; empty while the device answers."""
     impossible: Mapping[str, str] = field(default_factory=dict)
     """Why facts of the device are unknown."""
     listed: tuple[tuple[Process, ...], tuple[Process, ...]] = ((), ())

@@ -66,7 +66,7 @@ def called(function: Any, argument: bytes) -> bytes:
 def _take_requests(descriptor: int, requests: queue.SimpleQueue[bytes]) -> None:
     while (frame := read_frame(descriptor)) is not None:
         requests.put(frame)
-    os._exit(0)  # the parent is done with us, or gone
+    os._exit(0)  # the parent has finished with this process, or has ended
 
 
 def main(arguments: list[str]) -> None:

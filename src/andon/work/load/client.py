@@ -142,7 +142,7 @@ class ServerConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._future is None or self._future.done():
-            self.close()  # a server that speaks unasked
+            self.close()  # the server sent something without a request
             return
         self._now = self._reads.arrived or perf_counter()
         try:

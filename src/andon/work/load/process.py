@@ -137,7 +137,7 @@ class LoadClient:
         except OSError as error:
             reason = error.strerror or str(error)
             if isinstance(error, ConnectionError) and error.errno:
-                reason = os.strerror(error.errno)  # without asyncio's words and addresses
+                reason = os.strerror(error.errno)  # without asyncio's own text and addresses
             result = self._failed(planned, sent, REFUSED, reason)
         finally:
             if sys.exc_info()[0] is not None and connection is not None:

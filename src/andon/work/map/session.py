@@ -180,7 +180,7 @@ class MapSession(Struct):
         code = 0 if state is RunState.SUCCEEDED else 1
         return RunOutcome(state, code, None, message, duration_seconds=round(seconds, 3))
 
-    # What the pool tells.
+    # Events of the pool.
 
     def joined(self, place: MapPlace, at: float | None = None) -> None:
         with self._lock:

@@ -30,7 +30,7 @@ OURS = {
     "max_time_per_iteration": "minutes", "max_time_per_run": "minutes",
     "traffic_scenario": "traffic_scenarios",
 }  # fmt: skip
-"""Our name of each of its words."""
+"""Our name for each of its fields."""
 UNUSED = frozenset({"model_tokenizer", "api_backend", "additional_params", "iteration_type"})
 _LENGTHS = re.compile(r"D\((\d+), ?(\d+)\)")
 Seconds = Annotated[float, Meta(ge=0.0)]

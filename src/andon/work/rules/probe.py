@@ -102,7 +102,7 @@ class TrialEnd(Struct, frozen=True):
     seconds: float
     tail: str  # the end of its output
     stopped: StopReason | None = None
-    why: str = ""  # of a lease that ended, in words
+    why: str = ""  # why the lease ended, as text
     interrupted: bool = False  # a person asked it to stop
     never_ready: bool = False  # it should have said that it is ready, and never did
     throughput: float | None = None

@@ -295,7 +295,7 @@ INSTEAD: Final = {
     Able.CONTAINER_OPTIONS: "see --engine-option",
     Able.USER_BY_NAME: "name it by its number",
 }
-"""What Kubernetes has no word for, and what to use."""
+"""What Kubernetes does not support, and what to use instead."""
 
 
 def refuse_limit_of_service(submission: Submission, options: KubernetesOptions) -> None:

@@ -20,7 +20,7 @@ SILENT_SECONDS: Final = 8.0
 """Nodes report every 2.5 s, and later where their machine is full."""
 _TYPE: Final = "accelerator_type:"
 MOST_NODES: Final = 1000
-"""As many are asked for."""
+"""How many nodes are requested from Ray."""
 
 
 def parse_nodes(listed: object, status: object, summary: object) -> list[ClusterNode]:

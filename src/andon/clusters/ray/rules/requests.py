@@ -18,13 +18,13 @@ from andon.settings.clusters import ClusterSettings
 from andon.units import whole_number
 
 PREFIX: Final = "andon-"
-"""Before the label of a submission, in the id that Ray keeps."""
+"""Precedes the label of a submission in the job's id at Ray."""
 _OURS: Final = re.compile(PREFIX + r"([A-Za-z0-9.-]{1,64})(?:_([0-9]{1,9}))?")
 MOST_ARRAY: Final = 100
 PIN_SHARE: Final = 0.001
-"""Of a node's own resource: what is enough to be placed there."""
+"""The amount of a node's own resource that places a job there."""
 _NUMBERS: Final = {"entrypoint_num_cpus": float, "entrypoint_memory": int}
-"""Ray takes whole bytes alone."""
+"""Ray's options that are numbers, and their types: it accepts only whole bytes."""
 
 
 class RayOptions(Struct, frozen=True):
@@ -87,7 +87,7 @@ INSTEAD: Final = {
     Able.PER_GPU: "start the processes in the command itself",
     Able.BIND: "leave it out",
 }
-"""What Ray has no word for, and what to use."""
+"""What Ray does not support, and what to use instead."""
 
 
 def submission_id(label: str, index: int | None = None) -> str:

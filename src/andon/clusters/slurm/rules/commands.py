@@ -76,7 +76,7 @@ INSTEAD: Final = {
     Able.IMAGE: "start the container in the command itself",
     Able.BIND: "Slurm binds by itself: --engine-option=--gres-flags=enforce-binding",
 }
-"""What Slurm has no word for, and what to use."""
+"""What Slurm does not support, and what to use instead."""
 
 
 def read_options(settings: ClusterSettings) -> SlurmOptions:

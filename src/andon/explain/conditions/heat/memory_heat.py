@@ -22,7 +22,7 @@ def explain(view: View) -> Description | None:
     """The memory is hotter than the chip; the vendor does not publish its limit."""
     costs = bool(throttling(view))
     if not _is_hot(view) or (costs and memory_is_the_cause(view)):
-        return None  # that it is the cause is said where the throttling is
+        return None  # the condition about the throttling names it as the cause
     very_hot = view.at_least("memory_temperature_celsius", VERY_HOT_CELSIUS)
     confidence = LIKELY if costs or very_hot else POSSIBLE
     names = ("memory_utilization_percent", "throttle")

@@ -42,7 +42,7 @@ def _is_unknown(view: View, name: str) -> bool:
     if name == "processes":
         return "processes" in view.status.missing
     if name == "memory_used_bytes" and view.device.memory_kind is MemoryKind.UNIFIED:
-        return False  # the condition `unified` says it
+        return False  # the condition `unified` reports that
     return getattr(view.sample, name) is None
 
 

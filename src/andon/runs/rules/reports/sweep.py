@@ -22,7 +22,7 @@ ALIASES = {
     "memory": "peak_memory_bytes", "gpu": "mean_utilization_percent", "idle": "idle_percent",
 }  # fmt: skip
 HIGHER_LOGGED = ("_per_second", "per_joule", "throughput", "accuracy", "reward", "score")
-"""Values of which more is better; of others less is, unless the user says `:max`."""
+"""Values of which more is better; for others less is, unless `:max` is given."""
 USUAL = (DURATION, "mean_utilization_percent", "peak_memory_bytes", "energy_joules")
 MOST_LOGGED = 4
 MAX, MIN = ":max", ":min"

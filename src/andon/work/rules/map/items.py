@@ -21,7 +21,7 @@ class MapItem(Struct, frozen=True):
     index: int
     text: str
     fields: Mapping[str, str] = field(default_factory=dict)
-    begun_before: bool = False  # by an earlier map that did not say how it ended
+    begun_before: bool = False  # by an earlier map that did not record how it ended
 
     @property
     def shown(self) -> str:
