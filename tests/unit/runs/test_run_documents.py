@@ -261,6 +261,7 @@ def test_ticks_lie_within_the_scale_and_are_few(low: float, span: float) -> None
     assert len(found) <= 6
     slack = 1e-6 * max(abs(low), abs(high), span)
     assert all(low - slack <= tick <= high + slack for tick in found)
+    assert ticks(0.0, 5e-324) == [0.0], "a fourth of it is 0"
 
 
 @given(st.floats(0.001, 1e8))

@@ -91,6 +91,11 @@ def test_rows_without_a_measure_come_last_and_nothing_is_zero() -> None:
 def test_numbers_of_a_column() -> None:
     assert mean_spread([1.0]).deviation is None
     assert mean_spread([1.0, 3.0]).deviation == pytest.approx(2**0.5)
+    diverged = mean_spread([1e200, -1e200])
+    assert diverged.mean == 0.0
+    assert diverged.deviation == pytest.approx(2**0.5 * 1e200)
+    assert mean_spread([1.7e308, 1.7e308]).mean == pytest.approx(1.7e308)
+    assert mean_spread([1.7e308, -1.7e308]).deviation is None, "it is beyond any number"
     assert listed((1, 2, 3)) == "1..3"
     assert listed((1, 3)) == "1, 3"
     assert listed(("a", "b", "c", "d", "e")) == "a, b, c, d and 1 more"

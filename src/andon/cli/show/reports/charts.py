@@ -75,10 +75,9 @@ class _Scale:
 
 def ticks(low: float, high: float) -> list[float]:
     """About four round numbers from the lowest to the highest."""
-    span = high - low
-    if not span > 0 or not math.isfinite(span):
+    rough = (high - low) / ABOUT_TICKS
+    if not rough > 0 or not math.isfinite(rough):
         return [low]
-    rough = span / ABOUT_TICKS
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * n for n in (1, 2, 2.5, 5, 10) if power * n >= rough * 0.999)
     first = math.ceil(low / step - 1e-9)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from math import sqrt
+from math import dist, isfinite, sqrt
 from typing import Any
 
 from msgspec import Struct
@@ -219,12 +219,12 @@ def _row(side: Sequence[RunRow], params: Sequence[str], seeds: Sequence[str]) ->
 
 def mean_spread(values: Sequence[float]) -> MeanSpread:
     """The mean and the standard deviation of a sample."""
-    mean = sum(values) / len(values)
-    if len(values) < 2:
-        return MeanSpread(mean, None, len(values))
-    return MeanSpread(
-        mean, sqrt(sum((one - mean) ** 2 for one in values) / (len(values) - 1)), len(values)
-    )
+    count = len(values)
+    mean = sum(values) / count
+    if not isfinite(mean):  # the loss of a run that diverged may be 1e308
+        mean = sum(one / count for one in values)
+    deviation = dist(values, [mean] * count) / sqrt(count - 1) if count > 1 else None
+    return MeanSpread(mean, deviation if deviation is None or isfinite(deviation) else None, count)
 
 
 def _distinct(values: Iterable[Any]) -> tuple[Any, ...]:
