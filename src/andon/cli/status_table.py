@@ -62,7 +62,7 @@ def print_status(
     if as_csv:
         from andon.cli.show.csv_table import DEVICES
 
-        terminal.show(DEVICES.text((shown, status) for status in shown.devices))
+        terminal.show_data(DEVICES.text((shown, status) for status in shown.devices))
     else:
         _show(choices, node, shown, named, snapshot, terminal, verbose)
     return exit_code(shown)

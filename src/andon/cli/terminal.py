@@ -86,8 +86,11 @@ class Terminal(NamedTuple):
 
     def show(self, text: str) -> None:
         """Print text that ends in a newline, without anything that moves the cursor."""
-        found = text if text.startswith("{") else for_machine(text, self.choices)  # JSON stays
-        write(self.out or sys.stdout, without_commands(found))
+        self.show_data(for_machine(text, self.choices))
+
+    def show_data(self, text: str) -> None:
+        """Prints JSON or CSV, which may contain commands of others: they stay as they are."""
+        write(self.out or sys.stdout, without_commands(text))
 
     def print(self, *lines: Text) -> None:
         self.show(painted(lines, self.color))
@@ -98,7 +101,7 @@ class Terminal(NamedTuple):
             self.print(styled(text, style))
 
     def show_json(self, value: object) -> None:
-        self.show(self.json_text(value))
+        self.show_data(self.json_text(value))
 
     def json_text(self, value: object, plain: bool = False) -> str:
         """Returns JSON in one line for a program, indented for a person; `plain`: for a file."""

@@ -345,3 +345,14 @@ def test_processes_without_a_name_are_explained(capsys: pytest.CaptureFixture[st
     out = capsys.readouterr().out
     assert "4242" in out
     assert out.endswith("– processes: the host's pids\n")
+
+
+def test_a_command_in_csv_is_not_turned_into_one_for_a_server(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    snapshot, typed = office(), "sleep 9; andon status"
+    first = snapshot.devices[0]
+    odd = replace(first, processes=(replace(first.processes[0], command=typed),))
+    node = FakeNode(replace(snapshot, devices=(odd,)), url="http://node17:26366")
+    assert run(["ps", "--csv", "--url", "http://node17:26366"], node) == 0
+    assert f",{typed}," in capsys.readouterr().out

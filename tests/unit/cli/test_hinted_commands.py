@@ -94,6 +94,6 @@ def test_json_has_what_the_node_said() -> None:
 
     out: Any = Out()
     terminal = Terminal.of(Choices(url=URL, out=out, color="never"))
-    terminal.show('{"hint": "see: andon why 2"}\n')
+    terminal.show_json({"hint": "see: andon why 2"})
     terminal.show("see: andon why 2\n")
-    assert out.text == f'{{"hint": "see: andon why 2"}}\nsee: andon why 2 --url {URL}\n'
+    assert out.text == f'{{"hint":"see: andon why 2"}}\nsee: andon why 2 --url {URL}\n'

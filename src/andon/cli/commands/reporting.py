@@ -90,10 +90,10 @@ def as_document(document: "Document", form: str, terminal: Terminal, plain: bool
     return painted(document_text(document, terminal.width), terminal.color and (not plain))
 
 
-def deliver(text: str, out: Path | None, terminal: Terminal) -> None:
-    """Print it, or write the file whole or not at all."""
+def deliver(text: str, form: str, out: Path | None, terminal: Terminal) -> None:
+    """Prints it, or writes the file whole or not at all."""
     if out is None:
-        terminal.show(text)
+        (terminal.show_data if form in ("json", "csv") else terminal.show)(text)
         return
     draft = out.with_name(f".{out.name}.{os.getpid()}.draft")
     try:

@@ -96,10 +96,10 @@ def _shown(
 ) -> Show:
     """Returns the function that shows all hosts: on a screen, as lines, as JSON lines or as CSV."""
     if form == "jsonl":
-        return lambda _, fresh: terminal.show("".join(map(_json_line, fresh)))
+        return lambda _, fresh: terminal.show_data("".join(map(_json_line, fresh)))
     if form == "csv":
-        terminal.show(csv_with_name("host", DEVICES.header))
-        return lambda _, fresh: terminal.show("".join(_csv_lines(fresh)))
+        terminal.show_data(csv_with_name("host", DEVICES.header))
+        return lambda _, fresh: terminal.show_data("".join(_csv_lines(fresh)))
 
     def draw(watched: Sequence[Watched], _: Sequence[Watched]) -> None:
         width, height = screen.size() if screen else (terminal.width, terminal.height)

@@ -41,7 +41,7 @@ def follow_alerts(
         names = names_of(page.alerts)
         for alert in changed:
             if as_json:
-                terminal.show(wire.dumps(alert_to_json(alert)) + "\n")
+                terminal.show_data(wire.dumps(alert_to_json(alert)) + "\n")
             else:
                 at = page.at
                 terminal.print(*render_change(alert, names[alert.id], terminal.width, at))

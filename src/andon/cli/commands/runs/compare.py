@@ -74,7 +74,7 @@ def compare(
     if group is not None:
         text = _swept(source, group, by, over, form, out is not None)
         if text is not None:
-            deliver(text, out, Terminal.of(chosen()))
+            deliver(text, form, out, Terminal.of(chosen()))
             return 0
     elif over:
         raise click.UsageError("--over is for --group")
@@ -84,7 +84,7 @@ def compare(
     devices = {label: " and ".join(sorted(set(map(devices_text, rows)))) for label, rows in named}
     terminal = Terminal.of(chosen())
     text = _text(side_by_side(found, by), devices, form, terminal, out is not None)
-    deliver(text, out, terminal)
+    deliver(text, form, out, terminal)
     return 0
 
 
@@ -94,7 +94,7 @@ def show_group(choices: Choices, group: str, by: str) -> None:
     with suppress(Invalid):
         text = _swept(source, group, by, (), "text", plain=False)
         if text is not None:
-            deliver(text, None, terminal)
+            deliver(text, "text", None, terminal)
 
 
 def sweep_of(

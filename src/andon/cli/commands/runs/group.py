@@ -99,7 +99,7 @@ def _show(rows: list[RunRow], total: int, form: str | None) -> None:
         return
 
     if form == "csv":
-        terminal.show(RUNS.text(rows))
+        terminal.show_data(RUNS.text(rows))
     elif not rows:
         terminal.print(styled("no runs", "dim") if total == 0 else styled(""))
     else:

@@ -53,7 +53,7 @@ def report(
         return _of_group(source, group or "", by, slo, form, out)
     found = read_report(source, source.resolve(run), prices_of(settings_of(chosen())))
     terminal = Terminal.of(chosen())
-    deliver(_text(found, form, terminal, out is not None), out, terminal)
+    deliver(_text(found, form, terminal, out is not None), form, out, terminal)
     return 0
 
 
@@ -83,7 +83,7 @@ def _of_group(
     simulated = any(row.simulated for row in rows)
     document = sweep_document(table, group, simulated, section("Best", best), charts)
     terminal = Terminal.of(chosen())
-    deliver(as_document(document, form, terminal, out is not None), out, terminal)
+    deliver(as_document(document, form, terminal, out is not None), form, out, terminal)
     return 0
 
 

@@ -125,7 +125,7 @@ def who(devices: list[str], since: float, form: str | None, out: Path | None) ->
     if form is not None:
         notes = (*([unknown] if unknown else ()), *remarks, *runs.notes)
         report = WhoReport(shown, since, past, rows, notes, unknown)
-        deliver(_report(report, form, terminal, plain=out is not None), out, terminal)
+        deliver(_report(report, form, terminal, plain=out is not None), form, out, terminal)
         return code
     lines = _lines(rows, unknown, terminal.width, mixed, bool(code and snapshot.devices))
     terminal.print(*with_mark(lines, unreal(snapshot), terminal.width))

@@ -152,7 +152,7 @@ def history(
         text = _who(_uses(past, found, shown), latest, known, shown)
     else:
         text = _history(_lines(past, found, metrics, points, shown), shown)
-    terminal.show(text)
+    (terminal.show if shown.drawn else terminal.show_data)(text)
     return 0
 
 

@@ -103,7 +103,7 @@ def ps(
     if as_json:
         terminal.show_json(uses_to_json(shown, found))
     elif as_csv:
-        terminal.show(PROCESSES.text((shown, one) for one in found))
+        terminal.show_data(PROCESSES.text((shown, one) for one in found))
     elif not snapshot.devices or (not found and exit_code(shown)):
         terminal.print(*render_status(shown, terminal.width, time.time()))
     elif tree:

@@ -63,7 +63,7 @@ def _print_json(choices: Choices, devices: Sequence[str], only_visible: bool, ju
         shown = seen(shown)
     value = {**wire.snapshot_to_json(shown), **(_judged(node, snapshot) if judged else {})}
     text = wire.dumps(value, indented=True) if terminal.live else wire.struct_text(value)
-    terminal.show(f"{text}\n")
+    terminal.show_data(f"{text}\n")
     return exit_code(shown)
 
 

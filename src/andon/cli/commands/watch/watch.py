@@ -136,7 +136,7 @@ def _screen(
         return lambda snapshot: _show_tick(snapshot, stream, terminal, lamps)
     header, lines = _machine(form)
     heads = chain([header], repeat(""))
-    return lambda snapshot: terminal.show(next(heads) + "".join(lines(snapshot)))
+    return lambda snapshot: terminal.show_data(next(heads) + "".join(lines(snapshot)))
 
 
 def _show_tick(snapshot: Snapshot, stream: Stream, terminal: Terminal, lamps: Lamps) -> None:
