@@ -11,7 +11,7 @@ BUDGET = {
     "api": 3553,
     "app": 3266,
     "callbacks": 1456,
-    "cli": 20605,
+    "cli": 20607,
     "clusters": 4416,
     "doctor": 3271,
     "drivers": 7669,
