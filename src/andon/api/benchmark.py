@@ -3,7 +3,7 @@
 import signal
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from random import Random
 from typing import Any
 from urllib.parse import urlsplit
@@ -136,7 +136,10 @@ def run_load(
         unsampled=None if devices.uuids else devices.reason,
     )
     monitor = get_gpu_monitor().start_monitoring() if devices.uuids else None
-    with record:
+    with ExitStack() as stack:
+        if monitor is not None:
+            stack.callback(monitor.stop)  # also if the load cannot begin
+        stack.enter_context(record)
         first = dict[str, Mapping[str, Any]]()  # what was used when the load began
         begun = lambda: first.update(record.used())  # noqa: E731 - called once
         load = DrivenLoad(order, clients, begun) if tool is None else tool(order)

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 import andon as package
-from andon.errors import Invalid
+from andon.api.benchmark import DevicesUnderTest, order_of, run_load
+from andon.errors import Invalid, Unavailable
 from andon.work.load.driver import DrivenLoad
 from andon.work.rules.load import LoadFigures, LoadOrder, RequestResult, percentiles, route_of
 from tests.integration.conftest import andon
@@ -312,3 +313,14 @@ def test_a_full_disk_costs_the_record_and_not_the_figures(server: ModelServer) -
     assert load["done"] == 60
     assert "only a part could be written" in error
     assert andon("runs", "show", load["run"], "--json").json()["run"]["name"] == "benchmark"
+
+
+def test_a_load_that_cannot_begin_leaves_no_monitoring_behind() -> None:
+    def broken(order: LoadOrder) -> Any:
+        raise Unavailable("the tool is gone")
+
+    order = order_of("http://127.0.0.1:9", {"model": "m", "rate": 1, "requests": 1})
+    uuids = tuple(s.device.uuid for s in package.snapshot().devices)
+    with pytest.raises(Unavailable, match="the tool is gone"):
+        run_load(order, DevicesUnderTest(uuids), tool=broken)
+    assert package.get_gpu_monitor().stop_monitoring() is None
