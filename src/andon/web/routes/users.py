@@ -15,7 +15,7 @@ from andon.web.routes.api import ERRORS, Since, Until, span
 from andon.web.routes.picked import Picked
 from andon.web.routes.responses import dumped, sent
 
-WEEK_SECONDS = 7 * 86_400.0
+WEEK_SECONDS, MINUTE_SECONDS = 7 * 86_400.0, 60.0
 
 
 def routes(parts: RouteParts) -> APIRouter:
@@ -29,7 +29,7 @@ def routes(parts: RouteParts) -> APIRouter:
         end: Until = None,
     ) -> Response:
         """What each user used of the devices; by default in the last seven days."""
-        since, until = span(start, end, WEEK_SECONDS, step=60.0)
+        since, until = span(start, end, WEEK_SECONDS, step=MINUTE_SECONDS)
 
         def made() -> bytes:
             found = shares(node.past, since, until, parts.settings)
@@ -42,7 +42,8 @@ def routes(parts: RouteParts) -> APIRouter:
 
 def shares(past: NodePast, since: float, until: float, settings: Settings) -> UserShares:
     """Returns the shares of all users, from the intervals of use and the readings of devices."""
-    period = UsePeriod.of(since, until)
+    # Nothing is recorded in the future, and empty buckets take time.
+    period = UsePeriod.of(since, max(since, min(until, time.time() + MINUTE_SECONDS)))
     uses = past.usage(None, period.since, until)
     period = period.beginning_with(uses)
     read = {uuid: period.read(past, uuid) for uuid in {use.device for use in uses}}
