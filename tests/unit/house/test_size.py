@@ -8,7 +8,7 @@ BUDGET = {
     "(modules)": 1247,
     "access": 1226,
     "alerts": 4901,
-    "api": 3553,
+    "api": 3556,
     "app": 3266,
     "callbacks": 1456,
     "cli": 20607,
@@ -37,7 +37,7 @@ BUDGET = {
     "stores": 2585,
     "testing": 2175,
     "tui": 4416,
-    "web": 9853,
+    "web": 9854,
     "work": 6267,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that
