@@ -93,7 +93,7 @@ def known_names(table: AdapterTable) -> list[str]:
 
 
 def load(table: AdapterTable, name: str) -> type:
-    """The class registered under a name, here or by another package."""
+    """Returns the class registered under a name, here or by another package."""
     if name not in table:
         return _load_foreign(table, name)
     module, _, attribute = table[name].partition(":")
@@ -102,7 +102,7 @@ def load(table: AdapterTable, name: str) -> type:
 
 
 def unknown(table: AdapterTable, *names: str, also: str = "") -> Invalid:
-    """The error for names that neither andon nor an installed package knows."""
+    """Returns the error for names that neither andon nor an installed package knows."""
     many = "s" * (len(names) != 1)
     known = ", ".join([also] * bool(also) + sorted(table))
     return Invalid(

@@ -36,13 +36,13 @@ _SPACES = str.maketrans("\t\n\r", "   ")
 
 
 def unit_of(name: str) -> str:
-    """The unit in which a name ends: `watts` of `power_watts`; empty if it has none."""
+    """Returns the unit in which a name ends: `watts` of `power_watts`; empty if it has none."""
     return max((unit for unit in SYMBOLS if name.endswith(f"_{unit}")), key=len, default="")
 
 
 @lru_cache(1024)
 def symbol_of(name: str) -> str:
-    """The unit of a value as people write it: `W` of `power_watts`."""
+    """Returns the unit of a value as people write it: `W` of `power_watts`."""
     return SYMBOLS.get(unit_of(name), "")
 
 

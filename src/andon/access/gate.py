@@ -212,7 +212,7 @@ _HOW_TO_SIGN_IN = "send Authorization: Bearer TOKEN, or in a browser: andon open
 
 
 def parse_host(text: str) -> tuple[str, int | None] | None:
-    """The name and port of a Host header; None if it is malformed."""
+    """Parses the name and port of a Host header; None if it is malformed."""
     found = _HOST.fullmatch(text.lower())
     if found is None:
         return None

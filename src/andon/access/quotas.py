@@ -64,7 +64,7 @@ USUAL = Quotas()
 
 
 def quotas_for(files: int | None) -> Quotas:
-    """How many connections the limit of open files allows; None is no limit."""
+    """Returns how many connections the limit of open files allows; None is no limit."""
     if files is None:
         return USUAL
     room = files - min(RESERVED_FILES, files // 2)

@@ -25,7 +25,7 @@ class SavedSession(Struct, frozen=True):
 
 
 def sessions_key(token: str) -> bytes:
-    """The key of the file; the token cannot be computed from it."""
+    """Returns the key of the file; the token cannot be computed from it."""
     return hmac.digest(token.encode("utf-8", "surrogateescape"), _KEY, "sha256")
 
 

@@ -187,7 +187,7 @@ class Watcher:
         return self._listeners.add(listener)
 
     def health(self) -> dict[str, Any]:
-        """The health of evaluation, storage and notifiers."""
+        """Returns the health of evaluation, storage and notifiers."""
         box = self._outbox
         notifiers = [
             {**to_json(worker.health()), "waiting": box.count(name)}

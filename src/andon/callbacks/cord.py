@@ -168,7 +168,7 @@ def on_alert(
     interval_seconds: float = 1.0,
     thresholds: Mapping[str, float | str] | None = None,
 ) -> Cord:
-    """Call a function, in its own thread, when an alert of a device visible to this process fires,
+    """Calls a function, in its own thread, when an alert of a device visible to this process fires,
     becomes worse or is resolved (`alert.state` says which). `stop()` ends it.
 
     `thresholds` are by the names of the settings: `{"thermal_celsius": 75}`.

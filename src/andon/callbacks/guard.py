@@ -58,7 +58,7 @@ class Guard(LoopHook, Generic[T]):
             yield batch
 
     def close(self) -> None:
-        """Stop watching; this also happens when the guard is garbage-collected."""
+        """Stops watching; this also happens when the guard is garbage-collected."""
         self._finalizer()
 
     def __len__(self) -> int:

@@ -116,7 +116,7 @@ class GpuMonitorCallback(LoopHook):
         return self
 
     def on_alert(self, call: "Callable[[GpuAlert], object]") -> Self:
-        """Call this when an alert begins; more than once adds more functions."""
+        """Calls this when an alert begins; more than once adds more functions."""
         self._calls.append(call)
         return self
 
@@ -128,7 +128,7 @@ class GpuMonitorCallback(LoopHook):
         return self._run
 
     def begin(self) -> Self:
-        """Start recording and checking; `with` and the first `step` call it."""
+        """Starts recording and checking; `with` and the first `step` call it."""
         if self._run.id is None:
             self._run.begin()
             self._uuids = self._run.uuids
@@ -163,20 +163,20 @@ class GpuMonitorCallback(LoopHook):
         return list(self._current.values())
 
     def end(self, error: BaseException | None = None) -> None:
-        """Complete the record; `with` calls it."""
+        """Completes the record; `with` calls it."""
         if self._follower is not None:
             self._follower.close()
         self._run.end(error)
 
     def take(self, snapshot: "Snapshot") -> None:
-        """Check one snapshot, and call for every alert that begins."""
+        """Checks one snapshot, and calls the functions for every alert that begins."""
         from andon.api.compat.metrics import GpuMetrics
 
         mine = [s for s in snapshot.devices if s.device.uuid in self._uuids]
         self.check([GpuMetrics.from_status(status) for status in mine])
 
     def check(self, metrics: "Sequence[GpuMetrics]") -> None:
-        """Check the readings of the run's devices, and call for every alert that begins."""
+        """Checks the readings of the run's devices, and reports every alert that begins."""
         found = self._system.check(metrics)
         current = {(type(alert), alert.device): alert for alert in found}
         fresh = [alert for key, alert in current.items() if key not in self._current]

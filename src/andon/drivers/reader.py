@@ -78,12 +78,12 @@ class LineBuffer:
                 self._send()
 
     def flush(self) -> None:
-        """Send the buffered lines."""
+        """Sends the buffered lines."""
         with self._lock:
             self._send()
 
     def release(self) -> None:
-        """Send the buffered lines, and stop buffering."""
+        """Sends the buffered lines, and stops buffering."""
         with self._lock:
             self._holding = False
             self._send()
@@ -262,7 +262,7 @@ class Reader:
         self._taken = self._taken_at_nudge = 0
 
     def run(self) -> None:
-        """Open the backend and serve requests until the input ends."""
+        """Opens the backend and serves requests until the input ends."""
         self._outbox.post({"hello": READER, "pid": os.getpid()})
         cards = self._backend.glance()
         self._outbox.post({"glanced": [asdict(card) for card in cards]})

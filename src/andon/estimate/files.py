@@ -139,7 +139,7 @@ def _adapter(path: Path) -> AndonError:
 
 
 def cached_folder(name: str, environment: Mapping[str, str]) -> Path | None:
-    """The newest snapshot of a model in the Hugging Face cache."""
+    """Returns the newest snapshot of a model in the Hugging Face cache."""
     if not _CACHE_NAME.fullmatch(name):
         return None
     return _newest_snapshot(_cache(environment) / ("models--" + name.replace("/", "--")))

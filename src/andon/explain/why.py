@@ -104,7 +104,7 @@ def explain_node(
     departures: EndedProcesses = NOTHING_KNOWN,
     lamps: Iterable[DeviceLamp] = (),
 ) -> Mapping[str, tuple[Reason, ...]]:
-    """The reasons for every device of the latest snapshot, in its order."""
+    """Returns the reasons for every device of the latest snapshot, in its order."""
     if not snapshots:
         return {}
     past = sorted(snapshots, key=lambda snapshot: snapshot.at)
@@ -124,7 +124,7 @@ def explain_absence(snapshots: Sequence[Snapshot]) -> tuple[Reason, ...]:
 def worst_first(
     explained: Mapping[str, tuple[Reason, ...]], lamps: Iterable[DeviceLamp]
 ) -> list[str]:
-    """The devices by their lamps, then by what their first reason weighs, then as given."""
+    """Returns the devices by their lamps, then by what their first reason weighs, then as given."""
     urgencies = {lamp.uuid: lamp.urgency for lamp in lamps}
     return sorted(
         explained,

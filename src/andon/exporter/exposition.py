@@ -101,7 +101,7 @@ class Exposition:
         )
 
     def _places(self, snapshot: Snapshot) -> list[_Place]:
-        """Every device once, by its label and uuid; removed devices are forgotten."""
+        """Returns every device once, by its label and uuid; removed devices are forgotten."""
         prepared: dict[str, Starts] = {}
         places: dict[str, _Place] = {}
         for status, name, seen in _named(snapshot):

@@ -76,7 +76,7 @@ def receive(first: bytes, rest: BufferedIOBase) -> bytes:
 
 
 def parse(head: bytes) -> HttpRequest:
-    """The first line and the Host; a second Host or a folded line is malformed."""
+    """Returns the first line and the Host; a second Host or a folded line is malformed."""
     first, *lines = head.decode("latin-1").split("\r\n")
     parts = first.split(" ")
     if len(parts) != 3 or not parts[2].startswith("HTTP/1.") or not parts[1].startswith("/"):
@@ -154,7 +154,7 @@ class MetricsServer(TCPServer):
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop listening and close every open connection. May be called twice."""
+        """Stops listening and closes every open connection. May be called twice."""
         thread, self._thread = self._thread, None
         if thread is not None:
             self.shutdown()
@@ -262,7 +262,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile = self._written = BytesIO()
 
     def finish(self) -> None:
-        """Send head and body together."""
+        """Sends head and body together."""
         self.connection.sendall(self._written.getvalue())
         self.rfile.close()
 

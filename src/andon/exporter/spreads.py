@@ -40,7 +40,7 @@ def labels(**values: str | None) -> str:
 
 
 def number(value: float) -> str | None:
-    """A value as text; None if it is not a finite number."""
+    """Returns a value as text; None if it is not a finite number."""
     if type(value) is int:  # most of them
         return str(value)
     if isinstance(value, bool):
@@ -51,7 +51,7 @@ def number(value: float) -> str | None:
 
 
 def checked_prefix(prefix: str) -> str:
-    """The prefix of every metric's name; Invalid if the format does not allow it."""
+    """Returns the prefix of every metric's name; Invalid if the format does not allow it."""
     try:
         WORD.read(prefix)
     except ValueError as exc:

@@ -64,7 +64,7 @@ class Retrying:
         return self._failures.due(self._back_off)
 
     def stuck_seconds(self, limit_seconds: float) -> float | None:
-        """How long the current attempt has been running, if that is at least the limit."""
+        """Returns how long the current attempt has been running, if that is at least the limit."""
         began = self._busy_since
         seconds = -1.0 if began is None else self._clocks.steady() - began
         return None if seconds < limit_seconds else seconds

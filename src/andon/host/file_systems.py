@@ -28,7 +28,7 @@ class Mount(Struct, frozen=True):
 
 
 def parse_mounts(text: str) -> list[Mount]:
-    """The lines of /proc/<pid>/mounts; a space in a path is written \\040."""
+    """Parses the lines of /proc/<pid>/mounts; a space in a path is written \\040."""
     rows = (line.split(" ") for line in text.splitlines())
     return [Mount(*(_unescaped(part) for part in row[:3])) for row in rows if len(row) > 2]
 
@@ -41,7 +41,7 @@ def _unescaped(text: str) -> str:
 
 @lru_cache(maxsize=8)  # mounts seldom change
 def network_system(path: Path, mounts: str) -> str | None:
-    """The network file system that a folder is on; None for a local one."""
+    """Returns the network file system that a folder is on; None for a local one."""
     kind = kind_of(path, [(one.folder, one.kind) for one in parse_mounts(mounts)])
     return kind if is_network(kind) else None
 

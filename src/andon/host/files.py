@@ -16,7 +16,7 @@ _PIECE_BYTES = 65536
 
 
 def read_file(path: str, limit_bytes: int, short_bytes: int = 0) -> bytes:
-    """The first bytes of a file; raises OSError or ValueError if it cannot be read."""
+    """Returns the first bytes of a file; raises OSError or ValueError if it cannot be read."""
     descriptor = os.open(path, OPEN)
     try:
         return read_descriptor(descriptor, limit_bytes, short_bytes)
@@ -202,7 +202,7 @@ MAX_NAMES = 4096
 
 
 def read_text(path: Path, limit_bytes: int = SMALL_BYTES) -> str:
-    """The text of a small regular file, or nothing; never blocks on a pipe or a device."""
+    """Returns the text of a small regular file, or nothing; never blocks on a pipe or a device."""
     return os.fsdecode(read_bytes(path, limit_bytes))
 
 
@@ -230,7 +230,7 @@ def read_tail(path: Path, limit_bytes: int) -> str:
 
 
 def names_in(folder: Path, limit: int = MAX_NAMES) -> list[str]:
-    """The entries of a folder, sorted; empty if it cannot be listed."""
+    """Returns the entries of a folder, sorted; empty if it cannot be listed."""
     try:
         with os.scandir(folder) as entries:
             return sorted(entry.name for entry, _ in zip(entries, range(limit), strict=False))

@@ -55,7 +55,7 @@ def _places(own: Path, env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def cached(content: bytes) -> list[str]:
-    """The paths listed in ld.so.cache, in its order; it contains them as plain text."""
+    """Returns the paths listed in ld.so.cache, in its order; it contains them as plain text."""
     found: dict[str, None] = {}
     name, end = f"/{NAME}\0".encode(), 0
     while (end := content.find(name, end) + len(name)) >= len(name):
@@ -66,7 +66,7 @@ def cached(content: bytes) -> list[str]:
 
 
 def default_folders(machine: str) -> tuple[str, ...]:
-    """The folders that glibc searches last; Debian's contain the machine name."""
+    """Returns the folders that glibc searches last; Debian's contain the machine name."""
     own = f"{machine}-linux-gnu"
     return (f"/lib/{own}", f"/usr/lib/{own}", "/lib64", "/usr/lib64", "/lib", "/usr/lib")
 

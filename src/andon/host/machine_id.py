@@ -14,19 +14,19 @@ _ID_LETTERS, _HEX = 32, frozenset("0123456789abcdef")
 
 
 def node_key(root: Path = Path("/")) -> str:
-    """The first 12 characters of the machine id; without one, a hash of the host name."""
+    """Returns the first 12 characters of the machine id; without one, a hash of the host name."""
     found = next((known for name in FILES if (known := _read(root / name))), None)
     return (found or _of_name())[:LETTERS]
 
 
 def node_name() -> str:
-    """The host name; bytes that are no text are escaped, as in every other name."""
+    """Returns the host name; bytes that are no text are escaped, as in every other name."""
     name = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME")
     return printable(name or "localhost")
 
 
 def boot_id(root: Path | None = None) -> str | None:
-    """The kernel's id of this boot; None if the system has none."""
+    """Returns the kernel's id of this boot; None if the system has none."""
     return _this_boot() if root is None else _boot_below(root)
 
 

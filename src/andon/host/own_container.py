@@ -33,7 +33,7 @@ def parse_mounts(text: str) -> list[MountOptions]:
 
 
 def container_kind(own: Path, env: Mapping[str, str], mounts: list[MountOptions]) -> str:
-    """What kind of container this is, by the traces each leaves; empty for none."""
+    """Returns what kind of container this is, by the traces each leaves; empty for none."""
     if env.get("KUBERNETES_SERVICE_HOST"):
         return "kubernetes"
     if env.get("APPTAINER_CONTAINER") or env.get("SINGULARITY_CONTAINER"):

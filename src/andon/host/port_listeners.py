@@ -31,7 +31,7 @@ def trusted_listener(address: str, port: int, uid: int, root: Path = Path("/")) 
 
 
 def listeners(address: str, port: int, root: Path = Path("/")) -> Set[int]:
-    """The users who accept connections to exactly this address; empty if unknown."""
+    """Returns the users who accept connections to exactly this address; empty if unknown."""
     for name, places in _accepting(address):
         if owners := parse_listeners(_listening(root / "proc/net" / name), places, port):
             return owners

@@ -265,7 +265,7 @@ def parse_pressure(content: bytes) -> float:
 
 
 def parse_network(text: str) -> tuple[Network, ...]:
-    """The counters of /proc/net/dev, without loopback and container interfaces."""
+    """Parses the counters of /proc/net/dev, without loopback and container interfaces."""
     found = []
     for line in text.splitlines()[2:]:
         name, _, rest = line.rpartition(":")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 @lru_cache(maxsize=1024)
 def user_name(uid: int) -> str:
-    """The user's name, or the uid if there is none; cached, as a name service may be slow.
+    """Returns the user's name, or the uid if there is none; cached, as a name service may be slow.
 
     Bytes that are no text are replaced: no file and no database would take them.
     """

@@ -185,7 +185,7 @@ def resume(folder: JobsFolder, facts: JobFacts, status: JobStatus) -> None:
 
 
 def retry(folder: JobsFolder, facts: JobFacts, status: JobStatus) -> None:
-    """Run an ended job again, as if it had just been submitted."""
+    """Runs an ended job again, as if it had just been submitted."""
     if not status.state.is_settled:
         raise Conflict(
             f"job {facts.spec.label} has not ended: it is {status.state.text}",
@@ -195,7 +195,7 @@ def retry(folder: JobsFolder, facts: JobFacts, status: JobStatus) -> None:
 
 
 def requeue(folder: JobsFolder, facts: JobFacts, status: JobStatus) -> None:
-    """Stop a running job, and queue it again."""
+    """Stops a running job, and queues it again."""
     last = facts.last
     if status.state is not JobState.RUNNING or last is None:
         verb = "retry" if status.state.is_settled else "show"
@@ -219,7 +219,7 @@ def remove(
     jobs: Mapping[int, JobFacts],
     known: Mapping[int, JobStatus],
 ) -> None:
-    """Delete an ended job with its output."""
+    """Deletes an ended job with its output."""
     number = facts.spec.number
     if not known[number].state.is_settled:
         raise Conflict(

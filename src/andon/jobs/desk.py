@@ -41,7 +41,7 @@ class JobDesk(Protocol):
 
     @property
     def name(self) -> str:
-        """As --on names it."""
+        """The name of the desk as --on takes it."""
 
     @property
     def able(self) -> frozenset[Able]: ...

@@ -41,7 +41,7 @@ class DispatcherGuard:
         self._follower.start()
 
     def check(self) -> bool:
-        """Check once; returns whether a dispatcher was started."""
+        """Checks once; returns whether a dispatcher was started."""
         changed_at = self._folder.changed_at()
         if not changed_at or changed_at == self._quiet or is_dispatched(self._folder):
             return False

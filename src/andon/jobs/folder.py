@@ -50,7 +50,7 @@ _ATTEMPT = re.compile(r"attempt-([1-9]\d{0,6})", re.ASCII)
 
 
 def jobs_path() -> Path:
-    """Where this user's jobs on this machine are, whether the folder exists or not."""
+    """Returns where this user's jobs on this machine are, whether the folder exists or not."""
     return state_folder() / NODES / node_key() / JOBS
 
 
@@ -60,7 +60,7 @@ def cluster_page_path(name: str) -> Path:
 
 
 def open_jobs_folder() -> "JobsFolder":
-    """The folder, created if necessary, accessible only to this user."""
+    """Returns the folder, created if necessary, accessible only to this user."""
     path = jobs_path()
     if path.is_dir() and is_own(path.parent):
         return JobsFolder(path)
@@ -412,7 +412,7 @@ def _check_readable(fields: Json, size: int) -> None:
 
 
 def attempts_in(folder: Path) -> list[int]:
-    """The numbers of a job's attempts, in order."""
+    """Returns the numbers of a job's attempts, in order."""
     try:
         names = os.listdir(folder)  # noqa: PTH208 - names alone
     except OSError:

@@ -238,7 +238,7 @@ def _lasts_seconds(spec: JobSpec, begun: AttemptRun) -> float | None:
 
 
 def container_command(spec: JobSpec, begun: AttemptRun, attempt: str) -> list[str]:
-    """The command that runs the job's own in a container."""
+    """Returns the command that runs the job's own in a container."""
     variables = {**defaults({}, begun.port), **_job_variables(spec, begun, inside=True)}
     lease = begun.held.lease.id
     return task_command(
@@ -252,7 +252,7 @@ def client_environment(spec: JobSpec, begun: AttemptRun) -> dict[str, str]:
 
 
 def job_environment(spec: JobSpec, begun: AttemptRun) -> dict[str, str]:
-    """The environment of the submission, with the devices of the lease and the run."""
+    """Returns the environment of the submission, with the devices of the lease and the run."""
     return environment_of(
         spec.environment, begun.placement, _job_variables(spec, begun), begun.port
     )

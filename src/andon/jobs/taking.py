@@ -96,7 +96,7 @@ class DeviceTaker:
     # Deciding.
 
     def decide(self, jobs: Sequence[JobFacts]) -> DispatchRound:
-        """Read the devices, and decide which of these jobs, in their order, start now."""
+        """Reads the devices, and decides which of these jobs, in their order, start now."""
         self._ask_places(jobs)
         view = self.availability.view()
         if not view.snapshot.devices:

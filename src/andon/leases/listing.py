@@ -56,7 +56,7 @@ def remarks(book: Book) -> tuple[str, ...]:
 
 
 def book_row(book: Book) -> BookRow | None:
-    """The book for new leases; None before the first lease creates it."""
+    """Returns the book for new leases; None before the first lease creates it."""
     try:
         return BookRow(str(book.path), user_name(book.path.stat().st_uid))
     except OSError:

@@ -213,7 +213,7 @@ class NetworkLeases:
         return lease
 
     def cordon(self, uuid: str, reason: str, by: str = "") -> None:
-        """Take a device out of service."""
+        """Takes a device out of service."""
         self._made().cordon(Cordon(uuid, time.time(), by or user_name(os.getuid()), reason))
         self.changed()
 

@@ -40,7 +40,7 @@ class Reaper:
             self._ours.send(b".")
 
     def close(self) -> None:
-        """Stop waiting; the children continue."""
+        """Stops waiting; the children continue."""
         self._ours.close()
         if self._thread is None:
             self._theirs.close()

@@ -45,7 +45,7 @@ def release(
     by: str | None = None,
     for_uid: int | None = None,
 ) -> Lease:
-    """Ask a lease's holder to end it, and wait until it has left the book.
+    """Asks a lease's holder to end it, and waits until it has left the book.
 
     With `insist` the holder is asked a second time, and then kills what is still running. It reads
     who asked (`by`, else this process's user) and the note. A server does it for a user: both must
@@ -71,7 +71,7 @@ def extend(
     for_uid: int | None = None,
     policy: Callable[[], Policy] = read_policy,
 ) -> Lease:
-    """Move the end of a lease to `seconds` from now; returns the new lease."""
+    """Moves the end of a lease to `seconds` from now; returns the new lease."""
     folder, claim, lease = _find(book, name, check, for_uid)
     if lease.until is None:
         raise Conflict(

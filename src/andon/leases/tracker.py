@@ -212,7 +212,7 @@ class LeaseTracker:
         self._unread = abs(time.time() - newest) < FRESH_SECONDS
 
     def _judge(self, snapshot: Snapshot) -> None:
-        """Match the book with the devices, if either has changed."""
+        """Matches the book with the devices, if either has changed."""
         seen = tuple((status.processes, status.missing) for status in snapshot.devices)
         if not self._page.sharing.former and self._is_judged(seen):
             return
@@ -252,7 +252,7 @@ class LeaseTracker:
 
 
 def with_leases(snapshot: Snapshot) -> Snapshot:
-    """A snapshot with each process's lease; unchanged if the book cannot be read."""
+    """Returns a snapshot with each process's lease; unchanged if the book cannot be read."""
     try:
         places.refuse_network(places.book_path(os.environ), file_systems.read_mounts())
         entries = tuple(Book(os.environ, make=False).entries())
@@ -270,7 +270,7 @@ def _translated(error: Exception) -> AndonError:
 
 
 def _candidates(env: Mapping[str, str]) -> tuple[Path, ...]:
-    """Every path where a book may exist or appear."""
+    """Returns every path where a book may exist or appear."""
     named = env.get(places.VARIABLE)
     usual = [places.SYSTEM_BOOK, places.COMMON_BOOK]
     return tuple(dict.fromkeys([Path(named), *usual] if named else usual))

@@ -43,7 +43,7 @@ def alerts_to_json(
     *,
     worst: Level | None,
 ) -> Json:
-    """The whole list; `worst` is the highest firing level, None if nothing fires."""
+    """Returns the whole list; `worst` is the highest firing level, None if nothing fires."""
     listed = list(alerts)
     found = AlertList(node, at, simulated, worst, tuple(listed), tuple(silences))
     return {
@@ -64,7 +64,7 @@ def silence_to_json(silence: Silence) -> Json:
 
 
 def notice_to_json(notice: Notice) -> Json:
-    """The input of a notifier's command: one notification about one alert."""
+    """Returns the input of a notifier's command: one notification about one alert."""
     return {**plain(notice, NOTICE_ORDER), "alert": alert_to_json(notice.alert)}
 
 
@@ -72,6 +72,6 @@ def notice_to_json(notice: Notice) -> Json:
 
 
 def alerts_from_json(value: Json) -> tuple[tuple[Alert, ...], tuple[Silence, ...]]:
-    """Read `andon.alerts/1`; anything else is Invalid."""
+    """Reads `andon.alerts/1`; anything else is Invalid."""
     found = read_schema(AlertList, value, ALERTS)
     return found.alerts, found.silences

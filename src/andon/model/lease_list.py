@@ -115,5 +115,5 @@ def list_to_json(found: LeaseList) -> Json:
 
 
 def list_from_json(value: Json) -> LeaseList:
-    """Read a server's answer; raises Invalid for anything else."""
+    """Reads a server's answer; raises Invalid for anything else."""
     return read_schema(LeaseList, value, LEASES)

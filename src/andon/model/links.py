@@ -152,7 +152,7 @@ def _cliques(
 
 
 def all_links(devices: Sequence[Device]) -> dict[tuple[str, str], DeviceLink]:
-    """Every pair, in both orders."""
+    """Returns every pair, in both orders."""
     out: dict[tuple[str, str], DeviceLink] = {}
     for one, other in combinations(devices, 2):
         link = link_between(one, other)

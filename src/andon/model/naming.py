@@ -76,7 +76,7 @@ def titles(statuses: Iterable[DeviceStatus]) -> dict[str, str]:
 
 
 def label_in(titled: str) -> str:
-    """The label in a title; empty for anything else."""
+    """Returns the label in a title; empty for anything else."""
     found = titled.removeprefix(_TITLE)
     return "" if found == titled else found.partition(" ")[0]
 
@@ -90,7 +90,7 @@ def is_cuda_number(name: str) -> bool:
 
 
 def device_named(name: str, statuses: Sequence[DeviceStatus]) -> DeviceStatus:
-    """The one device that a name means; Invalid if it matches several, Gone if none."""
+    """Returns the one device that a name means; Invalid if it matches several, Gone if none."""
     labels = device_labels(statuses)
     found = _outermost([s for s in statuses if _fits(name, s, labels[s.device.uuid])])
     exact = [s for s in found if _is_exact(name, s, labels[s.device.uuid])]
@@ -252,7 +252,7 @@ _SIZE = r"[- ]\d+ ?GB\b|[- ]HBM\d\w?|[- ]PCIe\b"
 
 
 def short_model(name: str, brief: bool = False) -> str:
-    """A model's name without its maker, and without its size if `brief`."""
+    """Returns a model's name without its maker, and without its size if `brief`."""
     maker, _, model = name.partition(" ")
     if maker == "NVIDIA" and model[:1].isalpha() and model[1:].isdecimal():
         return model  # H200, L4: to compile the patterns takes longer than to draw a table
@@ -269,7 +269,7 @@ def models_text(names: Iterable[str]) -> str:
 
 
 def chosen_uuids(snapshot: Snapshot, wanted: Sequence[str]) -> set[str]:
-    """The named devices; a board includes its partitions."""
+    """Returns the named devices; a board includes its partitions."""
     return {uuid for name in wanted for uuid in devices_named(name, snapshot.devices)}
 
 
@@ -279,6 +279,6 @@ def narrowed(snapshot: Snapshot, wanted: Sequence[str]) -> Snapshot:
 
 
 def only(snapshot: Snapshot, uuids: set[str]) -> Snapshot:
-    """The snapshot with only these devices."""
+    """Returns the snapshot with only these devices."""
     devices = tuple(s for s in with_labels(snapshot.devices) if s.device.uuid in uuids)
     return replace(snapshot, devices=devices)

@@ -206,7 +206,7 @@ def _inside(text: str) -> str:
 
 
 def _hide_passwords(text: str) -> str:
-    """Hide the text between a URL's user and its last `@`, which is where a password ends."""
+    """Hides the text between a URL's user and its last `@`, which is where a password ends."""
     parts: list[str] = []
     done = rest_ends = last_at = 0
     for user in re.finditer(_URL_USER, text):
@@ -231,7 +231,7 @@ def _hide_values(
     values: str,
     is_secret: Callable[[re.Match[str]], bool],
 ) -> str:
-    """Replace the value after each secret name; a name is never taken as another's value."""
+    """Replaces the value after each secret name; a name is never taken as another's value."""
     parts: list[str] = []
     done = 0
     for name in re.finditer(names, text):

@@ -88,11 +88,11 @@ _SMI_NAMES = {old: reason.name for reason in REASONS for old in reason.smi_names
 
 
 def reason_of(name: str) -> ThrottleReason:
-    """The row of a reason; a harmless setting of that name if there is none."""
+    """Returns the row of a reason; a harmless setting of that name if there is none."""
     title = name.replace("_", " ")
     return _ROWS.get(name) or ThrottleReason(name, ThrottleKind.SETTING, title, title, OTHER_BIT)
 
 
 def reason_of_smi(word: str) -> str:
-    """The name of a reason that nvidia-smi prints."""
+    """Returns the name of a reason that nvidia-smi prints."""
     return _SMI_NAMES.get(word, word)

@@ -198,7 +198,7 @@ def vendor_of(name: str) -> VendorRow:
 
 
 def vendor_of_backend(name: str) -> VendorRow:
-    """The vendor that a backend reads: nvidia_smi reads NVIDIA's devices too."""
+    """Returns the vendor that a backend reads: nvidia_smi reads NVIDIA's devices too."""
     return _ROWS_BY_BACKEND.get(name) or VendorRow(name, name)
 
 

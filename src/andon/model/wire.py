@@ -149,7 +149,7 @@ def _escaped(text: str) -> str:
 
 
 def snapshot_line(snapshot: Snapshot) -> str:
-    """A snapshot in one line, as `dumps` would write it, in a quarter of the time.
+    """Returns a snapshot in one line, as `dumps` would write it, in a quarter of the time.
 
     Its numbers were checked when they were read, and none of them is NaN.
     """
@@ -194,7 +194,7 @@ def reader_line(message: Json) -> bytes:
 
 
 def reader_messages(line: bytes) -> list[Json]:
-    """Parse one message of a reader, or a list of them; raises Invalid otherwise."""
+    """Parses one message of a reader, or a list of them; raises Invalid otherwise."""
     try:
         value = _from_line(line)
     except (msgspec.DecodeError, RecursionError) as exc:
@@ -252,13 +252,13 @@ def node_to_json(snapshot: Snapshot) -> Json:
 
 
 def statuses_to_json(snapshot: Snapshot) -> list[Json]:
-    """Every device of a snapshot, each under its label."""
+    """Returns every device of a snapshot, each under its label."""
     names = device_labels(snapshot.devices)
     return [status_to_json(status, names[status.device.uuid]) for status in snapshot.devices]
 
 
 def processes_to_json(snapshot: Snapshot) -> list[Json]:
-    """Every process of a snapshot, with its device's index and uuid."""
+    """Returns every process of a snapshot, with its device's index and uuid."""
     return [
         {"gpu_index": s.device.index, "gpu_uuid": s.device.uuid, **process_to_json(p)}
         for s in snapshot.devices
@@ -306,7 +306,7 @@ def _no_whole(share: str, missing: Mapping[str, str]) -> str:
 
 
 def status_sample_to_json(status: DeviceStatus) -> Json | None:
-    """The sample with its computed shares; the times of older readings come last."""
+    """Returns the sample with its computed shares; the times of older readings come last."""
     sample = status.sample
     if sample is None:
         return None

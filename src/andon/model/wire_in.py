@@ -31,7 +31,7 @@ _THROTTLE = SAMPLE_VALUES.index("throttle")
 
 
 def snapshot_from_json(value: Json) -> Snapshot:
-    """Read `andon.snapshot/1`; anything else is Invalid."""
+    """Reads `andon.snapshot/1`; anything else is Invalid."""
     _check_schema(value)
     given = value.get("devices") or []
     if not isinstance(given, list) or len(given) > MOST_DEVICES:
@@ -96,7 +96,7 @@ _STATES = {str(state): state for state in State}  # a call of the enumeration co
 
 
 def reading_from_json(value: Json, before: Reading | None = None) -> Reading:
-    """Read what `reading_to_json` wrote, given the same `before`. A reader is trusted."""
+    """Reads what `reading_to_json` wrote, given the same `before`. A reader is trusted."""
     processes, missing = value.get("processes"), value.get("missing")
     if before is None and (processes is None or missing is None):
         raise Invalid("received a difference before a complete reading")

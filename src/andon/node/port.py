@@ -79,7 +79,7 @@ class Node(Protocol):
         no server watches it."""
 
     def close(self) -> None:
-        """Close what was opened. May be called twice."""
+        """Closes what was opened. May be called twice."""
 
 
 class SnapshotSession(Protocol):

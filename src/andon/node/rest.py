@@ -23,7 +23,7 @@ class RestServer(Protocol):
     def url(self) -> str: ...
 
     def get(self, path: str, **query: object) -> wire.Json:
-        """GET a path that every server of this version has."""
+        """Returns the answer to a GET of a path that every server of this version has."""
 
     def post(self, path: str, body: wire.Json | None = None) -> wire.Json: ...
 
@@ -36,7 +36,7 @@ class RestServer(Protocol):
         """Returns the same server with this user's credentials, for what is this user's own."""
 
     def of_another_version(self, difference: str) -> AndonError:
-        """The error for a server that is older or newer than this command."""
+        """Returns the error for a server that is older or newer than this command."""
 
     def close(self) -> None:
         """Ends the session that `as_user` began."""
@@ -70,7 +70,7 @@ def stranger(url: str) -> AndonError:
 
 
 def of_another_version(url: str, health: Callable[[], wire.Json], difference: str) -> AndonError:
-    """The error for a server whose version `health` has."""
+    """Returns the error for a server whose version `health` has."""
     try:
         version = health().get("version")
     except AndonError:

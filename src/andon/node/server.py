@@ -85,7 +85,7 @@ class Server:
         return other
 
     def get(self, path: str, **request: object) -> wire.Json:
-        """GET a path that every server of this version has."""
+        """Returns the answer to a GET of a path that every server of this version has."""
         given = {name: value for name, value in request.items() if value is not None}
         limits = MINUTES_LIMITS if path == MINUTES else self._limits
         asking = SentRequest("GET", f"{path}?{urlencode(given)}" if given else path)
@@ -97,14 +97,14 @@ class Server:
             raise self.of_another_version(f"it has no {path}") from exc
 
     def get_as(self, path: str, read: Callable[[wire.Json], T]) -> T:
-        """GET a path, and read what every server of this version answers."""
+        """Gets a path, and parses an answer that every server of this version gives."""
         try:
             return read(self.get(path))
         except Invalid as exc:
             raise self.of_another_version(exc.reason) from exc
 
     def of_another_version(self, difference: str) -> AndonError:
-        """The error for a server that is older or newer than this command."""
+        """Returns the error for a server that is older or newer than this command."""
         return of_another_version(self.url, lambda: self._ask("GET", HEALTH), difference)
 
     def post(self, path: str, body: wire.Json | None = None) -> wire.Json:
@@ -227,7 +227,7 @@ def own_server() -> Server | None:
 
 
 def service(url: str, token_file: str | None) -> Server:
-    """The system's server on its usual port; this user's own token is not sent to it."""
+    """Returns the system's server on its usual port; this user's own token is not sent to it."""
     token = _given(token_file)
     return Server(Target(url, Trust.SERVICE, token), signs_in=_may_sign_in(token))
 

@@ -97,7 +97,7 @@ def request_code(url: str, limits: CallLimits) -> tuple[SignInAnswer, int]:
 
 
 def open_session(url: str, limits: CallLimits) -> LocalSession:
-    """Sign in for one command."""
+    """Signs in for one command."""
     deadline = limits.deadline
     found, uid = request_code(url, limits)
     body = json.dumps({"code": found.code, "brief": True}).encode()

@@ -140,7 +140,7 @@ class _StderrTail(threading.Thread):
                 self._end = (self._end + chunk)[-STDERR_BYTES:]
 
     def text(self) -> str:
-        """The redacted text, for display."""
+        """Returns the redacted text, for display."""
         self.join(GRACE_SECONDS)
         tokens = self._end.decode("utf-8", "replace").split()
         if self._cut:

@@ -334,5 +334,5 @@ class RunRecorder:
 
 
 def interval_at(age_seconds: float) -> float:
-    """The sampling interval of a run of this age."""
+    """Returns the sampling interval of a run of this age."""
     return next(interval for until, interval in INTERVALS if age_seconds < until)

@@ -46,7 +46,7 @@ class Subscription:
             self._slot = timing.slot(time.monotonic() if now is None else now, interval_seconds)
 
     def add_events(self, events: Sequence[Event]) -> None:
-        """Keep events until this session's next snapshot, which may be many samples away."""
+        """Keeps events until this session's next snapshot, which may be many samples away."""
         with self._changed:
             self._pending_events = (*self._pending_events, *events)[-MOST_EVENTS:]
 
@@ -78,7 +78,7 @@ class Subscription:
             self._changed.notify()
 
     def get(self, timeout_seconds: float | None = None) -> Snapshot | None:
-        """The next snapshot; None after the timeout or when the session was closed."""
+        """Returns the next snapshot; None after the timeout or when the session was closed."""
         end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         with self._changed:
             while not self._snapshots and not self._closed:
@@ -103,7 +103,7 @@ class Subscription:
         self._on_close.append(call)
 
     def close(self) -> None:
-        """End the session; what is queued can still be read."""
+        """Ends the session; what is queued can still be read."""
         with self._changed:
             self._closed = True
             calls, self._on_close = self._on_close, []
@@ -137,7 +137,7 @@ class Bus:
     def subscribe(
         self, interval_seconds: float, watching: bool, size: int, seen_at: float | None = None
     ) -> Subscription:
-        """A new session, due at once unless it has seen a snapshot at that time."""
+        """Returns a new session, due at once unless it has seen a snapshot at that time."""
         subscription = Subscription(
             interval_seconds, watching, size, leave=lambda: self._remove(subscription)
         )
@@ -163,7 +163,7 @@ class Bus:
         return any(subscription.watching for subscription in self._subscriptions)
 
     def wake_at(self, now: float) -> float | None:
-        """When the next sample is due; a new session is due at once."""
+        """Returns when the next sample is due; a new session is due at once."""
         sessions = self._subscriptions
         if any(session.due(now) for session in sessions):
             return now

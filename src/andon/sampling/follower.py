@@ -65,7 +65,7 @@ class Follower:
         return self._failure
 
     def close(self, seconds: float | None = None) -> bool:
-        """End the session; what is queued is still handled. Waits at most `seconds`, and returns
+        """Ends the session; what is queued is still handled. Waits at most `seconds`, and returns
         whether the thread has ended. May be called twice, and by the handler itself."""
         self.session.close()
         if self.runs and self._thread is not threading.current_thread():

@@ -70,7 +70,7 @@ class ReaderProcess:
         return self._process.poll()
 
     def last_error_line(self) -> str:
-        """The last line of its standard error."""
+        """Returns the last line of its standard error."""
         with contextlib.suppress(OSError, ValueError):
             errors = self._spawned.errors
             errors.seek(max(0, errors.seek(0, os.SEEK_END) - 1000))
@@ -86,7 +86,7 @@ class ReaderProcess:
         self._process.poll()
 
     def forget(self) -> None:
-        """Close our ends of its pipes only: in a forked child it belongs to the parent."""
+        """Closes our ends of its pipes only: in a forked child it belongs to the parent."""
         self._spawned.forget()
 
     def _write(self, descriptor: int, data: bytes) -> None:

@@ -106,7 +106,7 @@ class Sampler:
     # For callers.
 
     def begin(self) -> None:
-        """Start the readers without waiting: they may be ready by the first sample."""
+        """Starts the readers without waiting: they may be ready by the first sample."""
         with self._ticking:
             self._begin()
             self._requested_early = not self._places
@@ -184,7 +184,7 @@ class Sampler:
         return [v.reader_pid for v in self._vendors if v.reader_pid is not None]
 
     def close(self) -> None:
-        """End the readers. One that is stuck in the kernel is left behind."""
+        """Ends the readers. One that is stuck in the kernel is left behind."""
         self._closed = True
         self._bus.close()
         with self._woken:
@@ -224,7 +224,7 @@ class Sampler:
             self._bus.publish(snapshot, time.monotonic())
 
     def _safe_tick(self, expensive_fields: bool, read_host: Callable[[], Host]) -> Snapshot:
-        """Return a snapshot in any case: a caller must not wait forever."""
+        """Returns a snapshot in any case: a caller must not wait forever."""
         try:
             snapshot = self._tick(expensive_fields, read_host)
             self._latest = snapshot.devices
@@ -248,7 +248,7 @@ class Sampler:
         )
 
     def _wait_for_due(self) -> bool:
-        """Sleep until a session is due; False when there is none left."""
+        """Sleeps until a session is due; False when there is none left."""
         with self._woken:
             while not self._closed:
                 now = time.monotonic()
@@ -283,13 +283,13 @@ class Sampler:
         return snapshot
 
     def _begin(self) -> None:
-        """Take the baseline that the first sample is compared with."""
+        """Takes the baseline that the first sample is compared with."""
         if self._began is None:
             self._began, self._own_start = time.monotonic(), sum(os.times()[:4])
             self._host.read()
 
     def _catch_up(self) -> None:
-        """Process what arrived between two samples: a late answer still counts."""
+        """Processes what arrived between two samples: a late answer still counts."""
         while ready := self._wait_for_answers(0.0):
             for vendor in ready:
                 vendor.receive()
@@ -300,7 +300,7 @@ class Sampler:
         return [by_answers[descriptor] for descriptor in wait_readable(by_answers, seconds)]
 
     def _collect(self) -> float:
-        """Take answers until all have arrived or are overdue; returns the time spent waiting."""
+        """Takes answers until all have arrived or are overdue; returns the time spent waiting."""
         waited = 0.0
         while True:
             now = time.monotonic()

@@ -54,7 +54,7 @@ class Spawned:
                 os.close(theirs)
 
     def forget(self) -> None:
-        """Close our ends of its pipes only: in a forked child it belongs to the parent."""
+        """Closes our ends of its pipes only: in a forked child it belongs to the parent."""
         for name in ("requests", "answers", "nudges"):
             descriptor = getattr(self, name)
             if descriptor >= 0:
@@ -140,7 +140,7 @@ _ahead: list[Spawned] = []
 
 
 def start_ahead(fork: bool = False) -> None:
-    """Start a reader before it is known what it will read; the first request uses it.
+    """Starts a reader before it is known what it will read; the first request uses it.
 
     If it is never needed it ends with this process, because its standard input is closed.
     """

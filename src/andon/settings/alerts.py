@@ -240,7 +240,7 @@ def masked(url: str) -> str:
 
 
 def shown(notifier: NotifierSettings) -> dict[str, object]:
-    """A notifier as `andon config` and health may show it."""
+    """Returns a notifier as `andon config` and health may show it."""
     values: dict[str, object] = {
         "name": notifier.name,
         "kind": notifier.kind,
@@ -308,5 +308,5 @@ def _suggestion(name: str, known: Any) -> str:
 
 
 def _quoted(key: str, raw: object, secrets: Collection[str]) -> str:
-    """The value as written, unless it may hold a secret."""
+    """Returns the value as written, unless it may hold a secret."""
     return "the value" if key in secrets else repr(raw)[:80]

@@ -171,7 +171,7 @@ _SECRET = ("token_", "password_")
 
 
 def shown(export: ExportSettings) -> dict[str, object]:
-    """An export as `andon config` may show it."""
+    """Returns an export as `andon config` may show it."""
     secret = export.secret
     return {
         "name": export.name,

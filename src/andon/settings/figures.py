@@ -43,13 +43,13 @@ def _unknown(name: str) -> str:
 
 @cache
 def every_field() -> tuple[Field, ...]:
-    """All settings: the figures come first among those of alerts."""
+    """Returns all settings: the figures come first among those of alerts."""
     first = next(n for n, field in enumerate(FIELDS) if field.place.startswith("alerts."))
     return (*FIELDS[:first], *map(setting_of, FIGURES.values()), *FIELDS[first:])
 
 
 def setting_of(figure: Figure) -> Field:
-    """The setting of a figure."""
+    """Returns the setting of a figure."""
     name = figure.name
     return Field(
         f"{PREFIX}{name}",

@@ -198,7 +198,7 @@ def wrong_keys(kind: str, values: Values, table: Values) -> Iterator[str]:
 
 
 def addressed(kind: str, values: Values) -> dict[str, Any]:
-    """The values of `NotifierSettings`: a kind's own keys become its url."""
+    """Returns the values of `NotifierSettings`: a kind's own keys become its url."""
     known = KINDS.get(kind)
     if known is None or known.address is None:
         return dict(values)
@@ -215,7 +215,7 @@ TABLE = "[[alerts.notifier]]"
 
 
 def notifier_lines(name: str, kind: str, values: Mapping[str, Any]) -> str:
-    """The table of one notifier, as a person would write it."""
+    """Returns the table of one notifier, as a person would write it."""
     pairs = {"name": name, "kind": kind, **values}
     return "\n".join([TABLE, *(f"{key} = {_toml(value)}" for key, value in pairs.items())]) + "\n"
 

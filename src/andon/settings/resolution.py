@@ -56,7 +56,7 @@ class Resolved(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
     def shown(self, name: str) -> Any:
-        """The value of a setting as it may be printed: without a password."""
+        """Returns the value of a setting as it may be printed: without a password."""
         field = next(one for one in _fields(name.startswith(_ALERTS)) if one.name == name)
         return field.kind.show(self.value(field))
 
@@ -95,7 +95,7 @@ class SettingRow(Struct, frozen=True):
 
 
 def describe() -> list[SettingRow]:
-    """The table of settings as text."""
+    """Returns the table of settings as text."""
     return [
         SettingRow(f.name, f.place, f.variable, _allowed(f), _quoted(f.default), f.help)
         for f in _fields(with_figures=True)
@@ -229,7 +229,7 @@ TABLES = {
 
 
 def _tables(file: tuple[str, str] | None, mistakes: list[str]) -> dict[str, Any]:
-    """The tables in the file; they have their own parsers."""
+    """Returns the tables in the file; they have their own parsers."""
     if file is None:
         return {}
     found = {place: raw for place, raw in _leaves(*file, []) if place in TABLES}

@@ -48,7 +48,7 @@ class StoreUrl(Struct, frozen=True):
 
 
 def parse_store_url(text: str) -> StoreUrl:
-    """A URL, or the plain path of an SQLite file, or `:memory:`. Raises Invalid."""
+    """Parses a URL, or the plain path of an SQLite file, or `:memory:`. Raises Invalid."""
     if not text.strip():
         raise Invalid("the store's URL is empty", hint=EXAMPLES)
     if len(text) > LONGEST:
@@ -67,7 +67,7 @@ def parse_store_url(text: str) -> StoreUrl:
 
 
 def url_of_file(path: str) -> StoreUrl:
-    """The URL of an SQLite file."""
+    """Returns the URL of an SQLite file."""
     for character in "%?#":
         path = path.replace(character, f"%{ord(character):02X}")
     return StoreUrl("sqlite", f"/{path.lstrip('/')}" if path.startswith("//") else path)

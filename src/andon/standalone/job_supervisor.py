@@ -67,7 +67,7 @@ FIRST_BYTES = 8  # of a message: its length
 
 
 def host_kills() -> int:
-    """How many processes the kernel's OOM killer has killed since boot."""
+    """Returns how many processes the kernel's OOM killer has killed since boot."""
     with suppress(OSError, ValueError), open("/proc/vmstat", encoding="ascii") as file:
         for line in file:
             if line.startswith("oom_kill "):

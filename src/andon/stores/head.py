@@ -57,7 +57,7 @@ def values_in(found: Iterable[tuple[int, bytes]], series: int) -> tuple[list[int
 
 
 def series_bytes(series: int) -> bytes:
-    """The number of a series as it is written in a row."""
+    """Returns the number of a series as it is written in a row."""
     return _SERIES.pack(series)
 
 
@@ -162,7 +162,7 @@ class NameTable:
         self.known = False
 
     def describe(self, session: TableSession, devices: Sequence[Device]) -> None:
-        """Store a device's name and index where they are new."""
+        """Stores a device's name and index where they are new."""
         for device in devices:
             if self._described.get(device.uuid) != device:
                 facts = {
@@ -206,7 +206,7 @@ class NameTable:
     def layout(
         self, session: TableSession, given: tuple[tuple[str, tuple[str, ...]], ...]
     ) -> HeadLayout:
-        """The series of a tick's values, by its devices and their metrics."""
+        """Returns the series of a tick's values, by its devices and their metrics."""
         found = self._layouts.get(given)
         if found is None:
             keys = [(uuid, metric) for uuid, metrics in given for metric in metrics]

@@ -55,7 +55,7 @@ def _unconnected(text: str, place: str) -> AndonError:
 
 
 def _sentence(error: psycopg.Error) -> str:
-    """The message in one line; of several hosts, that of each."""
+    """Returns the message in one line; of several hosts, that of each."""
     primary = error.diag.message_primary
     lines = [line.strip(" -\t") for line in (primary or str(error)).splitlines()]
     hosts = [line for line in lines if line.startswith("host: ")]

@@ -174,7 +174,7 @@ def _list(texts: Sequence[str]) -> str | None:
 
 
 def _searched(text: str | None) -> str | None:
-    """The text without lone surrogates and zeros, which no database takes."""
+    """Returns the text without lone surrogates and zeros, which no database takes."""
     return None if text is None else text.encode("utf-8", "replace").decode().replace("\0", "�")
 
 

@@ -69,7 +69,7 @@ def translated(error: sqlite3.Error, path: Path) -> AndonError:
 
 
 def connect(path: Path, readonly: bool = False) -> sqlite3.Connection:
-    """A connection without implicit BEGIN; raises sqlite3.Error.
+    """Returns a connection without implicit BEGIN; raises sqlite3.Error.
 
     SQLite never creates the file: it would follow a link, and let others read it.
     """
@@ -90,14 +90,14 @@ def connect(path: Path, readonly: bool = False) -> sqlite3.Connection:
 
 
 def in_memory() -> sqlite3.Connection:
-    """A new database without a file."""
+    """Returns a new database without a file."""
     connection = _opened(":memory:")
     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     return connection
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:
-    """The size in use, without free pages."""
+    """Returns the size in use, without free pages."""
     pages, free, size = (
         connection.execute(f"PRAGMA {name}").fetchone()[0]
         for name in ("page_count", "freelist_count", "page_size")

@@ -81,7 +81,7 @@ def move(frame: Frame, by: int) -> Outcome:
 
 
 def shown_processes(frame: Frame) -> list[ProcessEntry]:
-    """The rows that the cursor moves through: on a device's page only its own."""
+    """Returns the rows that the cursor moves through: on a device's page only its own."""
     rows = process_entries(frame.scene, frame.state.processes)
     if frame.state.view is not TopView.DEVICE:
         return rows

@@ -74,7 +74,7 @@ def run(
 
 
 def _first(feed: Feed, devices: list[str]) -> Tick | None:
-    """The first tick; a wrong device is reported before the screen changes."""
+    """Returns the first tick; a wrong device is reported before the screen changes."""
     if not devices:
         return feed.first(FIRST_SECONDS)
     first = feed.first(10.0)

@@ -99,7 +99,7 @@ class TopState(Struct, frozen=True):
     replayed: bool = False  # whether a recording is played
 
     def row(self) -> int:
-        """The cursor's row in a plain list."""
+        """Returns the cursor's row in a plain list."""
         return self.rows.get(self.view, 0)
 
 

@@ -38,7 +38,7 @@ class Tap:
             os.close(theirs)
 
     def started(self) -> None:
-        """Close our copy of the command's end, so that the tee sees when the command closes it."""
+        """Closes our copy of the command's end, so that the tee sees when the command closes it."""
         os.close(self.entrance)
 
     def recent(self) -> tuple[str, float]:

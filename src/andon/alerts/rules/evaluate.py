@@ -194,7 +194,7 @@ class Evaluation:
                 self.add(subject, rule, finding)
 
     def holder_of(self, uuid: str) -> str | None:
-        """The id of the claim that holds a device, if any."""
+        """Returns the id of the claim that holds a device, if any."""
         held = self._held.get(uuid) if self._held else None
         return None if held is None else held.id
 

@@ -52,7 +52,7 @@ _STATES = {
 
 
 def board(snapshot: Snapshot, alerts: Iterable[Alert]) -> LampBoard:
-    """The lamps of a snapshot, given the alerts that are pending or firing now."""
+    """Returns the lamps of a snapshot, given the alerts that are pending or firing now."""
     mine, numbers = _by_subject(alerts), device_labels(snapshot.devices)
     devices = _lamps(snapshot, mine, numbers)
     with_lamps = {one.uuid for one in devices}

@@ -173,7 +173,7 @@ def rule_to_json(condition: Condition, context: RuleContext) -> Json:
 
 
 def rule_page(condition: Condition, context: RuleContext) -> RulePage:
-    """The page, with the thresholds in effect here."""
+    """Returns the page, with the thresholds in effect here."""
     figures, devices = context.rulebook.thresholds, labelled(context.rulebook, context.statuses)
     rule, is_rule = with_figures(condition, figures), bool(condition.rungs)
     reason = inactive_in(rule, context.rulebook, context.awake) if is_rule else NEVER_AN_ALERT

@@ -39,7 +39,7 @@ def judge_proc(mounts: list[MountOptions], uid: int, groups: set[int]) -> ProcVi
 
 
 def read_nodes(own: Path, may_open: Callable[[Path], bool] | None = None) -> tuple[DeviceFile, ...]:
-    """The device files of GPUs; checked without opening them, which would wake a card."""
+    """Returns the device files of GPUs; checked without opening them, which would wake a card."""
     groups = parse_groups(read_bytes(own / "etc/group", BIG_BYTES))
     paths = [own / "dev" / name for name in names_in(own / "dev") if _NODES.fullmatch(name)]
     renders = names_in(own / "dev/dri", 256)
@@ -78,7 +78,7 @@ def parse_groups(content: bytes) -> dict[int, str]:
 
 
 def parse_membership(content: bytes, user: str) -> tuple[str, ...]:
-    """The groups that list the user in /etc/group."""
+    """Parses the groups that list the user in /etc/group."""
     rows = (line.split(":") for line in os.fsdecode(content).splitlines())
     return tuple(sorted(row[0] for row in rows if len(row) > 3 and user in row[3].split(",")))
 

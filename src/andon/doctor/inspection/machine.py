@@ -94,7 +94,7 @@ def _specifications(own: Path) -> tuple[Specification, ...]:
 
 
 def parse_specification(text: str) -> tuple[str, ...]:
-    """The driver versions whose library a CDI file refers to."""
+    """Parses the driver versions whose library a CDI file refers to."""
     found = re.findall(r"libnvidia-ml\.so\.(\d{2,4}\.\d+(?:\.\d+)?)", text)
     return tuple(sorted(set(found)))
 
@@ -178,7 +178,7 @@ def read_kernel(root: Path, own: Path = Path("/")) -> Kernel:
 
 
 def parse_nvidia_version(text: str) -> tuple[str | None, bool]:
-    """The version of the loaded module, and whether it is the open one."""
+    """Parses the version of the loaded module, and whether it is the open one."""
     line = text.partition("\n")[0]
     found = re.search(r"\b(\d{2,4}\.\d+(?:\.\d+)?)\b", line)
     return (found[1] if found else None), "Open Kernel Module" in line

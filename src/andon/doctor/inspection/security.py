@@ -61,7 +61,7 @@ def read_state(
     node: str = "",
     stored: Mapping[str, Path] = MappingProxyType({}),
 ) -> tuple[FileAccess, ...]:
-    """The folder, this machine's folder in it, and their existing files."""
+    """Returns the folder, this machine's folder in it, and their existing files."""
     first = file_access("folder", folder, users, follow=True)
     if first is None:
         return ()
@@ -73,7 +73,7 @@ def read_state(
 
 
 def read_above(folder: Path, users: Mapping[int, str]) -> tuple[FileAccess, ...]:
-    """The folders above it, with links resolved."""
+    """Returns the folders above it, with links resolved."""
     try:
         parents = folder.resolve().parents
     except (OSError, RuntimeError):
@@ -137,7 +137,7 @@ def _lives(announced: Announced, own: Path) -> bool:
 def read_listeners(
     ports: set[int], users: Mapping[int, str], own: Path = Path("/")
 ) -> tuple[PortListener, ...]:
-    """Who listens on these ports; the kernel lists listening sockets first."""
+    """Returns who listens on these ports; the kernel lists listening sockets first."""
     found: list[PortListener] = []
     for name in ("tcp", "tcp6"):
         text = read_text(own / "proc/net" / name, BIG_BYTES)
@@ -165,7 +165,7 @@ def parse_listeners(text: str, port: int, users: Mapping[int, str]) -> list[Port
 def parse_address(
     text: str, little: bool = sys.byteorder == "little"
 ) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """An address as the kernel prints it: 32-bit words in the machine's byte order."""
+    """Parses an address as the kernel prints it: 32-bit words in the machine's byte order."""
     try:
         content = bytes.fromhex(text)
     except ValueError:

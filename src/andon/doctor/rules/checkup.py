@@ -30,5 +30,5 @@ AREAS = (
 
 
 def judge(facts: MachineFacts) -> list[CheckResult]:
-    """All findings, the worst first."""
+    """Returns all findings, the worst first."""
     return in_order(finding for area in AREAS for finding in area(facts))

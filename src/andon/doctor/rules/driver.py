@@ -30,7 +30,7 @@ def judge(facts: MachineFacts) -> Iterator[CheckResult]:
 
 
 def install_command(vendor: VendorRow, distribution: tuple[str, ...]) -> str:
-    """The command that installs a vendor's driver on this distribution."""
+    """Returns the command that installs a vendor's driver on this distribution."""
     known = (vendor.install[name] for name in distribution if name in vendor.install)
     return next(known, vendor.install_any)
 

@@ -174,18 +174,18 @@ def failure(check: FindingName, message: str, fix: str, **evidence: Value) -> Ch
 
 
 def hinted(finding: CheckResult, hint: str) -> CheckResult:
-    """The finding with advice that is not a command."""
+    """Returns the finding with advice that is not a command."""
     return replace(finding, hint=hint)
 
 
 def in_order(findings: Iterable[CheckResult]) -> list[CheckResult]:
-    """The worst first; unchanged within a grade."""
+    """Returns the worst first; unchanged within a grade."""
     order = list(Grade)
     return sorted(findings, key=lambda finding: order.index(finding.grade))
 
 
 def worst(findings: Iterable[CheckResult]) -> Grade:
-    """The overall grade; what could not be checked does not count."""
+    """Returns the overall grade; what could not be checked does not count."""
     grades = {finding.grade for finding in findings} - {Grade.UNKNOWN}
     return next((grade for grade in Grade if grade in grades), Grade.OK)
 

@@ -44,7 +44,7 @@ WELL_KNOWN: Final = {
 
 
 def name(tree: Tree, device: Tree) -> str:
-    """The name from the card itself or from this system's lists."""
+    """Returns the name from the card itself or from this system's lists."""
     own = device.text("product_name").value
     if own:
         return branded(own)

@@ -22,7 +22,7 @@ def parse_properties(text: str) -> dict[str, int]:
 
 
 def address(properties: dict[str, int]) -> str | None:
-    """The PCI address of a node; a processor's node has none."""
+    """Returns the PCI address of a node; a processor's node has none."""
     location = properties.get("location_id", 0) & _FUNCTION_BITS
     if not location:
         return None
@@ -31,7 +31,7 @@ def address(properties: dict[str, int]) -> str | None:
 
 
 def ids(tree: Tree, pci: str) -> tuple[int, ...]:
-    """The KFD ids of a card: one, or one per partition."""
+    """Returns the KFD ids of a card: one, or one per partition."""
     found = []
     for node in tree.names(f"{_KFD}/topology/nodes"):
         folder = f"{_KFD}/topology/nodes/{node}"

@@ -255,7 +255,7 @@ def parse_manager(text: str) -> tuple[SysfsValue[int], SysfsValue[int]]:
 
 
 def _unlabelled(driver: str) -> dict[str, str]:
-    """The sensor numbers that the drivers' documentation defines."""
+    """Returns the sensor numbers that the drivers' documentation defines."""
     return {"pkg": "temp2", "vram": "temp3"} if driver == "xe" else {"pkg": "temp1"}
 
 

@@ -30,7 +30,7 @@ _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
 def bound_cards(root: Path) -> list[Card]:
-    """The cards bound to the nvidia kernel module, in PCI order, which is NVML's order."""
+    """Returns the cards bound to the nvidia kernel module, in PCI order, which is NVML's order."""
     folder = root / "sys/bus/pci/drivers/nvidia"
     try:
         found = sorted(p.name for p in folder.iterdir() if _ADDRESS.fullmatch(p.name))
@@ -263,7 +263,7 @@ class Nvidia:
 
 
 def _translated(call: Callable[[], T], starting: bool = False) -> T:
-    """Turn an NVML error into one of andon's errors."""
+    """Turns an NVML error into one of andon's errors."""
     try:
         return call()
     except nvml.Error as error:

@@ -203,7 +203,7 @@ class NvidiaCard:
         )
 
     def devices(self, now: float) -> list[Device]:
-        """The board and its partitions; modes and layout are read again."""
+        """Returns the board and its partitions; modes and layout are read again."""
         setup = self._setup.read(now)
         if setup != self.device.setup:
             self.device = replace(self.device, setup=setup)

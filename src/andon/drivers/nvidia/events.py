@@ -85,7 +85,7 @@ class EventListener:
         return min(wait, WAIT_RESTING_SECONDS) if self._resting else wait
 
     def _register(self, events: Any) -> bool:
-        """Register cards that were added since; returns whether there were any."""
+        """Registers cards that were added since; returns whether there were any."""
         with self._lock:
             new = self._cards[self._registered :]
             self._registered = len(self._cards)
@@ -96,7 +96,7 @@ class EventListener:
         return bool(new)
 
     def _report_batch(self, events: Any, event: nvml.RawEvent | None) -> None:
-        """Report all queued events, each once."""
+        """Reports all queued events, each once."""
         batch: dict[nvml.RawEvent, Event] = {}
         for _ in range(MOST_AT_ONCE):
             if event is None:

@@ -94,7 +94,7 @@ class ProcessLists:
         self.reason: str | None = None
 
     def read(self, handle: Handle, memory_used: int | None, now: float) -> Found:
-        """The processes, given the used memory of the device (None: unknown)."""
+        """Returns the processes, given the used memory of the device (None: unknown)."""
         if (
             self._due.take(self._compute.name, OFTEN, now)
             or memory_used is None

@@ -339,7 +339,7 @@ def energy_joules(handle: Handle) -> float:
 
 
 def utilization_ring(handle: Handle) -> list[tuple[float, float]]:
-    """The readings that the driver still has, oldest first: time and percent."""
+    """Returns the readings that the driver still has, oldest first: time and percent."""
     try:
         _, samples = pynvml.nvmlDeviceGetSamples(handle, pynvml.NVML_GPU_UTILIZATION_SAMPLES, 0)
     except Error as error:
@@ -407,7 +407,7 @@ def open_events() -> Any:
 
 
 def register(events: Any, handle: Handle) -> bool:
-    """Register for the events we use; False if the device supports none of them."""
+    """Registers for the events we use; False if the device supports none of them."""
     wanted = XID_EVENT | sum(ECC_EVENTS)
     kinds = wanted & int(pynvml.nvmlDeviceGetSupportedEventTypes(handle))
     if kinds:
@@ -416,7 +416,7 @@ def register(events: Any, handle: Handle) -> bool:
 
 
 def wait_event(events: Any, timeout_seconds: float) -> RawEvent | None:
-    """The next event; None after the timeout. Does not block other threads."""
+    """Returns the next event; None after the timeout. Does not block other threads."""
     try:
         event = pynvml.nvmlEventSetWait_v2(events, round(timeout_seconds * 1000))
     except Error as error:

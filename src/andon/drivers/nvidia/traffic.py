@@ -48,7 +48,7 @@ class Traffic:
         self._first: dict[str, LinkCount] | None = None
 
     def begin(self, handle: Handle, at: float, now: float, watched: bool) -> None:
-        """Read the counters if they are due; `finish` follows after the card's other calls."""
+        """Reads the counters if they are due; `finish` follows after the card's other calls."""
         self._first = None
         if self._begins is None:
             self._begins = now + TRAFFIC_FIRST_SECONDS

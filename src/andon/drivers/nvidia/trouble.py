@@ -110,7 +110,7 @@ _AT_START: Final = {
 
 
 def trouble(code: int, starting: bool = False) -> DriverTrouble:
-    """The meaning of an error code; at the start every error affects all of NVML."""
+    """Returns the meaning of an error code; at the start every error affects all of NVML."""
     found = (_AT_START.get(code) if starting else None) or _TABLE.get(code)
     if found is None:
         found = DriverTrouble(ErrorScope.VALUE, f"the driver returned error {code}", _XID)

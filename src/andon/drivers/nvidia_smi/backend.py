@@ -108,7 +108,7 @@ class NvidiaSmi:
         return replace(report, unreachable=unreachable)
 
     def _take(self, report: SmiReport, command: SmiCommand) -> None:
-        """Store the latest report."""
+        """Stores the latest report."""
         self._versions = report.versions or self._versions
         self._name_parts(report, command)
         before = {device.uuid: device for device in self._devices()}

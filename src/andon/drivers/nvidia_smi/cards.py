@@ -50,7 +50,7 @@ class SystemMemory(Struct, frozen=True):
 
 
 def parse_meminfo(text: str) -> SystemMemory:
-    """The two relevant lines of /proc/meminfo."""
+    """Parses the two relevant lines of /proc/meminfo."""
     sizes: dict[str, int] = {}
     for line in text.splitlines():
         name, _, size = line.partition(":")
@@ -67,7 +67,7 @@ def recognise(
     memory: SystemMemory,
     slots: Mapping[str, PcieSlot],
 ) -> list[SmiCard]:
-    """The boards of a report, each once, with the identity it had before."""
+    """Returns the boards of a report, each once, with the identity it had before."""
     earlier = {device.pci: device for device in known if device.pci and device.parent is None}
     named = {gpu.pci for gpu in report.gpus if gpu.uuid}
     listed_gpus = [gpu for gpu in report.gpus if gpu.uuid or gpu.pci not in named]

@@ -25,7 +25,7 @@ class NoAnswer(Unavailable):
 
 
 class Output(Struct, frozen=True):
-    """Its output and exit code."""
+    """The command's output and exit code."""
 
     code: int
     text: str
@@ -37,7 +37,7 @@ class Output(Struct, frozen=True):
 
 
 def find(command: str, root: Path) -> str:
-    """The path of the command."""
+    """Returns the path of the command."""
     folders = os.pathsep.join(str(root / folder) for folder in FOLDERS)
     found = shutil.which(command)
     if found is None and "/" not in command:
@@ -60,7 +60,7 @@ class SmiCommand:
         self._stuck: subprocess.Popen[bytes] | None = None
 
     def allow(self, seconds: float) -> None:
-        """Set the timeout for all following calls together."""
+        """Sets the timeout for all following calls together."""
         self._allowed_seconds, self._deadline = seconds, time.monotonic() + seconds
 
     def run(self, *arguments: str) -> Output:

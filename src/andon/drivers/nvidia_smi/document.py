@@ -101,7 +101,7 @@ def _tree(body: str) -> Element | None:
 
 
 def around(text: str) -> str:
-    """The text before and after the document, which no process name can affect."""
+    """Returns the text before and after the document, which no process name can affect."""
     body = _body(text)
     return text if body is None else text.replace(body, "\n", 1)
 

@@ -80,7 +80,7 @@ def read(name: str, text: str | None) -> int | float | Unknown:
 
 
 def number(text: str, measure: Measure) -> int | float | Unknown:
-    """A number, with or without its unit."""
+    """Parses a number, with or without its unit."""
     found = _NUMBER.fullmatch(text.strip())
     if found is None or found[2] not in ("", measure.unit):
         return unknown(text)
@@ -108,7 +108,7 @@ def is_text(text: str | None) -> bool:
 
 
 def lost(text: str) -> str | None:
-    """Why the whole device is lost, if nvidia-smi prints that in place of a value."""
+    """Returns why the whole device is lost, if nvidia-smi prints that in place of a value."""
     bare = _bare(text)
     return next((why for text, why in _LOST.items() if bare.startswith(text)), None)
 

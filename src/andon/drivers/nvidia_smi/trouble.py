@@ -89,7 +89,7 @@ _FAILURES: Final = (
 
 
 def failure(code: int, text: str) -> AndonError | None:
-    """A driver failure that nvidia-smi reported; None if it is not recognised."""
+    """Returns a driver failure that nvidia-smi reported; None if it is not recognised."""
     lowered = text.lower()
     by_phrase = (found for found in _FAILURES if found.phrase in lowered)
     by_code = (found for found in _FAILURES if code in found.codes)

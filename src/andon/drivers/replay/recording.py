@@ -143,7 +143,7 @@ class Recording:
         return False
 
     def _read_line(self) -> bool:
-        """Read one more line; False at the end, where an incomplete line does not count."""
+        """Reads one more line; False at the end, where an incomplete line does not count."""
         place = self._file.tell()
         line = self._file.readline(LINE_BYTES)
         whole = line.endswith(b"\n")

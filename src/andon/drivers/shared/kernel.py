@@ -140,7 +140,7 @@ class KernelBackend:
         self._read_before: set[str] = set()
 
     def board(self, place: CardFiles) -> AwakeCard:
-        """The vendor's implementation of a card."""
+        """Returns the vendor's implementation of a card."""
         raise NotImplementedError
 
     def glance(self) -> Sequence[Card]:
@@ -218,7 +218,7 @@ class KernelBackend:
     # Sleep.
 
     def _runtime_status(self, card: Card) -> str:
-        """The kernel's power state of the card; empty if there is none."""
+        """Returns the kernel's power state of the card; empty if there is none."""
         folder = pci.folder(card.key)
         status = self._tree.text(f"{folder}/power/runtime_status")
         if status.absent and not self._tree.exists(folder):

@@ -49,7 +49,7 @@ class PcieLink(Struct, frozen=True):
 
 
 def link(tree: Tree, address: str) -> PcieLink:
-    """The link between the card and the host, beyond the switch that many cards have."""
+    """Returns the link between the card and the host, beyond the switch that many cards have."""
     port = tree.at(outermost_folder(tree, address))
     return PcieLink(
         generation=parse_speed(port.text("current_link_speed")),
@@ -67,7 +67,7 @@ class PcieSlot(Struct, frozen=True):
 
 
 def slot(tree: Tree, address: str) -> PcieSlot:
-    """What the port above the card supports; the GPU of a processor has none."""
+    """Returns what the port above the card supports; the GPU of a processor has none."""
     above = outermost_folder(tree, address).parent
     if not _ADDRESS.fullmatch(above.name):
         return PcieSlot()
@@ -79,7 +79,7 @@ def slot(tree: Tree, address: str) -> PcieSlot:
 
 
 def outermost_folder(tree: Tree, address: str) -> Path:
-    """Where that port is in the tree of the kernel's devices."""
+    """Returns where that port is in the tree of the kernel's devices."""
     port = tree.real(folder(address))
     while _ADDRESS.fullmatch(port.parent.name):
         above = tree.at(port.parent)

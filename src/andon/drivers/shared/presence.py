@@ -30,7 +30,7 @@ _SMI_FOLDERS = ("/usr/lib/wsl/lib", "/usr/local/nvidia/bin")
 
 
 def vendors(root: Path, platform: str = sys.platform) -> tuple[str, ...]:
-    """The vendors to read. If no sign of any is found, NVIDIA's library is tried."""
+    """Returns the vendors to read. If no sign of any is found, NVIDIA's library is tried."""
     if platform == "darwin":
         return ()
     if platform == "win32":
@@ -39,7 +39,7 @@ def vendors(root: Path, platform: str = sys.platform) -> tuple[str, ...]:
 
 
 def signs(root: Path) -> tuple[str, ...]:
-    """The vendors whose traces are found on this node."""
+    """Returns the vendors whose traces are found on this node."""
     return tuple(vendor.name for vendor in VENDORS if _is_present(root, vendor))
 
 

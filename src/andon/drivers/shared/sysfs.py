@@ -40,7 +40,7 @@ class SysfsValue(Struct, Generic[T], frozen=True):
     absent: bool = False  # no such file: another may have the value
 
     def then(self, use: Callable[[T], U]) -> "SysfsValue[U]":
-        """The same answer, with the value converted."""
+        """Returns the same answer, with the value converted."""
         if self.value is None:
             return SysfsValue(None, self.reason, self.absent)
         return SysfsValue(use(self.value))
@@ -52,7 +52,7 @@ def read_bytes(path: str) -> bytes:
 
 
 def list_names(path: str, most: int) -> list[str]:
-    """The names in a folder. Listing a device's folder does not wake it."""
+    """Returns the names in a folder. Listing a device's folder does not wake it."""
     with os.scandir(path) as entries:
         return [entry.name for entry in islice(entries, most)]
 
@@ -70,11 +70,11 @@ class Tree:
         self._open, self._list = opener, lister
 
     def below(self, path: str) -> "Tree":
-        """The tree under a folder of this one."""
+        """Returns the tree under a folder of this one."""
         return Tree(f"{self.root}/{path}", self._open, self._list)
 
     def at(self, folder: Path) -> "Tree":
-        """A tree elsewhere, with the same way to open files."""
+        """Returns a tree elsewhere, with the same way to open files."""
         return Tree(folder, self._open, self._list)
 
     def raw(self, path: str) -> SysfsValue[bytes]:
@@ -89,11 +89,11 @@ class Tree:
         return self.raw(path).then(lambda content: content.decode("utf-8", "replace").strip())
 
     def integer(self, path: str) -> SysfsValue[int]:
-        """An integer, decimal or with the prefix 0x."""
+        """Returns an integer, decimal or with the prefix 0x."""
         return _parsed(self.text(path), path, _number)
 
     def first(self, paths: Iterable[str], read: Callable[[str], SysfsValue[T]]) -> SysfsValue[T]:
-        """The first of several files that exists; the first one's reason if none does."""
+        """Returns the first of several files that exists; the first one's reason if none does."""
         answers: list[SysfsValue[T]] = []
         for path in paths:
             answers.append(read(path))
@@ -102,7 +102,7 @@ class Tree:
         return answers[0]
 
     def names(self, path: str = "") -> list[str]:
-        """The names in a folder, sorted; empty if it cannot be listed."""
+        """Returns the names in a folder, sorted; empty if it cannot be listed."""
         try:
             return sorted(self.listed(path, MOST_NAMES))
         except (OSError, ValueError):
@@ -116,7 +116,7 @@ class Tree:
         return Path(f"{self.root}/{path}").exists()
 
     def real(self, path: str) -> Path:
-        """The final target of a link."""
+        """Returns the final target of a link."""
         return Path(f"{self.root}/{path}").resolve()
 
     def _failed(self, path: str, error: OSError) -> SysfsValue[Any]:
@@ -136,7 +136,7 @@ class Tree:
 
 
 def failure(path: str, code: int | None, who: str = "") -> str:
-    """The reason why a file could not be read."""
+    """Returns the reason why a file could not be read."""
     name = path.rpartition("/")[2]
     if code in _ABSENT:
         return f"not reported by this kernel (no {name})"
@@ -174,7 +174,7 @@ def _parsed(answer: SysfsValue[str], path: str, parse: Callable[[str], T]) -> Sy
 
 
 def hwmon(device: Tree, names: Iterable[str]) -> str | None:
-    """The folder of the device's sensors, found by its driver's name."""
+    """Returns the folder of the device's sensors, found by its driver's name."""
     wanted = set(names)
     for folder in device.names("hwmon"):
         if folder.startswith("hwmon") and device.text(f"hwmon/{folder}/name").value in wanted:

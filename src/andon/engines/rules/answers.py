@@ -138,7 +138,7 @@ def ended(text: str) -> WorkEnd | None:
 
 
 def first_pid(text: str) -> int | None:
-    """The host's pid of a container's first process, while it runs."""
+    """Returns the host's pid of a container's first process, while it runs."""
     pid = _object(text).get("Pid")
     return pid if isinstance(pid, int) and pid > 1 else None
 

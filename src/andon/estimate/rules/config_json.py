@@ -77,7 +77,7 @@ def _own(config: Config) -> dict[str, Any]:
 
 
 def _text_part(config: Config) -> tuple[Config, str]:
-    """The part about text, and the type of the whole."""
+    """Returns the part about text, and the type of the whole."""
     outer = _word(config.get("model_type"))
     for name in _NESTED:
         inner = config.get(name)

@@ -81,7 +81,7 @@ def need_of_model(facts: ModelFacts, options: EstimateOptions) -> GpuNeed:
 def gpu_capacities(
     snapshot: Snapshot, verdicts: Mapping[str, DeviceVerdict] | None
 ) -> tuple[GpuCapacity, ...]:
-    """The GPUs of a node; boards that are divided into partitions are left out."""
+    """Returns the GPUs of a node; boards that are divided into partitions are left out."""
     labels = device_labels(snapshot.devices)
     divided = {status.device.parent for status in snapshot.devices}
     capacities = []

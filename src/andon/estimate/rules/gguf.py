@@ -156,7 +156,7 @@ def gguf_header(content: bytes, where: str, *, is_whole: bool) -> GgufHeader:
 
 
 def gguf_facts(parts: Sequence[GgufHeader], name: str, where: str) -> ModelFacts:
-    """The model whose files have these headers, in their order."""
+    """Returns the model whose files have these headers, in their order."""
     size = sum(part.size_bytes for part in parts)
     elements = sum(part.elements for part in parts)
     has_head = any(part.has_head for part in parts)

@@ -219,7 +219,7 @@ _DISTILLED = re.compile(r"distill", re.IGNORECASE)  # a smaller model with the n
 
 
 def known_model(name: str) -> KnownModel | None:
-    """The well-known model of which a name is a variant: `Qwen2.5-7B-Instruct-AWQ`."""
+    """Returns the well-known model of which a name is a variant: `Qwen2.5-7B-Instruct-AWQ`."""
     last = name.lower().rstrip("/").rpartition("/")[2].replace("_", "-")
     if _DISTILLED.search(last):
         return None

@@ -92,7 +92,7 @@ def parameters_in_name(name: str) -> int | None:
 
 
 def typical_shape(count: int) -> ModelShape:
-    """The shape of the well-known model of the nearest size."""
+    """Returns the shape of the well-known model of the nearest size."""
     return min(TYPICAL, key=lambda one: abs(_ratio(parameters(one), count)))
 
 

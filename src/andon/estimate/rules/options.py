@@ -246,7 +246,7 @@ def with_size(options: EstimateOptions, name: str, size: int) -> EstimateOptions
 
 @cache
 def estimate_options() -> tuple[EstimateOption, ...]:
-    """The table, in the order in which options are listed."""
+    """Returns the table, in the order in which options are listed."""
     return tuple(_row(one) for one in fields(EstimateOptions))
 
 

@@ -38,7 +38,7 @@ def kv_bytes(
     pipeline: int = 1,
     context_parallel: int = 1,
 ) -> int:
-    """The cache of one request of this length on the fullest GPU.
+    """Returns the cache of one request of this length on the fullest GPU.
 
     A layer with a sliding window keeps only the window. Context parallelism divides the tokens.
     """

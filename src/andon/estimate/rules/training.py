@@ -182,7 +182,7 @@ def _yet_to_come(shape: ModelShape) -> float:
 def _layer_activations(
     shape: ModelShape, tokens: int, each: _Bytes, options: EstimateOptions
 ) -> float:
-    """What one layer keeps for its backward pass."""
+    """Returns what one layer keeps for its backward pass."""
     copies = 5 if options.precision is TrainingPrecision.MIXED else 2
     # Autocast makes a 16-bit copy of its input for each of the five linear layers.
     norms = 2 * _norm_saved(shape, each) + copies * shape.hidden * each.compute

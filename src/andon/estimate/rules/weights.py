@@ -52,7 +52,7 @@ ONE_GPU = WeightSplits()
 
 
 def weight_parts(shape: ModelShape) -> Iterator[WeightPart]:
-    """Every weight of the model."""
+    """Yields every weight of the model."""
     vocabulary = shape.vocab * shape.hidden
     first, last = PipelineStage.FIRST, PipelineStage.LAST
     yield WeightPart("embeddings", vocabulary, WeightSplit.TENSOR, False, first)

@@ -139,7 +139,7 @@ def least_unattributed_bytes(total_bytes: int | None, processes: int) -> float:
 
 
 def unattributed_bytes(status: DeviceStatus, divided: bool = False) -> int | None:
-    """The unattributed memory of a device; 0 if there is no more than driver overhead.
+    """Returns the unattributed memory of a device; 0 if there is no more than driver overhead.
 
     None if it is unknown, or if the memory is not the device's alone. `divided` is a board that is
     used through its instances.

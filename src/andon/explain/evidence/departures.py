@@ -72,7 +72,7 @@ def _add(found: dict[Identity, tuple[Process, float]], process: Process, last: f
 
 
 def has_unexplained(snapshot: Snapshot) -> tuple[str, ...]:
-    """The devices with memory that no visible process accounts for."""
+    """Returns the devices with memory that no visible process accounts for."""
     boards = {status.device.parent for status in snapshot.devices}
     return tuple(
         status.device.uuid

@@ -57,7 +57,7 @@ class Arrival(NamedTuple):
 def trend(
     points: Sequence[Point], least_rise: float, criteria: TrendCriteria = FOR_ALERTS
 ) -> Trend | None:
-    """The trend in the points (oldest first); None if there is none."""
+    """Returns the trend in the points (oldest first); None if there is none."""
     if len(points) < criteria.least_points:
         return None
     seconds = points[-1][0] - points[0][0]
@@ -71,7 +71,7 @@ def trend(
 
 
 def arrival(found: Trend, distance: float) -> Arrival | None:
-    """When a limit at this distance is reached; None if the estimate is too uncertain."""
+    """Returns when a limit at this distance is reached; None if the estimate is too uncertain."""
     distance = max(0.0, distance)
     if found.high > WIDEST_RATIO * found.low:
         return None
@@ -124,7 +124,7 @@ def _block_medians(points: Sequence[Point]) -> Sequence[Point]:
 
 
 def _slopes(points: Sequence[Point], deviations: float) -> tuple[float, float, float]:
-    """The median slope of all pairs (Theil-Sen estimator), and its bounds by rank."""
+    """Returns the median slope of all pairs (Theil-Sen estimator), and its bounds by rank."""
     found = sorted(
         (later[1] - earlier[1]) / (later[0] - earlier[0])
         for place, earlier in enumerate(points)

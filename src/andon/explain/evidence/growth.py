@@ -36,7 +36,7 @@ def growth(view: View) -> Growth | None:
 
 
 def grower(view: View) -> Process | None:
-    """The process whose memory grows, if there is one."""
+    """Returns the process whose memory grows, if there is one."""
     found = growth(view)
     return None if found is None else found.process
 
@@ -70,7 +70,7 @@ def _starting(answers: list[DeviceStatus]) -> bool:
 
 
 def _grown(answers: list[DeviceStatus], rise: int) -> Process | None:
-    """The process that took at least half of the rise."""
+    """Returns the process that took at least half of the rise."""
     before = {(p.pid, p.started): p.memory_bytes for p in answers[0].processes}
     grown = [
         (process.memory_bytes - was, -process.pid, process)

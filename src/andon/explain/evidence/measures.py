@@ -16,17 +16,17 @@ GAP_SECONDS = 90.0  # after a longer gap a state is not known to have lasted
 
 
 def temperature_celsius(view: View) -> int | None:
-    """How hot it is."""
+    """Returns how hot it is."""
     return view.sample.temperature_celsius
 
 
 def utilization_percent(view: View) -> int | None:
-    """How busy it is."""
+    """Returns how busy it is."""
     return view.sample.utilization_percent
 
 
 def clock_loss_percent(view: View) -> float | None:
-    """How far the SM clock is below the device's maximum."""
+    """Returns how far the SM clock is below the device's maximum."""
     loss = view.status.clock_loss_percent if view.status.answered else None
     return None if loss is None else max(0.0, round(loss, 1))
 
@@ -42,7 +42,7 @@ def power_percent(view: View) -> float | None:
 
 
 def power_limit_percent(view: View) -> float | None:
-    """The current power limit in percent of the card's default."""
+    """Returns the current power limit in percent of the card's default."""
     limit, default = view.sample.power_limit_watts, view.device.limits.power_default_watts
     return None if limit is None or not default else round(100.0 * limit / default, 1)
 
@@ -53,35 +53,35 @@ def memory_unattributed_bytes(view: View) -> int | None:
 
 
 def slowdown_margin_celsius(view: View) -> int | None:
-    """How far it is from its slowdown temperature."""
+    """Returns how far it is from its slowdown temperature."""
     return view.status.slowdown_margin_celsius if view.status.answered else None
 
 
 def state_seconds(view: View) -> float | None:
-    """How long it has been in its state."""
+    """Returns how long it has been in its state."""
     lasted = view.at - view.status.since
     return lasted if lasted >= 0 else None
 
 
 def recent_seconds(view: View) -> float | None:
-    """The time span of the samples of the last minute."""
+    """Returns the time span of the samples of the last minute."""
     recent = _recent(view)
     return recent[-1].at - recent[0].at if len(recent) > 1 else None
 
 
 def utilization_mean_percent(view: View) -> float | None:
-    """The mean utilisation of the last minute."""
+    """Returns the mean utilisation of the last minute."""
     shares = _shares(view)
     return round(sum(shares) / len(shares), 1) if shares else None
 
 
 def utilization_min_percent(view: View) -> int | None:
-    """The minimum utilisation of the last minute."""
+    """Returns the minimum utilisation of the last minute."""
     return min(_shares(view), default=None)
 
 
 def utilization_max_percent(view: View) -> int | None:
-    """The maximum utilisation of the last minute."""
+    """Returns the maximum utilisation of the last minute."""
     return max(_shares(view), default=None)
 
 
@@ -96,26 +96,26 @@ def process_idle_seconds(view: View, process: Process) -> float | None:
 
 
 def graphics_memory_bytes(view: View) -> int | None:
-    """The total memory of all graphics processes; None if one is unknown."""
+    """Returns the total memory of all graphics processes; None if one is unknown."""
     sizes = [process.memory_bytes for process in view.graphics]
     return sum(size or 0 for size in sizes) if sizes and None not in sizes else None
 
 
 def temperature_fall_celsius(view: View) -> int | None:
-    """How far it has cooled since the warmest sample of the last minute."""
+    """Returns how far it has cooled since the warmest sample of the last minute."""
     warm = [s.temperature_celsius for s in _recent(view) if s.temperature_celsius is not None]
     now = view.sample.temperature_celsius
     return max(warm) - now if warm and now is not None else None
 
 
 def ecc_rise(view: View) -> int | None:
-    """How many errors occurred since the first sample; None if the counter was reset."""
+    """Returns how many errors occurred since the first sample; None if the counter was reset."""
     counts = [c for s in _samples(view) if (c := s.ecc_uncorrected) is not None]
     return counts[-1] - counts[0] if len(counts) > 1 and counts[-1] >= counts[0] else None
 
 
 def peers(view: View) -> list[Sample]:
-    """The samples of the other busy devices of the same model."""
+    """Returns the samples of the other busy devices of the same model."""
     own = view.device
     return [
         status.sample
@@ -130,13 +130,13 @@ def peers(view: View) -> list[Sample]:
 
 
 def peers_sm_clock_mhz(view: View) -> float | None:
-    """The median clock of the busy devices of the same model."""
+    """Returns the median clock of the busy devices of the same model."""
     clocks = [s.sm_clock_mhz for s in peers(view) if s.sm_clock_mhz is not None]
     return median(clocks) if clocks else None
 
 
 def peers_temperature_celsius(view: View) -> float | None:
-    """The median temperature of the busy devices of the same model."""
+    """Returns the median temperature of the busy devices of the same model."""
     found = [s.temperature_celsius for s in peers(view) if s.temperature_celsius is not None]
     return median(found) if found else None
 
@@ -145,7 +145,7 @@ Measure = Callable[[View], float | int | None]
 
 
 def measured(view: View, measure: Measure) -> Evidence | None:
-    """A measure as evidence, under its name."""
+    """Returns a measure as evidence, under its name."""
     return view.derived(measure.__name__, measure(view))
 
 

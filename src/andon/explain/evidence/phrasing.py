@@ -45,7 +45,7 @@ def listed(clauses: Iterable[Clause], last: str = " and ") -> Clause:
 
 
 def format_evidence(evidence: Evidence) -> str:
-    """A value for people: `84 °C`, `61.2 GiB`, `3 h 20 min`."""
+    """Returns a value for people: `84 °C`, `61.2 GiB`, `3 h 20 min`."""
     value, unit = evidence.value, evidence.unit
     if value is None:
         return "unknown"

@@ -36,7 +36,7 @@ class Track(NamedTuple):
     heat_trend: Trend | None = None
 
     def reasons(self, steady: float) -> Reasons | None:
-        """The throttle reasons now or a moment ago; None if unknown."""
+        """Returns the throttle reasons now or a moment ago; None if unknown."""
         if self.throttle is None or not self.faded:
             return self.throttle
         lately = [r for r, seen in self.faded if steady - seen <= FLICKER_SECONDS]
@@ -56,7 +56,7 @@ class Track(NamedTuple):
 def updated_track(
     track: Track | None, status: DeviceStatus, steady: float, before: float | None
 ) -> Track:
-    """The track with this sample added; the same object if there is nothing to add.
+    """Returns the track with this sample added; the same object if there is nothing to add.
 
     `before` is the time of the previous sample.
     """

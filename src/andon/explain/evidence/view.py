@@ -69,7 +69,7 @@ class View:
         figures: Callable[[Device], Thresholds],
         departures: EndedProcesses = NOTHING_KNOWN,
     ) -> "View | None":
-        """The view of a device; None if it is not in the latest snapshot."""
+        """Returns the view of a device; None if it is not in the latest snapshot."""
         latest = snapshots[-1]
         found = next((s for s in latest.devices if s.device.uuid == uuid), None)
         if found is None:
@@ -148,7 +148,7 @@ class View:
     # The same as evidence; None if unknown.
 
     def read(self, name: str) -> Evidence | None:
-        """A reading, with its own time."""
+        """Returns a reading, with its own time."""
         value = getattr(self.sample, name)
         if value is None:
             return None
@@ -157,7 +157,7 @@ class View:
         return Evidence(name, value, symbol_of(name), self.sample.read_at.get(name, self.sample.at))
 
     def limit(self, name: str) -> Evidence | None:
-        """A limit stated by the device."""
+        """Returns a limit stated by the device."""
         value = getattr(self.device.limits, name)
         return None if value is None else Evidence(f"limits.{name}", value, symbol_of(name))
 
@@ -170,7 +170,7 @@ class View:
         return None if value is None else Evidence(f"host.{name}", value, symbol_of(name), self.at)
 
     def derived(self, name: str, value: float | int | str | None) -> Evidence | None:
-        """A number derived from readings; see `measures`."""
+        """Returns a number derived from readings; see `measures`."""
         return None if value is None else Evidence(name, value, symbol_of(name), self.at)
 
     def of_process(self, process: Process, name: str) -> Evidence | None:
@@ -193,7 +193,7 @@ class View:
         return max(among, key=lambda p: (p.memory_bytes or 0, -p.pid))
 
     def departed(self) -> list[EndedProcess]:
-        """The processes that were on it and are not now; the latest one last."""
+        """Returns the processes that were on it and are not now; the latest one last."""
         return departed(self.status, self.past, self.departures)
 
     def naming(self, process: Process) -> Clause:

@@ -6,7 +6,7 @@ from andon.errors import AndonError
 
 
 def doubled_seconds(times: int, first: float, most: float) -> float:
-    """A wait of `first`, doubled this many times, up to `most`."""
+    """Returns a wait of `first`, doubled this many times, up to `most`."""
     return min(most, first * 2.0 ** min(times, 16))
 
 
@@ -18,7 +18,7 @@ class BackOff(Struct, frozen=True):
     at_once: int = 1
 
     def seconds(self, failures: int) -> float:
-        """The wait after this many failures in a row."""
+        """Returns the wait after this many failures in a row."""
         late = failures - self.at_once
         return doubled_seconds(late - 1, self.first_seconds, self.most_seconds) if late > 0 else 0.0
 
@@ -46,5 +46,5 @@ class Failures(Struct, frozen=True):
         return self.trouble is None or self.trouble.reason != trouble.reason
 
     def due(self, back_off: BackOff) -> float:
-        """When the next attempt is due, on the monotonic clock."""
+        """Returns when the next attempt is due, on the monotonic clock."""
         return self.last + back_off.seconds(self.count)

@@ -65,7 +65,7 @@ class ContainerNames:
         self._thread: threading.Thread | None = None
 
     def look_up(self, container: Container, timeout_seconds: float = 0.0) -> ContainerInfo:
-        """The name, if known or answered within the timeout; the question stays queued."""
+        """Returns the name, if known or answered within the timeout; the question stays queued."""
         with self._changed:
             reply = self._replies.get(container)
             if reply is not None and (reply.names is not None or self._clock() < reply.until):

@@ -57,7 +57,7 @@ def _read(path: Path) -> bytes:
 
 
 def parse_environment(content: bytes) -> dict[str, str]:
-    """The variables of a /proc/PID/environ, in their order."""
+    """Parses the variables of a /proc/PID/environ, in their order."""
     pairs = (part.partition(b"=") for part in content.split(b"\0") if b"=" in part)
     return {
         name.decode("utf-8", "replace"): value.decode("utf-8", "replace")

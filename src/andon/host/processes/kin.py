@@ -28,18 +28,18 @@ def read_kin(pids: Iterable[int], containers: bool = False, root: str = "/") -> 
 
 
 def started_ticks(pid: int) -> int | None:
-    """Start time of a process in ticks since boot; None if it exited or is a zombie."""
+    """Returns the start of a process in ticks since boot; None if it exited or is a zombie."""
     stat = _stat(pid)
     return None if stat is None or stat.state in ENDED else stat.start_ticks
 
 
 def uid_of(pid: int) -> int | None:
-    """The real uid of a process; None if it exited or is hidden."""
+    """Returns the real uid of a process; None if it exited or is hidden."""
     return parse_uid(read(f"/proc/{pid}/status", 4096) or b"")
 
 
 def ticks_now() -> int:
-    """The current time in ticks since boot; setting the clock does not change it."""
+    """Returns the current time in ticks since boot; setting the clock does not change it."""
     return int(boot_seconds() * os.sysconf("SC_CLK_TCK"))
 
 
@@ -67,7 +67,7 @@ def session_members(session: int) -> tuple[Kin, ...]:
 
 
 def container_members(containers: AbstractSet[str]) -> dict[str, tuple[Kin, ...]]:
-    """The visible processes of these containers, from one pass over all processes."""
+    """Returns the visible processes of these containers, from one pass over all processes."""
     found: dict[str, list[Kin]] = {}
     for pid in _pids() if containers else ():
         kin = _kin(pid, True, "")

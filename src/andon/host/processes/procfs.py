@@ -237,7 +237,7 @@ def whole_arguments(content: bytes, limit_bytes: int) -> bytes:
 
 
 def split_command(content: bytes) -> tuple[str, ...]:
-    """The arguments of /proc/<pid>/cmdline; empty for a zombie and a kernel thread.
+    """Returns the arguments of /proc/<pid>/cmdline; empty for a zombie and a kernel thread.
 
     A process that rewrote its title leaves one text followed by padding.
     """

@@ -108,7 +108,7 @@ def belongs(cgroup_text: str) -> ProcessMembership:
 
 
 def slurm_from_environment(variables: Mapping[str, str]) -> SlurmStep | None:
-    """The job from slurmd's variables, for nodes where Slurm does not use cgroups.
+    """Returns the job from slurmd's variables, for nodes where Slurm does not use cgroups.
 
     Only processes started by slurmd have SLURMD_NODENAME: a `salloc` shell on a login node has the
     job's id too, but does not run in it.
@@ -211,7 +211,7 @@ def _from_path(path: str) -> ProcessMembership:
 
 
 def _segments(path: str) -> Iterable[str]:
-    """The names in the path; containerd joins two of them as `a.slice:runtime:id`."""
+    """Returns the names in the path; containerd joins two of them as `a.slice:runtime:id`."""
     for name in path.split("/"):
         if len(name) > LONGEST_NAME:
             continue

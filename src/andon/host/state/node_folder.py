@@ -13,14 +13,14 @@ from andon.host.state.user_folder import (
 
 
 def node_folder() -> Path:
-    """The folder, not created."""
+    """Returns the folder, not created."""
     path = node_path()
     refuse_anothers(path)
     return path
 
 
 def open_node_folder() -> Path:
-    """The folder, created if necessary, accessible only to this user."""
+    """Returns the folder, created if necessary, accessible only to this user."""
     open_state_folder()
     path = node_path()
     try:

@@ -63,7 +63,7 @@ def withdraw(folder: Path) -> None:
 
 
 def announced(folder: Path) -> Announced | None:
-    """The file's content, if this user wrote it."""
+    """Returns the file's content, if this user wrote it."""
     if not is_own(folder):
         return None
     try:

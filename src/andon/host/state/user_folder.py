@@ -34,18 +34,18 @@ _ROOT = 0
 
 
 def state_folder() -> Path:
-    """Where this user's token and run files are; a relative XDG_STATE_HOME is ignored."""
+    """Returns where this user's token and run files are; a relative XDG_STATE_HOME is ignored."""
     named = expanded(os.environ.get("XDG_STATE_HOME", ""))
     return (named if named.is_absolute() else home_folder() / ".local/state") / "andon"
 
 
 def node_path() -> Path:
-    """Where this machine's own state is, whether it exists or not."""
+    """Returns where this machine's own state is, whether it exists or not."""
     return state_folder() / NODES / node_key()
 
 
 def runs_folder() -> Path:
-    """Where records of runs go unless a folder is named; not created."""
+    """Returns where records of runs go unless a folder is named; not created."""
     return state_folder() / RUNS
 
 
@@ -55,7 +55,7 @@ def is_read_only(folder: Path) -> bool:
 
 
 def open_state_folder() -> Path:
-    """The folder, created if necessary, accessible only to this user."""
+    """Returns the folder, created if necessary, accessible only to this user."""
     folder = state_folder()
     refuse_anothers(folder)
     try:
@@ -116,7 +116,7 @@ def is_own(folder: Path) -> bool:
 
 
 def own_token(folder: Path) -> str:
-    """The token of this user's own server; raises Unavailable if there is none."""
+    """Returns the token of this user's own server; raises Unavailable if there is none."""
     try:
         _check_owner(folder, folder.stat().st_uid, {_uid()})
     except OSError as exc:
@@ -125,7 +125,7 @@ def own_token(folder: Path) -> str:
 
 
 def read_token(path: Path) -> str:
-    """The token in a file owned by this user or root that no one else can read."""
+    """Returns the token in a file owned by this user or root that no one else can read."""
     try:
         with os.fdopen(open_regular(path, follow=True), encoding="ascii") as file:
             status = os.fstat(file.fileno())
@@ -187,7 +187,7 @@ def config_path() -> Path | None:
 
 
 def users_file() -> Path:
-    """The user's own configuration file, whether it exists or not."""
+    """Returns the user's own configuration file, whether it exists or not."""
     folder = os.environ.get("XDG_CONFIG_HOME")
     return (expanded(folder) if folder else home_folder() / ".config") / "andon" / "andon.toml"
 

@@ -67,7 +67,7 @@ class Mistakes:
 
 
 def jobs_in(document: object, path: str, lines: Lines) -> tuple[FileJob, ...]:
-    """The jobs of a document; keys outside `[[job]]` are the defaults of every job."""
+    """Returns the jobs of a document; keys outside `[[job]]` are the defaults of every job."""
     mistakes = Mistakes(path, lines)
     if not isinstance(document, Mapping):
         mistakes.add((), "not a table of settings")

@@ -24,7 +24,7 @@ def shown_path(path: KeyPath) -> str:
 
 
 def line_of(path: KeyPath, lines: Lines) -> int | None:
-    """The line of a key, or of the nearest table around it."""
+    """Returns the line of a key, or of the nearest table around it."""
     for length in range(len(path), 0, -1):
         if path[:length] in lines:
             return lines[path[:length]]

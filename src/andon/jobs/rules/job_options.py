@@ -28,7 +28,7 @@ class JobOption(Struct, frozen=True):
 
     @property
     def word(self) -> str:
-        """As it is written on the command line."""
+        """The option as it is written on the command line."""
         return f"--{self.option or self.key.replace('_', '-')}"
 
 

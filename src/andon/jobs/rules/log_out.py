@@ -81,7 +81,7 @@ def log_out_text(facts: LogOutFacts) -> str:
 
 
 def place_of_cgroup(text: str) -> Place:
-    """The place of a process, from its /proc/PID/cgroup."""
+    """Returns the place of a process, from its /proc/PID/cgroup."""
     for line in text.splitlines():
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")

@@ -151,7 +151,7 @@ def _model(document: Mapping[str, Any], mistakes: Mistakes) -> str:
 
 
 def _combinations(parameters: object, mistakes: Mistakes) -> list[Parameters]:
-    """Every combination of the listed values, the first parameter changing slowest."""
+    """Returns every combination of the listed values, the first parameter changing slowest."""
     if not isinstance(parameters, Mapping):
         mistakes.add(("parameters",), "not a table of parameters")
         return []

@@ -95,7 +95,7 @@ def _in_range(name: str, text: str, first: str, last: str, count: str | None) ->
 
 
 def text_of(value: Value) -> str:
-    """The value as it stands in a command."""
+    """Returns the value as it stands in a command."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -130,7 +130,7 @@ def refuse_many(count: int, agreed: bool) -> None:
 
 
 def command_of(argv: Sequence[str], values: Parameters) -> tuple[str, ...]:
-    """The command of one job."""
+    """Returns the command of one job."""
     return filled_command(argv, {name: text_of(value) for name, value in values.items()})
 
 

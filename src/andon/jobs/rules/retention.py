@@ -9,7 +9,7 @@ from andon.model.job.facts import JobFacts
 def too_old(
     jobs: Mapping[int, JobFacts], known: Mapping[int, JobStatus], at: float, keep_seconds: float
 ) -> list[int]:
-    """The numbers of jobs to delete, the oldest first."""
+    """Returns the numbers of jobs to delete, the oldest first."""
     needed = {
         other
         for number, facts in jobs.items()

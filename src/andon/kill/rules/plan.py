@@ -211,7 +211,7 @@ def question(targets: Sequence[EndTarget], number: signal.Signals) -> str:
 
 
 def kill_question(targets: Sequence[EndTarget], grace_seconds: float) -> str:
-    """The question if processes are still running after the first signal."""
+    """Returns the question if processes are still running after the first signal."""
     return f"{still_running(targets)} after {grace_seconds:g} s. Kill with SIGKILL?"
 
 

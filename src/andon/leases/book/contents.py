@@ -75,7 +75,7 @@ def cordon_in(found: BookFile, owner: int) -> Cordon | None:
 
 
 def entries_of(read: Sequence[tuple[BookFile, Lease | None]]) -> list[BookEntry]:
-    """The leases with what is left of their jobs, from one scan of all processes."""
+    """Returns the leases with what is left of their jobs, from one scan of all processes."""
     groups = {group for found, lease in read if (group := _loose_group(found, lease))}
     members = group_members(groups)
     named = {c for found, lease in read for c in _loose_containers(found, lease)}
@@ -90,7 +90,7 @@ def cordon_name(uuid: str) -> str:
 
 
 def _loose_group(found: BookFile, lease: Lease | None) -> int | None:
-    """The process group that may still be alive although its lease is no longer held."""
+    """Returns the process group that may still be alive although its lease is no longer held."""
     if found.locked or lease is None or lease.work is None:
         return None
     owner, scope = lease.owner, pid_scope()
@@ -99,7 +99,7 @@ def _loose_group(found: BookFile, lease: Lease | None) -> int | None:
 
 
 def _loose_containers(found: BookFile, lease: Lease | None) -> tuple[str, ...]:
-    """The containers that may still run although their lease is no longer held."""
+    """Returns the containers that may still run although their lease is no longer held."""
     if found.locked or lease is None or lease.owner.boot != pid_scope().boot:
         return ()
     return lease.containers

@@ -85,7 +85,7 @@ def make(
 
 
 def stamp(descriptor: int, at: float) -> None:
-    """Set the file's time in one call, so that no reader sees a partial change."""
+    """Sets the file's time in one call, so that no reader sees a partial change."""
     nanoseconds = int(at * 1e9)
     os.utime(descriptor, ns=(nanoseconds, nanoseconds))
 
@@ -105,7 +105,7 @@ def scan(
 
 
 def count_of(folder: int, suffix: str, uid: int) -> int:
-    """How many files one user has; exact only if the directory has that many at all."""
+    """Returns how many files one user has; exact only if the directory has that many at all."""
     with os.scandir(folder) as entries:
         named = [entry for entry in entries if is_named(entry.name, suffix)]
     if len(named) < MOST_OF_ONE_USER:
@@ -162,7 +162,7 @@ def owner_of(entry: os.DirEntry[str]) -> int | None:
 
 
 def remove_drafts(folder: int, uid: int) -> None:
-    """Remove unfinished files that a killed process left, as far as this user may."""
+    """Removes unfinished files that a killed process left, as far as this user may."""
     with os.scandir(folder) as entries:
         hidden = [entry for entry in entries if entry.name.startswith(".")]
     for entry in hidden:

@@ -74,7 +74,7 @@ class Hold(Struct):
         os.utime(self.descriptor, ns=(ends, ends))
 
     def name_container(self, container: str) -> None:
-        """Append the id of a container before it is started: without it in the book, its processes
+        """Appends the id of a container before it is started: without it in the book, its processes
         would be strangers on their own devices. So a failure is an error."""
         append_container(self.descriptor, container)
 
@@ -94,7 +94,7 @@ class Hold(Struct):
         self.close()
 
     def close(self) -> None:
-        """Close our descriptors; the lock stays with other processes that have them."""
+        """Closes our descriptors; the lock stays with other processes that have them."""
         for descriptor in (self.descriptor, self.folder):
             with suppress(OSError):
                 os.close(descriptor)
@@ -102,7 +102,7 @@ class Hold(Struct):
 
 
 def append_container(descriptor: int, container: str) -> None:
-    """Add a container to a lease's file; its time, which is the lease's end, stays as it is."""
+    """Adds a container to a lease's file; its time, which is the lease's end, stays as it is."""
     ends = os.fstat(descriptor).st_mtime_ns
     try:
         line = _next_line(descriptor, {"container": container})

@@ -122,7 +122,7 @@ class Book:
         return self._listed(LEASES)
 
     def ticket_ids(self) -> frozenset[str]:
-        """The tickets in the queue, dead or alive; equally cheap."""
+        """Returns the tickets in the queue, dead or alive; equally cheap."""
         return tickets.ids(self._listed(TICKETS))
 
     def _listed(self, part: str) -> frozenset[str]:
@@ -159,7 +159,7 @@ class Book:
                 tickets.move_to_end(folder, ticket.id, os.getuid())
 
     def new_id(self, names: frozenset[str]) -> str:
-        """A short name that none of the book's leases has."""
+        """Returns a short name that none of the book's leases has."""
         used = {name.partition("-")[0] for name in names}
         while True:
             made = "".join(LETTERS[byte % len(LETTERS)] for byte in os.urandom(ID_LETTERS))
@@ -286,7 +286,7 @@ class Book:
         return known
 
     def _parsed(self, path: Path, part: str, found: BookFile, read: Callable[[BookFile], T]) -> T:
-        """The parsed content of a file, cached while the file does not change."""
+        """Returns the parsed content of a file, cached while the file does not change."""
         key = (path, part, found.name, found.inode, found.uid)
         known, stamp = self._seen.get(key), (found.size, found.changed)
         if known is None or known[0] != stamp or found.text is not None:
@@ -297,7 +297,7 @@ class Book:
         return cached
 
     def _owner(self, path: Path) -> int:
-        """The uid of a book's owner; -1 if the book no longer exists."""
+        """Returns the uid of a book's owner; -1 if the book no longer exists."""
         try:
             return path.stat().st_uid
         except OSError:

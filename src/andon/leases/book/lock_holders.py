@@ -102,7 +102,7 @@ def _is_starting(owner: Owner) -> bool:
 
 
 def _heirs(file: Path, uid: int) -> str:
-    """The processes of the lease's user that have inherited its lock, for a hint."""
+    """Returns the processes of the lease's user that have inherited its lock, for a hint."""
     with suppress(OSError):
         facts = file.lstat()
         pids = sorted(int(name) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208

@@ -21,7 +21,7 @@ USAGE_FILES = frozenset({"usage.json", "usage.lock"})  # a server writes these i
 
 
 def book_path(env: Mapping[str, str]) -> Path:
-    """The book for new leases."""
+    """Returns the book for new leases."""
     named = env.get(VARIABLE)
     if named:
         return Path(named)
@@ -67,7 +67,7 @@ def _is_trusted(path: Path) -> bool:
 
 
 def _owner(path: Path) -> int | None:
-    """The uid of a directory's owner; None for anything else, including links."""
+    """Returns the uid of a directory's owner; None for anything else, including links."""
     try:
         found = path.lstat()
     except OSError:
@@ -141,7 +141,7 @@ def _holds_nothing(path: Path, mounts: str) -> bool:
 
 
 def prepare(path: Path, mounts: str | None = None) -> None:
-    """Create the book if it is missing, and refuse a directory that cannot be one."""
+    """Creates the book if it is missing, and refuses a directory that cannot be one."""
     refuse_bad_place(path, mounts)
     if path != SYSTEM_BOOK and os.path.lexists(SYSTEM_BOOK) and not is_set_up():
         raise Unavailable(

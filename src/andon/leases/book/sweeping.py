@@ -47,6 +47,6 @@ def clear(path: Path) -> SweepResult:
 
 
 def _working(found: list[BookFile]) -> set[str]:
-    """The leases whose holder has exited while their job is still running."""
+    """Returns the leases whose holder has exited while their job is still running."""
     leases = [(one, contents.lease_in(one)) for one in found if one.name.endswith(LEASE_SUFFIX)]
     return {entry.file for entry in contents.entries_of(leases) if entry.left}

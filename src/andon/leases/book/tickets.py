@@ -109,12 +109,12 @@ def last_awake(folder: int, found: files.BookFile) -> float | None:
 
 
 def ids(names: Iterable[str]) -> frozenset[str]:
-    """The ids of the tickets in the queue, dead or alive, from the file names."""
+    """Returns the ids of the tickets in the queue, dead or alive, from the file names."""
     return frozenset(name.partition("-")[0] for name in names if name.endswith(AWAKE_SUFFIX))
 
 
 def sweep(folder: int, uid: int) -> None:
-    """Remove the tickets that are not held, as far as this user may."""
+    """Removes the tickets that are not held, as far as this user may."""
     for found in files.scan(folder, TICKET_SUFFIX):
         if not found.locked and uid in (0, found.uid):
             files.remove(folder, awake_name(found.name))

@@ -82,7 +82,7 @@ DEFAULT_WEIGHTS = Weights()
 def capacities(
     statuses: Sequence[DeviceStatus], around: Surroundings, weights: Weights = DEFAULT_WEIGHTS
 ) -> tuple[DeviceCapacity, ...]:
-    """Every device, with the claims and the strangers on it."""
+    """Returns every device, with the claims and the strangers on it."""
     return tuple(_capacity(status, around, weights) for status in statuses)
 
 

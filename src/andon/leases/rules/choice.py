@@ -114,7 +114,7 @@ def can_come(capacities: Sequence[DeviceCapacity], need: Need) -> bool:
 def rank(
     preferred: AbstractSet[str] = frozenset(), layout: PlacementOrder = PlacementOrder.SPREAD
 ) -> "Rank":
-    """A sort key, smallest first: preferred devices, then awake ones, then by score."""
+    """Returns a sort key, smallest first: preferred devices, then awake ones, then by score."""
 
     def key(capacity: DeviceCapacity) -> tuple[float, ...]:
         points = capacity.points or 0.0
@@ -131,7 +131,7 @@ def available(
     taken: AbstractSet[str] = frozenset(),
     order: "Rank | None" = None,
 ) -> list[DeviceCapacity]:
-    """Every device that meets the need by itself, best first."""
+    """Returns every device that meets the need by itself, best first."""
     free = [r for r in capacities if r.uuid in need.eligible and r.uuid not in taken]
     return sorted((r for r in free if obstacle(r, need) is None), key=order or rank())
 
@@ -164,7 +164,7 @@ def choose(
     order: "Rank | None" = None,
     link_weight: float = 0.0,
 ) -> DeviceChoice:
-    """The choice, with the reason for every device that is not available."""
+    """Returns the choice, with the reason for every device that is not available."""
     chosen = pick(capacities, need, taken.keys(), order, link_weight)
     uuids = {capacity.uuid for capacity in chosen}
     candidates = tuple(

@@ -158,7 +158,7 @@ def empty_bytes(status: DeviceStatus) -> int | None:
 
 
 def preferred(statuses: Sequence[DeviceStatus], request: DeviceRequest, labels: Labels) -> set[str]:
-    """The devices to choose first: by label, model or name."""
+    """Returns the devices to choose first: by label, model or name."""
     return {uuid for term in request.prefer for uuid in _meant(term, statuses, labels)}
 
 

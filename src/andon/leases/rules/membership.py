@@ -26,7 +26,7 @@ class Occupancy(Struct, frozen=True):
 
 
 def bond(lease: Lease, kin: Kin | None, scope: PidScope) -> int:
-    """How certainly a process belongs to a lease; 0 means it does not."""
+    """Returns how certainly a process belongs to a lease; 0 means it does not."""
     if kin is None:
         return 0
     named = _named(lease, kin, scope)
@@ -38,7 +38,7 @@ def bond(lease: Lease, kin: Kin | None, scope: PidScope) -> int:
 
 
 def _named(lease: Lease, kin: Kin, scope: PidScope) -> int:
-    """How closely the lease file identifies this process."""
+    """Returns how closely the lease file identifies this process."""
     later = kin.started_ticks >= lease.since_ticks
     owner, work = lease.owner, lease.work
     if owner.pid_namespace == scope.pid_namespace:

@@ -99,7 +99,7 @@ def page_of(
 
 
 def holders(page: BookView, uuids: Iterable[str]) -> dict[str, list[Holder]]:
-    """Who holds each device; an unreadable lease may hold any of them."""
+    """Returns who holds each device; an unreadable lease may hold any of them."""
     found: dict[str, list[Holder]] = {}
     for uuid in uuids:
         claims = [c for c in page.claims if c.lease is None or c.share_of(uuid) is not None]
@@ -150,7 +150,7 @@ class Marker:
 
 
 def lease_name(lease: Lease) -> str:
-    """The id, reduced to letters and digits."""
+    """Returns the id, reduced to letters and digits."""
     return "".join(c for c in lease.id if c.isascii() and c.isalnum())[:LONGEST_ID] or "unnamed"
 
 

@@ -170,7 +170,7 @@ def _row(one: FieldInfo) -> RequestOption:
 
 
 def options_from_rest(given: Mapping[str, Any]) -> RequestOptions:
-    """The options from a request body, by REST's names."""
+    """Returns the options from a request body, by REST's names."""
     return RequestOptions(
         **{row.name: given[row.rest.name] for row in rows(RequestOptions) if row.rest is not None}
     )

@@ -18,7 +18,7 @@ EMPTY = f"{NONE}; to take one: andon run -- python train.py"
 def lease_rows(
     claims: Sequence[Claim], capacities: Sequence[DeviceCapacity], requester: LeaseRequester
 ) -> tuple[LeaseRow, ...]:
-    """A row for each claim."""
+    """Returns a row for each claim."""
     used, busy = _used(capacities), _utilization(capacities)
     return tuple(
         lease_row(claim, used.get(claim.file, 0), busy.get(claim.file), requester)
@@ -93,7 +93,7 @@ def _hours(usage: RecentUsage, ticket: Ticket) -> float | None:
 
 
 def _used(capacities: Sequence[DeviceCapacity]) -> Mapping[str, int]:
-    """The memory that each claim's processes use on all its devices."""
+    """Returns the memory that each claim's processes use on all its devices."""
     used: dict[str, int] = {}
     for capacity in capacities:
         for tenant in capacity.tenants:

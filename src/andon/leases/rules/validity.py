@@ -24,7 +24,7 @@ class LeaseEnd(Struct, frozen=True):
 
 
 def begun(shown: float, wall: float, boot: float) -> LeaseEnd:
-    """The end that the file shows now, as a duration from now."""
+    """Returns the end that the file shows now, as a duration from now."""
     return LeaseEnd(shown, boot + (shown - wall), shown - wall)
 
 

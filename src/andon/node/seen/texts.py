@@ -163,12 +163,12 @@ def _key(name: str) -> str:
 
 
 def joined_object(members: Iterable[str]) -> str:
-    """A JSON object of encoded members."""
+    """Returns a JSON object of encoded members."""
     return "{" + ",".join(members) + "}"
 
 
 def joined_array(values: Iterable[str]) -> str:
-    """A JSON array of encoded values."""
+    """Returns a JSON array of encoded values."""
     return "[" + ",".join(values) + "]"
 
 

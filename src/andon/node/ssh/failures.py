@@ -39,7 +39,7 @@ _NO_ANDON = {
 
 
 def not_connected(host: str, code: int, out: bytes, printed: bytes, seconds: float) -> Unavailable:
-    """The failure of an ssh that ended before the script began."""
+    """Returns the failure of an ssh that ended before the script began."""
     text, named = printed.decode(errors="replace"), sh(host)
     for signs, message, hint in _KNOWN:
         if any(sign in text for sign in signs):

@@ -176,7 +176,7 @@ class WatchedLive(ServedLive):
         return bool(self._past)
 
     def age_seconds(self) -> float | None:
-        """The age of the last snapshot; None before the first."""
+        """Returns the age of the last snapshot; None before the first."""
         return self._clock() - self._received_at if self._past else None
 
     @property

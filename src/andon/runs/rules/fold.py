@@ -150,7 +150,7 @@ def keep_last(last: dict[str, float], values: Mapping[str, float]) -> None:
 
 
 def row_of(begin: RunBegin, fold: RunFold, path: str, alive: bool, whole: bool = True) -> RunRow:
-    """The run as lists show it; `whole`: whether every line of the record was folded."""
+    """Returns the run as lists show it; `whole`: whether every line of the record was folded."""
     end, used = fold.end, fold.summary().values()
     samples = end.samples if end is not None else fold.samples if whole and not alive else None
     return RunRow(

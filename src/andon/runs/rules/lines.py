@@ -35,7 +35,7 @@ class RecordLines(Struct):
     skipped: tuple[bytes, ...] = ()  # how lines begin that are not parsed: samples, most often
 
     def feed(self, data: bytes) -> Iterator[RunLine]:
-        """The lines that are complete now."""
+        """Yields the lines that are complete now."""
         *whole, self._rest = (self._rest + data).split(b"\n")
         for line in whole:
             if self._skipping:

@@ -119,7 +119,7 @@ def glob_of(name: str) -> str:
 
 
 def texts_of(row: RunRow) -> str:
-    """The texts that a search covers, in small letters."""
+    """Returns the texts that a search covers, in small letters."""
     known = (row.id, row.name, row.user, row.node, row.group, row.command, row.note, *row.tags)
     return "\n".join([word for word in known if word] + [models_of(row)]).lower()
 
@@ -129,7 +129,7 @@ def models_of(row: RunRow) -> str:
 
 
 def names_of(row: RunRow) -> tuple[str, ...]:
-    """The names of its devices, each once."""
+    """Returns the names of its devices, each once."""
     return tuple(sorted({device.name for device in row.devices}))
 
 

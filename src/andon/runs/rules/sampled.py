@@ -14,7 +14,7 @@ _PLAIN = tuple(name for name in SAMPLED if name != "energy_joules")
 
 
 def run_devices(snapshot: Snapshot, uuids: Iterable[str]) -> tuple[RunDevice, ...]:
-    """The devices of a run, in the order given."""
+    """Returns the devices of a run, in the order given."""
     labels = device_labels(snapshot.devices)
     statuses = {status.device.uuid: status for status in snapshot.devices}
     return tuple(_device(statuses[uuid], labels) for uuid in uuids if uuid in statuses)

@@ -113,7 +113,7 @@ class Summary:
         self._faults: dict[str, wire.Json] = {}
 
     def add(self, snapshot: Snapshot) -> None:
-        """Count a snapshot; a device that did not answer adds a fault, and nothing to tallies."""
+        """Counts a snapshot; a device that did not answer adds a fault, and nothing to tallies."""
         self.sample_count += 1
         self._faults |= {fault["source"]: fault for fault in faults_of(snapshot)}
         labels = device_labels(snapshot.devices)
@@ -125,7 +125,7 @@ class Summary:
             self._devices.setdefault(device.uuid, fresh).add(status, status.sample)
 
     def result(self, duration_seconds: float) -> RunSummary:
-        """What was measured so far; more may be added afterwards."""
+        """Returns what was measured so far; more may be added afterwards."""
         tallies = sorted(self._devices.values(), key=lambda one: (one.index, len(one.label)))
         return {
             "monitoring_duration_seconds": duration_seconds,

@@ -67,7 +67,7 @@ class _View(Struct):
 
 
 def visibility(devices: Sequence[Device], env: Mapping[str, str]) -> Visibility:
-    """The devices that every mask of this environment allows; a mask never adds one."""
+    """Returns the devices that every mask of this environment allows; a mask never adds one."""
     by_vendor: dict[str, list[Device]] = {NVIDIA.name: []}
     for device in devices:
         by_vendor.setdefault(device.vendor, []).append(device)
@@ -138,7 +138,7 @@ def _masked(
 def _cuda_list(
     mask: str, boards: Sequence[Device], devices: Sequence[Device]
 ) -> tuple[list[Device], list[str]]:
-    """The devices that a CUDA mask names, in its order, and what is wrong with the mask."""
+    """Returns the devices that a CUDA mask names, in its order, and what is wrong with the mask."""
     form = mask[:4] if mask[:4] in ("GPU-", "MIG-") else ""
     named: list[Device] = []
     for entry in mask.split(","):

@@ -111,12 +111,12 @@ _MEMORY_PART: Final = slice(_FIRST, _FIRST + len(_MEMORY))
 
 
 def wrong_values(sample: Sample, device: Device) -> Mapping[str, str]:
-    """The reason for each impossible value; empty for nearly every sample."""
+    """Returns the reason for each impossible value; empty for nearly every sample."""
     return {} if _is_sound(sample, device) else _wrong(sample, device)
 
 
 def without(sample: Sample, wrong: Mapping[str, str]) -> Sample:
-    """The sample with these values unknown."""
+    """Returns the sample with these values unknown."""
     read_at = {name: at for name, at in sample.read_at.items() if name not in wrong}
     unknown: dict[str, Any] = dict.fromkeys(wrong)
     return replace(sample, read_at=read_at, **unknown)
@@ -125,7 +125,7 @@ def without(sample: Sample, wrong: Mapping[str, str]) -> Sample:
 def checked_processes(
     processes: tuple[Process, ...], device: Device
 ) -> tuple[tuple[Process, ...], Mapping[str, str]]:
-    """The processes, and why values of some are unknown; the same object if none is."""
+    """Returns the processes, and why values of some are unknown; the same object if none is."""
     most, reasons = _most_memory(device), {}
     if all(_process_is_sound(process, most) for process in processes):
         return processes, {}
@@ -139,7 +139,7 @@ def checked_processes(
 
 
 def checked_device(device: Device) -> tuple[Device, Mapping[str, str]]:
-    """The device, and why facts of it are unknown; the same object if all are valid."""
+    """Returns the device, and why facts of it are unknown; the same object if all are valid."""
     wrong = {
         name: _reason(value, bounds)
         for (name, bounds), value in zip(LIMIT_BOUNDS.items(), _limits(device.limits), strict=True)
@@ -208,7 +208,7 @@ def _is_sound(sample: Sample, device: Device) -> bool:
 
 
 def _wrong(sample: Sample, device: Device) -> dict[str, str]:
-    """The reason for each impossible value."""
+    """Returns the reason for each impossible value."""
     most, wrong = _most_memory(device), {}
     for name, bounds in BOUNDS.items():
         value = getattr(sample, name)

@@ -157,7 +157,7 @@ class Roster:
         return min(self._pending.values())
 
     def settle(self, at: float, now: float, reader_silent_since: float | None) -> None:
-        """Mark cards that did not answer: called once per sample, after the answers."""
+        """Marks cards that did not answer: called once per sample, after the answers."""
         shown = {entry.card for entry in self.entries.values()}
         limit = self.deadline_seconds + self.extra_seconds - 1e-6
         for key, since in self._pending.items():
@@ -174,7 +174,7 @@ class Roster:
                 self._change(entry, State.LOST, reason, HUNG_HINT, at)
 
     def statuses(self, visible: Mapping[str, int | None]) -> list[DeviceStatus]:
-        """The current status of every device."""
+        """Returns the current status of every device."""
         return [
             DeviceStatus(
                 device=entry.device,

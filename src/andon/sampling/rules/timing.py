@@ -11,7 +11,7 @@ from andon.failures.rules.backoff import BackOff, doubled_seconds
 
 
 def slot(now: float, interval_seconds: float) -> int:
-    """The number of the interval that `now` falls into.
+    """Returns the number of the interval that `now` falls into.
 
     Slots are counted from the clock's zero and not from the session's start, so that sessions with
     the same interval, or multiples of it, share their samples whenever they began.
@@ -25,12 +25,12 @@ def next_due(now: float, interval_seconds: float) -> float:
 
 
 def wake_at(now: float, intervals: Iterable[float]) -> float | None:
-    """The earliest due time of any session, or None if there is no session."""
+    """Returns the earliest due time of any session, or None if there is no session."""
     return min((next_due(now, interval) for interval in intervals), default=None)
 
 
 def missed(last_slot: int, this_slot: int) -> int:
-    """How many samples a session missed between two that it received."""
+    """Returns how many samples a session missed between two that it received."""
     return max(0, this_slot - last_slot - 1)
 
 
@@ -135,5 +135,5 @@ def returned(attempts: Attempts, stuck: int) -> Attempts:
 
 
 def renew_after_seconds(renewals: int) -> float:
-    """How long a card stays lost before a new reader is started to look for it."""
+    """Returns how long a card stays lost before a new reader is started to look for it."""
     return doubled_seconds(renewals, RENEW_SECONDS, EXTRA_READER_SECONDS)

@@ -198,7 +198,7 @@ def half_of_memory() -> int | None:
 
 
 def render_nodes(devices: Sequence[Device]) -> dict[str, str]:
-    """The files of AMD and Intel devices, by uuid."""
+    """Returns the files of AMD and Intel devices, by uuid."""
     found: dict[str, str] = {}
     for device in devices:
         if device.vendor in WITH_FILES and device.pci is not None:

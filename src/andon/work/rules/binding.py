@@ -16,7 +16,7 @@ class CpuBinding(Struct, frozen=True):
 
 
 def binding(devices: Sequence[Device], allowed: Collection[int]) -> CpuBinding:
-    """The CPUs next to any of the devices, as far as this process may use them."""
+    """Returns the CPUs next to any of the devices, as far as this process may use them."""
     unknown = [device for device in devices if not device.place.cpus]
     if unknown:
         name = f"GPU {unknown[0].index}"

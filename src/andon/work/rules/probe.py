@@ -52,7 +52,7 @@ class Search(Struct, frozen=True):
 
 
 def begin_search(low: int, high: int) -> Search:
-    """A search from `low` to `high`; Invalid if there is nothing between them."""
+    """Returns a search from `low` to `high`; Invalid if there is nothing between them."""
     if low < 1 or high > LARGEST_SIZE:
         wrong = low if low < 1 else high
         raise Invalid(f"{wrong} is not a size", hint=f"use 1 to {LARGEST_SIZE}")
@@ -267,7 +267,7 @@ def filled(command: Sequence[str], size: int) -> list[str]:
 
 
 def check_pattern(option: str, text: str) -> re.Pattern[str]:
-    """A regular expression as typed; Invalid if it is none."""
+    """Returns a regular expression as typed; Invalid if it is none."""
     try:
         return re.compile(text)
     except re.error as exc:
@@ -278,7 +278,7 @@ def check_pattern(option: str, text: str) -> re.Pattern[str]:
 
 
 def number_of(found: re.Match[str]) -> float | None:
-    """The number in the first group, or in the whole match; None if it is not a number."""
+    """Returns the number in the first group, or in the whole match; None if it is not a number."""
     text = found[1] if found.re.groups else found[0]
     try:
         value = float((text or "").replace(",", ""))

@@ -25,7 +25,7 @@ _WRITTEN = {"'": "'\"%s\"'", '"': "%s", _DOCUMENT: "%s"}
 
 
 def filled(text: str, known: Mapping[str, str]) -> str:
-    """The word with every known name in braces replaced; `${name}` stays."""
+    """Returns the word with every known name in braces replaced; `${name}` stays."""
     return NAMED.sub(lambda match: known.get(match[1], match[0]), text)
 
 

@@ -22,7 +22,7 @@ LATE_SECONDS = 5.0
 
 
 def judge(snapshots: Sequence[Snapshot], sampling: Sampling) -> list[CheckResult]:
-    """All checks, in the order of their areas."""
+    """Returns all checks, in the order of their areas."""
     histories = histories_of(snapshots)
     if not any(history.samples for history in histories):
         asleep = any(s.state is State.ASLEEP for h in histories for s in h.statuses)

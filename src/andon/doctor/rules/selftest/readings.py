@@ -42,7 +42,7 @@ class ReadingTrial(Struct, frozen=True):
 
 
 def judge_readings(histories: Sequence[History]) -> Iterator[CheckResult]:
-    """Every row of the table, then whether any reading changes at all."""
+    """Yields every row of the table, then whether any reading changes at all."""
     for row in ROWS:
         yield from _findings(row, histories)
     yield _movement(histories)

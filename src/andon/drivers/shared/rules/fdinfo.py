@@ -124,7 +124,7 @@ def _amount(value: str) -> int | None:
 
 
 def later(before: DrmClient | None, after: DrmClient) -> DrmClient:
-    """The newer of two readings of a client, with no counter lower than before."""
+    """Returns the newer of two readings of a client, with no counter lower than before."""
     if before is None or before.key != after.key:
         return after
     engines = {
@@ -148,7 +148,7 @@ def _most(before: int | None, after: int | None) -> int | None:
 
 
 def shares(before: DrmClient, after: DrmClient, seconds: float) -> dict[str, float]:
-    """The share (0 to 1) of each engine that the client used between two readings."""
+    """Returns the share (0 to 1) of each engine that the client used between two readings."""
     found = {}
     for name, engine in after.engines.items():
         share = _share(before.engines.get(name, DrmEngine()), engine, seconds)
@@ -173,7 +173,7 @@ def _part(used: float, whole: float) -> float | None:
 
 
 def together(every: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """The shares of several clients, added up by engine and limited to 1."""
+    """Returns the shares of several clients, added up by engine and limited to 1."""
     total: dict[str, float] = {}
     for one in every:
         for name, share in one.items():
@@ -182,7 +182,7 @@ def together(every: Iterable[Mapping[str, float]]) -> dict[str, float]:
 
 
 def kind(client: DrmClient) -> ProcessKind:
-    """What the client does, by the engines on which it spent more time."""
+    """Returns what the client does, by the engines on which it spent more time."""
     engines = client.engines.items()
     spent = {name: engine.busy_nanoseconds or engine.cycles or 0 for name, engine in engines}
     compute = sum(time for name, time in spent.items() if name in COMPUTE_ENGINES)

@@ -92,7 +92,7 @@ class CyclePosition(Struct, frozen=True):
 
 
 def draw(*keys: int) -> float:
-    """A number in [0, 1) that depends only on the keys (splitmix64)."""
+    """Returns a number in [0, 1) that depends only on the keys (splitmix64)."""
     state = 0
     for key in keys:
         state = (state ^ (key & _WORD)) + 0x9E3779B97F4A7C15 & _WORD
@@ -114,7 +114,7 @@ def make_specimen(index: int, seed: int, model: Model, workload: Workload) -> Sp
 
 @lru_cache(maxsize=1024)  # for every reading
 def describe(specimen: Specimen) -> Device:
-    """The facts of a simulated device. It has no PCI address: none would be real."""
+    """Returns the facts of a simulated device. It has no PCI address: none would be real."""
     model = specimen.model
     return Device(
         uuid=specimen.uuid,
@@ -134,7 +134,7 @@ def describe(specimen: Specimen) -> Device:
 
 
 def locate(specimen: Specimen, at: float) -> CyclePosition:
-    """The position of an instant; devices are out of phase with each other."""
+    """Returns the position of an instant; devices are out of phase with each other."""
     period = specimen.profile.period_seconds
     since = 0.0 if specimen.stint is None else specimen.stint.since
     shifted = at - since + _constant(specimen.seed, 1) * period
@@ -182,7 +182,7 @@ def _watts(specimen: Specimen, moment: CyclePosition) -> float:
 
 
 def energy_joules(specimen: Specimen, at: float) -> float:
-    """The integral of the power since the counter began."""
+    """Returns the integral of the power since the counter began."""
     return _energy(specimen, locate(specimen, at), at)
 
 
@@ -315,7 +315,7 @@ def sample(specimen: Specimen, at: float, seconds: float = 0.0) -> Sample:
 
 
 def missing(model: Model, watched: bool) -> Mapping[str, str]:
-    """The readings that this model does not provide now, and why."""
+    """Returns the readings that this model does not provide now, and why."""
     expensive = (
         {} if watched else dict.fromkeys(("sm_active_percent", "tensor_active_percent"), UNWATCHED)
     )
@@ -374,7 +374,7 @@ def _swings(phase: LoadPhase) -> int:
 
 
 def _partial_joules(specimen: Specimen, moment: CyclePosition, at: float) -> float:
-    """The energy of the cycle up to the moment; whole periods of the ripple cancel out."""
+    """Returns the energy of the cycle up to the moment; whole periods of the ripple cancel out."""
     total = 0.0
     for phase, seconds in _elapsed(_phases(specimen, moment.cycle), at - moment.began):
         pace = 2 * math.pi * _swings(phase) / phase.seconds

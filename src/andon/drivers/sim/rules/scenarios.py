@@ -110,7 +110,7 @@ _VALUES = {
 
 
 def plan(count: int, scenario: str, models: Sequence[str], faults: Sequence[str]) -> ScenarioPlan:
-    """The plan; Invalid lists all mistakes at once."""
+    """Returns the plan; Invalid lists all mistakes at once."""
     mistakes: list[str] = []
     if not 0 <= count <= MAX_DEVICES:
         mistakes.append(f"count must be 0 to {MAX_DEVICES}, not {count}")
@@ -137,7 +137,7 @@ def plan(count: int, scenario: str, models: Sequence[str], faults: Sequence[str]
 
 
 def parse_faults(texts: Iterable[str], count: int = MAX_DEVICES) -> tuple[Script, ...]:
-    """Parse fault scripts for `count` devices; Invalid lists all mistakes at once."""
+    """Parses fault scripts for `count` devices; Invalid lists all mistakes at once."""
     mistakes: list[str] = []
     scripts = _scripts(texts, count, mistakes)
     if mistakes:

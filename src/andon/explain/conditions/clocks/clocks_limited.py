@@ -25,7 +25,7 @@ CAUSES = {
 
 
 def explain(view: View) -> Description | None:
-    """What limits them, and what that costs."""
+    """Explains what limits the clocks, and what that costs."""
     names = [name for name in CAUSES if view.held_back_by(name)]
     causes = [CAUSES[name] for name in names]
     if not causes or (clock_loss_percent(view) or 0) < LITTLE_PERCENT:

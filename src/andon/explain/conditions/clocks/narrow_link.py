@@ -65,7 +65,7 @@ class Link(NamedTuple):
 
 
 def judge(seen: View) -> Finding | None:
-    """The link of a busy device is below what card and slot allow; idle, it cannot be judged."""
+    """Judges the link of a busy device by what card and slot allow; an idle one is unknown."""
     sample = seen.sample
     link = _link(sample, seen.device.limits)
     narrow, slow = link.is_narrow, link.is_slow

@@ -11,7 +11,7 @@ NARROW_SLOT = ReasonKind("narrow_slot", "the slot offers a slower link than the 
 
 
 def explain(view: View) -> Description | None:
-    """The slot allows less than the card: no fault, but worth knowing."""
+    """Explains a slot that allows less than the card: no fault, but worth knowing."""
     width, generation = _slotted(view, "width"), _slotted(view, "generation")
     lanes = phrase("{s} of its {c} lanes", s=width[0], c=width[1]) if width else Clause()
     speed = Clause()

@@ -24,7 +24,7 @@ POWER_LIMIT_LOWERED = ReasonKind(
 
 
 def explain(view: View) -> Description | None:
-    """The limit is below the card's default; a problem only while it slows the card."""
+    """Explains a limit below the card's default; a problem only while it slows the card."""
     if not lowered(view):
         return None
     costs = view.held_back_by(POWER_CAP.name) and loses(view, LITTLE_PERCENT) and view.works

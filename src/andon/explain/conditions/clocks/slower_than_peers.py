@@ -22,7 +22,7 @@ ADVICE = "Compare it with its peers: cooling, power limit, link. Synchronised wo
 
 
 def explain(view: View) -> Description | None:
-    """Equally busy devices of the same model run clearly faster."""
+    """Explains a device that is clearly slower than equally busy ones of the same model."""
     own, others = view.sample.sm_clock_mhz, peers_sm_clock_mhz(view)
     if own is None or others is None or not view.at_least("utilization_percent", BUSY_PERCENT):
         return None

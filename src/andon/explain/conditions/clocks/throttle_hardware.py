@@ -33,7 +33,7 @@ _BRAKED: Final[Rungs] = (CALM, HOLDS)
 
 
 def judge(seen: View) -> Finding | None:
-    """The hardware throttles it: the power supply, or a cause that it does not report."""
+    """Judges throttling by hardware: the power supply, or a cause that it does not report."""
     reasons = seen.reasons
     if not reasons:
         return None if reasons is not None else UNKNOWN

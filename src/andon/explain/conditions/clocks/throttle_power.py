@@ -41,7 +41,7 @@ CAPPED = (CAP,)
 
 
 def judge(seen: View) -> Finding | None:
-    """The power cap costs a busy device much of its clock; at its default limit more is normal."""
+    """Judges how much of its clock the power cap costs; at the default limit more is normal."""
     reasons, sample, loss = seen.reasons, seen.sample, seen.status.clock_loss_percent
     if reasons is None or not seen.device.limits.sm_clock_mhz:
         return UNKNOWN

@@ -30,12 +30,12 @@ SET_BY_HAND = "Check for a fan speed set by hand in the driver settings or the f
 
 
 def explain(view: View) -> Description | None:
-    """Why the fan runs: for nothing, or because of heat or load."""
+    """Explains why the fan runs: because of heat or load, or without a cause."""
     return _for_nothing(view) if _runs_for_nothing(view) else _running(view)
 
 
 def _running(view: View) -> Description | None:
-    """The fan runs because of heat or load, now or a moment ago."""
+    """Explains a fan that runs because of heat or load, now or a moment ago."""
     if not view.at_least("fan_percent", RUNS_PERCENT):
         return None
     because = _cause(view)
@@ -51,7 +51,7 @@ def _running(view: View) -> Description | None:
 
 
 def _for_nothing(view: View) -> Description:
-    """The fan runs although the device is idle and cool, and has been throughout."""
+    """Explains a fan that runs although the device has been idle and cool throughout."""
     text = phrase(
         "Fan at {f} although the GPU is idle ({u}) and cool ({t})",
         f=view.read("fan_percent"),

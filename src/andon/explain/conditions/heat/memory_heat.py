@@ -19,7 +19,7 @@ ADVICE = "Check the cooling of the memory: pads, back plate, airflow over the ba
 
 
 def explain(view: View) -> Description | None:
-    """The memory is hotter than the chip; the vendor does not publish its limit."""
+    """Explains memory that is hotter than the chip; vendors do not publish its limit."""
     costs = bool(throttling(view))
     if not _is_hot(view) or (costs and memory_is_the_cause(view)):
         return None  # the condition about the throttling names it as the cause

@@ -39,7 +39,7 @@ _BOTH: Final[Rungs] = (HOLDS, HOLDS)
 
 
 def judge(seen: View) -> Finding | None:
-    """Heat limits its clocks."""
+    """Judges whether heat limits its clocks."""
     reasons = seen.reasons
     if not reasons:
         return None if reasons is not None else UNKNOWN

@@ -18,7 +18,7 @@ ADVICE = "Nothing to do unless memory is short; then log out of the desktop, or 
 
 
 def explain(view: View) -> Description | None:
-    """A desktop uses memory; a problem if little is left."""
+    """Explains memory that a desktop uses; a problem if little is left."""
     held = graphics_memory_bytes(view)
     if held is None or held < DESKTOP_BYTES:
         return None

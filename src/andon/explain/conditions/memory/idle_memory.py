@@ -17,7 +17,7 @@ ADVICE = "Ask its owner whether it is still needed; stopping it frees the memory
 
 
 def explain(view: View) -> Description | None:
-    """An idle process holds memory that others could use."""
+    """Explains memory that an idle process holds and others could use."""
     process = hoarder(view)
     if process is None:
         return None

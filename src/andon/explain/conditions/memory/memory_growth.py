@@ -13,7 +13,7 @@ LONG_SECONDS = 300.0
 
 
 def explain(view: View) -> Description | None:
-    """How much it has risen in the last minutes, and when it would be full."""
+    """Explains how much it has risen in the last minutes, and when it would be full."""
     found = growth(view)
     if found is None or not view.owns_memory:
         return None

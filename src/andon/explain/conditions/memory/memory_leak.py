@@ -41,7 +41,7 @@ class Filling(NamedTuple):
 
 
 def judge(seen: View) -> Finding | None:
-    """Memory rises steadily and will be full within the configured time."""
+    """Judges memory that rises steadily and will be full within the configured time."""
     used, total = seen.sample.memory_used_bytes, seen.device.memory_total_bytes
     if used is None or not total:
         return UNKNOWN

@@ -43,7 +43,7 @@ UNATTRIBUTED = ReasonKind("unattributed_memory", "memory held by no visible proc
 
 
 def judge(seen: View) -> Finding | None:
-    """Memory in use by no visible process; people are notified if the device is idle."""
+    """Judges memory used by no visible process; people are notified if the device is idle."""
     total, used = seen.device.memory_total_bytes, seen.sample.memory_used_bytes
     if used is not None and used <= LEAST_BYTES:
         return None  # even all of it would not be much

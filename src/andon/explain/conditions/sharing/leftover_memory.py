@@ -27,7 +27,7 @@ SECONDS = Figure(
 
 
 def judge(shared: SharedDevice) -> Finding | None:
-    """Memory left behind by the previous lease; a new holder ends the alert."""
+    """Judges memory left behind by the previous lease; a new holder ends the alert."""
     status, device = shared.status, shared.status.device
     if shared.holders:
         return ENDED

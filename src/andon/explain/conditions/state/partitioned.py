@@ -14,7 +14,7 @@ OF_INSTANCE = "Ask about the board: what slows or heats it also affects this ins
 
 
 def explain(view: View) -> Description | None:
-    """A MIG instance has few readings, and its board is used through its instances."""
+    """Explains a MIG instance, which has few readings, or a board used through instances."""
     parent, parts = view.device.parent, len(view.instances)
     if not view.status.answered or (parent is None and not parts):
         return None

@@ -24,7 +24,7 @@ ADVICE = "andon status --verbose lists every reason; andon doctor suggests fixes
 
 
 def explain(view: View) -> Description | None:
-    """Important values that cannot be read, and why; not a problem if enough is known."""
+    """Explains important values that cannot be read; no problem if enough is known."""
     if view.status.state is not State.OK:
         return None
     unknown = [name for name in VALUES if _is_unknown(view, name)]

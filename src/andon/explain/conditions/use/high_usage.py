@@ -21,7 +21,7 @@ CLEAR_PERCENT = 10
 
 
 def judge(seen: View) -> Finding | None:
-    """The device is in use."""
+    """Judges whether the device is in use."""
     now, most = seen.sample.utilization_percent, seen.figures.high_usage_percent
     if now is None:
         return UNKNOWN

@@ -18,7 +18,7 @@ ADVICE = (
 
 
 def explain(view: View) -> Description | None:
-    """Several users compete for it, for its time or for its memory."""
+    """Explains a device whose time or memory several users compete for."""
     by_time = competing(view)
     kind = "utilization_percent" if by_time else "memory_bytes"
     users = active_users(view) if by_time else _crowding(view)

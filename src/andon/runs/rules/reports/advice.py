@@ -49,7 +49,7 @@ class Advice(Struct, frozen=True):
 
 
 def advice_on(report: RunReport) -> list[Advice]:
-    """All advice that applies, the most important first."""
+    """Returns all advice that applies, the most important first."""
     return [found for ask in ADVICE for found in ask(report)]
 
 

@@ -218,7 +218,7 @@ def _row(side: Sequence[RunRow], params: Sequence[str], seeds: Sequence[str]) ->
 
 
 def mean_spread(values: Sequence[float]) -> MeanSpread:
-    """The mean and the standard deviation of a sample."""
+    """Returns the mean and the standard deviation of a sample."""
     count = len(values)
     mean = sum(values) / count
     if not isfinite(mean):  # the loss of a run that diverged may be 1e308

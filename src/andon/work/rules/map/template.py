@@ -73,7 +73,7 @@ def _refuse_several(template: CommandTemplate) -> None:
 
 
 def values(item: MapItem, gpu: str) -> dict[str, str]:
-    """The values of the names in braces; andon's own win over fields of the same name."""
+    """Returns the values of the names in braces; andon's own win over fields of the same name."""
     return {
         **item.fields,
         ITEM: item.text,
@@ -84,7 +84,7 @@ def values(item: MapItem, gpu: str) -> dict[str, str]:
 
 
 def stem(text: str) -> str:
-    """The name of a file without its folder and its last suffix."""
+    """Returns the name of a file without its folder and its last suffix."""
     name = text.rstrip("/").rpartition("/")[2]
     base, dot, _ = name.rpartition(".")
     return base if dot and base.strip(".") else name
