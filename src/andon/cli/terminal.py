@@ -166,7 +166,10 @@ def ask(question: str) -> str:
     """Asks a question; returns the first letter of the answer in lower case, empty at the end of
     the input."""
     write(sys.stderr, harmless(question))
-    return sys.stdin.readline().strip().lower()[:1]
+    try:
+        return sys.stdin.readline().strip().lower()[:1]
+    except UnicodeDecodeError:  # typed in another encoding: no letter that is offered
+        return ""
 
 
 def for_machine(text: str, choices: Choices | None) -> str:

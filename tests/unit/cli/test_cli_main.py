@@ -23,7 +23,7 @@ from andon.cli.options import MOST_SIMULATED, whole
 from andon.cli.screen import in_color, size
 from andon.cli.show.text import painted
 from andon.cli.sources import settings_of
-from andon.cli.terminal import Choices, report, write
+from andon.cli.terminal import Choices, ask, report, write
 from andon.errors import Conflict, Denied, Gone, Invalid, Unavailable
 from andon.model.device import Snapshot
 from andon.settings.resolution import FIELDS
@@ -298,3 +298,16 @@ def test_cost_without_a_gpu_ends_after_the_first_look_with_the_reason() -> None:
 def test_the_type_of_a_number_understands_a_default() -> None:
     """click passes defaults through it, too: `andon seed` has some."""
     assert whole(8) == whole("8") == 8
+
+
+def test_an_answer_in_another_encoding_is_a_no(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xe4\n"), encoding="utf-8"))
+    assert ask("release it? [y/N] ") == ""
+
+
+def test_an_address_on_standard_input_that_is_no_text_is_a_mistake(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xff\n"), encoding="utf-8"))
+    assert run(["alerts", "notify", "add", "slack", "-"]) == 2
+    assert "- cannot be read: not UTF-8 text" in capsys.readouterr().err

@@ -132,10 +132,9 @@ def _header(text: str) -> tuple[str, str]:
 
 def _secret(source: str) -> str:
     """The first line of a file, or of standard input."""
-    if source == "-":
-        return sys.stdin.readline(LONGEST_SECRET).strip()
-
     try:
+        if source == "-":
+            return sys.stdin.readline(LONGEST_SECRET).strip()
         lines = read_regular(Path(source), LONGEST_SECRET, follow=True).decode().splitlines()
     except (OSError, ValueError) as exc:
         reason = exc.strerror if isinstance(exc, OSError) else "not UTF-8 text"

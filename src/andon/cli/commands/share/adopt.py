@@ -7,12 +7,12 @@ import click
 
 from andon.app.engines import open_engine
 from andon.cli.commands.completing import complete_lease
+from andon.cli.commands.share.run import ended
 from andon.cli.options import chosen, shared
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices, notice
 from andon.leases.book.lease_book import Book
 from andon.model.execution import ContainerOptions
-from andon.model.run.record import RunState
 from andon.runs.rules.oom import Verdict, verdict
 from andon.work.containers.adoption import AdoptedWork
 from andon.work.containers.adoption import adopt as take_over
@@ -32,10 +32,7 @@ def adopt(lease_id: str) -> int:
     choices = chosen()
     adopted = take_over(Book(make=False), open_engine(), lease_id, os.getuid())
     notice(f"adopted lease {adopted.held.lease.id} with container {adopted.work.id[:12]}", choices)
-    code, judged = _followed(adopted, choices)
-    if judged.end not in (RunState.SUCCEEDED, RunState.FAILED, RunState.STOPPED):
-        notice(judged.message, choices)
-    return code
+    return ended(_followed(adopted, choices), choices)
 
 
 def _followed(adopted: AdoptedWork, choices: Choices) -> tuple[int, Verdict]:

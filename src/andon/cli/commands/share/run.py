@@ -203,7 +203,7 @@ def _run(
         )
         lease = options["lease_id"] or os.environ.get("ANDON_LEASE")
         if lease:
-            return _ended(work.run(on_lease(lease, availability.view(), request)), choices)
+            return ended(work.run(on_lease(lease, availability.view(), request)), choices)
         return _granted(work, availability, request, options, choices)
 
 
@@ -232,7 +232,7 @@ def _granted(
         before = work.run(grant)
         verdict = before[1]
         if verdict.end is not RunState.DEVICE_OUT_OF_MEMORY or retries < 1:
-            return _ended(before, choices, OOM_HINT)
+            return ended(before, choices, OOM_HINT)
         retries -= 1
         had = [capacity.free_bytes or 0 for capacity in grant.candidates.choice.chosen]
         devices = grant.snapshot.devices
@@ -248,10 +248,11 @@ def _not_retried(before: tuple[int, Verdict], error: AndonError, choices: Choice
     why = f" ({error.mistakes[0]})" if error.mistakes else ""
     hint = f"; {error.hint}" if error.hint else ""
     notice(f"cannot retry with more memory: {error.reason}{why}{hint}", choices)
-    return _ended(before, choices)
+    return ended(before, choices)
 
 
-def _ended(result: tuple[int, Verdict], choices: Choices, oom_hint: str = "") -> int:
+def ended(result: tuple[int, Verdict], choices: Choices, oom_hint: str = "") -> int:
+    """Prints how a command ended that did not just fail; returns its exit code."""
     code, verdict = result
     if verdict.end not in (RunState.SUCCEEDED, RunState.FAILED, RunState.STOPPED):
         hint = oom_hint if verdict.end is RunState.DEVICE_OUT_OF_MEMORY else ""
