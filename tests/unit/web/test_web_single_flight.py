@@ -1,9 +1,13 @@
 """A dear answer is made once for all who ask before the next snapshot."""
 
 import threading
+from inspect import iscoroutinefunction
+
+from fastapi.routing import APIRoute
 
 from andon.access.roles import ALL_SEEING, BLIND
 from andon.web.answers.single_flight import SingleFlight
+from andon.web.routes import sharing
 
 
 def test_one_answer_serves_all_until_the_next_snapshot() -> None:
@@ -28,3 +32,10 @@ def test_one_answer_serves_all_until_the_next_snapshot() -> None:
     assert made == ["slowly"]
     assert once.answer(1.0, BLIND, lambda: b"for strangers") == b"for strangers"
     assert once.answer(2.0, ALL_SEEING, lambda: b"2") == b"2"
+
+
+def test_an_address_is_drawn_beside_the_event_loop() -> None:
+    """A long one takes 50 ms, and whoever may read can ask for it."""
+    (route,) = sharing.routes().routes
+    assert isinstance(route, APIRoute)
+    assert not iscoroutinefunction(route.endpoint)

@@ -14,7 +14,7 @@ def routes() -> APIRouter:
     router = APIRouter(responses=ERRORS, tags=["board"])
 
     @router.get("/api/qr")
-    async def qr_code(
+    def qr_code(
         request: Request,
         link: Annotated[str, Query(max_length=MOST_CHARACTERS, description="of this server")],
     ) -> Response:
