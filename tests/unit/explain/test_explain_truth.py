@@ -148,10 +148,11 @@ def _truths(
     if head == "users" and tail:
         user, _, kind = tail.rpartition(".")
         return [sum(getattr(p, kind) or 0 for p in view.compute if p.user == user)]
-    if judged := _judged(evidence, reason, view):
-        return judged
+    judged = _judged(evidence, reason, view)
     if evidence.name != "peers" and (measure := getattr(measures, evidence.name, None)):
-        return [measure(view)]
+        return [*judged, measure(view)]  # a condition may state one that it does not judge by
+    if judged:
+        return judged
     if evidence.name == "reason" and reason.code == "unreadable":
         return [view.status.reason, *view.status.missing.values()]
     return [_other(evidence.name, reason, view)]
