@@ -262,6 +262,10 @@ def order_of(url: str, spec: Mapping[str, Any]) -> LoadOrder:
         chance = Random(seed).random  # noqa: S311 - prompts, not secrets
         length = _whole(spec, "input_tokens", 128, 0, MOST_TOKENS)
         prompts = made_prompts(MADE_PROMPTS, length, chance)
+    try:
+        "".join((url, model, key, *prompts)).encode()
+    except UnicodeEncodeError:  # arguments may be any bytes
+        raise Invalid("the URL, the model, the key or a prompt is not UTF-8 text") from None
     tokens = spec.get("output_tokens")
     return LoadOrder(
         route_of(url, spec.get("chat", True)),
