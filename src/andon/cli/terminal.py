@@ -204,7 +204,7 @@ def guarded(call: Callable[[], int], choices: Choices | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:  # the reader of our output has closed it
         return 0
-    except (OSError, MemoryError, RuntimeError, ImportError) as error:
+    except (OSError, MemoryError, RuntimeError, ImportError, UnicodeEncodeError) as error:
         # Limits and paths of the system: any access may be the first to meet them.
         from andon.cli.show.system_errors import system_error
 

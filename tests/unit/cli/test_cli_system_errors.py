@@ -15,6 +15,9 @@ def refused(code: int, name: str | None = None) -> OSError:
     return OSError(code, os.strerror(code), name) if name else OSError(code, os.strerror(code))
 
 
+NO_TEXT = UnicodeEncodeError("utf-8", "\udcff", 0, 1, "surrogates not allowed")
+
+
 @rows(
     ("error", "reason", "code"),
     [
@@ -25,6 +28,7 @@ def refused(code: int, name: str | None = None) -> OSError:
         (refused(errno.ENAMETOOLONG, "x" * 999), f"'{'x' * 40}'… is too long for a path", 2),
         (MemoryError(), "not enough memory", 3),
         (RuntimeError("can't start new thread"), "no more threads may be started", 3),
+        (NO_TEXT, "an argument is not UTF-8 text", 2),
     ],
 )
 def test_each_refusal_is_a_sentence(error: Exception, reason: str, code: int) -> None:
@@ -47,3 +51,9 @@ def test_a_command_that_meets_one_says_so(
     said = capsys.readouterr().err
     assert said.startswith("andon: ")
     assert "Traceback" not in said
+
+
+def test_a_node_that_is_no_text_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    """The byte 0xff, as the shell passes it on."""
+    assert main.run(["status", "--node", "x\udcff", "--url", "http://127.0.0.1:9"]) == 2
+    assert capsys.readouterr().err.startswith("andon: an argument is not UTF-8 text\n")

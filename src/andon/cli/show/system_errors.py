@@ -20,6 +20,9 @@ _HINTS = {
     errno.EIO: "the disk may be failing: the kernel's log may say why",
 }
 _NO_THREAD = "can't start new thread"
+_ENCODING = "check the encoding of the terminal, and of the names of files"
+_NO_TEXT = "surrogates not allowed"
+"""Of the bytes of an argument that are no text, where it is sent to a server or written."""
 
 
 def system_error(exc: BaseException) -> AndonError | None:
@@ -30,6 +33,8 @@ def system_error(exc: BaseException) -> AndonError | None:
         return Unavailable("not enough memory", hint=_HINTS[errno.ENOMEM])
     if isinstance(exc, RuntimeError) and _NO_THREAD in str(exc):
         return Unavailable("no more threads may be started", hint=_HINTS[errno.EAGAIN])
+    if isinstance(exc, UnicodeEncodeError) and exc.reason == _NO_TEXT:
+        return Invalid("an argument is not UTF-8 text", hint=_ENCODING)
     if isinstance(exc, ImportError) and _has_no_descriptor():
         return Unavailable("too many open files", hint=_HINTS[errno.EMFILE])
     return None
