@@ -151,7 +151,8 @@ def replacing(out: Path) -> Iterator[Path]:
         hint = "use another directory"
         raise Denied(f"{out} cannot be written: {exc.strerror}", hint=hint) from exc
     except OSError as exc:
-        raise Unavailable(f"{out} cannot be written: {exc.strerror or exc}") from exc
+        hint = f"mkdir -p {sh(out.parent)}" if isinstance(exc, FileNotFoundError) else ""
+        raise Unavailable(f"{out} cannot be written: {exc.strerror or exc}", hint=hint) from exc
     finally:
         unfinished.unlink(missing_ok=True)
 

@@ -1,6 +1,5 @@
 """The options and the output that all reports share: a form, a file, prices."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,9 +10,7 @@ from click.core import ParameterSource
 from andon.cli.options import F, chosen, with_options
 from andon.cli.show.text import painted
 from andon.cli.terminal import Terminal, notice
-from andon.errors import Denied, Unavailable
 from andon.settings.resolution import Settings
-from andon.units import sh
 from andon.version import __version__
 
 if TYPE_CHECKING:  # a command that prints no report needs none of it
@@ -95,16 +92,10 @@ def deliver(text: str, form: str, out: Path | None, terminal: Terminal) -> None:
     if out is None:
         (terminal.show_data if form in ("json", "csv") else terminal.show)(text)
         return
-    draft = out.with_name(f".{out.name}.{os.getpid()}.draft")
-    try:
+    from andon.cli.outfile import replacing  # most reports are printed
+
+    with replacing(out) as draft:
         draft.write_text(text, encoding="utf-8")
-        draft.replace(out)
-    except OSError as exc:
-        draft.unlink(missing_ok=True)
-        if isinstance(exc, PermissionError):
-            raise Denied(f"{out}: no permission to write") from exc
-        hint = f"mkdir -p {sh(out.parent)}" if isinstance(exc, FileNotFoundError) else ""
-        raise Unavailable(f"{out}: {exc.strerror}", hint=hint) from exc
     notice(f"{out}: written", chosen())
 
 

@@ -14,10 +14,10 @@ from andon.api.served_model import only_model
 from andon.cli.commands.jobs.common import wait_for_all
 from andon.cli.commands.jobs.desks import queue_desk
 from andon.cli.commands.jobs.from_file import file_batches
-from andon.cli.commands.jobs.submit import submit_all
+from andon.cli.commands.jobs.submit import is_job_file, submit_all
 from andon.cli.commands.runs.baseline import compare_with, refuse_missing
 from andon.cli.commands.runs.compare import show_group
-from andon.cli.options import JOB_FILES, chosen, duration, set_variable, shared, whole
+from andon.cli.options import chosen, duration, set_variable, shared, whole
 from andon.cli.show.reports.benchmark import render_benchmark
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Denied, Gone, Invalid
@@ -80,7 +80,7 @@ def benchmark(url: str | None, **options: Any) -> int:
     choices = chosen()
     if options["resume"] is not None:
         return _resumed(choices, options["resume"])
-    if url is None or (url.lower().endswith(JOB_FILES) and "://" not in url):
+    if url is None or (is_job_file(url) and "://" not in url):
         return _of_file(choices, url)
     if choices.simulate is not None:
         set_variable("ANDON_SIMULATE", str(choices.simulate))

@@ -1,6 +1,7 @@
 """`andon serve` and `andon hub`: serve this node's devices, and those of nodes that report."""
 
 import os
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -143,7 +144,7 @@ def _about(started: Started) -> str:
     return f"  {snapshot.node}: {counted(len(snapshot.devices), f'{mark}device')}"
 
 
-def ssh_line(environment: os._Environ[str] | dict[str, str], port: int) -> str | None:
+def ssh_line(environment: Mapping[str, str], port: int) -> str | None:
     """The command to reach this server from the user's machine, if they came by SSH."""
     parts = environment.get("SSH_CONNECTION", "").split()
     if len(parts) != 4:
