@@ -11,7 +11,7 @@ BUDGET = {
     "api": 3560,
     "app": 3266,
     "callbacks": 1456,
-    "cli": 20612,
+    "cli": 20605,
     "clusters": 4416,
     "doctor": 3271,
     "drivers": 7669,
