@@ -14,6 +14,7 @@ from andon.exporter.server import MetricsServer, is_loopback
 from andon.exporter.spreads import Service
 from andon.testing.mock import MockGpuBackend
 from tests.support.exposition import parse
+from tests.support.replaced import fails
 from tests.support.surroundings import fresh_library
 from tests.support.waiting import wait_for
 
@@ -340,3 +341,16 @@ def test_the_kept_exporter_wants_something_to_export() -> None:
 def test_a_port_that_belongs_to_root_is_denied_to_others() -> None:
     error = serving._why_not("127.0.0.1", 80, PermissionError(13, "Permission denied"))
     assert isinstance(error, Denied)
+
+
+def test_a_start_that_fails_does_not_keep_the_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh_library(monkeypatch)
+    fails(monkeypatch, "andon.api.compat.exporter", "WatchedLive", Unavailable("no reader"))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    exporter = andon.PrometheusExporter(port=port).register_gpu_metrics(andon.get_gpu_monitor())
+    kept = []
+    for _ in range(2):
+        with pytest.raises(Unavailable, match="no reader") as failed:
+            exporter.start()
+        kept.append(failed.value)

@@ -76,9 +76,13 @@ class PrometheusExporter:
                 raise Conflict("this exporter is already running", hint="stop() it first")
             self._registered()
             server = MetricsServer("127.0.0.1", self._port)
-            if self._shared:
-                shared = library.shared()
-                self._live = WatchedLive(shared, shared.settings.interval_seconds)
+            try:
+                if self._shared:
+                    shared = library.shared()
+                    self._live = WatchedLive(shared, shared.settings.interval_seconds)
+            except BaseException:
+                server.server_close()  # whoever keeps the error would keep the port
+                raise
             self._server = server
             server.start(self._text, self._dropped)
         return self
