@@ -8,7 +8,7 @@ BUDGET = {
     "(modules)": 1247,
     "access": 1226,
     "alerts": 4901,
-    "api": 3560,
+    "api": 3564,
     "app": 3266,
     "callbacks": 1456,
     "cli": 20605,
