@@ -24,7 +24,7 @@ NEVER = "it has not reported yet"
 
 
 class NodeState(StrEnum):
-    """The state of a node, in one word."""
+    """How a node is, in one word."""
 
     HEALTHY = "healthy"
     SICK = "sick"
@@ -38,7 +38,7 @@ class NodeState(StrEnum):
 
 
 class NodeRow(NodeFigures, frozen=True):
-    """A node in a list. Readings of a silent node are left out, because they may no longer hold."""
+    """A node in a list. What a silent node last reported is not known to be so now: left out."""
 
     name: Name
     state: NodeState
