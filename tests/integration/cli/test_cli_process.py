@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import resolve_name
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,10 @@ def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 HEAVY = (
-    *(place.target.partition(":")[0] for place in COMMANDS.values()),
+    *(
+        resolve_name(place.target.partition(":")[0], "andon.cli.commands")
+        for place in COMMANDS.values()
+    ),
     *(
         "andon.app",
         "andon.explain",

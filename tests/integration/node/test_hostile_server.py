@@ -9,7 +9,7 @@ import click
 import pytest
 
 from andon.cli import browser_link
-from andon.cli.catalogue import COMMANDS
+from andon.cli.catalogue import COMMANDS, load
 from andon.cli.main import run
 from andon.model import wire
 from andon.model.wire import TextBounds
@@ -107,8 +107,7 @@ def test_every_command_that_has_a_url_is_tried() -> None:
                 walk(f"{name} {one}", below)
 
     for name, entry in COMMANDS.items():
-        module, _, attribute = entry.target.partition(":")
-        walk(name, getattr(__import__(module, fromlist=[attribute]), attribute))
+        walk(name, load(entry.target))
     tried = {" ".join(words[:n]) for words in READING for n in (1, 2)}
     assert found - tried - INTERACTIVE == set()
 
