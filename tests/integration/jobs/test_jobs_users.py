@@ -106,7 +106,7 @@ def test_roots_policy_limits_what_another_user_gets() -> None:
     said = on_a_machine(
         f"""{USERS}
         umask 0; touch /tmp/order; umask 022
-        mkdir /etc/andon; POLICY=/etc/andon/policy.toml
+        mkdir -p /etc/andon; POLICY=/etc/andon/policy.toml
         printf 'max_gpus_per_user = 1\\n[users."{SECOND}"]\\nmax_queued = 0\\n' > $POLICY
         submit {FIRST} gate:1 a:1 > /tmp/first & first=$!
         until_so 'grep -q policy.toml /tmp/first'

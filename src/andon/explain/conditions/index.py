@@ -1,4 +1,4 @@
-"""The index of all conditions, usable without loading them; written by `make golden`."""
+"""What is known of each condition before it is loaded; written by `make golden`."""
 
 from collections.abc import Mapping
 

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -166,14 +165,12 @@ def run_container(
     check: Callable[[], str | None],
     notify: Callable[[str], None],
     command: Sequence[str] | None = None,
-    **more: Any,
 ) -> tuple[CommandEnd, bool]:
-    """Runs a container with a client of this process; `more` are options of the launcher."""
+    """Runs a container with a client of this process."""
 
     def launch(client: Sequence[str]) -> CommandEnd:
-        return Launcher(client, os.environ, grace_seconds, elsewhere=contained.send, **more).run(
-            check, notify
-        )
+        launcher = Launcher(client, os.environ, grace_seconds, elsewhere=contained.send)
+        return launcher.run(check, notify)
 
     return follow_container(contained, launch, command)
 

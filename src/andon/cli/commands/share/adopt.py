@@ -1,6 +1,7 @@
 """`andon lease adopt`: takes over a lease whose `andon run` was killed while its container runs."""
 
 import os
+from collections.abc import Sequence
 from functools import partial
 
 import click
@@ -16,7 +17,8 @@ from andon.model.execution import ContainerOptions
 from andon.runs.rules.oom import Verdict, verdict
 from andon.work.containers.adoption import AdoptedWork
 from andon.work.containers.adoption import adopt as take_over
-from andon.work.containers.running import ContainedCommand, run_container
+from andon.work.containers.running import ContainedCommand, follow_container
+from andon.work.launcher import CommandEnd, Launcher
 from andon.work.lease_watch import LeaseWatch
 
 
@@ -41,18 +43,17 @@ def _followed(adopted: AdoptedWork, choices: Choices) -> tuple[int, Verdict]:
     watch = LeaseWatch(held, notify)
     contained = ContainedCommand(adopted.engine, ContainerOptions(adopted.work.image), ())
     contained.adopt(adopted.work)
+    grace = settings_of(choices).work_grace_seconds
+
+    def launch(client: Sequence[str]) -> CommandEnd:
+        launcher = Launcher(
+            client, os.environ, grace, held.hold, tapped=True,
+            stopped_by=watch.released, elsewhere=contained.send,
+        )  # fmt: skip
+        return launcher.run(watch.check, notify)
 
     try:
-        end, killed = run_container(
-            contained,
-            settings_of(choices).work_grace_seconds,
-            watch.check,
-            notify,
-            contained.follow(adopted.since),
-            hold=held.hold,
-            tapped=True,
-            asked_by=watch.released,
-        )
+        end, killed = follow_container(contained, launch, contained.follow(adopted.since))
     finally:
         held.release()
     judged = verdict(end.code, end.signal, end.tail, (), 0, end.ended_for, end.interrupted, killed)
