@@ -11,7 +11,7 @@ BUDGET = {
     "api": 3564,
     "app": 3266,
     "callbacks": 1456,
-    "cli": 20605,
+    "cli": 20606,
     "clusters": 4416,
     "doctor": 3271,
     "drivers": 7669,
@@ -38,7 +38,7 @@ BUDGET = {
     "testing": 2175,
     "tui": 4416,
     "web": 9854,
-    "work": 6267,
+    "work": 6264,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that
 it moves down with the code. A commit that raises a row says what people get for it."""
