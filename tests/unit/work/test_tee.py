@@ -113,5 +113,8 @@ def test_a_copy_that_is_not_scheduled_for_a_while_is_waited_for() -> None:
     os.write(tap.entrance, OOM)
     tap.started()
     os.kill(tap._process.pid, signal.SIGSTOP)
-    threading.Timer(1.3, os.kill, (tap._process.pid, signal.SIGCONT)).start()
+    continues = threading.Timer(1.3, os.kill, (tap._process.pid, signal.SIGCONT))
+    continues.start()
     assert tap.tail() == OOM.decode()
+    continues.join()
+    tap._process.wait(60)  # beside heavy work it takes longer than a tail waits for its end
