@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import click
 from msgspec.structs import replace
@@ -13,12 +14,13 @@ from andon.cli.screen import in_color
 from andon.cli.sources import node_of, settings_of
 from andon.cli.terminal import Choices
 from andon.errors import Invalid, Unavailable
-from andon.fleet.rules.states import NodeList, list_from_json
-from andon.node.server import connect
 from andon.tui.opening import run
 from andon.tui.remembered import remembered
 from andon.tui.scene import SORT_NAMES
 from andon.tui.state import TopState
+
+if TYPE_CHECKING:
+    from andon.fleet.rules.states import NodeList
 
 LEAST_INTERVAL, MOST_INTERVAL = 0.1, 3600.0
 
@@ -105,10 +107,13 @@ def _refuse_what_cannot_work(interval: float | None) -> None:
         )
 
 
-def _hub(choices: Choices) -> Callable[[], NodeList] | None:
+def _hub(choices: Choices) -> Callable[[], "NodeList"] | None:
     """Returns the function that reads the hub's nodes; None if one node, or no hub, is meant."""
     if choices.url is None or "://" not in choices.url or choices.node_name is not None:
         return None
+    from andon.fleet.rules.states import list_from_json
+    from andon.node.server import connect
+
     server = connect(choices.url, choices.token_file, lambda _: None)
     listed = partial(server.get_as, "/api/nodes", list_from_json)
     return listed if listed().hub else None
