@@ -36,7 +36,7 @@ BUDGET = {
     "standalone": 1046,
     "stores": 2585,
     "testing": 2175,
-    "tui": 4416,
+    "tui": 4421,
     "web": 9854,
     "work": 6264,
 }
