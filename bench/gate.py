@@ -1,7 +1,7 @@
 """Costs now beside those of the best commit of each figure: `python -m bench.gate`.
 
 Both versions run in turns, in one run, on one stand-in node; ratios above the limit are named and
-make the exit code 1. `bench/baseline.toml` has the pins and the limits that differ.
+make the exit code 1. `bench/baseline.toml` has the pins.
 """
 
 import argparse
@@ -35,7 +35,6 @@ class Row(Struct, frozen=True):
     name: str
     unit: str
     commit: str
-    limit: float
     pinned: list[float]
     present: list[float]
 
@@ -46,11 +45,11 @@ class Row(Struct, frozen=True):
 
     @property
     def is_slow(self) -> bool:
-        return self.ratio > self.limit
+        return self.ratio > LIMIT
 
     def __str__(self) -> str:
         then, now = statistics.median(self.pinned), statistics.median(self.present)
-        mark = f"  <- above {self.limit:.2f}" if self.is_slow else ""
+        mark = f"  <- above {LIMIT:.2f}" if self.is_slow else ""
         return (
             f"{self.name:<14} {then:>9.2f} {now:>9.2f} {self.unit:<9}"
             f" {self.ratio:>5.2f}  {self.commit}{mark}"
@@ -60,19 +59,19 @@ class Row(Struct, frozen=True):
 def main() -> int:
     options = _options()
     baseline = tomllib.loads(PINS.read_text(encoding="utf-8"))
-    pins, limits = baseline["pins"], baseline["allowances"]
+    pins = baseline["pins"]
     wanted = options.only or list(pins)
     print(f"{'figure':<14} {'pinned':>9} {'present':>9} {'unit':<9} {'ratio':>5}  pin")
     rows = []
     for name in wanted:
-        rows.append(_row(name, pins[name], limits.get(name, LIMIT), options.rounds))
+        rows.append(_row(name, pins[name], options.rounds))
         print(rows[-1], flush=True)
     slow = [row.name for row in rows if row.is_slow]
     print(f"above the limit: {', '.join(slow) or 'none'}")
     return 1 if slow else 0
 
 
-def _row(name: str, commit: str, limit: float, rounds: int) -> Row:
+def _row(name: str, commit: str, rounds: int) -> Row:
     figure = FIGURES[name]
     trees = (_tree(commit), ROOT)
     for tree in trees:  # where bytecode is not written, one of them would compile at every start
@@ -100,7 +99,7 @@ def _row(name: str, commit: str, limit: float, rounds: int) -> Row:
         for turn in range(rounds):
             for side in (0, 1) if turn % 2 == 0 else (1, 0):
                 found[side].append(measures[side]())
-    return Row(name, figure.unit, commit, limit, *found)
+    return Row(name, figure.unit, commit, *found)
 
 
 def _tree(commit: str) -> Path:
