@@ -66,8 +66,11 @@ class Link(NamedTuple):
 
 def judge(seen: View) -> Finding | None:
     """Judges the link of a busy device by what card and slot allow; an idle one is unknown."""
-    sample = seen.sample
-    link = _link(sample, seen.device.limits)
+    sample, limits = seen.sample, seen.device.limits
+    width, generation = sample.pcie_width, sample.pcie_generation
+    if width and generation and (width, generation) == (limits.pcie_width, limits.pcie_generation):
+        return None  # all that the card can: most links, at every tick
+    link = _link(sample, limits)
     narrow, slow = link.is_narrow, link.is_slow
     if not narrow and not slow:
         return UNKNOWN if None in (narrow, slow) else None
