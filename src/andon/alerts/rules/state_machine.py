@@ -257,7 +257,7 @@ class _Step:
         )
 
     def _handed_over(self, subject: str, rule: str, finding: Finding | None) -> Finding | None:
-        """Returns the finding; ENDED if the lease has a new holder, whose idle time starts anew."""
+        """Returns the finding; ENDED if the lease has a new holder, whose idle time starts at 0."""
         before = self.state.findings.get(subject, _NOTHING_FOUND).get(rule)
         if finding is None or before is None:
             return finding

@@ -234,7 +234,7 @@ def _exit_text(attempt: AttemptFacts) -> str:
 
 def _after(facts: JobFacts, found: JobStatus, known: Mapping[int, JobStatus]) -> JobStatus:
     """Returns the job as never starting, or waiting, because of the jobs that it comes after; else
-    `found`. It is judged anew when those are run again."""
+    `found`. It is judged again once those have run again."""
     spec = facts.spec
     for number in spec.after:
         other = known.get(number)

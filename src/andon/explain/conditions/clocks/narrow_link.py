@@ -69,7 +69,7 @@ def judge(seen: View) -> Finding | None:
     sample, limits = seen.sample, seen.device.limits
     width, generation = sample.pcie_width, sample.pcie_generation
     if width and generation and (width, generation) == (limits.pcie_width, limits.pcie_generation):
-        return None  # all that the card can: most links, at every tick
+        return None  # at full width and speed, as most links are at every tick
     link = _link(sample, limits)
     narrow, slow = link.is_narrow, link.is_slow
     if not narrow and not slow:
