@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # imported at every start; history and alerts are not
     from andon.history.rules.tiers import DueRoll, Maintenance, StoreContents, StoredBlock, Tier
     from andon.model.alert import Alert, Notice
     from andon.model.execution import CreatedWork, WorkEnd, WorkOrder
-    from andon.model.job.cluster import ClusterJob, ClusterNode, NoteFolder
+    from andon.model.job.cluster import ClusterJob, ClusterNode, HostOffer, NoteFolder
     from andon.model.job.desk import Able, LogPart, Submission
     from andon.model.run.record import RunRow
     from andon.runs.rules.baselines import RunBaseline
@@ -455,6 +455,13 @@ class Previewing(Cluster, Protocol):
     def placed(self, submission: Submission) -> str:
         """Returns which nodes a job that was just submitted prefers, or why none; empty if andon
         states no preference there."""
+
+
+class Offering(Cluster, Protocol):
+    """A machine that says before a job is submitted whether it would start there at once."""
+
+    def offers(self, submissions: Sequence[Submission]) -> Sequence[HostOffer]:
+        """Returns an offer for each; raises what `submit` would refuse."""
 
 
 class RunIndex(Protocol):

@@ -76,6 +76,7 @@ CLUSTERS = AdapterTable(
         "k8s": "andon.clusters.kubernetes:KubernetesCluster",
         "ray": "andon.clusters.ray:RayCluster",
         "slurm": "andon.clusters.slurm:SlurmCluster",
+        "ssh": "andon.clusters.ssh:SshQueue",
     },
 )
 

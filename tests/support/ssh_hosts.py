@@ -132,6 +132,13 @@ class SshHosts:
         if not self.inside:
             _wait_for(port)
 
+    def port(self, name: str) -> int:
+        text = (self.folder / f"sshd-{name}").read_text()
+        return int(text.partition("Port ")[2].partition("\n")[0])
+
+    def pid(self, name: str) -> int:
+        return self._servers[name].pid
+
     def stop(self, name: str) -> None:
         server = self._servers.pop(name)
         server.terminate()

@@ -8,8 +8,11 @@ from andon.errors import AndonError, Invalid
 from andon.fleet.node_readings import read_nodes
 from andon.jobs.clusters.answers import was_used
 from andon.jobs.clusters.desk import ClusterDesk
+from andon.jobs.clusters.hosts import HostsDesk
+from andon.jobs.clusters.notes import hosts_with_jobs
 from andon.jobs.clusters.poller import ClusterPoller
-from andon.model.job import LOCAL
+from andon.model.job import HOST, LOCAL, SSH, is_host
+from andon.node.ssh.names import checked_host, hosts_of
 from andon.ports import Cluster
 from andon.registry import CLUSTERS, known_names, load
 from andon.settings.clusters import ClusterSettings, is_cluster_name
@@ -29,9 +32,10 @@ def open_cluster(settings: ClusterSettings) -> Cluster:
 
 
 def configured_clusters(settings: Settings) -> list[ClusterDesk]:
-    """The clusters of the settings, and those that were used without one; each is opened when it
-    is first asked."""
-    return [cluster_desk(one) for one in _tables(settings, filter(was_used, CLUSTERS)).values()]
+    """The clusters of the settings, those that were used without one, and the hosts that have jobs
+    of this user; each is opened when it is first asked."""
+    named = [cluster_desk(one) for one in _tables(settings, filter(was_used, CLUSTERS)).values()]
+    return [*named, *(_host(settings, one) for one in hosts_with_jobs())]
 
 
 def _tables(settings: Settings, kinds: Iterable[str]) -> dict[str, ClusterSettings]:
@@ -49,13 +53,24 @@ def cluster_desk(one: ClusterSettings) -> ClusterDesk:
 
 
 def find_cluster(settings: Settings, name: str) -> ClusterDesk | None:
-    """Returns a cluster, which needs no table where it has no options; None if there is none."""
+    """Returns a cluster, which needs no table where it has no options, or the queue of one host;
+    None if there is none."""
+    if is_host(name):
+        return _host(settings, name)
     one = _tables(settings, CLUSTERS).get(name)
     return None if one is None else cluster_desk(one)
 
 
+def _host(settings: Settings, name: str) -> ClusterDesk:
+    host = f"{HOST}{checked_host(name.removeprefix(HOST))}"
+    return cluster_desk(ClusterSettings(host, SSH, options={"andon": settings.ssh_andon}))
+
+
 def cluster_named(settings: Settings, name: str) -> ClusterDesk:
-    """Returns a configured cluster."""
+    """Returns a configured cluster, or the hosts of `ssh:n17,n18` and `ssh:@lab`."""
+    if is_host(name):
+        hosts = hosts_of([name.removeprefix(HOST)], dict(settings.ssh_groups))
+        return HostsDesk(name, [_host(settings, f"{HOST}{one}") for one in hosts])
     if (found := find_cluster(settings, name)) is not None:
         return found
     shown = name if is_cluster_name(name) else ascii(name[:40])
@@ -75,8 +90,10 @@ def _how_to(settings: Settings) -> str:
 
 
 def open_pollers(settings: Settings, everyone: bool) -> list[ClusterPoller]:
-    """Returns a running poller for each cluster."""
-    pollers = [ClusterPoller(one, everyone) for one in configured_clusters(settings)]
+    """Returns a running poller for each cluster. Hosts are asked by commands alone: a server has
+    no keys of its user's."""
+    every = (one for one in configured_clusters(settings) if not is_host(one.name))
+    pollers = [ClusterPoller(one, everyone) for one in every]
     for one in pollers:
         one.start()
     return pollers

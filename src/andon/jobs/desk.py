@@ -77,7 +77,53 @@ class JobDesk(Protocol):
         """Returns why a job waits or how it ended, most important first; none while it runs."""
 
 
-class Desks:
+class SeveralDesks:
+    """What desks have in common that hold others: each job is found at the desk that has it."""
+
+    def of(self, word: JobName) -> JobDesk:
+        """Returns the desk that has this job."""
+        raise NotImplementedError
+
+    def jobs_of_group(self, word: str) -> Sequence[JobName]:
+        """Returns the jobs that a word means as a group; empty if it is none."""
+        return ()
+
+    def find(self, refs: Sequence[JobName], act: JobAct | None = None) -> Found:
+        views, errors = dict[str, JobView](), list[AndonError]()
+        for desk, some in self.split(refs):
+            try:
+                found = desk.find(some, act)
+            except AndonError as error:
+                found = Found([], [error])
+            views |= {one.label: one for one in found.views}
+            errors += found.errors
+        return Found(list(views.values()), errors)
+
+    def view(self, job: JobName) -> JobView:
+        return self.of(job).view(job)
+
+    def act(self, act: JobAct, refs: Sequence[JobName]) -> list[JobOutcome]:
+        return [one for desk, some in self.split(refs) for one in desk.act(act, some)]
+
+    def log(
+        self, job: JobName, start: int | None, most: int, attempt: int | None = None
+    ) -> LogPart:
+        return self.of(job).log(job, start, most, attempt)
+
+    def reasons(self, job: JobName) -> Sequence[JobReason]:
+        return self.of(job).reasons(job)
+
+    def split(self, refs: Sequence[JobName]) -> list[tuple[JobDesk, list[JobName]]]:
+        """Groups the references by the desk that has the job."""
+        found = dict[str, tuple[JobDesk, list[JobName]]]()
+        for word in refs:
+            for one in self.jobs_of_group(str(word)) or [word]:
+                desk = self.of(one)
+                found.setdefault(desk.name, (desk, []))[1].append(one)
+        return list(found.values())
+
+
+class Desks(SeveralDesks):
     """Implements JobDesk: this machine's queue and the clusters. NAME:ID is a job of that cluster,
     and a name may be a group of jobs on clusters."""
 
@@ -105,54 +151,22 @@ class Desks:
         found = list_together(clusters, everyone)
         return JobListing.of((*own.views, *found.views), own.paused, found.notes, found.clusters)
 
-    def find(self, refs: Sequence[JobName], act: JobAct | None = None) -> Found:
-        views, errors = dict[str, JobView](), list[AndonError]()
-        for desk, some in self.split(refs):
-            try:
-                found = desk.find(some, act)
-            except AndonError as error:
-                found = Found([], [error])
-            views |= {one.label: one for one in found.views}
-            errors += found.errors
-        return Found(list(views.values()), errors)
-
-    def view(self, job: JobName) -> JobView:
-        return self.of(job).view(job)
-
-    def act(self, act: JobAct, refs: Sequence[JobName]) -> list[JobOutcome]:
-        return [one for desk, some in self.split(refs) for one in desk.act(act, some)]
-
-    def log(
-        self, job: JobName, start: int | None, most: int, attempt: int | None = None
-    ) -> LogPart:
-        return self.of(job).log(job, start, most, attempt)
-
-    def reasons(self, job: JobName) -> Sequence[JobReason]:
-        return self.of(job).reasons(job)
-
     def of(self, word: JobName) -> JobDesk:
-        """Returns the desk that has this job: the cluster in its name, else the queue."""
+        """Returns the cluster in the name of a job, else the queue."""
         name = cluster_in(word)
         return (self._named(name) if name else None) or self.queue
 
-    def split(self, refs: Sequence[JobName]) -> list[tuple[JobDesk, list[JobName]]]:
-        """Groups the references by the desk that has the job."""
-        found = dict[str, tuple[JobDesk, list[JobName]]]()
-        for word in refs:
-            several: Sequence[JobName] = self._group(str(word))
-            for one in several or [word]:
-                desk = self.of(one)
-                found.setdefault(desk.name, (desk, []))[1].append(one)
-        return list(found.values())
+    def jobs_of_group(self, word: str) -> Sequence[JobName]:
+        return self._group(word)
 
 
 def desk_with(desk: JobDesk, job: JobName) -> JobDesk:
     """Returns the desk that has a job, which is `desk` itself unless that combines several."""
-    return desk.of(job) if isinstance(desk, Desks) else desk
+    return desk.of(job) if isinstance(desk, SeveralDesks) else desk
 
 
 def split_by_desk(
     desk: JobDesk, refs: Sequence[JobName]
 ) -> Sequence[tuple[JobDesk, Sequence[JobName]]]:
     """Groups the references by desk, if these are several desks."""
-    return desk.split(refs) if isinstance(desk, Desks) else [(desk, refs)]
+    return desk.split(refs) if isinstance(desk, SeveralDesks) else [(desk, refs)]

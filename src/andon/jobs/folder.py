@@ -56,7 +56,7 @@ def jobs_path() -> Path:
 
 def cluster_page_path(name: str) -> Path:
     """Returns the path of the cache of a cluster's last answer."""
-    return jobs_path() / CLUSTER_PAGES / f"{name}.json"
+    return jobs_path() / CLUSTER_PAGES / f"{name.replace('/', '%2F')}.json"
 
 
 def open_jobs_folder() -> "JobsFolder":

@@ -9,7 +9,7 @@ from andon.jobs.rules.expected import (
     BusyUntil,
     ExpectedStart,
     Learned,
-    expected_end,
+    expected_ends,
     expected_starts,
     learned,
 )
@@ -17,7 +17,7 @@ from andon.jobs.rules.order import in_order
 from andon.jobs.rules.states import JobStatus
 from andon.jobs.rules.views import MOST_REASONS
 from andon.jobs.taking import BlockReason, DispatchRound
-from andon.model.job.facts import Holdup, JobFacts, JobState
+from andon.model.job.facts import Holdup, JobFacts
 
 PUBLISH_SECONDS = 0.5
 LEARN_SECONDS = 5.0
@@ -66,20 +66,11 @@ class HoldupWriter:
         at = time.time()
         if time.monotonic() - self._learned_at >= LEARN_SECONDS:
             self._learned_at, self._learned = time.monotonic(), learned(self._jobs.values())
-        ends = self._ends(at)
+        ends = expected_ends(self._jobs, self._known, self._learned, at)
         devices = [
             ends.get(status.device.uuid, BusyUntil(inf)) for status in round_.view.snapshot.devices
         ]
         self._expected |= expected_starts(waiting, devices, self._learned)
-
-    def _ends(self, at: float) -> dict[str, BusyUntil]:
-        """Returns when the devices of our own jobs will be free."""
-        out: dict[str, BusyUntil] = {}
-        for number, found in self._known.items():
-            if found.state is JobState.RUNNING and (last := self._jobs[number].last) is not None:
-                end = expected_end(self._jobs[number], last.claim.at, self._learned, at)
-                out |= dict.fromkeys(last.claim.devices, end)
-        return out
 
     def why(self, number: int) -> str:
         found = self._next.get(number)

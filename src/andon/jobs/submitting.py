@@ -32,6 +32,8 @@ _MASK = re.compile("VISIBLE_DEVICES|DEVICE_ORDINAL|AFFINITY_MASK|SLURM_")
 """Names that may be masks; the table of all takes longer to import than this takes."""
 SHOWN = ("CUDA_VISIBLE_DEVICES", "CONDA_DEFAULT_ENV", "VIRTUAL_ENV")
 """Variables that may be shown of any job."""
+PREFIXES = ("CONDA_PREFIX", "VIRTUAL_ENV")
+"""Where the programs of an environment are, in `bin`."""
 _SPARE_BYTES = 4096  # for the number and the place in an array, which come later
 
 

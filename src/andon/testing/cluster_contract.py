@@ -41,6 +41,9 @@ class ClusterContract:
     """Subclass it with a fixture `reopen`, which opens the cluster, each time as another process
     would, and with `away` and `slow`."""
 
+    explains_shortage = False
+    """Whether the reasons of its jobs say themselves which GPUs are missing, and who has them."""
+
     def away(self) -> AbstractContextManager[object]:
         """A context in which the cluster cannot be reached."""
         raise NotImplementedError
@@ -111,7 +114,7 @@ class ClusterContract:
         waiting = self._submit(cluster, "echo at last")
         self._until(lambda: self._job(cluster, waiting).state is JobState.WAITING)
         assert self._job(cluster, waiting).started is None
-        self._until(lambda: cluster.job(waiting).short_of_gpus)
+        self._until(lambda: cluster.job(waiting).short_of_gpus or self.explains_shortage)
         assert cluster.job(waiting).reason
         self._until(lambda: all(_held(node) == node.allocated for node in cluster.nodes()))
         cluster.cancel(holders)

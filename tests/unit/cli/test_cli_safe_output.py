@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from andon.cli.commands.jobs.submitted import show_accepted
+from andon.cli.commands.jobs.submitted import show_batches
 from andon.cli.main import run
 from andon.cli.show import csv_table
 from andon.cli.show.history import USES
@@ -143,7 +143,7 @@ def test_the_name_in_a_job_file_forges_no_line() -> None:
     with redirect_stdout(Screen()) as screen:
         job = JobSpec(0, name, ("true",), "/", DeviceRequest(), 0.0, simulate=1)
         for label in ("1", "lab:1"):
-            show_accepted(Choices(), [Accepted(new_submission(job), label)])
+            show_batches(Choices(), [Accepted(new_submission(job), label)])
     shown = screen.getvalue()
     assert "\x1b" not in shown
     assert len(shown.splitlines()) == 2

@@ -7,6 +7,7 @@ from andon.cli.commands.setup.slurm import EPILOG, LINES, PROLOG
 from andon.clusters.kubernetes import KubernetesCluster
 from andon.clusters.ray import RayCluster
 from andon.clusters.slurm import SlurmCluster
+from andon.clusters.ssh import SshQueue
 from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.rules.able import NEEDS
 from andon.jobs.rules.cluster_views import ClusterPage, page_line
@@ -57,12 +58,13 @@ def test_the_files_on_the_nodes_are_named() -> None:
 def test_the_table_of_what_each_desk_takes_is_made_from_what_it_is_able_to_do() -> None:
     assert ServerDesk.able == SeenJobs.able, "the two sides of a server"
     desks = (
-        QueueDesk.able, SlurmCluster.able, KubernetesCluster.able, RayCluster.able, ServerDesk.able,
+        QueueDesk.able, SlurmCluster.able, KubernetesCluster.able, RayCluster.able, SshQueue.able,
+        ServerDesk.able,
     )  # fmt: skip
     shown = {able: words for able, (words, _) in NEEDS.items()} | BESIDE_OPTIONS
     assert shown.keys() == set(Able), "everything that a desk may be able to do has a row"
-    table = "| | this machine | Slurm | Kubernetes | Ray | a server (`--url`) |\n"
-    table += "|---|---|---|---|---|---|\n"
+    table = "| | this machine | Slurm | Kubernetes | Ray | hosts (`ssh:`) | a server (`--url`) |\n"
+    table += "|---|---|---|---|---|---|---|\n"
     for able, words in shown.items():
         cells = ["yes" if able in one else "–" for one in desks]
         table += f"| {words} | {' | '.join(cells)} |\n"

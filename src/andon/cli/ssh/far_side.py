@@ -1,11 +1,12 @@
-"""The far side of `--ssh`: runs the commands that a variable names, and prints what each of them
-printed as a line of JSON."""
+"""The far side of `--ssh` and of jobs on hosts: answers the questions of a variable, each in a line
+of JSON."""
 
 import io
 import os
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
+from functools import partial
 
 from andon.errors import Invalid
 from andon.model import wire
@@ -25,22 +26,28 @@ def answer(run_command: Callable[[list[str]], int]) -> int:
     os.environ.pop("ANDON_URL", None)  # this machine is asked
     try:
         request = wire.loads(os.environ.pop(REQUEST_VARIABLE, ""), wire.NOTE)
-        follows = "follow" in request
-        wanted = [*request.get("first", ()), request["follow"]] if follows else request["ask"]
+        follows, wanted = "follow" in request, request.get("first", ())
+        if (call := request.get("desk")) is None:
+            wanted = [*wanted, request["follow"]] if follows else request["ask"]
         commands = [list(map(str, one)) for one in wanted]
         if any(not one or one[0] not in READING for one in commands):
             raise Invalid("only commands that read are answered")
+        questions = [partial(run_command, argv) for argv in commands]
+        if call is not None:
+            from andon.cli.ssh.far_desk import answer_call
+
+            questions = [partial(answer_call, str(call), request["arguments"])]
     except (Invalid, AttributeError, KeyError, TypeError) as wrong:
         sys.stderr.write(f"andon: what was asked cannot be answered: {wrong}\n")
         return Invalid.exit_code
     sys.stdout.write(wire.struct_text({"andon": __version__}) + "\n")
     sys.stdout.flush()
     if follows:
-        return [run_command(argv) for argv in commands][-1]
-    for argv in commands:
+        return [question() for question in questions][-1]
+    for question in questions:
         out, errors = io.StringIO(), io.StringIO()
         with redirect_stdout(out), redirect_stderr(errors):
-            code = run_command(argv)
+            code = question()
         error_text = wire.struct_text(errors.getvalue()[-MOST_BYTES:])
         sys.stdout.write(f'{{"code":{code},"said":{error_text},"out":{_joined(out.getvalue())}}}\n')
         sys.stdout.flush()

@@ -29,7 +29,14 @@ from andon.jobs.rules.cluster_views import (
 from andon.jobs.rules.polling import FRESH_SECONDS, PAST_SECONDS, is_fresh
 from andon.jobs.rules.shortage import holders_reason, shortage_reason
 from andon.jobs.rules.views import JobListing
-from andon.model.job.cluster import ClusterJob, ClusterNode, ClusterState, NotSent
+from andon.model.job import HOST, is_host
+from andon.model.job.cluster import (
+    ClusterJob,
+    ClusterNode,
+    ClusterState,
+    NotSent,
+    SubmissionNote,
+)
 from andon.model.job.desk import (
     Able,
     Accepted,
@@ -66,6 +73,11 @@ class ClusterDesk:
         """`read_nodes` adds what andon itself reads on each node."""
         self.name, self.timeout_seconds, self.open = name, timeout_seconds, open_
         self.read_nodes, self._seen = read_nodes, 0.0
+
+    @property
+    def parts(self) -> "Sequence[ClusterDesk]":
+        """The desks whose jobs a list of this one shows."""
+        return [self]
 
     @property
     def able(self) -> frozenset[Able]:
@@ -127,6 +139,10 @@ class ClusterDesk:
 
     def _previewing(self) -> Previewing | None:
         return cast("Previewing", self.open()) if Able.PREVIEW in self.able else None
+
+    def host_for(self, submission: Submission) -> "tuple[ClusterDesk, str]":
+        """Returns the desk that a job goes to, and why if there was a choice."""
+        return self, ""
 
     def foreground(self) -> Foreground | None:
         """Returns what runs a job on this cluster at this terminal; None if it cannot."""
@@ -338,7 +354,7 @@ def listing_of(pages: Sequence[ClusterPage], now: float | None = None) -> JobLis
     notes = recent_notes(now - PAST_SECONDS)
     for page in pages:
         keep_ends([one for one in notes if one.cluster == page.name], page.jobs)
-    views = [view for page in pages for view in cluster_views(page, notes)]
+    views = [view for page in pages for view in _known_views(page, notes)]
     lines = [page_line(page, now, local_time(page.at)) for page in pages]
     return JobListing(
         tuple(sorted(views, key=lambda view: (view.submitted_at, view.array_index or 0))),
@@ -347,6 +363,22 @@ def listing_of(pages: Sequence[ClusterPage], now: float | None = None) -> JobLis
             ClusterState(one.name, one.at, one.failing_since, one.trouble) for one in pages
         ),
     )
+
+
+def _known_views(page: ClusterPage, notes: Sequence[SubmissionNote]) -> list[JobView]:
+    """Returns the jobs of a cluster. A host that does not answer may be switched off: what its jobs
+    do is not known."""
+    views = cluster_views(page, notes)
+    if page.failing_since is None or not is_host(page.name):
+        return views
+    since = f"not known since {local_time(page.at)}" if page.at else "not known"
+    reason = f"{since}: {page.name.removeprefix(HOST)} does not answer"
+    return [
+        one
+        if one.state.is_settled
+        else replace(one, state=JobState.UNKNOWN, reason=reason, expected_start=None)
+        for one in views
+    ]
 
 
 def local_time(at: float | None) -> str:

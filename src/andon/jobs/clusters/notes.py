@@ -22,9 +22,13 @@ from andon.jobs.folder import (
     unwritable,
     write_whole,
 )
+from andon.jobs.rules.polling import PAST_SECONDS
 from andon.model.codec import Wrong, read, shown, to_json
+from andon.model.job import is_host
 from andon.model.job.cluster import ClusterJob, NotSent, SubmissionNote
-from andon.model.job.desk import Submission
+from andon.model.job.desk import (
+    Submission,
+)
 from andon.model.job.facts import JobState
 from andon.model.job.spec import (
     LARGEST_JOB_BYTES,
@@ -75,6 +79,13 @@ def recent_notes(since: float) -> list[SubmissionNote]:
             with suppress(OSError, Wrong):
                 found.append(_note(folder, name))
     return sorted(found, key=lambda note: note.at)
+
+
+def hosts_with_jobs() -> list[str]:
+    """Returns the hosts that have jobs whose end is not known, or that got some of late."""
+    late = time.time() - PAST_SECONDS
+    notes = [one for one in recent_notes(0.0) if is_host(one.cluster)]
+    return list(dict.fromkeys(one.cluster for one in notes if one.at > late or not one.ends))
 
 
 def sweep_notes(before: float) -> None:

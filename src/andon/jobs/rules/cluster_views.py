@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from andon.jobs.rules.polling import UNCONFIRMED_SECONDS, UNWATCHED_SECONDS, is_fresh
 from andon.jobs.rules.views import count_text, shown_params
 from andon.model.codec import Name, Text, Time
+from andon.model.job import SEPARATOR
 from andon.model.job.cluster import ClusterJob, ClusterNode, SubmissionNote
-from andon.model.job.desk import SEPARATOR
 from andon.model.job.facts import JobState, JobView
 from andon.model.job.spec import JobSpec
 from andon.model.redaction import redact

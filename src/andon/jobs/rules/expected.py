@@ -7,7 +7,8 @@ from statistics import median
 
 from msgspec import Struct
 
-from andon.model.job.facts import EndReason, JobFacts
+from andon.jobs.rules.states import JobStatus
+from andon.model.job.facts import EndReason, JobFacts, JobState
 
 MOST_LEARNED = 50
 """The latest runs of a name that count."""
@@ -58,6 +59,21 @@ def expected_end(
     if by_like <= by_limit:
         return BusyUntil(by_like, 0 if like is None else like.runs)
     return BusyUntil(max(at, by_limit), 0)
+
+
+def expected_ends(
+    jobs: Mapping[int, JobFacts],
+    statuses: Mapping[int, JobStatus],
+    known: Mapping[str, Learned],
+    at: float,
+) -> dict[str, BusyUntil]:
+    """Returns when the devices of running jobs will be free, by uuid."""
+    out: dict[str, BusyUntil] = {}
+    for number, found in statuses.items():
+        if found.state is JobState.RUNNING and (last := jobs[number].last) is not None:
+            end = expected_end(jobs[number], last.claim.at, known, at)
+            out |= dict.fromkeys(last.claim.devices, end)
+    return out
 
 
 def expected_starts(

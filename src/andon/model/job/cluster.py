@@ -133,6 +133,22 @@ class ClusterNode(Struct, frozen=True):
     holders: tuple[GpuHolder, ...] = ()
 
 
+class HostOffer(Struct, frozen=True):
+    """What a host answers before a job is submitted there: whether it would start at once."""
+
+    gpus: Count  # that suit it
+    free: Count  # of these, now
+    devices: Names = ()  # those that it would get now; none: it would wait
+    wanted: Count = 0  # GPUs for jobs that already wait there
+    starts_in: Seconds | None = None  # 0: now; None: not known
+
+
+class QueuedLabel(Struct, frozen=True):
+    """What a host calls a job that it has queued: 42."""
+
+    label: ClusterId
+
+
 class ClusterState(Struct, frozen=True):
     """One cluster: when it last answered, and what is wrong if it does not answer now."""
 

@@ -8,13 +8,12 @@ from msgspec import Meta, Struct
 
 from andon.errors import AndonError
 from andon.model.codec import Count, Id, Name, Names, Text
+from andon.model.job import SEPARATOR, is_host
 from andon.model.job.spec import MOST_ARRAY, Elements, JobSpec
 
 if TYPE_CHECKING:  # `submit` must be quick
     from andon.model.job.facts import JobView
 
-SEPARATOR = ":"
-"""Between the name of a cluster and the id of a job: lab:4711."""
 MOST_LOG_BYTES = 1 << 20
 """Of a part of an output."""
 JobName = str | int
@@ -73,8 +72,11 @@ class JobAct(StrEnum):
 
 
 def cluster_in(word: JobName) -> str:
-    """Returns the name of the cluster in NAME:ID; empty for any other name."""
+    """Returns the name of the cluster in NAME:ID, or of the host's queue in ssh:HOST:ID; empty for
+    any other name."""
     name, _, job = str(word).partition(SEPARATOR)
+    if is_host(str(word)):
+        name = str(word).rpartition(SEPARATOR)[0]
     return name if job else ""
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, field
 
 from andon.model.codec import (
+    Id,
     Json,
     Name,
     Number,
@@ -113,6 +114,7 @@ class JobSpec(Struct, frozen=True):
     metrics: Texts = field(default_factory=dict)  # patterns of figures in its output, by name
     stop_when: Name | None = None  # such figures that make it hopeless
     book: Word = ""  # ANDON_LEASE_DIR of the submission
+    submission: Id | None = None  # its label, if it was submitted on another machine
 
     @property
     def label(self) -> str:

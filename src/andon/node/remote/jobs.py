@@ -13,10 +13,10 @@ from andon.jobs.rules.cluster_views import ids_of
 from andon.jobs.rules.naming import meant, name_rule
 from andon.jobs.rules.views import JobListing, listing_of_page, reasons_of
 from andon.model.codec import Name, Text, Wrong, read
+from andon.model.job import SEPARATOR
 from andon.model.job.cluster import ClusterState
 from andon.model.job.desk import (
     MOST_LOG_BYTES,
-    SEPARATOR,
     Able,
     Accepted,
     Found,

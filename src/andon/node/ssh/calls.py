@@ -96,7 +96,8 @@ class SshCall:
                 preexec_fn=first,
             )  # fmt: skip
         except OSError as exc:
-            raise Unavailable(f"ssh cannot be started: {exc.strerror}", cause="ssh") from exc
+            reason = f"ssh cannot be started: {exc.strerror}"
+            raise failures.NotConnected(reason, cause="ssh") from exc
         self._printed = Printed(self._process)
         limits.begins(self)
         self._write(script(nonce))
@@ -169,7 +170,8 @@ class SshCall:
         if self.code is None and self.late:
             where = "it is connected, but " if self._marked else ""
             reason = f"{where}no answer after {self._limits.seconds:g} s"
-            raise Unavailable(reason, cause="ssh", hint="more time: --timeout 30")
+            kind = Unavailable if self._marked else failures.NotConnected
+            raise kind(reason, cause="ssh", hint="more time: --timeout 30")
         if not self._marked:
             code, limit = self._process.returncode, connect_seconds(self._limits.seconds)
             raise failures.not_connected(self._host, code, out, errors, limit)

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Generator, Sequence
-from typing import Self
+from typing import Any, Self
 
 from andon.errors import AndonError, Invalid, Unavailable
 from andon.model import wire
@@ -45,7 +45,7 @@ class SshHost:
         self.by: str | None = None  # `andon 0.1` or nvidia-smi, once it has answered
         self.closed = False
         self.limits = limits
-        self._andon, self._seconds = andon, seconds
+        self._andon, self.seconds = andon, seconds
         self._following: SshLimits | None = None
 
     # As a server.
@@ -91,11 +91,22 @@ class SshHost:
     def ask(self, *commands: Sequence[str]) -> list[Printed]:
         """Returns what each of these commands prints on the host, in one connection; if only
         nvidia-smi is there, its report alone."""
-        limits = self.limits or SshLimits(self._seconds)
-        with self._call({"ask": [list(command) for command in commands]}, limits) as call:
+        return self._asked({"ask": [list(command) for command in commands]}, len(commands))
+
+    def desk(self, call: str, *arguments: Any) -> Printed:
+        """Returns the answer of the job desk there, from which this user submits, lists and ends
+        jobs of this user."""
+        (found,) = self._asked({"desk": call, "arguments": list(arguments)}, 1)
+        if isinstance(found, bytes):
+            raise failures.only_smi()
+        return found
+
+    def _asked(self, request: wire.Json, count: int) -> list[Printed]:
+        limits = self.limits or SshLimits(self.seconds)
+        with self._call(request, limits) as call:
             while not call.is_over():
                 pass
-        return self._answers(call, len(commands))
+        return self._answers(call, count)
 
     def follow(
         self, command: Sequence[str], *first: Sequence[str]
@@ -104,7 +115,7 @@ class SshHost:
         only nvidia-smi is there, its report alone."""
         limits = self.limits
         if limits is None:
-            limits = self._following = SshLimits(self._seconds, ends=False)
+            limits = self._following = SshLimits(self.seconds, ends=False)
         until = time.monotonic() + limits.seconds  # afterwards silence is shown by its age
         with self._call({"first": [*map(list, first)], "follow": list(command)}, limits) as call:
             greeted = over = False

@@ -38,17 +38,21 @@ _NO_ANDON = {
 }
 
 
-def not_connected(host: str, code: int, out: bytes, printed: bytes, seconds: float) -> Unavailable:
+class NotConnected(Unavailable):
+    """The host was not reached, so nothing was asked there."""
+
+
+def not_connected(host: str, code: int, out: bytes, printed: bytes, seconds: float) -> NotConnected:
     """Returns the failure of an ssh that ended before the script began."""
     text, named = printed.decode(errors="replace"), sh(host)
     for signs, message, hint in _KNOWN:
         if any(sign in text for sign in signs):
             reason = _with(message.format(seconds=seconds), text)
-            return Unavailable(reason, hint=hint.format(host=named), cause="ssh")
+            return NotConnected(reason, hint=hint.format(host=named), cause="ssh")
     if code == 255:
-        return Unavailable(_with("ssh failed", text), hint=f"try ssh {named}", cause="ssh")
+        return NotConnected(_with("ssh failed", text), hint=f"try ssh {named}", cause="ssh")
     shown = text if text.strip() else out.decode(errors="replace")
-    return Unavailable(_with("no shell there", shown), hint=f"try ssh {named}", cause="ssh")
+    return NotConnected(_with("no shell there", shown), hint=f"try ssh {named}", cause="ssh")
 
 
 def lost_midway(printed: bytes) -> Unavailable:

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import click
 
@@ -17,14 +16,21 @@ from andon.cli.commands.jobs.common import (
     wait_for_all,
 )
 from andon.cli.commands.jobs.desks import desk_of_machine, desks_of
-from andon.cli.options import at_server, chosen, duration, shared
+from andon.cli.commands.jobs.on import desk_of
+from andon.cli.commands.jobs.submit import show_accepted
+from andon.cli.options import F, at_server, chosen, duration, shared, with_options
 from andon.cli.show.jobs import render_job
-from andon.cli.terminal import Terminal, notice
-from andon.errors import AndonError
+from andon.cli.terminal import Choices, Terminal, notice
+from andon.errors import AndonError, Invalid
+from andon.jobs.clusters.desk import ClusterDesk
+from andon.jobs.clusters.elsewhere import submit_elsewhere
 from andon.jobs.desk import split_by_desk
 from andon.jobs.folder import open_jobs_folder
 from andon.jobs.queue import wake
-from andon.model.job.desk import JobAct
+from andon.model.job import is_host
+from andon.model.job.desk import (
+    JobAct,
+)
 from andon.model.job.facts import JobState, views_to_json
 
 
@@ -63,10 +69,17 @@ def wait(jobs: tuple[str, ...], timeout: float | None) -> int:
     return max(wait_for_all(desk, names, until) for desk, names in split)
 
 
-def _failed_option(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    if name != JobAct.RETRY:
-        return lambda command: command
-    return click.option("--failed", is_flag=True, help="Only those that did not succeed.")
+def _options_of(act: JobAct) -> Callable[[F], F]:
+    return _retry_options if act is JobAct.RETRY else lambda command: command
+
+
+def _retry_options(command: F) -> F:
+    return with_options(
+        command,
+        click.option("--failed", is_flag=True, help="Only those that did not succeed."),
+        click.option("--on", metavar="NAME", help="A job of a host: on others, ssh:@GROUP."),
+        click.option("--force", is_flag=True, help="With --on: also if its host does not answer."),
+    )
 
 
 def _acting(act: JobAct, about: str) -> click.Command:
@@ -74,10 +87,12 @@ def _acting(act: JobAct, about: str) -> click.Command:
 
     @click.command(act.value, help=about, epilog=QUEUE_JOB_FORMS)
     @job_arguments
-    @_failed_option(act.value)
+    @_options_of(act)
     @partial(at_server, nodes=False)
     @shared
-    def command(jobs: tuple[str, ...], failed: bool = False) -> int:
+    def command(
+        jobs: tuple[str, ...], failed: bool = False, on: str | None = None, force: bool = False
+    ) -> int:
         choices = chosen()
         desk, names = desk_of_machine(choices), list(jobs)
         errors: Sequence[AndonError] = ()
@@ -85,9 +100,23 @@ def _acting(act: JobAct, about: str) -> click.Command:
             found, errors = desk.find(jobs, act)
             ended = [one for one in found if one.state.is_settled]
             names = [one.label for one in ended if one.state is not JobState.SUCCEEDED]
+        if on is not None:
+            return max(report_all(errors), _retry_on(choices, on, names, force))
         return max(report_all(errors), report_outcomes(choices, desk.act(act, names)))
 
     return command
+
+
+def _retry_on(choices: Choices, on: str, names: Sequence[str], force: bool) -> int:
+    """Submits jobs of hosts again, to other hosts."""
+    target, desks = desk_of(choices, {"on": on}, lambda: None), desks_of(choices)
+    for name in names:
+        host = desks.of(name)
+        if target is None or not isinstance(host, ClusterDesk) or not is_host(name):
+            hint = "andon jobs retry --on ssh:@lab ssh:n18:42"
+            raise Invalid("--on is for a job of a host, which goes to another host", hint=hint)
+        show_accepted(choices, submit_elsewhere(host, name, target, force))
+    return 0
 
 
 retry = _acting(JobAct.RETRY, "Run ended jobs again, as if they had just been submitted.")

@@ -14,6 +14,7 @@ from andon.jobs.folder import CLUSTER_PAGES, SUBMISSIONS, jobs_path
 from andon.jobs.queue import Queue
 from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.starting import start_dispatcher
+from andon.model.job import is_host
 from andon.units import sh
 
 if TYPE_CHECKING:  # most machines have no cluster, and `submit` must be quick
@@ -86,7 +87,7 @@ def clusters_of(choices: Choices) -> "list[ClusterDesk]":
 def _cluster_of(choices: Choices, name: str) -> "ClusterDesk | None":
     from andon.registry import CLUSTERS
 
-    if name not in CLUSTERS and not config_mentions(b"clusters"):
+    if name not in CLUSTERS and not is_host(name) and not config_mentions(b"clusters"):
         return None
     from andon.app.clusters import find_cluster
 

@@ -180,6 +180,9 @@ def run_at_terminal(choices: Choices, desk: ClusterDesk, submission: Submission)
     """Runs a job and returns its exit code: at this terminal if the cluster can do that, else it
     is submitted and its output followed; Ctrl-C cancels it."""
     refuse(desk, [submission])
+    desk, note = desk.host_for(submission)
+    if note:
+        notice(note, choices)
     if (there := desk.foreground()) is not None:
         command = desk.ask(lambda _: there.foreground(submission))
         grace = settings_of(choices).work_grace_seconds
@@ -195,7 +198,7 @@ def run_at_terminal(choices: Choices, desk: ClusterDesk, submission: Submission)
                 over.set()
     (accepted,) = desk.submit([submission])
     label = accepted.label
-    notice(f"running as {label}", choices)
+    notice("; ".join(filter(None, (f"running as {label}", accepted.note))), choices)
     try:
         follow(choices, JobOutput(desk, label))
         found, unknown = wait(desk, [label])

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from andon.cli.commands.command_group import CommandGroup
 from andon.cli.commands.jobs.desks import desks_of
+from andon.cli.commands.jobs.on import desk_of
 from andon.cli.options import chosen, elsewhere, shared
 from andon.cli.show.jobs import render_jobs, why
 from andon.cli.show.text import Text, styled
@@ -22,6 +23,7 @@ from andon.jobs.rules.views import JobListing, latest_last
 from andon.model.job.facts import JobState, JobView, views_to_json
 
 if TYPE_CHECKING:
+    from andon.jobs.clusters.desk import ClusterDesk
     from andon.model.lease_list import LeaseList
 
 FOLLOW_SECONDS, CLUSTERS_SECONDS = 1.0, 5.0
@@ -63,6 +65,7 @@ LOCAL_ONLY = ("pause", "start")
     help=f"Only jobs in this state: {', '.join(JobState)}.",
 )
 @click.option("--group", metavar="GROUP", help="Only jobs of this group, all of them.")
+@click.option("--on", metavar="NAME", help="Only jobs of this cluster, or of these hosts.")
 @click.option("-f", "--follow", is_flag=True, help="Then print each change until all have ended.")
 @click.option("--json", "as_json", is_flag=True, help="Print andon.jobs/1: UTC, bytes.")
 @click.option(
@@ -76,6 +79,7 @@ def jobs(
     everything: bool,
     state: str | None,
     group: str | None,
+    on: str | None,
     follow: bool,
     as_json: bool,
     only_list: bool,
@@ -88,14 +92,20 @@ def jobs(
     if context.invoked_subcommand is not None:
         _refuse_elsewhere(context.invoked_subcommand)
         return None
+    if on is not None and (follow or chosen().url is not None):
+        raise click.UsageError("--on lists the jobs of a cluster: leave out -f and --url")
     if chosen().url is not None:  # a list of jobs here needs no settings to find a node
         return _of_server(everything, follow, state, group, as_json)
 
     choices = chosen()
     desks, terminal = desks_of(choices, wakes=not only_list), Terminal.of(choices)
     book = cache(partial(_book, choices)) if everything and not follow else None
-    own, left, paused = _own(desks, everything or group is not None, state, group)
-    there = _on_clusters(desks, everything, state, book or _load)
+    parts = None if on is None else _parts(choices, on)
+    clusters = desks.clusters if parts is None else lambda: parts
+    own, left, paused = list[JobView](), 0, False
+    if not parts:
+        own, left, paused = _own(desks, everything or group is not None, state, group)
+    there = _on_clusters(clusters, everything, state, book or _load)
     views = own + [one for one in there.views if group in (None, one.group)]
     more, lines = dict[str, Any](), list[Text]()
     if book is not None:
@@ -154,13 +164,22 @@ def _own(
     return queue.views(shown), left, queue.paused
 
 
+def _parts(choices: Choices, on: str) -> "Sequence[ClusterDesk]":
+    """Returns the desks of a cluster or of hosts; none for this machine."""
+    desk = desk_of(choices, {"on": on}, lambda: None)
+    return () if desk is None else desk.parts
+
+
 def _on_clusters(
-    desks: Desks, everything: bool, state: str | None, meanwhile: Callable[[], object]
+    named: "Callable[[], Sequence[ClusterDesk]]",
+    everything: bool,
+    state: str | None,
+    meanwhile: Callable[[], object],
 ) -> JobListing:
     """Returns the jobs of all clusters; with `everything` root sees everyone's. Unreadable settings
     add a note and do not hide the list. `meanwhile` is called while the clusters answer."""
     try:
-        clusters = desks.clusters()
+        clusters = named()
     except AndonError as error:
         return JobListing((), notes=(f"clusters are not known: {error.reason}",))
     if not clusters:
@@ -216,7 +235,7 @@ def _follow(terminal: Terminal, desks: Desks, group: str | None) -> None:
         active = [n for n, one in queue.statuses.items() if not one.state.is_settled]
         found = queue.views([*active, *(one.number for one in before.values() if one.number)])
         if time.monotonic() - read_at >= CLUSTERS_SECONDS and (known is None or on_clusters):
-            on_clusters = _on_clusters(desks, True, None, _load).views
+            on_clusters = _on_clusters(desks.clusters, True, None, _load).views
             read_at = time.monotonic()
         now = {one.label: one for one in (*found, *on_clusters) if group in (None, one.group)}
         for label, view in now.items():

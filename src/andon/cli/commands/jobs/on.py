@@ -11,7 +11,7 @@ from andon.cli.options import F, whole
 from andon.cli.terminal import Choices
 from andon.errors import Invalid
 from andon.host.state.user_folder import config_mentions
-from andon.model.job import LOCAL
+from andon.model.job import LOCAL, is_host
 
 if TYPE_CHECKING:  # most machines have no cluster, and `submit` must be quick
     from andon.jobs.clusters.desk import ClusterDesk
@@ -32,7 +32,7 @@ def on_options(command: F) -> F:
         help="With --on: an option in the cluster's own words.",
     )(command)
     return click.option(
-        "--on", metavar="NAME", help=f"Run it on this cluster; {LOCAL} is this machine."
+        "--on", metavar="NAME", help=f"A cluster, hosts (ssh:n1,n2; ssh:@GROUP), or {LOCAL}."
     )(command)
 
 
@@ -47,6 +47,17 @@ def per_gpu_option(command: F) -> F:
     )(command)
 
 
+def sync_option(command: F) -> F:
+    """Adds --sync: a copy of the folder on the host that a job goes to."""
+    about = "With --on ssh:…: copy this folder there first."
+    return click.option("--sync", is_flag=True, help=about)(command)
+
+
+def synced(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the engine option that --sync stands for."""
+    return ("sync",) if options["sync"] else ()
+
+
 def desk_of(choices: Choices, options: dict[str, Any], local: Callable[[], T]) -> "T | ClusterDesk":
     """Takes --on out of the options; returns the cluster, or what `local` returns for this machine.
     The setting jobs.on does not count where devices are named here by a lease or a simulation."""
@@ -54,10 +65,12 @@ def desk_of(choices: Choices, options: dict[str, Any], local: Callable[[], T]) -
 
     on: str | None = options.pop("on")
     simulated = choices.simulate is not None or choices.replay is not None
-    if simulated and on not in (None, LOCAL):
+    there = on is not None and is_host(on) and choices.replay is None  # which simulates them itself
+    if simulated and on not in (None, LOCAL) and not there:
         raise Invalid("simulated and recorded devices are on this machine", hint="leave out --on")
     named = simulated or options.get("lease_id") or "ANDON_LEASE" in os.environ
-    if on is None and (named or not (os.environ.get(VARIABLE) or config_mentions(b"clusters"))):
+    configured = os.environ.get(VARIABLE) or any(map(config_mentions, (b"clusters", b"ssh:")))
+    if on is None and (named or not configured):
         on = LOCAL
     settings = cache(partial(settings_named, choices))
     return desk_named(on, settings, partial(_without_cluster_options, options, local))
@@ -65,7 +78,7 @@ def desk_of(choices: Choices, options: dict[str, Any], local: Callable[[], T]) -
 
 def _without_cluster_options(options: Mapping[str, Any], local: Callable[[], T]) -> T:
     given = {_OPTION: options.get("engine_options"), _PER_GPU: options.get("processes"),
-             "--kind": options.get("kind")}  # fmt: skip
+             "--kind": options.get("kind"), "--sync": options.get("sync")}  # fmt: skip
     for option in (option for option, value in given.items() if value):
         raise Invalid(f"{option} is for jobs on a cluster", hint="add --on NAME")
     return local()

@@ -10,7 +10,13 @@ import click
 
 from andon.cli.commands.completing import complete_command
 from andon.cli.commands.jobs.desks import queue_desk, refuse_unstartable, sampled
-from andon.cli.commands.jobs.on import desk_of, on_options, per_gpu_option
+from andon.cli.commands.jobs.on import (
+    desk_of,
+    on_options,
+    per_gpu_option,
+    sync_option,
+    synced,
+)
 from andon.cli.commands.share.container_options import (
     contained,
     container_from,
@@ -113,6 +119,7 @@ def _option(row: JobOption) -> Callable[[F], F]:
 @on_options
 @click.option("--kind", metavar="KIND", help="With --on k8s: job, deployment, inferenceservice.")
 @per_gpu_option
+@sync_option
 @container_options
 @click.argument(
     "command", nargs=-1, type=click.UNPROCESSED, required=True, shell_complete=complete_command
@@ -159,7 +166,7 @@ def submit_all(
     made: list[tuple[QueueDesk | ClusterDesk, Sequence[Accepted]]] = []
     for desk, jobs in batches:
         made.append((desk, desk.submit(jobs)))
-        _show_accepted(choices, made[-1][1])  # before the next one, which may fail
+        show_accepted(choices, made[-1][1])  # before the next one, which may fail
     if not wait:
         return 0
     from andon.cli.commands.jobs.common import notice_if_interrupted, wait_for_all
@@ -197,7 +204,7 @@ def _jobs(
         "after_any": _names(options["after_any"]),
         "indices": indices,
         "limit": limit,
-        "options": (*options["engine_options"], *kind),
+        "options": (*options["engine_options"], *kind, *synced(options)),
         "per_gpu": options["processes"] or 0,
     }
     specs = [spec]
@@ -260,7 +267,7 @@ def _names(given: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for word in names if word))
 
 
-def _show_accepted(choices: Choices, accepted: "Sequence[Accepted]") -> None:
+def show_accepted(choices: Choices, accepted: "Sequence[Accepted]") -> None:
     terminal = Terminal.of(choices)
     for one in accepted:
         if not one.is_new:
@@ -268,9 +275,9 @@ def _show_accepted(choices: Choices, accepted: "Sequence[Accepted]") -> None:
         if one.note:
             notice(f"{one.label}: {one.note}", choices)
     if terminal.live:
-        from andon.cli.commands.jobs.submitted import show_accepted
+        from andon.cli.commands.jobs.submitted import show_batches
 
-        show_accepted(choices, accepted)
+        show_batches(choices, accepted)
     else:
         terminal.show("".join(f"{one.label}\n" for one in accepted))
     first = accepted[0]

@@ -12,7 +12,7 @@ from andon.errors import AndonError
 from andon.jobs.log_out import log_out_line
 from andon.jobs.queue import Queue
 from andon.jobs.rules.expected import learned
-from andon.model.job.desk import Accepted
+from andon.model.job.desk import Accepted, cluster_in
 from andon.model.job.spec import JobSpec
 from andon.units import counted, human_seconds, sh
 
@@ -28,7 +28,7 @@ def show_dry(choices: Choices, accepted: Sequence[Accepted]) -> None:
     terminal.print(*render_dry(table, terminal.width) if table else ())
 
 
-def show_accepted(choices: Choices, accepted: Sequence[Accepted]) -> None:
+def show_batches(choices: Choices, accepted: Sequence[Accepted]) -> None:
     """Prints a line for each job, array and sweep."""
     terminal = Terminal.of(choices)
     for _, some in groupby(accepted, _sweep):
@@ -63,6 +63,8 @@ def _group_line(choices: Choices, batch: Sequence[Accepted]) -> str:
     each = f"{gpus} GPU{'s' * (gpus != '1')}{' each' * (len(made) > 1)}"
     mark = "SIMULATED " if made[0].simulate is not None else ""
     which = labels[0] if len(labels) == 1 else f"{labels[0]} to {labels[-1]}"
+    if (hosts := len({cluster_in(one) for one in labels})) > 1:
+        which = f"on {hosts} hosts"
     lasts = "" if ":" in labels[0] else expected_text(choices, made)
     jobs = counted(len(made), "job")
     return f"{mark}{jobs} in group {made[0].group} ({which}) · {each}{lasts}"

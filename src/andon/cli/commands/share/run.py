@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from andon.cli.commands.completing import complete_command
-from andon.cli.commands.jobs.on import desk_of, on_options, per_gpu_option
+from andon.cli.commands.jobs.on import (
+    desk_of,
+    on_options,
+    per_gpu_option,
+    sync_option,
+    synced,
+)
 from andon.cli.commands.share.container_options import (
     contained,
     container_from,
@@ -108,6 +114,7 @@ class RunCommand(click.Command):
 )
 @on_options
 @per_gpu_option
+@sync_option
 @container_options
 @click.argument(
     "command", nargs=-1, type=click.UNPROCESSED, required=True, shell_complete=complete_command
@@ -160,9 +167,11 @@ def _run_on(
         name=(options["name"] or "")[:200],
         for_seconds=options["length"],
         bind=options["bind"],
+        simulate=choices.simulate,
         container={} if image is None else to_json(image),
     )
-    engine_options, each = tuple(options["engine_options"]), options["processes"] or 0
+    engine_options = (*options["engine_options"], *synced(options))
+    each = options["processes"] or 0
     return run_at_terminal(
         choices, cluster, new_submission(spec, options=engine_options, per_gpu=each)
     )

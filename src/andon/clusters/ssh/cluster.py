@@ -1,0 +1,163 @@
+"""Submits jobs to the queue of one machine and reads it, each call over a connection of ssh.
+
+The machine is asked as the person who calls, through `andon` there; see andon.cli.ssh.far_desk.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeVar
+
+from msgspec.structs import replace
+
+from andon.clusters.ssh.copying import CopiedFolder, copied_folder
+from andon.errors import Gone, Invalid, Unavailable
+from andon.jobs.clusters.asking import uncounted
+from andon.jobs.queue_desk import QueueDesk
+from andon.jobs.rules.host_choice import offer_text, preview_text
+from andon.jobs.submitting import PREFIXES
+from andon.model import wire
+from andon.model.codec import Wrong, read
+from andon.model.job import HOST
+from andon.model.job.cluster import (
+    ClusterJob,
+    ClusterNode,
+    HostOffer,
+    NoteFolder,
+    NotSent,
+    QueuedLabel,
+)
+from andon.model.job.desk import (
+    Able,
+    LogPart,
+    Submission,
+)
+from andon.model.job.spec import spec_to_json
+from andon.model.shapes import to_json
+from andon.node.ssh.client import SshHost
+from andon.node.ssh.failures import NotConnected
+from andon.settings.clusters import ClusterSettings
+from andon.units import counted, human_bytes
+
+T = TypeVar("T")
+SYNC: Final = "sync"
+"""The one engine option: the folder is copied to the host first."""
+ABLE = (QueueDesk.able - {Able.UNIQUE, Able.QUEUED}) | {Able.ENGINE_OPTIONS, Able.PREVIEW}
+INSTEAD: Final = {
+    Able.UNIQUE: "look first: andon jobs --on ssh:HOST",
+    Able.PER_GPU: "start the processes in the command itself",
+}
+MOST_REQUEST_BYTES: Final = 120_000
+"""The request reaches andon there as a variable, which may be 128 KiB long."""
+
+
+class SshQueue:
+    """Implements ports.Cluster, Previewing and Offering with the queue of one machine."""
+
+    title, able, instead = "andon", ABLE, INSTEAD
+    shared_folder: str | None = None
+    notes: NoteFolder | None = None  # the queue itself says which records its jobs have
+
+    def __init__(self, settings: ClusterSettings) -> None:
+        name = settings.name.removeprefix(HOST)
+        if name == settings.name:
+            raise Invalid("no host is named", hint=f"--on {HOST}n17,n18, or {HOST}@GROUP")
+        path = str(settings.options.get("andon", ""))
+        self._host = SshHost(name, path, settings.timeout_seconds)
+        self._copied: dict[str, CopiedFolder] = {}
+
+    # The port.
+
+    @property
+    def identity(self) -> str:
+        return self._host.url
+
+    def submit(self, submission: Submission, again: bool = False) -> str:
+        if unknown := [one for one in submission.options if one != SYNC]:
+            raise Invalid(f"a host has no option {unknown[0][:40]}", hint="--sync")
+        if SYNC in submission.options:
+            folder = self._copy(submission)
+            there = replace(submission.job, folder=folder)
+            submission = replace(submission, job=there, options=())
+        try:
+            return self._read(QueuedLabel, "submit", _sent(submission)).label
+        except NotConnected as exc:
+            raise NotSent(exc.reason, exc.hint) from exc
+
+    def jobs(self, since: float, everyone: bool = False) -> Sequence[ClusterJob]:
+        return [self._named(one) for one in self._read(tuple[ClusterJob, ...], "jobs", since)]
+
+    def job(self, job: str) -> ClusterJob:
+        found = [one for one in self.jobs(0.0) if job in (one.id, one.array)]
+        if not found:
+            raise Gone(f"{self._host.name} knows no job {job[:60]}")
+        return next((one for one in found if not one.state.is_settled), found[0])
+
+    def cancel(self, ids: Sequence[str]) -> None:
+        self._read(tuple[str, ...], "cancel", list(ids))
+
+    def log(self, job: str, start: int | None, most_bytes: int) -> LogPart:
+        return self._read(LogPart, "log", job, start, most_bytes)
+
+    def nodes(self) -> Sequence[ClusterNode]:
+        found = self._read(ClusterNode, "node")
+        return [replace(found, name=self._host.name, host=found.name)]
+
+    # What else it can do.
+
+    def offers(self, submissions: Sequence[Submission]) -> Sequence[HostOffer]:
+        return self._read(tuple[HostOffer, ...], "offers", [_sent(one) for one in submissions])
+
+    def preview(self, submission: Submission) -> str:
+        (offer,) = self.offers([submission])
+        return preview_text(submission, [f"{self._host.name} {offer_text(offer)}"])
+
+    def placed(self, submission: Submission) -> str:
+        copied = self._copied.get(_copy_name(submission))
+        if copied is None:
+            return ""
+        size = f"{counted(copied.files, 'file')}, {human_bytes(copied.bytes)}"
+        return f"its folder was copied to {copied.path} ({size})"
+
+    # Over ssh.
+
+    def _read(self, kind: type[T], call: str, *arguments: object) -> T:
+        text = wire.struct_text(arguments)
+        if len(text) > MOST_REQUEST_BYTES:
+            why = f"this job is too large to be sent: {len(text):,} bytes as JSON"
+            raise Invalid(why, hint="put its words into a file")
+        try:
+            return read(kind, self._host.desk(call, *arguments))
+        except Wrong as exc:
+            raise self._host.of_another_version(f"a job is not as expected: {exc}") from exc
+
+    def _named(self, job: ClusterJob) -> ClusterJob:
+        """Adds the name of the host to the devices of a job."""
+        return replace(job, where=f"{self._host.name} {job.where}") if job.where else job
+
+    def _copy(self, submission: Submission) -> str:
+        """Copies the folder once for all jobs that belong together; returns its path there."""
+        name = _copy_name(submission)
+        if name not in self._copied:
+            try:
+                with uncounted():
+                    self._copied[name] = copied_folder(self._host, submission.job.folder, name)
+            except Unavailable as exc:
+                raise NotSent(exc.reason, exc.hint) from exc
+        return self._copied[name].path
+
+
+def _copy_name(submission: Submission) -> str:
+    return submission.job.group or submission.label
+
+
+def _sent(submission: Submission) -> dict[str, object]:
+    """Returns what the host needs to know: of the environment only what this job sets, and where
+    its programs are."""
+    job = submission.job
+    own = {
+        name: value
+        for name, value in job.environment.items()
+        if os.environ.get(name) != value or name in PREFIXES
+    }
+    value: Mapping[str, object] = to_json(submission)
+    return {**value, "job": spec_to_json(replace(job, number=1, environment=own, masks={}))}
