@@ -18,7 +18,7 @@ BUDGET = {
     "engines": 456,
     "estimate": 4155,
     "events": 500,
-    "explain": 7497,
+    "explain": 7500,
     "exporter": 1922,
     "failures": 312,
     "fleet": 1638,

@@ -15,6 +15,7 @@ from andon.model.device import (
     ProcessKind,
     Sample,
     Snapshot,
+    State,
 )
 from andon.model.programs import program_of
 from andon.model.thresholds import Thresholds
@@ -48,7 +49,7 @@ class View:
         past: tuple[DeviceStatus, ...] = (),
         departures: EndedProcesses = NOTHING_KNOWN,
     ) -> None:
-        sample = status.sample if status.answered else None
+        sample = status.sample if status.state is State.OK else None
         self.snapshot = snapshot
         self.status = status
         self.device = status.device

@@ -68,6 +68,8 @@ def judge(seen: View) -> Finding | None:
     """Judges the link of a busy device by what card and slot allow; an idle one is unknown."""
     sample, limits = seen.sample, seen.device.limits
     width, generation = sample.pcie_width, sample.pcie_generation
+    if not width and not generation:
+        return UNKNOWN
     if width and generation and (width, generation) == (limits.pcie_width, limits.pcie_generation):
         return None  # at full width and speed, as most links are at every tick
     link = _link(sample, limits)
