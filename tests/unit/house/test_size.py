@@ -37,7 +37,7 @@ BUDGET = {
     "stores": 2585,
     "testing": 2178,
     "tui": 4421,
-    "web": 9854,
+    "web": 9851,
     "work": 6264,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that

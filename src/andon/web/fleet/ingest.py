@@ -35,8 +35,6 @@ LOOKUP_SECONDS = 2.0
 """How often an unknown token makes the hub look for new nodes."""
 PATHS = frozenset({HEARTBEAT, PAST})
 AGAIN = (b"retry-after", b"5")
-MOST_NEXT = 8 * MOST_PASTS
-"""So many of those that were asked to come again may come, in whichever order their reports do."""
 TURN_SECONDS = 30.0
 """For so long a node that was asked to come again goes before those that were not."""
 Pending = tuple[Heartbeat, "asyncio.Future[bool]"]
@@ -148,10 +146,9 @@ class Ingest:
         self._next = {one: at for one, at in self._next.items() if now - at < TURN_SECONDS}
         if name in self._pasts:
             return False
-        waits = [*self._next].index(name) if name in self._next else None
-        taken = len(self._pasts) + (len(self._next) if waits is None else 0)
-        if taken >= MOST_PASTS or (waits or 0) >= MOST_NEXT:
-            self._next[name] = now  # keeps its place
+        before = 0 if name in self._next else len(self._next)
+        if len(self._pasts) + before >= MOST_PASTS:
+            self._next[name] = now
             return False
         self._next.pop(name, None)
         return True
