@@ -457,8 +457,16 @@ class Previewing(Cluster, Protocol):
         states no preference there."""
 
 
+@runtime_checkable
 class Offering(Cluster, Protocol):
-    """A machine that says before a job is submitted whether it would start there at once."""
+    """A machine that says before a job is submitted whether it would start there at once, and takes
+    many jobs in one call."""
+
+    def batches(self, submissions: Sequence[Submission]) -> Iterable[Sequence[Submission]]:
+        """Returns the jobs in parts that fit into a call each."""
+
+    def submit_all(self, submissions: Sequence[Submission]) -> list[str]:
+        """Submits these jobs, or none of them; returns their ids."""
 
     def offers(self, submissions: Sequence[Submission]) -> Sequence[HostOffer]:
         """Returns an offer for each; raises what `submit` would refuse."""

@@ -30,7 +30,7 @@ from andon.jobs.submitting import PREFIXES, local_spec
 from andon.leases.rules.offer import Offer
 from andon.model import wire
 from andon.model.codec import Wrong, read
-from andon.model.job.cluster import ClusterJob, ClusterNode, GpuHolder, HostOffer, QueuedLabel
+from andon.model.job.cluster import ClusterJob, ClusterNode, GpuHolder, HostOffer
 from andon.model.job.desk import JobAct, Submission
 from andon.model.job.facts import JobFacts, JobState, JobView
 from andon.model.job.spec import MOST_JOBS, JobSpec
@@ -96,18 +96,18 @@ def _starts_in(job: JobSpec, found: Offer, queue: Queue, waits: Sequence[int]) -
     return None if start is None else max(1.0, start.at - now)
 
 
-def _submit(given: object) -> QueuedLabel:
-    """Queues a job, unless there is one with its label. It is not interrupted when the connection
-    is cut: then it is found by its label."""
+def _submit(given: Sequence[object]) -> tuple[str, ...]:
+    """Queues jobs, all or none, but those whose label one has already. It is not interrupted when
+    the connection is cut: then they are found by their labels."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    wanted = _local(given)
-    desk = queue_desk(Choices(simulate=wanted.job.simulate))
+    wanted = [_local(one) for one in given]
+    desk = queue_desk(Choices(simulate=wanted[0].job.simulate))
     with _one_at_a_time():
-        for facts in desk.fresh().jobs.values():
-            if facts.spec.submission == wanted.label:
-                return QueuedLabel(facts.spec.label.partition("_")[0])
-        (accepted,) = desk.submit([wanted])
-    return QueuedLabel(accepted.label)
+        jobs = desk.fresh().jobs.values()
+        known = {one.spec.submission: one.spec.label.partition("_")[0] for one in jobs}
+        accepted = desk.submit([one for one in wanted if one.label not in known])
+    known |= {one.submission.label: one.label for one in accepted}
+    return tuple(known[one.label] for one in wanted)
 
 
 @contextmanager

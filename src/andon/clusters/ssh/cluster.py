@@ -4,7 +4,7 @@ The machine is asked as the person who calls, through `andon` there; see andon.c
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 from msgspec.structs import replace
@@ -19,12 +19,12 @@ from andon.model import wire
 from andon.model.codec import Wrong, read
 from andon.model.job import HOST
 from andon.model.job.cluster import (
+    ClusterId,
     ClusterJob,
     ClusterNode,
     HostOffer,
     NoteFolder,
     NotSent,
-    QueuedLabel,
 )
 from andon.model.job.desk import (
     Able,
@@ -48,6 +48,7 @@ INSTEAD: Final = {
 }
 MOST_REQUEST_BYTES: Final = 120_000
 """The request reaches andon there as a variable, which may be 128 KiB long."""
+MOST_BATCH_BYTES: Final = 100_000
 
 
 class SshQueue:
@@ -72,16 +73,7 @@ class SshQueue:
         return self._host.url
 
     def submit(self, submission: Submission, again: bool = False) -> str:
-        if unknown := [one for one in submission.options if one != SYNC]:
-            raise Invalid(f"a host has no option {unknown[0][:40]}", hint="--sync")
-        if SYNC in submission.options:
-            folder = self._copy(submission)
-            there = replace(submission.job, folder=folder)
-            submission = replace(submission, job=there, options=())
-        try:
-            return self._read(QueuedLabel, "submit", _sent(submission)).label
-        except NotConnected as exc:
-            raise NotSent(exc.reason, exc.hint) from exc
+        return self.submit_all([submission])[0]
 
     def jobs(self, since: float, everyone: bool = False) -> Sequence[ClusterJob]:
         return [self._named(one) for one in self._read(tuple[ClusterJob, ...], "jobs", since)]
@@ -106,6 +98,24 @@ class SshQueue:
 
     def offers(self, submissions: Sequence[Submission]) -> Sequence[HostOffer]:
         return self._read(tuple[HostOffer, ...], "offers", [_sent(one) for one in submissions])
+
+    def batches(self, submissions: Sequence[Submission]) -> Iterator[list[Submission]]:
+        batch, size = list[Submission](), 0
+        for one in submissions:
+            length = len(wire.struct_text(_sent(one)))
+            if batch and size + length > MOST_BATCH_BYTES:
+                yield batch
+                batch, size = [], 0
+            batch.append(one)
+            size += length
+        yield batch
+
+    def submit_all(self, submissions: Sequence[Submission]) -> list[str]:
+        sent = [_sent(self._with_copy(one)) for one in submissions]
+        try:
+            return list(self._read(tuple[ClusterId, ...], "submit", sent))
+        except NotConnected as exc:
+            raise NotSent(exc.reason, exc.hint) from exc
 
     def preview(self, submission: Submission) -> str:
         (offer,) = self.offers([submission])
@@ -134,8 +144,12 @@ class SshQueue:
         """Adds the name of the host to the devices of a job."""
         return replace(job, where=f"{self._host.name} {job.where}") if job.where else job
 
-    def _copy(self, submission: Submission) -> str:
-        """Copies the folder once for all jobs that belong together; returns its path there."""
+    def _with_copy(self, submission: Submission) -> Submission:
+        """Copies the folder, if that is asked for, once for all jobs that belong together."""
+        if unknown := [one for one in submission.options if one != SYNC]:
+            raise Invalid(f"a host has no option {unknown[0][:40]}", hint="--sync")
+        if SYNC not in submission.options:
+            return submission
         name = _copy_name(submission)
         if name not in self._copied:
             try:
@@ -143,7 +157,8 @@ class SshQueue:
                     self._copied[name] = copied_folder(self._host, submission.job.folder, name)
             except Unavailable as exc:
                 raise NotSent(exc.reason, exc.hint) from exc
-        return self._copied[name].path
+        there = replace(submission.job, folder=self._copied[name].path)
+        return replace(submission, job=there, options=())
 
 
 def _copy_name(submission: Submission) -> str:

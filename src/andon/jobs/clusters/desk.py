@@ -1,7 +1,7 @@
 """The desk of a cluster: what every kind shares, around an adapter that translates."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TypeVar, cast
@@ -17,6 +17,7 @@ from andon.jobs.clusters.notes import (
     note_cancelled,
     recent_notes,
     submit_once,
+    submit_together,
 )
 from andon.jobs.clusters.run_notes import forgotten_jobs, with_run
 from andon.jobs.rules.cluster_views import (
@@ -49,7 +50,7 @@ from andon.model.job.desk import (
     Submission,
 )
 from andon.model.job.facts import JobState, JobView
-from andon.ports import Cluster, Foreground, Previewing
+from andon.ports import Cluster, Foreground, Offering, Previewing
 from andon.units import human_seconds
 
 T = TypeVar("T")
@@ -108,22 +109,36 @@ class ClusterDesk:
         if dry:
             return [Accepted(one, "", preview=self._preview(one, sent)) for one in jobs]
         out, shows, sent = list[Accepted](), self._previewing(), {}
-        for one in jobs:
+        for some in self._batches(jobs):
             try:
-                label = self._submit(self._with_ids(one, sent))
+                labels = self._submit([self._with_ids(one, sent) for one in some])
             except AndonError as error:
                 if out:
                     before = ", ".join(accepted.label for accepted in out)
                     why = f"{error.reason}; submitted before it: {before}"
                     raise type(error)(why, error.hint, error.mistakes) from error
                 raise
-            sent.setdefault(one.job.name, []).append(label)
-            out.append(Accepted(one, label, note="" if shows is None else shows.placed(one)))
+            for one, label in zip(some, labels, strict=True):
+                sent.setdefault(one.job.name, []).append(label)
+                out.append(Accepted(one, label, note="" if shows is None else shows.placed(one)))
         return out
 
-    def _submit(self, submission: Submission) -> str:
+    def _batches(self, jobs: Sequence[Submission]) -> Iterable[Sequence[Submission]]:
+        """Returns the jobs in parts that are submitted in a call each."""
+        cluster, names = self.open(), {one.job.name for one in jobs}
+        linked = any(names & {*one.after, *one.after_any} for one in jobs)
+        if len(jobs) > 1 and not linked and isinstance(cluster, Offering):
+            return cluster.batches(jobs)
+        return [[one] for one in jobs]
+
+    def _submit(self, some: Sequence[Submission]) -> list[str]:
+        def handed_in(cluster: Cluster) -> list[str]:
+            if len(some) > 1:
+                return submit_together(self.name, cast("Offering", cluster), some)
+            return [submit_once(self.name, cluster, one) for one in some]
+
         try:
-            job = self.ask(lambda cluster: submit_once(self.name, cluster, submission))
+            jobs = self.ask(handed_in)
         except NotSent:
             raise
         except Unavailable as error:
@@ -131,7 +146,7 @@ class ClusterDesk:
             raise Unavailable(reason, error.hint) from error
         finally:
             forget_answer(self.name)
-        return named(self.name, job)
+        return [named(self.name, job) for job in jobs]
 
     def _preview(self, one: Submission, sent: Mapping[str, Sequence[str]]) -> str:
         resolved, shows = self._with_ids(one, sent), self._previewing()

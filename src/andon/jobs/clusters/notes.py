@@ -36,7 +36,7 @@ from andon.model.job.spec import (
     loads,
     spec_to_json,
 )
-from andon.ports import Cluster
+from andon.ports import Cluster, Offering
 
 NOTE, ID, ENDS = ".json", ".id", ".ends"
 SCHEMA = "andon.submission/1"
@@ -66,6 +66,27 @@ def submit_once(name: str, cluster: Cluster, submission: Submission) -> str:
         raise
     with suppress(OSError):  # it is found by its label as well
         write_whole(folder, submission.label + ID, found)
+    return found
+
+
+def submit_together(name: str, host: Offering, submissions: Sequence[Submission]) -> list[str]:
+    """Submits new jobs in one call, with their notes; returns their ids."""
+    try:
+        folder = _made()
+        for one in submissions:
+            _write_note(folder, one.label + NOTE, _text(name, host.identity, one))
+    except Unavailable as error:
+        raise NotSent(error.reason, error.hint) from error
+    try:
+        found = host.submit_all(submissions)
+    except AndonError as error:
+        if not isinstance(error, Unavailable) or isinstance(error, NotSent):
+            for one in submissions:
+                forget_note(one.label)
+        raise
+    for one, id_ in zip(submissions, found, strict=True):
+        with suppress(OSError):
+            write_whole(folder, one.label + ID, id_, sync=False)
     return found
 
 

@@ -143,12 +143,6 @@ class HostOffer(Struct, frozen=True):
     starts_in: Seconds | None = None  # 0: now; None: not known
 
 
-class QueuedLabel(Struct, frozen=True):
-    """What a host calls a job that it has queued: 42."""
-
-    label: ClusterId
-
-
 class ClusterState(Struct, frozen=True):
     """One cluster: when it last answered, and what is wrong if it does not answer now."""
 
