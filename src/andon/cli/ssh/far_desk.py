@@ -39,7 +39,7 @@ from andon.work.preparing import CannotStart, find
 
 COPIES = "copies"
 LOCK = "elsewhere.lock"
-HERE = (
+OF_THIS_MACHINE = (
     "submitted_at", "user", "umask", "environment", "shown", "masks", "scenario", "book", "boot",
     "submitted_boot_seconds",
 )  # fmt: skip
@@ -140,7 +140,7 @@ def _local(given: object) -> Submission:
     except CannotStart as exc:
         raise Gone(exc.reason, hint=exc.hint or "install it there, or name its path") from exc
     base = local_spec(job.argv, job.request, environment=variables, git=False)
-    fields = {name: getattr(base, name) for name in HERE}
+    fields = {name: getattr(base, name) for name in OF_THIS_MACHINE}
     return replace(wanted, job=replace(job, number=0, submission=wanted.label, **fields))
 
 

@@ -11,6 +11,7 @@ from andon.jobs.clusters.notes import recent_notes
 from andon.jobs.desk import JobDesk
 from andon.jobs.submitting import PREFIXES, new_submission
 from andon.model.job.desk import Accepted
+from andon.units import sh
 
 
 def submit_elsewhere(
@@ -32,7 +33,7 @@ def submit_elsewhere(
             raise Conflict(why, hint="--force starts it again all the same") from error
         state = None
     if state is not None and not state.is_settled:
-        raise Conflict(f"{job} is {state.text} there", hint=f"first: andon cancel {job}")
+        raise Conflict(f"{job} is {state.text} there", hint=f"first: andon cancel {sh(job)}")
     given = note.submission
     variables = {name: os.environ[name] for name in PREFIXES if name in os.environ}
     again = new_submission(replace(given.job, environment=variables))

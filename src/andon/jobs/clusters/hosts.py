@@ -127,7 +127,7 @@ class HostsDesk(SeveralDesks, ClusterDesk):
             return self.parts
         if len(before) > 1 or not before <= self.hosts.keys():
             why = "a job can come after jobs of one host alone"
-            raise Invalid(why, hint=f"name them as andon jobs does: {HOST}n18:42")
+            raise Invalid(why, hint="name them as andon jobs does: ssh:n18:42")
         return [self.hosts[one] for one in before]
 
     # Reading.
@@ -135,9 +135,7 @@ class HostsDesk(SeveralDesks, ClusterDesk):
     def of(self, word: JobName) -> ClusterDesk:
         """Returns the desk of the host in the name of a job."""
         if (found := self.hosts.get(cluster_in(word))) is None:
-            raise Gone(
-                f"no host of {self.name} has a job {str(word)[:60]}", f"name it: {HOST}n18:42"
-            )
+            raise Gone(f"no host of {self.name} has a job {str(word)[:60]}", "name it: ssh:n18:42")
         return found
 
     def listing(self, everyone: bool = False) -> JobListing:

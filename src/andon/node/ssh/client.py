@@ -91,17 +91,17 @@ class SshHost:
     def ask(self, *commands: Sequence[str]) -> list[Printed]:
         """Returns what each of these commands prints on the host, in one connection; if only
         nvidia-smi is there, its report alone."""
-        return self._asked({"ask": [list(command) for command in commands]}, len(commands))
+        return self._request({"ask": [list(command) for command in commands]}, len(commands))
 
     def desk(self, call: str, *arguments: Any) -> Printed:
         """Returns the answer of the job desk there, from which this user submits, lists and ends
         jobs of this user."""
-        (found,) = self._asked({"desk": call, "arguments": list(arguments)}, 1)
+        (found,) = self._request({"desk": call, "arguments": list(arguments)}, 1)
         if isinstance(found, bytes):
             raise failures.only_smi()
         return found
 
-    def _asked(self, request: wire.Json, count: int) -> list[Printed]:
+    def _request(self, request: wire.Json, count: int) -> list[Printed]:
         limits = self.limits or SshLimits(self.seconds)
         with self._call(request, limits) as call:
             while not call.is_over():
