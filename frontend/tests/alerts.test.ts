@@ -62,8 +62,8 @@ test("the banner has the temperature that the page shows, not that of the alert"
   const hot = device({ sample: { temperature_celsius: 73 } });
   assert.equal(banner(lamp, alert, hot, 400), "too hot for 5 min · now 73 °C (alert above 70 °C, slows down at 90 °C) · affects alice");
   assert.equal(banner(lamp, alert, device({ sample: { temperature_celsius: 91 } }), 400), "too hot for 5 min · now 91 °C (slows down at 90 °C) · affects alice");
-  const idle = { colour: "amber", word: "reserved but idle", reason: "GPU 1 is reserved by alice but idle for 20 min", forWhom: "alice", by: { rule: "idle", since: 100 } } as never;
-  assert.equal(banner(idle, undefined, hot, 1300), "reserved but idle for 20 min", "who holds it stands below");
+  const idle = { colour: "amber", word: "held but idle", reason: "GPU 1 is held by alice but idle for 20 min", forWhom: "alice", by: { rule: "idle", since: 100 } } as never;
+  assert.equal(banner(idle, undefined, hot, 1300), "held but idle for 20 min", "who holds it stands below");
   assert.equal(banner(lamp, undefined, hot, 400), "too hot · 79 °C · affects alice");
   assert.equal(banner({ colour: "green", word: "idle", reason: null, forWhom: null } as never, alert, hot, 400), "idle");
 });

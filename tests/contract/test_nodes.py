@@ -54,7 +54,7 @@ class TestFake(NodeContract):
         row = LeaseRow(
             id="l1", user="ada", whom=None, uid=0, state=LeaseState.HELD, kind=None, devices=(),
             since=at, until=at + 60, command="python x.py", simulated=True, used_bytes=0,
-            reserved_bytes=None, utilization_percent=None, fence=1, pid=None, releasable=True,
+            promised_bytes=None, utilization_percent=None, fence=1, pid=None, releasable=True,
             not_releasable_reason=None,
         )  # fmt: skip
         return FakeNode(farm(), farm(), farm(), uses=(), alerts=(HOT,), leases=(row,))

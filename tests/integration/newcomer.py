@@ -25,7 +25,7 @@ class Question(NamedTuple):
 
 QUESTIONS = (
     Question("Which GPU is free?", (), ".totals .free", r"1 free: 5$"),
-    Question("Who left a GPU idle?", (), ".tile.amber", r"reserved but idle.*dora"),
+    Question("Who left a GPU idle?", (), ".tile.amber", r"held but idle.*dora"),
     Question("Which GPU is broken, and does somebody look after it?", (), ".tile.red.handled",
              r"6.*lost.*acknowledged by dora"),
     Question("Why is GPU 0 slower than it could be?", ("GPU 0",), ".panel.why", r"power limit"),

@@ -191,8 +191,8 @@ def stories() -> tuple[Story, ...]:
             "amber", {0: "too hot", 1: "too hot"}, 2, 2,
         ),
         told(
-            "reserved but idle",
+            "held but idle",
             played([(1200, with_(gpu(3, 40, utilization_percent=0)))], leases=(lease,)),
-            "GPU 3 is reserved but idle (for 20 min)", "amber", {3: "reserved but idle"}, 1, 1,
+            "GPU 3 is held but idle (for 20 min)", "amber", {3: "held but idle"}, 1, 1,
         ),
     )  # fmt: skip

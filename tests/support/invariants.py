@@ -96,7 +96,7 @@ def check_plan(
     jobs: Sequence[QueuedJob],
     capacities: Sequence[DeviceCapacity],
     at: float,
-    reserved: AbstractSet[str] = frozenset(),
+    promised: AbstractSet[str] = frozenset(),
 ) -> None:
     """Raise PlanError if a plan gives a device twice, gives what is not free, or delays a job."""
     by_number = {job.number: (place, job) for place, job in enumerate(jobs)}
@@ -104,7 +104,7 @@ def check_plan(
     given: set[str] = set()
     for start in found.starts:
         place, job = by_number[start.number]
-        _check_start(start, job, spaces, given, reserved)
+        _check_start(start, job, spaces, given, promised)
         given |= set(start.uuids)
         _check_order(start, job, jobs[:place], found, capacities, at)
 
@@ -114,12 +114,12 @@ def _check_start(
     job: QueuedJob,
     spaces: Mapping[str, DeviceCapacity],
     given: AbstractSet[str],
-    reserved: AbstractSet[str],
+    promised: AbstractSet[str],
 ) -> None:
     if not job.need.least <= len(start.uuids) <= job.need.most:
         raise PlanError(f"job {start.number} gets {len(start.uuids)} devices")
     for uuid in start.uuids:
-        if uuid in given or uuid in reserved or start.uuids.count(uuid) > 1:
+        if uuid in given or uuid in promised or start.uuids.count(uuid) > 1:
             raise PlanError(f"{uuid} is given twice, the second time to job {start.number}")
         if uuid not in job.need.eligible or obstacle(spaces[uuid], job.need) is not None:
             raise PlanError(f"{uuid} is not available to job {start.number}")

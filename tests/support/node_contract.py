@@ -186,7 +186,7 @@ class NodeContract:
         assert {one.uuid for one in shown.devices} == uuids
 
     @asks("leases", "live")
-    def test_an_offer_has_a_row_for_each_device_and_reserves_nothing(self, node: Node) -> None:
+    def test_an_offer_has_a_row_for_each_device_and_takes_nothing(self, node: Node) -> None:
         offer = node.leases.offer(DeviceRequest(1, 1))
         assert len(offer.rows) == len(node.live.latest().devices)
         assert node.leases.offer(DeviceRequest(1, 1)).available == offer.available

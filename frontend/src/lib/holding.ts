@@ -15,7 +15,7 @@ export function heldBy(holders: Holder[] | undefined): Held | null {
   return { users, until: holders.length > 1 || first.until === null ? null : hourOf(first.until) };
 }
 
-/** "for 20 min · alice, until 22:00": what a tile says under "reserved but idle". */
+/** "for 20 min · alice, until 22:00": what a tile says under "held but idle". */
 export function idleFor(lasted: string, held: Held | null): string {
   const who = held && [held.users, held.until && `until ${held.until}`].filter(Boolean).join(", ");
   return [`for ${lasted}`, who].filter(Boolean).join(" · ");
@@ -44,7 +44,7 @@ export function verdictText(verdict: Verdict, at?: number): string {
     case "in_use":
       return `in use${by}`;
     default:
-      return verdict.code === "reserved" && verdict.reason ? verdict.reason : `withheld: ${verdict.reason ?? "unknown reason"}`;
+      return verdict.code === "next" && verdict.reason ? verdict.reason : `withheld: ${verdict.reason ?? "unknown reason"}`;
   }
 }
 
@@ -58,7 +58,7 @@ export function availability(kind: Verdict["kind"] | null, by: string | null, co
     case "in_use":
       return by ? `in use by ${by}` : "in use";
     case "withheld":
-      return code === "cordoned" || code === "reserved" ? code : "withheld";
+      return code === "cordoned" ? code : code === "next" ? "next in queue" : "withheld";
     default:
       return kind;
   }
@@ -84,7 +84,7 @@ export function firstStep(advice: string): string {
 /** The last line of a tile that no lease holds; where its word says whether it is available, only
  * what is more: why not, or its processes. */
 export function unheld(kind: Verdict["kind"] | null, why: string | null, who: string, worded = false): string {
-  if (worded && kind === "withheld") return why?.replace(/^reserved /, "") ?? (who || "no processes");
+  if (worded && kind === "withheld") return why?.replace(/^promised to /, "") ?? (who || "no processes");
   if (worded) return who || "no processes";
   switch (kind) {
     case "free":

@@ -16,7 +16,7 @@ import { Meter } from "./Meter";
 
 const COLOURS: Record<string, Colour> = { held: "green", orphaned: "amber", unreadable: "red" };
 const MEANING: Record<string, string> = {
-  orphaned: "Its holder has exited but the job is still running; the GPUs stay reserved until it ends.",
+  orphaned: "Its holder has exited but the job is still running; the GPUs stay held until it ends.",
   unreadable: "This lease is held but cannot be read, so its GPUs are unknown; no GPU is assigned until it is released.",
 };
 
@@ -52,7 +52,7 @@ export function LeaseRow({ lease, at, chosen }: Props) {
       </dl>
       {meaning && <p className="meaning">{meaning}</p>}
       {lease.kind === "network" && lease.state === "held" && lease.used_bytes === 0 && (
-        <p className="meaning dim">Reserved but not used: its holder runs no process. No andon command gives it to anyone else until it ends.</p>
+        <p className="meaning dim">Held but not used: its holder runs no process. No andon command gives it to anyone else until it ends.</p>
       )}
       {lease.command && <code className="work" title={lease.command}>{lease.command}</code>}
       {lease.id !== null && <LeaseActions lease={lease} id={lease.id} at={at} />}
@@ -97,7 +97,7 @@ function End({ lease, at }: { lease: Lease; at: number }) {
 }
 
 function Memory({ lease }: { lease: Lease }) {
-  const { used_bytes: used, reserved_bytes: promised } = lease;
+  const { used_bytes: used, promised_bytes: promised } = lease;
   const whole = useLive(() => lease.devices.reduce((sum, one) => sum + (live.device(one.uuid)?.memory_total_bytes ?? NaN), 0));
   const most = promised ?? whole;
   if (!lease.devices.length) return <>{DASH}</>;
@@ -107,7 +107,7 @@ function Memory({ lease }: { lease: Lease }) {
       <span>
         {gib(used)}
         <span className="small">
-          {known(most) && most > 0 ? ` of ${gib(most)}\u00a0GiB` : " GiB"}{promised === null ? " used (exclusive)" : " reserved"}
+          {known(most) && most > 0 ? ` of ${gib(most)}\u00a0GiB` : " GiB"}{promised === null ? " used (exclusive)" : " promised"}
         </span>
       </span>
       <Meter percent={known(most) && most > 0 ? (100 * used) / most : null} />

@@ -136,7 +136,7 @@ function devices(judged: Judged, who: string | null, text: string, seconds: numb
     }];
     if (verdict?.kind === "free" && who !== null) {
       rows.push({
-        kind: "action", title: `Lease GPU ${device.label} for ${text.replace(/\D/, " $&")}`, words: "take reserve hold",
+        kind: "action", title: `Lease GPU ${device.label} for ${text.replace(/\D/, " $&")}`, words: "take lease reserve hold",
         act: async () => {
           const lease = await send<LeaseGrant>("POST", "/api/leases", { devices: [device.uuid], gpus: 1, seconds, whom: who, command: "", unbalanced: true });
           await refresh("leases");

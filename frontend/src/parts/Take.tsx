@@ -82,7 +82,7 @@ function Form({ free, first, onGranted }: { free: Device[]; first: string; onGra
         {own ? <b>{me}</b> : <input required value={whom} onChange={(event) => setWhom(event.target.value)} aria-label="for whom" maxLength={60} placeholder="user name" />}
       </Field>
       <Field name="what for"><input value={purpose} onChange={(event) => setPurpose(event.target.value)} aria-label="what for" maxLength={200} placeholder="optional" /></Field>
-      <p className="dim">A lease reserves the GPU until it ends or is given back: no andon command gives it to anyone else. It starts nothing.</p>
+      <p className="dim">A lease holds the GPU until it ends or is given back: no andon command gives it to anyone else. It starts nothing.</p>
       {labels && <p><Command label="as a command" text={`andon lease --devices ${labels} --gpus ${chosen.length} --for ${length}`} /></p>}
       {change.error && <p role="alert" className="wrong">{[change.error.reason, ...change.error.details].join("; ")}</p>}
       <p className="end buttons">
@@ -104,7 +104,7 @@ function Granted({ lease }: { lease: LeaseGrant }) {
   const start = startCommand(lease.environment);
   return (
     <>
-      <p><b>GPU {names}</b> {lease.devices.length === 1 ? "is" : "are"} reserved for {lease.whom || lease.user}{lease.until !== null && ` until ${hourOf(lease.until)}`} (<a href={leaseLink(lease.id ?? "")} onClick={(event) => event.currentTarget.closest("dialog")?.close()}>lease {lease.id}</a>).</p>
+      <p><b>GPU {names}</b> {lease.devices.length === 1 ? "is" : "are"} held for {lease.whom || lease.user}{lease.until !== null && ` until ${hourOf(lease.until)}`} (<a href={leaseLink(lease.id ?? "")} onClick={(event) => event.currentTarget.closest("dialog")?.close()}>lease {lease.id}</a>).</p>
       {start && <p><Command label="start your work there" text={start} /></p>}
       <p className="dim">Give it back on the Leases page when you are done; otherwise it ends by itself.</p>
     </>

@@ -1,4 +1,4 @@
-"""`andon.lease`: reserves devices for part of a program."""
+"""`andon.lease`: leases devices for part of a program."""
 
 import asyncio
 import functools
@@ -148,7 +148,7 @@ class LeaseRequest:
         self._held: list[Held] = []
 
     def acquire(self) -> Held:
-        """Wait for devices, reserve them, and hold them until `release`."""
+        """Wait for devices, lease them, and hold them until `release`."""
         held = self._ask(lambda progress: None)
         self._held.append(held)
         return held
@@ -212,7 +212,7 @@ def _with_options(
 
 @_with_options(LeaseOptions)
 def lease(options: LeaseOptions) -> LeaseRequest:
-    """Reserve devices: `with andon.lease(gpus=1, memory="10GiB", timeout=600) as held:`.
+    """Lease devices: `with andon.lease(gpus=1, memory="10GiB", timeout=600) as held:`.
 
     `gpus` is a number or a range (`"2..4"`). The lease is exclusive; `shared` takes `memory` of a
     device and leaves the rest to others. Raises TimedOut if none became available within `timeout`
@@ -243,7 +243,7 @@ def hold(
     simulated: bool = False,
     usual: bool = False,
 ) -> Held:
-    """Waits for devices and reserves them, with a process that holds the lease."""
+    """Waits for devices and leases them, with a process that holds the lease."""
     holder = HolderProcess()
     try:
         kind, work = LeaseKind.LIBRARY, own_work()
@@ -278,7 +278,7 @@ def is_own(lease: Lease) -> bool:
 
 
 def candidates(request: DeviceRequest) -> Candidates:
-    """What a request would get now, without reserving it; our own leases do not block it."""
+    """What a request would get now, without a lease; our own leases do not block it."""
     return _own_availability().offer(Book(make=False), request)
 
 
@@ -297,7 +297,7 @@ def available(
 
 
 def _own_availability() -> Availability:
-    """Returns the availability for checks that reserve nothing: simulated devices may be shown."""
+    """Returns the availability for checks that lease nothing: simulated devices may be shown."""
     return replace(availability(simulated=True), is_own=is_own)
 
 

@@ -53,7 +53,7 @@ def probe(
         raise Invalid(
             f"{_title(function)} is asynchronous", hint="pass a function that runs it: asyncio.run"
         )
-    carry_function(function)  # what cannot be carried is reported before anything is reserved
+    carry_function(function)  # what cannot be carried is reported before anything is leased
     title = _title(function)
     limit = seconds_of(timeout)
     with _place(gpus, memory, devices, wait, simulated) as place:

@@ -54,16 +54,16 @@ COMMANDS = {
     ),
     "alerts": CommandEntry("explain", ".explain.alerts:alerts", "Active alerts and what to do."),
     "free": CommandEntry("share", ".share.free:free", "Available GPUs, and why others are not."),
-    "run": CommandEntry("share", ".share.run:run", "Run a command on reserved GPUs."),
+    "run": CommandEntry("share", ".share.run:run", "Run a command on leased GPUs."),
     "map": CommandEntry(
         "share", ".share.map:map_", "Run a command for many items, one worker per GPU."
     ),
-    "lease": CommandEntry("share", ".share.lease:lease", "Reserve GPUs for a shell or a command."),
+    "lease": CommandEntry("share", ".share.lease:lease", "Lease GPUs for a shell or a command."),
     "leases": CommandEntry(
         "share", ".share.leases:leases", "Who holds which GPUs, and until when."
     ),
     "release": CommandEntry("share", ".share.leases:release", "Release a lease."),
-    "wait": CommandEntry("share", ".share.free:wait", "Wait for GPUs (does not reserve them)."),
+    "wait": CommandEntry("share", ".share.free:wait", "Wait for GPUs (does not lease them)."),
     "env": CommandEntry("share", ".share.free:env", "Print variables that select GPUs, for eval."),
     "who": CommandEntry("share", ".share.who:who", "Who uses and holds the GPUs."),
     "submit": CommandEntry(

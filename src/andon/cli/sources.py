@@ -123,7 +123,7 @@ def take(
     terms: "LeaseTerms",
     timeout_seconds: float,
 ) -> "Grant":
-    """Waits for devices and reserves them; a line on the terminal shows the wait."""
+    """Waits for devices and leases them; a line on the terminal shows the wait."""
     from andon.cli.show.waiting import WaitingLine
     from andon.leases.book.lease_book import Book
     from andon.leases.granter import Granter

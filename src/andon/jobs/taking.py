@@ -36,7 +36,7 @@ from andon.leases.rules.queue import (
     TurnTimes,
     in_front_of_newcomer,
     in_order,
-    reserved,
+    promised,
 )
 from andon.model.device import Device
 from andon.model.job.device_request import DeviceRequest
@@ -106,7 +106,7 @@ class DeviceTaker:
         pages, at = BookContents.of(self._book), time.time()
         spaces = self.availability.capacities(view, pages)
         line = in_order(pages.waiting, at, pages.usage)
-        taken = reserved(
+        taken = promised(
             self._before_us(line, jobs), spaces, None, TurnTimes(time.monotonic(), self._turns)
         )
         self._turns = taken.since

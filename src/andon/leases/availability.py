@@ -28,15 +28,15 @@ from andon.leases.rules.membership import judge
 from andon.leases.rules.queue import (
     MEMORY_SECONDS,
     Place,
-    Reserved,
+    Promised,
     TurnTimes,
     Waiting,
     by_user,
     in_front_of,
     in_front_of_newcomer,
     in_order,
+    promised,
     remembered,
-    reserved,
 )
 from andon.leases.rules.requests import checked
 from andon.leases.rules.usage import NO_USAGE, RecentUsage
@@ -139,7 +139,7 @@ class Candidates(Struct, frozen=True):
     ahead: tuple[Ticket, ...] = ()
     capacities: tuple[DeviceCapacity, ...] = ()
     turns: Mapping[Place, float] = field(default_factory=dict)  # for a waiter's next poll
-    late: frozenset[Place] = frozenset()  # tickets ahead that no longer reserve anything
+    late: frozenset[Place] = frozenset()  # tickets ahead that no longer claim anything
     limit: str | None = None  # why root's policy keeps this user from taking any now
 
     @property
@@ -210,7 +210,7 @@ class Availability(Struct, frozen=True):
     def offer(
         self, book: Book, request: DeviceRequest, turns: TurnTimes | None = None
     ) -> Candidates:
-        """Returns what a request would get now if it were made, without reserving it."""
+        """Returns what a request would get now if it were made, without taking it."""
         self.prepare(request)
         view = self.view()
         self._refuse_doubt(view.snapshot)
@@ -226,7 +226,7 @@ class Availability(Struct, frozen=True):
         """Whether each device is available for a request of one whole device."""
         line, need = in_order(pages.waiting, at, pages.usage), need_of_any(capacities)
         ahead = in_front_of_newcomer(line, os.getuid(), 0)
-        taken = self._reserved_at_once(ahead, capacities, need, pages, at).devices
+        taken = self._promised_at_once(ahead, capacities, need, pages, at).devices
         if (doubt := doubt_about(snapshot.devices, os.environ)) is not None:
             taken = all_masked(capacities, doubt)
         return verdicts(capacities, taken)
@@ -280,28 +280,28 @@ class Availability(Struct, frozen=True):
             before = in_front_of(line, ticket, at, pages.usage)
         ahead = tuple(one for one in before if one.id not in pages.passing)
         if turns is None:
-            taken = self._reserved_at_once(ahead, spaces, need, pages, at)
+            taken = self._promised_at_once(ahead, spaces, need, pages, at)
         else:
-            taken = reserved(ahead, spaces, need, turns)
+            taken = promised(ahead, spaces, need, turns)
         order = rank(preferred(statuses, request, self.labels), request.layout)
         choice = choose(spaces, need, found, taken.devices, order, self.weights.links)
         return Candidates(view.snapshot, need, choice, ahead, spaces, taken.since, taken.late)
 
-    def _reserved_at_once(
+    def _promised_at_once(
         self,
         ahead: Sequence[Ticket],
         spaces: Sequence[DeviceCapacity],
         need: Need,
         pages: BookContents,
         at: float,
-    ) -> Reserved:
-        """Returns the reservations for a request that does not wait: the file is written only if
+    ) -> Promised:
+        """Returns what is promised, for a request that does not wait: the file is written only if
         another request is in front."""
         if self.memory is None or not ahead:
-            return reserved(ahead, spaces, need)
+            return promised(ahead, spaces, need)
         now, before = boot_seconds(), self.memory.read()
         users = remembered(before, _newest_leases(pages, at), now)
-        taken = reserved(ahead, spaces, need, TurnTimes(now, users=users))
+        taken = promised(ahead, spaces, need, TurnTimes(now, users=users))
         if (after := users | by_user(taken.since)) != before:
             self.memory.write(after)
         return taken

@@ -16,7 +16,7 @@ HELD = frozenset(
         ObstacleKind.LEASED,
         ObstacleKind.ORPHANED,
         ObstacleKind.UNREADABLE,
-        ObstacleKind.RESERVED,
+        ObstacleKind.NEXT,
         ObstacleKind.FULL,
     }
 )

@@ -14,7 +14,7 @@ LEASES = "andon.leases/1"
 
 
 class LeaseRow(Struct, frozen=True):
-    """One lease: its owner, what is reserved and what is used.
+    """One lease: its owner, what it holds and what is used.
 
     What cannot be read, or is not public, is None.
     """
@@ -31,7 +31,7 @@ class LeaseRow(Struct, frozen=True):
     command: Text | None
     simulated: bool
     used_bytes: Whole
-    reserved_bytes: Whole | None
+    promised_bytes: Whole | None
     utilization_percent: Amount | None
     fence: Whole | None
     pid: Pid | None  # of its holder

@@ -208,7 +208,7 @@ class NodeLeases(Protocol):
         """Whether each device of a snapshot is available for a request of one whole device."""
 
     def offer(self, request: DeviceRequest) -> Offer:
-        """Returns what a request would get now; it reserves nothing."""
+        """Returns what a request would get now; it holds nothing."""
 
     def release(self, name: str, note: str) -> str:
         """Ends a lease; returns its id."""

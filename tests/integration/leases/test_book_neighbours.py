@@ -329,7 +329,7 @@ def test_a_ticket_that_takes_nothing_does_not_keep_who_does_not_wait_from_a_gpu(
         LATER=LATER,
     ).splitlines()
     assert "refused 125" in said, said
-    assert any("reserved for" in line for line in said), said
+    assert any("promised to " in line for line in said), said
     assert said[-2:] == ["free", "taken"], said
 
 

@@ -16,7 +16,7 @@ from tests.support.orders import waits_for
 
 PATIENCE_MS = 5000
 PAGES = {
-    "": "reserved but idle",
+    "": "held but idle",
     "charts": "All GPUs",
     "processes": "finetune.py",
     "alerts": "has left GPU 4 idle",

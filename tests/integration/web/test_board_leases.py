@@ -164,7 +164,7 @@ def test_a_lease_says_who_what_and_until_when(owner: Window, home: Served) -> No
         expect(first.locator("code.work")).to_contain_text("time.sleep")
         expect(first.locator("svg.lamp.green")).to_have_count(1)
         other = rows(owner.page).filter(has=owner.page.get_by_role("link", name="GPU 1"))
-        expect(other).to_contain_text("of 2.0 GiB reserved")
+        expect(other).to_contain_text("of 2.0 GiB promised")
         expect(other).to_contain_text("its command ends")
         expect(other.get_by_role("button", name="Extend", exact=True)).to_have_count(0)
         assert violations_in_both_themes(owner.page.get_by_role("main")) == []
@@ -403,14 +403,14 @@ def test_a_free_one_is_taken_for_somebody_and_given_back(owner: Window, home: Se
     dialog.get_by_label("what for").fill("evaluation")
     assert violations(dialog) == []
     dialog.get_by_role("button", name="Take for 4 h").click()
-    expect(page.get_by_role("dialog", name="Taken")).to_contain_text("GPU 1 is reserved for dora")
+    expect(page.get_by_role("dialog", name="Taken")).to_contain_text("GPU 1 is held for dora")
     page.get_by_role("button", name="Close").click()
     [held] = leases(home)
     assert [share["index"] for share in held["devices"]] == [1]
     assert (held["whom"], held["command"]) == ("dora", "evaluation")
     assert held["until"] == pytest.approx(held["since"] + 4 * 3600, abs=5)
     expect(rows(page)).to_contain_text("dora")
-    expect(rows(page)).to_contain_text("Reserved but not used")
+    expect(rows(page)).to_contain_text("Held but not used")
     expect(page.locator(".free-now")).to_contain_text("Free now: 0, 2")
 
     page.get_by_role("link", name="Board", exact=True).click()

@@ -16,7 +16,7 @@ from tests.support.alert_stories import Story, stories
 from tests.support.web_parts import BEARER, Caller, Parts
 
 ORIGIN = "http://localhost"
-LASTED = {"hung": "8 min", "lost": "20 s", "reserved but idle": "20 min"}
+LASTED = {"hung": "8 min", "lost": "20 s", "held but idle": "20 min"}
 """What the tile of a story says about its time."""
 
 

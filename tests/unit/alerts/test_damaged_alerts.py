@@ -114,7 +114,7 @@ def test_whatever_is_wrong_in_the_store_alerts_are_judged_again() -> None:
 def test_a_name_in_a_message_forges_no_line_and_calls_no_channel(words: str) -> None:
     evil = Party(7, words, words, None)
     alert = replace(
-        HOT, message=f"GPU 3 is reserved by {words} but idle", where=f"GPU 3 ({words})",
+        HOT, message=f"GPU 3 is held by {words} but idle", where=f"GPU 3 ({words})",
         affected=(evil, replace(evil, command=f"python {words}")),
     )  # fmt: skip
     told = [

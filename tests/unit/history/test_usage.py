@@ -9,7 +9,7 @@ from andon.history.rules.series import Bucket
 from andon.history.rules.usage import (
     Days,
     DeviceReadings,
-    Reservation,
+    Holding,
     add_runs,
     by_day,
     summed,
@@ -85,7 +85,7 @@ def test_what_was_not_read_ends_a_spell_and_is_not_held_against_anyone() -> None
 
 
 def test_a_device_reserved_for_a_run_is_held_without_a_process() -> None:
-    held = [Reservation("GPU-0", "bob", 0, 2 * HALF_HOUR)]
+    held = [Holding("GPU-0", "bob", 0, 2 * HALF_HOUR)]
     [bob] = summed(by_day([], only(halves(0, 0, 0)), day_of, held).items())
     assert (bob.device_seconds, bob.idle_share, bob.held_idle_share) == (0.0, None, 1.0)
 

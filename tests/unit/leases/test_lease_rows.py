@@ -32,7 +32,7 @@ def test_what_is_used_is_summed_over_the_leases_devices_and_no_others() -> None:
     ]
     family = {pid: kin(pid) for pid in (7, 8, 9)}
     [row] = lease_rows([mine], capacities_of(statuses, mine, kin=family, scope=HERE), ALICE)
-    assert (row.used_bytes, row.reserved_bytes) == (15 * GIB, None)
+    assert (row.used_bytes, row.promised_bytes) == (15 * GIB, None)
     assert row.utilization_percent == 70.0
     assert (row.id, row.user, row.kind, row.pid) == ("k7qm2", "alice", LeaseKind.COMMAND, 100)
     assert (row.since, row.until, row.command, row.fence) == (1000.0, 5000.0, "python train.py", 9)
@@ -42,7 +42,7 @@ def test_what_is_used_is_summed_over_the_leases_devices_and_no_others() -> None:
 def test_promises_are_summed_where_memory_was_promised() -> None:
     part = claim(lease(0, 1, memory_gib=10))
     [row] = lease_rows([part], capacities_of([gpu(0), gpu(1)], part), ALICE)
-    assert row.reserved_bytes == 20 * GIB
+    assert row.promised_bytes == 20 * GIB
 
 
 def test_of_what_cannot_be_read_nothing_is_claimed() -> None:

@@ -19,8 +19,8 @@ from andon.leases.rules.queue import (
     by_user,
     in_front_of,
     in_order,
+    promised,
     remembered,
-    reserved,
 )
 from andon.model.device import DeviceStatus, Process, State
 from andon.model.lease import Cordon, Ticket
@@ -54,20 +54,20 @@ def test_a_step_of_the_clock_costs_nobody_a_place(step: float) -> None:
 
 
 def test_one_that_can_be_served_keeps_only_what_it_gets() -> None:
-    taken = reserved([ticket(wanted=need(2))], capacities_of([gpu(i) for i in range(4)])).devices
+    taken = promised([ticket(wanted=need(2))], capacities_of([gpu(i) for i in range(4)])).devices
     assert len(taken) == 2
-    assert "reserved for alice, next in the queue (2 GPUs)" in next(iter(taken.values())).reason
+    assert "promised to alice, next in the queue (2 GPUs)" in next(iter(taken.values())).reason
 
 
 def test_one_that_cannot_keeps_all_that_it_may_be_met_by() -> None:
     found = capacities_of([gpu(i) for i in range(4)], claim(lease(0)))
-    taken = reserved([ticket(wanted=need(3, [0, 1, 2]))], found).devices
+    taken = promised([ticket(wanted=need(3, [0, 1, 2]))], found).devices
     assert set(taken) == {"GPU-0", "GPU-1", "GPU-2"}
 
 
 def test_one_that_no_end_of_work_can_help_keeps_nothing() -> None:
     found = capacities_of([gpu(0), gpu(1, state=State.LOST)])
-    assert reserved([ticket(wanted=need(2, [0, 1]))], found).devices == {}
+    assert promised([ticket(wanted=need(2, [0, 1]))], found).devices == {}
 
 
 def test_a_time_to_come_does_not_keep_one_in_line() -> None:
@@ -79,23 +79,23 @@ def test_a_time_to_come_does_not_keep_one_in_line() -> None:
 def test_one_that_has_not_taken_what_it_could_have_had_keeps_nothing() -> None:
     free = capacities_of([gpu(i) for i in range(4)])
     idle = ticket("idle", wanted=need(4, range(4)))
-    first = reserved([idle], free, need(1), TurnTimes(100.0))
+    first = promised([idle], free, need(1), TurnTimes(100.0))
     assert len(first.devices) == 4
-    soon = reserved([idle], free, need(1), TurnTimes(100.0 + TAKING_SECONDS - 0.1, first.since))
+    soon = promised([idle], free, need(1), TurnTimes(100.0 + TAKING_SECONDS - 0.1, first.since))
     assert (len(soon.devices), soon.late) == (4, frozenset())
-    later = reserved([idle], free, need(1), TurnTimes(100.0 + TAKING_SECONDS, soon.since))
+    later = promised([idle], free, need(1), TurnTimes(100.0 + TAKING_SECONDS, soon.since))
     assert later.devices == {}
     assert later.late == {(1000, "idle")}
-    still = reserved([idle], free, need(1), TurnTimes(500.0, later.since))
+    still = promised([idle], free, need(1), TurnTimes(500.0, later.since))
     assert still.devices == {}
 
 
 def test_a_moment_in_which_it_could_not_be_served_gives_it_the_whole_time_again() -> None:
     free, busy = capacities_of([gpu(0)]), capacities_of([gpu(0)], claim(lease(0)))
     idle = ticket("idle", wanted=need(1, [0]))
-    first = reserved([idle], free, turns=TurnTimes(100.0))
-    taken = reserved([idle], busy, turns=TurnTimes(110.0, first.since))
-    again = reserved([idle], free, turns=TurnTimes(100.0 + TAKING_SECONDS, taken.since))
+    first = promised([idle], free, turns=TurnTimes(100.0))
+    taken = promised([idle], busy, turns=TurnTimes(110.0, first.since))
+    again = promised([idle], free, turns=TurnTimes(100.0 + TAKING_SECONDS, taken.since))
     assert set(again.devices) == {"GPU-0"}
 
 
@@ -103,8 +103,8 @@ def test_many_tickets_of_one_user_do_not_take_turns_at_it() -> None:
     free = capacities_of([gpu(i) for i in range(4)])
     idle = [ticket(f"t{n}", since=n, wanted=need(4, range(4))) for n in range(9)]
     other = ticket("other", since=20.0, wanted=need(4, range(4)), uid=1001)
-    since = reserved([*idle, other], free, need(1), TurnTimes(100.0)).since
-    found = reserved([*idle, other], free, need(1), TurnTimes(100.0 + TAKING_SECONDS, since))
+    since = promised([*idle, other], free, need(1), TurnTimes(100.0)).since
+    found = promised([*idle, other], free, need(1), TurnTimes(100.0 + TAKING_SECONDS, since))
     assert {uid for uid, _ in found.late} == {1000}
     assert len(found.devices) == 4, "who never had its turn still has it"
 
@@ -112,18 +112,18 @@ def test_many_tickets_of_one_user_do_not_take_turns_at_it() -> None:
 def test_one_that_waits_for_devices_that_nobody_sees_does_not_keep_ours_for_ever() -> None:
     seen = capacities_of([gpu(i) for i in range(4)])
     large = ticket("large", wanted=need(9, range(40)))
-    first = reserved([large], seen, need(1), TurnTimes(100.0))
+    first = promised([large], seen, need(1), TurnTimes(100.0))
     assert len(first.devices) == 4
-    assert len(reserved([large], seen, need(1), TurnTimes(200.0, first.since)).devices) == 4
+    assert len(promised([large], seen, need(1), TurnTimes(200.0, first.since)).devices) == 4
     assert (
-        reserved([large], seen, need(1), TurnTimes(100.0 + UNSEEN_SECONDS, first.since)).devices
+        promised([large], seen, need(1), TurnTimes(100.0 + UNSEEN_SECONDS, first.since)).devices
         == {}
     )
 
 
 def test_more_memory_than_a_device_ever_has_is_not_waited_for() -> None:
     found = capacities_of([gpu(0), gpu(1)], claim(lease(0)))
-    assert reserved([ticket(wanted=need(2, [0, 1], memory_bytes=2**50))], found).devices == {}
+    assert promised([ticket(wanted=need(2, [0, 1], memory_bytes=2**50))], found).devices == {}
 
 
 FULL = int(79.6 * GIB) + MIB
@@ -141,13 +141,13 @@ FULL = int(79.6 * GIB) + MIB
         ([gpu(0), gpu(1)], {}, 3),
     ],
 )
-def test_what_cannot_be_met_reserves_nothing(
+def test_what_cannot_be_met_is_promised_nothing(
     devices: list[DeviceStatus], asked: dict[str, Any], count: int
 ) -> None:
     options = {name: value for name, value in asked.items() if name != "cordoned"}
     cordons = (Cordon("GPU-1", 1.0, "root"),) if "cordoned" in asked else ()
     found = capacities_of(devices, cordons=cordons)
-    assert reserved([ticket(wanted=need(count, [0, 1], **options))], found).devices == {}
+    assert promised([ticket(wanted=need(count, [0, 1], **options))], found).devices == {}
 
 
 def test_more_memory_than_is_free_is_waited_for_where_work_may_end() -> None:
@@ -187,7 +187,7 @@ class Machine:
         asking = line[turn % len(line)]
         ahead = in_front_of(line, asking, self.clock)
         group = pick(
-            self.capacities(), asking.need, reserved(ahead, self.capacities()).devices.keys()
+            self.capacities(), asking.need, promised(ahead, self.capacities()).devices.keys()
         )
         if not group:
             return None
@@ -256,12 +256,12 @@ def test_a_large_request_is_served_however_many_small_ones_come_after_it(
 def test_a_request_that_does_not_wait_goes_by_what_earlier_ones_saw_of_a_user() -> None:
     free, idle = capacities_of([gpu(0)]), ticket("t2", wanted=need(1, [0]))
     users = by_user(
-        reserved([ticket("t1", wanted=need(1, [0]))], free, turns=TurnTimes(100.0)).since
+        promised([ticket("t1", wanted=need(1, [0]))], free, turns=TurnTimes(100.0)).since
     )
     assert users == {1000: 100.0}
-    soon = reserved([idle], free, turns=TurnTimes(100.0 + TAKING_SECONDS - 0.1, users=users))
+    soon = promised([idle], free, turns=TurnTimes(100.0 + TAKING_SECONDS - 0.1, users=users))
     assert set(soon.devices) == {"GPU-0"}
-    later = reserved([idle], free, turns=TurnTimes(100.0 + TAKING_SECONDS, users=users))
+    later = promised([idle], free, turns=TurnTimes(100.0 + TAKING_SECONDS, users=users))
     assert later.devices == {}, "another ticket of the same user does not start the time again"
     assert by_user(later.since) == users
 

@@ -30,7 +30,7 @@ USED = UserUsage("ada", 3600.0, 1.0, 0.5)
 LEASE = LeaseRow(
     id="k7qm2", user="dora", whom=None, uid=1000, state=LeaseState.HELD, kind=LeaseKind.LIBRARY,
     devices=(Share("GPU-0", 0, 10 * GIB),), since=1.0, until=None, command=None, simulated=False,
-    used_bytes=0, reserved_bytes=10 * GIB, utilization_percent=None, fence=None, pid=7,
+    used_bytes=0, promised_bytes=10 * GIB, utilization_percent=None, fence=None, pid=7,
     releasable=True, not_releasable_reason=None,
 )  # fmt: skip
 
@@ -99,7 +99,7 @@ def test_simulated_users_among_real_ones_are_marked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("used", "reserved", "said"),
+    ("used", "promised", "said"),
     [
         (11 * GIB, 10 * GIB, "11.0 GiB of 10.0 GiB over"),
         (10 * GIB, 10 * GIB, "10.0 GiB of 10.0 GiB"),
@@ -107,9 +107,9 @@ def test_simulated_users_among_real_ones_are_marked() -> None:
     ],
 )
 def test_a_lease_that_uses_more_than_it_reserved_is_marked(
-    used: int, reserved: int | None, said: str
+    used: int, promised: int | None, said: str
 ) -> None:
-    assert _memory(replace(LEASE, used_bytes=used, reserved_bytes=reserved)).plain == said
+    assert _memory(replace(LEASE, used_bytes=used, promised_bytes=promised)).plain == said
 
 
 def test_a_cordon_says_who_keeps_the_device() -> None:

@@ -22,7 +22,7 @@ from andon.leases.rules.queue import (
     in_front_of,
     in_front_of_newcomer,
     in_order,
-    reserved,
+    promised,
 )
 from andon.leases.rules.rows import usage_rows, waiting_rows
 from andon.leases.rules.usage import (
@@ -161,7 +161,7 @@ class OneDevice:
         able = [
             one
             for one in line
-            if not reserved(in_front_of(line, one, self.clock, self.usage), free).devices
+            if not promised(in_front_of(line, one, self.clock, self.usage), free).devices
         ]
         assert len(able) == 1
         self.clock += 1

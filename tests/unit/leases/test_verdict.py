@@ -313,7 +313,7 @@ def test_our_own_lease_counts_as_available(show: Show, book: Book) -> None:
         (ObstacleKind.BUSY, VerdictKind.IN_USE),
         (ObstacleKind.FULL, VerdictKind.IN_USE),
         (ObstacleKind.CORDONED, VerdictKind.WITHHELD),
-        (ObstacleKind.RESERVED, VerdictKind.WITHHELD),
+        (ObstacleKind.NEXT, VerdictKind.WITHHELD),
         (ObstacleKind.MASKED, VerdictKind.WITHHELD),
     ],
 )

@@ -19,7 +19,7 @@ from tests.support import snapshots as drawn
 ROW = LeaseRow(
     id="k7qm2", user="dora", whom=None, uid=1000, state=LeaseState.HELD, kind=LeaseKind.LIBRARY,
     devices=(), since=1.0, until=None, command=None, simulated=False, used_bytes=0,
-    reserved_bytes=None, utilization_percent=None, fence=None, pid=7, releasable=True,
+    promised_bytes=None, utilization_percent=None, fence=None, pid=7, releasable=True,
     not_releasable_reason=None,
 )  # fmt: skip
 

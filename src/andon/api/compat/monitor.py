@@ -108,7 +108,7 @@ class GPUMonitor:
         *,
         even_if_used: bool = False,
     ) -> list[int]:
-        """Indices of the devices that `andon free` calls free, best first; reserves nothing.
+        """Indices of the devices that `andon free` calls free, best first; holds nothing.
 
         Each is available by itself: the balance rule of a group does not apply here. Our own leases
         count as available. A device that is busier than `max_utilization` is in use, and so is one

@@ -29,7 +29,12 @@ LAMPS = {
 }
 """The same shapes and colours as on the board."""
 ASLEEP = ("○", "dim")
-WITHHELD = {"ecc": "memory errors"} | {one: one for one in ("cordoned", "broken", "reserved")}
+WITHHELD = {
+    "ecc": "memory errors",
+    "next": "next in queue",
+    "cordoned": "cordoned",
+    "broken": "broken",
+}
 """Why a device that answers and is idle is given to no one, in two words."""
 
 
@@ -150,9 +155,9 @@ def throttle(entry: NamedDevice, all_of_them: bool = True) -> Text:
 
 def who(entry: NamedDevice, detail: int) -> Text:
     """Returns the users, most memory first; detail 1 adds their memory, 2 also their programs. A
-    reserved or cordoned device is marked so, whether or not anyone uses it."""
+    held, promised or cordoned device is marked so, whether or not anyone uses it."""
     users = _by_user(entry.status.processes)
-    parts = _reserved(entry, {name for name, _ in users})
+    parts = _not_free(entry, {name for name, _ in users})
     parts += [_holder(name, held, detail) for name, held in users]
     spare = unexplained(entry)
     if spare is not None:
@@ -161,7 +166,7 @@ def who(entry: NamedDevice, detail: int) -> Text:
     return join(parts, ", ")
 
 
-def _reserved(entry: NamedDevice, users: Set[str]) -> list[Text]:
+def _not_free(entry: NamedDevice, users: Set[str]) -> list[Text]:
     """Returns `held alice` unless she uses the device, `cordoned`; nothing for other verdicts."""
     found = entry.verdict
     if found is None or not entry.status.answered:

@@ -34,14 +34,14 @@ class GpuCapacity(Struct, frozen=True):
     name: str
     total_bytes: int | None
     free_bytes: int | None
-    reserved_bytes: int = 0
+    promised_bytes: int = 0
     vendor: str = ""
     obstacle: str | None = None  # why it is not available now
 
     @property
     def usable_bytes(self) -> int | None:
         """The memory for a program if nothing else runs: without the driver's reserve."""
-        return None if self.total_bytes is None else self.total_bytes - self.reserved_bytes
+        return None if self.total_bytes is None else self.total_bytes - self.promised_bytes
 
 
 class GpuFit(Struct, frozen=True):
@@ -97,7 +97,7 @@ def gpu_capacities(
                 name=device.name,
                 total_bytes=device.memory_total_bytes,
                 free_bytes=None if sample is None else sample.memory_free_bytes,
-                reserved_bytes=(sample.memory_reserved_bytes or 0) if sample else 0,
+                promised_bytes=(sample.memory_reserved_bytes or 0) if sample else 0,
                 vendor=device.vendor,
                 obstacle=_obstacle(verdict, verdicts is not None),
             )

@@ -68,7 +68,7 @@ class NodeFigures(Struct, frozen=True, kw_only=True):
     """What is wrong with it, in a sentence; None while it is healthy."""
     allocated: Count | None = None
     allocated_reason: Text | None = None
-    """Why it is not known what leases reserve."""
+    """Why it is not known what leases hold."""
     in_use: Count | None = None
     """GPUs on which processes run without a lease."""
     idle: Count = 0
@@ -153,7 +153,7 @@ def digest_of(
 
 
 def _is_known(snapshot: Snapshot, leases: LeaseList | None) -> bool:
-    """Whether all reservations are known: the book could be read, and every lease in it."""
+    """Whether all leases are known: the book could be read, and every lease in it."""
     if leases is None or any(not row.devices for row in leases.leases):
         return False
     return leases.note is None or bool(leases.devices) or not snapshot.devices

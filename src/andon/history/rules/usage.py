@@ -19,8 +19,8 @@ WIDTHS = ((13.0, 120.0), (69.0, 600.0), (math.inf, 7200.0))
 row that is kept that long. Who was on a device in the same bucket shares its energy by time."""
 
 
-class Reservation(Struct, frozen=True):
-    """A device that was reserved for a run, whether or not a process was on it."""
+class Holding(Struct, frozen=True):
+    """A device that a run held, whether or not a process was on it."""
 
     device: str
     user: str | None
@@ -37,7 +37,7 @@ class UserUsage(Struct):
     idle_seconds: float = 0.0
     joules: float = 0.0
     powered_seconds: float = 0.0  # of the hours, when power is known
-    held_seconds: float = 0.0  # with a process on it or reserved, when utilisation is known
+    held_seconds: float = 0.0  # with a process on it or held, when utilisation is known
     held_idle_seconds: float = 0.0  # of these, idle for half an hour or longer
     runs: int = 0  # that were recorded and began
     waits: list[float] = field(default_factory=list)  # of these, where it is known
@@ -107,7 +107,7 @@ class UsePeriod(Struct, frozen=True):
         begin = width * math.floor(since / width)
         return cls(begin, width, max(1, math.ceil((until - begin) / width)))
 
-    def beginning_with(self, uses: Iterable["UsageInterval | Reservation"]) -> "UsePeriod":
+    def beginning_with(self, uses: Iterable["UsageInterval | Holding"]) -> "UsePeriod":
         """Returns the period from the first use on."""
         until = self.since + self.width * self.count
         first = min((one.first for one in uses), default=until)
@@ -129,7 +129,7 @@ def by_day(
     uses: Iterable[UsageInterval],
     readings: Mapping[str, DeviceReadings],
     day_of: DayOf,
-    holdings: Iterable[Reservation] = (),
+    holdings: Iterable[Holding] = (),
 ) -> Days:
     """Returns the usage by day and user. Energy is the ledger's; where that has none, as for the
     last minute, the mean of the readings counts. Unknown time is neither idle nor has energy. A
@@ -137,7 +137,7 @@ def by_day(
     listed, held = list(uses), list(holdings)
     found: Days = {}
     for device, read in readings.items():
-        mine: list[UsageInterval | Reservation] = [use for use in listed if use.device == device]
+        mine: list[UsageInterval | Holding] = [use for use in listed if use.device == device]
         holders = [*mine, *(one for one in held if one.device == device)]
         covered, in_use = _covered(read), _present(mine, read.busy, together=True)
         for place, present in _present(mine, read.busy).items():
@@ -183,7 +183,7 @@ def _estimated(read: DeviceReadings, place: int, seconds: float) -> list[float |
 
 
 def _present(
-    uses: Sequence[UsageInterval | Reservation], buckets: Sequence[Bucket], together: bool = False
+    uses: Sequence[UsageInterval | Holding], buckets: Sequence[Bucket], together: bool = False
 ) -> dict[int, dict[str, float]]:
     """Returns seconds by bucket and user; several processes of one user count once, and those of
     all users if they count `together`."""

@@ -54,7 +54,7 @@ class PlannedStart(Struct, frozen=True):
 
 
 class BlockedJob(Struct, frozen=True):
-    """A job that cannot start now. It reserves `hoped`, all the devices that it could use, and
+    """A job that cannot start now. It claims `hoped`, all the devices that it could use, and
     could start at `could_start` by the limits of the leases in its way; None if not known."""
 
     number: int
@@ -74,16 +74,16 @@ def plan(
     jobs: Iterable[QueuedJob],
     capacities: Sequence[DeviceCapacity],
     at: float,
-    reserved: AbstractSet[str] = frozenset(),
+    promised: AbstractSet[str] = frozenset(),
     link_weight: float = 0.0,
 ) -> DispatchPlan:
-    """Returns the plan. `jobs` are in their order; `reserved` are devices that others ahead in
+    """Returns the plan. `jobs` are in their order; `promised` are devices that others ahead in
     the book's queue get; with a weight, several devices of one job are linked closely where that
     is known.
 
     Jobs with the same need and limit are alike, so that ten thousand of them cost little.
     """
-    round_ = _Round(capacities, at, reserved, link_weight)
+    round_ = _Round(capacities, at, promised, link_weight)
     starts: list[PlannedStart] = []
     shared, stopped = False, None
     for job in jobs:
@@ -116,11 +116,11 @@ class _Round:
         self,
         capacities: Sequence[DeviceCapacity],
         at: float,
-        reserved: AbstractSet[str],
+        promised: AbstractSet[str],
         link_weight: float,
     ) -> None:
         self._capacities, self._at, self._link_weight = capacities, at, link_weight
-        self._taken = set(reserved)
+        self._taken = set(promised)
         self._open = {c.uuid for c in capacities if not _is_whole(c)} - self._taken
         self.blocked: list[BlockedJob] = []
         self._hopeless: set[tuple[Need, float | None]] = set()
@@ -152,7 +152,7 @@ class _Round:
         return {uuid for hoped in withheld for uuid in hoped}
 
     def _block(self, job: QueuedJob, barred: set[str]) -> None:
-        """Adds a blocked job; one that can never start here reserves nothing."""
+        """Adds a blocked job; one that can never start here holds nothing."""
         found = blocked_job(job, self.blocked, self._capacities, self._at)
         behind = next(
             (one.number for one in self.blocked if one.hoped & found.hoped & barred), None

@@ -1,4 +1,4 @@
-"""The capacity of each device: unreserved memory, who uses it, and its health."""
+"""The capacity of each device: the memory that is not promised, who uses it, and its health."""
 
 from collections.abc import Mapping, Sequence
 
@@ -45,7 +45,7 @@ class DeviceCapacity(Struct, frozen=True):
     """One device, and what is on it."""
 
     status: DeviceStatus
-    free_bytes: int | None  # neither in use nor reserved
+    free_bytes: int | None  # neither in use nor promised
     points: float | None
     trouble: Obstacle | None = None
     tenants: tuple[Tenant, ...] = ()
@@ -116,15 +116,15 @@ def _capacity(status: DeviceStatus, around: Surroundings, weights: Weights) -> D
 
 
 def _used(claim: Claim, used: Mapping[str, int], unmeasured: frozenset[str]) -> int:
-    """Returns the memory that a lease uses; 0 if that is unknown: then its whole reservation
-    stays reserved."""
+    """Returns the memory that a lease uses; 0 if that is unknown: then all that it was
+    promised stays so."""
     if claim.lease is None or claim.lease.id in unmeasured:
         return 0
     return used.get(claim.lease.id, 0)
 
 
 def _free(status: DeviceStatus, tenants: Sequence[Tenant]) -> int | None:
-    """Returns the free memory; memory that is reserved but not yet used counts as used."""
+    """Returns the free memory; memory that is promised but not yet used counts as used."""
     sample, total = status.sample, status.device.memory_total_bytes
     if status.state is State.ASLEEP:
         free: int | None = total

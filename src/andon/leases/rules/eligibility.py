@@ -37,7 +37,7 @@ class ObstacleKind(StrEnum):
     UNLEASED_PROCESS = "unleased_process"  # a process without a lease
     BUSY = "busy"  # busy, with no visible process
     FULL = "full"
-    RESERVED = "reserved"  # for another user ahead in the queue
+    NEXT = "next"  # for another user ahead in the queue
 
 
 NEVER = frozenset(

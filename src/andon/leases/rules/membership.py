@@ -2,7 +2,7 @@
 
 The user who writes a lease file can name any process in it. A process of another user belongs to
 a lease only because the file says so: enough not to call it a stranger there, never enough to
-reserve a device for it or to suggest stopping it.
+hold a device for it or to suggest stopping it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

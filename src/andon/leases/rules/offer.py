@@ -31,7 +31,7 @@ class OfferRow(Struct, frozen=True):
 
 
 class Offer(Struct, frozen=True):
-    """What a request would get now, or why not; it reserves nothing."""
+    """What a request would get now, or why not; it holds nothing."""
 
     at: float
     simulated: bool

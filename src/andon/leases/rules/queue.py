@@ -1,7 +1,7 @@
 """The queue: priority, then turns between users; no one takes what a ticket ahead waits for.
 
 A ticket is only another user's claim. One that could be served takes its devices within a second
-or two; one that does not take them reserves nothing after a while.
+or two; one that does not take them holds nothing after a while.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -53,7 +53,7 @@ class TurnTimes(Struct, frozen=True):
         return self.at - self.since_when(place)
 
 
-class Reserved(Struct, frozen=True):
+class Promised(Struct, frozen=True):
     """The devices held back for tickets, and since when each ticket could have taken them."""
 
     devices: Mapping[str, Obstacle]  # by uuid
@@ -119,17 +119,17 @@ def giving_way(line: Sequence[Ticket], granted: Ticket, devices: Collection[str]
     return [one for one in behind if one.owner.uid == uid and one.priority == granted.priority]
 
 
-def reserved(
+def promised(
     ahead: Sequence[Ticket],
     capacities: Sequence[DeviceCapacity],
     need: Need | None = None,
     turns: TurnTimes = NO_TURNS,
-) -> Reserved:
+) -> Promised:
     """Returns the devices that the tickets ahead are about to get, or wait for.
 
-    A ticket that can be served gets its devices in a moment. One that cannot reserves every
+    A ticket that can be served gets its devices in a moment. One that cannot claims every
     device that could serve it, so that they accumulate. One that could not be served even when
-    all work ends reserves nothing, and neither does one that did not take what was available.
+    all work ends holds nothing, and neither does one that did not take what was available.
     Once too few are left for `need`, the rest of the queue makes no difference to it.
     """
     taken: dict[str, Obstacle] = {}
@@ -148,11 +148,10 @@ def reserved(
                 late.add(place)
                 continue
         count = counted(ticket.need.least, "GPU")
-        reason = f"reserved for {ticket.owner.user}, next in the queue ({count})"
+        reason = f"promised to {ticket.owner.user}, next in the queue ({count})"
         for uuid in uuids:
-            reserved_for = Obstacle(ObstacleKind.RESERVED, reason, by=ticket.owner.user)
-            taken.setdefault(uuid, reserved_for)
-    return Reserved(taken, since, frozenset(late))
+            taken.setdefault(uuid, Obstacle(ObstacleKind.NEXT, reason, by=ticket.owner.user))
+    return Promised(taken, since, frozenset(late))
 
 
 def remembered(
@@ -186,7 +185,7 @@ def place_of(ticket: Ticket) -> Place:
 def _claimed(
     need: Need, capacities: Sequence[DeviceCapacity], taken: Mapping[str, Obstacle]
 ) -> tuple[set[str], float | None]:
-    """Returns what a ticket reserves, and for how long at most if it could be served as far as
+    """Returns what a ticket claims, and for how long at most if it could be served as far as
     is visible here."""
     group = pick(capacities, need, taken.keys())
     if group:

@@ -76,9 +76,9 @@ class FirstOptions(Struct, frozen=True):
 class RequestOptions(FirstOptions, frozen=True, kw_only=True):
     """The devices that are requested, as written; its fields are the rows of the table."""
 
-    shared: Annotated[
-        bool, OptionText("Reserve only the requested memory; others may share it.")
-    ] = False
+    shared: Annotated[bool, OptionText("Hold only the requested memory; others may share it.")] = (
+        False
+    )
     model: Annotated[Names, OptionText("Only these models.", "NAME,…", rest="models")] = ()
     label: Annotated[
         Names, OptionText("Only GPUs with these labels.", "NAME,…", rest="labels")

@@ -43,7 +43,7 @@ def lease_row(
         command=_of(lease, lambda one: one.command),
         simulated=lease is not None and lease.simulated,
         used_bytes=used_bytes,
-        reserved_bytes=_of(lease, reserved_bytes),
+        promised_bytes=_of(lease, promised_bytes),
         utilization_percent=utilization_percent,
         fence=_of(lease, lambda one: one.fence),
         pid=_of(lease, lambda one: one.owner.pid),
@@ -52,8 +52,8 @@ def lease_row(
     )
 
 
-def reserved_bytes(lease: Lease) -> int | None:
-    """Returns the memory a lease reserves in total; None if it has whole devices."""
+def promised_bytes(lease: Lease) -> int | None:
+    """Returns the memory a lease was promised in total; None if it has whole devices."""
     sizes = [share.memory_bytes for share in lease.shares if share.memory_bytes is not None]
     return sum(sizes) if sizes else None
 

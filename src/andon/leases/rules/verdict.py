@@ -51,7 +51,7 @@ def all_masked(capacities: Sequence[DeviceCapacity], doubt: str) -> dict[str, Ob
 def verdicts(
     capacities: Sequence[DeviceCapacity], taken: Mapping[str, Obstacle]
 ) -> tuple[DeviceVerdict, ...]:
-    """Returns the verdict on each device for a request of one whole device; `taken` is reserved."""
+    """Returns the verdict on each device for a request of one whole device; `taken` is promised."""
     statuses = [capacity.status for capacity in capacities]
     labels, never = device_labels(statuses), obstacles_of(statuses, ANY, {})
     need = _need_of_any(never)

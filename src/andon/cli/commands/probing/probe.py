@@ -77,7 +77,7 @@ from andon.work.rules.probe import (
 def probe(command: tuple[str, ...], **options: Any) -> int:
     """Find the largest size that fits: andon probe -- python train.py --batch {n}
 
-    Runs the command with different sizes in place of {n}, on GPUs that are reserved once. It
+    Runs the command with different sizes in place of {n}, on GPUs that are leased once. It
     doubles the size until one runs out of memory, then halves the gap until it is at most 1/16. A
     size fits when the command succeeds, when its output matches --ready, or when it has run for
     --seconds.

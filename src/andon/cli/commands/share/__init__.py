@@ -1,1 +1,1 @@
-"""Commands that find, reserve and return GPUs."""
+"""Commands that find, lease and return GPUs."""

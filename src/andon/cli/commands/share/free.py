@@ -1,4 +1,4 @@
-"""`andon free`, `wait` and `env`: which devices are available now; they reserve nothing."""
+"""`andon free`, `wait` and `env`: which devices are available now; they lease nothing."""
 
 import os
 import time
@@ -41,7 +41,7 @@ NOT_AVAILABLE = 1
 def free(as_json: bool, **options: Any) -> int:
     """Print which GPUs are free to use now, and why the others are not.
 
-    With --gpus 2 the first line answers yes or no. This does not reserve anything: another user
+    With --gpus 2 the first line answers yes or no. This leases nothing: another user
     may take them before you do. A hub answers for all its nodes, best first. The exit code is 0
     if the request can be met, 1 if not now, and 3 if this machine never can or no GPU can be read.
     """
@@ -73,9 +73,9 @@ def _is_given(option: str) -> bool:
 @queue_options
 @shared
 def wait(**options: Any) -> int:
-    """Wait until GPUs are available (does not reserve them). Exit code 75 after --timeout.
+    """Wait until GPUs are available (does not lease them). Exit code 75 after --timeout.
 
-    To wait and reserve in one step, use andon run or andon lease.
+    To wait and lease in one step, use andon run or andon lease.
     """
     from andon.leases.granter import Progress
 
@@ -115,7 +115,7 @@ def env(lease_id: str | None, **options: Any) -> int:
     """Print variables that make a program see only these devices: eval "$(andon env)"
 
     With --lease they select a lease's devices; without, the best available now, which are not
-    reserved.
+    leased.
     """
     from andon.leases.placement import on_lease
     from andon.leases.rules.environment import environment
@@ -135,7 +135,7 @@ def env(lease_id: str | None, **options: Any) -> int:
             raise refusal(candidates, request, None)
         devices = [capacity.status.device for capacity in candidates.choice.chosen]
         variables = environment(devices, [s.device for s in candidates.snapshot.devices])
-        notice("this does not reserve the GPU; use andon run or andon lease", choices)
+        notice("this does not lease the GPU; use andon run or andon lease", choices)
     lines = [f"export {name}={sh(value)}\n" for name, value in variables.items()]
     Terminal.of(choices).show("".join(lines))
     return 0

@@ -100,7 +100,7 @@ def _complete(
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, shell_complete=_complete)
 @shared
 def lease(command: tuple[str, ...], length: float | None, bind: bool, **options: Any) -> int:
-    """Reserve GPUs while a shell or a command runs: andon lease --gpus 2 --for 2h
+    """Lease GPUs while a shell or a command runs: andon lease --gpus 2 --for 2h
 
     Without a command it starts your shell. Inside, andon run uses these devices. andon lease extend
     ID --for 1h extends it; andon release ID ends it. andon lease adopt ID takes over one whose

@@ -36,7 +36,7 @@ def leases(devices: list[str], as_json: bool, mine: bool) -> int:
     """Print every lease: who holds what, since when, until when, and what is actually used.
 
     An orphaned lease has lost its `andon run`, but its job is still running; the GPUs stay
-    reserved until it ends.
+    held until it ends.
     """
     _, everyone, remarks = node_of(chosen()).leases.listing(mine)
     terminal = Terminal.of(chosen())
@@ -197,8 +197,8 @@ def _until(row: LeaseRow) -> Text:
 
 
 def _memory(row: LeaseRow) -> Text:
-    """Returns the used and reserved memory; marked if a lease uses more than it reserved."""
-    used, most = human_bytes(row.used_bytes), row.reserved_bytes
+    """Returns the used and promised memory; marked if a lease uses more than was promised."""
+    used, most = human_bytes(row.used_bytes), row.promised_bytes
     if most is None:
         return styled(used)
     over = row.used_bytes > most

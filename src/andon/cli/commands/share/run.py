@@ -1,4 +1,4 @@
-"""`andon run`: waits for devices, reserves them, runs a command, and records what it used."""
+"""`andon run`: waits for devices, leases them, runs a command, and records what it used."""
 
 import os
 from collections.abc import Sequence
@@ -121,7 +121,7 @@ class RunCommand(click.Command):
 )
 @shared
 def run(command: tuple[str, ...], **options: Any) -> int:
-    """Run a command on reserved GPUs: andon run --gpus 2 -- python train.py
+    """Run a command on leased GPUs: andon run --gpus 2 -- python train.py
 
     Waits for them if necessary, sets the environment so that the command sees only these, and
     releases them when it ends. At the end one line on standard error says what it used and how to

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from andon.errors import AndonError
-from andon.history.rules.usage import Days, Reservation, UsePeriod, add_runs, by_day
+from andon.history.rules.usage import Days, Holding, UsePeriod, add_runs, by_day
 
 if TYPE_CHECKING:
     from andon.model.run.record import RunRow
@@ -81,9 +81,9 @@ def _days(
     return by_day(uses, read, day_of, held)
 
 
-def _holdings(runs: Sequence["RunRow"], now: float) -> list[Reservation]:
+def _holdings(runs: Sequence["RunRow"], now: float) -> list[Holding]:
     return [
-        Reservation(device.uuid, row.user, row.began, now if row.ended is None else row.ended)
+        Holding(device.uuid, row.user, row.began, now if row.ended is None else row.ended)
         for row in runs
         for device in row.devices
     ]

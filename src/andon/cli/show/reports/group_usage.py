@@ -59,7 +59,7 @@ MEANINGS = (
     "GPU hours: how long a process of the user was on a device; one device for a day is 24.",
     "Idle: the share of these hours in which nothing ran. The energy of a shared device is "
     "divided among its users by their time.",
-    "Held idle: the share of time with a process or a run's reservation on the device in which "
+    "Held idle: the share of time with a process on the device or a run that held it in which "
     "nothing ran for half an hour or longer.",
     "Runs and waits: the runs that andon recorded, and how long they waited for their devices.",
 )

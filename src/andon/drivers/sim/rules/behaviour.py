@@ -291,8 +291,8 @@ def sample(specimen: Specimen, at: float, seconds: float = 0.0) -> Sample:
         utilization_percent=load,
         memory_utilization_percent=bandwidth,
         memory_used_bytes=used,
-        memory_free_bytes=model.memory_bytes - model.reserved_bytes - used,
-        memory_reserved_bytes=model.reserved_bytes,
+        memory_free_bytes=model.memory_bytes - model.promised_bytes - used,
+        memory_reserved_bytes=model.promised_bytes,
         temperature_celsius=round(heat),
         memory_temperature_celsius=round(heat + 3 + bandwidth / 10),
         power_watts=round(watts, 3),
@@ -422,7 +422,7 @@ def _held_bytes(specimen: Specimen, moment: CyclePosition) -> float:
     """Memory of all programs of the workload, out of what is available."""
     model, profile = specimen.model, specimen.profile
     contexts = CONTEXT_BYTES * (len(profile.programs) + 1)
-    room = model.memory_bytes - model.reserved_bytes - DESKTOP_BYTES - contexts
+    room = model.memory_bytes - model.promised_bytes - DESKTOP_BYTES - contexts
     low, high = profile.memory
     return room * (low + (high - low) * _constant(specimen.seed, 7)) * moment.memory_share
 

@@ -23,7 +23,7 @@ class Model(Struct, frozen=True):
     memory_clock_mhz: int
     pcie_generation: int
     pcie_width: int = 16
-    reserved_bytes: int = 600 * MIB
+    promised_bytes: int = 600 * MIB
     naps: bool = False  # drops to P8 and a slow link when idle
     desktop: bool = False  # a display server runs on it
     lacks: frozenset[str] = frozenset()  # the readings it never provides
@@ -50,17 +50,17 @@ MODELS = {
     "A100": Model("NVIDIA A100-SXM4-80GB", 81920 * MIB, 400, 58, 89, 63, 1410, 210, 1593, 4,
                   lacks=_FAN | _PROFILER, nvlink_gb_per_second=300),
     "L4": Model("NVIDIA L4", 23034 * MIB, 72, 12, 94, 71, 2040, 210, 6251, 4,
-                reserved_bytes=440 * MIB, naps=True, lacks=_FAN | _PLAIN),
+                promised_bytes=440 * MIB, naps=True, lacks=_FAN | _PLAIN),
     "L40S": Model("NVIDIA L40S", 46068 * MIB, 350, 33, 94, 68, 2520, 210, 9001, 4,
                   naps=True, lacks=_FAN | _PLAIN),
     "T4": Model("Tesla T4", 15360 * MIB, 70, 9, 93, 70, 1590, 300, 5001, 3,
-                reserved_bytes=420 * MIB, naps=True, lacks=_FAN | _PLAIN),
+                promised_bytes=420 * MIB, naps=True, lacks=_FAN | _PLAIN),
     "RTX 4090": Model("NVIDIA GeForce RTX 4090", 24564 * MIB, 450, 18, 97, 71, 3105, 210, 10501, 4,
-                      reserved_bytes=350 * MIB, naps=True, desktop=True, lacks=_PLAIN | _ECC),
+                      promised_bytes=350 * MIB, naps=True, desktop=True, lacks=_PLAIN | _ECC),
     "RTX 3090": Model("NVIDIA GeForce RTX 3090", 24576 * MIB, 350, 22, 95, 74, 2100, 210, 9751, 4,
-                      reserved_bytes=310 * MIB, naps=True, desktop=True, lacks=_PLAIN | _ECC),
+                      promised_bytes=310 * MIB, naps=True, desktop=True, lacks=_PLAIN | _ECC),
     "RTX 4070 Laptop": Model("NVIDIA GeForce RTX 4070 Laptop GPU", 8188 * MIB, 115, 4, 97, 78,
-                             3105, 210, 8001, 4, pcie_width=8, reserved_bytes=230 * MIB,
+                             3105, 210, 8001, 4, pcie_width=8, promised_bytes=230 * MIB,
                              naps=True, desktop=True, lacks=_FAN | _PLAIN | _ECC),
     "MI300X": Model("AMD Instinct MI300X", 192 * GIB, 750, 140, 100, 68, 2100, 132, 1300, 5,
                     lacks=_AMD),

@@ -57,7 +57,7 @@ def describe(facts: ConditionFacts) -> Description:
 CONDITION = Condition(
     name="leftover_memory",
     title="Memory left by a lease",
-    why="The device is withheld: the next holder would get less memory than reserved.",
+    why="The device is withheld: the next holder would get less memory than it should.",
     advice=FIND_WHO,
     judged=OnSharing(judge, after_lease=True),
     rungs=(

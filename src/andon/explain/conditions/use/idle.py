@@ -45,13 +45,13 @@ def describe(facts: ConditionFacts) -> Description:
     """Who holds it."""
     held = facts.finding.about.holders[0]
     by = f" by {held.user}" if held.user else ""
-    text = facts.lasting(Clause(f"{facts.it} is reserved{by} but idle"))
+    text = facts.lasting(Clause(f"{facts.it} is held{by} but idle"))
     return Description(text, lease_evidence(held), advice=release_advice(held))
 
 
 CONDITION = Condition(
     name="idle",
-    title="Reserved but idle",
+    title="Held but idle",
     why="It is held and nothing runs on it, while others may be waiting.",
     advice="Ask its owner whether it is still needed; releasing the lease frees it.",
     judged=OnHeld(judge),
@@ -62,8 +62,8 @@ CONDITION = Condition(
             300, "in use for 30 s, or no longer held", 30, for_figure=SECONDS.name,
         ),
     ),
-    label="reserved but idle",
-    headline="is reserved but idle",
+    label="held but idle",
+    headline="is held but idle",
     describe=describe,
     figures=(SECONDS,),
     unit="seconds",
