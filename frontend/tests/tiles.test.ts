@@ -73,7 +73,7 @@ test("the word of a tile says whether it can be had, and its last line what is m
   assert.equal(availability("withheld", "root", "cordoned"), "cordoned");
   assert.equal(availability("withheld", null, "ecc"), "withheld");
   assert.equal(availability("withheld", "root", "next"), "next in queue");
-  assert.equal(unheld("withheld", "next in the queue: root (2 GPUs)", "", true), "for root, next in the queue (2 GPUs)");
+  assert.equal(unheld("withheld", "promised to root, next in the queue (2 GPUs)", "", true), "root, next in the queue (2 GPUs)");
   assert.equal(idleFor("20 min", { users: "alice", until: "22:00" }), "for 20 min · alice, until 22:00");
   assert.equal(idleFor("20 min", { users: "alice", until: null }), "for 20 min · alice");
   assert.equal(idleFor("20 min", null), "for 20 min");
