@@ -141,7 +141,7 @@ class _WaitingJob(LineInPlace):
                 if view.state.is_settled:
                     self.clear()
                     self._settled += 1  # the second time there is nothing more to come
-                    return error is not None or self._settled > 1
+                    return self._settled > 1
                 if view.state in WAITS:
                     at = time.time()
                     waits = view.state is JobState.WAITING
@@ -204,7 +204,7 @@ def run_at_terminal(choices: Choices, desk: ClusterDesk, submission: Submission)
         found, unknown = wait(desk, [label])
     except KeyboardInterrupt:
         for one in desk.act(JobAct.CANCEL, [label]):
-            notice(f"job {label} {one.text or one.error}", choices)
+            notice(f"job {label} {one.text or f'may still run: {one.error}'}", choices)
         raise
     for error in unknown:
         raise error
