@@ -62,14 +62,20 @@ def find_cluster(settings: Settings, name: str) -> ClusterDesk | None:
 
 
 def _host(settings: Settings, name: str) -> ClusterDesk:
-    host = f"{HOST}{checked_host(name.removeprefix(HOST))}"
+    host = f"{HOST}{checked_host(_named(name))}"
+    if host.startswith(f"{HOST}@"):
+        raise Invalid(f"{host} is a group, and a job is on one host", hint="andon jobs names it")
     return cluster_desk(ClusterSettings(host, SSH, options={"andon": settings.ssh_andon}))
+
+
+def _named(hosts: str) -> str:
+    return hosts if hosts.startswith(f"{SSH}://") else hosts.removeprefix(HOST)
 
 
 def cluster_named(settings: Settings, name: str) -> ClusterDesk:
     """Returns a configured cluster, or the hosts of `ssh:n17,n18` and `ssh:@lab`."""
     if is_host(name):
-        hosts = hosts_of([name.removeprefix(HOST)], dict(settings.ssh_groups))
+        hosts = hosts_of([_named(name)], dict(settings.ssh_groups))
         return HostsDesk(name, [_host(settings, f"{HOST}{one}") for one in hosts])
     if (found := find_cluster(settings, name)) is not None:
         return found

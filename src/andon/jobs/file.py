@@ -120,6 +120,7 @@ def submissions_of(job: FileJob, base: Path, simulate: int | None = None) -> lis
             indices=indices,
             limit=limit,
             options=job.engine_options,
+            variables=tuple(job.environment),
         )
         for spec in specs_of(job, base, simulate)
     ]

@@ -180,6 +180,7 @@ def test_run_has_the_output_and_the_exit_code(hosts: SshHosts) -> None:
     [
         (("--", "no-such-program"), "no-such-program: command not found"),
         (("--gpus", "9", "--", "true"), "9 GPUs"),
+        (("--image", "no-such-image", "--", "true"), ""),
     ],
 )
 def test_what_is_missing_there_is_said_before_anything_is_queued(
@@ -255,10 +256,11 @@ def test_a_sweep_is_spread_over_the_hosts(hosts: SshHosts) -> None:
 
 def test_an_array_is_spread_too(hosts: SshHosts) -> None:
     _clean(hosts)
-    labels = _submitted(
-        hosts, "ssh:n17,n18", "--array", "0-11", "--", "sh", "-c", "echo $ANDON_ARRAY_INDEX"
-    )
-    assert len(labels) == 2
+    words = ("--array", "0-11", "--", "sh", "-c", "echo $ANDON_ARRAY_INDEX")
+    done = andon(hosts, "submit", "--on", "ssh:n17,n18", *SIM, *words)
+    labels = done.stdout.split()
+    assert len(labels) == 2, done.stderr
+    assert ": 6 on n17; 6 on n18" in done.stderr
     assert andon(hosts, "jobs", "wait", *labels).returncode == 0
     found = [one for one in _listed(hosts).values() if one["label"].rpartition("_")[0] in labels]
     assert sorted(one["array_index"] for one in found) == list(range(12))
@@ -321,11 +323,82 @@ def test_where_no_host_takes_a_job_each_says_why(hosts: SshHosts) -> None:
     assert "no host of ssh:bare,n17 takes this job" in done.stderr
     assert "  bare: no andon and no nvidia-smi there" in done.stderr
     assert "  n17: no-such-program: command not found" in done.stderr
+    away = andon(hosts, "submit", "--on", "ssh://no-such.invalid:1,bare", "--", "true").stderr
+    assert "  ssh://no-such.invalid:1: no such name" in away
+    group = andon(hosts, "cancel", "ssh:@lab:3")
+    assert (group.returncode, "ssh:@lab is a group" in group.stderr) == (2, True)
     for name, reason in (("ssh:@nobody", "there is no group @nobody"), ("ssh:-x", "begins with -"),
                          ("ssh", "no host is named"), ("ssh:", "is empty")):  # fmt: skip
         done = andon(hosts, "submit", "--on", name, "--", "true")
         assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
         assert reason in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("word", "reason"), [("caf\udce9", "is not UTF-8"), ("日" * 43_000, "too large to be sent")]
+)
+def test_a_job_that_cannot_be_sent(hosts: SshHosts, word: str, reason: str) -> None:
+    done = andon(hosts, "submit", "--on", "ssh:n17", *SIM, "--", "echo", word, "日" * 100)
+    assert (done.returncode, reason in done.stderr) == (2, True), done.stderr[-300:]
+
+
+def test_a_host_whose_andon_knows_no_jobs_of_hosts(hosts: SshHosts) -> None:
+    old = "#!/bin/sh\necho \"andon: what was asked cannot be answered: 'ask'\" >&2\nexit 2\n"
+    hosts.script(hosts.home("bare") / "bin/andon", old)
+    try:
+        done = andon(hosts, "submit", "--on", "ssh:bare", "--", "true")
+    finally:
+        (hosts.home("bare") / "bin/andon").unlink()
+    assert done.returncode == 3
+    assert "runs andon of another version: upgrade there" in done.stderr
+
+
+def test_of_jobs_in_a_file_all_must_suit_the_host(hosts: SshHosts, tmp_path: Path) -> None:
+    file = tmp_path / "both.toml"
+    job = '[[job]]\nname = "%s"\ncommand = ["true"]\nsimulate = 4\ngpus = %d\n'
+    first = 'on = "ssh:n17,n18"\n' + job % ("linked", 1)
+    file.write_text(first + job % ("large", 8) + 'after = ["linked"]\n')
+    done = andon(hosts, "submit", str(file))
+    assert "n18: 8 GPUs requested, only 4 visible" in done.stderr
+    names = [one["name"] for host in ("n17", "n18") for one in _jobs_there(hosts, host)]
+    assert "linked" not in names
+
+
+def test_the_variables_of_a_job_file_are_sent(hosts: SshHosts, tmp_path: Path) -> None:
+    _clean(hosts)
+    file = tmp_path / "train.toml"
+    file.write_text(
+        'on = "ssh:n17"\ncommand = "echo $PROJECT $OTHER"\nsimulate = 4\ngpus = 1\n'
+        f'folder = "{Path.cwd()}"\nenvironment = {{PROJECT = "same"}}\n'
+    )
+    done = andon(hosts, "submit", "--wait", str(file), PROJECT="same", OTHER="secret")
+    label = done.stdout.strip()
+    assert andon(hosts, "logs", label).stdout == "same\n", done.stderr
+    again = andon(hosts, "jobs", "retry", label, "--on", "ssh:n18")
+    assert again.returncode == 2
+    assert "the values of PROJECT are not kept here" in again.stderr
+
+
+def test_a_copy_that_fails_and_one_for_each_sweep(
+    hosts: SshHosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _clean(hosts)
+    monkeypatch.chdir(tmp_path)
+    words = ("--sync", "--param", "x=1,2", "--name", "synced", "--", "ls", "{x}")
+    (tmp_path / "one").touch()
+    for _ in range(2):
+        assert len(_submitted(hosts, "ssh:n17", *words)) == 2
+    assert len(list((hosts.home("n17") / "state/andon/copies").glob(f"{tmp_path.name}-*"))) == 2
+    (tmp_path / "large").write_bytes(bytes(8 << 20))
+    tar = hosts.script(
+        hosts.home("n17") / "bin/tar", "#!/bin/sh\nyes full | head -c 9000000 >&2\nexit 2\n"
+    )
+    try:
+        done = andon(hosts, "submit", "--on", "ssh:n17", *SIM, "--sync", "--", "true")
+    finally:
+        tar.unlink()
+    assert done.returncode == 3
+    assert "the folder was not copied: full" in done.stderr
 
 
 def test_a_dry_run_shows_what_each_host_offers(hosts: SshHosts) -> None:

@@ -86,6 +86,7 @@ def test_what_is_said_of_a_choice() -> None:
         "n20: connection refused)"
     )
     assert chosen_text(["n18", "n17", "n18"], offers, {}) == "2 on n18; 1 on n17"
+    assert chosen_text(["n18", "n18"], offers, {}).startswith("on n18 (GPU 1, 3 free now; ")
     assert host_lines(offers, {})[0] == "n17 would start in 40 min"
 
 

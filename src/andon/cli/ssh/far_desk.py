@@ -17,6 +17,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from andon.cli.commands.jobs.desks import queue_desk, refuse_unstartable
+from andon.cli.commands.share.container_options import contained
 from andon.cli.sources import node_of, settings_of
 from andon.cli.terminal import Choices, guarded
 from andon.errors import Gone, Invalid
@@ -30,6 +31,7 @@ from andon.jobs.submitting import PREFIXES, local_spec
 from andon.leases.rules.offer import Offer
 from andon.model import wire
 from andon.model.codec import Wrong, read
+from andon.model.execution import ContainerOptions
 from andon.model.job.cluster import ClusterJob, ClusterNode, GpuHolder, HostOffer
 from andon.model.job.desk import JobAct, Submission
 from andon.model.job.facts import JobFacts, JobState, JobView
@@ -135,7 +137,9 @@ def _local(given: object) -> Submission:
     variables = _environment(job.environment)
     os.environ["PATH"] = variables.get("PATH", os.defpath)
     try:
-        if not job.container and not (comes and os.sep in job.argv[0]):
+        if job.container:
+            contained(read(ContainerOptions, job.container), job.argv)
+        elif not (comes and os.sep in job.argv[0]):
             find(job.argv)
     except CannotStart as exc:
         raise Gone(exc.reason, hint=exc.hint or "install it there, or name its path") from exc

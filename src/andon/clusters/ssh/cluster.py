@@ -54,7 +54,7 @@ MOST_BATCH_BYTES: Final = 100_000
 class SshQueue:
     """Implements ports.Cluster, Previewing and Offering with the queue of one machine."""
 
-    title, able, instead = "andon", ABLE, INSTEAD
+    title, able, instead = "a host over SSH", ABLE, INSTEAD
     shared_folder: str | None = None
     notes: NoteFolder | None = None  # the queue itself says which records its jobs have
 
@@ -64,7 +64,7 @@ class SshQueue:
             raise Invalid("no host is named", hint=f"--on {HOST}n17,n18, or {HOST}@GROUP")
         path = str(settings.options.get("andon", ""))
         self._host = SshHost(name, path, settings.timeout_seconds)
-        self._copied: dict[str, CopiedFolder] = {}
+        self._copied: dict[tuple[str, str], CopiedFolder] = {}
 
     # The port.
 
@@ -122,7 +122,7 @@ class SshQueue:
         return preview_text(submission, [f"{self._host.name} {offer_text(offer)}"])
 
     def placed(self, submission: Submission) -> str:
-        copied = self._copied.get(_copy_name(submission))
+        copied = self._copied.get(_copy_key(submission))
         if copied is None:
             return ""
         size = f"{counted(copied.files, 'file')}, {human_bytes(copied.bytes)}"
@@ -131,9 +131,13 @@ class SshQueue:
     # Over ssh.
 
     def _read(self, kind: type[T], call: str, *arguments: object) -> T:
-        text = wire.struct_text(arguments)
-        if len(text) > MOST_REQUEST_BYTES:
-            why = f"this job is too large to be sent: {len(text):,} bytes as JSON"
+        try:
+            size = len(wire.struct_text(arguments).encode())
+        except UnicodeEncodeError as exc:
+            why = "a name or a word of this job is not UTF-8: it cannot be sent to a host"
+            raise Invalid(why, hint="rename it") from exc
+        if size > MOST_REQUEST_BYTES:
+            why = f"this job is too large to be sent: {size:,} bytes as JSON"
             raise Invalid(why, hint="put its words into a file")
         try:
             return read(kind, self._host.desk(call, *arguments))
@@ -150,19 +154,19 @@ class SshQueue:
             raise Invalid(f"a host has no option {unknown[0][:40]}", hint="--sync")
         if SYNC not in submission.options:
             return submission
-        name = _copy_name(submission)
-        if name not in self._copied:
+        key, folder = _copy_key(submission), submission.job.folder
+        if key not in self._copied:
             try:
                 with uncounted():
-                    self._copied[name] = copied_folder(self._host, submission.job.folder, name)
+                    self._copied[key] = copied_folder(self._host, folder, submission.label)
             except Unavailable as exc:
                 raise NotSent(exc.reason, exc.hint) from exc
-        there = replace(submission.job, folder=self._copied[name].path)
+        there = replace(submission.job, folder=self._copied[key].path)
         return replace(submission, job=there, options=())
 
 
-def _copy_name(submission: Submission) -> str:
-    return submission.job.group or submission.label
+def _copy_key(submission: Submission) -> tuple[str, str]:
+    return submission.job.folder, submission.job.group or submission.label
 
 
 def _sent(submission: Submission) -> dict[str, object]:
@@ -172,7 +176,7 @@ def _sent(submission: Submission) -> dict[str, object]:
     own = {
         name: value
         for name, value in job.environment.items()
-        if os.environ.get(name) != value or name in PREFIXES
+        if os.environ.get(name) != value or name in (*submission.variables, *PREFIXES)
     }
     value: Mapping[str, object] = to_json(submission)
     return {**value, "job": spec_to_json(replace(job, number=1, environment=own, masks={}))}

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from andon.errors import Conflict, Gone, Unavailable
+from andon.errors import Conflict, Gone, Invalid, Unavailable
 from andon.jobs.clusters.desk import ClusterDesk
 from andon.jobs.clusters.notes import recent_notes
 from andon.jobs.desk import JobDesk
@@ -35,6 +35,9 @@ def submit_elsewhere(
     if state is not None and not state.is_settled:
         raise Conflict(f"{job} is {state.text} there", hint=f"first: andon cancel {sh(job)}")
     given = note.submission
+    if given.variables:
+        why = f"the values of {', '.join(given.variables)} are not kept here"
+        raise Invalid(f"{job} was not submitted again: {why}", hint="submit its file again")
     variables = {name: os.environ[name] for name in PREFIXES if name in os.environ}
     again = new_submission(replace(given.job, environment=variables))
     return target.submit(

@@ -65,9 +65,8 @@ class HostsDesk(SeveralDesks, ClusterDesk):
                 continue
             some = list(_placed(alike, offers))
             placed += some
-            notes[some[0][1].label] = chosen_text(
-                [host.removeprefix(HOST) for host, _ in some], _short(offers), _short(away)
-            )
+            hosts = [host.removeprefix(HOST) for host, one in some for _ in one.indices or "1"]
+            notes[some[0][1].label] = chosen_text(hosts, _short(offers), _short(away))
         if dry:
             return previews
         made = self._handed_in(placed)
@@ -98,12 +97,14 @@ class HostsDesk(SeveralDesks, ClusterDesk):
         return self.hosts[host], why
 
     def _offers(self, jobs: Sequence[Submission]) -> tuple[Offers, Mapping[str, str]]:
-        """Returns what the hosts offer for the first of these jobs, and why the others do not."""
-        first = replace(jobs[0], after=(), after_any=())
+        """Returns what the hosts that take all these jobs offer for the first one, and why the
+        others do not."""
+        different = [
+            some[0] for some in _alike([replace(one, after=(), after_any=()) for one in jobs])
+        ]
 
         def ask(desk: ClusterDesk) -> HostOffer:
-            (offer,) = cast("Offering", desk.open()).offers([first])
-            return offer
+            return cast("Offering", desk.open()).offers(different)[0]
 
         calls = {one.name: partial(ask, one) for one in self._hosts_of(jobs)}
         found = all_within(self.timeout_seconds, calls)

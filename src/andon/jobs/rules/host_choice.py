@@ -53,12 +53,12 @@ def offer_text(offer: HostOffer) -> str:
 def chosen_text(
     chosen: Sequence[str], offers: Mapping[str, HostOffer], away: Mapping[str, str]
 ) -> str:
-    """Returns `on n18 (GPU 1, 3 free now; n17 would start in 40 min)`, or for several jobs how many
-    are on each host."""
-    if len(chosen) > 1:
+    """Returns `on n18 (GPU 1, 3 free now; n17 would start in 40 min)`, or for jobs on several hosts
+    how many are on each."""
+    if len(set(chosen)) > 1:
         counts = "; ".join(f"{count} on {host}" for host, count in Counter(chosen).items())
         return "; ".join([counts, *host_lines({}, away)])
-    (host,) = chosen
+    host = chosen[0]
     others = {name: one for name, one in offers.items() if name != host}
     lines = [f"{name} {_brief(one)}" for name, one in others.items()] + host_lines({}, away)
     more = [f"{len(lines) - MOST_OTHERS} more"] if len(lines) > MOST_OTHERS else []

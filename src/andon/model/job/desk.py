@@ -94,6 +94,7 @@ class Submission(Struct, frozen=True):
     limit: Elements | None = None  # how many of the array may run at once
     options: Names = ()  # in the cluster's own words, passed on unchanged
     per_gpu: Count = 0  # processes for each GPU, which see that one alone; 0: one that sees all
+    variables: Names = ()  # names of those that the job itself sets
     runs: Text = ""  # the folder of its records, if they become a part of another one
 
 

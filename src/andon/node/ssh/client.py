@@ -96,7 +96,12 @@ class SshHost:
     def desk(self, call: str, *arguments: Any) -> Printed:
         """Returns the answer of the job desk there, from which this user submits, lists and ends
         jobs of this user."""
-        (found,) = self._request({"desk": call, "arguments": list(arguments)}, 1)
+        try:
+            (found,) = self._request({"desk": call, "arguments": list(arguments)}, 1)
+        except Invalid as exc:
+            if self.by is not None:
+                raise
+            raise self.of_another_version(exc.reason) from exc  # it did not even say its version
         if isinstance(found, bytes):
             raise failures.only_smi()
         return found
