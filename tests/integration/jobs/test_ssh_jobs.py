@@ -325,6 +325,18 @@ def test_where_no_host_takes_a_job_each_says_why(hosts: SshHosts) -> None:
     assert "  n17: no-such-program: command not found" in done.stderr
     away = andon(hosts, "submit", "--on", "ssh://no-such.invalid:1,bare", "--", "true").stderr
     assert "  ssh://no-such.invalid:1: no such name" in away
+    (hosts.folder / "items").write_text("a\n")
+    many = (
+        "map",
+        "--on",
+        "ssh:n17",
+        "--items",
+        str(hosts.folder / "items"),
+        "--",
+        "echo",
+        "{item}",
+    )
+    assert "hosts over SSH take jobs of andon submit" in andon(hosts, *many).stderr
     group = andon(hosts, "cancel", "ssh:@lab:3")
     assert (group.returncode, "ssh:@lab is a group" in group.stderr) == (2, True)
     for name, reason in (("ssh:@nobody", "there is no group @nobody"), ("ssh:-x", "begins with -"),

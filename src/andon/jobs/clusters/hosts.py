@@ -44,7 +44,8 @@ class HostsDesk(SeveralDesks, ClusterDesk):
         return list(self.hosts.values())
 
     def _refused(self) -> Cluster:
-        raise Invalid(f"{self.name} is several machines", hint="name one of them")
+        why = f"{self.name}: hosts over SSH take jobs of andon submit and andon run alone"
+        raise Invalid(why, hint="many at once: andon submit --param or --array")
 
     @property
     def able(self) -> frozenset[Able]:
