@@ -391,6 +391,17 @@ def test_the_variables_of_a_job_file_are_sent(hosts: SshHosts, tmp_path: Path) -
     assert "the values of PROJECT are not kept here" in again.stderr
 
 
+def test_a_virtual_environment_is_first_once_for_each_job_of_a_sweep(
+    hosts: SshHosts, tmp_path: Path
+) -> None:
+    _clean(hosts)
+    (tmp_path / "bin").mkdir()
+    words = ("--on", "ssh:n17", *SIM, "--param", "x=1,2,3", "--", "sh", "-c", "echo $PATH #{x}")
+    done = andon(hosts, "submit", "--wait", *words, VIRTUAL_ENV=str(tmp_path))
+    last = andon(hosts, "logs", done.stdout.split()[-1])
+    assert last.stdout.split(":").count(f"{tmp_path}/bin") == 1, last.stdout + done.stderr
+
+
 def test_a_copy_that_fails_and_one_for_each_sweep(
     hosts: SshHosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -135,7 +135,7 @@ def _local(given: object) -> Submission:
         raise Gone(f"there is no folder {job.folder}", hint="--sync copies it there")
     os.chdir(Path.home() if comes else job.folder)
     variables = _environment(job.environment)
-    os.environ["PATH"] = variables.get("PATH", os.defpath)
+    before, os.environ["PATH"] = os.environ.get("PATH", ""), variables.get("PATH", os.defpath)
     try:
         if job.container:
             contained(read(ContainerOptions, job.container), job.argv)
@@ -143,6 +143,8 @@ def _local(given: object) -> Submission:
             find(job.argv)
     except CannotStart as exc:
         raise Gone(exc.reason, hint=exc.hint or "install it there, or name its path") from exc
+    finally:
+        os.environ["PATH"] = before  # for the next job of this call
     base = local_spec(job.argv, job.request, environment=variables, git=False)
     fields = {name: getattr(base, name) for name in OF_THIS_MACHINE}
     return replace(wanted, job=replace(job, number=0, submission=wanted.label, **fields))

@@ -102,7 +102,7 @@ class SshQueue:
     def batches(self, submissions: Sequence[Submission]) -> Iterator[list[Submission]]:
         batch, size = list[Submission](), 0
         for one in submissions:
-            length = len(wire.struct_text(_sent(one)))
+            length = _bytes(_sent(one))
             if batch and size + length > MOST_BATCH_BYTES:
                 yield batch
                 batch, size = [], 0
@@ -131,12 +131,7 @@ class SshQueue:
     # Over ssh.
 
     def _read(self, kind: type[T], call: str, *arguments: object) -> T:
-        try:
-            size = len(wire.struct_text(arguments).encode())
-        except UnicodeEncodeError as exc:
-            why = "a name or a word of this job is not UTF-8: it cannot be sent to a host"
-            raise Invalid(why, hint="rename it") from exc
-        if size > MOST_REQUEST_BYTES:
+        if (size := _bytes(arguments)) > MOST_REQUEST_BYTES:
             why = f"this job is too large to be sent: {size:,} bytes as JSON"
             raise Invalid(why, hint="put its words into a file")
         try:
@@ -163,6 +158,14 @@ class SshQueue:
                 raise NotSent(exc.reason, exc.hint) from exc
         there = replace(submission.job, folder=self._copied[key].path)
         return replace(submission, job=there, options=())
+
+
+def _bytes(value: object) -> int:
+    try:
+        return len(wire.struct_text(value).encode())
+    except UnicodeEncodeError as exc:
+        why = "a name or a word of this job is not UTF-8: it cannot be sent to a host"
+        raise Invalid(why, hint="rename it") from exc
 
 
 def _copy_key(submission: Submission) -> tuple[str, str]:
