@@ -30,6 +30,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sshd is started
 
 CALM = {"ANDON_SIMULATE_SCENARIO": "idle"}
 SIM = ("--simulate", "4")
+NOTHING = """#!/bin/sh
+echo '{"andon":"0.1"}'; echo '{"code":0,"said":"","out":[]}'
+"""
 
 
 @pytest.fixture(scope="module")
@@ -359,6 +362,9 @@ def test_a_host_whose_andon_knows_no_jobs_of_hosts(hosts: SshHosts) -> None:
     hosts.script(hosts.home("bare") / "bin/andon", old)
     try:
         done = andon(hosts, "submit", "--on", "ssh:bare", "--", "true")
+        hosts.script(hosts.home("bare") / "bin/andon", NOTHING)
+        few = andon(hosts, "submit", "--on", "ssh:bare", "--", "true")
+        assert "upgrade there (0 answers to 1 jobs)" in few.stderr
     finally:
         (hosts.home("bare") / "bin/andon").unlink()
     assert done.returncode == 3

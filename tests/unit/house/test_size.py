@@ -12,7 +12,7 @@ BUDGET = {
     "app": 3289,
     "callbacks": 1456,
     "cli": 20983,
-    "clusters": 4731,
+    "clusters": 4738,
     "doctor": 3271,
     "drivers": 7669,
     "engines": 456,

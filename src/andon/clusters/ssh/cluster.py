@@ -97,7 +97,8 @@ class SshQueue:
     # What else it can do.
 
     def offers(self, submissions: Sequence[Submission]) -> Sequence[HostOffer]:
-        return self._read(tuple[HostOffer, ...], "offers", [_sent(one) for one in submissions])
+        sent = [_sent(one) for one in submissions]
+        return self._as_many(self._read(tuple[HostOffer, ...], "offers", sent), sent)
 
     def batches(self, submissions: Sequence[Submission]) -> Iterator[list[Submission]]:
         batch, size = list[Submission](), 0
@@ -113,9 +114,10 @@ class SshQueue:
     def submit_all(self, submissions: Sequence[Submission]) -> list[str]:
         sent = [_sent(self._with_copy(one)) for one in submissions]
         try:
-            return list(self._read(tuple[ClusterId, ...], "submit", sent))
+            found = self._read(tuple[ClusterId, ...], "submit", sent)
         except NotConnected as exc:
             raise NotSent(exc.reason, exc.hint) from exc
+        return list(self._as_many(found, sent))
 
     def preview(self, submission: Submission) -> str:
         (offer,) = self.offers([submission])
@@ -138,6 +140,11 @@ class SshQueue:
             return read(kind, self._host.desk(call, *arguments))
         except Wrong as exc:
             raise self._host.of_another_version(f"a job is not as expected: {exc}") from exc
+
+    def _as_many(self, found: Sequence[T], asked: Sequence[object]) -> Sequence[T]:
+        if len(found) != len(asked):
+            raise self._host.of_another_version(f"{len(found)} answers to {len(asked)} jobs")
+        return found
 
     def _named(self, job: ClusterJob) -> ClusterJob:
         """Adds the name of the host to the devices of a job."""

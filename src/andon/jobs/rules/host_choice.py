@@ -8,7 +8,7 @@ from andon.model.job.cluster import HostOffer
 from andon.model.job.desk import Submission
 from andon.model.naming import range_of
 from andon.model.redaction import redact
-from andon.units import counted, human_seconds, valid_text
+from andon.units import counted, human_seconds, plain, valid_text
 
 MOST_OTHERS = 4
 """Hosts that are named beside the one that was chosen."""
@@ -44,7 +44,7 @@ def starts_now(offer: HostOffer, gpus: int) -> int:
 def offer_text(offer: HostOffer) -> str:
     """Returns `GPU 1, 3 free now` or `would start in 40 min`."""
     if offer.devices:
-        return f"GPU {range_of(offer.devices)}, {offer.free} free now"
+        return plain(f"GPU {range_of(offer.devices)}, {offer.free} free now", 200)
     if offer.starts_in:
         return f"would start in {human_seconds(offer.starts_in)}"
     return f"{offer.free} of {counted(offer.gpus, 'GPU')} free"
