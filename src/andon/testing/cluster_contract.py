@@ -41,6 +41,8 @@ class ClusterContract:
     """Subclass it with a fixture `reopen`, which opens the cluster, each time as another process
     would, and with `away` and `slow`."""
 
+    pause_seconds = 2
+    """Longer than a few calls to the cluster take."""
     explains_shortage = False
     """Whether the reasons of its jobs say themselves which GPUs are missing, and who has them."""
 
@@ -133,7 +135,8 @@ class ClusterContract:
 
     def test_the_output_is_read_from_a_position(self, reopen: OpenCluster) -> None:
         cluster = reopen()
-        job = self._submit(cluster, "echo one; echo zwölf; sleep 2; echo three")
+        script = f"echo one; echo zwölf; sleep {self.pause_seconds}; echo three"
+        job = self._submit(cluster, script)
         self._running(cluster, job)
         self._until(lambda: "zwölf" in cluster.log(job, None, 1000).text)
         begun = cluster.log(job, 0, 1000)

@@ -98,7 +98,7 @@ def simulated(one: Submission) -> Submission:
 
 
 class TestOneHost(ClusterContract):
-    explains_shortage = True
+    explains_shortage, pause_seconds = True, 12
 
     @pytest.fixture
     def reopen(self, hosts: SshHosts, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Cluster]:
@@ -259,12 +259,12 @@ def test_a_sweep_is_spread_over_the_hosts(hosts: SshHosts) -> None:
 
 def test_an_array_is_spread_too(hosts: SshHosts) -> None:
     _clean(hosts)
-    words = ("--array", "0-11", "--", "sh", "-c", "echo $ANDON_ARRAY_INDEX")
+    words = ("--array", "0-11", "--name", "both", "--", "sh", "-c", "echo $ANDON_ARRAY_INDEX")
     done = andon(hosts, "submit", "--on", "ssh:n17,n18", *SIM, *words)
     labels = done.stdout.split()
     assert len(labels) == 2, done.stderr
     assert ": 6 on n17; 6 on n18" in done.stderr
-    assert andon(hosts, "jobs", "wait", *labels).returncode == 0
+    assert andon(hosts, "jobs", "wait", "both").returncode == 0
     found = [one for one in _listed(hosts).values() if one["label"].rpartition("_")[0] in labels]
     assert sorted(one["array_index"] for one in found) == list(range(12))
 

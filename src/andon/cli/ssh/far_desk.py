@@ -34,7 +34,7 @@ from andon.model.codec import Wrong, read
 from andon.model.execution import ContainerOptions
 from andon.model.job.cluster import ClusterJob, ClusterNode, GpuHolder, HostOffer
 from andon.model.job.desk import JobAct, Submission
-from andon.model.job.facts import JobFacts, JobState, JobView
+from andon.model.job.facts import JobFacts, JobView
 from andon.model.job.spec import MOST_JOBS, JobSpec
 from andon.model.verdict import VerdictKind
 from andon.work.preparing import CannotStart, find
@@ -72,7 +72,7 @@ def _offer(given: object) -> HostOffer:
     found = node_of(choices).leases.offer(job.request)
     queue = desk.fresh()
     states = queue.statuses
-    waits = queue.in_order(n for n, one in states.items() if one.state is JobState.WAITING)
+    waits = queue.in_order(n for n, one in states.items() if one.is_ready)
     suitable = [row for row in found.rows if row.verdict.kind is not VerdictKind.WITHHELD]
     chosen = () if waits else tuple(row.verdict.label for row in found.rows if row.chosen)
     return HostOffer(

@@ -14,6 +14,8 @@ from andon.units import human_seconds
 T = TypeVar("T")
 GRACE_SECONDS, TICK_SECONDS = 1.0, 0.1
 """Beyond a cluster's own time limit, which should end a call first."""
+AT_ONCE = 64
+"""Hosts of a large group are asked so many at a time; each has a process of ssh."""
 _call = threading.local()
 
 
@@ -53,12 +55,13 @@ def all_within(
 ) -> dict[str, T | AndonError]:
     """Makes all calls at the same time; returns for each what it returned or raised."""
     found: dict[str, Any] = {}
-    others = {name: UncountedTime() for name in calls}
+    others, room = {name: UncountedTime() for name in calls}, threading.Semaphore(AT_ONCE)
 
     def ask(name: str, call: Callable[[], T]) -> None:
         others[name].of_this_thread()
         try:
-            found[name] = call()
+            with room:
+                found[name] = call()
         except Exception as exc:  # noqa: BLE001 - an adapter may be another package's
             found[name] = as_ours(exc)
 

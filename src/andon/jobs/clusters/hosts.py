@@ -190,6 +190,8 @@ def _placed(jobs: Sequence[Submission], offers: Offers) -> Iterator[tuple[str, S
     hosts = spread(offers, gpus, len(first.indices))
     if first.limit is not None or starts_now(offers[hosts[0]], gpus) >= len(first.indices):
         hosts = hosts[:1] * len(first.indices)
+    if len(set(hosts)) > 1:  # its parts have a name together
+        first = replace(first, job=replace(first.job, group=first.job.group or first.job.name))
     start = 0
     for place, (host, count) in enumerate(Counter(hosts).items()):
         label = f"{first.label}{place or ''}"
