@@ -58,7 +58,7 @@ export function availability(kind: Verdict["kind"] | null, by: string | null, co
     case "in_use":
       return by ? `in use by ${by}` : "in use";
     case "withheld":
-      return code === "cordoned" ? code : code === "next" ? "next in queue" : "withheld";
+      return code === "cordoned" || code === "reserved" ? code : code === "next" ? "next in queue" : "withheld";
     default:
       return kind;
   }

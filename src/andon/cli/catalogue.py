@@ -63,6 +63,10 @@ COMMANDS = {
         "share", ".share.leases:leases", "Who holds which GPUs, and until when."
     ),
     "release": CommandEntry("share", ".share.leases:release", "Release a lease."),
+    "reserve": CommandEntry("share", ".share.reserve:reserve_", "Reserve GPUs for a time to come."),
+    "reservations": CommandEntry(
+        "share", ".share.reserve:reservations", "What is reserved, and by whom."
+    ),
     "wait": CommandEntry("share", ".share.free:wait", "Wait for GPUs (does not lease them)."),
     "env": CommandEntry("share", ".share.free:env", "Print variables that select GPUs, for eval."),
     "who": CommandEntry("share", ".share.who:who", "Who uses and holds the GPUs."),
@@ -119,7 +123,7 @@ LISTING = frozenset({"list", "ls"})
 """What these commands do without a further word, for those who type one."""
 
 SYNONYMS = {
-    **dict.fromkeys(("take", "reserve", "claim", "book", "lock", "alloc"), "lease --for 2h"),
+    **dict.fromkeys(("take", "claim", "lock", "alloc"), "lease --for 2h"),
     **dict.fromkeys(("give-back", "giveback", "return", "unlease", "unlock", "stop"), "release"),
     **dict.fromkeys(("extend", "renew"), "lease extend ID --for 1h"),
     **dict.fromkeys(("live", "monitor", "nvtop", "nvitop", "htop"), "top"),

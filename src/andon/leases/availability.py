@@ -39,12 +39,13 @@ from andon.leases.rules.queue import (
     remembered,
 )
 from andon.leases.rules.requests import checked
+from andon.leases.rules.reservations import current_of, reserved_by_others
 from andon.leases.rules.usage import NO_USAGE, RecentUsage
 from andon.leases.rules.verdict import all_masked, need_of_any, verdicts, verdicts_for
 from andon.model import wire
 from andon.model.device import Process, Snapshot
 from andon.model.job.device_request import DeviceRequest
-from andon.model.lease import BookEntry, Claim, Cordon, Kin, Lease, Need, Ticket
+from andon.model.lease import BookEntry, Claim, Cordon, Kin, Lease, Need, Reservation, Ticket
 from andon.model.verdict import DeviceVerdict
 from andon.sampling.rules.masks import doubt_about
 
@@ -122,12 +123,14 @@ class BookContents(Struct, frozen=True):
     cordons: tuple[Cordon, ...] = ()
     usage: RecentUsage = NO_USAGE
     passing: frozenset[str] = frozenset()  # tickets of our own that the request may pass
+    reservations: tuple[Reservation, ...] = ()
 
     @classmethod
     def of(cls, book: Book) -> "BookContents":
         waiting = tuple(book.waiting())
         usage = book.usage() if waiting else NO_USAGE
-        return cls(tuple(book.entries()), waiting, book.cordons(), usage)
+        entries, reservations = tuple(book.entries()), book.reservations()
+        return cls(entries, waiting, book.cordons(), usage, reservations=reservations)
 
 
 class Candidates(Struct, frozen=True):
@@ -227,6 +230,7 @@ class Availability(Struct, frozen=True):
         line, need = in_order(pages.waiting, at, pages.usage), need_of_any(capacities)
         ahead = in_front_of_newcomer(line, os.getuid(), 0)
         taken = self._promised_at_once(ahead, capacities, need, pages, at).devices
+        taken = {**taken, **reserved_by_others(pages.reservations, os.getuid(), at, None)}
         if (doubt := doubt_about(snapshot.devices, os.environ)) is not None:
             taken = all_masked(capacities, doubt)
         return verdicts(capacities, taken)
@@ -261,8 +265,11 @@ class Availability(Struct, frozen=True):
         ticket: Ticket | None,
         at: float,
         turns: TurnTimes | None = None,
+        until: float | None = None,
+        uid: int | None = None,
     ) -> Candidates:
-        """Returns what the request would get now; without a ticket it comes last.
+        """Returns what the request would get now, for a lease until then (None: without an end);
+        without a ticket it comes last.
 
         A waiter passes in what it saw before: tickets ahead must take what they could have. For
         a request that does not wait, `memory` holds what this user's earlier requests saw.
@@ -283,8 +290,12 @@ class Availability(Struct, frozen=True):
             taken = self._promised_at_once(ahead, spaces, need, pages, at)
         else:
             taken = promised(ahead, spaces, need, turns)
-        order = rank(preferred(statuses, request, self.labels), request.layout)
-        choice = choose(spaces, need, found, taken.devices, order, self.weights.links)
+        user = os.getuid() if uid is None else uid
+        booked = reserved_by_others(pages.reservations, user, at, until)
+        own = {d for r in current_of(pages.reservations, user, at) for d in r.uuids}
+        order = rank(preferred(statuses, request, self.labels) | own, request.layout)
+        barred = {**taken.devices, **booked} if booked else taken.devices
+        choice = choose(spaces, need, found, barred, order, self.weights.links)
         return Candidates(view.snapshot, need, choice, ahead, spaces, taken.since, taken.late)
 
     def _promised_at_once(

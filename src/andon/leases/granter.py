@@ -25,6 +25,7 @@ from andon.leases.policy_file import limits_for, read_policy
 from andon.leases.refusal import is_hopeless, refusal
 from andon.leases.rules.policy import NO_LIMITS, Policy, UserLimits
 from andon.leases.rules.queue import Place, TurnTimes, giving_way, in_order, place_of
+from andon.leases.rules.reservations import current_of
 from andon.leases.rules.rights import next_fence
 from andon.model.job.device_request import DeviceRequest
 from andon.model.lease import BookEntry, Lease, LeaseKind, Owner, Share, Ticket, Work
@@ -245,6 +246,9 @@ class Granter:
             lease = self._lease(attempt, candidates, pages)
             held = self._book.write_lease(lease, attempt.terms.uid)
             self._give_way(attempt, pages, lease)
+            for one in current_of(pages.reservations, attempt.uid, time.time()):
+                if not one.used and any(share.uuid in one.uuids for share in lease.shares):
+                    self._book.mark_used(one)
             self._park(attempt)
             return candidates, held
         if candidates.limit is not None:
@@ -281,8 +285,10 @@ class Granter:
             pages = self._pages(attempt)
         waits = attempt.until is None or attempt.until > attempt.began
         turns = TurnTimes(time.monotonic(), attempt.turns) if waits else None
+        at, seconds = time.time(), attempt.terms.seconds
+        until = None if seconds is None else at + seconds
         found = self._availability.candidates(
-            seen, pages, attempt.request, attempt.ticket, time.time(), turns
+            seen, pages, attempt.request, attempt.ticket, at, turns, until, attempt.uid
         )
         if attempt.limits.max_gpus_per_user is not None:
             found = self._within(attempt, pages, found, attempt.limits.max_gpus_per_user)

@@ -17,6 +17,7 @@ HELD = frozenset(
         ObstacleKind.ORPHANED,
         ObstacleKind.UNREADABLE,
         ObstacleKind.NEXT,
+        ObstacleKind.RESERVED,
         ObstacleKind.FULL,
     }
 )

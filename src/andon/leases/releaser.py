@@ -19,6 +19,7 @@ from andon.leases.book.release_notes import left_note
 from andon.leases.own import this_requester
 from andon.leases.policy_file import limits_for, read_policy
 from andon.leases.rules.policy import Policy
+from andon.leases.rules.reservations import first_after
 from andon.leases.rules.rights import LeaseRequester, barred
 from andon.leases.rules.validity import Locker
 from andon.model.lease import Claim, Lease, LeaseState
@@ -78,7 +79,11 @@ def extend(
             f"lease {lease.id} has no end time to change", hint="it ends with its command"
         )
     refuse_extension(lease, claim.uid, seconds, policy)
-    until = time.time() + seconds
+    at = time.time()
+    until, uuids = at + seconds, [share.uuid for share in lease.shares]
+    if (ahead := first_after(book.reservations(), claim.uid, uuids, at, until)) is not None:
+        most = human_seconds(max(0.0, ahead.begins - at))
+        raise Conflict(f"{ahead.user} has reserved its GPUs in {most}", hint="extend it by less")
     try:
         os.utime(folder / claim.file, (until, until), follow_symlinks=False)
     except FileNotFoundError as exc:

@@ -1,4 +1,4 @@
-"""Leases, requests for them, and tickets in the queue."""
+"""Leases, requests for them, tickets in the queue, and reservations."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -185,3 +185,31 @@ class BookEntry(Struct, frozen=True):
     locked: bool
     lease: Lease | None = None  # None: not a readable lease
     left: tuple[int, ...] = ()  # if unlocked: verified pids of its job's process group
+
+
+RESERVATION = "andon.reservation/1"
+
+
+class ReservedDevice(Struct, frozen=True):
+    """A device of a reservation."""
+
+    uuid: ShortName
+    index: Index
+
+
+class Reservation(Struct, frozen=True):
+    """Devices for a time to come. Owner and use are those of its file, not what the file says."""
+
+    id: ShortId
+    devices: Annotated[tuple[ReservedDevice, ...], Meta(min_length=1, max_length=MOST_SHARES)]
+    begins: Moment
+    ends: Moment
+    name: ShortName = ""
+    simulated: bool = False
+    uid: int = -1
+    user: ShortName = ""
+    used: bool = False  # its owner got a lease on one of its devices in its time
+
+    @property
+    def uuids(self) -> frozenset[str]:
+        return frozenset(one.uuid for one in self.devices)

@@ -473,7 +473,8 @@ def test_the_root_and_the_temporary_folder_are_no_books(path: str) -> None:
 def test_an_empty_folder_of_ours_becomes_a_book(tmp_path: Path) -> None:
     (tmp_path / "andon").mkdir(mode=0o755)
     places.prepare(tmp_path / "andon", "")
-    assert {path.name for path in (tmp_path / "andon").iterdir()} == set(places.MODES)
+    made = {path.name for path in (tmp_path / "andon").iterdir()}
+    assert made == {*places.MODES, places.RESERVATIONS}
 
 
 def test_a_book_that_all_may_change_is_mended_by_who_owns_it(tmp_path: Path) -> None:

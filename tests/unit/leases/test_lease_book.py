@@ -400,7 +400,7 @@ def test_first_users_who_come_at_once_make_one_book(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert failed == []
-    assert {p.name for p in path.iterdir()} == set(places.MODES)
+    assert {p.name for p in path.iterdir()} == {*places.MODES, places.RESERVATIONS}
     assert [p.name for p in tmp_path.iterdir()] == ["andon"]
 
 

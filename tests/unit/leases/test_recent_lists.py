@@ -9,7 +9,7 @@ import pytest
 
 from andon.leases.availability import Availability
 from andon.leases.book.lease_book import Book
-from andon.leases.book.places import MODES, VARIABLE
+from andon.leases.book.places import MODES, RESERVATIONS, VARIABLE
 from andon.leases.network import NetworkLeases
 from andon.leases.rules.verdict import in_use
 from andon.model.device import DeviceStatus, Process, Snapshot, State
@@ -78,7 +78,7 @@ def test_what_counts_as_a_change(other: DeviceStatus, same: bool) -> None:
 
 def test_whoever_has_just_leased_finds_it_in_the_list(node: Node, tmp_path: Path) -> None:
     Book({VARIABLE: str(tmp_path / "book")})
-    for part in MODES:
+    for part in (*MODES, RESERVATIONS):
         os.utime(tmp_path / "book" / part, (1.0, 1.0))
     for _ in range(2):
         node.leases.listed()

@@ -29,12 +29,8 @@ LAMPS = {
 }
 """The same shapes and colours as on the board."""
 ASLEEP = ("○", "dim")
-WITHHELD = {
-    "ecc": "memory errors",
-    "next": "next in queue",
-    "cordoned": "cordoned",
-    "broken": "broken",
-}
+WITHHELD = {"ecc": "memory errors", "next": "next in queue"}
+WITHHELD |= {name: name for name in ("broken", "cordoned", "reserved")}
 """Why a device that answers and is idle is given to no one, in two words."""
 
 

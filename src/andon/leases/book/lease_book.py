@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.host.users import is_root, user_name
-from andon.leases.book import contents, files, places, tickets
+from andon.leases.book import contents, files, places, reservations, tickets
 from andon.leases.book.contents import read_usage
 from andon.leases.book.files import BookFile
 from andon.leases.book.hold import Hold, LeaseHold
@@ -29,7 +29,7 @@ from andon.leases.rules.queue import Waiting
 from andon.leases.rules.usage import RecentUsage
 from andon.model import lease_wire, wire
 from andon.model.codec import document
-from andon.model.lease import BookEntry, Cordon, Lease, Ticket
+from andon.model.lease import BookEntry, Cordon, Lease, Reservation, Ticket
 from andon.model.naming import may_mean_lease
 from andon.units import counted, sh
 
@@ -112,6 +112,14 @@ class Book:
             for path, _, found in self._files(CORDONS)
             if (cordon := contents.cordon_in(found, self._owner(path))) is not None
         )
+
+    def reservations(self) -> tuple[Reservation, ...]:
+        """Returns what is reserved on this machine."""
+        return tuple(one for path in self._places() for one in reservations.read(path))
+
+    def _places(self) -> tuple[Path, ...]:
+        """Returns the books whose reservations count, those included that a reboot has emptied."""
+        return tuple(dict.fromkeys((self.path, *self.paths)))
 
     def left_out(self) -> tuple[str, ...]:
         """Returns whose files were ignored when leases and tickets were last read, and why."""
@@ -224,6 +232,20 @@ class Book:
                 mistakes=whose,
             )
         return alive[0]
+
+    # Reservations, which no lock of a process holds.
+
+    def reserve(self, one: Reservation) -> None:
+        reservations.write(self.path, one)
+
+    def mark_used(self, one: Reservation) -> None:
+        for path in self._places():
+            reservations.mark_used(path, one)
+
+    def cancel(self, one: Reservation) -> None:
+        for path in self._places():
+            if places.reservations_folder(path).exists():
+                reservations.remove(path, one)
 
     # Helpers.
 

@@ -17,6 +17,9 @@ COMMON_BOOK = Path("/tmp/andon")  # noqa: S108 - every user must find the same o
 VARIABLE = "ANDON_LEASE_DIR"
 LEASES, TICKETS, CORDONS = "leases", "tickets", "cordons"
 MODES = {LEASES: 0o1777, TICKETS: 0o1777, CORDONS: 0o755}
+RESERVATIONS = "reservations"
+LASTING = {SYSTEM_BOOK: Path("/var/lib/andon-book"), COMMON_BOOK: Path("/var/tmp/andon")}  # noqa: S108
+"""Where the reservations of books are that a reboot empties."""
 USAGE_FILES = frozenset({"usage.json", "usage.lock"})  # a server writes these into a book
 
 
@@ -37,6 +40,11 @@ def books(env: Mapping[str, str]) -> tuple[Path, ...]:
     own = book_path(env)
     others = [p for p in (SYSTEM_BOOK, COMMON_BOOK) if p != own and _decides(p)]
     return tuple(sorted((own, *others)))
+
+
+def reservations_folder(book: Path) -> Path:
+    """Returns where the reservations of a book's devices are."""
+    return LASTING.get(book, book) / RESERVATIONS
 
 
 def is_set_up() -> bool:
@@ -86,7 +94,8 @@ def is_folder(path: Path) -> bool:
 def is_unused(path: Path) -> bool:
     """Whether it is an empty directory of root or this user: a future book, without a lease."""
     try:
-        return _owner(path) in (0, os.getuid()) and USAGE_FILES.issuperset(os.listdir(path))  # noqa: PTH208
+        names = set(os.listdir(path))  # noqa: PTH208 - names alone
+        return _owner(path) in (0, os.getuid()) and names <= {*USAGE_FILES, RESERVATIONS}
     except OSError:
         return False
 
@@ -110,7 +119,8 @@ def is_empty(env: Mapping[str, str]) -> bool:
     mounts = file_systems.read_mounts()
     try:
         refuse_bad_place(book_path(env), mounts)
-        return all(_holds_nothing(path, mounts) for path in books(env))
+        found = books(env)
+        return all(_holds_nothing(path, mounts) and _is_nothing_reserved(path) for path in found)
     except (AndonError, OSError):
         return False
 
@@ -121,9 +131,9 @@ def has_changed(env: Mapping[str, str], since: float) -> bool:
     for path in books(env):
         if file_systems.network_system(path, mounts) is not None:
             return True
-        for part in MODES:
+        for part in (*(path / name for name in MODES), reservations_folder(path)):
             with suppress(OSError):
-                if (path / part).stat().st_mtime >= since:
+                if part.stat().st_mtime >= since:
                     return True
     return False
 
@@ -138,6 +148,13 @@ def _holds_nothing(path: Path, mounts: str) -> bool:
     if found.st_uid not in (0, os.getuid()) or found.st_mode & 0o022:
         return False
     return is_unused(path) or not any(os.listdir(path / part) for part in MODES)  # noqa: PTH208
+
+
+def _is_nothing_reserved(path: Path) -> bool:
+    try:
+        return not os.listdir(reservations_folder(path))  # noqa: PTH208
+    except FileNotFoundError:
+        return True
 
 
 def prepare(path: Path, mounts: str | None = None) -> None:
@@ -167,6 +184,9 @@ def prepare(path: Path, mounts: str | None = None) -> None:
             hint=f"{user_name(found.st_uid)} or root can fix that: chmod 755 {sh(path)}",
         )
     _complete(path, found.st_uid)
+    if found.st_uid == os.getuid():
+        with suppress(AndonError):  # whoever reserves is told
+            prepare_reservations(path)
 
 
 def _refuse_other_use(path: Path, found: os.stat_result) -> None:
@@ -236,6 +256,29 @@ def _make(path: Path) -> None:
             f"the lease book {path} cannot be created: {exc.strerror}",
             hint=f"sudo andon setup creates {SYSTEM_BOOK}",
         ) from exc
+
+
+def prepare_reservations(book: Path) -> None:
+    """Makes the folder, which every user may write to and no one may remove another's file from.
+    That of root's book is root's."""
+    place = reservations_folder(book)
+    if place.exists():
+        return
+    if book == SYSTEM_BOOK and os.getuid() != 0:
+        raise Unavailable(f"there is no {place}", hint="sudo andon setup makes it")
+    draft = place.with_name(f".{RESERVATIONS}.{os.urandom(8).hex()}")
+    try:
+        with suppress(FileExistsError):
+            place.parent.mkdir()
+            place.parent.chmod(0o755)  # regardless of the umask: every user reads it
+        draft.mkdir(0o700)
+        draft.chmod(MODES[LEASES])
+        draft.rename(place)
+    except OSError as exc:
+        with suppress(OSError):
+            draft.rmdir()
+        if not is_folder(place):  # no other process was first
+            raise Unavailable(f"{place} cannot be made: {exc.strerror}") from exc
 
 
 def _remove(draft: Path) -> None:

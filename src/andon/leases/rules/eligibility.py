@@ -38,6 +38,7 @@ class ObstacleKind(StrEnum):
     BUSY = "busy"  # busy, with no visible process
     FULL = "full"
     NEXT = "next"  # for another user ahead in the queue
+    RESERVED = "reserved"  # by another user, for now or a time to come
 
 
 NEVER = frozenset(

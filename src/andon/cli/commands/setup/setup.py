@@ -53,6 +53,7 @@ def setup(slurm: bool, write: bool) -> int:
 
     terminal = Terminal.of(chosen())
     places.prepare(places.SYSTEM_BOOK)
+    places.prepare_reservations(places.SYSTEM_BOOK)
     terminal.print(styled(f"{places.SYSTEM_BOOK} is the lease book of this machine"))
     for path in dict.fromkeys((places.SYSTEM_BOOK, places.COMMON_BOOK)):
         if places.is_folder(path):

@@ -1,0 +1,130 @@
+"""Makes, changes and cancels reservations, under the lock of the book."""
+
+import os
+import time
+
+from msgspec.structs import replace
+
+from andon.errors import Conflict, Denied, Gone
+from andon.host.users import is_root, user_name
+from andon.leases.availability import Availability, BookContents
+from andon.leases.book.lease_book import Book
+from andon.leases.refusal import clock
+from andon.leases.rules.eligibility import need_of, obstacles_of
+from andon.leases.rules.reservations import (
+    check_share,
+    check_times,
+    is_over,
+    overlapping,
+    pick_devices,
+)
+from andon.model.job.device_request import DeviceRequest
+from andon.model.lease import Reservation, ReservedDevice
+
+
+def reserve(
+    availability: Availability,
+    book: Book,
+    request: DeviceRequest,
+    begins: float,
+    ends: float,
+    name: str = "",
+) -> Reservation:
+    """Reserves devices for this user; raises an error that says what is in the way."""
+    at, limited = time.time(), _is_limited(book)
+    check_times(begins, ends, at, limited)
+    view = availability.view()
+    availability.check(view.snapshot, request)
+    statuses = view.snapshot.devices
+    need = need_of(statuses, request, obstacles_of(statuses, request, availability.labels))
+    indexes = {one.device.uuid: one.device.index for one in statuses}
+    with book.locked():
+        pages = BookContents.of(book)
+        leases = [entry.lease for entry in pages.entries if entry.locked and entry.lease]
+        lease_ends = {share.uuid: lease.until for lease in leases for share in lease.shares}
+        eligible = sorted(need.eligible, key=indexes.__getitem__)
+        uuids = pick_devices(eligible, need.least, begins, ends, pages.reservations, lease_ends, at)
+        devices = tuple(
+            ReservedDevice(uuid, indexes[uuid]) for uuid in sorted(uuids, key=indexes.__getitem__)
+        )
+        one = Reservation(
+            _new_id(pages), devices, begins, ends, name[:200], view.snapshot.simulated,
+            os.getuid(), user_name(os.getuid()),
+        )  # fmt: skip
+        if limited:
+            check_share(one, pages.reservations, len(statuses), at)
+        book.reserve(one)
+    return one
+
+
+def late_leases(book: Book, one: Reservation) -> list[str]:
+    """Returns a sentence for each lease that may still hold its devices when it begins."""
+    labels = {device.uuid: device.index for device in one.devices}
+    found = list[str]()
+    for entry in book.entries():
+        if not entry.locked or entry.lease is None or entry.uid == one.uid:
+            continue
+        end, uuids = entry.lease.until, labels.keys() & {s.uuid for s in entry.lease.shares}
+        if uuids and (end is None or end > one.begins):
+            gpus = ", ".join(str(labels[uuid]) for uuid in uuids)
+            when = "has no end" if end is None else f"ends at {clock(end, time.time())}"
+            found.append(f"GPU {gpus}: lease {entry.lease.id} of {entry.user} {when}; ask them")
+    return found
+
+
+def change(
+    book: Book,
+    name: str,
+    begins: float | None,
+    ends: float | None,
+    seconds: float | None = None,
+) -> Reservation:
+    """Moves a reservation of this user to another time."""
+    at, limited = time.time(), _is_limited(book)
+    with book.locked():
+        before = _find(book, name)
+        if before.uid != os.getuid():
+            raise Denied(f"reservation {before.id} is {before.user}'s", hint="cancel it as root")
+        starts = before.begins if begins is None else begins
+        lasts = before.ends - before.begins if seconds is None else seconds
+        one = replace(before, begins=starts, ends=starts + lasts if ends is None else ends)
+        check_times(max(one.begins, at) if begins is None else one.begins, one.ends, at, limited)
+        others = book.reservations()
+        for other in overlapping(one, others, at).values():
+            when = f"{clock(other.begins, at)} to {clock(other.ends, at)}"
+            raise Conflict(f"{other.user} has reserved it from {when} ({other.id})")
+        if limited:
+            check_share(one, others, 2 * len(one.devices), at)
+        book.reserve(one)
+    return one
+
+
+def cancel(book: Book, name: str) -> Reservation:
+    """Removes a reservation: one's own, or as root or the book's owner anyone's."""
+    with book.locked():
+        found = _find(book, name)
+        book.cancel(found)
+    return found
+
+
+def _find(book: Book, name: str) -> Reservation:
+    """Returns a reservation; of two with one id, this user's."""
+    now = time.time()
+    found = [r for r in book.reservations() if r.id == name and not is_over(r, now)]
+    own = [one for one in found if one.uid == os.getuid()]
+    if not (own or found):
+        raise Gone(f"there is no reservation {name[:40]!r}", hint="andon reservations lists them")
+    return (own or found)[0]
+
+
+def _is_limited(book: Book) -> bool:
+    """Whether the usual limits are for this user: root and the book's owner have none."""
+    try:
+        return not (is_root(os.getuid()) or book.path.stat().st_uid == os.getuid())
+    except OSError:
+        return True
+
+
+def _new_id(pages: BookContents) -> str:
+    used = {one.id for one in pages.reservations}
+    return next(f"r{n}" for n in range(1, len(used) + 2) if f"r{n}" not in used)

@@ -1,0 +1,135 @@
+"""Reservations: which devices are kept from others until when, and which may be made; pure.
+
+A lease that is granted after a reservation was made ends before it begins. An older lease is not
+ended: the reservation begins when it can.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from andon.errors import Conflict, Denied, Invalid
+from andon.leases.rules.eligibility import Obstacle, ObstacleKind
+from andon.model.lease import Reservation
+from andon.units import counted, human_seconds
+
+UNUSED_SECONDS = 1800.0
+"""A reservation that nobody uses ends so long after its start."""
+SHORTEST_SECONDS = 60.0
+MOST_AHEAD_SECONDS = 7 * 86_400.0
+MOST_SECONDS = 48 * 3600.0
+"""Of one user's reservations that have not ended."""
+
+
+def is_over(one: Reservation, at: float) -> bool:
+    return at >= one.ends or (not one.used and at >= one.begins + UNUSED_SECONDS)
+
+
+def reserved_by_others(
+    reservations: Iterable[Reservation], uid: int, at: float, until: float | None
+) -> dict[str, Obstacle]:
+    """Returns why devices are kept from a user who wants a lease from now until then (None: without
+    an end); the reservation that begins first counts."""
+    found: dict[str, Obstacle] = {}
+    for one in sorted(reservations, key=lambda other: other.begins):
+        if one.uid == uid or is_over(one, at) or (until is not None and until <= one.begins):
+            continue
+        for uuid in one.uuids - found.keys():
+            found[uuid] = Obstacle(
+                ObstacleKind.RESERVED, _reason(one, at), one.ends if one.begins <= at else None,
+                one.user,
+            )  # fmt: skip
+    return found
+
+
+def _reason(one: Reservation, at: float) -> str:
+    if one.begins <= at:
+        return f"reserved by {one.user} for another {human_seconds(one.ends - at)}"
+    return f"reserved by {one.user} in {human_seconds(one.begins - at)}; free for a shorter --for"
+
+
+def current_of(reservations: Iterable[Reservation], uid: int, at: float) -> tuple[Reservation, ...]:
+    """Returns a user's reservations whose time it is now."""
+    return tuple(r for r in reservations if r.uid == uid and r.begins <= at and not is_over(r, at))
+
+
+def first_after(
+    reservations: Iterable[Reservation], uid: int, uuids: Iterable[str], at: float, until: float
+) -> Reservation | None:
+    """Returns another user's reservation of one of these devices that begins before `until`."""
+    wanted = frozenset(uuids)
+    ahead = [r for r in reservations if r.uid != uid and r.uuids & wanted and not is_over(r, at)]
+    return min((r for r in ahead if r.begins < until), key=lambda r: r.begins, default=None)
+
+
+def check_times(begins: float, ends: float, at: float, limited: bool) -> None:
+    """Raises Invalid or Denied for a time that cannot be reserved."""
+    if begins < at - SHORTEST_SECONDS:
+        raise Invalid("a reservation cannot begin in the past", hint="--from 18:00, or 2h")
+    if ends - begins < SHORTEST_SECONDS:
+        raise Invalid("a reservation ends after it begins", hint="--for 2h, or --until 20:00")
+    if limited and begins - at > MOST_AHEAD_SECONDS:
+        ahead = human_seconds(MOST_AHEAD_SECONDS)
+        raise Denied(f"reservations begin within {ahead}", hint="root may make it")
+
+
+def check_share(
+    wanted: Reservation, existing: Iterable[Reservation], devices: int, at: float
+) -> None:
+    """Raises Denied for more devices or hours than one user may have reserved."""
+    most = max(1, devices // 2)
+    if len(wanted.devices) > most:
+        count = counted(most, "device")
+        raise Denied(f"{count} of {devices} may be reserved at a time", hint="root may make it")
+    own = [r for r in existing if r.uid == wanted.uid and r.id != wanted.id and not is_over(r, at)]
+    total = sum(r.ends - max(at, r.begins) for r in (*own, wanted))
+    if total > MOST_SECONDS:
+        raise Denied(
+            f"{human_seconds(MOST_SECONDS)} may be reserved by one user; with this one it would be "
+            f"{human_seconds(total)}",
+            hint="cancel one that you do not need: andon reservations",
+        )
+
+
+def overlapping(
+    wanted: Reservation, existing: Iterable[Reservation], at: float
+) -> dict[str, Reservation]:
+    """Returns the devices that are reserved in this time, whoever's, with what reserves them."""
+    return {
+        uuid: one
+        for one in existing
+        if one.id != wanted.id
+        and not is_over(one, at)
+        and one.begins < wanted.ends
+        and wanted.begins < one.ends
+        for uuid in one.uuids & wanted.uuids
+    }
+
+
+def pick_devices(
+    eligible: Sequence[str],
+    count: int,
+    begins: float,
+    ends: float,
+    existing: Sequence[Reservation],
+    lease_ends: Mapping[str, float | None],
+    at: float,
+) -> list[str]:
+    """Returns devices for a reservation: those without another one in this time, first those that
+    no lease will hold at its start. Raises Conflict if there are too few."""
+    taken = {
+        uuid
+        for one in existing
+        if not is_over(one, at) and one.begins < ends and begins < one.ends
+        for uuid in one.uuids
+    }
+    free = [uuid for uuid in eligible if uuid not in taken]
+    if len(free) < count:
+        raise Conflict(
+            f"{counted(count, 'GPU')} wanted, {len(free)} not reserved in that time",
+            hint="andon reservations lists what is",
+        )
+
+    def held_then(uuid: str) -> bool:
+        end = lease_ends.get(uuid, at)
+        return end is None or end > begins
+
+    return sorted(free, key=held_then)[:count]

@@ -1,0 +1,222 @@
+"""Reservations: what they keep from whom, what may be reserved, and files that others wrote."""
+
+import json
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from andon.errors import AndonError, Conflict, Denied, Invalid
+from andon.leases.book import reservations as files
+from andon.leases.rules.reservations import (
+    MOST_AHEAD_SECONDS,
+    MOST_SECONDS,
+    UNUSED_SECONDS,
+    check_share,
+    check_times,
+    current_of,
+    first_after,
+    is_over,
+    overlapping,
+    pick_devices,
+    reserved_by_others,
+)
+from andon.model.lease import RESERVATION, Reservation, ReservedDevice
+from tests.support.rows import rows
+
+AT, HOUR = 1_790_000_000.0, 3600.0
+
+
+def reservation(
+    uuids: Iterable[str] = ("g0",), begins: float = AT + HOUR, hours: float = 2.0, uid: int = 1,
+    id_: str = "r1", used: bool = False,
+) -> Reservation:  # fmt: skip
+    devices = tuple(ReservedDevice(uuid, int(uuid[1:])) for uuid in uuids)
+    ends = begins + hours * HOUR
+    return Reservation(id_, devices, begins, ends, uid=uid, user=f"u{uid}", used=used)
+
+
+@rows(
+    "begins, until, is_kept",
+    [
+        (AT + HOUR, None, True),  # without an end it would last into it
+        (AT + HOUR, AT + HOUR, False),  # it ends as the reservation begins
+        (AT + HOUR, AT + HOUR + 1, True),
+        (AT - 60, AT + 1, True),  # it has begun
+        (AT - UNUSED_SECONDS, AT + 1, False),  # and nobody has used it
+        (AT - 3 * HOUR, None, False),  # it is over
+    ],
+)
+def test_a_device_is_kept_from_leases_that_would_last_into_a_reservation(
+    begins: float, until: float | None, is_kept: bool
+) -> None:
+    one = reservation(begins=begins)
+    assert bool(reserved_by_others([one], 2, AT, until)) is is_kept
+    assert reserved_by_others([one], 1, AT, until) == {}, "its owner may have it"
+    assert reserved_by_others([], 2, AT, until) == {}
+
+
+def test_what_is_said_of_it() -> None:
+    later = reserved_by_others([reservation()], 2, AT, None)["g0"]
+    assert (later.reason, later.until, later.by) == (
+        "reserved by u1 in 1 h; free for a shorter --for", None, "u1",
+    )  # fmt: skip
+    now = reserved_by_others([reservation(begins=AT - 60, used=True)], 2, AT, None)["g0"]
+    assert now.reason.startswith("reserved by u1 for another 1 h 59 min")
+    assert now.until == AT - 60 + 2 * HOUR
+
+
+def test_a_used_reservation_lasts_to_its_end() -> None:
+    begun = reservation(begins=AT - UNUSED_SECONDS)
+    assert is_over(begun, AT)
+    assert not is_over(replace(begun, used=True), AT)
+    assert current_of([begun, replace(begun, used=True)], 1, AT) == (replace(begun, used=True),)
+
+
+def test_a_lease_is_not_extended_into_anothers_reservation() -> None:
+    one = reservation()
+    assert first_after([one], 2, ["g0"], AT, AT + 2 * HOUR) == one
+    assert first_after([one], 2, ["g0"], AT, AT + HOUR) is None
+    assert first_after([one], 2, ["g1"], AT, AT + 2 * HOUR) is None
+    assert first_after([one], 1, ["g0"], AT, AT + 2 * HOUR) is None
+
+
+@rows(
+    "begins, ends, error",
+    [
+        (AT - 2 * HOUR, AT, Invalid),
+        (AT + HOUR, AT + HOUR, Invalid),
+        (AT + HOUR, AT, Invalid),
+        (AT + MOST_AHEAD_SECONDS + 1, AT + MOST_AHEAD_SECONDS + HOUR, Denied),
+        (AT + 365 * 86_400, AT + 365 * 86_400 + HOUR, Denied),
+    ],
+)
+def test_times_that_cannot_be_reserved(begins: float, ends: float, error: type[AndonError]) -> None:
+    with pytest.raises(error) as refused:
+        check_times(begins, ends, AT, limited=True)
+    assert refused.value.hint
+    if error is Denied:
+        check_times(begins, ends, AT, limited=False)
+
+
+def test_one_user_has_half_of_the_devices_and_so_many_hours() -> None:
+    with pytest.raises(Denied, match="2 devices of 4"):
+        check_share(reservation(("g0", "g1", "g2")), [], 4, AT)
+    check_share(reservation(("g0",)), [], 1, AT)
+    long = reservation(hours=MOST_SECONDS / HOUR)
+    check_share(long, [replace(long, uid=2)], 4, AT)
+    with pytest.raises(Denied, match="may be reserved by one user"):
+        check_share(replace(long, id="r2"), [reservation(hours=1)], 4, AT)
+    check_share(long, [replace(long, begins=AT)], 4, AT)  # it is changed, not added
+
+
+DEVICES = ("g0", "g1", "g2", "g3")
+WISH = st.tuples(
+    st.integers(1, 4), st.integers(0, 20), st.integers(1, 10), st.integers(1, 3)
+)  # devices, begin, length in hours, user
+
+
+@given(st.lists(WISH, max_size=12))
+def test_no_device_is_promised_twice_at_one_time(wishes: list[tuple[int, int, int, int]]) -> None:
+    made = list[Reservation]()
+    for number, (count, begin, length, uid) in enumerate(wishes):
+        begins, ends = AT + begin * HOUR, AT + (begin + length) * HOUR
+        try:
+            uuids = pick_devices(DEVICES, count, begins, ends, made, {}, AT)
+        except Conflict:
+            continue
+        one = reservation(sorted(uuids), begins, length, uid, f"r{number}")
+        assert overlapping(one, made, AT) == {}
+        made.append(one)
+    for one in made:
+        others = [other for other in made if other.id != one.id and other.uuids & one.uuids]
+        assert all(o.ends <= one.begins or one.ends <= o.begins for o in others)
+
+
+@given(
+    st.lists(WISH, max_size=8), st.integers(0, 25), st.none() | st.integers(1, 20),
+    st.integers(1, 3),
+)  # fmt: skip
+def test_a_lease_that_is_granted_delays_no_reservation(
+    wishes: list[tuple[int, int, int, int]], hour: int, length: int | None, uid: int
+) -> None:
+    made = [
+        reservation(DEVICES[:count], AT + begin * HOUR, hours, owner, f"r{number}", used=True)
+        for number, (count, begin, hours, owner) in enumerate(wishes)
+    ]
+    now = AT + hour * HOUR
+    until = None if length is None else now + length * HOUR
+    kept = reserved_by_others(made, uid, now, until)
+    for uuid in set(DEVICES) - kept.keys():
+        for one in made:
+            if uuid in one.uuids and one.uid != uid:
+                assert one.ends <= now or (until is not None and until <= one.begins)
+
+
+def test_devices_that_no_lease_holds_then_come_first() -> None:
+    leases = {"g0": None, "g1": AT + 5 * HOUR, "g2": AT + HOUR}
+    assert pick_devices(DEVICES, 2, AT + 2 * HOUR, AT + 3 * HOUR, [], leases, AT) == ["g2", "g3"]
+    assert pick_devices(DEVICES, 4, AT + 2 * HOUR, AT + 3 * HOUR, [], leases, AT)
+    with pytest.raises(Conflict, match="2 GPUs wanted, 1 not reserved"):
+        pick_devices(("g0", "g1"), 2, AT + HOUR, AT + 2 * HOUR, [reservation()], {}, AT)
+
+
+# Files.
+
+
+def test_a_reservation_is_written_changed_marked_and_removed(tmp_path: Path) -> None:
+    one = reservation(uid=os.getuid())
+    files.write(tmp_path, one)
+    (found,) = files.read(tmp_path)
+    assert (found.id, found.uid, found.used) == ("r1", os.getuid(), False)
+    files.write(tmp_path, replace(found, ends=found.ends + HOUR))
+    (changed,) = files.read(tmp_path)
+    assert changed.ends == found.ends + HOUR
+    files.mark_used(tmp_path, changed)
+    (used,) = files.read(tmp_path)
+    assert used.used
+    files.write(tmp_path, used)
+    assert files.read(tmp_path)[0].used, "a change keeps the mark"
+    files.remove(tmp_path, used)
+    assert files.read(tmp_path) == ()
+    assert (tmp_path / "reservations").stat().st_mode & 0o7777 == 0o1777
+
+
+def _hostile() -> dict[str, bytes]:
+    good = {
+        "schema": RESERVATION, "id": "r1", "devices": [{"uuid": "g0", "index": 0}],
+        "begins": time.time() + 60, "ends": time.time() + 120,
+    }  # fmt: skip
+
+    def but(**more: object) -> bytes:
+        return json.dumps({**good, **more}).encode()
+
+    return {
+        "nothing": b"", "no JSON": b"{", "binary": bytes(range(256)), "large": b"x" * 200_000,
+        "another schema": but(schema="andon.lease/1"), "no devices": but(devices=[]),
+        "ends first": but(ends=1.0), "never": but(begins="soon"), "not a number": but(ends=1e300),
+        "another id": but(id="r2"), "an id of a path": but(id="../x"),
+        "many devices": but(devices=good["devices"] * 2000),  # type: ignore[operator]
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", _hostile())
+def test_a_file_that_is_no_reservation_is_none(tmp_path: Path, kind: str) -> None:
+    files.write(tmp_path, reservation(uid=os.getuid()))
+    folder = tmp_path / "reservations"
+    (folder / "r1-0.reservation").write_bytes(_hostile()[kind])
+    (folder / "r9-0.reservation").symlink_to("/etc/passwd")
+    os.mkfifo(folder / "r8-0.reservation")
+    assert [one.id for one in files.read(tmp_path)] == ["r1"]
+
+
+def test_whoever_a_file_names_its_owner_is_the_kernels(tmp_path: Path) -> None:
+    files.write(tmp_path, replace(reservation(uid=4711), user="root", used=False))
+    (found,) = files.read(tmp_path)
+    assert found.uid == os.getuid()
+    assert found.user != "u4711"
