@@ -20,7 +20,7 @@ from andon.alerts.rules.alerts_from_sample import alerts_from_sample
 from andon.alerts.rules.commands import current
 from andon.alerts.rules.lamps import board
 from andon.alerts.rules.lamps_from_sample import lamps_from_sample
-from andon.alerts.rules.rule_page import RuleContext, rule_to_json
+from andon.alerts.rules.rule_page import RuleContext, rule_page
 from andon.alerts.rules.state import EMPTY, StepResult
 from andon.alerts.rules.state_machine import step
 from andon.explain.conditions.catalogue import BY_NAME
@@ -28,9 +28,8 @@ from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.evidence.observation import Moment, Observation
 from andon.model import wire
 from andon.model.alert import Alert
-from andon.model.alert_wire import alert_to_json
+from andon.model.codec import document, to_json
 from andon.model.device import Snapshot
-from andon.model.shapes import to_json
 from andon.model.wire_in import snapshot_from_json
 from andon.web.answers import payloads
 from andon.web.answers.alert_payloads import board_to_json
@@ -93,7 +92,7 @@ def _watched(node: Node, book: Rulebook) -> list[Alert]:
 
 def _stable(alert: Alert) -> wire.Json:
     """Returns an alert without its number, which is made of the clock."""
-    return {**alert_to_json(alert), "id": alert.id.partition("#")[0]}
+    return {**to_json(alert), "id": alert.id.partition("#")[0]}
 
 
 def of_timeline(timeline: Timeline) -> Iterator[str]:
@@ -121,7 +120,7 @@ class Recorded(Player):
 def rules() -> Iterator[str]:
     """Yields every condition's page, which has its Prometheus queries."""
     for name in sorted(BY_NAME):
-        yield _line(name, "rule", rule_to_json(BY_NAME[name], RuleContext(Rulebook(), ())))
+        yield _line(name, "rule", document(rule_page(BY_NAME[name], RuleContext(Rulebook(), ()))))
 
 
 def _line(name: str, what: str, value: object) -> str:

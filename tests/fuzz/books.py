@@ -18,8 +18,8 @@ from andon.host.processes.kin import pid_scope
 from andon.leases.availability import Availability, AvailabilityView
 from andon.leases.book.lease_book import Book
 from andon.leases.listing import read_listing
+from andon.model.codec import document
 from andon.model.device import Snapshot
-from andon.model.lease_list import list_to_json
 from andon.node.seen.sights import leases_seen_by
 from andon.web.live.watch import prepared
 from tests.fuzz.chance import NUMBERS, Chance, nested, rounds
@@ -225,7 +225,7 @@ def _read(book: Book, target: Target) -> None:
     assert target.lease in {row.id for row in found.leases}, "the honest lease is not listed"
     for trusted in (False, True):
         seen = found if trusted else leases_seen_by(ANONYMOUS, found)
-        shown = prepared(list_to_json(seen))
+        shown = prepared(document(seen))
         json.loads(shown)
         assert trusted or COMMAND not in shown
     took = time.monotonic() - began

@@ -19,6 +19,7 @@ from andon.leases.rules.offer import Offer, offer_by
 from andon.leases.rules.rows import EMPTY
 from andon.leases.rules.verdict import verdicts
 from andon.model.alert import Acknowledgement, Alert, Silence
+from andon.model.codec import document
 from andon.model.device import Device, Host, Snapshot
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobView
@@ -195,16 +196,16 @@ class FakeAlerts:
         return self._alerts[number]
 
     def rules(self) -> dict[str, Any]:
-        from andon.alerts.rules.rule_page import rules_to_json
+        from andon.alerts.rules.rule_page import rule_list
 
-        return rules_to_json(Rulebook(), self._live.read().devices)
+        return document(rule_list(Rulebook(), self._live.read().devices))
 
     def rule(self, name: str) -> dict[str, Any]:
-        from andon.alerts.rules.rule_page import RuleContext, rule_to_json
+        from andon.alerts.rules.rule_page import RuleContext, rule_page
         from andon.explain.conditions.catalogue import condition_named
 
         statuses = self._live.read().devices
-        return rule_to_json(condition_named(name), RuleContext(Rulebook(), statuses))
+        return document(rule_page(condition_named(name), RuleContext(Rulebook(), statuses)))
 
     def acknowledge(self, number: str, by: str, note: str) -> Alert:
         seen = Acknowledgement(self._live.read().at, by, note)

@@ -31,7 +31,6 @@ from andon.jobs.folder import open_jobs_folder
 from andon.jobs.queue import Queue
 from andon.leases.rules.capacity import Surroundings, capacities
 from andon.leases.rules.verdict import verdicts
-from andon.model.alert_wire import alert_to_json
 from andon.model.codec import to_json
 from andon.model.device import Device, Snapshot
 from andon.model.job.device_request import DeviceRequest
@@ -318,7 +317,7 @@ def _report(served: Served, token: str, begun: threading.Event, over: threading.
         parts = {
             "snapshot": snapshot_to_json(recorded(now)),
             "leases": LeaseList(now, devices=available),
-            "alerts": [alert_to_json(hot)],
+            "alerts": [to_json(hot)],
             "jobs": [to_json(job)],
             "thresholds": changes_of(Rulebook()),
         }

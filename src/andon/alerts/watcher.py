@@ -42,10 +42,8 @@ from andon.host.clock import clocks
 from andon.leases.rules.broken_devices import BROKEN_RULES, reported_broken
 from andon.leases.rules.occupants import BLANK, BookView
 from andon.model.alert import Alert, Notice, Phase, Silence
-from andon.model.alert_wire import alert_to_json
-from andon.model.codec import read_valid
+from andon.model.codec import read_valid, to_json
 from andon.model.device import SAMPLER, DeviceStatus, Fault, Snapshot
-from andon.model.shapes import to_json
 from andon.ports import AlertStore, Notifier
 from andon.sampling.bus import Subscription
 from andon.sampling.follower import Follower
@@ -395,7 +393,7 @@ class Watcher:
             "alerting": dump(self._state),
             "informed": dict(box.informed),
             "accepted": {alert: list(accepted) for alert, accepted in box.accepted.items()},
-            "elsewhere": [alert_to_json(alert) for alert in self._open_elsewhere],
+            "elsewhere": [to_json(alert) for alert in self._open_elsewhere],
         }
         self._writer.write(state, changed, box.deliveries)
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import click
@@ -14,8 +14,9 @@ from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices, notice
 from andon.errors import Gone, Invalid, Unavailable
 from andon.explain.conditions.rulebook import Rulebook
-from andon.fleet.rules.states import NodeRow, NodeState, free_of, in_need, list_from_json
+from andon.fleet.rules.states import NodeList, NodeRow, NodeState, free_of, in_need
 from andon.host.state.user_folder import config_mentions
+from andon.model.codec import read_document
 from andon.node.remote import RemoteNode
 from andon.node.server import Server, connect
 from andon.node.ssh.calls import SshLimits
@@ -75,7 +76,7 @@ def over_hub(
     notices = list[str]()
     server = connect(choices.url or "", choices.token_file, notices.append).keeping()
     context.call_on_close(server.close)
-    listed = server.get_as("/api/nodes", list_from_json)
+    listed = server.get_as("/api/nodes", partial(read_document, NodeList))
     known = {row.name: row for row in listed.nodes}
     node = _node_in(devices, known) if listed.hub else None
     is_job = path == "why" and (node in CLUSTERS or config_mentions(b"clusters"))

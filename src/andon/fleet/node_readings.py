@@ -7,8 +7,9 @@ from typing import Final
 
 from andon.errors import AndonError
 from andon.fleet.rules.node_readings import NodeDevices, idle_devices, idle_seconds, with_reading
-from andon.fleet.rules.states import NodeRow, list_from_json
+from andon.fleet.rules.states import NodeList, NodeRow
 from andon.jobs.clusters.asking import uncounted
+from andon.model.codec import read_document
 from andon.model.job.cluster import ClusterNode
 from andon.model.wire_in import snapshot_from_json
 from andon.node.remote.past import RemotePast
@@ -51,7 +52,7 @@ def read_nodes(hub: str, nodes: Sequence[ClusterNode], details: bool = True) -> 
 def _rows(hub: str) -> tuple[Server | None, dict[str | None, NodeRow]]:
     try:
         server = hub_of(hub)
-        rows = () if server is None else list_from_json(server.get("/api/nodes")).nodes
+        rows = () if server is None else read_document(NodeList, server.get("/api/nodes")).nodes
     except AndonError:
         return None, {}
     return server, {row.name: row for row in rows}

@@ -12,6 +12,7 @@ from andon.model.codec import (
     Amount,
     Id,
     Index,
+    JsonDocument,
     Name,
     Number,
     Text,
@@ -19,6 +20,7 @@ from andon.model.codec import (
     Whole,
 )
 from andon.model.event import Party
+from andon.model.shapes import Doc
 
 AlertId = Annotated[
     str,
@@ -65,6 +67,7 @@ class Acknowledgement(Struct, frozen=True):
 class Silence(Struct, frozen=True):
     """Matching alerts are shown but not sent until it ends; None matches everything."""
 
+    json_members = ("id", "rule", "subject", ...)
     id: Id
     until: Time
     rule: Name | None = None
@@ -77,6 +80,7 @@ class Silence(Struct, frozen=True):
 class Alert(Struct, frozen=True):
     """One rule's state for one subject, in one episode."""
 
+    json_members = ("id", "rule", "subject", "device", "where", "level", "severity", "state", ...)
     id: AlertId  # rule@subject#start of the episode in seconds
     rule: Name
     subject: Name  # a device's uuid, "node", "store", "sampler", "reader:nvidia"
@@ -110,6 +114,18 @@ class Alert(Struct, frozen=True):
     )
 
 
+class AlertList(JsonDocument, frozen=True):
+    """andon.alerts/1."""
+
+    schema = "andon.alerts/1"
+    node: str
+    at: float
+    simulated: bool
+    worst: Annotated[Level | None, Doc("the highest firing level; null if nothing fires")]
+    alerts: tuple[Alert, ...]
+    silences: tuple[Silence, ...]
+
+
 class NoticeKind(StrEnum):
     """Why a notification is sent."""
 
@@ -123,6 +139,7 @@ class NoticeKind(StrEnum):
 class Notice(Struct, frozen=True):
     """One notification about one alert; its id makes a second delivery recognisable."""
 
+    json_members = ("id", "kind", "at", "node", "simulated", ...)
     id: AlertId
     kind: NoticeKind
     alert: Alert

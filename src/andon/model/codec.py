@@ -16,6 +16,7 @@ from types import NoneType, UnionType
 from typing import (
     Annotated,
     Any,
+    ClassVar,
     TypeVar,
     Union,
     get_args,
@@ -31,6 +32,7 @@ from msgspec.structs import fields
 from andon.errors import Invalid
 
 T = TypeVar("T")
+D = TypeVar("D", bound="JsonDocument")
 Json = dict[str, Any]
 
 MOST = 2.0**64
@@ -142,16 +144,44 @@ def read_valid(kind: type[T], value: object, name: str = "") -> T:
         raise Invalid(f"not a valid {name or kind.__name__.lower()}: {wrong}") from wrong
 
 
-def document(schema: str, value: Struct) -> Json:
-    """Returns a value as an object that names its schema, as `read_schema` reads it."""
-    return {"schema": schema, **to_json(value)}
+class JsonDocument(Struct, frozen=True):
+    """A value whose JSON names its schema."""
+
+    schema: ClassVar[str]
+
+
+def document(value: JsonDocument) -> Json:
+    """Returns a value as an object that names its schema, as `read_document` reads it."""
+    return {"schema": value.schema, **to_json(value)}
+
+
+def read_document(kind: type[D], value: Mapping[str, Any]) -> D:
+    """Reads what `document` wrote; raises Invalid for anything else."""
+    return read_schema(kind, value, kind.schema)
+
+
+@cache
+def written(kind: type[Struct]) -> tuple[tuple[str, str], ...]:
+    """Returns the members of a struct's JSON, and which attribute each shows: its fields, or what
+    its `json_members` names: fields, properties, and `...` for all other fields. Those of its
+    `json_without` are left out."""
+    names = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
+    named = getattr(kind, "json_members", (...,))
+    placed = {*named, *getattr(kind, "json_without", ())}
+    others = tuple(field for field in names if field not in placed)
+    shown = (one for name in named for one in (others if name is ... else (name,)))
+    return tuple((names.get(one, one), one) for one in shown)
+
+
+_AS_IS = frozenset((str, int, float, bool, NoneType))
 
 
 def to_json(value: Any) -> Any:
     """Returns values as objects, in any depth, sets in order; everything else as it is."""
+    if type(value) in _AS_IS:
+        return value
     if isinstance(value, Struct):
-        names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
-        return {name: to_json(getattr(value, field)) for name, field in names}
+        return {name: to_json(getattr(value, one)) for name, one in written(type(value))}
     if isinstance(value, Mapping):
         return {name: to_json(one) for name, one in value.items()}
     if isinstance(value, list | tuple):

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from andon.model.codec import MOST_WHOLE, AnyNumber, Count, Index
+from andon.model.codec import MOST_WHOLE, AnyNumber, Count, Index, JsonDocument
 from andon.model.job.device_request import MOST_PRIORITY
 
 MOST_BEHIND = 1_000_000
@@ -72,9 +72,10 @@ class Share(Struct, frozen=True):
     memory_bytes: MemoryPart | None = None
 
 
-class Lease(Struct, frozen=True):
+class Lease(JsonDocument, frozen=True):
     """A claim on devices. `since_ticks` counts from boot and does not depend on the clock."""
 
+    schema = "andon.lease/1"
     id: ShortId
     shares: Annotated[tuple[Share, ...], Meta(min_length=1, max_length=MOST_SHARES)]
     owner: Owner
@@ -129,9 +130,10 @@ class Need(Struct, frozen=True):
     even_if_used: bool = False
 
 
-class Ticket(Struct, frozen=True):
+class Ticket(JsonDocument, frozen=True):
     """A place in the queue."""
 
+    schema = "andon.ticket/1"
     id: ShortId
     owner: Owner
     need: Need
@@ -145,9 +147,10 @@ class Ticket(Struct, frozen=True):
     moved: bool = False  # to the end, by its owner
 
 
-class Cordon(Struct, frozen=True):
+class Cordon(JsonDocument, frozen=True):
     """A device that a user took out of service."""
 
+    schema = "andon.cordon/1"
     uuid: ShortName
     at: Moment
     by: ShortName

@@ -3,14 +3,10 @@
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.model.codec import Amount, Id, Index, Name, Pid, Signed, Text, Time, Whole, read_schema
+from andon.model.codec import Amount, Id, Index, JsonDocument, Name, Pid, Signed, Text, Time, Whole
 from andon.model.lease import LeaseKind, LeaseState, Share
-from andon.model.shapes import to_json
 from andon.model.verdict import DeviceVerdict
-from andon.model.wire import Json
 from andon.units import iso
-
-LEASES = "andon.leases/1"
 
 
 class LeaseRow(Struct, frozen=True):
@@ -90,9 +86,11 @@ class BookRow(Struct, frozen=True):
     owner: Name
 
 
-class LeaseList(Struct, frozen=True):
+class LeaseList(JsonDocument, frozen=True):
     """All leases, and whether each device is available; `note` says why a list is empty."""
 
+    schema = "andon.leases/1"
+    json_members = ("timestamp", ...)
     at: Time
     leases: tuple[LeaseRow, ...] = ()
     waiting: tuple[WaitingRow, ...] = ()
@@ -102,18 +100,13 @@ class LeaseList(Struct, frozen=True):
     devices: tuple[DeviceVerdict, ...] = ()
     usage: tuple[UserHours, ...] = ()
 
+    @property
+    def timestamp(self) -> str:
+        """Returns `at` in readable form."""
+        return iso(self.at)
+
     def of(self, uid: int | None, user: str | None) -> "LeaseList":
         """Returns only this account's leases and places in the queue."""
         leases = tuple(row for row in self.leases if row.uid == uid)
         waiting = tuple(row for row in self.waiting if row.user == user)
         return replace(self, leases=leases, waiting=waiting)
-
-
-def list_to_json(found: LeaseList) -> Json:
-    """`andon.leases/1`; the timestamp is `at` in readable form."""
-    return {"schema": LEASES, "timestamp": iso(found.at), **to_json(found)}
-
-
-def list_from_json(value: Json) -> LeaseList:
-    """Reads a server's answer; raises Invalid for anything else."""
-    return read_schema(LeaseList, value, LEASES)

@@ -6,11 +6,10 @@ Any user of the machine can write these files, so the type and range of every fi
 from contextlib import suppress
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.errors import Invalid
-from andon.model.codec import NAME, Name, Text, Wrong, read, read_schema
+from andon.model.codec import NAME, JsonDocument, Name, Text, Wrong, read, read_document
 from andon.model.lease import (
     FURTHEST,
     LONGEST_NAME,
@@ -22,9 +21,6 @@ from andon.model.lease import (
 )
 from andon.model.wire import NOTE, Json, loads
 
-LEASE = "andon.lease/1"
-TICKET = "andon.ticket/1"
-CORDON = "andon.cordon/1"
 MOST_OF_ONE_USER = 1024  # leases, and tickets; a user's files beyond that are ignored, reported
 LONGEST_TEXT = 4096  # a command, a reason
 MOST_CONTAINERS = 256  # of one lease; more are not read
@@ -39,7 +35,7 @@ def lease_from_json(value: Json) -> Lease:
     Values that decide nothing are limited instead: `--for` may be any number of hours, and a
     lease with invalid text still holds its devices, and no others.
     """
-    found = read_schema(Lease, value, LEASE)
+    found = read_document(Lease, value)
     return replace(
         found,
         until=None if found.until is None else min(max(0.0, found.until), FURTHEST),
@@ -63,14 +59,14 @@ def lease_in_text(text: str) -> Lease:
 
 
 def ticket_from_json(value: Json) -> Ticket:
-    found = read_schema(Ticket, value, TICKET)
+    found = read_document(Ticket, value)
     if found.need.least > found.need.most:
-        raise Invalid(f"not a valid {TICKET}: need.least is more than need.most")
+        raise Invalid(f"not a valid {found.schema}: need.least is more than need.most")
     return found
 
 
 def cordon_from_json(value: Json) -> Cordon:
-    found = read_schema(Cordon, value, CORDON)
+    found = read_document(Cordon, value)
     return replace(found, reason=_shown(found.reason))
 
 
@@ -99,13 +95,13 @@ def _shown(text: str) -> str:
 
 # Who ended another process's lease, and why: what its holder reads when it is asked to stop.
 
-RELEASE = "andon.release/1"
 MOST_NOTE = 200  # characters
 
 
-class ReleaseNote(Struct, frozen=True):
+class ReleaseNote(JsonDocument, frozen=True):
     """One release; an empty note gives no reason."""
 
+    schema = "andon.release/1"
     by: Name
     note: Text = ""
 
@@ -122,7 +118,7 @@ def release_note(by: str, note: str = "") -> ReleaseNote:
 
 def release_from_json(value: Json) -> ReleaseNote:
     """Reads a note that another process wrote; raises Invalid for anything else."""
-    found = read_schema(ReleaseNote, value, RELEASE)
+    found = read_document(ReleaseNote, value)
     return release_note(found.by, found.note)
 
 

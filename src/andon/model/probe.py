@@ -4,12 +4,9 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from andon.model.codec import Amount, Name, Number, Percent, Text, Texts, Time, Whole, Wrong, read
-from andon.model.wire import Json
+from andon.model.codec import Amount, JsonDocument, Name, Number, Percent, Text, Texts, Time, Whole
 
-# A probe: trials of one command with different sizes, and the largest size that fits.
-
-PROBE_SCHEMA = "andon.probe/1"
+PROBES_SCHEMA = "andon.probes/1"
 
 
 class TrialState(StrEnum):
@@ -53,9 +50,10 @@ class MemoryLine(Struct, frozen=True):
     trials: Whole
 
 
-class ProbeResult(Struct, frozen=True):
+class ProbeResult(JsonDocument, frozen=True):
     """A probe's stored result: one for each device model, number of devices and command."""
 
+    schema = "andon.probe/1"
     name: Name
     command: Text  # without secrets, with {n} where the size stands
     model: Name  # of the devices
@@ -84,15 +82,3 @@ class ProbeResult(Struct, frozen=True):
             f"{self.name} on {self.model}: {self.largest} fits{above}, "
             f"recommended {self.recommended} ({self.margin_percent:g} % less)"
         )
-
-
-# JSON of a probe, `andon.probe/1`; a stored file is as untrusted as the network.
-
-PROBES_SCHEMA = "andon.probes/1"
-
-
-def probe_from_json(value: Json) -> ProbeResult:
-    """Reads a probe; raises Wrong if it is not one."""
-    if value.get("schema") != PROBE_SCHEMA:
-        raise Wrong("schema", f"is {value.get('schema')!r}, not {PROBE_SCHEMA!r}")
-    return read(ProbeResult, value)

@@ -65,7 +65,7 @@ def members_of(kind: type[Struct], without: Sequence[str] = ()) -> dict[str, Mem
     return {
         name: Member(_bare(type_), doc_of(type_).text)
         for name, type_ in types_of(kind).items()
-        if name not in without
+        if name not in (*without, *getattr(kind, "json_without", ()))
     }
 
 
@@ -79,6 +79,7 @@ def shape_of(
     order: Sequence[str] = (),
 ) -> JsonShape:
     """Returns the JSON shape of a value: its fields, `schema` first, and what its encoder adds."""
+    schema = schema or getattr(kind, "schema", "")
     front = {"schema": Member(Literal[schema], f'`"{schema}"`')} if schema else {}
     found = {**front, **members_of(kind, without), **(more or {})}
     about = (kind.__doc__ or "").partition("\n\n")[0].replace("\n    ", " ")

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 
 from andon.errors import AndonError
+from andon.model.codec import read_document
 from andon.node.usual_server import may_be_running, usual_port
 
 ALERTS_PATH = "/api/alerts?state=firing&level=critical&limit=1000"
@@ -34,12 +35,12 @@ class BrokenDevicesQuery:
         if not may_be_running(port=self._port):
             return {}
         from andon.leases.rules.broken_devices import reported_broken
-        from andon.model.alert_wire import alerts_from_json
+        from andon.model.alert import AlertList
         from andon.node.local_server import local_servers
 
         for server in local_servers((ALERTS_PATH,), self._timeout_seconds, port=self._port):
             try:
-                alerts, _ = alerts_from_json(server.get(ALERTS_PATH))
+                alerts = read_document(AlertList, server.get(ALERTS_PATH)).alerts
             except AndonError:  # it has no alerts, or is of another version
                 continue
             return reported_broken(alerts)

@@ -14,8 +14,8 @@ from typing import IO
 
 from andon.alerts.rules.messages import MessageContext, without_secrets
 from andon.errors import Denied, Gone, Invalid, Unavailable
-from andon.model import alert_wire
 from andon.model.alert import Alert, Notice
+from andon.model.codec import to_json
 from andon.model.job.spec import without_own_secrets
 from andon.model.redaction import redact
 from andon.settings.alerts import NotifierSettings
@@ -101,7 +101,7 @@ class CommandNotifier:
             "body": message.body,
             "level": message.level,
             "board_url": self._context.board_url,
-            "notices": [alert_wire.notice_to_json(without_secrets(n)) for n in notices],
+            "notices": [to_json(without_secrets(n)) for n in notices],
         }
 
     @property

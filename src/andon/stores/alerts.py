@@ -16,9 +16,8 @@ from andon.alerts.rules.past import (
     trimmed,
 )
 from andon.errors import Invalid
-from andon.model import alert_wire
 from andon.model.alert import Alert, Notice, Phase
-from andon.model.codec import read_valid
+from andon.model.codec import read_valid, to_json
 from andon.stores.session import Database, TableSession
 
 log = logging.getLogger("andon.history")
@@ -111,7 +110,7 @@ def _excess(session: TableSession) -> Iterator[tuple[int, str]]:
 
 def _row(alert: Alert) -> tuple[object, ...]:
     ended = alert.resolved if alert.state is Phase.RESOLVED else None
-    body = _text(alert_wire.alert_to_json(trimmed(alert)))
+    body = _text(to_json(trimmed(alert)))
     return (
         alert.id, alert.rule, alert.subject, alert.level, alert.state, alert.since, ended,
         len(body), body,
@@ -119,7 +118,7 @@ def _row(alert: Alert) -> tuple[object, ...]:
 
 
 def _delivery_row(delivery: Delivery) -> tuple[object, ...]:
-    body = _text(alert_wire.notice_to_json(delivery.notice))
+    body = _text(to_json(delivery.notice))
     return (*delivery.key, delivery.due, body)
 
 

@@ -14,6 +14,7 @@ from andon.cli.screen import in_color
 from andon.cli.sources import node_of, settings_of
 from andon.cli.terminal import Choices
 from andon.errors import Invalid, Unavailable
+from andon.model.codec import read_document
 from andon.tui.opening import run
 from andon.tui.remembered import remembered
 from andon.tui.scene import SORT_NAMES
@@ -111,11 +112,11 @@ def _hub(choices: Choices) -> Callable[[], "NodeList"] | None:
     """Returns the function that reads the hub's nodes; None if one node, or no hub, is meant."""
     if choices.url is None or "://" not in choices.url or choices.node_name is not None:
         return None
-    from andon.fleet.rules.states import list_from_json
+    from andon.fleet.rules.states import NodeList
     from andon.node.server import connect
 
     server = connect(choices.url, choices.token_file, lambda _: None)
-    listed = partial(server.get_as, "/api/nodes", list_from_json)
+    listed = partial(server.get_as, "/api/nodes", partial(read_document, NodeList))
     return listed if listed().hub else None
 
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from andon.alerts.rules.outbox import Delivery
 from andon.alerts.rules.past import Query
 from andon.model.alert import Alert, Notice, NoticeKind, Phase
-from andon.model.alert_wire import alert_to_json
+from andon.model.codec import to_json
 from andon.model.event import Party
 from andon.stores.sqlite_alerts import SqliteAlertStore
 from tests.support.notices import AT, HOT
@@ -32,7 +32,7 @@ def test_a_noisy_year_takes_less_than_10_megabytes(tmp_path: Path) -> None:
     path = tmp_path / "history.db"
     ledger = SqliteAlertStore(path)
     empty = path.stat().st_size
-    state = {"alerting": [alert_to_json(replace(HOT, id=str(n))) for n in range(64 * 4)]}
+    state = {"alerting": [to_json(replace(HOT, id=str(n))) for n in range(64 * 4)]}
     for day in range(DAYS):
         alerts = [episode(day, number) for number in range(A_DAY)]
         delivery = Delivery(Notice(str(day), NoticeKind.FIRING, alerts[0], AT), "phone", AT)

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from andon.fleet.rules.digest import Digest, FreeDevices, encoded
 from andon.fleet.rules.heartbeat import HeartbeatHeader, deflated, heartbeat_body
-from andon.model.alert_wire import alert_to_json
+from andon.model.codec import to_json
 from andon.model.lease_list import LeaseList
 from andon.model.wire import snapshot_to_json
 from tests.integration.fleet.reporting import added
@@ -54,7 +54,7 @@ class Fleet(Struct, frozen=True):
         parts = {
             "snapshot": seen,
             "leases": LeaseList(time.time()),
-            "alerts": [alert_to_json(TOO_HOT)],
+            "alerts": [to_json(TOO_HOT)],
         }
         digest = Digest(
             name, name, "1.0", gpus=8, models={"H200": 8}, simulated=True, allocated=0,

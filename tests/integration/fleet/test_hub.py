@@ -28,7 +28,7 @@ from andon.fleet.rules.past import LENGTH, SCHEMA, PastPart, packed_past
 from andon.history.rules.codec import pack_points
 from andon.history.rules.series import tick_of
 from andon.history.rules.tiers import Tier
-from andon.model.alert_wire import notice_to_json
+from andon.model.codec import to_json
 from andon.model.device import Device
 from andon.model.job.cluster import ClusterJob
 from andon.model.job.facts import JobState, JobView
@@ -370,7 +370,7 @@ def test_what_a_node_reports_again_is_told_once(fleet: FleetUnderTest) -> None:
     told = notice(replace(HOT, id="thermal@GPU-9#1", message="n23 told this itself"))
     for sequence, parts in ((1, [(first, False)]), (2, [(first, False), (told, True)]),
                             (3, [(over(HOT), False)]), (4, [(first, False)])):  # fmt: skip
-        rows = [{"notice": notice_to_json(one), "told": mark} for one, mark in parts]
+        rows = [{"notice": to_json(one), "told": mark} for one, mark in parts]
         digest = encoded(Digest("n23", "m", "1.0"))
         header = HeartbeatHeader("s", sequence, time.time())
         body = heartbeat_body(header, digest, deflated({}), b"", deflated({"notices": rows}))

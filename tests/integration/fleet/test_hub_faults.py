@@ -22,7 +22,7 @@ import pytest
 from andon.fleet.link import HEARTBEAT, HubLink
 from andon.fleet.rules.digest import Digest, encoded
 from andon.fleet.rules.heartbeat import HeartbeatHeader, deflated, heartbeat_body, unpacked_ticks
-from andon.model.alert_wire import notice_to_json
+from andon.model.codec import to_json
 from andon.settings.store_url import parse_store_url
 from andon.stores.postgres import PostgresStore
 from tests.conftest import need
@@ -135,7 +135,7 @@ def test_when_the_hub_that_leads_is_killed_while_it_notifies_the_other_does(
         hubs = [stack.enter_context(a_hub(tmp_path / name, url, 0, *config)) for name in "ab"]
         wait_for(lambda: leads(hubs[0]) != leads(hubs[1]), SECONDS)
         leader, other = hubs if leads(hubs[0]) else hubs[::-1]
-        parts = [{"notice": notice_to_json(notice(HOT)), "told": False}]
+        parts = [{"notice": to_json(notice(HOT)), "told": False}]
         digest = encoded(Digest("n23", "m", "1.0"))
         header = HeartbeatHeader("s", 1, time.time())
         body = heartbeat_body(header, digest, deflated({}), b"", deflated({"notices": parts}))

@@ -23,7 +23,7 @@ leases, tickets = Path("/run/andon/leases"), Path("/run/andon/tickets")
 share, kept = Share("SIM-0", 0), []
 for number, group in enumerate((2**62, 2**31, -1, 0, 1)):
     made = Lease("evil", (share,), myself(), LeaseKind.COMMAND, 1.0, 1, work=Work(9, 9, group))
-    text = json.dumps(document(lease_wire.LEASE, made)) + "\\n"
+    text = json.dumps(document(made)) + "\\n"
     (leases / f"evil-{number}.lease").write_text(text)
 for name in (victim.name, victim.name.replace(".lease", ".ticket")):
     kept.append((tickets / name).open("wb"))
@@ -167,7 +167,7 @@ for number in range(9000):
     made = Lease("evil", (Share("SIM-0", 0),), myself(), LeaseKind.COMMAND, 1.0, 1,
                  work=Work(5, 1, 2 + number))
     with open(f"/tmp/andon/leases/evil-{number}.lease", "w") as file:
-        file.write(json.dumps(document(lease_wire.LEASE, made)) + "\\n")
+        file.write(json.dumps(document(made)) + "\\n")
 """
 
 

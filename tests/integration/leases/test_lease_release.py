@@ -17,7 +17,7 @@ from andon.leases import releaser
 from andon.leases.book.lease_book import Book
 from andon.leases.book.lock_holders import open_holder
 from andon.leases.releaser import overdue
-from andon.model import lease_wire, wire
+from andon.model import wire
 from andon.model.codec import document
 from andon.model.lease import Claim, Lease, LeaseKind, LeaseState
 from tests.integration.conftest import andon, is_alive
@@ -105,7 +105,7 @@ def forged(pid: int) -> str:
         "mallory", MALLORY, pid, started_ticks=ticks, boot=pid_scope().boot,
         pid_namespace=pid_scope().pid_namespace,
     )  # fmt: skip
-    return wire.dumps(document(lease_wire.LEASE, lease(0, name=HOG, owner=named))) + "\n"
+    return wire.dumps(document(lease(0, name=HOG, owner=named))) + "\n"
 
 
 NEW = os.O_RDWR | os.O_CREAT
@@ -270,7 +270,7 @@ def stubborn(book: Book, until: float | None = None) -> "tuple[Lease, subprocess
         [PYTHON, "-c", STUBBORN, str(name)], stdout=subprocess.PIPE, text=True
     )
     held = lease(0, name=HOG, owner=myself(int(line(started))), until=until)
-    name.write_text(wire.dumps(document(lease_wire.LEASE, held)) + "\n")
+    name.write_text(wire.dumps(document(held)) + "\n")
     return held, started
 
 

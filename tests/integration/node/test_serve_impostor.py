@@ -15,8 +15,8 @@ from andon.access.local_rest import RestAnswer
 from andon.cli.catalogue import COMMANDS
 from andon.cli.main import cli
 from andon.host.state import server_file as whereabouts
-from andon.model.alert import Alert, Level, Phase
-from andon.model.alert_wire import alerts_to_json
+from andon.model.alert import Alert, AlertList, Level, Phase
+from andon.model.codec import document
 from andon.node.broken_devices import ALERTS_PATH, BrokenDevicesQuery
 from tests.conftest import need
 from tests.integration.conftest import Outcome
@@ -262,7 +262,7 @@ def test_a_server_in_a_pid_namespace_of_its_own_is_found_from_outside(tmp_path: 
 def test_a_strangers_socket_does_not_switch_the_systems_server_off(tmp_path: Path) -> None:
     """It has a name of the same port."""
     broken = Alert("xid@GPU-0#1", "xid", "GPU-0", Level.CRITICAL, Phase.FIRING, 1.0, message="Xid")
-    said = json.dumps(alerts_to_json((broken,), (), "n", 1.0, worst=None)).encode()
+    said = json.dumps(document(AlertList("n", 1.0, False, None, (broken,), ()))).encode()
     with socket.create_server(("127.0.0.1", 0)) as door:
         port = door.getsockname()[1]
         with local_impostor(tmp_path, port, b"andon.rest/1 200/2/\n{}") as liar:

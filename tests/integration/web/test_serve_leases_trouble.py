@@ -18,7 +18,6 @@ from msgspec.structs import replace
 
 from andon.host.processes.kin import myself
 from andon.leases.book.lease_book import Book
-from andon.model import lease_wire
 from andon.model.codec import document
 from tests.conftest import REPOSITORY, need
 from tests.integration.lending import Counter, children, lending
@@ -162,7 +161,6 @@ def test_a_forged_lease_is_shown_as_it_is_and_harms_no_other(folder: Path) -> No
     with lending(folder) as counter:
         lent = counter.lend(gpus=1)
         forged = document(
-            lease_wire.LEASE,
             replace(lease(3), id=lent["id"], fence=2**63 - 1, until=1.0, owner=myself()),
         )
         forged["command"] = "\ud800 no text"

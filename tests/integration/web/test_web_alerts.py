@@ -13,15 +13,14 @@ from msgspec.structs import replace
 from andon.access.audit_trail import audit_rows
 from andon.access.roles import BLIND
 from andon.alerts.rules.lamps import board
-from andon.alerts.rules.rule_page import RuleContext, rule_to_json, rules_to_json
+from andon.alerts.rules.rule_page import RuleContext, rule_list, rule_page
 from andon.errors import Unavailable
 from andon.explain.conditions.catalogue import BY_NAME
 from andon.explain.conditions.rulebook import Rulebook
 from andon.leases.rules.occupants import Holder
 from andon.leases.rules.verdict import verdicts
-from andon.model.alert import Alert
-from andon.model.alert_wire import alert_to_json, alerts_from_json, alerts_to_json
-from andon.model.codec import read_valid
+from andon.model.alert import Alert, AlertList
+from andon.model.codec import document, read_document, read_valid, to_json
 from andon.model.device import Snapshot
 from andon.model.event import Event, EventKind, Party
 from andon.model.lease import Lease, LeaseKind, LeaseState, Share
@@ -29,8 +28,8 @@ from andon.model.verdict import DeviceVerdict
 from andon.node.audit_file import NAME
 from andon.node.seen.sights import alert_seen_by
 from andon.web.answers.alert_payloads import (
+    alert_page,
     board_to_json,
-    entries_to_json,
 )
 from tests.support import alert_pages
 from tests.support import snapshots as drawn
@@ -86,9 +85,9 @@ def test_the_list_has_what_fires_first_and_says_how_bad_it_is(client: Caller) ->
     top = said["alerts"][0]
     assert (top["rule"], top["device"], top["level"]) == ("xid", 2, "critical")
     assert "Xid 79" in top["message"]
-    alerts, silences = alerts_from_json(said)
-    assert len(alerts) == len(said["alerts"])
-    assert silences == ()
+    found = read_document(AlertList, said)
+    assert len(found.alerts) == len(said["alerts"])
+    assert found.silences == ()
 
 
 def test_the_list_can_be_narrowed(client: Caller) -> None:
@@ -255,18 +254,16 @@ def available() -> tuple[DeviceVerdict, ...]:
 def test_the_golden_payloads_are_what_is_said() -> None:
     page = alert_pages.busy()
     devices = drawn.farm().devices[:2]
-    rules = rules_to_json(Rulebook(), devices)
+    rules = document(rule_list(Rulebook(), devices))
     golden = {
-        "alerts": alerts_to_json(page.alerts, page.silences, page.node, AT, worst=None)
-        | entries_to_json(page.alerts)
-        | {"note": None},
-        "event-alert": alert_to_json(alert_pages.hot()),
+        "alerts": {**document(alert_page(replace(page, at=AT))), "worst": None},
+        "event-alert": to_json(alert_pages.hot()),
         "alert-rules": {
             **rules,
             "rules": rules["rules"][:2],
             "explained_only": rules["explained_only"][:2],
         },
-        "alert-rule": rule_to_json(BY_NAME["fan"], RuleContext(Rulebook(), devices)),
+        "alert-rule": document(rule_page(BY_NAME["fan"], RuleContext(Rulebook(), devices))),
         "board": board_to_json(
             board(drawn.farm(), page.alerts), "node17", HOLDERS, None, available(), page.alerts
         ),

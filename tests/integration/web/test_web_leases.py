@@ -26,9 +26,10 @@ from andon.leases.book.lease_book import Book
 from andon.leases.rules.rights import LeaseRequester
 from andon.leases.rules.rows import cordon_rows, lease_rows, waiting_rows
 from andon.leases.rules.verdict import verdicts
+from andon.model.codec import document
 from andon.model.device import Process, Snapshot
 from andon.model.lease import Cordon, LeaseKind, LeaseState, PidScope
-from andon.model.lease_list import BookRow, LeaseList, list_to_json
+from andon.model.lease_list import BookRow, LeaseList
 from andon.node.seen.sights import leases_seen_by
 from andon.node.watched.node import WatchedNode
 from andon.settings.resolution import Settings
@@ -374,11 +375,11 @@ def test_the_golden_payloads_are_what_is_said() -> None:
     found = a_list()
     mask = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "GPU-0,GPU-1"}
     golden = {
-        "leases": list_to_json(found),
-        "leases-without-token": list_to_json(leases_seen_by(ANONYMOUS, found)),
+        "leases": document(found),
+        "leases-without-token": document(leases_seen_by(ANONYMOUS, found)),
         "lease-lent": grant(found.leases[0], mask | {"ANDON_LEASE": "k7qm2"}),
         "lease-refused": json.loads(problem_of(refused())),
-        "event-leases": json.loads(prepared(list_to_json(leases_seen_by(ANONYMOUS, found)))),
+        "event-leases": json.loads(prepared(document(leases_seen_by(ANONYMOUS, found)))),
     }
     for name, said in golden.items():
         text = json.dumps(said, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -388,13 +389,13 @@ def test_the_golden_payloads_are_what_is_said() -> None:
 def test_the_list_is_what_the_description_says(client: Caller) -> None:
     check(lend(client), ANSWERS["post", "/api/leases"])
     check(client.get("/api/leases", headers=BEARER).json(), LEASE_LIST)
-    check(list_to_json(leases_seen_by(ANONYMOUS, a_list())), LEASE_LIST)
+    check(document(leases_seen_by(ANONYMOUS, a_list())), LEASE_LIST)
 
 
 def test_what_is_no_text_is_replaced_and_ends_nothing() -> None:
     [row, *_] = a_list().leases
     odd = replace(a_list(), leases=(replace(row, command="\ud800"),))
-    assert json.loads(prepared(list_to_json(odd)))["leases"][0]["command"] == "?"
+    assert json.loads(prepared(document(odd)))["leases"][0]["command"] == "?"
 
 
 def test_the_servers_own_changes_are_told_with_the_whole_list(client: Caller, parts: Parts) -> None:

@@ -11,15 +11,17 @@ from msgspec.structs import replace
 
 from andon.alerts.rules import listing
 from andon.errors import Invalid
-from andon.model.alert import Acknowledgement, Alert, Level, Notice, NoticeKind, Phase, Silence
-from andon.model.alert_wire import (
-    alert_to_json,
-    alerts_from_json,
-    alerts_to_json,
-    notice_to_json,
-    silence_to_json,
+from andon.model.alert import (
+    Acknowledgement,
+    Alert,
+    AlertList,
+    Level,
+    Notice,
+    NoticeKind,
+    Phase,
+    Silence,
 )
-from andon.model.codec import LATEST, read_valid
+from andon.model.codec import LATEST, document, read_document, read_valid, to_json
 from andon.model.event import Party
 from tests.support.rows import rows
 
@@ -87,7 +89,7 @@ def over_the_wire(value: dict[str, Any]) -> dict[str, Any]:
 
 @given(ALERTS)
 def test_any_alert_comes_back_as_it_went(alert: Alert) -> None:
-    assert read_valid(Alert, over_the_wire(alert_to_json(alert))) == alert
+    assert read_valid(Alert, over_the_wire(to_json(alert))) == alert
 
 
 @given(ALERTS, st.sampled_from(NoticeKind), TIMES, st.booleans())
@@ -95,7 +97,7 @@ def test_any_notice_comes_back_as_it_went(
     alert: Alert, kind: NoticeKind, at: float, simulated: bool
 ) -> None:
     notice = Notice("n", kind, alert, at, "node", simulated)
-    assert read_valid(Notice, over_the_wire(notice_to_json(notice))) == notice
+    assert read_valid(Notice, over_the_wire(to_json(notice))) == notice
 
 
 IDS = st.from_regex(r"[0-9a-f]{1,64}", fullmatch=True)
@@ -104,17 +106,17 @@ IDS = st.from_regex(r"[0-9a-f]{1,64}", fullmatch=True)
 @given(st.builds(Silence, IDS, TIMES, *[st.none() | st.text()] * 2, st.text(), st.text(),
                  TIMES))  # fmt: skip
 def test_any_silence_comes_back_as_it_went(silence: Silence) -> None:
-    assert read_valid(Silence, over_the_wire(silence_to_json(silence))) == silence
+    assert read_valid(Silence, over_the_wire(to_json(silence))) == silence
 
 
 def test_the_golden_list_of_alerts(golden: Callable[[str, str], None]) -> None:
-    out = alerts_to_json([FULL, PLAIN], [SILENCE], "node17", AT, worst=Level.WARNING)
-    golden("alerts-1.json", json.dumps(out, indent=2, ensure_ascii=False) + "\n")
-    assert alerts_from_json(over_the_wire(out)) == ((FULL, PLAIN), (SILENCE,))
+    out = AlertList("node17", AT, False, Level.WARNING, (FULL, PLAIN), (SILENCE,))
+    golden("alerts-1.json", json.dumps(document(out), indent=2, ensure_ascii=False) + "\n")
+    assert read_document(AlertList, over_the_wire(document(out))) == out
 
 
 def test_the_golden_notice(golden: Callable[[str, str], None]) -> None:
-    golden("notice.json", json.dumps(notice_to_json(NOTICE), indent=2, ensure_ascii=False) + "\n")
+    golden("notice.json", json.dumps(to_json(NOTICE), indent=2, ensure_ascii=False) + "\n")
 
 
 @pytest.mark.parametrize(
@@ -140,9 +142,9 @@ def test_the_worst_level_is_of_what_is_counted(alerts: list[Alert], worst: str |
 )
 def test_nonsense_is_refused_with_its_place(broken: dict[str, object]) -> None:
     with pytest.raises(Invalid):
-        read_valid(Alert, {**alert_to_json(FULL), **broken})
+        read_valid(Alert, {**to_json(FULL), **broken})
 
 
 def test_another_schema_is_refused() -> None:
     with pytest.raises(Invalid, match=r"andon\.alerts/2"):
-        alerts_from_json({"schema": "andon.alerts/2"})
+        read_document(AlertList, {"schema": "andon.alerts/2"})

@@ -7,7 +7,7 @@ from andon.alerts.rules.commands import current
 from andon.alerts.rules.lamps import board
 from andon.alerts.rules.messages import message
 from andon.alerts.rules.routes import Route, concerns
-from andon.alerts.rules.rule_page import rules_to_json
+from andon.alerts.rules.rule_page import rule_list
 from andon.alerts.rules.state import EMPTY, AlertState
 from andon.alerts.rules.state_machine import step
 from andon.explain.conditions.finding import Finding
@@ -22,6 +22,7 @@ from andon.explain.evidence.observation import (
 )
 from andon.leases.rules.occupants import BookView
 from andon.model.alert import Alert, Notice, NoticeKind
+from andon.model.codec import document
 from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.model.device import State as DeviceState
 from andon.model.event import Party
@@ -157,7 +158,7 @@ def test_the_owner_of_an_idle_lease_is_told_and_nobody_else() -> None:
     wait_for(lambda: alices.kinds("idle_lease") == [NoticeKind.FIRING])
     wait_for(lambda: ours.kinds("idle_lease") == [NoticeKind.FIRING])
     assert bobs.told == []
-    rules = rules_to_json(playing.watcher.rulebook, (), playing.watcher.awake)["rules"]
+    rules = document(rule_list(playing.watcher.rulebook, (), playing.watcher.awake))["rules"]
     assert next(row for row in rules if row["name"] == "idle_lease")["active"]
     playing.watcher.close()
 

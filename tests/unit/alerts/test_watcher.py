@@ -12,12 +12,13 @@ from andon.alerts.rules.handover import HandedNotice
 from andon.alerts.rules.outbox import Delivery, SavedAlerts
 from andon.alerts.rules.past import Query
 from andon.alerts.rules.routes import Route
-from andon.alerts.rules.rule_page import rules_to_json
+from andon.alerts.rules.rule_page import rule_list
 from andon.app.history import separate_history
 from andon.app.settings import load_settings
 from andon.errors import Gone, Unavailable
 from andon.explain.evidence.observation import OwnTrouble
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase, Silence
+from andon.model.codec import document
 from andon.model.device import State
 from andon.ports import AlertStore
 from andon.settings.moments import QuietHours
@@ -421,7 +422,7 @@ def test_the_rules_say_what_counts_for_each_device() -> None:
     playing.tick(State.OK, State.OK)
     watcher, snapshot = playing.watcher, playing.watcher.snapshot
     assert snapshot is not None
-    rules = rules_to_json(watcher.rulebook, snapshot.devices, watcher.awake)["rules"]
+    rules = document(rule_list(watcher.rulebook, snapshot.devices, watcher.awake))["rules"]
     rows = {row["name"]: row for row in rules}
     assert [one["threshold"] for one in rows["thermal"]["devices"]] == [80.0, 80.0]
     assert rows["thermal"]["active"]

@@ -18,8 +18,8 @@ from andon.cli.sources import node_of
 from andon.cli.terminal import Choices
 from andon.errors import Gone, Invalid, Unavailable
 from andon.host.state import server_file
-from andon.model.alert import Acknowledgement, Alert, Level, Phase
-from andon.model.alert_wire import alerts_to_json
+from andon.model.alert import Acknowledgement, Alert, AlertList, Level, Phase
+from andon.model.codec import document
 from andon.model.device import Snapshot
 from andon.node import running
 from andon.node.calls import CallLimits
@@ -98,7 +98,7 @@ def test_a_server_is_asked_for_each_of_the_devices_and_no_alert_comes_twice() ->
 
         def get(self, path: str, **more: object) -> dict[str, Any]:
             asked.append(path)
-            return alerts_to_json([alert_pages.hot()], (), "node17", AT, False, worst=None)
+            return document(AlertList("node17", AT, False, None, (alert_pages.hot(),), ()))
 
     found = RemoteAlerts(Asked()).page(None, ["2", "3:0"])
     assert found.alerts == (alert_pages.hot(),)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from andon.alerts.rules.overview import AlertOverview
-from andon.alerts.rules.rule_page import RuleContext, rule_to_json, rules_to_json
+from andon.alerts.rules.rule_page import RuleContext, rule_list, rule_page
 from andon.cli.show.alert_rules import render_rule, render_rules
 from andon.cli.show.alerts import (
     FINE,
@@ -25,6 +25,7 @@ from andon.explain.conditions.catalogue import BY_NAME, CONDITIONS
 from andon.explain.conditions.condition import SERVED
 from andon.explain.conditions.rulebook import Override, Rulebook, thresholds
 from andon.model.alert import Level, Phase
+from andon.model.codec import document
 from andon.model.wire import Json
 from tests.support import alert_pages
 from tests.support.snapshots import AT, assert_golden, farm
@@ -146,14 +147,14 @@ def _here() -> RuleContext:
 
 
 def _rules() -> Json:
-    return rules_to_json(*_here()[:3])
+    return document(rule_list(*_here()[:3]))
 
 
 @pytest.mark.parametrize("width", [80, 200])
 def test_golden_rules_look_as_drawn(width: int) -> None:
     text = painted(render_rules(_rules(), width))
     names = ("thermal", "memory", "idle", "fan", "idle_memory")
-    pages = [rule_to_json(BY_NAME[name], _here()) for name in names]
+    pages = [document(rule_page(BY_NAME[name], _here())) for name in names]
     details = [painted(render_rule(page, width)) for page in pages]
     assert_golden(f"alert-rules-{width}.txt", "\n".join([text, *details]))
 
@@ -170,7 +171,7 @@ def test_what_only_why_mentions_is_listed_on_request() -> None:
 @pytest.mark.slow
 @given(st.integers(40, 220))
 def test_no_rule_is_wider_than_the_screen(width: int) -> None:
-    rules, pages = _rules(), [rule_to_json(one, _here()) for one in CONDITIONS]
+    rules, pages = _rules(), [document(rule_page(one, _here())) for one in CONDITIONS]
     lines = painted(render_rules(rules, width, everything=True)).splitlines()
     lines += [line for page in pages for line in painted(render_rule(page, width)).splitlines()]
     assert max(display_width(line) for line in lines) <= width

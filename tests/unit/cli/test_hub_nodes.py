@@ -17,8 +17,9 @@ from andon.cli.over_nodes import code_of
 from andon.cli.terminal import Choices
 from andon.errors import AndonError, Gone, Invalid, Unavailable
 from andon.fleet.rules.digest import FreeDevices
-from andon.fleet.rules.states import NodeList, NodeRow, NodeState, list_from_json, list_to_text
+from andon.fleet.rules.states import NodeList, NodeRow, NodeState, list_to_text
 from andon.model import wire
+from andon.model.codec import read_document
 from andon.model.lease_list import LeaseList
 from andon.model.wire import snapshot_to_json
 from tests.support.rows import rows
@@ -284,4 +285,4 @@ def test_the_exit_code_of_all(
 
 def test_the_list_says_which_machine_is_the_hubs_own() -> None:
     listed = NodeList(AT, True, ROWS, own="own")
-    assert list_from_json(wire.loads(list_to_text(listed), wire.ANSWER)).own == "own"
+    assert read_document(NodeList, wire.loads(list_to_text(listed), wire.ANSWER)).own == "own"

@@ -21,7 +21,7 @@ from andon.doctor.inspection.security import (
 )
 from andon.doctor.rules.facts import Contents, PortListener, StrayFiles, StrayReason
 from andon.host.processes.kin import pid_scope
-from andon.model import lease_wire, wire
+from andon.model import wire
 from andon.model.codec import document
 from andon.model.lease import Cordon, Lease, LeaseKind, Owner, Share
 from tests.support.rows import rows
@@ -36,7 +36,7 @@ LEASE = Lease(
     since=1.0,
     since_ticks=1,
 )
-TEXT = wire.dumps(document(lease_wire.LEASE, LEASE)) + "\n"
+TEXT = wire.dumps(document(LEASE)) + "\n"
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid\n"
 
 
@@ -61,7 +61,7 @@ def later() -> float:
 def test_an_ordinary_book_holds_nothing_odd(book: Path) -> None:
     (book / "leases" / "k7qm2-1.lease").write_text(TEXT)
     cordon = Cordon("GPU-1", 1.0, "root", "new fan")
-    (book / "cordons" / "cGPU-1").write_text(wire.dumps(document(lease_wire.CORDON, cordon)))
+    (book / "cordons" / "cGPU-1").write_text(wire.dumps(document(cordon)))
     assert read_contents(book, USERS) == Contents(counts=(("keeper", ME, 2),))
 
 

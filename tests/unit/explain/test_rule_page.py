@@ -8,15 +8,16 @@ from msgspec.structs import replace
 from andon.alerts.rules.rule_page import (
     NEVER_AN_ALERT,
     RuleContext,
-    rule_from_json,
-    rule_to_json,
-    rules_from_json,
-    rules_to_json,
+    RuleList,
+    RulePage,
+    rule_list,
+    rule_page,
 )
 from andon.errors import Gone, Invalid
 from andon.explain.conditions.catalogue import BY_NAME, CONDITIONS, condition_named
 from andon.explain.conditions.condition import SERVED
 from andon.explain.conditions.rulebook import Override, Rulebook, thresholds
+from andon.model.codec import document, read_document
 from andon.model.wire import Json
 from tests.support.rows import rows
 from tests.support.snapshots import farm
@@ -25,7 +26,8 @@ DEVICES = farm().devices[:3]
 
 
 def page(name: str, book: Rulebook | None = None, prefix: str = "andon") -> Json:
-    return rule_to_json(BY_NAME[name], RuleContext(book or Rulebook(), DEVICES, SERVED, prefix))
+    context = RuleContext(book or Rulebook(), DEVICES, SERVED, prefix)
+    return document(rule_page(BY_NAME[name], context))
 
 
 def test_a_figure_says_its_value_its_default_and_the_setting_that_changes_it() -> None:
@@ -49,7 +51,7 @@ def test_a_figure_of_another_condition_that_a_text_names_is_shown_too() -> None:
     memory = BY_NAME["memory"]
     borrowing = replace(memory, why="Full, and hotter than {thermal_celsius} °C.")
     here = RuleContext(Rulebook(thresholds(off=frozenset({"thermal"}))), DEVICES)
-    figures = rule_to_json(borrowing, here)["figures"]
+    figures = document(rule_page(borrowing, here))["figures"]
     assert [(one["name"], one["value"]) for one in figures] == [
         ("memory_percent", 90.0), ("thermal_celsius", None),
     ]  # fmt: skip
@@ -112,14 +114,14 @@ def test_an_unknown_name_is_refused_with_the_one_that_may_be_meant() -> None:
 @rows("condition", CONDITIONS, ids=lambda one: one.name)
 def test_a_server_s_page_is_read_as_it_was_written(condition: object) -> None:
     book = Rulebook(overrides=[Override(device=1, figures={"thermal_celsius": 70.0})])
-    made = rule_to_json(condition, RuleContext(book, DEVICES))  # type: ignore[arg-type]
+    made = document(rule_page(condition, RuleContext(book, DEVICES)))  # type: ignore[arg-type]
     sent = json.loads(json.dumps(made))
-    assert rule_from_json(sent) == sent
+    assert document(read_document(RulePage, sent)) == sent
 
 
 def test_a_server_s_list_is_read_as_it_was_written_and_a_broken_page_is_refused() -> None:
-    sent = json.loads(json.dumps(rules_to_json(Rulebook(), DEVICES)))
-    assert rules_from_json(sent) == sent
+    sent = json.loads(json.dumps(document(rule_list(Rulebook(), DEVICES))))
+    assert document(read_document(RuleList, sent)) == sent
     broken = page("thermal") | {"behind": "thermal"}
     with pytest.raises(Invalid, match="behind"):
-        rule_from_json(broken)
+        read_document(RulePage, broken)

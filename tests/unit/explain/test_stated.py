@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from andon.alerts.rules.rule_page import rules_to_json
+from andon.alerts.rules.rule_page import rule_list
 from andon.explain.conditions.catalogue import (
     BY_NAME,
     DEFAULTS,
@@ -18,6 +18,7 @@ from andon.explain.conditions.condition import Condition
 from andon.explain.conditions.judging import OnReport
 from andon.explain.conditions.rulebook import Rulebook, thresholds
 from andon.explain.conditions.with_figures import with_figures
+from andon.model.codec import document
 from andon.model.thresholds import Thresholds
 from tests.support.rows import rows
 
@@ -38,7 +39,7 @@ def texts(rule: str, figures: Thresholds) -> str:
 
 
 def test_a_threshold_of_75_leaves_no_rule_that_says_80() -> None:
-    payload = rules_to_json(Rulebook(thresholds(thermal_celsius=75)), [])
+    payload = document(rule_list(Rulebook(thresholds(thermal_celsius=75)), []))
     text = json.dumps(payload["rules"], ensure_ascii=False)
     assert "at 75 °C" in text
     assert "80 °C" not in text
@@ -61,5 +62,5 @@ def test_no_name_of_a_number_is_left_in_a_text(rule: Condition) -> None:
 
 def test_the_levels_of_a_rule_say_how_long_they_wait_here() -> None:
     figures = thresholds(idle_seconds=42.0)
-    rows = {row["name"]: row for row in rules_to_json(Rulebook(figures), [])["rules"]}
+    rows = {row["name"]: row for row in document(rule_list(Rulebook(figures), []))["rules"]}
     assert rows["idle"]["for_seconds"] == rows["idle"]["levels"][0]["for_seconds"] == 42.0

@@ -24,7 +24,7 @@ from andon.fleet.rules.heartbeat import (
 from andon.fleet.rules.nodes import FleetNode
 from andon.fleet.rules.states import NodeRow, NodeState, row_of
 from andon.history.rules.series import tick_of
-from andon.model.alert_wire import notice_to_json
+from andon.model.codec import to_json
 from andon.model.device import ProcessKind
 from andon.model.job.facts import JobState, JobView
 from andon.model.lamp import DeviceLamp, Lamp
@@ -209,7 +209,7 @@ def test_a_part_of_many_values_is_not_decoded(bounds: TextBounds) -> None:
 
 def test_notices_are_apart_from_the_report() -> None:
     """Whoever sends them to people does not read the rest, whatever it is."""
-    told = deflated({"notices": [{"notice": notice_to_json(notice(HOT))}]})
+    told = deflated({"notices": [{"notice": to_json(notice(HOT))}]})
     body = heartbeat_body(HEADER, encoded(digest()), b"a bomb", b"another", told)
     beat, _ = read_heartbeat(body, "node17", 2000.0)
     assert [one.notice.node for one in notices_in(beat)] == ["node17"]

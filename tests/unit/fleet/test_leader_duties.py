@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from andon.errors import Invalid, Unavailable
 from andon.fleet.rules.heartbeat import deflated
 from andon.fleet.rules.nodes import FleetNode, Heartbeat
-from andon.model.alert_wire import notice_to_json
+from andon.model.codec import to_json
 from andon.web.fleet import leader_duties
 from andon.web.fleet.fleet_alerts import FleetAlerts
 from andon.web.fleet.hub import Hub
@@ -24,7 +24,7 @@ from tests.support.notices import HOT, notice
 from tests.support.replaced import answers, calls_of, constants, fails
 from tests.support.waiting import wait_for
 
-GOOD = deflated({"notices": [{"notice": notice_to_json(notice(HOT))}]})
+GOOD = deflated({"notices": [{"notice": to_json(notice(HOT))}]})
 
 
 class Pasts:

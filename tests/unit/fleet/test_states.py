@@ -10,7 +10,6 @@ from andon.fleet.rules.states import (
     NodeState,
     clock_trouble,
     having,
-    list_from_json,
     list_to_text,
     most_devices,
     offers,
@@ -18,6 +17,7 @@ from andon.fleet.rules.states import (
     tasks_text,
     without_names,
 )
+from andon.model.codec import read_document
 from andon.model.wire import ANSWER, loads
 
 AT = 1_794_000_000.0
@@ -66,7 +66,7 @@ def test_tasks_are_named_as_people_know_them_and_to_others_by_whose_they_are() -
 def test_the_words_of_earlier_versions_are_read(word: str) -> None:
     listed = loads(list_to_text(NodeList(AT, True, (NodeRow("n1", NodeState.SILENT),))), ANSWER)
     listed["nodes"][0]["state"] = word
-    assert list_from_json(listed).nodes[0].state is NodeState.SILENT
+    assert read_document(NodeList, listed).nodes[0].state is NodeState.SILENT
 
 
 def with_free(name: str, labels: str, size: int = 100_000, **more: object) -> NodeRow:
@@ -103,12 +103,12 @@ def test_what_a_node_has_at_most_counts_what_is_taken_and_leaves_out_the_silent(
 
 def test_a_list_is_read_back() -> None:
     listed = NodeList(AT, True, (with_free("n17", "1 6"), row_of(NODE, DIGEST, 0.0)))
-    assert list_from_json(loads(list_to_text(listed), ANSWER)) == listed
+    assert read_document(NodeList, loads(list_to_text(listed), ANSWER)) == listed
     odd = NodeRow("n1", NodeState.SILENT, reason="a\ud800\u202eb")
     text = list_to_text(NodeList(AT, True, (odd,)))
     assert "\\u202e" in text, "what turns a line around is escaped"
     assert (
-        list_from_json(loads(text.encode("utf-8", "replace"), ANSWER)).nodes[0].reason
+        read_document(NodeList, loads(text.encode("utf-8", "replace"), ANSWER)).nodes[0].reason
         == "a?\u202eb"
     )
 

@@ -57,7 +57,7 @@ def test_a_user_whose_name_is_no_text_holds_leases_and_has_processes(
     entry = pwd.struct_passwd((ODD, "x", 4711, 4711, "", "/", "/bin/sh"))
     answers(monkeypatch, pwd, "getpwuid", entry)
     held = lease(0, owner=replace(lease(0).owner, user=user_name(4711)))
-    assert lease_wire.lease_from_json(document(lease_wire.LEASE, held)).owner.user == "a?b"
+    assert lease_wire.lease_from_json(document(held)).owner.user == "a?b"
     process = Process(os.getpid(), memory_bytes=1)
     assert ProcessTable().attribute([process])[0].user == "a\\udcffb"
     user_name.cache_clear()

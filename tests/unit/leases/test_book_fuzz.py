@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
-from msgspec import Struct
 
 from andon.host.processes.kin import myself, pid_scope
 from andon.leases.availability import Availability
@@ -26,10 +25,9 @@ from andon.leases.listing import read_listing
 from andon.leases.rules.occupants import BLANK, page_of
 from andon.leases.rules.queue import in_order
 from andon.model import lease_wire, wire
-from andon.model.codec import document
+from andon.model.codec import JsonDocument, document
 from andon.model.device import Process, Snapshot
 from andon.model.lease import FURTHEST, Cordon, Lease, Ticket, Work
-from andon.model.lease_list import list_to_json
 from tests.support.homes import no_other_book, own_folders
 from tests.support.sharing_parts import gpu, kin, lease, ticket
 
@@ -37,10 +35,10 @@ EXAMPLES = int(os.environ.get("ANDON_FUZZ_EXAMPLES", min(60, 2 * settings().max_
 NODE = tuple(gpu(i, processes=[Process(os.getpid()), Process(2)]) for i in range(2))
 KIN = {os.getpid(): kin(os.getpid()), 2: kin(2, uid=0)}
 EVIL = lease(0, name="evil", owner=myself(), work=Work(os.getpid(), 1, os.getpgid(0)))
-PARTS: dict[str, tuple[str, str, Struct]] = {
-    places.LEASES: ("evil-0.lease", lease_wire.LEASE, EVIL),
-    places.TICKETS: ("evil-0.ticket", lease_wire.TICKET, ticket("evil")),
-    places.CORDONS: ("cGPU-0", lease_wire.CORDON, Cordon("GPU-0", 1.0, "root", "")),
+PARTS: dict[str, tuple[str, JsonDocument]] = {
+    places.LEASES: ("evil-0.lease", EVIL),
+    places.TICKETS: ("evil-0.ticket", ticket("evil")),
+    places.CORDONS: ("cGPU-0", Cordon("GPU-0", 1.0, "root", "")),
 }
 
 numbers = st.one_of(
@@ -89,7 +87,7 @@ def check(book: Book) -> None:
             assert set(held.remedy.split()[1:]) <= {str(pid) for pid in KIN} | _left(entries)
     availability = Availability(lambda: Snapshot("n", 1.0, devices=NODE))
     found = read_listing(availability, availability.view(), book).leases
-    wire.dumps(list_to_json(found)).encode()
+    wire.dumps(document(found)).encode()
     book.sweep(entries)
     assert "k7qm2" in {entry.lease.id for entry in book.entries() if entry.lease}
 
@@ -139,8 +137,8 @@ def test_any_json(part: str, content: Any, locked: bool) -> None:
 @given(st.sampled_from(sorted(PARTS)), st.data(), st.booleans())
 def test_any_value_in_any_field(part: str, data: st.DataObject, locked: bool) -> None:
     """A whole entry of which one field, or one in a table of it, is anything."""
-    _, schema, whole = PARTS[part]
-    value = document(schema, whole)
+    _, whole = PARTS[part]
+    value = document(whole)
     table = value
     name = data.draw(st.sampled_from(sorted(value)))
     if isinstance(value[name], dict) and data.draw(st.booleans()):
@@ -178,9 +176,9 @@ def test_any_time_of_the_file(at: float, locked: bool) -> None:
     """Its owner sets the file's time: the end of a lease, and when a waiter was last awake."""
     with tempfile.TemporaryDirectory() as folder, a_book(folder) as book:
         for part in (places.LEASES, places.TICKETS):
-            name, schema, whole = PARTS[part]
+            name, whole = PARTS[part]
             path = book.path / part / name
-            path.write_text(json.dumps(document(schema, whole)) + "\n")
+            path.write_text(json.dumps(document(whole)) + "\n")
             path.with_suffix(".awake").touch()
             for one in (path, path.with_suffix(".awake")):
                 os.utime(one, (at, at))
@@ -203,9 +201,7 @@ def test_every_honest_lease_can_be_read(
         0, command=command, since=since, since_ticks=tick, fence=tick, until=until,
         owner=myself(pid), work=Work(pid, tick, group), memory_gib=0.5,
     )  # fmt: skip
-    read: Lease = lease_wire.lease_from_json(
-        wire.loads(wire.dumps(document(lease_wire.LEASE, made)), wire.ANSWER)
-    )
+    read: Lease = lease_wire.lease_from_json(wire.loads(wire.dumps(document(made)), wire.ANSWER))
     assert (read.command, read.owner, read.work) == (made.command, made.owner, made.work)
     assert read.until == min(until, FURTHEST)
 
@@ -214,7 +210,5 @@ def test_every_honest_lease_can_be_read(
 @given(st.integers(-1000, 1000), st.floats(0, 3e10), pids)
 def test_every_honest_ticket_can_be_read(priority: int, since: float, pid: int) -> None:
     made = ticket("t1", since, priority, pid=pid)
-    read: Ticket = lease_wire.ticket_from_json(
-        wire.loads(wire.dumps(document(lease_wire.TICKET, made)), wire.ANSWER)
-    )
+    read: Ticket = lease_wire.ticket_from_json(wire.loads(wire.dumps(document(made)), wire.ANSWER))
     assert read == made

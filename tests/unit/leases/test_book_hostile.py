@@ -25,7 +25,7 @@ from andon.leases.rules.membership import judge
 from andon.leases.rules.occupants import BLANK, page_of
 from andon.leases.rules.rights import LeaseRequester
 from andon.leases.rules.rows import lease_row
-from andon.model import lease_wire, wire
+from andon.model import wire
 from andon.model.codec import document
 from andon.model.device import Snapshot
 from andon.model.lease import BookEntry, Cordon, Work
@@ -59,7 +59,7 @@ def put(book: Book) -> Iterator[Callable[..., Path]]:
 def lease_text(**changes: Any) -> str:
     """A lease as this process would write it, with some fields of another's choice."""
     made = lease(*range(8), name="evil", owner=myself(), work=Work(os.getpid(), 1, 2))
-    value = document(lease_wire.LEASE, made)
+    value = document(made)
     for place, new in changes.items():
         *above, last = place.split("__")
         table = value
@@ -70,7 +70,7 @@ def lease_text(**changes: Any) -> str:
 
 
 def ticket_text(**changes: Any) -> str:
-    value = document(lease_wire.TICKET, ticket("evil", wanted=need(8)))
+    value = document(ticket("evil", wanted=need(8)))
     for place, new in changes.items():
         table = value["need"] if place in value["need"] else value
         table[place] = new
@@ -348,7 +348,7 @@ def test_a_cordon_is_its_files_owners_whatever_it_says(book: Book) -> None:
 def test_a_cordon_that_could_not_be_taken_away_is_none(
     book: Book, put: Callable[..., Path]
 ) -> None:
-    text = wire.dumps(document(lease_wire.CORDON, Cordon("GPU-3", 5.0, "root", "x")))
+    text = wire.dumps(document(Cordon("GPU-3", 5.0, "root", "x")))
     put("cordons", "another", text)
     assert book.cordons() == ()
 

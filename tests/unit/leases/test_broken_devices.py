@@ -22,8 +22,8 @@ from andon.leases.granter import Granter, LeaseTerms
 from andon.leases.rules.broken_devices import reported_broken
 from andon.leases.rules.choice import hopeful, obstacle
 from andon.leases.rules.eligibility import HEALTH, ObstacleKind
-from andon.model.alert import Alert, Level, Phase
-from andon.model.alert_wire import alerts_to_json
+from andon.model.alert import Alert, AlertList, Level, Phase
+from andon.model.codec import document
 from andon.model.device import Snapshot, State
 from andon.model.event import Event, EventKind
 from andon.node import broken_devices, local_server
@@ -139,7 +139,7 @@ def _a_server_may_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def saying(*alerts: Alert) -> dict[str, RestAnswer]:
-    said = alerts_to_json(alerts, (), "n", AT, worst=None)
+    said = document(AlertList("n", AT, False, None, alerts, ()))
     return {broken_devices.ALERTS_PATH: RestAnswer(200, json.dumps(said).encode())}
 
 

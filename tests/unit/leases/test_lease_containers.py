@@ -65,9 +65,9 @@ def test_whoever_wants_to_release_an_orphan_is_told_how_to_adopt_it() -> None:
 
 
 def test_containers_survive_json_and_their_number_is_bounded() -> None:
-    text = wire.dumps(document(lease_wire.LEASE, HELD))
+    text = wire.dumps(document(HELD))
     assert lease_wire.lease_from_json(wire.loads(text, wire.ANSWER)).containers == (ID,)
-    old = {k: v for k, v in document(lease_wire.LEASE, HELD).items() if k != "containers"}
+    old = {k: v for k, v in document(HELD).items() if k != "containers"}
     assert lease_wire.lease_from_json(old).containers == ()
     many = lease(0)
     for number in range(lease_wire.MOST_CONTAINERS + 9):

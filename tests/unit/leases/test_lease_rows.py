@@ -7,14 +7,10 @@ from andon.access.roles import ANONYMOUS, Identity, Role
 from andon.errors import Invalid
 from andon.leases.rules.rights import LeaseRequester
 from andon.leases.rules.rows import cordon_rows, lease_rows, waiting_rows
+from andon.model.codec import document, read_document
 from andon.model.device import Process
 from andon.model.lease import Claim, Cordon, LeaseKind, LeaseState, PidScope
-from andon.model.lease_list import (
-    BookRow,
-    LeaseList,
-    list_from_json,
-    list_to_json,
-)
+from andon.model.lease_list import BookRow, LeaseList
 from andon.node.seen.sights import leases_seen_by
 from andon.units import GIB
 from tests.support.sharing_parts import capacities_of, claim, gpu, kin, lease, need, ticket
@@ -82,10 +78,10 @@ def a_list() -> LeaseList:
 
 
 def test_a_list_is_read_as_it_was_written() -> None:
-    said = list_to_json(a_list())
-    assert list_from_json(said) == a_list()
+    said = document(a_list())
+    assert read_document(LeaseList, said) == a_list()
     newer = {**said, "leases": [{**row, "more": 1} for row in said["leases"]]}
-    assert list_from_json(newer) == a_list()
+    assert read_document(LeaseList, newer) == a_list()
 
 
 @pytest.mark.parametrize(
@@ -94,7 +90,7 @@ def test_a_list_is_read_as_it_was_written() -> None:
 )
 def test_what_is_no_list_is_refused(change: dict[str, object]) -> None:
     with pytest.raises(Invalid):
-        list_from_json({**list_to_json(a_list()), **change})
+        read_document(LeaseList, {**document(a_list()), **change})
 
 
 def test_strangers_learn_who_and_not_what_for() -> None:

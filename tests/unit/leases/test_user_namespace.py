@@ -13,7 +13,7 @@ from andon.leases.book import contents, places
 from andon.leases.book.files import BookFile
 from andon.leases.policy_file import limits_for
 from andon.leases.rules.policy import policy_from
-from andon.model import lease_wire, wire
+from andon.model import wire
 from andon.model.codec import document
 from tests.support.homes import books_at
 from tests.support.replaced import constants
@@ -89,7 +89,7 @@ def test_the_machines_book_is_known_by_its_place_where_root_is_nobody(
 
 def test_users_whom_a_namespace_cannot_tell_apart_do_not_share_their_turns(inside: Any) -> None:
     def read(uid: int, name: str) -> int:
-        text = wire.dumps(document(lease_wire.TICKET, ticket(name, uid=uid)))
+        text = wire.dumps(document(ticket(name, uid=uid)))
         found = contents.ticket_in(BookFile(f"{name}-1", NOBODY, True, 1.0, 1.0, 9, 9, text))
         assert found is not None
         return found.owner.uid

@@ -24,10 +24,10 @@ from andon.leases.granter import Granter, LeaseTerms
 from andon.leases.rules.choice import available, obstacle
 from andon.leases.rules.eligibility import Obstacle, ObstacleKind
 from andon.leases.rules.verdict import need_of_any, verdict, verdicts
-from andon.model.codec import read, to_json
+from andon.model.codec import read, read_document, to_json
 from andon.model.device import DeviceStatus, Process, Snapshot, State
 from andon.model.lease import Cordon, LeaseState, Work
-from andon.model.lease_list import list_from_json
+from andon.model.lease_list import LeaseList
 from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.node.broken_devices import BrokenDevicesQuery
 from andon.settings.resolution import Settings
@@ -201,7 +201,7 @@ def test_rest_and_the_board_give_the_same_answer(book: Book, tmp_path: Path) -> 
     parts = Parts(tmp_path, [snapshot()], HOME, broken=lambda: XID)
     try:
         caller = Caller(parts.app, "127.0.0.1", "localhost")
-        listed = list_from_json(caller.get("/api/leases").json()).devices
+        listed = read_document(LeaseList, caller.get("/api/leases").json()).devices
         board = caller.get("/api/board").json()["devices"]
     finally:
         parts.close()

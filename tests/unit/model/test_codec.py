@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +21,7 @@ from andon.model.codec import (
     MOST_ITEMS,
     AnyNumber,
     Id,
+    JsonDocument,
     Name,
     Number,
     Text,
@@ -29,10 +31,10 @@ from andon.model.codec import (
     Wrong,
     document,
     read,
-    read_schema,
+    read_document,
 )
 from andon.model.device import MOST_DEVICES
-from andon.model.lease_list import list_from_json
+from andon.model.lease_list import LeaseList
 from andon.model.run.record import RunBegin
 from andon.model.shapes import Doc, to_json
 from andon.node.remote.alerts import page_from_json
@@ -54,7 +56,7 @@ MADE = re.compile(r"(counts|entries)\b")  # from the alerts beside them, for pag
 DOCUMENTS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "status.json": wire_in.snapshot_from_json,
     "api/alerts.json": page_from_json,
-    "api/leases.json": list_from_json,
+    "api/leases.json": partial(read_document, LeaseList),
 }
 
 
@@ -152,17 +154,18 @@ GOOD: dict[str, Any] = {
 }  # fmt: skip
 
 
-class Renamed(Struct):
+class Renamed(JsonDocument, frozen=True):
     """A field with another name in JSON, and one without an order."""
 
+    schema = "x/1"
     started: int = field(name="at")
     labels: frozenset[str] = frozenset()
 
 
 def test_a_renamed_field_is_written_as_it_is_read_and_a_set_in_order() -> None:
     found = Renamed(5, frozenset("ba"))
-    assert document("x/1", found) == {"schema": "x/1", "at": 5, "labels": ["a", "b"]}
-    assert read_schema(Renamed, document("x/1", found), "x/1") == found
+    assert document(found) == {"schema": "x/1", "at": 5, "labels": ["a", "b"]}
+    assert read_document(Renamed, document(found)) == found
 
 
 def test_what_was_encoded_is_read_again() -> None:

@@ -11,20 +11,21 @@ from msgspec.structs import fields, replace
 
 from andon.access.roles import BLIND
 from andon.alerts.rules.lamps import LampBoard
-from andon.alerts.rules.rule_page import RuleContext, rule_to_json, rules_to_json
+from andon.alerts.rules.overview import AlertOverview
+from andon.alerts.rules.rule_page import RuleContext, rule_list, rule_page
 from andon.explain.conditions.catalogue import CONDITIONS
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.wire import Explained, explained_to_json
 from andon.leases.rules.occupants import Holder
 from andon.model import wire, wire_in
 from andon.model.alert import Alert, Silence
-from andon.model.alert_wire import alerts_to_json
+from andon.model.codec import document
 from andon.model.device import DeviceStatus, Snapshot
-from andon.model.lease_list import LeaseList, LeaseRow, list_to_json
+from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.shapes import Schemas, shape_of
 from andon.node.seen.texts import SnapshotTexts
 from andon.web.answers import description, payloads
-from andon.web.answers.alert_payloads import board_to_json, entries_to_json
+from andon.web.answers.alert_payloads import alert_page, board_to_json
 from tests.support.described import check
 from tests.support.full_snapshot import FULL
 from tests.support.generated import any_of
@@ -53,15 +54,15 @@ def test_fractions_of_another_program_are_sent_as_described() -> None:
 @given(st.lists(any_of(Alert), max_size=2), st.lists(any_of(Silence), max_size=1))
 @pytest.mark.slow
 def test_every_alert_is_as_described(alerts: list[Alert], silences: list[Silence]) -> None:
-    said = alerts_to_json(alerts, silences, "n1", 1.0, worst=None)
-    check({**said, **entries_to_json(alerts), "note": None}, description.ALERT_LIST)
+    page = AlertOverview("n1", 1.0, tuple(alerts), tuple(silences))
+    check(document(alert_page(page)), description.ALERT_LIST)
 
 
 @SOME
 @given(any_of(LeaseList), any_of(LeaseRow))
 @pytest.mark.slow
 def test_every_lease_is_as_described(found: LeaseList, row: LeaseRow) -> None:
-    check(list_to_json(replace(found, at=1.0)), description.LEASE_LIST)
+    check(document(replace(found, at=1.0)), description.LEASE_LIST)
     check(payloads.grant(row, {"A": "1"}), description.ANSWERS["post", "/api/leases"])
 
 
@@ -85,10 +86,10 @@ def test_every_board_is_as_described(board: LampBoard, held: Mapping[str, list[H
 @SOME
 @given(st.lists(any_of(DeviceStatus), max_size=2))
 def test_every_rule_is_as_described(devices: list[DeviceStatus]) -> None:
-    check(rules_to_json(Rulebook(), devices), description.ANSWERS["get", "/api/alerts/rules"])
+    check(document(rule_list(Rulebook(), devices)), description.ANSWERS["get", "/api/alerts/rules"])
     here, shape = RuleContext(Rulebook(), devices), description.ANSWERS["get", RULE]
     for condition in CONDITIONS:
-        check(rule_to_json(condition, here), shape)
+        check(document(rule_page(condition, here)), shape)
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,15 @@ import pytest
 
 from andon.errors import Unavailable
 from andon.leases.rules.rows import EMPTY
-from andon.model.lease_list import LeaseList, list_to_json
+from andon.model.codec import document
+from andon.model.lease_list import LeaseList
 from andon.node.remote.leases import RemoteLeases
 from tests.support.snapshots import farm
 
 
 def listed(note: str | None) -> RemoteLeases:
     """The leases of a server whose list has no devices."""
-    found = list_to_json(LeaseList(1.0, note=note))
+    found = document(LeaseList(1.0, note=note))
     live: Any = SimpleNamespace(server=SimpleNamespace(get=lambda path: found))
     return RemoteLeases(live)
 

@@ -16,7 +16,7 @@ from andon.cli.terminal import Choices
 from andon.host.machine_id import boot_id, node_name
 from andon.leases.book.lease_book import Book
 from andon.model import wire
-from andon.model.alert_wire import ALERTS
+from andon.model.alert import AlertList
 from andon.model.device import (
     COMMANDS_MISSING,
     UNWATCHED,
@@ -138,7 +138,7 @@ def say(server: Asked, snapshot: Snapshot, interval: str = "1") -> None:
 def test_minutes_that_a_server_does_not_say_are_as_without_one(server: Asked) -> None:
     now = seen(h200(0), at=time.time())
     say(server, now)
-    page = {"schema": ALERTS, "node": now.node, "at": now.at, "simulated": False, "items": []}
+    page = {"schema": AlertList.schema, "node": now.node, "at": now.at, "simulated": False}
     server.answers["/api/alerts?limit=1"] = RestAnswer(200, json.dumps(page).encode())
     for status, said, count in ((200, {"items": [wire.snapshot_to_json(now)] * 3}, 3),
                                 (503, {"error": {"reason": "it ends", "hint": ""}}, 0),

@@ -14,7 +14,6 @@ from andon.leases.book.release_notes import left_note, read_note
 from andon.model.codec import document
 from andon.model.lease_wire import (
     MOST_NOTE,
-    RELEASE,
     ReleaseNote,
     release_from_json,
     release_note,
@@ -71,7 +70,7 @@ def test_whatever_is_written_is_one_short_harmless_line(by: str, note: str) -> N
     found = release_note(by, note)
     assert (found.by + found.note).isprintable()
     assert len(found.note) <= MOST_NOTE
-    assert release_from_json(document(RELEASE, found)) == found
+    assert release_from_json(document(found)) == found
 
 
 def held(folder: Path) -> Hold:

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from andon.cli.show.probe import render_probe
 from andon.cli.show.text import painted
 from andon.errors import Conflict, Gone, Invalid
-from andon.model.codec import Wrong, document
-from andon.model.probe import PROBE_SCHEMA, ProbeResult, Trial, TrialState, probe_from_json
+from andon.model.codec import document, read_document
+from andon.model.probe import ProbeResult, Trial, TrialState
 from andon.model.wire import ANSWER, dumps, loads
 from andon.units import GIB
 from andon.work.rules.probe import (
@@ -249,15 +249,15 @@ def test_a_name_that_means_two_kinds_of_devices_is_asked_back() -> None:
 def test_a_probe_survives_its_file() -> None:
     trials = [trial(1, 3), replace(trial(2, 5), missing={"throughput": "x"}, note="less certain")]
     found = probe_of(replace(PLAN, memory_total_bytes=80 * GIB), trials, 5.0)
-    assert probe_from_json(loads(dumps(document(PROBE_SCHEMA, found)), ANSWER)) == found
+    assert read_document(ProbeResult, loads(dumps(document(found)), ANSWER)) == found
 
 
-FIELDS = sorted(document(PROBE_SCHEMA, probe_of(PLAN, [trial(1)], 0.0)))
+FIELDS = sorted(document(probe_of(PLAN, [trial(1)], 0.0)))
 ANYTHING = st.none() | st.integers() | st.text() | st.lists(st.integers())
 
 
 @given(st.dictionaries(st.sampled_from(FIELDS), ANYTHING))
 def test_a_file_that_is_not_a_probe_is_refused_or_read(damage: dict[str, object]) -> None:
-    whole = document(PROBE_SCHEMA, probe_of(PLAN, [trial(1)], 0.0))
-    with suppress(Wrong):  # anything else would end `andon probes`
-        assert isinstance(probe_from_json({**whole, **damage}), ProbeResult)
+    whole = document(probe_of(PLAN, [trial(1)], 0.0))
+    with suppress(Invalid):  # anything else would end `andon probes`
+        assert isinstance(read_document(ProbeResult, {**whole, **damage}), ProbeResult)

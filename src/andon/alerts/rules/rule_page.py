@@ -28,17 +28,12 @@ from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.conditions.with_figures import with_figures
 from andon.explain.evidence.reasons import TROUBLE_FROM, ReasonKind
 from andon.model.alert import Level
-from andon.model.codec import Index, Name, Number, Text, Wrong, read_schema
+from andon.model.codec import Index, JsonDocument, Name, Number, Text
 from andon.model.device import Device, DeviceStatus
 from andon.model.naming import device_labels
-from andon.model.shapes import Doc, names_of, plain, to_json
+from andon.model.shapes import Doc
 from andon.model.thresholds import Figure, Thresholds
-from andon.model.wire import Json
 from andon.settings.figures import setting_of
-
-RULES_SCHEMA, RULE_SCHEMA = "andon.rules/1", "andon.rule/1"
-RUNG_WITHOUT = ("for_figure",)  # a name inside the settings
-_RUNG = names_of(Rung, without=RUNG_WITHOUT)
 
 Labelled = tuple[Device, str]
 """A device and its label."""
@@ -54,6 +49,11 @@ class OnDevice(Struct, frozen=True):
     threshold: Number | None
     limit: Number | None
     disabled: bool
+
+
+def _check_reason(rule: "RuleRow | RulePage") -> None:
+    if not rule.active and rule.inactive_reason is None:
+        raise ValueError("is inactive without a reason")
 
 
 class RuleRow(Struct, frozen=True):
@@ -74,6 +74,9 @@ class RuleRow(Struct, frozen=True):
     levels: list[Rung]
     devices: list[OnDevice]
 
+    def __post_init__(self) -> None:
+        _check_reason(self)
+
 
 class ConditionRow(Struct, frozen=True):
     """A condition that is never an alert: only `andon why` mentions it."""
@@ -83,9 +86,10 @@ class ConditionRow(Struct, frozen=True):
     why: Text
 
 
-class RuleList(Struct, frozen=True):
+class RuleList(JsonDocument, frozen=True):
     """andon.rules/1."""
 
+    schema = "andon.rules/1"
     rules: list[RuleRow]
     explained_only: Annotated[
         list[ConditionRow], Doc("conditions that are never alerts: only `andon why` mentions them")
@@ -133,9 +137,10 @@ class QueryRow(Struct, frozen=True):
     query: Text
 
 
-class RulePage(Struct, frozen=True):
+class RulePage(JsonDocument, frozen=True):
     """andon.rule/1: everything about one condition, with the thresholds in effect here."""
 
+    schema = "andon.rule/1"
     name: Name
     title: Text
     group: Name
@@ -155,6 +160,9 @@ class RulePage(Struct, frozen=True):
     queries: list[QueryRow]
     no_query_reason: Annotated[Text | None, Doc("why PromQL cannot express it")]
 
+    def __post_init__(self) -> None:
+        _check_reason(self)
+
 
 class RuleContext(NamedTuple):
     """What the page depends on besides the condition."""
@@ -163,13 +171,6 @@ class RuleContext(NamedTuple):
     statuses: Sequence[DeviceStatus] = ()
     awake: frozenset[Precondition] = READINGS
     prefix: str = "andon"  # of the metrics
-
-
-def rule_to_json(condition: Condition, context: RuleContext) -> Json:
-    """andon.rule/1."""
-    page = rule_page(condition, context)
-    levels = rungs_to_json(with_figures(condition, context.rulebook.thresholds))
-    return {"schema": RULE_SCHEMA, **to_json(page), "levels": levels}
 
 
 def rule_page(condition: Condition, context: RuleContext) -> RulePage:
@@ -248,21 +249,15 @@ def _reason(kind: ReasonKind) -> ReasonRow:
 # The list of all rules.
 
 
-def rules_to_json(
+def rule_list(
     rulebook: Rulebook, statuses: Sequence[DeviceStatus], awake: frozenset[Precondition] = READINGS
-) -> Json:
+) -> RuleList:
     """Returns all rules, with the thresholds in effect here."""
     devices = labelled(rulebook, statuses)
-    return {
-        "schema": RULES_SCHEMA,
-        "rules": [
-            _rule_to_json(with_figures(rule, rulebook.thresholds), rulebook, devices, awake)
-            for rule in RULES
-        ],
-        "explained_only": [
-            plain(one, names_of(ConditionRow)) for one in CONDITIONS if not one.rungs
-        ],
-    }
+    return RuleList(
+        [_row(with_figures(rule, rulebook.thresholds), rulebook, devices, awake) for rule in RULES],
+        [ConditionRow(one.name, one.title, one.why) for one in CONDITIONS if not one.rungs],
+    )
 
 
 def labelled(rulebook: Rulebook, statuses: Sequence[DeviceStatus]) -> list[Labelled]:
@@ -272,11 +267,11 @@ def labelled(rulebook: Rulebook, statuses: Sequence[DeviceStatus]) -> list[Label
     return [(status.device, labels[status.device.uuid]) for status in statuses]
 
 
-def _rule_to_json(
+def _row(
     rule: Condition, rulebook: Rulebook, devices: Sequence[Labelled], awake: frozenset[Precondition]
-) -> Json:
+) -> RuleRow:
     reason = inactive_in(rule, rulebook, awake)
-    found = RuleRow(
+    return RuleRow(
         name=rule.name,
         title=rule.title,
         subject_kind=str(rule.subject_kind),
@@ -292,11 +287,6 @@ def _rule_to_json(
         levels=list(rule.rungs),
         devices=on_devices(rule, devices, rulebook),
     )
-    return {**to_json(found), "levels": rungs_to_json(rule)}
-
-
-def rungs_to_json(rule: Condition) -> list[Json]:
-    return [plain(rung, _RUNG) for rung in rule.rungs]
 
 
 def inactive_in(rule: Condition, rulebook: Rulebook, awake: frozenset[Precondition]) -> str | None:
@@ -328,29 +318,3 @@ def _on_device(rule: Condition, device: Device, label: str, rulebook: Rulebook) 
 def _threshold(rule: Condition, figures: Thresholds) -> float | None:
     found: float | None = None if rule.threshold is None else getattr(figures, rule.threshold)
     return found
-
-
-# The same from a server.
-
-
-def rules_from_json(payload: Json) -> Json:
-    """Returns a server's rules, with the fields known here."""
-    found = read_schema(RuleList, payload, RULES_SCHEMA)
-    for place, rule in enumerate(found.rules):
-        _check_reason(rule, f"rules[{place}].")
-    levels = [[plain(rung, _RUNG) for rung in rule.levels] for rule in found.rules]
-    rules = [to_json(rule) | {"levels": of} for rule, of in zip(found.rules, levels, strict=True)]
-    return {"schema": RULES_SCHEMA, **to_json(found), "rules": rules}
-
-
-def rule_from_json(payload: Json) -> Json:
-    """Returns one rule of a server in full, with the fields known here."""
-    found = read_schema(RulePage, payload, RULE_SCHEMA)
-    _check_reason(found, "")
-    levels = [plain(rung, _RUNG) for rung in found.levels]
-    return {"schema": RULE_SCHEMA, **to_json(found), "levels": levels}
-
-
-def _check_reason(rule: RuleRow | RulePage, place: str) -> None:
-    if not rule.active and rule.inactive_reason is None:
-        raise Wrong(f"{place}inactive_reason", "is None, not a string")

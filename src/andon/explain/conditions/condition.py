@@ -58,6 +58,7 @@ Seconds = Annotated[float, Meta(ge=0.0, le=1e10)]
 class Rung(Struct, frozen=True):
     """One step of a condition: a level, when it holds, and how long it must hold and be clear."""
 
+    json_without = ("for_figure",)  # a name inside the settings
     level: Level
     condition: Text  # as text for people, with the names of figures and numbers in braces
     for_seconds: Seconds

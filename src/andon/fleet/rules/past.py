@@ -13,11 +13,9 @@ from andon.history.rules.codec import header_of
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.tiers import WINDOW_MS, Extents, StoredBlock, Tier
 from andon.model.alert import Alert
-from andon.model.alert_wire import alert_to_json
-from andon.model.codec import Name, Whole, Wrong, read
+from andon.model.codec import Name, Whole, Wrong, read, to_json
 from andon.model.device import Device
 from andon.model.run.record import RunRow
-from andon.model.shapes import to_json
 from andon.model.wire import Json, TextBounds, device_to_json, dumps, loads
 
 SCHEMA = b"andon.past/1\n"
@@ -74,7 +72,7 @@ def packed_past(part: PastPart) -> bytes:
             for d, m, t, s, body in part.blocks
         ],
         "uses": to_json(list(part.uses)),
-        "alerts": [alert_to_json(one) for one in part.alerts],
+        "alerts": [to_json(one) for one in part.alerts],
         "runs": [_known(to_json(one)) for one in part.runs],
     }
     head = dumps(header).encode()

@@ -10,11 +10,10 @@ from msgspec.structs import replace
 
 from andon.fleet.rules.digest import Digest, NodeFigures, NodeTask
 from andon.fleet.rules.nodes import FleetNode
-from andon.model.codec import Amount, Name, Names, Text, Time, Whole, read_schema
+from andon.model.codec import Amount, JsonDocument, Name, Names, Text, Time, Whole
 from andon.model.wire import Json, struct_text
 from andon.units import human_seconds
 
-SCHEMA = "andon.nodes/1"
 SILENT_SECONDS = 15.0
 ALERT_SECONDS = 30.0
 """How long a node is silent before people are told."""
@@ -89,9 +88,10 @@ def _searched_text(row: NodeRow) -> str:
     return "\n".join(texts).casefold()
 
 
-class NodeList(Struct, frozen=True):
+class NodeList(JsonDocument, frozen=True):
     """The nodes of a server."""
 
+    schema = "andon.nodes/1"
     at: Time
     hub: bool
     """Whether other machines may report to it."""
@@ -126,12 +126,7 @@ class NewToken(Struct, frozen=True):
 def list_to_text(found: NodeList) -> str:
     """Returns the list as JSON, encoded in a fast way: every browser polls it."""
     fields = {name: getattr(found, name) for name in NodeList.__struct_fields__}
-    return struct_text({"schema": SCHEMA, **fields})
-
-
-def list_from_json(value: Json) -> NodeList:
-    """Parses a server's answer; raises Invalid for anything else."""
-    return read_schema(NodeList, value, SCHEMA)
+    return struct_text({"schema": found.schema, **fields})
 
 
 def row_of(

@@ -24,7 +24,7 @@ from andon.leases.book.places import VARIABLE
 from andon.leases.book.release_notes import read_note
 from andon.leases.rules.validity import LeaseEnd
 from andon.model.codec import document
-from andon.model.lease_wire import RELEASE, ReleaseNote, release_from_json
+from andon.model.lease_wire import ReleaseNote, release_from_json
 
 CHECK_SECONDS = 5.0  # how late a changed end or a removed file is noticed
 _MESSAGE_BYTES = 16_384  # a path of maximum length, and some numbers
@@ -183,7 +183,7 @@ def _pass_on_note(hold: Hold, channel: socket.socket) -> None:
     note = read_note(hold)
     with suppress(OSError):
         if note is not None:
-            channel.send(json.dumps(document(RELEASE, note)).encode())
+            channel.send(json.dumps(document(note)).encode())
 
 
 def _keep(

@@ -27,7 +27,7 @@ from andon.leases.book.places import CORDONS, LEASES, TICKETS
 from andon.leases.book.tickets import TICKET_SUFFIX, TicketHold
 from andon.leases.rules.queue import Waiting
 from andon.leases.rules.usage import RecentUsage
-from andon.model import lease_wire, wire
+from andon.model import wire
 from andon.model.codec import document
 from andon.model.lease import BookEntry, Cordon, Lease, Reservation, Ticket
 from andon.model.naming import may_mean_lease
@@ -146,14 +146,14 @@ class Book:
     def write_lease(self, lease: Lease, uid: int | None = None) -> LeaseHold:
         """Writes a lease, which belongs to its file's owner; root may give it to another user."""
         name = f"{lease.id}-{os.urandom(8).hex()}{LEASE_SUFFIX}"
-        text = wire.dumps(document(lease_wire.LEASE, lease)) + "\n"
+        text = wire.dumps(document(lease)) + "\n"
         with self._making(LEASES) as folder:
             made = files.make(folder, name, text, lease.until, uid)
             return LeaseHold(lease, Hold(name, made, folder, place=self._place(LEASES, name)))
 
     def write_ticket(self, ticket: Ticket) -> TicketHold:
         name = f"{ticket.id}-{os.urandom(8).hex()}{TICKET_SUFFIX}"
-        text = wire.dumps(document(lease_wire.TICKET, ticket)) + "\n"
+        text = wire.dumps(document(ticket)) + "\n"
         with self._making(TICKETS) as folder:
             descriptor, awake = tickets.make(folder, name, text)
             place = self._place(TICKETS, name)
@@ -191,7 +191,7 @@ class Book:
     def cordon(self, cordon: Cordon) -> None:
         """Writes a cordon; only the book's owner and root may: the directory's mode ensures it."""
         with self._folder(self.path, CORDONS) as folder, self._translated(CORDONS, folder):
-            text = wire.dumps(document(lease_wire.CORDON, cordon)) + "\n"
+            text = wire.dumps(document(cordon)) + "\n"
             os.close(files.make(folder, contents.cordon_name(cordon.uuid), text))
 
     def uncordon(self, uuid: str) -> bool:

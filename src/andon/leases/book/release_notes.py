@@ -14,7 +14,7 @@ from andon.leases.book import files
 from andon.leases.book.hold import Hold
 from andon.model import wire
 from andon.model.codec import document
-from andon.model.lease_wire import RELEASE, ReleaseNote, release_from_json
+from andon.model.lease_wire import ReleaseNote, release_from_json
 
 NOTE_SUFFIX = ".note"
 MOST_READ = 16  # notes of one lease: a stranger's must not take forever
@@ -26,7 +26,7 @@ def left_note(folder: Path, file: str, note: ReleaseNote) -> Iterator[None]:
     place = folder / f"{_stem(file)}.{os.urandom(6).hex()}{NOTE_SUFFIX}"
     try:
         with suppress(OSError):
-            _write(place, wire.dumps(document(RELEASE, note)))
+            _write(place, wire.dumps(document(note)))
         yield
     finally:
         with suppress(OSError):

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from andon.alerts.rules.alerts_from_sample import alerts_from_sample
 from andon.alerts.rules.commands import current
 from andon.alerts.rules.overview import AlertOverview
-from andon.alerts.rules.rule_page import RuleContext, rule_to_json, rules_to_json
+from andon.alerts.rules.rule_page import RuleContext, rule_list, rule_page
 from andon.alerts.rules.state import EMPTY
 from andon.alerts.rules.state_machine import step
 from andon.errors import Gone, Unavailable
@@ -17,6 +17,7 @@ from andon.explain.conditions.node.drivers import has_none
 from andon.explain.evidence.observation import Moment, Observation
 from andon.host.clock import clocks
 from andon.model.alert import Alert, Phase, Silence
+from andon.model.codec import document
 from andon.model.device import Snapshot
 from andon.model.naming import devices_named
 from andon.node.local.context import LocalContext
@@ -75,12 +76,12 @@ class LocalAlerts:
                 yield _overview(snapshot, _narrowed(tuple(found), snapshot, devices))
 
     def rules(self) -> dict[str, Any]:
-        return rules_to_json(self._context.rulebook, self._live.read().devices)
+        return document(rule_list(self._context.rulebook, self._live.read().devices))
 
     def rule(self, name: str) -> dict[str, Any]:
         condition, prefix = condition_named(name), self._context.settings.exporter_prefix
-        statuses = self._live.read().devices
-        return rule_to_json(condition, RuleContext(self._context.rulebook, statuses, prefix=prefix))
+        context = RuleContext(self._context.rulebook, self._live.read().devices, prefix=prefix)
+        return document(rule_page(condition, context))
 
     def alert(self, number: str) -> Alert:
         raise Gone(f"there is no alert {number!r}")

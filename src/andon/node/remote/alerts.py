@@ -1,6 +1,7 @@
 """The alerts of a server."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -8,9 +9,8 @@ from msgspec.structs import replace
 
 from andon.alerts.rules.overview import AlertOverview, Outcomes
 from andon.errors import Invalid
-from andon.model.alert import Alert, Silence
-from andon.model.alert_wire import ALERTS, AlertList
-from andon.model.codec import Text, Wrong, read, read_schema
+from andon.model.alert import Alert, AlertList, Silence
+from andon.model.codec import JsonDocument, Text, Wrong, document, read, read_document
 from andon.model.shapes import to_json
 from andon.model.wire import Json
 from andon.node.following import followed
@@ -49,15 +49,15 @@ class RemoteAlerts:
         return self._alert(self.server.get(_at(number)))
 
     def rules(self) -> Json:
-        from andon.alerts.rules.rule_page import rules_from_json
+        from andon.alerts.rules.rule_page import RuleList
 
-        return self._read(rules_from_json, self.server.get("/api/alerts/rules"))
+        return self._document(RuleList, self.server.get("/api/alerts/rules"))
 
     def rule(self, name: str) -> Json:
-        from andon.alerts.rules.rule_page import rule_from_json
+        from andon.alerts.rules.rule_page import RulePage
 
         payload = self.server.get(f"/api/alerts/rules/{quote(name, safe='')}")
-        return self._read(rule_from_json, payload)
+        return self._document(RulePage, payload)
 
     def acknowledge(self, number: str, by: str, note: str) -> Alert:
         body = {"by": by, "note": note}
@@ -80,6 +80,9 @@ class RemoteAlerts:
     def _alert(self, payload: Json) -> Alert:
         return self._read(lambda alert: read(Alert, alert), payload)
 
+    def _document(self, kind: type[JsonDocument], payload: Json) -> Json:
+        return document(self._read(partial(read_document, kind), payload))
+
     def _read(self, read: Callable[[Json], T], payload: Json) -> T:
         """Parses the server's answer, which must be that of a server of this version."""
         try:
@@ -89,7 +92,7 @@ class RemoteAlerts:
 
 
 def page_from_json(payload: Json) -> AlertOverview:
-    found = read_schema(ListedAlerts, payload, ALERTS)
+    found = read_document(ListedAlerts, payload)
     return AlertOverview(
         node=found.node,
         at=found.at,

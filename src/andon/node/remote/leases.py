@@ -7,11 +7,11 @@ from urllib.parse import quote, urlencode
 from andon.errors import Gone, Invalid, Unavailable
 from andon.leases.rules.offer import Offer, offer_by
 from andon.leases.rules.rows import EMPTY
-from andon.model.codec import Wrong, read
+from andon.model.codec import Wrong, read, read_document
 from andon.model.device import Snapshot
 from andon.model.job.device_request import DeviceRequest
 from andon.model.lease import FURTHEST
-from andon.model.lease_list import LeaseList, LeaseRow, RenewedLease, list_from_json
+from andon.model.lease_list import LeaseList, LeaseRow, RenewedLease
 from andon.model.naming import may_mean_lease
 from andon.model.verdict import DeviceVerdict
 from andon.node.remote.live import RemoteLive
@@ -74,7 +74,7 @@ class RemoteLeases:
 
     def _listed(self, server: RestServer | None = None) -> LeaseList:
         try:
-            return list_from_json((server or self._server).get("/api/leases"))
+            return read_document(LeaseList, (server or self._server).get("/api/leases"))
         except Invalid as exc:
             raise self._server.of_another_version(exc.reason) from exc
 

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from andon.errors import Invalid
 from andon.leases.rules.offer import Offer, offer_by
+from andon.model.codec import read_document
 from andon.model.device import Snapshot
 from andon.model.job.device_request import DeviceRequest
-from andon.model.lease_list import LeaseList, list_from_json
+from andon.model.lease_list import LeaseList
 from andon.model.verdict import DeviceVerdict
 from andon.node.remote.leases import RemoteLeases
 from andon.node.ssh.client import LEASES, STATUS
@@ -29,7 +30,7 @@ class SshLeases(RemoteLeases):
         if not isinstance(listed, dict):
             raise only_smi()
         try:
-            return snapshot or self._ssh.take(status), list_from_json(listed), ()
+            return snapshot or self._ssh.take(status), read_document(LeaseList, listed), ()
         except Invalid as exc:
             raise self._ssh.host.of_another_version(exc.reason) from exc
 

@@ -12,12 +12,13 @@ from andon.alerts.rules.listing import entries, firing_by_level
 from andon.alerts.rules.messages import NO_NOTIFIER
 from andon.alerts.rules.overview import NOT_KNOWN, AlertOverview
 from andon.alerts.rules.past import Query, matches
-from andon.alerts.rules.rule_page import RuleContext, rule_to_json, rules_to_json
+from andon.alerts.rules.rule_page import RuleContext, rule_list, rule_page
 from andon.errors import AndonError, Gone, Invalid, Unavailable
 from andon.explain.conditions.catalogue import condition_named
 from andon.explain.conditions.condition import Precondition
 from andon.explain.conditions.rulebook import Rulebook
 from andon.model.alert import Alert, Phase, Silence
+from andon.model.codec import document
 from andon.model.device import Snapshot
 from andon.model.naming import device_named
 from andon.node.following import followed
@@ -142,12 +143,12 @@ class ServedAlerts:
         return self._known.find(number)
 
     def rules(self) -> dict[str, Any]:
-        return rules_to_json(self._thresholds, self._latest().devices, self._known.awake)
+        return document(rule_list(self._thresholds, self._latest().devices, self._known.awake))
 
     def rule(self, name: str) -> dict[str, Any]:
         condition, devices = condition_named(name), self._latest().devices
         known = RuleContext(self._thresholds, devices, self._known.awake, self._prefix)
-        return rule_to_json(condition, known)
+        return document(rule_page(condition, known))
 
     @property
     def _thresholds(self) -> Rulebook:

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from andon.alerts.rules.lamps import LampBoard
 from andon.alerts.rules.listing import counts, entries, is_soon, listed
+from andon.alerts.rules.overview import AlertOverview
 from andon.leases.rules.occupants import Holder
-from andon.model.alert import Alert, Phase
+from andon.model.alert import Alert, AlertList, Phase
 from andon.model.lamp import DeviceLamp, Lamp
 from andon.model.shapes import names_of, plain, to_json
 from andon.model.verdict import DeviceVerdict
@@ -50,9 +51,9 @@ def board_to_json(
     return {"schema": BOARD_SCHEMA, **to_json(found)}
 
 
-def entries_to_json(alerts: Iterable[Alert]) -> Json:
-    """The lines of the list and their counts: one order and one count on every surface."""
-    found = entries(alerts)
+def alert_page(found: AlertOverview) -> schemas.AlertAnswer:
+    """The list, its lines and their counts: one order and one count on every surface."""
+    listed = entries(found.alerts)
     lines = [
         schemas.AlertEntry(
             id=one.alert.id,
@@ -60,12 +61,14 @@ def entries_to_json(alerts: Iterable[Alert]) -> Json:
             lamp=Lamp.GREY if one.alert.state is Phase.RESOLVED else one.lamp,
             related=[other.id for other in one.related],
         )
-        for one in found
+        for one in listed
     ]
-    return {
-        "entries": [to_json(line) for line in lines],
-        "counts": to_json(schemas.AlertCounts(*counts(found))),
-    }
+    return schemas.AlertAnswer(
+        **plain(found, names_of(AlertList)),
+        entries=lines,
+        counts=schemas.AlertCounts(*counts(listed)),
+        note=found.note,
+    )
 
 
 def _on_board(

@@ -8,21 +8,17 @@ from msgspec.structs import replace
 
 from andon.alerts.rules import rule_page
 from andon.alerts.rules.overview import Outcomes
-from andon.alerts.rules.rule_page import RULE_SCHEMA, RULES_SCHEMA, RUNG_WITHOUT
 from andon.estimate.rules.fits import GpuFit, SmallestSize
 from andon.estimate.rules.wire import ESTIMATE, FIT_WITHOUT, EstimateAnswer
-from andon.explain.conditions.condition import Rung
 from andon.explain.evidence.reasons import Reason
 from andon.explain.wire import REASON_SHAPE, WHY, Explained
-from andon.fleet.rules.states import SCHEMA as NODES
 from andon.fleet.rules.states import NodeList
 from andon.history.rules.intervals import UsageInterval
 from andon.leases.rules.occupants import Holder
 from andon.model.alert import Alert, Silence
-from andon.model.alert_wire import ALERTS, AlertList
 from andon.model.device import SNAPSHOT, Device, DeviceStatus, Process, Sample, Snapshot
 from andon.model.job.facts import JobView
-from andon.model.lease_list import LEASES, LeaseList, LeaseRow
+from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.shapes import JsonShape, Member, Schemas, members_of, shape_of
 from andon.model.wire import (
     COMPUTED,
@@ -49,7 +45,6 @@ KNOWN: dict[type, JsonShape] = {
     Process: shape_of(Process, more={"program": PROGRAM}, order=PROCESS_ORDER),
     Reason: REASON_SHAPE,
     UsageInterval: shape_of(UsageInterval, "UsageRow", without=schemas.USAGE_WITHOUT),
-    Rung: shape_of(Rung, without=RUNG_WITHOUT),
     schemas.BoardDevice: shape_of(schemas.BoardDevice, "LampShape"),
     Holder: shape_of(Holder, "HolderShape"),
     GpuFit: shape_of(GpuFit, "EstimatedFit", without=FIT_WITHOUT),
@@ -64,19 +59,10 @@ WHY_SHAPE = JsonShape(
 )
 HEALTH = replace(shape_of(schemas.Health), is_open=True)
 ALERT, SILENCE = shape_of(Alert), shape_of(Silence)
-ALERT_LIST = shape_of(
-    AlertList,
-    schema=ALERTS,
-    more={
-        "entries": Member(list[schemas.AlertEntry], "the alerts as people list and count them"),
-        "counts": Member(schemas.AlertCounts, "of the entries; resolved ones are not counted"),
-        "note": Member(str | None, "why past alerts are missing, if they are"),
-    },
-)
+ALERT_LIST = shape_of(schemas.AlertAnswer, "AlertList")
 LEASE_LIST = shape_of(
     LeaseList,
     "LeaseListShape",
-    schema=LEASES,
     more={"timestamp": Member(str, "`at` in readable form")},
 )
 SILENCE_LIST = JsonShape("SilenceList", "The active silences.", {"silences": Member(list[Silence])})
@@ -89,7 +75,7 @@ ANSWERS: dict[tuple[str, str], JsonShape] = {
     ("get", "/api/snapshot"): SNAPSHOT_SHAPE,
     ("get", "/api/health"): HEALTH,
     ("get", "/api/features"): shape_of(schemas.Features),
-    ("get", "/api/nodes"): shape_of(NodeList, schema=NODES),
+    ("get", "/api/nodes"): shape_of(NodeList),
     ("get", "/api/session"): shape_of(schemas.SessionState),
     ("get", "/api/recent"): shape_of(schemas.Recent),
     ("get", "/api/devices/{device}/why"): WHY_SHAPE,
@@ -99,8 +85,8 @@ ANSWERS: dict[tuple[str, str], JsonShape] = {
     ("get", "/api/devices/{device}/usage"): shape_of(schemas.Usage),
     ("get", "/api/board"): shape_of(schemas.Board, "BoardShape", schema=BOARD_SCHEMA),
     ("get", "/api/alerts"): ALERT_LIST,
-    ("get", "/api/alerts/rules"): shape_of(rule_page.RuleList, schema=RULES_SCHEMA),
-    ("get", "/api/alerts/rules/{name}"): shape_of(rule_page.RulePage, schema=RULE_SCHEMA),
+    ("get", "/api/alerts/rules"): shape_of(rule_page.RuleList),
+    ("get", "/api/alerts/rules/{name}"): shape_of(rule_page.RulePage),
     ("get", "/api/alerts/{alert}"): ALERT,
     ("post", ACKNOWLEDGED): ALERT,
     ("delete", ACKNOWLEDGED): ALERT,

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from andon.history.rules.intervals import UsageInterval
 from andon.leases.rules.occupants import Holder
-from andon.model.alert import Level
+from andon.model.alert import AlertList, Level
 from andon.model.lamp import DeviceLamp, Lamp
 from andon.model.lease_list import LeaseRow
 from andon.model.shapes import Doc
@@ -254,6 +254,14 @@ class AlertCounts(Struct, frozen=True):
     pending: int
     clearing: Annotated[int, Doc("they fire, no longer hold, and end if it stays so")]
     handled: Annotated[int, Doc("acknowledged or silenced")]
+
+
+class AlertAnswer(AlertList, frozen=True):
+    """andon.alerts/1."""
+
+    entries: Annotated[list[AlertEntry], Doc("the alerts as people list and count them")]
+    counts: Annotated[AlertCounts, Doc("of the entries; resolved ones are not counted")]
+    note: Annotated[str | None, Doc("why past alerts are missing, if they are")]
 
 
 # Leases.

@@ -17,9 +17,9 @@ from andon.errors import AndonError
 from andon.explain.conditions.rulebook import Rulebook
 from andon.model import wire
 from andon.model.alert import Alert
-from andon.model.alert_wire import alert_to_json
+from andon.model.codec import document, to_json
 from andon.model.device import Snapshot
-from andon.model.lease_list import LeaseList, list_to_json
+from andon.model.lease_list import LeaseList
 from andon.node.seen.node import SeenNode
 from andon.node.served import ServedNode
 from andon.sampling.rules import timing
@@ -176,14 +176,14 @@ class Live:
         while self._alerts:
             alert = self._alerts.popleft()
             for node in {client.node for client in self._clients.values()}:
-                shown = alert_to_json(node.alerts.seen(alert))
+                shown = to_json(node.alerts.seen(alert))
                 await self._emit("alert", shown, _room("alerts", node.sight))
 
     async def _publish_leases(self) -> None:
         found, self._leases = self._leases, None
         if found is not None and self._clients:
             shown = SeenNode(self._node, ANONYMOUS).leases.seen(found)
-            await self._emit("leases", prepared(list_to_json(shown)), EVERYONE)
+            await self._emit("leases", prepared(document(shown)), EVERYONE)
 
     async def _publish(self, snapshot: Snapshot) -> None:
         unseen, self._unseen = self._unseen, None

@@ -4,12 +4,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from andon.alerts.rules import lamps, listing
+from andon.alerts.rules import lamps
 from andon.alerts.rules.past import Query as Wanted
 from andon.model.alert import Alert, Level, Phase
-from andon.model.alert_wire import alert_to_json, alerts_to_json, silence_to_json
+from andon.model.codec import document, to_json
 from andon.node.watched.alerts import MOST_ALERTS
-from andon.web.answers.alert_payloads import board_to_json, entries_to_json
+from andon.web.answers.alert_payloads import alert_page, board_to_json
 from andon.web.answers.requests import (
     AcknowledgeRequest,
     NotifierTestRequest,
@@ -45,11 +45,7 @@ def _reading(router: APIRouter) -> None:
         """andon.alerts/1: firing and pending alerts, worst first, then resolved ones."""
         wanted = Wanted(since, None, state, level, rule, None, limit)
         found = node.alerts.page(None, () if device is None else (device,), wanted)
-        listed = alerts_to_json(
-            found.alerts, found.silences, found.node, found.at, found.simulated,
-            worst=listing.worst(found.alerts),
-        )  # fmt: skip
-        return sent_json({**listed, **entries_to_json(found.alerts), "note": found.note})
+        return sent_json(document(alert_page(found)))
 
     @router.get("/api/alerts/rules", tags=["explain"])
     def rules(node: Picked) -> Response:
@@ -99,7 +95,7 @@ def _silences(router: APIRouter) -> None:
     @router.get("/api/silences", tags=["explain"])
     def silences(node: Picked) -> Response:
         """The active silences, and when they end."""
-        return sent_json({"silences": [silence_to_json(one) for one in node.alerts.silences()]})
+        return sent_json({"silences": to_json(node.alerts.silences())})
 
     @router.post("/api/silences", tags=["explain"])
     def silence(request: Request, node: Picked, given: SilenceRequest) -> Response:
@@ -108,7 +104,7 @@ def _silences(router: APIRouter) -> None:
         where = "" if added.subject is None else f"@{added.subject}"
         what = f"{added.id} {added.rule or 'everything'}{where}"
         add_notes(request.scope, silence=what, seconds=given.seconds)
-        return sent_json(silence_to_json(added))
+        return sent_json(to_json(added))
 
     @router.delete("/api/silences/{silence}", tags=["explain"])
     def unsilence(node: Picked, silence: Annotated[str, Path(max_length=100)]) -> Response:
@@ -118,4 +114,4 @@ def _silences(router: APIRouter) -> None:
 
 
 def _alert(alert: Alert) -> Response:
-    return sent_json(alert_to_json(alert))
+    return sent_json(to_json(alert))

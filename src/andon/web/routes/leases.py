@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from andon.leases.rules.requests import options_from_rest
-from andon.model.lease_list import list_to_json
+from andon.model.codec import document
 from andon.model.lease_wire import MOST_NOTE
 from andon.model.naming import FORMS, device_named
 from andon.model.shapes import to_json
@@ -33,7 +33,7 @@ def lease_routes(router: APIRouter) -> None:
     @router.get("/api/leases", tags=["share"])
     def leases(node: Picked) -> Response:
         """andon.leases/1: leases with their actual use, the queue and the cordons."""
-        return sent_json(list_to_json(node.leases.listed()))
+        return sent_json(document(node.leases.listed()))
 
     _asking(router, pool)
     _keeping(router, pool)

@@ -6,8 +6,8 @@ from pathlib import Path
 from andon.errors import Invalid, Unavailable
 from andon.host.files import make_private, read_regular, replace_file
 from andon.host.state.user_folder import open_state_folder, state_folder
-from andon.model.codec import Wrong, document
-from andon.model.probe import PROBE_SCHEMA, ProbeResult, probe_from_json
+from andon.model.codec import document, read_document
+from andon.model.probe import ProbeResult
 from andon.model.wire import ANSWER, dumps, loads
 
 FOLDER = "probes"
@@ -22,7 +22,7 @@ def store_probe(probe: ProbeResult) -> Path:
     """Stores a probe in place of an earlier one of the same command on the same model."""
     folder = open_state_folder() / FOLDER
     path = folder / f"{_key(probe)}.json"
-    text = dumps(document(PROBE_SCHEMA, probe)) + "\n"
+    text = dumps(document(probe)) + "\n"
     try:
         make_private(folder)
         replace_file(path, text.encode(errors="replace"))  # a command may be no text
@@ -49,6 +49,6 @@ def _key(probe: ProbeResult) -> str:
 
 def _read(path: Path) -> ProbeResult | None:
     try:
-        return probe_from_json(loads(read_regular(path), ANSWER))
-    except (OSError, Wrong, Invalid):
+        return read_document(ProbeResult, loads(read_regular(path), ANSWER))
+    except (OSError, Invalid):
         return None

@@ -32,8 +32,8 @@ from andon.cli.sources import NO_DEVICE, node_of
 from andon.cli.terminal import Terminal, notice
 from andon.errors import AndonError, Gone
 from andon.explain.conditions.catalogue import BY_NAME
-from andon.model.alert import Alert, Level, Phase
-from andon.model.alert_wire import alert_to_json, alerts_to_json
+from andon.model.alert import Alert, AlertList, Level, Phase
+from andon.model.codec import document, to_json
 from andon.node.port import NodeAlerts
 from andon.units import human_seconds
 
@@ -140,10 +140,10 @@ def alerts(
         return follow_alerts(source, devices, terminal, chosen(), as_json, everything)
     page = replace(source.page(since, devices), everything=everything)
     if as_json:
-        payload = alerts_to_json(
-            page.listed, page.silences, page.node, page.at, page.simulated, worst=page.worst
+        found = AlertList(
+            page.node, page.at, page.simulated, page.worst, tuple(page.listed), page.silences
         )
-        terminal.show_json({**payload, "note": page.note})
+        terminal.show_json({**document(found), "note": page.note})
     else:
         terminal.print(*render_alerts(page, terminal.width))
     if by_level:
@@ -161,7 +161,7 @@ def show(alert: str, as_json: bool) -> int:
     source, terminal = node_of(chosen()).alerts, Terminal.of(chosen())
     found = _find(source, alert)
     if as_json:
-        terminal.show_json(alert_to_json(found))
+        terminal.show_json(to_json(found))
     else:
         terminal.print(*render_alert(found, terminal.width, time.time()))
     return 0

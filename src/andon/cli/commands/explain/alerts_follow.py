@@ -13,7 +13,7 @@ from andon.failures.retrying import Retrying, RetryTexts
 from andon.failures.rules.backoff import BackOff
 from andon.model import wire
 from andon.model.alert import Alert, Phase
-from andon.model.alert_wire import alert_to_json
+from andon.model.codec import to_json
 from andon.node.port import NodeAlerts
 
 FOLLOW_SECONDS = 1.0
@@ -41,7 +41,7 @@ def follow_alerts(
         names = names_of(page.alerts)
         for alert in changed:
             if as_json:
-                terminal.show_data(wire.dumps(alert_to_json(alert)) + "\n")
+                terminal.show_data(wire.dumps(to_json(alert)) + "\n")
             else:
                 at = page.at
                 terminal.print(*render_change(alert, names[alert.id], terminal.width, at))

@@ -1,6 +1,7 @@
 """`andon free --url HUB`: which nodes of a hub have free devices for a request."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from andon.cli.node_answers import NodeAnswer, NodeTable, free_text, summary
 from andon.cli.show.text import styled
@@ -8,14 +9,15 @@ from andon.cli.terminal import Choices, Terminal
 from andon.errors import Unavailable
 from andon.fleet.rules.states import (
     FleetOffer,
+    NodeList,
     NodeRow,
     fitting,
     free_of,
-    list_from_json,
     most_devices,
     offers,
 )
 from andon.leases.rules.eligibility import request_text
+from andon.model.codec import read_document
 from andon.model.job.device_request import DeviceRequest
 from andon.model.shapes import to_json
 from andon.node.server import connect
@@ -31,7 +33,7 @@ def free_in_fleet(choices: Choices, request: DeviceRequest, as_json: bool) -> in
     if choices.url is None or choices.node_name is not None or choices.url.startswith("ssh:"):
         return None
     server = connect(choices.url, choices.token_file, lambda _: None)
-    listed = server.get_as("/api/nodes", list_from_json)
+    listed = server.get_as("/api/nodes", partial(read_document, NodeList))
     if not listed.hub:
         return None
     if not any(row.heard and row.gpus for row in listed.nodes):

@@ -1,6 +1,7 @@
 """`andon nodes`: the machines of a hub or of a cluster, and which of them report."""
 
 from collections.abc import Sequence
+from functools import partial
 from urllib.parse import quote
 
 import click
@@ -18,11 +19,10 @@ from andon.fleet.rules.states import (
     NodeRow,
     NodeState,
     having,
-    list_from_json,
     tasks_text,
     version_trouble,
 )
-from andon.model.codec import read_valid
+from andon.model.codec import read_document, read_valid
 from andon.model.shapes import to_json
 from andon.node.server import Server, connect, own_server
 from andon.units import counted, human_seconds, shell_line
@@ -160,7 +160,7 @@ def hub_of(choices: Choices) -> Server:
 
 
 def _listed(choices: Choices) -> NodeList:
-    return hub_of(choices).get_as("/api/nodes", list_from_json)
+    return hub_of(choices).get_as("/api/nodes", partial(read_document, NodeList))
 
 
 def render_nodes(found: Sequence[NodeRow], width: int, version: str | None = None) -> list[Text]:

@@ -11,7 +11,7 @@ from andon.cli.terminal import Choices, Terminal, notice, write
 from andon.errors import AndonError, Invalid, TimedOut
 from andon.leases.placement import Placement
 from andon.model.codec import document
-from andon.model.probe import PROBE_SCHEMA, Trial, TrialState
+from andon.model.probe import Trial, TrialState
 from andon.runs.rules.sampled import run_devices
 from andon.sampling.sampler import Sampler
 from andon.units import human_bytes, sh
@@ -98,7 +98,7 @@ class Probing:
     def _shown(self, outcome: ProbeOutcome, where: str) -> int:
         probe, terminal = outcome.probe, Terminal.of(self._choices)
         if self._as_json:
-            terminal.show_json(document(PROBE_SCHEMA, probe))
+            terminal.show_json(document(probe))
         elif probe.largest is not None:
             terminal.print(*render_probe(probe, where, terminal.width))
         if outcome.broken is not None:

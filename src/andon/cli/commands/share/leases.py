@@ -16,8 +16,9 @@ from andon.cli.sources import node_of
 from andon.cli.terminal import Choices, Terminal, ask, notice, report
 from andon.errors import AndonError, Gone, Invalid
 from andon.leases.rules.rows import EMPTY, NONE
+from andon.model.codec import document
 from andon.model.lease import LONGEST_ID, Lease, LeaseState
-from andon.model.lease_list import LeaseList, LeaseRow, list_to_json
+from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.lease_wire import MOST_NOTE
 from andon.model.naming import may_mean, title
 from andon.units import human_bytes, human_seconds
@@ -42,7 +43,7 @@ def leases(devices: list[str], as_json: bool, mine: bool) -> int:
     terminal = Terminal.of(chosen())
     found = on_devices(everyone, devices)
     if as_json:
-        terminal.show_json(list_to_json(found))
+        terminal.show_json(document(found))
         return 0
     if not found.leases:
         terminal.print(styled(_no_lease(found, devices), "dim"))
