@@ -10,7 +10,7 @@ from andon.drivers.amd import Amd
 from andon.drivers.intel import Intel
 from andon.drivers.shared.drm import FIRST_READING
 from andon.model import wire, wire_in
-from andon.model.codec import read
+from andon.model.codec import read, to_json
 from andon.model.device import Device, State
 from andon.ports import Backend
 from andon.registry import BACKENDS, load
@@ -67,7 +67,7 @@ def test_it_lists_each_card_once_and_opens_again(name: str, tmp_path: Path) -> N
 def test_what_it_says_survives_the_wire(name: str, tmp_path: Path) -> None:
     _, devices, readings = read_all(made(name, tmp_path), 1000.0)
     for device in devices:
-        assert read(Device, json.loads(json.dumps(wire.device_to_json(device)))) == device
+        assert read(Device, json.loads(json.dumps(to_json(device)))) == device
     for reading in readings:
         said = wire.reading_to_json(reading)
         assert wire_in.reading_from_json(json.loads(json.dumps(said))) == reading

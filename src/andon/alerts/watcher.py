@@ -393,7 +393,7 @@ class Watcher:
             "alerting": dump(self._state),
             "informed": dict(box.informed),
             "accepted": {alert: list(accepted) for alert, accepted in box.accepted.items()},
-            "elsewhere": [to_json(alert) for alert in self._open_elsewhere],
+            "elsewhere": to_json(self._open_elsewhere),
         }
         self._writer.write(state, changed, box.deliveries)
 

@@ -225,9 +225,7 @@ class CardWorker:
 
 
 def _with_place(device: Device) -> wire.Json:
-    if device.place is NO_PLACE:
-        return wire.device_to_json(device)
-    return {**wire.device_to_json(device), "place": to_json(device.place)}
+    return to_json(device) | ({} if device.place is NO_PLACE else {"place": to_json(device.place)})
 
 
 class Reader:

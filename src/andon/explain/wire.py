@@ -8,8 +8,8 @@ from andon.explain.conditions.catalogue import SHOWN_REASONS
 from andon.explain.evidence.reasons import Evidence, Reason
 from andon.model.device import Device
 from andon.model.lamp import DeviceLamp, Lamp
-from andon.model.shapes import Doc, Member, names_of, plain, shape_of
-from andon.model.wire import Json, process_to_json
+from andon.model.shapes import Doc, Member, names_of, plain, shape_of, to_json
+from andon.model.wire import Json
 
 WHY = "andon.why/1"
 
@@ -70,5 +70,5 @@ def reason_to_json(reason: Reason, lamp: Lamp) -> Json:
     values = {**dict.fromkeys(REASON_SHAPE.members), **plain(reason, _REASON)}
     values["problem"] = lamp is not Lamp.GREEN and reason.code in SHOWN_REASONS
     values["evidence"] = [plain(one, _EVIDENCE) for one in reason.evidence]
-    values["process"] = None if reason.process is None else process_to_json(reason.process)
+    values["process"] = to_json(reason.process)
     return values

@@ -173,21 +173,24 @@ def written(kind: type[Struct]) -> tuple[tuple[str, str], ...]:
     return tuple((names.get(one, one), one) for one in shown)
 
 
-_AS_IS = frozenset((str, int, float, bool, NoneType))
+_AS_IS = (str, int, float, NoneType)
 
 
 def to_json(value: Any) -> Any:
     """Returns values as objects, in any depth, sets in order; everything else as it is."""
-    if type(value) in _AS_IS:
+    if isinstance(value, _AS_IS):
         return value
     if isinstance(value, Struct):
-        return {name: to_json(getattr(value, one)) for name, one in written(type(value))}
-    if isinstance(value, Mapping):
-        return {name: to_json(one) for name, one in value.items()}
+        return {
+            name: one if isinstance(one := getattr(value, field), _AS_IS) else to_json(one)
+            for name, field in written(type(value))
+        }
+    if isinstance(value, dict | Mapping):
+        return {
+            name: one if isinstance(one, _AS_IS) else to_json(one) for name, one in value.items()
+        }
     if isinstance(value, list | tuple):
-        first = next((one for one in value if one is not None), None)
-        plainly = first is None or isinstance(first, str | float | int)
-        return list(value) if plainly else [to_json(one) for one in value]
+        return [one if isinstance(one, _AS_IS) else to_json(one) for one in value]
     return sorted(value) if isinstance(value, frozenset) else value
 
 

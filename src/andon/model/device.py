@@ -29,6 +29,7 @@ from andon.model.codec import (
 )
 from andon.model.event import Event, Party
 from andon.model.place import NO_PLACE, DevicePlace
+from andon.model.programs import program_of
 from andon.model.shapes import Doc
 from andon.model.throttling import REASONS
 from andon.model.utilisation import Band, band
@@ -186,6 +187,7 @@ NOT_READ = unknown_setup("not read through this backend")
 class Device(Struct, frozen=True):
     """Static facts about a device."""
 
+    json_without = ("place",)  # where it is in the machine
     uuid: Annotated[Name, Doc("its identity; `vendor@address` until the driver has reported it")]
     index: Annotated[Index, Doc("the number to display: the node's, not CUDA's")]
     vendor: Annotated[Name, Doc("such as `nvidia`; `sim` if it is simulated")]
@@ -198,7 +200,7 @@ class Device(Struct, frozen=True):
     memory_total_bytes: Annotated[Signed | None, Doc("its memory")] = None
     limits: Annotated[Limits, Doc("limits that the device reports")] = Limits()
     setup: Annotated[Setup, Doc("how the driver runs it")] = NOT_READ
-    place: DevicePlace = NO_PLACE  # where it is in the machine; not part of a snapshot's JSON
+    place: DevicePlace = NO_PLACE
 
     def __repr__(self) -> str:
         return f"<Device {self.index}: {self.name}, {self.uuid}>"
@@ -318,6 +320,7 @@ def reading_label(name: str) -> str:
 class Process(Struct, frozen=True):
     """An operating system process that uses a device; its identity is pid and start time."""
 
+    json_members = ("pid", "started", ..., "program")
     pid: Annotated[Pid, Doc("as this system numbers it")]
     kind: Annotated[ProcessKind, Doc("`compute` or `graphics`")] = ProcessKind.COMPUTE
     started: Annotated[Time | None, Doc("when it was started; with `pid` its identity")] = None
@@ -333,6 +336,11 @@ class Process(Struct, frozen=True):
     container: Annotated[Name | None, Doc("its container, such as `docker:trainer`")] = None
     job: Annotated[Name | None, Doc("its job or unit, such as `slurm:42.0`")] = None
     lease: Annotated[Name | None, Doc("the id of the lease under which it runs")] = None
+
+    @property
+    def program(self) -> str | None:
+        """Returns the name that people use for it, which is computed and never stored."""
+        return program_of(self.command, self.name)
 
 
 def party(process: Process) -> Party:

@@ -12,22 +12,19 @@ from msgspec.json import decode
 from msgspec.structs import asdict
 
 from andon.errors import Invalid
-from andon.model.codec import DEEPEST, is_shallow
+from andon.model.codec import DEEPEST, is_shallow, to_json, written
 from andon.model.device import (
     SAMPLE_VALUES,
     SHARE_NAMES,
     SNAPSHOT,
     Device,
     DeviceStatus,
-    Host,
     Process,
     Reading,
     Sample,
-    Setup,
     Snapshot,
 )
 from andon.model.naming import device_labels
-from andon.model.programs import program_of
 from andon.model.shapes import Member, names_of, plain
 from andon.model.utilisation import Band
 
@@ -98,7 +95,7 @@ STATE_ORDER = (
 """A device and its state are one object in the JSON; its readings follow."""
 STATUS_ORDER = (*STATE_ORDER, "sample", "missing", "processes")
 _PROCESS = names_of(Process, "pid", "started")
-PROCESS_ORDER = (*_PROCESS, "program")
+PROCESS_ORDER = tuple(name for name, _ in written(Process))
 PROGRAM = Member(
     str | None, "what people call it, such as `train.py` or `vllm serve`; `name` without `command`"
 )
@@ -110,9 +107,7 @@ _DEVICE = names_of(Device, without=("place",))
 _state_read = attrgetter(*(f"device.{n}" if n in _DEVICE else n for n in STATE_ORDER))
 _BARE = tuple(name for name in STATUS_ORDER if name not in COMPUTED)
 _bare_read = attrgetter(*(f"device.{n}" if n in _DEVICE else n for n in _BARE))
-_HOST = names_of(Host)
-_process_read = attrgetter(*_PROCESS)
-_node_read, _host_read = attrgetter(*NODE_ORDER), attrgetter(*_HOST)  # for every frame
+_node_read = attrgetter(*NODE_ORDER)  # for every frame
 
 _to_line, _from_line = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
 _UNSEEN = (
@@ -247,7 +242,7 @@ def node_to_json(snapshot: Snapshot) -> Json:
     """Returns the part of a snapshot about the node itself."""
     values = _bare_node(snapshot)
     values["versions"] = dict(snapshot.versions)
-    values["host"] = _host_to_json(snapshot.host)
+    values["host"] = msgspec.to_builtins(snapshot.host)
     return values
 
 
@@ -260,7 +255,7 @@ def statuses_to_json(snapshot: Snapshot) -> list[Json]:
 def processes_to_json(snapshot: Snapshot) -> list[Json]:
     """Returns every process of a snapshot, with its device's index and uuid."""
     return [
-        {"gpu_index": s.device.index, "gpu_uuid": s.device.uuid, **process_to_json(p)}
+        {"gpu_index": s.device.index, "gpu_uuid": s.device.uuid, **to_json(p)}
         for s in snapshot.devices
         for p in s.processes
     ]
@@ -272,7 +267,7 @@ def status_to_json(status: DeviceStatus, label: str) -> Json:
         **state_to_json(status, label),
         "sample": sample,
         "missing": missing_with_shares(status, sample),
-        "processes": [process_to_json(process) for process in status.processes],
+        "processes": [to_json(process) for process in status.processes],
     }
 
 
@@ -281,12 +276,8 @@ def state_to_json(status: DeviceStatus, label: str) -> Json:
     values: Json = dict(zip(STATE_ORDER, _state_read(status), strict=True))
     values["label"] = label
     values["limits"] = asdict(status.device.limits)
-    values["setup"] = _setup_to_json(status.device.setup)
+    values["setup"] = msgspec.to_builtins(status.device.setup)
     return values
-
-
-def _setup_to_json(setup: Setup) -> Json:
-    return {**asdict(setup), "missing": dict(setup.missing)}
 
 
 def missing_with_shares(status: DeviceStatus, sample: Json | None) -> dict[str, str]:
@@ -318,23 +309,6 @@ def status_sample_to_json(status: DeviceStatus) -> Json | None:
     return values
 
 
-def process_to_json(process: Process) -> Json:
-    """Returns a process as JSON, with the name that people use for it, which is computed and never
-    stored."""
-    program = program_of(process.command, process.name)
-    values: Json = dict(zip(_PROCESS, _process_read(process), strict=True))
-    values["program"] = program
-    return values
-
-
-def device_to_json(device: Device) -> Json:
-    return {
-        **plain(device, _DEVICE),
-        "limits": asdict(device.limits),
-        "setup": _setup_to_json(device.setup),
-    }
-
-
 def reading_to_json(reading: Reading, before: Reading | None = None) -> Json:
     """Returns only what differs from the reading `before`, which was sent earlier."""
     out: Json = {"uuid": reading.uuid, "state": reading.state}
@@ -354,13 +328,3 @@ def _sample_difference(sample: Sample, before: Sample | None) -> Json:
     if before is None or sample.read_at != before.read_at:
         out["read_at"] = dict(sample.read_at)
     return out
-
-
-def _host_to_json(host: Host) -> Json:
-    values: Json = dict(zip(_HOST, _host_read(host), strict=True))
-    values["disk"] = [asdict(disk) for disk in host.disk]
-    values["network"] = [asdict(link) for link in host.network]
-    values["missing"] = dict(host.missing)
-    if host.drivers is not None:
-        values["drivers"] = [{**asdict(one), "modules": dict(one.modules)} for one in host.drivers]
-    return values

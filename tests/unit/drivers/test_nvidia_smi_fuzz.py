@@ -8,6 +8,7 @@ from andon.drivers.nvidia_smi.cards import SystemMemory
 from andon.drivers.nvidia_smi.report import SmiReport, parse_list, parse_unreachable
 from andon.errors import AndonError
 from andon.model import wire, wire_in
+from andon.model.codec import to_json
 from andon.model.device import Reading, State
 from tests.support.nvidia_smi import H200, MIG, MIG_LIST, ODD, check, gpu, log
 
@@ -54,7 +55,7 @@ def judge(report: SmiReport, listed: str = "") -> None:
     totals = {device.uuid: device.memory_total_bytes for device in devices}
     check(readings)
     for device in devices:
-        wire.dumps(wire.device_to_json(device))
+        wire.dumps(to_json(device))
     for reading in readings:
         judge_reading(reading, totals[reading.uuid])
 

@@ -12,7 +12,7 @@ from msgspec.structs import asdict, replace
 
 from andon.errors import Invalid
 from andon.model import wire, wire_in
-from andon.model.codec import read
+from andon.model.codec import read, to_json
 from andon.model.device import (
     SAMPLE_VALUES,
     Card,
@@ -229,7 +229,7 @@ def test_a_difference_without_its_whole_is_refused() -> None:
 
 def test_devices_cards_and_faults_survive_too() -> None:
     device = FULL.devices[0].device
-    assert read(Device, wire.device_to_json(device)) == device
+    assert read(Device, to_json(device)) == device
     card = Card("k", 1, "0000:01:00.0", "x")
     assert read(Card, asdict(card)) == card
     fault = FULL.faults[0]

@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import asdict
 
 from andon.model import wire
+from andon.model.codec import to_json
 from andon.model.device import Card, Device, Host, Reading, Sample, State
 from andon.sampling.readers import Messages, ReaderProcess, Vendor
 from andon.sampling.rules.masks import Visibility, visibility
@@ -56,7 +57,7 @@ def hear(vendor: Vendor, *messages: dict[str, Any]) -> None:
 
 def answer(card: str, device: Device, **changes: Any) -> dict[str, Any]:
     reading = wire.reading_to_json(Reading(device.uuid, Sample(1.0, utilization_percent=5)))
-    return {"card": card, "devices": [wire.device_to_json(device)], "readings": [reading]} | changes
+    return {"card": card, "devices": [to_json(device)], "readings": [reading]} | changes
 
 
 def states(vendor: Vendor) -> dict[str, State]:
@@ -64,8 +65,8 @@ def states(vendor: Vendor) -> dict[str, State]:
 
 
 def test_a_device_that_makes_no_sense_costs_itself_alone(vendor: Vendor) -> None:
-    bad = {**wire.device_to_json(OTHER), "pci": 5}
-    hear(vendor, answer("a", GOOD, devices=[wire.device_to_json(GOOD), bad]))
+    bad = {**to_json(OTHER), "pci": 5}
+    hear(vendor, answer("a", GOOD, devices=[to_json(GOOD), bad]))
     assert states(vendor)["GPU-a"] is State.OK
     assert vendor.fault is not None
     assert "pci is 5, not a string" in vendor.fault.reason

@@ -14,6 +14,7 @@ from andon.cli.show.entries import (
 from andon.cli.show.render import UNMASKED, Mask, fault_lines, flow, paragraph
 from andon.cli.show.text import Text, styled
 from andon.model import wire
+from andon.model.codec import to_json
 from andon.model.device import DeviceStatus, MemoryKind, Snapshot, State
 from andon.model.naming import device_labels, title
 from andon.model.vendors import vendor_of
@@ -147,7 +148,7 @@ def devices_to_json(snapshot: Snapshot) -> wire.Json:
 
 def _to_json(status: DeviceStatus, label: str) -> wire.Json:
     return {
-        **wire.device_to_json(status.device),
+        **to_json(status.device),
         "label": label,
         "state": str(status.state),
         "reason": status.reason,

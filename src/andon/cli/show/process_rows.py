@@ -11,6 +11,7 @@ from andon.cli.show import cells
 from andon.cli.show.csv_table import CsvTable, attributes
 from andon.cli.show.entries import NamedDevice, entries
 from andon.model import wire
+from andon.model.codec import to_json
 from andon.model.device import Process, Snapshot
 from andon.model.naming import SIMULATED
 from andon.units import iso_utc
@@ -191,7 +192,7 @@ def _to_json(use: ProcessRow) -> wire.Json:
     assert use.process is not None
     return {
         **_place(use),
-        **wire.process_to_json(use.process),
+        **to_json(use.process),
         "host_cpu_percent": use.host.cpu_percent,
         "host_memory_bytes": use.host.memory_bytes,
         "elapsed_seconds": use.elapsed_seconds,

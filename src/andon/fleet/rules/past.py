@@ -16,7 +16,7 @@ from andon.model.alert import Alert
 from andon.model.codec import Name, Whole, Wrong, read, to_json
 from andon.model.device import Device
 from andon.model.run.record import RunRow
-from andon.model.wire import Json, TextBounds, device_to_json, dumps, loads
+from andon.model.wire import Json, TextBounds, dumps, loads
 
 SCHEMA = b"andon.past/1\n"
 LENGTH = struct.Struct("<I")
@@ -66,13 +66,13 @@ class PastPart(Struct, frozen=True):
 
 def packed_past(part: PastPart) -> bytes:
     header = {
-        "devices": [device_to_json(one) for one in part.devices],
+        "devices": to_json(part.devices),
         "blocks": [
             {"device": d, "metric": m, "tier": int(t), "since": s, "length": len(body)}
             for d, m, t, s, body in part.blocks
         ],
-        "uses": to_json(list(part.uses)),
-        "alerts": [to_json(one) for one in part.alerts],
+        "uses": to_json(part.uses),
+        "alerts": to_json(part.alerts),
         "runs": [_known(to_json(one)) for one in part.runs],
     }
     head = dumps(header).encode()

@@ -10,6 +10,7 @@ from msgspec.structs import asdict
 
 from andon.access.roles import Sight
 from andon.model import wire
+from andon.model.codec import to_json
 from andon.model.device import COMMANDS_MISSING, DeviceStatus, Process, Snapshot
 from andon.model.naming import device_labels
 from andon.node.seen.sights import hides, narrowed, why_hidden, without_commands
@@ -90,7 +91,7 @@ class DeviceTexts:
         if processes is not self._processes:
             self._hides = hides(self._sight, processes)
             shown = without_commands(self._sight, processes) if self._hides else processes
-            self._processes_text = wire.dumps([wire.process_to_json(one) for one in shown])
+            self._processes_text = wire.dumps(to_json(shown))
             self._processes = processes
         return self._processes_text
 

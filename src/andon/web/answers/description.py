@@ -35,8 +35,7 @@ from andon.web.answers.estimates import EstimateNames
 
 # The type of every response, derived from the values that are encoded.
 
-_DEVICE = members_of(Device, without=("place",))
-STATUS = shape_of(DeviceStatus, more={**_DEVICE, **COMPUTED}, order=STATUS_ORDER)
+STATUS = shape_of(DeviceStatus, more={**members_of(Device), **COMPUTED}, order=STATUS_ORDER)
 KNOWN: dict[type, JsonShape] = {
     Sample: shape_of(
         Sample, more={name: share.member for name, share in SHARES.items()}, order=SAMPLE_ORDER
