@@ -32,7 +32,7 @@ from andon.model.codec import document, to_json
 from andon.model.device import Snapshot
 from andon.model.wire_in import snapshot_from_json
 from andon.web.answers import payloads
-from andon.web.answers.alert_payloads import board_to_json
+from andon.web.answers.alert_payloads import shown_board
 
 MOST = 1000
 Node = Sequence[Snapshot]
@@ -75,7 +75,7 @@ def of_node(name: str, node: Node) -> Iterator[str]:
     for lamp in lamps_from_sample(latest, book):
         yield _line(name, "lamp", to_json(lamp))
     shown = board(latest, alerts)
-    yield _line(name, "board", board_to_json(shown, latest.node, alerts=alerts))
+    yield _line(name, "board", document(shown_board(shown, latest.node, alerts=alerts)))
     for status in latest.devices:
         reasons = payloads.why(node, status.device.uuid, book, shown.devices)
         yield _line(name, "why", reasons)

@@ -225,7 +225,8 @@ class CardWorker:
 
 
 def _with_place(device: Device) -> wire.Json:
-    return to_json(device) | ({} if device.place is NO_PLACE else {"place": to_json(device.place)})
+    found: wire.Json = to_json(device)
+    return found if device.place is NO_PLACE else {**found, "place": to_json(device.place)}
 
 
 class Reader:

@@ -29,7 +29,7 @@ from andon.node.audit_file import NAME
 from andon.node.seen.sights import alert_seen_by
 from andon.web.answers.alert_payloads import (
     alert_page,
-    board_to_json,
+    shown_board,
 )
 from tests.support import alert_pages
 from tests.support import snapshots as drawn
@@ -264,8 +264,10 @@ def test_the_golden_payloads_are_what_is_said() -> None:
             "explained_only": rules["explained_only"][:2],
         },
         "alert-rule": document(rule_page(BY_NAME["fan"], RuleContext(Rulebook(), devices))),
-        "board": board_to_json(
-            board(drawn.farm(), page.alerts), "node17", HOLDERS, None, available(), page.alerts
+        "board": document(
+            shown_board(
+                board(drawn.farm(), page.alerts), "node17", HOLDERS, None, available(), page.alerts
+            )
         ),
     }
     for name, said in golden.items():

@@ -18,17 +18,18 @@ from andon.cli.main import run
 from andon.cli.show.history import (
     BUCKETS,
     HistoryLine,
+    UsageReport,
     history_to_json,
     history_to_rows,
     render_history,
     render_uses,
     sparks_at,
-    usage_to_json,
 )
 from andon.cli.show.text import display_width, painted
 from andon.cli.terminal import Terminal
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.tiers import Maintenance
+from andon.model.codec import document
 from andon.model.device import Device
 from andon.registry import STORES
 from andon.stores.memory import MemoryStore
@@ -113,7 +114,7 @@ def test_json_and_csv_hold_the_same(golden: Golden) -> None:
     rows = list(csv.DictReader(io.StringIO(BUCKETS.text(history_to_rows(lines(4))))))
     whole = [b for series in found["series"] for b in series["buckets"] if b["count"]]
     assert [float(row["max"]) for row in rows] == [bucket["max"] for bucket in whole]
-    assert usage_to_json(USES)["usage"][1]["started"] is None
+    assert document(UsageReport(USES))["usage"][1]["started"] is None
 
 
 @pytest.fixture

@@ -21,7 +21,8 @@ from andon.estimate.rules.options import EstimateOptions
 from andon.estimate.rules.safetensors import MOST_HEADER_BYTES, parse_header
 from andon.estimate.rules.serving import kv_bytes
 from andon.estimate.rules.shape import EstimateConfidence, FactSource, ModelFacts
-from andon.estimate.rules.wire import estimate_to_json
+from andon.estimate.rules.wire import estimate_answer
+from andon.model.codec import document
 from tests.support.model_configs import CONFIGS
 from tests.support.rows import rows
 
@@ -88,7 +89,7 @@ def test_layers_and_heads_in_a_gguf_header_give_the_cache() -> None:
     found = facts_in(gguf(has_tokens=False))
     assert found.shape is not None
     assert kv_bytes(found.shape, 100, 16) == 100 * 2 * 2 * (2 * 16) * 2
-    need = estimate_to_json(estimate(found, EstimateOptions(context=100)), None)["per_gpu"]
+    need = document(estimate_answer(estimate(found, EstimateOptions(context=100)), None))["per_gpu"]
     assert need["kv_bytes"] == 100 * 2 * 2 * (2 * 16) * 2
     by_tensor = facts_in(
         gguf(has_tokens=False).replace(text("output.weight"), text("token_embd.weight"))
@@ -156,8 +157,8 @@ def test_no_config_breaks_an_estimate(more: dict[str, Any], tp: int) -> None:
     value: dict[str, Any] = {"per_gpu": None}
     with contextlib.suppress(AndonError):
         facts = config_facts({**SMALL, **more}, "m")
-        value = estimate_to_json(
-            estimate(facts, EstimateOptions(tp=tp), capacities_on("2xH100")), None
+        value = document(
+            estimate_answer(estimate(facts, EstimateOptions(tp=tp), capacities_on("2xH100")), None)
         )
     numbers = [one for one in (value["per_gpu"] or {}).values() if one is not None]
     assert all(type(one) is int and one >= 0 for one in numbers)
@@ -258,7 +259,7 @@ def test_weights_without_a_config_are_still_exact(tmp_path: Path) -> None:
     assert (found.weights_bytes, found.shape) == (2000, None)
     assert found.notes[0] == "x.safetensors is not complete: it has 0 of 2,000 bytes of its tensors"
     assert "no config.json" in found.notes[1]
-    value = estimate_to_json(estimate(found, EstimateOptions()), None)["per_gpu"]
+    value = document(estimate_answer(estimate(found, EstimateOptions()), None))["per_gpu"]
     assert (value["weights_bytes"], value["kv_bytes"], value["activations_bytes"]) == (
         2000,
         None,

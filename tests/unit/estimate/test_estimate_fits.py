@@ -18,7 +18,8 @@ from andon.estimate.rules.names import name_facts
 from andon.estimate.rules.options import EstimateOptions, ServingEngine, TrainingPrecision
 from andon.estimate.rules.quantisation import plain_bits
 from andon.estimate.rules.training import training_need
-from andon.estimate.rules.wire import estimate_to_json
+from andon.estimate.rules.wire import estimate_answer
+from andon.model.codec import document
 from andon.model.run.record import RunDevice, RunKind, RunRow, RunState
 from andon.units import GIB, MIB
 from tests.support.model_configs import CONFIGS
@@ -105,7 +106,7 @@ def test_the_smallest_size_that_fits_is_found() -> None:
 
 def test_a_refused_size_has_no_numbers_but_the_nearest() -> None:
     found = of("Llama-3.1-8B", capacity("0", H200), tp=3)
-    value = estimate_to_json(found, None)
+    value = document(estimate_answer(found, None))
     assert value["per_gpu"] is None
     assert value["fits"] == []
     assert value["run"] is None
@@ -137,7 +138,7 @@ def test_gpus_of_two_vendors_are_not_taken_together() -> None:
 
 
 def test_the_json_has_the_promised_fields() -> None:
-    value = estimate_to_json(of("Llama-3.1-8B", capacity("0", H200)), None)
+    value = document(estimate_answer(of("Llama-3.1-8B", capacity("0", H200)), None))
     assert value["schema"] == "andon.estimate/1"
     assert {"model", "source", "confidence", "world_size", "parameters", "fits", "smallest"} <= set(
         value
@@ -255,7 +256,7 @@ def test_a_command_that_is_no_server_has_what_its_runs_used() -> None:
     assert learned is not None
     found = measured(learned, [capacity("0", H200)], COMMAND.split())
     assert found.run == f"andon run --gpus 1 --memory 30.0GiB -- {COMMAND}"
-    assert estimate_to_json(found, None)["per_gpu"] is None
+    assert document(estimate_answer(found, None))["per_gpu"] is None
 
 
 def test_only_whole_runs_of_the_same_command_count() -> None:

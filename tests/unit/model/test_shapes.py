@@ -25,7 +25,7 @@ from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.shapes import Schemas, shape_of
 from andon.node.seen.texts import SnapshotTexts
 from andon.web.answers import description, payloads
-from andon.web.answers.alert_payloads import alert_page, board_to_json
+from andon.web.answers.alert_payloads import alert_page, shown_board
 from tests.support.described import check
 from tests.support.full_snapshot import FULL
 from tests.support.generated import any_of
@@ -79,7 +79,7 @@ def test_every_reason_is_as_described(found: Explained) -> None:
 @SOME
 @given(any_of(LampBoard), any_of(dict[str, list[Holder]]))
 def test_every_board_is_as_described(board: LampBoard, held: Mapping[str, list[Holder]]) -> None:
-    check(board_to_json(board, "n1", held), description.ANSWERS["get", "/api/board"])
+    check(document(shown_board(board, "n1", held)), description.ANSWERS["get", "/api/board"])
 
 
 @pytest.mark.slow

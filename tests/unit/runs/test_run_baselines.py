@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from andon.errors import Conflict
-from andon.model.codec import read
+from andon.model.codec import document, read
 from andon.model.run.record import RunDevice, RunState
 from andon.model.shapes import to_json
 from andon.runs.rules.baselines import (
     DriftLine,
+    DriftReport,
     RunBaseline,
     baseline_of,
     drift,
-    drift_to_json,
     other_devices,
 )
 from andon.runs.rules.measures import Order, values_of
@@ -117,7 +117,7 @@ def test_it_is_the_same_after_a_restart() -> None:
 def test_the_answer_for_programs_says_whether_it_drifted() -> None:
     baseline = baseline_of("good", AT, runs(100))
     lines = drift(baseline, runs(200), 5.0)
-    answer = drift_to_json(baseline, ["run0"], 5.0, lines)
+    answer = document(DriftReport(baseline.name, ["run0"], 5.0, lines))
     assert (answer["schema"], answer["drifted"]) == ("andon.drift/1", True)
     assert {one["name"] for one in answer["measures"]} == set(values_of(GOOD))
 

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from msgspec import Struct
@@ -14,13 +14,14 @@ from andon.cli.show.text import UNKNOWN, Text, known, styled
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.series import HOST, Bucket, summary
 from andon.history.rules.sparkline import sparkline
+from andon.model.codec import JsonDocument
 from andon.model.device import Device, reading_label
 from andon.model.naming import recorded_label
 from andon.model.throttling import reason_of
 from andon.model.wire import Json
 from andon.units import GIB, fixed, human_seconds, iso_utc, symbol_of, unit_of
 
-HISTORY, USAGE = "andon.history/1", "andon.usage/1"
+HISTORY = "andon.history/1"
 LEAST_SPARKS, MOST_SPARKS = 8, 72
 AROUND_SPARKS = 64  # what the other columns take
 HOTTEST = 100.0  # degrees: the top of every chart of a temperature
@@ -211,17 +212,14 @@ BUCKETS: CsvTable[Json] = CsvTable(
 """A row for each of `history_to_rows`."""
 
 
-def usage_to_json(uses: Iterable[UsageInterval]) -> Json:
-    return {"schema": USAGE, "usage": list(usage_to_rows(uses))}
+class UsageReport(JsonDocument, frozen=True):
+    """Who used the devices."""
 
-
-def usage_to_rows(uses: Iterable[UsageInterval]) -> Iterator[Json]:
-    for use in uses:
-        yield {name: getattr(use, name) for name in _USE}
+    schema = "andon.usage/1"
+    usage: Sequence[UsageInterval]
 
 
 _USER = ("device", "pid", "started", "user", "name")
-_USE = (*_USER, "first", "last", "peak_memory_bytes")
 USES: CsvTable[UsageInterval] = CsvTable(
     {
         **attributes((*_USER, "first")),

@@ -47,6 +47,7 @@ class GpuCapacity(Struct, frozen=True):
 class GpuFit(Struct, frozen=True):
     """Whether it fits on one GPU; null is not known."""
 
+    json_without = ("vendor",)
     uuid: str
     label: str
     name: str

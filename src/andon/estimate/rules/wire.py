@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from andon.estimate.rules.engines import TITLES
 from andon.estimate.rules.estimating import Estimate, verdict_text
@@ -12,11 +12,8 @@ from andon.estimate.rules.learned import LearnedPeak
 from andon.estimate.rules.options import PARALLEL, ServingEngine
 from andon.estimate.rules.serving import stored_as
 from andon.estimate.rules.shape import FactSource
+from andon.model.codec import JsonDocument
 from andon.model.shapes import Doc
-from andon.model.wire import Json
-
-ESTIMATE = "andon.estimate/1"
-FIT_WITHOUT = ("vendor",)
 
 Bytes = Annotated[int, Doc("of the fullest GPU")]
 
@@ -67,9 +64,10 @@ class EstimatedPeak(Struct, frozen=True):
     by_model: Mapping[str, int]
 
 
-class EstimateAnswer(Struct, frozen=True):
+class EstimateAnswer(JsonDocument, frozen=True):
     """How much memory a model needs, and which GPUs it fits on."""
 
+    schema = "andon.estimate/1"
     model: str
     source: str
     confidence: str
@@ -95,15 +93,7 @@ class EstimateAnswer(Struct, frozen=True):
     understood: Annotated[str | None, Doc("of a command line or a task, in one sentence")]
 
 
-def estimate_to_json(found: Estimate, understood: str | None) -> Json:
-    value = to_builtins(_answer(found, understood))
-    for fit in value["fits"]:
-        for name in FIT_WITHOUT:
-            del fit[name]
-    return {"schema": ESTIMATE, **value}
-
-
-def _answer(found: Estimate, understood: str | None) -> EstimateAnswer:
+def estimate_answer(found: Estimate, understood: str | None) -> EstimateAnswer:
     facts, need, options = found.facts, found.need, found.options
     measured = facts.source is FactSource.RUNS
     return EstimateAnswer(

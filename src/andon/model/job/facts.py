@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta, Struct, field
 from msgspec.structs import asdict, replace
@@ -11,6 +11,7 @@ from andon.model.codec import (
     Count,
     ExitCode,
     Id,
+    JsonDocument,
     Name,
     Names,
     Pid,
@@ -19,7 +20,6 @@ from andon.model.codec import (
     Texts,
     Time,
     Whole,
-    to_json,
 )
 from andon.model.job.device_request import MOST_GPUS
 from andon.model.job.progress import WorkProgress
@@ -209,12 +209,15 @@ class JobView(Struct, frozen=True):
     where: Text | None = None  # on which node of the cluster, or in which of its queues
 
 
-# JSON of the files in the folders of jobs, and of jobs as they are shown; all untrusted.
+class JobList(JsonDocument, frozen=True):
+    """Jobs as commands list them; paused: whether the queue starts none."""
 
-JOBS_SCHEMA = "andon.jobs/1"
+    schema = "andon.jobs/1"
+    paused: bool
+    jobs: Sequence[JobView]
 
 
-# The small files of a job.
+# The small files of a job; all untrusted.
 
 
 class AdoptedClaim(Struct, frozen=True):
@@ -229,14 +232,3 @@ class AdoptedClaim(Struct, frozen=True):
 def adopted(claim: AttemptClaim, by: AdoptedClaim | None) -> AttemptClaim:
     """Returns the claim of an attempt, with another supervisor's fields if one took over."""
     return claim if by is None else replace(claim, **asdict(by))
-
-
-# Views.
-
-
-def views_to_json(views: Sequence[JobView], paused: bool = False) -> dict[str, Any]:
-    return {
-        "schema": JOBS_SCHEMA,
-        "paused": paused,
-        "jobs": to_json(views),
-    }

@@ -1,15 +1,12 @@
 """Named baselines: the numbers of good runs, and whether a later run drifts from them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct, field
 
 from andon.errors import Conflict
-from andon.model.codec import AnyNumber, Id, Name, Text, Time
+from andon.model.codec import AnyNumber, Id, JsonDocument, Name, Text, Time
 from andon.model.run.record import RunRow, RunState
-from andon.model.shapes import to_json
-from andon.model.wire import Json
 from andon.runs.rules.matching import devices_text
 from andon.runs.rules.measures import (
     LEAST_RUNS,
@@ -26,7 +23,6 @@ from andon.runs.rules.measures import (
 )
 
 BASELINES_SCHEMA = "andon.baselines/1"
-DRIFT_SCHEMA = "andon.drift/1"
 
 
 class BaselineRun(Struct, frozen=True):
@@ -50,12 +46,33 @@ class RunBaseline(Struct, frozen=True):
 class DriftLine(Struct, frozen=True):
     """One measure: the baseline, the runs that are checked, and whether they drifted."""
 
+    json_members = ("name", ...)
+    json_without = ("measure",)
     measure: RunMeasure
     baseline: SpreadOfRuns
     found: SpreadOfRuns
     change_percent: float | None  # points of a share; None where the baseline is 0
     order: Order
     drifted: bool
+
+    @property
+    def name(self) -> str:
+        return self.measure.name
+
+
+class DriftReport(JsonDocument, frozen=True):
+    """The result of `andon runs baseline check`."""
+
+    schema = "andon.drift/1"
+    json_members = ("baseline", "runs", "tolerance_percent", "drifted", ...)
+    baseline: str
+    runs: Sequence[str]
+    tolerance_percent: float
+    measures: Sequence[DriftLine]
+
+    @property
+    def drifted(self) -> bool:
+        return any(line.drifted for line in self.measures)
 
 
 def baseline_of(name: str, at: float, rows: Sequence[RunRow]) -> RunBaseline:
@@ -121,28 +138,3 @@ def _is_outside(new: SpreadOfRuns, old: SpreadOfRuns) -> bool:
     if min(new.count, old.count) >= LEAST_RUNS:
         return order_of(new, old) is not Order.SAME
     return not old.low <= new.median <= old.high
-
-
-def drift_to_json(
-    baseline: RunBaseline, runs: Sequence[str], tolerance_percent: float, lines: Sequence[DriftLine]
-) -> Json:
-    """Returns the result of `andon runs baseline check` as JSON."""
-    return {
-        "schema": DRIFT_SCHEMA,
-        "baseline": baseline.name,
-        "runs": list(runs),
-        "tolerance_percent": tolerance_percent,
-        "drifted": any(line.drifted for line in lines),
-        "measures": [_line_to_json(line) for line in lines],
-    }
-
-
-def _line_to_json(line: DriftLine) -> dict[str, Any]:
-    return {
-        "name": line.measure.name,
-        "baseline": to_json(line.baseline),
-        "found": to_json(line.found),
-        "change_percent": line.change_percent,
-        "order": str(line.order),
-        "drifted": line.drifted,
-    }

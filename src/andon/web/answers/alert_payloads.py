@@ -8,28 +8,25 @@ from andon.alerts.rules.overview import AlertOverview
 from andon.leases.rules.occupants import Holder
 from andon.model.alert import Alert, AlertList, Phase
 from andon.model.lamp import DeviceLamp, Lamp
-from andon.model.shapes import names_of, plain, to_json
+from andon.model.shapes import names_of, plain
 from andon.model.verdict import DeviceVerdict
-from andon.model.wire import Json
 from andon.web.answers import schemas
 
-BOARD_SCHEMA = "andon.board/1"
 
-
-def board_to_json(
+def shown_board(
     board: LampBoard,
     node: str,
     holders: Mapping[str, Sequence[Holder]] | None = None,
     holders_note: str | None = None,
     verdicts: Iterable[DeviceVerdict] = (),
     alerts: Iterable[Alert] = (),
-) -> Json:
+) -> schemas.Board:
     """The lamp, the lease holders and the availability of every device."""
     known = {one.uuid: one for one in verdicts}
     alerts = list(alerts)
     lights = {(one.subject, one.rule): one for one in alerts if one.state is Phase.FIRING}
     soon = {one.subject: one for one in reversed(listed(alerts)) if is_soon(one)}
-    found = schemas.Board(
+    return schemas.Board(
         node=node,
         at=board.at,
         simulated=board.simulated,
@@ -48,7 +45,6 @@ def board_to_json(
         holders={uuid: list(on) for uuid, on in (holders or {}).items()},
         holders_note=holders_note,
     )
-    return {"schema": BOARD_SCHEMA, **to_json(found)}
 
 
 def alert_page(found: AlertOverview) -> schemas.AlertAnswer:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from andon.alerts.rules import rule_page
 from andon.alerts.rules.overview import Outcomes
 from andon.estimate.rules.fits import GpuFit, SmallestSize
-from andon.estimate.rules.wire import ESTIMATE, FIT_WITHOUT, EstimateAnswer
+from andon.estimate.rules.wire import EstimateAnswer
 from andon.explain.evidence.reasons import Reason
 from andon.explain.wire import REASON_SHAPE, WHY, Explained
 from andon.fleet.rules.states import NodeList
@@ -30,7 +30,6 @@ from andon.model.wire import (
 )
 from andon.node import job_schemas, run_schemas
 from andon.web.answers import schemas
-from andon.web.answers.alert_payloads import BOARD_SCHEMA
 from andon.web.answers.estimates import EstimateNames
 
 # The type of every response, derived from the values that are encoded.
@@ -46,7 +45,7 @@ KNOWN: dict[type, JsonShape] = {
     UsageInterval: shape_of(UsageInterval, "UsageRow", without=schemas.USAGE_WITHOUT),
     schemas.BoardDevice: shape_of(schemas.BoardDevice, "LampShape"),
     Holder: shape_of(Holder, "HolderShape"),
-    GpuFit: shape_of(GpuFit, "EstimatedFit", without=FIT_WITHOUT),
+    GpuFit: shape_of(GpuFit, "EstimatedFit"),
     SmallestSize: shape_of(SmallestSize, "EstimatedSize"),
 }
 """The values whose JSON is not simply their fields, or whose type has another name."""
@@ -82,7 +81,7 @@ ANSWERS: dict[tuple[str, str], JsonShape] = {
     ("get", "/api/charts"): shape_of(schemas.NodeCharts),
     ("get", "/api/users"): shape_of(schemas.UserShares),
     ("get", "/api/devices/{device}/usage"): shape_of(schemas.Usage),
-    ("get", "/api/board"): shape_of(schemas.Board, "BoardShape", schema=BOARD_SCHEMA),
+    ("get", "/api/board"): shape_of(schemas.Board, "BoardShape"),
     ("get", "/api/alerts"): ALERT_LIST,
     ("get", "/api/alerts/rules"): shape_of(rule_page.RuleList),
     ("get", "/api/alerts/rules/{name}"): shape_of(rule_page.RulePage),
@@ -98,7 +97,7 @@ ANSWERS: dict[tuple[str, str], JsonShape] = {
     ("post", "/api/leases/{lease}/renew"): shape_of(LeaseRow),
     ("delete", "/api/leases/{lease}"): shape_of(schemas.Released),
     ("get", "/api/estimate"): shape_of(EstimateNames),
-    ("post", "/api/estimate"): shape_of(EstimateAnswer, schema=ESTIMATE),
+    ("post", "/api/estimate"): shape_of(EstimateAnswer),
     ("get", "/api/runs"): shape_of(run_schemas.RunPage),
     ("get", "/api/run-courses"): shape_of(run_schemas.RunCourses),
     ("get", "/api/runs/{run}"): shape_of(run_schemas.RunDetails),

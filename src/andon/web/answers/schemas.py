@@ -11,6 +11,7 @@ from msgspec import Struct
 from andon.history.rules.intervals import UsageInterval
 from andon.leases.rules.occupants import Holder
 from andon.model.alert import AlertList, Level
+from andon.model.codec import JsonDocument
 from andon.model.lamp import DeviceLamp, Lamp
 from andon.model.lease_list import LeaseRow
 from andon.model.shapes import Doc
@@ -216,9 +217,10 @@ class BoardDevice(DeviceLamp, frozen=True):
     verdict: Annotated[DeviceVerdict | None, Doc("whether it is available; null if unknown")] = None
 
 
-class Board(Struct, frozen=True):
+class Board(JsonDocument, frozen=True):
     """andon.board/1."""
 
+    schema = "andon.board/1"
     node: str
     at: float
     simulated: bool

@@ -9,7 +9,7 @@ from andon.alerts.rules.past import Query as Wanted
 from andon.model.alert import Alert, Level, Phase
 from andon.model.codec import document, to_json
 from andon.node.watched.alerts import MOST_ALERTS
-from andon.web.answers.alert_payloads import alert_page, board_to_json
+from andon.web.answers.alert_payloads import alert_page, shown_board
 from andon.web.answers.requests import (
     AcknowledgeRequest,
     NotifierTestRequest,
@@ -71,7 +71,7 @@ def _board(router: APIRouter) -> None:
         snapshot, alerts = node.live.latest(), node.alerts.current()
         held, note = node.leases.holders(snapshot)
         verdicts, lit = node.leases.verdicts(snapshot), lamps.board(snapshot, alerts)
-        return sent_json(board_to_json(lit, snapshot.node, held, note, verdicts, alerts))
+        return sent_json(document(shown_board(lit, snapshot.node, held, note, verdicts, alerts)))
 
 
 def _changing(router: APIRouter) -> None:

@@ -5,7 +5,8 @@ from fastapi import APIRouter, Request, Response
 from andon.estimate.rules.estimating import estimate
 from andon.estimate.rules.fits import GpuCapacity, gpu_capacities
 from andon.estimate.rules.gpu_sizes import capacities_on
-from andon.estimate.rules.wire import estimate_to_json
+from andon.estimate.rules.wire import estimate_answer
+from andon.model.codec import document
 from andon.model.links import topology_to_json
 from andon.node.seen.node import SeenNode
 from andon.web.answers.estimates import EstimateRequest, known_names, requested
@@ -47,7 +48,7 @@ def estimate_routes(router: APIRouter) -> None:
             question.command,
             is_elsewhere=is_elsewhere,
         )
-        return dumped(estimate_to_json(found, question.understood))
+        return dumped(document(estimate_answer(found, question.understood)))
 
     def own_gpus(node: SeenNode) -> tuple[GpuCapacity, ...]:
         snapshot = node.live.latest()

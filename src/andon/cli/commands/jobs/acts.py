@@ -27,11 +27,12 @@ from andon.jobs.clusters.elsewhere import submit_elsewhere
 from andon.jobs.desk import split_by_desk
 from andon.jobs.folder import open_jobs_folder
 from andon.jobs.queue import wake
+from andon.model.codec import document
 from andon.model.job import is_host
 from andon.model.job.desk import (
     JobAct,
 )
-from andon.model.job.facts import JobState, views_to_json
+from andon.model.job.facts import JobList, JobState
 
 
 @click.command(epilog=JOB_FORMS)
@@ -49,7 +50,7 @@ def show(jobs: tuple[str, ...], as_json: bool) -> int:
     terminal = Terminal.of(choices)
     if as_json:
         paused = choices.url is None and open_jobs_folder().paused
-        terminal.show_json(views_to_json(views, paused))
+        terminal.show_json(document(JobList(paused, views)))
         return code
 
     for view in views:

@@ -20,7 +20,8 @@ from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import AndonError
 from andon.jobs.desk import Desks
 from andon.jobs.rules.views import JobListing, latest_last
-from andon.model.job.facts import JobState, JobView, views_to_json
+from andon.model.codec import document, to_json
+from andon.model.job.facts import JobList, JobState, JobView
 
 if TYPE_CHECKING:
     from andon.jobs.clusters.desk import ClusterDesk
@@ -119,9 +120,7 @@ def jobs(
         more["queue"] = everyone.queue_to_json(leases)
         lines = everyone.queue_lines(leases, terminal.width)
     if as_json:
-        from andon.model.shapes import to_json
-
-        value = {**views_to_json(views, paused), "clusters": to_json(there.clusters), **more}
+        value = {**document(JobList(paused, views)), "clusters": to_json(there.clusters), **more}
         terminal.show_json(value)
         return 0
     _show(paused, views, left, terminal, there.notes, state is not None or group is not None)
@@ -216,7 +215,7 @@ def _of_server(
     most = len(ended) if everything else MOST_ENDED
     terminal, views = Terminal.of(chosen()), latest_last([*reversed(ended), *active], most)
     if as_json:
-        terminal.show_json(views_to_json(views, found.paused))
+        terminal.show_json(document(JobList(found.paused, views)))
     else:
         narrowed = state is not None or group is not None
         _show(found.paused, views, 0, terminal, found.notes, narrowed)

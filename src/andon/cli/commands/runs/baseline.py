@@ -11,17 +11,17 @@ from andon.cli.options import chosen, shared
 from andon.cli.show.runs.drift import render_baselines, render_drift
 from andon.cli.terminal import Terminal
 from andon.errors import Conflict, Gone, Invalid
-from andon.model.codec import to_json
+from andon.model.codec import document, to_json
 from andon.model.run.record import RunRow, RunState
 from andon.node.local.runs import LocalRuns
 from andon.ports import RunIndex
 from andon.runs.index import RunFinder
 from andon.runs.rules.baselines import (
     BASELINES_SCHEMA,
+    DriftReport,
     RunBaseline,
     baseline_of,
     drift,
-    drift_to_json,
 )
 from andon.units import counted
 
@@ -122,14 +122,14 @@ def compare_with(
         rows = _runs_named(finder, runs)
     _refuse_unfinished(rows)
     lines = drift(baseline, rows, percent)
+    found = DriftReport(baseline.name, [row.id for row in rows], percent, lines)
     failed = [row for row in rows if row.state is not RunState.SUCCEEDED]
     terminal = Terminal.of(chosen())
     if as_json:
-        answer = drift_to_json(baseline, [row.id for row in rows], percent, lines)
-        terminal.show_json(answer)
+        terminal.show_json(document(found))
     else:
         terminal.print(*render_drift(baseline, rows, lines, terminal.width))
-    return DRIFTED if failed or any(line.drifted for line in lines) else 0
+    return DRIFTED if failed or found.drifted else 0
 
 
 @baseline.command()

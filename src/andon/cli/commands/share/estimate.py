@@ -32,8 +32,9 @@ from andon.estimate.rules.options import (
     option_named,
     read_options,
 )
-from andon.estimate.rules.wire import estimate_to_json
+from andon.estimate.rules.wire import estimate_answer
 from andon.host.files import read_regular
+from andon.model.codec import document
 from andon.model.device import Snapshot
 from andon.runs.rules.matching import RunQuery
 
@@ -113,7 +114,7 @@ def estimate(model: str | None, on_gpus: str | None, as_json: bool, **given: Any
             facts, options, capacities, learned, typed, is_elsewhere=elsewhere is not None
         )
     if as_json:
-        value = estimate_to_json(found, understood)
+        value = document(estimate_answer(found, understood))
         terminal.show_json(value)
     else:
         mark = unreal(snapshot) if snapshot is not None else None

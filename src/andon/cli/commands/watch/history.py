@@ -13,7 +13,7 @@ from andon.cli.moments import moment, since_option
 from andon.cli.options import DEVICE_FORMS, chosen, elsewhere, shared, whole, with_devices
 from andon.cli.show import history as history_text
 from andon.cli.show import history_parquet
-from andon.cli.show.history import HistoryLine, throttle_lines
+from andon.cli.show.history import HistoryLine, UsageReport, throttle_lines
 from andon.cli.show.text import painted
 from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal, notice
@@ -21,6 +21,7 @@ from andon.errors import Gone
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.series import HOST, HOST_METRICS, METRICS, USED, summary
 from andon.model import wire
+from andon.model.codec import document, to_json
 from andon.model.device import Device
 from andon.model.naming import device_named, recorded_named
 from andon.node.port import NodePast
@@ -244,11 +245,11 @@ def _who(
     known: Sequence[Device],
     shown: HistoryView,
 ) -> str:
-    terminal, rows = shown.terminal, history_text.usage_to_rows(uses)
+    terminal, rows = shown.terminal, to_json(uses)
     if shown.file is not None:
-        return _written(shown.file, rows, history_parquet.USAGE, history_text.USAGE)
+        return _written(shown.file, rows, history_parquet.USAGE, UsageReport.schema)
     if shown.form == "json":
-        return terminal.json_text(history_text.usage_to_json(uses))
+        return terminal.json_text(document(UsageReport(uses)))
     if shown.form == "csv":
         return history_text.USES.text(uses)
     if shown.form == "jsonl":
