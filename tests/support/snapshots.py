@@ -384,7 +384,8 @@ COSTS = CostReport(
     devices=8,
     simulated=False,
     interval_seconds=1.0,
-    ours=(Cost("andon itself", 0.0008, 0.001), Cost("its reader", 0.003, 0.004)),
-    peer=Cost("nvidia-smi", 0.114, 0.2),
-    why_no_peer=None,
+    sampler=Cost("andon itself", 0.0008, 0.001, 1.0),
+    reader=Cost("its reader", 0.003, 0.004, 1.0),
+    nvidia_smi=Cost("nvidia-smi", 0.114, 0.2, 1.0),
+    reason=None,
 )

@@ -97,7 +97,7 @@ def test_a_seeded_card_has_no_reading_that_its_model_lacks() -> None:
 
 
 def test_what_takes_no_cpu_that_a_clock_sees_has_no_ratio() -> None:
-    report = replace(COSTS, peer=Cost("nvidia-smi", 0.0, 0.02), why_no_peer=None)
+    report = replace(COSTS, nvidia_smi=Cost("nvidia-smi", 0.0, 0.02, 1.0))
     assert "andon takes more CPU time and" in painted(render_cost(report, 80))
 
 

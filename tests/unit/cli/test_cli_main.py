@@ -11,13 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from andon.cli.catalogue import COMMANDS, JOBS
-from andon.cli.commands.setup.cost import (
-    Cost,
-    CostReport,
-    measure,
-    render_cost,
-    report_to_json,
-)
+from andon.cli.commands.setup.cost import Cost, CostReport, measure, render_cost
 from andon.cli.main import cli, run
 from andon.cli.options import MOST_SIMULATED, whole
 from andon.cli.screen import in_color, size
@@ -25,6 +19,7 @@ from andon.cli.show.text import painted
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices, ask, report, write
 from andon.errors import Conflict, Denied, Gone, Invalid, Unavailable
+from andon.model.codec import document
 from andon.model.device import Snapshot
 from andon.settings.resolution import FIELDS
 from andon.version import __version__
@@ -240,12 +235,12 @@ def test_click_is_never_seen_as_a_traceback() -> None:
 
 
 def test_cost_does_not_flatter() -> None:
-    cheap = replace(COSTS, peer=Cost("nvidia-smi", 0.0019, 0.2))
+    cheap = replace(COSTS, nvidia_smi=Cost("nvidia-smi", 0.0019, 0.2, 1.0))
     assert "2 times more CPU time and 40 times less wall time" in painted(render_cost(cheap, 80))
 
 
 def test_cost_speaks_json() -> None:
-    value = report_to_json(COSTS)
+    value = document(COSTS)
     assert value["total"]["core_percent"] == 0.38
     assert value["nvidia_smi"]["wall_seconds"] == 0.2
 
@@ -268,7 +263,7 @@ def test_cost_runs_nvidia_smi_as_often(monkeypatch: pytest.MonkeyPatch, tmp_path
     script.write_text(f"#!/bin/sh\necho run >> {tmp_path}/runs\n")
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    value = report_to_json(measured(2, *[golden.farm()] * 3))
+    value = document(measured(2, *[golden.farm()] * 3))
     assert value["nvidia_smi"]["wall_seconds"] > 0
     assert (tmp_path / "runs").read_text() == "run\nrun\n"
 

@@ -15,11 +15,11 @@ from andon.alerts.rules.overview import AlertOverview
 from andon.alerts.rules.rule_page import RuleContext, rule_list, rule_page
 from andon.explain.conditions.catalogue import CONDITIONS
 from andon.explain.conditions.rulebook import Rulebook
-from andon.explain.wire import Explained, explained_to_json
+from andon.explain.wire import Explained
 from andon.leases.rules.occupants import Holder
 from andon.model import wire, wire_in
 from andon.model.alert import Alert, Silence
-from andon.model.codec import document
+from andon.model.codec import document, to_json
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.shapes import Schemas, shape_of
@@ -71,7 +71,7 @@ def test_every_lease_is_as_described(found: LeaseList, row: LeaseRow) -> None:
 @pytest.mark.slow
 def test_every_reason_is_as_described(found: Explained) -> None:
     check(
-        {"schema": "andon.why/1", **payloads.about(FULL), **explained_to_json(found)},
+        {"schema": "andon.why/1", **payloads.about(FULL), **to_json(found)},
         description.WHY_SHAPE,
     )
 

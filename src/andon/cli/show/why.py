@@ -18,8 +18,9 @@ from andon.explain.evidence.departures import NOTHING_KNOWN, EndedProcesses
 from andon.explain.evidence.labels import IN_SENTENCE, named
 from andon.explain.evidence.reasons import Evidence, Reason
 from andon.explain.why import explain_absence, explain_node, worst_first
-from andon.explain.wire import WHY, Explained, ExplainedDevice, explained_to_json
+from andon.explain.wire import WHY, Explained, ExplainedDevice, explained
 from andon.model import wire
+from andon.model.codec import to_json
 from andon.model.device import DeviceStatus, Process, Snapshot, reading_label
 from andon.model.lamp import NOT_URGENT, DeviceLamp
 from andon.model.naming import title as device_title
@@ -229,7 +230,7 @@ def answer_to_json(found: WhyAnswer) -> wire.Json:
     devices = {s.device.uuid: s.device for s in snapshot.devices}
     lamps = {lamp.uuid: lamp for lamp in found.lit}
     wanted = [uuid for uuid in found.reasons if not found.alone or uuid == found.chosen]
-    explained = tuple(
+    on_devices = tuple(
         ExplainedDevice.of(devices[uuid], found.reasons[uuid], lamps[uuid]) for uuid in wanted
     )
     return {
@@ -237,5 +238,5 @@ def answer_to_json(found: WhyAnswer) -> wire.Json:
         "node": snapshot.node,
         "at": snapshot.at,
         "simulated": snapshot.simulated,
-        **explained_to_json(Explained(found.seconds, explained, tuple(found.absence))),
+        **to_json(Explained(round(found.seconds, 3), on_devices, explained(found.absence))),
     }

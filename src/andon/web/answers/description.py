@@ -10,8 +10,7 @@ from andon.alerts.rules import rule_page
 from andon.alerts.rules.overview import Outcomes
 from andon.estimate.rules.fits import GpuFit, SmallestSize
 from andon.estimate.rules.wire import EstimateAnswer
-from andon.explain.evidence.reasons import Reason
-from andon.explain.wire import REASON_SHAPE, WHY, Explained
+from andon.explain.wire import REASON_SHAPE, WHY, Explained, ExplainedReason
 from andon.fleet.rules.states import NodeList
 from andon.history.rules.intervals import UsageInterval
 from andon.leases.rules.occupants import Holder
@@ -41,7 +40,7 @@ KNOWN: dict[type, JsonShape] = {
     ),
     DeviceStatus: STATUS,
     Process: shape_of(Process, more={"program": PROGRAM}, order=PROCESS_ORDER),
-    Reason: REASON_SHAPE,
+    ExplainedReason: REASON_SHAPE,
     UsageInterval: shape_of(UsageInterval, "UsageRow", without=schemas.USAGE_WITHOUT),
     schemas.BoardDevice: shape_of(schemas.BoardDevice, "LampShape"),
     Holder: shape_of(Holder, "HolderShape"),

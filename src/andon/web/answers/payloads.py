@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.evidence.departures import NOTHING_KNOWN, EndedProcesses
 from andon.explain.why import explain, explain_absence
-from andon.explain.wire import WHY, Explained, ExplainedDevice, explained_to_json
+from andon.explain.wire import WHY, Explained, ExplainedDevice, explained
 from andon.leases.rules.eligibility import score
 from andon.model import wire
 from andon.model.device import DeviceStatus, Process, Snapshot, State
@@ -200,11 +200,11 @@ def why(
     lit = next(lamp for lamp in lamps if lamp.uuid == status.device.uuid)
     reasons = explain(snapshots, status.device.uuid, rulebook, departures, lit)
     found = Explained(
-        latest.at - snapshots[0].at,
-        (ExplainedDevice.of(status.device, tuple(reasons), lit),),
-        () if latest.devices else tuple(explain_absence(snapshots)),
+        round(latest.at - snapshots[0].at, 3),
+        (ExplainedDevice.of(status.device, reasons, lit),),
+        () if latest.devices else explained(explain_absence(snapshots)),
     )
-    return {"schema": WHY, **about(latest), **explained_to_json(found)}
+    return {"schema": WHY, **about(latest), **to_json(found)}
 
 
 def processes(snapshot: Snapshot) -> wire.Json:

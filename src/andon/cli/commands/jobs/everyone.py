@@ -1,8 +1,8 @@
 """What `andon jobs --all` adds: the queue of the machine, and for root everyone's jobs."""
 
-from collections.abc import Iterator
 from contextlib import closing, nullcontext
-from typing import Any
+
+from msgspec.structs import asdict
 
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, styled
@@ -12,13 +12,15 @@ from andon.errors import AndonError
 from andon.leases.rules.queue_reasons import queue_reasons
 from andon.model.job.facts import JobView
 from andon.model.lease_list import LeaseList, WaitingRow
-from andon.model.shapes import to_json
 from andon.node.watched.users import everyones_jobs
 from andon.units import counted, human_seconds
 from andon.web.users.opening import open_shared_files
 
-QueueRow = tuple[WaitingRow, str]
-"""One place in the queue, and why it waits."""
+
+class QueueRow(WaitingRow, frozen=True):
+    """One place in the queue, and why it waits."""
+
+    reason: str = ""
 
 
 def machine_queue(choices: Choices) -> tuple[LeaseList, str | None]:
@@ -41,32 +43,27 @@ def queue_lines(book: LeaseList, width: int) -> list[Text]:
     """The queue as a table; nothing where nobody waits."""
     if not book.waiting:
         return []
-    rows = [TableRow(pair) for pair in _reasoned(book)]
+    rows = [TableRow(row) for row in queue_rows(book)]
     return [styled("queue of this machine", "bold"), *draw(_columns(book.at), rows, width)]
 
 
-def queue_to_json(book: LeaseList) -> list[dict[str, Any]]:
-    return [{**to_json(row), "reason": reason} for row, reason in _reasoned(book)]
-
-
-def _reasoned(book: LeaseList) -> Iterator[QueueRow]:
-    return zip(book.waiting, queue_reasons(book), strict=True)
+def queue_rows(book: LeaseList) -> list[QueueRow]:
+    pairs = zip(book.waiting, queue_reasons(book), strict=True)
+    return [QueueRow(**asdict(row), reason=reason) for row, reason in pairs]
 
 
 def _columns(at: float) -> tuple[TableColumn[QueueRow], ...]:
     return (
-        TableColumn("PLACE", lambda one: styled(str(one[0].position)), lead=True, right=True),
-        TableColumn("USER", lambda one: styled(one[0].user), elastic=6),
-        TableColumn("GPUS", lambda one: styled(str(one[0].gpus)), right=True),
+        TableColumn("PLACE", lambda one: styled(str(one.position)), lead=True, right=True),
+        TableColumn("USER", lambda one: styled(one.user), elastic=6),
+        TableColumn("GPUS", lambda one: styled(str(one.gpus)), right=True),
         TableColumn(
-            "WAITING", lambda one: styled(human_seconds(max(0.0, at - one[0].since))), right=True
+            "WAITING", lambda one: styled(human_seconds(max(0.0, at - one.since))), right=True
         ),
         TableColumn("WHY", lambda one: styled(_why(one)), elastic=12),
     )
 
 
 def _why(one: QueueRow) -> str:
-    row, reason = one
-    if not row.jobs_behind:
-        return reason
-    return f"{reason}; {counted(row.jobs_behind, 'more job')} behind it"
+    behind = f"; {counted(one.jobs_behind, 'more job')} behind it" if one.jobs_behind else ""
+    return f"{one.reason}{behind}"

@@ -117,7 +117,7 @@ def jobs(
         views[len(own) : len(own)] = [one for one in users if state in (None, one.state)]
         for note in filter(None, (unknown, *notes)):
             notice(note, choices)
-        more["queue"] = everyone.queue_to_json(leases)
+        more["queue"] = to_json(everyone.queue_rows(leases))
         lines = everyone.queue_lines(leases, terminal.width)
     if as_json:
         value = {**document(JobList(paused, views)), "clusters": to_json(there.clusters), **more}

@@ -16,10 +16,9 @@ from andon.cli.show.text import Text, styled
 from andon.cli.sources import sampling, settings_of
 from andon.cli.terminal import Terminal
 from andon.leases.rules.eligibility import no_gpu
-from andon.model import wire
+from andon.model.codec import JsonDocument, document
 from andon.sampling.sampler import Sampler
 
-SCHEMA = "andon.cost/1"
 QUERY = (
     "nvidia-smi",
     "--query-gpu=index,utilization.gpu,memory.used,temperature.gpu,power.draw",
@@ -31,33 +30,39 @@ DEADLINE_SECONDS = 10.0
 class Cost(Struct, frozen=True):
     """The mean cost of one sample."""
 
+    json_members = ("cpu_seconds", "wall_seconds", "core_percent")
     name: str
     cpu_seconds: float
     wall_seconds: float
+    interval_seconds: float
 
-    def share(self, interval: float) -> float:
+    @property
+    def core_percent(self) -> float:
         """The CPU time in per cent of one core at this interval."""
-        return 100.0 * self.cpu_seconds / interval
+        return round(100.0 * self.cpu_seconds / self.interval_seconds, 4)
 
 
-class CostReport(Struct, frozen=True):
+class CostReport(JsonDocument, frozen=True):
     """The cost of both tools over the same number of samples."""
 
+    schema = "andon.cost/1"
+    json_members = (
+        "snapshots", "devices", "simulated", "interval_seconds", "sampler", "reader", "total", ...
+    )  # fmt: skip
     snapshots: int
     devices: int
     simulated: bool
     interval_seconds: float
-    ours: tuple[Cost, ...]
-    peer: Cost | None
-    why_no_peer: str | None
+    sampler: Cost
+    reader: Cost
+    nvidia_smi: Cost | None
+    reason: str | None  # why nvidia-smi is not known
 
     @property
     def total(self) -> Cost:
-        return Cost(
-            "andon",
-            sum(cost.cpu_seconds for cost in self.ours),
-            sum(cost.wall_seconds for cost in self.ours),
-        )
+        cpu = self.sampler.cpu_seconds + self.reader.cpu_seconds
+        wall = self.sampler.wall_seconds + self.reader.wall_seconds
+        return Cost("andon", cpu, wall, self.interval_seconds)
 
 
 @click.command()
@@ -93,7 +98,7 @@ def cost(count: int, interval: float | None, as_json: bool) -> int:
     report = measure(sampling(choices), count, settings_of(choices).interval_seconds)
     terminal = Terminal.of(choices)
     if as_json:
-        terminal.show_json(report_to_json(report))
+        terminal.show_json(document(report))
     else:
         terminal.print(*render_cost(report, terminal.width))
     return 0
@@ -111,23 +116,23 @@ def measure(opened: Sampler, count: int, interval: float) -> CostReport:
             pass
         after = sampler.costs()
     taken = max(1, after.snapshots - before.snapshots)
-    parts = [
+    own, reader = (
         Cost(
             name,
             (getattr(after, f"{part}_cpu_seconds") - getattr(before, f"{part}_cpu_seconds"))
             / taken,
             (getattr(after, f"{part}_wall_seconds") - getattr(before, f"{part}_wall_seconds"))
             / taken,
+            interval,
         )
         for name, part in (("andon itself", "sampler"), ("its reader", "reader"))
-    ]
-    peer, why = _peer(count)
-    return CostReport(
-        taken, len(first.devices), bool(unreal(first)), interval, tuple(parts), peer, why
     )
+    peer, why = _peer(count, interval)
+    simulated = bool(unreal(first))
+    return CostReport(taken, len(first.devices), simulated, interval, own, reader, peer, why)
 
 
-def _peer(count: int) -> tuple[Cost | None, str | None]:
+def _peer(count: int, interval: float) -> tuple[Cost | None, str | None]:
     if shutil.which(QUERY[0]) is None:
         return None, "nvidia-smi is not installed: nothing to compare with"
     used, began = os.times(), time.perf_counter()
@@ -138,7 +143,7 @@ def _peer(count: int) -> tuple[Cost | None, str | None]:
         return None, f"nvidia-smi does not work here: {_first_line(exc)}"
     spent, now = os.times(), time.perf_counter()
     cpu = sum(spent[2:4]) - sum(used[2:4])
-    return Cost("nvidia-smi", cpu / count, (now - began) / count), None
+    return Cost("nvidia-smi", cpu / count, (now - began) / count, interval), None
 
 
 def _first_line(exc: Exception) -> str:
@@ -147,14 +152,13 @@ def _first_line(exc: Exception) -> str:
 
 def render_cost(report: CostReport, width: int) -> list[Text]:
     """A table of the parts, then a sentence that compares the tools."""
-    costs = [*report.ours, report.total] + ([report.peer] if report.peer else [])
-    interval = report.interval_seconds
+    costs = filter(None, (report.sampler, report.reader, report.total, report.nvidia_smi))
     columns: list[TableColumn[Cost]] = [
         TableColumn("", lambda c: styled(c.name, "bold" if c.name == "andon" else "")),
         TableColumn("CPU PER READING", lambda c: _time(c.cpu_seconds), right=True),
         TableColumn("TIME PER READING", lambda c: _time(c.wall_seconds), right=True),
-        TableColumn(f"CPU AT {interval:g} s INTERVAL",
-                    lambda c: styled(f"{c.share(interval):.2f} %"), right=True),
+        TableColumn(f"CPU AT {report.interval_seconds:g} s INTERVAL",
+                    lambda c: styled(f"{c.core_percent:.2f} %"), right=True),
     ]  # fmt: skip
     lines = [
         _title(report),
@@ -170,10 +174,10 @@ def _title(report: CostReport) -> Text:
 
 
 def _verdict(report: CostReport) -> Text:
-    if report.peer is None:
-        return styled(report.why_no_peer or "", "dim")
+    if report.nvidia_smi is None:
+        return styled(report.reason or "", "dim")
     text = [
-        _ratio(getattr(report.total, name), getattr(report.peer, name), word)
+        _ratio(getattr(report.total, name), getattr(report.nvidia_smi, name), word)
         for name, word in (("cpu_seconds", "CPU time"), ("wall_seconds", "wall time"))
     ]
     return styled(f"andon takes {text[0]} and {text[1]} than nvidia-smi")
@@ -191,27 +195,3 @@ def _time(seconds: float) -> Text:
     if seconds < 0.001:
         return styled(f"{seconds * 1e6:.0f} µs")
     return styled(f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s")
-
-
-def report_to_json(report: CostReport) -> wire.Json:
-    interval = report.interval_seconds
-    return {
-        "schema": SCHEMA,
-        "snapshots": report.snapshots,
-        "devices": report.devices,
-        "simulated": report.simulated,
-        "interval_seconds": interval,
-        "sampler": _to_json(report.ours[0], interval),
-        "reader": _to_json(report.ours[1], interval),
-        "total": _to_json(report.total, interval),
-        "nvidia_smi": None if report.peer is None else _to_json(report.peer, interval),
-        "reason": report.why_no_peer,
-    }
-
-
-def _to_json(cost: Cost, interval: float) -> wire.Json:
-    return {
-        "cpu_seconds": cost.cpu_seconds,
-        "wall_seconds": cost.wall_seconds,
-        "core_percent": round(cost.share(interval), 4),
-    }
