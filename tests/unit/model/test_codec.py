@@ -32,11 +32,12 @@ from andon.model.codec import (
     document,
     read,
     read_document,
+    to_json,
 )
 from andon.model.device import MOST_DEVICES
 from andon.model.lease_list import LeaseList
 from andon.model.run.record import RunBegin
-from andon.model.shapes import Doc, to_json
+from andon.model.shapes import Doc, shape_of
 from andon.node.remote.alerts import page_from_json
 from andon.node.run_schemas import RecordExtent, RunDetails
 from andon.node.watched.run_details import details_of
@@ -166,6 +167,26 @@ def test_a_renamed_field_is_written_as_it_is_read_and_a_set_in_order() -> None:
     found = Renamed(5, frozenset("ba"))
     assert document(found) == {"schema": "x/1", "at": 5, "labels": ["a", "b"]}
     assert read_document(Renamed, document(found)) == found
+
+
+class Ordered(Struct, frozen=True):
+    """Another order in JSON, a property among the fields, and one field that is not in it."""
+
+    json_members = ("last", "double", ...)
+    json_without = ("secret",)
+    first: int
+    secret: str
+    last: Inner
+
+    @property
+    def double(self) -> int:
+        return 2 * self.first
+
+
+def test_a_struct_names_what_its_json_has_and_in_which_order() -> None:
+    found = to_json([Ordered(4, "x", Inner("a"))])
+    assert json.dumps(found) == '[{"last": {"name": "a", "size": null}, "double": 8, "first": 4}]'
+    assert [*shape_of(Ordered).members] == ["first", "last"]
 
 
 def test_what_was_encoded_is_read_again() -> None:
