@@ -190,9 +190,6 @@ class BookEntry(Struct, frozen=True):
     left: tuple[int, ...] = ()  # if unlocked: verified pids of its job's process group
 
 
-RESERVATION = "andon.reservation/1"
-
-
 class ReservedDevice(Struct, frozen=True):
     """A device of a reservation."""
 
@@ -200,9 +197,10 @@ class ReservedDevice(Struct, frozen=True):
     index: Index
 
 
-class Reservation(Struct, frozen=True):
+class Reservation(JsonDocument, frozen=True):
     """Devices for a time to come. Owner and use are those of its file, not what the file says."""
 
+    schema = "andon.reservation/1"
     id: ShortId
     devices: Annotated[tuple[ReservedDevice, ...], Meta(min_length=1, max_length=MOST_SHARES)]
     begins: Moment

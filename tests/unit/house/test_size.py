@@ -27,7 +27,7 @@ BUDGET = {
     "jobs": 9490,
     "kill": 538,
     "leases": 7638,
-    "model": 5290,
+    "model": 5288,
     "node": 8136,
     "notifiers": 487,
     "runs": 4993,

@@ -26,7 +26,7 @@ from andon.leases.rules.reservations import (
     pick_devices,
     reserved_by_others,
 )
-from andon.model.lease import RESERVATION, Reservation, ReservedDevice
+from andon.model.lease import Reservation, ReservedDevice
 from tests.support.rows import rows
 
 AT, HOUR = 1_790_000_000.0, 3600.0
@@ -189,7 +189,7 @@ def test_a_reservation_is_written_changed_marked_and_removed(tmp_path: Path) -> 
 
 def _hostile() -> dict[str, bytes]:
     good = {
-        "schema": RESERVATION, "id": "r1", "devices": [{"uuid": "g0", "index": 0}],
+        "schema": Reservation.schema, "id": "r1", "devices": [{"uuid": "g0", "index": 0}],
         "begins": time.time() + 60, "ends": time.time() + 120,
     }  # fmt: skip
 

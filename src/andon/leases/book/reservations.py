@@ -17,8 +17,8 @@ from andon.leases.book import files, places
 from andon.leases.book.files import BookFile
 from andon.leases.book.places import reservations_folder
 from andon.model import wire
-from andon.model.codec import document, read_schema
-from andon.model.lease import RESERVATION, Reservation
+from andon.model.codec import document, read_document
+from andon.model.lease import Reservation
 
 SUFFIX = ".reservation"
 UNUSED_TIME = 0.0
@@ -52,7 +52,7 @@ def write(book: Path, one: Reservation) -> None:
         if len(own) - len(old) >= MOST_OF_ONE_USER:
             raise Conflict(f"you have {len(own)} reservations", hint="andon reserve cancel ID")
         name = f"{one.id}-{os.urandom(8).hex()}{SUFFIX}"
-        text = wire.dumps(document(RESERVATION, one)) + "\n"
+        text = wire.dumps(document(one)) + "\n"
         os.close(files.make(folder, name, text, time.time() if one.used else UNUSED_TIME))
         for found in old:
             files.remove(folder, found.name)
@@ -84,7 +84,7 @@ def _parsed(found: BookFile) -> Reservation | None:
     """Parses a reservation; its owner and its use are the file's."""
     try:
         value = wire.loads(found.text or "", wire.NOTE, any_text=True)
-        one = read_schema(Reservation, value, RESERVATION)
+        one = read_document(Reservation, value)
     except Invalid:
         return None
     if not found.name.startswith(f"{one.id}-") or one.ends <= one.begins:
