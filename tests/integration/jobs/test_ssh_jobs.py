@@ -166,7 +166,7 @@ def test_a_job_goes_to_the_host_that_can_start_it_now(hosts: SshHosts) -> None:
     assert waited.returncode == 3, waited.stderr
     assert andon(hosts, "logs", label).stdout == f"{hosts.home('n18')}\nn18\n"
     assert _listed(hosts, "--on", "ssh:n18")[label]["state"] == "failed"
-    why = andon(hosts, "why", "--job", label)
+    why = andon(hosts, "why", label)
     assert "exit code 3" in why.stdout, why.stdout + why.stderr
     assert andon(hosts, "cancel", "ssh:n17:999").returncode == 5
 
