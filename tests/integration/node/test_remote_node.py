@@ -46,6 +46,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server with an alert for each device, a run, and jobs."""
     folder = tmp_path_factory.mktemp("served")
     given: dict[str, Any] = role_servers.warm(folder)
+    given["ANDON_LEASE_DIR"] = str(folder / "book")  # tests beside it read the usual one
     state = {"XDG_STATE_HOME": str(folder / "state"), "USER": "root"}
     command = [sys.executable, "-m", "tests.support.role_servers"]
     subprocess.run(command, check=True, timeout=60, env={**os.environ, **given, **state})

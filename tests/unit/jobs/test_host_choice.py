@@ -80,14 +80,14 @@ def test_each_job_has_a_host_and_those_that_can_start_now_do(
 
 def test_what_is_said_of_a_choice() -> None:
     offers = {"n17": busy(2400.0), "n18": HostOffer(4, 3, ("1",), 0, 0.0), "n19": busy(None)}
-    assert offer_text(offers["n18"]) == "GPU 1, 3 free now"
+    assert offer_text(offers["n18"]) == "GPU 1 of 3 free now"
     assert "\33" not in offer_text(HostOffer(4, 3, ("\33[31m1",)))
     assert chosen_text(["n18"], offers, {"n20": "connection refused"}) == (
-        "on n18 (GPU 1, 3 free now; n17 would start in 40 min; n19 0 of 4 GPUs free; "
+        "on n18 (GPU 1 of 3 free now; n17 would start in 40 min; n19 0 of 4 GPUs free; "
         "n20: connection refused)"
     )
     assert chosen_text(["n18", "n17", "n18"], offers, {}) == "2 on n18; 1 on n17"
-    assert chosen_text(["n18", "n18"], offers, {}).startswith("on n18 (GPU 1, 3 free now; ")
+    assert chosen_text(["n18", "n18"], offers, {}).startswith("on n18 (GPU 1 of 3 free now; ")
     assert host_lines(offers, {})[0] == "n17 would start in 40 min"
 
 

@@ -42,9 +42,9 @@ def starts_now(offer: HostOffer, gpus: int) -> int:
 
 
 def offer_text(offer: HostOffer) -> str:
-    """Returns `GPU 1, 3 free now` or `would start in 40 min`."""
+    """Returns `GPU 1 of 3 free now` or `would start in 40 min`."""
     if offer.devices:
-        return plain(f"GPU {range_of(offer.devices)}, {offer.free} free now", 200)
+        return plain(f"GPU {range_of(offer.devices)} of {offer.free} free now", 200)
     if offer.starts_in:
         return f"would start in {human_seconds(offer.starts_in)}"
     return f"{offer.free} of {counted(offer.gpus, 'GPU')} free"
@@ -53,8 +53,8 @@ def offer_text(offer: HostOffer) -> str:
 def chosen_text(
     chosen: Sequence[str], offers: Mapping[str, HostOffer], away: Mapping[str, str]
 ) -> str:
-    """Returns `on n18 (GPU 1, 3 free now; n17 would start in 40 min)`, or for jobs on several hosts
-    how many are on each."""
+    """Returns `on n18 (GPU 1 of 3 free now; n17 would start in 40 min)`, or for jobs on several
+    hosts how many are on each."""
     if len(set(chosen)) > 1:
         counts = "; ".join(f"{count} on {host}" for host, count in Counter(chosen).items())
         return "; ".join([counts, *host_lines({}, away)])
