@@ -247,9 +247,10 @@ class NetworkLeases:
     def _current(self) -> Book:
         """Returns the same object while the same books exist, because it caches what it has
         read."""
-        seen = self._watched()
-        if self._book is not None and seen is not None and seen is self._seen:
-            return self._book
+        seen, known = self._watched(), self._book
+        made = known is not None and known.path in known.paths  # else it may have been just now
+        if known is not None and made and seen is not None and seen is self._seen:
+            return known
         places.refuse_bad_place(places.book_path(self._env))  # never touch one that may hang
         found = self._open_book(self._env, make=False)
         if self._book is None or self._book.paths != found.paths:

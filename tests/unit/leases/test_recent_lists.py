@@ -91,8 +91,9 @@ def test_whoever_has_just_leased_finds_it_in_the_list(node: Node, tmp_path: Path
 
 
 def test_the_book_is_opened_again_when_another_is_there_or_nobody_watches_that(
-    node: Node,
+    node: Node, tmp_path: Path
 ) -> None:
+    Book({VARIABLE: str(tmp_path / "book")})
     for at in (1.0, 2.0):
         node.now = Snapshot("n", at, devices=(IDLE,))
         node.leases.listed()
