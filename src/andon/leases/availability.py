@@ -19,6 +19,7 @@ from andon.leases.rules.choice import DeviceChoice, choose, lacks_memory, rank
 from andon.leases.rules.eligibility import (
     MAX_UTILIZATION_PERCENT,
     Labels,
+    Obstacle,
     need_of,
     no_gpu,
     obstacles_of,
@@ -39,7 +40,6 @@ from andon.leases.rules.queue import (
     remembered,
 )
 from andon.leases.rules.requests import checked
-from andon.leases.rules.reservations import current_of, reserved_by_others
 from andon.leases.rules.usage import NO_USAGE, RecentUsage
 from andon.leases.rules.verdict import all_masked, need_of_any, verdicts, verdicts_for
 from andon.model import wire
@@ -230,7 +230,7 @@ class Availability(Struct, frozen=True):
         line, need = in_order(pages.waiting, at, pages.usage), need_of_any(capacities)
         ahead = in_front_of_newcomer(line, os.getuid(), 0)
         taken = self._promised_at_once(ahead, capacities, need, pages, at).devices
-        taken = {**taken, **reserved_by_others(pages.reservations, os.getuid(), at, None)}
+        taken = {**taken, **self._reserved(pages, os.getuid(), at, None)[0]}
         if (doubt := doubt_about(snapshot.devices, os.environ)) is not None:
             taken = all_masked(capacities, doubt)
         return verdicts(capacities, taken)
@@ -291,12 +291,22 @@ class Availability(Struct, frozen=True):
         else:
             taken = promised(ahead, spaces, need, turns)
         user = os.getuid() if uid is None else uid
-        booked = reserved_by_others(pages.reservations, user, at, until)
-        own = {d for r in current_of(pages.reservations, user, at) for d in r.uuids}
+        booked, own = self._reserved(pages, user, at, until)
         order = rank(preferred(statuses, request, self.labels) | own, request.layout)
         barred = {**taken.devices, **booked} if booked else taken.devices
         choice = choose(spaces, need, found, barred, order, self.weights.links)
         return Candidates(view.snapshot, need, choice, ahead, spaces, taken.since, taken.late)
+
+    def _reserved(
+        self, pages: BookContents, uid: int, at: float, until: float | None
+    ) -> tuple[Mapping[str, Obstacle], frozenset[str]]:
+        """Returns what others have reserved before then, and what this user has now."""
+        if not pages.reservations:
+            return {}, frozenset()
+        from andon.leases.rules.reservations import current_of, reserved_by_others
+
+        own = (uuid for one in current_of(pages.reservations, uid, at) for uuid in one.uuids)
+        return reserved_by_others(pages.reservations, uid, at, until), frozenset(own)
 
     def _promised_at_once(
         self,

@@ -25,7 +25,6 @@ from andon.leases.policy_file import limits_for, read_policy
 from andon.leases.refusal import is_hopeless, refusal
 from andon.leases.rules.policy import NO_LIMITS, Policy, UserLimits
 from andon.leases.rules.queue import Place, TurnTimes, giving_way, in_order, place_of
-from andon.leases.rules.reservations import current_of
 from andon.leases.rules.rights import next_fence
 from andon.model.job.device_request import DeviceRequest
 from andon.model.lease import BookEntry, Lease, LeaseKind, Owner, Share, Ticket, Work
@@ -246,9 +245,7 @@ class Granter:
             lease = self._lease(attempt, candidates, pages)
             held = self._book.write_lease(lease, attempt.terms.uid)
             self._give_way(attempt, pages, lease)
-            for one in current_of(pages.reservations, attempt.uid, time.time()):
-                if not one.used and any(share.uuid in one.uuids for share in lease.shares):
-                    self._book.mark_used(one)
+            self._mark_used(attempt, pages, lease)
             self._park(attempt)
             return candidates, held
         if candidates.limit is not None:
@@ -257,6 +254,17 @@ class Granter:
             self._refuse_queueing(attempt, pages)
             self._queue(attempt, candidates)
         return candidates, None
+
+    def _mark_used(self, attempt: GrantAttempt, pages: BookContents, lease: Lease) -> None:
+        """Notes that this user uses what they have reserved for now."""
+        if not pages.reservations:
+            return
+        from andon.leases.rules.reservations import current_of
+
+        uuids = {share.uuid for share in lease.shares}
+        for one in current_of(pages.reservations, attempt.uid, time.time()):
+            if not one.used and uuids & one.uuids:
+                self._book.mark_used(one)
 
     def _give_way(self, attempt: GrantAttempt, pages: BookContents, lease: Lease) -> None:
         """Moves our other tickets behind this one: it is the turn of others who wait."""

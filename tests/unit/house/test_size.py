@@ -26,7 +26,7 @@ BUDGET = {
     "host": 4982,
     "jobs": 9490,
     "kill": 538,
-    "leases": 7639,
+    "leases": 7669,
     "model": 5288,
     "node": 8136,
     "notifiers": 487,

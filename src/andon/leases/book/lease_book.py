@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.host.users import is_root, user_name
-from andon.leases.book import contents, files, places, reservations, tickets
+from andon.leases.book import contents, files, places, tickets
 from andon.leases.book.contents import read_usage
 from andon.leases.book.files import BookFile
 from andon.leases.book.hold import Hold, LeaseHold
@@ -115,7 +115,12 @@ class Book:
 
     def reservations(self) -> tuple[Reservation, ...]:
         """Returns what is reserved on this machine."""
-        return tuple(one for path in self._places() for one in reservations.read(path))
+        reserved = [path for path in self._places() if places.has_reservations(path)]
+        if not reserved:
+            return ()
+        from andon.leases.book import reservations
+
+        return tuple(one for path in reserved for one in reservations.read(path))
 
     def _places(self) -> tuple[Path, ...]:
         """Returns the books whose reservations count, those included that a reboot has emptied."""
@@ -236,13 +241,19 @@ class Book:
     # Reservations, which no lock of a process holds.
 
     def reserve(self, one: Reservation) -> None:
+        from andon.leases.book import reservations
+
         reservations.write(self.path, one)
 
     def mark_used(self, one: Reservation) -> None:
+        from andon.leases.book import reservations
+
         for path in self._places():
             reservations.mark_used(path, one)
 
     def cancel(self, one: Reservation) -> None:
+        from andon.leases.book import reservations
+
         for path in self._places():
             if places.reservations_folder(path).exists():
                 reservations.remove(path, one)

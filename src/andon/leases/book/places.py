@@ -120,7 +120,7 @@ def is_empty(env: Mapping[str, str]) -> bool:
     try:
         refuse_bad_place(book_path(env), mounts)
         found = books(env)
-        return all(_holds_nothing(path, mounts) and _is_nothing_reserved(path) for path in found)
+        return all(_holds_nothing(path, mounts) and not has_reservations(path) for path in found)
     except (AndonError, OSError):
         return False
 
@@ -150,11 +150,12 @@ def _holds_nothing(path: Path, mounts: str) -> bool:
     return is_unused(path) or not any(os.listdir(path / part) for part in MODES)  # noqa: PTH208
 
 
-def _is_nothing_reserved(path: Path) -> bool:
+def has_reservations(path: Path) -> bool:
+    """Whether anything is reserved beside a book."""
     try:
-        return not os.listdir(reservations_folder(path))  # noqa: PTH208
+        return bool(os.listdir(reservations_folder(path)))  # noqa: PTH208
     except FileNotFoundError:
-        return True
+        return False
 
 
 def prepare(path: Path, mounts: str | None = None) -> None:
