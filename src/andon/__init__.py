@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from andon.api.map import map  # noqa: A004 - a name of the API
     from andon.api.probe import probe
     from andon.api.recorded import recorded
+    from andon.api.reserve import Reserved, reservations, reserve
     from andon.api.run import RecordedRun, run
     from andon.api.submit import submit
     from andon.api.watch import snapshot, watch
@@ -74,6 +75,7 @@ _WHERE = {
     "ProbeResult": "andon.model.probe",
     "PrometheusExporter": "andon.api.compat.exporter",
     "RecordedRun": "andon.api.run",
+    "Reserved": "andon.api.reserve",
     "Sample": "andon.model.device",
     "Snapshot": "andon.model.device",
     "Subscription": "andon.sampling.bus",
@@ -92,6 +94,8 @@ _WHERE = {
     "probe": "andon.api.probe",
     "ray": "andon.api.ray",
     "recorded": "andon.api.recorded",
+    "reservations": "andon.api.reserve",
+    "reserve": "andon.api.reserve",
     "run": "andon.api.run",
     "run_benchmark_job": "andon.api.benchmark",
     "select_best_node": "andon.api.compat.clusters",
@@ -128,6 +132,7 @@ __all__ = [
     "Process",
     "PrometheusExporter",
     "RecordedRun",
+    "Reserved",
     "Sample",
     "Snapshot",
     "Subscription",
@@ -146,6 +151,8 @@ __all__ = [
     "probe",
     "ray",
     "recorded",
+    "reservations",
+    "reserve",
     "run",
     "run_benchmark_job",
     "select_best_node",

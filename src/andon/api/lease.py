@@ -126,9 +126,10 @@ class Held:
         if (why := self.why_ended) is not None:
             raise Gone(why, hint="request a new lease")
         length = seconds_of(seconds)
-        releaser.refuse_extension(self._held.lease, os.getuid(), length)
+        book = Book(make=False)
+        releaser.refuse_extension(book, self._held.lease, os.getuid(), length)
         if not self._held.hold.stands:  # its holder has written a new file
-            releaser.extend(Book(make=False), self.id, length)
+            releaser.extend(book, self.id, length)
         self._held.hold.stamp(time.time() + length)
 
     def release(self) -> None:

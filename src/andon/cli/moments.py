@@ -4,7 +4,7 @@ import time
 
 import click
 
-from andon.host.clock import offset
+from andon.host.clock import offset, unknown_zone
 from andon.settings.moments import parse_moment
 
 
@@ -18,9 +18,16 @@ def coming_moment(text: str) -> float:
     return _parsed(text, future=True)
 
 
-def _parsed(text: str, future: bool) -> float:
+def exact_moment(text: str) -> float:
+    """Parses a future time that local clocks show exactly once, in a zone that is known."""
+    if (zone := unknown_zone()) is not None:
+        raise click.BadParameter(f"the time zone TZ={zone[:60]!r} is not known here")
+    return _parsed(text, future=True, exact=True)
+
+
+def _parsed(text: str, future: bool, exact: bool = False) -> float:
     try:
-        return parse_moment(text, time.time(), offset(), future)
+        return parse_moment(text, time.time(), offset(), future, exact)
     except ValueError as exc:
         raise click.BadParameter(str(exc)) from exc
 

@@ -1,10 +1,15 @@
 """The clocks, and local time: this node's, or that of a named time zone."""
 
+import os
+import re
 import time
 from collections.abc import Callable
 from datetime import datetime
 
 from andon.errors import Invalid
+
+_POSIX_ZONE = re.compile(r"(?:[A-Za-z]{3,}|<[\w+-]+>)[+-]?\d|UTC$|GMT$")
+"""Such as `CET-1CEST`."""
 
 
 def offset(zone: str = "") -> Callable[[float], float]:
@@ -26,6 +31,20 @@ def offset(zone: str = "") -> Callable[[float], float]:
         return 0.0 if offset is None else offset.total_seconds()
 
     return ahead
+
+
+def unknown_zone() -> str | None:
+    """Returns the name in TZ if this machine does not know it: the C library then takes UTC."""
+    zone = os.environ.get("TZ", "").removeprefix(":")
+    if not zone or zone.startswith("/") or _POSIX_ZONE.match(zone):
+        return None
+    from zoneinfo import ZoneInfo
+
+    try:
+        ZoneInfo(zone)
+    except (OSError, ValueError, KeyError):
+        return zone
+    return None
 
 
 def clocks() -> tuple[float, float]:

@@ -67,10 +67,12 @@ class HoldupWriter:
         if time.monotonic() - self._learned_at >= LEARN_SECONDS:
             self._learned_at, self._learned = time.monotonic(), learned(self._jobs.values())
         ends = expected_ends(self._jobs, self._known, self._learned, at)
-        devices = [
-            ends.get(status.device.uuid, BusyUntil(inf)) for status in round_.view.snapshot.devices
-        ]
-        self._expected |= expected_starts(waiting, devices, self._learned)
+        uuids = [status.device.uuid for status in round_.view.snapshot.devices]
+        devices = [ends.get(uuid, BusyUntil(inf)) for uuid in uuids]
+        waiting = [one for one in waiting if one.spec.number not in round_.begins]
+        booked = [round_.booked.get(uuid, ()) for uuid in uuids]
+        self._expected |= expected_starts(waiting, devices, self._learned, booked)
+        self._expected |= {number: ExpectedStart(b, 0) for number, b in round_.begins.items()}
 
     def why(self, number: int) -> str:
         found = self._next.get(number)

@@ -96,6 +96,10 @@ class QueueDesk:
 
     def _specs(self, one: Submission, names: set[str]) -> list[JobSpec]:
         """Returns the job, or one for each index, checked if this process reads devices."""
+        if one.job.reservation is not None:
+            from andon.leases.reserving import own_reservation
+
+            own_reservation(one.job.reservation, one.job.book)
         spec = replace(
             one.job,
             after=self._numbers(word for word in one.after if word not in names),

@@ -13,7 +13,14 @@ from msgspec.structs import replace
 from andon.errors import AndonError, Denied, Unavailable
 from andon.host.processes.kin import myself
 from andon.jobs.launching import Supervisor
-from andon.jobs.rules.dispatch import BlockedJob, DispatchPlan, QueuedJob, leaving, plan
+from andon.jobs.rules.dispatch import (
+    BlockedJob,
+    Booked,
+    DispatchPlan,
+    QueuedJob,
+    leaving,
+    plan,
+)
 from andon.jobs.rules.states import left_devices
 from andon.jobs.rules.waiting import lasts_seconds, request_of, who_has
 from andon.leases.availability import (
@@ -26,7 +33,7 @@ from andon.leases.book.lease_book import Book
 from andon.leases.book.places import VARIABLE
 from andon.leases.granter import GrantAttempt, Granter, LeaseTerms, Progress
 from andon.leases.placement import Grant
-from andon.leases.refusal import device_lines, hint_of, is_hopeless, refusal
+from andon.leases.refusal import clock, device_lines, hint_of, is_hopeless, refusal
 from andon.leases.rules.capacity import DeviceCapacity
 from andon.leases.rules.choice import can_come, rank
 from andon.leases.rules.eligibility import ObstacleKind, need_of, no_gpu, obstacles_of, preferred
@@ -38,11 +45,13 @@ from andon.leases.rules.queue import (
     in_order,
     promised,
 )
+from andon.leases.rules.reservations import is_over
+from andon.leases.rules.spans import others_spans
 from andon.model.device import Device
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobFacts
 from andon.model.job.spec import JobSpec
-from andon.model.lease import Need, Ticket
+from andon.model.lease import Need, Reservation, Ticket
 from andon.model.naming import device_labels
 from andon.model.redaction import redact
 from andon.runs.opening import RunRecording
@@ -70,7 +79,15 @@ class DispatchRound(Struct):
     why: dict[int, BlockReason] = field(default_factory=dict)
     vain: dict[int, str] = field(default_factory=dict)  # retries that no device here can meet
     places: dict[int, int] = field(default_factory=dict)  # of jobs with a ticket, in the queue
+    booked: Booked = field(default_factory=dict)
+    own: Mapping[str, Reservation] = field(default_factory=dict)  # this user's, by id
+    begins: dict[int, float] = field(default_factory=dict)  # of jobs that wait for a reservation
     others: bool = False  # other users wait too: one start at a time, then it may be their turn
+    at: float = 0.0
+
+    def reserved_now(self) -> set[str]:
+        """Returns the devices that this user has reserved for now."""
+        return {uuid for one in self.own.values() if one.begins <= self.at for uuid in one.uuids}
 
 
 class DeviceTaker:
@@ -110,13 +127,22 @@ class DeviceTaker:
             self._before_us(line, jobs), spaces, None, TurnTimes(time.monotonic(), self._turns)
         )
         self._turns = taken.since
-        found = DispatchRound(view, DispatchPlan(), others=len(line) > len(self._own(line)))
+        found = DispatchRound(view, DispatchPlan(), others=len(line) > len(self._own(line)), at=at)
         ids = {ticket.id: place for place, ticket in enumerate(line, 1)}
+        if pages.reservations:
+            self._see_reservations(found, pages, at)
         found.places = {n: ids[t] for n, a in self._tickets.items() if (t := a.ticket_id) in ids}
         queued = self._queued(jobs, view, found, spaces)
         links = self.availability.weights.links
-        found.plan = plan(queued, spaces, at, taken.devices.keys(), link_weight=links)
+        found.plan = plan(
+            queued, spaces, at, taken.devices.keys(), link_weight=links, booked=found.booked
+        )
         return found
+
+    def _see_reservations(self, found: DispatchRound, pages: BookContents, at: float) -> None:
+        current = [one for one in pages.reservations if not is_over(one, at)]
+        found.booked = others_spans(current, os.getuid(), at)
+        found.own = {one.id: one for one in current if one.uid == os.getuid()}
 
     def _ask_places(self, jobs: Sequence[JobFacts]) -> None:
         """Reads the places of devices, once, if a job's devices or CPUs depend on them."""
@@ -161,6 +187,11 @@ class DeviceTaker:
             except Unavailable as error:
                 found.vain[facts.spec.number] = _sentence(error)
                 continue
+            if facts.spec.reservation is not None:
+                inside = self._inside(facts.spec, request, found, view)
+                if inside is None:
+                    continue
+                request = inside
             if left:
                 request = self._moved(request, left, facts.spec, view, spaces)
             need = self._need(request, facts.spec, view)
@@ -170,9 +201,27 @@ class DeviceTaker:
             found.requests[facts.spec.number] = request
             if (request, left) not in orders:
                 liked = preferred(view.snapshot.devices, request, self.availability.labels)
+                liked |= found.reserved_now()
                 orders[request, left] = leaving(left, rank(liked, request.layout))
             lasts = lasts_seconds(facts.spec, self._grace_seconds)
             yield QueuedJob(facts.spec.number, need, lasts, orders[request, left])
+
+    def _inside(
+        self, spec: JobSpec, request: DeviceRequest, found: DispatchRound, view: AvailabilityView
+    ) -> DeviceRequest | None:
+        """Returns the request for the devices of the job's reservation; None outside of its
+        time."""
+        one, number = found.own.get(spec.reservation or ""), spec.number
+        if one is None:
+            found.vain[number] = f"reservation {spec.reservation} is over, or was cancelled"
+            return None
+        if one.begins > found.at:
+            when = clock(one.begins, found.at)
+            found.why[number] = BlockReason(f"waits for reservation {one.id}, from {when}")
+            found.begins[number] = one.begins
+            return None
+        others = (s.device.uuid for s in view.snapshot.devices if s.device.uuid not in one.uuids)
+        return replace(request, exclude=(*request.exclude, *others))
 
     def _moved(
         self,

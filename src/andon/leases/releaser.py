@@ -19,7 +19,6 @@ from andon.leases.book.release_notes import left_note
 from andon.leases.own import this_requester
 from andon.leases.policy_file import limits_for, read_policy
 from andon.leases.rules.policy import Policy
-from andon.leases.rules.reservations import first_after
 from andon.leases.rules.rights import LeaseRequester, barred
 from andon.leases.rules.validity import Locker
 from andon.model.lease import Claim, Lease, LeaseState
@@ -78,12 +77,8 @@ def extend(
         raise Conflict(
             f"lease {lease.id} has no end time to change", hint="it ends with its command"
         )
-    refuse_extension(lease, claim.uid, seconds, policy)
-    at = time.time()
-    until, uuids = at + seconds, [share.uuid for share in lease.shares]
-    if (ahead := first_after(book.reservations(), claim.uid, uuids, at, until)) is not None:
-        most = human_seconds(max(0.0, ahead.begins - at))
-        raise Conflict(f"{ahead.user} has reserved its GPUs in {most}", hint="extend it by less")
+    refuse_extension(book, lease, claim.uid, seconds, policy)
+    until = time.time() + seconds
     try:
         os.utime(folder / claim.file, (until, until), follow_symlinks=False)
     except FileNotFoundError as exc:
@@ -98,11 +93,24 @@ def extend(
 
 
 def refuse_extension(
-    lease: Lease, uid: int, seconds: float, policy: Callable[[], Policy] = read_policy
+    book: Book,
+    lease: Lease,
+    uid: int,
+    seconds: float,
+    policy: Callable[[], Policy] = read_policy,
 ) -> None:
-    """Raises Denied if root's policy allows the user no lease that long, from its start."""
-    held_seconds = max(0.0, time.time() - lease.since)
-    limits_for(policy(), uid).check_extension(held_seconds, seconds)
+    """Raises Denied if root's policy allows the user no lease that long, from its start, and
+    Conflict if others have reserved its devices for a time before its new end."""
+    at = time.time()
+    limits_for(policy(), uid).check_extension(max(0.0, at - lease.since), seconds)
+    if not (reserved := book.reservations()):
+        return
+    from andon.leases.rules.reservations import first_after
+
+    uuids = [share.uuid for share in lease.shares]
+    if (ahead := first_after(reserved, uid, uuids, at, at + seconds)) is not None:
+        most = human_seconds(max(0.0, ahead.begins - at))
+        raise Conflict(f"{ahead.user} has reserved its GPUs in {most}", hint="extend it by less")
 
 
 def _signal_holder(lease: Lease, file: Path, uid: int) -> None:

@@ -2,22 +2,28 @@
 
 import os
 import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from msgspec.structs import replace
 
-from andon.errors import Conflict, Denied, Gone
+from andon.errors import Conflict, Denied, Gone, Invalid
 from andon.host.users import is_root, user_name
 from andon.leases.availability import Availability, BookContents
 from andon.leases.book.lease_book import Book
+from andon.leases.book.places import VARIABLE
+from andon.leases.policy_file import limits_for, read_policy
 from andon.leases.refusal import clock
 from andon.leases.rules.eligibility import need_of, obstacles_of
+from andon.leases.rules.policy import Policy, UserLimits
 from andon.leases.rules.reservations import (
-    check_share,
     check_times,
     is_over,
     overlapping,
     pick_devices,
+    week_seconds,
 )
+from andon.leases.rules.spans import Span
 from andon.model.job.device_request import DeviceRequest
 from andon.model.lease import Reservation, ReservedDevice
 
@@ -26,13 +32,17 @@ def reserve(
     availability: Availability,
     book: Book,
     request: DeviceRequest,
-    begins: float,
-    ends: float,
+    times: Sequence[Span],
     name: str = "",
-) -> Reservation:
-    """Reserves devices for this user; raises an error that says what is in the way."""
-    at, limited = time.time(), _is_limited(book)
-    check_times(begins, ends, at, limited)
+    policy: Callable[[], Policy] = read_policy,
+) -> list[Reservation]:
+    """Reserves the same devices for this user at each of these times, or raises an error that says
+    what is in the way."""
+    if request.shared:
+        raise Invalid("a reservation is for whole GPUs", hint="leave out --shared")
+    at, limits = time.time(), _limits(book, policy)
+    for begins, ends in times:
+        check_times(begins, ends, at)
     view = availability.view()
     availability.check(view.snapshot, request)
     statuses = view.snapshot.devices
@@ -43,18 +53,34 @@ def reserve(
         leases = [entry.lease for entry in pages.entries if entry.locked and entry.lease]
         lease_ends = {share.uuid: lease.until for lease in leases for share in lease.shares}
         eligible = sorted(need.eligible, key=indexes.__getitem__)
-        uuids = pick_devices(eligible, need.least, begins, ends, pages.reservations, lease_ends, at)
+        uuids = pick_devices(eligible, need.least, times, pages.reservations, lease_ends, at)
         devices = tuple(
             ReservedDevice(uuid, indexes[uuid]) for uuid in sorted(uuids, key=indexes.__getitem__)
         )
-        one = Reservation(
-            _new_id(pages), devices, begins, ends, name[:200], view.snapshot.simulated,
-            os.getuid(), user_name(os.getuid()),
-        )  # fmt: skip
-        if limited:
-            check_share(one, pages.reservations, len(statuses), at)
-        book.reserve(one)
-    return one
+        made, known = list[Reservation](), list(pages.reservations)
+        for begins, ends in times:
+            one = Reservation(
+                _new_id(known), devices, begins, ends, name[:200], view.snapshot.simulated,
+                os.getuid(), user_name(os.getuid()),
+            )  # fmt: skip
+            _check_limits(limits, one, known, len(statuses), at)
+            made.append(one)
+            known.append(one)
+        _write(book, made)
+    return made
+
+
+def _write(book: Book, made: Sequence[Reservation]) -> None:
+    """Writes all reservations or none."""
+    written = list[Reservation]()
+    try:
+        for one in made:
+            book.reserve(one)
+            written.append(one)
+    except BaseException:
+        for one in written:
+            book.cancel(one)
+        raise
 
 
 def late_leases(book: Book, one: Reservation) -> list[str]:
@@ -78,9 +104,10 @@ def change(
     begins: float | None,
     ends: float | None,
     seconds: float | None = None,
+    policy: Callable[[], Policy] = read_policy,
 ) -> Reservation:
     """Moves a reservation of this user to another time."""
-    at, limited = time.time(), _is_limited(book)
+    at, limits = time.time(), _limits(book, policy)
     with book.locked():
         before = _find(book, name)
         if before.uid != os.getuid():
@@ -88,15 +115,24 @@ def change(
         starts = before.begins if begins is None else begins
         lasts = before.ends - before.begins if seconds is None else seconds
         one = replace(before, begins=starts, ends=starts + lasts if ends is None else ends)
-        check_times(max(one.begins, at) if begins is None else one.begins, one.ends, at, limited)
+        check_times(max(one.begins, at) if begins is None else one.begins, one.ends, at)
         others = book.reservations()
         for other in overlapping(one, others, at).values():
             when = f"{clock(other.begins, at)} to {clock(other.ends, at)}"
             raise Conflict(f"{other.user} has reserved it from {when} ({other.id})")
-        if limited:
-            check_share(one, others, 2 * len(one.devices), at)
+        _check_limits(limits, one, others, None, at)
         book.reserve(one)
     return one
+
+
+def own_reservation(name: str, folder: str = "") -> Reservation:
+    """Returns a reservation of this user that is not over, in the book that a folder names; raises
+    Gone for none."""
+    book = Book({VARIABLE: folder} if folder else None, make=False)
+    found = _find(book, name)
+    if found.uid != os.getuid():
+        raise Denied(f"reservation {found.id} is {found.user}'s", hint="use one of yours")
+    return found
 
 
 def cancel(book: Book, name: str) -> Reservation:
@@ -117,14 +153,28 @@ def _find(book: Book, name: str) -> Reservation:
     return (own or found)[0]
 
 
-def _is_limited(book: Book) -> bool:
-    """Whether the usual limits are for this user: root and the book's owner have none."""
-    try:
-        return not (is_root(os.getuid()) or book.path.stat().st_uid == os.getuid())
-    except OSError:
-        return True
+def _limits(book: Book, policy: Callable[[], Policy]) -> UserLimits | None:
+    """Returns this user's limits; None for root and the book's owner, who have none."""
+    with suppress(OSError):
+        if is_root(os.getuid()) or book.path.stat().st_uid == os.getuid():
+            return None
+    return limits_for(policy(), os.getuid())
 
 
-def _new_id(pages: BookContents) -> str:
-    used = {one.id for one in pages.reservations}
+def _check_limits(
+    limits: UserLimits | None,
+    one: Reservation,
+    known: Sequence[Reservation],
+    devices: int | None,
+    at: float,
+) -> None:
+    """Raises Denied beyond root's limits; without `devices` those of the machine stay as many."""
+    if limits is not None:
+        count = 0 if devices is None else len(one.devices)
+        ahead, week = one.begins - at, week_seconds(one, known)
+        limits.check_reservation(count, devices or 0, ahead, week)
+
+
+def _new_id(known: Sequence[Reservation]) -> str:
+    used = {one.id for one in known}
     return next(f"r{n}" for n in range(1, len(used) + 2) if f"r{n}" not in used)

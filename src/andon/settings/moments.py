@@ -59,12 +59,14 @@ class _Days(NamedTuple):
     """It means the same day whenever it is read."""
 
 
-def parse_moment(text: str, now: float, offset: Offset, future: bool = False) -> float:
+def parse_moment(
+    text: str, now: float, offset: Offset, future: bool = False, exact: bool = False
+) -> float:
     """Returns the instant that a text names, in local time; raises ValueError if it names none.
 
     A recurring time (`22:00`, `Fri`) is the last one, or with `future` the next one. A time that
     the clocks skip in spring is moved forward by the gap; of one that they repeat in autumn the
-    first is used.
+    first is used; with `exact` both are errors.
     """
     shown, examples = repr(text[:40]), f"use {_examples(future)}"
     plain = " ".join(re.sub(r",|(?<!\S)(?:at|on)(?!\S)", " ", text.lower()).split())
@@ -78,9 +80,11 @@ def parse_moment(text: str, now: float, offset: Offset, future: bool = False) ->
         raise ValueError(f"{shown} has no unit: use {plain[:40]}h, or a time")
     found = None
     with suppress(ValueError, OverflowError):
-        found, dated = _spoken(plain, now, offset, future)
-        if 0 <= found <= FURTHEST and (found >= now or dated or not future):
-            return found
+        (found, doubt), dated = _spoken(plain, now, offset, future)
+    if found is not None and 0 <= found <= FURTHEST and (found >= now or dated or not future):
+        if exact and doubt:
+            raise ValueError(f"{shown} {doubt}")
+        return found
     fault = "is not a time" if found is None or found >= now else "is in the past"
     raise ValueError(f"{shown} {fault}: {examples}")
 
@@ -99,12 +103,16 @@ def _stamp(text: str) -> float | None:
     return None if found.tzinfo is None else found.timestamp()
 
 
-def _spoken(text: str, now: float, offset: Offset, future: bool) -> tuple[float, bool]:
+_Instant = tuple[float, str]
+"""UTC seconds, and why local clocks do not show them exactly once."""
+
+
+def _spoken(text: str, now: float, offset: Offset, future: bool) -> tuple[_Instant, bool]:
     """Returns the instant, and whether the text would mean the same at another time."""
     if text == "now":
-        return now, False
+        return (now, ""), False
     with suppress(ValueError):
-        return now + _seconds_ahead(text, future), False
+        return (now + _seconds_ahead(text, future), ""), False
     with suppress(ValueError):
         wall = datetime.fromisoformat(text.upper()).replace(tzinfo=None)
         return _instants(wall, offset)[0], True
@@ -119,8 +127,8 @@ def _spoken(text: str, now: float, offset: Offset, future: bool) -> tuple[float,
     if not found.recurs:
         return there[0], found.dated
     if future:
-        return min(at for at in there if at > now), False
-    return max(at for at in there if at <= now), False
+        return min(one for one in there if one[0] > now), False
+    return max(one for one in there if one[0] <= now), False
 
 
 def _seconds_ahead(text: str, future: bool) -> float:
@@ -182,13 +190,31 @@ def _number(word: str, names: Sequence[str]) -> int:
     return [name.startswith(word) for name in names].index(True)
 
 
-def _instants(wall: datetime, offset: Offset) -> list[float]:
+def weeks_later(at: float, weeks: int, offset: Offset) -> float:
+    """Returns when local clocks show the same time so many weeks later."""
+    wall = _EPOCH + timedelta(seconds=at + offset(at)) + 7 * weeks * _DAY
+    return _instants(wall, offset)[0][0] if weeks else at
+
+
+def _instants(wall: datetime, offset: Offset) -> list[_Instant]:
     """Returns when local clocks show this time: once, twice, or moved forward if skipped."""
     flat = (wall - _EPOCH) / _SECOND
-    offsets = (offset(flat - 86_400), offset(flat + 86_400))
-    return sorted({flat - ahead for ahead in offsets if offset(flat - ahead) == ahead}) or [
-        flat - offsets[0]
-    ]
+    before, after = offset(flat - 86_400), offset(flat + 86_400)
+    shown = {flat - ahead for ahead in (before, after) if offset(flat - ahead) == ahead}
+    doubt = ""
+    if not shown:
+        later = _EPOCH + timedelta(seconds=flat + after - before)
+        doubt = f"does not exist: the clocks skip it; use {later:%Y-%m-%dT%H:%M}"
+    elif len(shown) > 1:
+        zones = " or ".join(f"{wall:%Y-%m-%dT%H:%M}{_zone(ahead)}" for ahead in (before, after))
+        doubt = f"comes twice: the clocks go back; use {zones}"
+    return [(at, doubt) for at in sorted(shown or {flat - before})]
+
+
+def _zone(ahead: float) -> str:
+    """Returns an offset as `+01:00`."""
+    minutes = round(abs(ahead) / 60)
+    return f"{'-' if ahead < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
 
 
 # Quiet hours as people write them, `22:00-07:00`, and when they hold and end.

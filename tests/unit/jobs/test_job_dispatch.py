@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from andon.jobs.rules.dispatch import (
+    Booked,
     DispatchPlan,
     PlannedStart,
     QueuedJob,
@@ -19,6 +20,7 @@ from andon.jobs.rules.dispatch import (
 from andon.jobs.rules.expected import BusyUntil, Learned, expected_starts
 from andon.leases.rules.capacity import DeviceCapacity
 from andon.leases.rules.choice import rank
+from andon.leases.rules.spans import Span, first_gap
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobFacts
 from andon.model.job.spec import JobSpec
@@ -138,38 +140,68 @@ def test_every_plan_keeps_the_rules(ends: list[float | str | None], given: list[
     check_plan(plan(jobs, capacities, AT), jobs, capacities, AT)
 
 
-@given(devices, shapes)
+reserved = st.lists(
+    st.tuples(st.integers(0, 4), st.sampled_from([0.0, 4.0, 12.0]), st.sampled_from([3.0, 9.0])),
+    max_size=4,
+)
+
+
+@given(devices, shapes, reserved)
 def test_no_job_is_delayed_by_one_behind_it(
-    ends: list[float | str | None], given: list[Shape]
+    ends: list[float | str | None], given: list[Shape], spans: list[tuple[int, float, float]]
 ) -> None:
-    """Where leases end by their limits, each job starts as early as without those behind it."""
-    jobs = jobs_of(given)
-    together = play(jobs, _from(ends))
+    """Where leases end by their limits, each job starts as early as without those behind it, also
+    around what others have reserved, into which no job lasts."""
+    jobs, booked = jobs_of(given), booked_of(spans)
+    together = play(jobs, _from(ends), booked)
     for place, job in enumerate(jobs):
-        alone = play(jobs[: place + 1], _from(ends))
+        alone = play(jobs[: place + 1], _from(ends), booked)
         assert together.get(job.number, inf) <= alone.get(job.number, inf), job
+
+
+def booked_of(given: list[tuple[int, float, float]]) -> dict[str, tuple[Span, ...]]:
+    out: dict[str, tuple[Span, ...]] = {}
+    for place, begins, lasts in given:
+        span = AT + begins, AT + begins + lasts
+        out[f"GPU-{place}"] = (*out.get(f"GPU-{place}", ()), span)
+    return out
+
+
+def test_a_job_starts_before_a_reservation_only_if_it_ends_by_then() -> None:
+    booked = booked_of([(0, 10.0, 20.0)])
+    one = node("free")
+    assert started(plan([queued(1, lasts=10.0)], one, AT, booked=booked)) == [(1, ("GPU-0",))]
+    for lasts in (10.1, None):
+        found = plan([queued(1, lasts=lasts)], one, AT, booked=booked)
+        assert (found.starts, found.blocked[0].could_start) == ((), AT + 30), lasts
+    behind = plan([queued(1), queued(2, lasts=5.0)], one, AT, booked=booked)
+    assert started(behind) == [(2, ("GPU-0",))], "it has ended before the first may start"
 
 
 def _from(ends: list[float | str | None]) -> list[float | str | None]:
     return [AT + end if isinstance(end, float) else end for end in ends]
 
 
-def play(jobs: Sequence[QueuedJob], ends: Sequence[float | str | None]) -> dict[int, float]:
+def play(
+    jobs: Sequence[QueuedJob], ends: Sequence[float | str | None], booked: Booked
+) -> dict[int, float]:
     """When each job starts, if everything lasts exactly as long as it may."""
     busy, waiting, begun, at = list(ends), list(jobs), dict[int, float](), AT
     while True:
         busy = ["free" if isinstance(end, float) and end <= at else end for end in busy]
-        found = plan(waiting, node(*busy), at)
+        found = plan(waiting, node(*busy), at, booked=booked)
         for start in found.starts:
             job = next(one for one in waiting if one.number == start.number)
             begun[start.number] = at
             waiting.remove(job)
             for uuid in start.uuids:
                 lasts = job.lasts_seconds
+                assert first_gap(booked.get(uuid, ()), at, lasts) == at
                 busy[int(uuid.removeprefix("GPU-"))] = None if lasts is None else at + lasts
         if found.starts:
             continue
         later = [end for end in busy if isinstance(end, float) and end > at]
+        later += [end for spans in booked.values() for _, end in spans if end > at]
         if not later or not waiting:
             return begun
         at = min(later)
@@ -181,7 +213,7 @@ def test_the_moment_of_a_job_is_known_where_enough_leases_have_limits(
 ) -> None:
     known = sorted(AT + end if isinstance(end, float) else AT for end in ends if end is not None)
     wanted = known[count - 1] if len(known) >= count else inf
-    assert could_start(node(*_from(ends)), need(count), AT) == wanted
+    assert could_start(node(*_from(ends)), QueuedJob(1, need(count)), AT) == wanted
 
 
 def job(number: int, name: str, count: int = 1) -> JobFacts:

@@ -99,7 +99,7 @@ def test_every_key_of_a_job_is_read(tmp_path: Path) -> None:
     whole, empty = ({**asdict(one.spec), **asdict(one)} for one in (job, plain))
     left = {name for name in names if whole[name] == empty[name]}
     sweeps = {"parameters", "zip", "sample", "sample_seed", "server", "loads"}  # not of an array
-    others = {"after_any", "engine_options", "image", "on"}
+    others = {"after_any", "engine_options", "image", "on", "reservation"}
     assert left == others | sweeps, "the file uses every other key"
 
 

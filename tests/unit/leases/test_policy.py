@@ -49,7 +49,7 @@ def test_all_mistakes_are_named_at_once_with_their_lines() -> None:
         policy_from(text, PATH)
     found = wrong.value.mistakes
     assert [line.split(": ")[0].rpartition(":")[2] for line in found] == ["1", "2", "4", "5"]
-    assert "there is no limit 'max_gpus'; use max_gpus_per_user, max_time, max_queued" in found[0]
+    assert "there is no limit 'max_gpus'; use max_gpus_per_user, max_queued, max_r" in found[0]
     assert 'write "12h"' in found[1]
 
 

@@ -13,11 +13,10 @@ from msgspec.structs import replace
 
 from andon.errors import AndonError, Conflict, Denied, Invalid
 from andon.leases.book import reservations as files
+from andon.leases.rules.policy import UserLimits
 from andon.leases.rules.reservations import (
     MOST_AHEAD_SECONDS,
-    MOST_SECONDS,
     UNUSED_SECONDS,
-    check_share,
     check_times,
     current_of,
     first_after,
@@ -25,6 +24,7 @@ from andon.leases.rules.reservations import (
     overlapping,
     pick_devices,
     reserved_by_others,
+    week_seconds,
 )
 from andon.model.lease import Reservation, ReservedDevice
 from tests.support.rows import rows
@@ -92,27 +92,58 @@ def test_a_lease_is_not_extended_into_anothers_reservation() -> None:
         (AT - 2 * HOUR, AT, Invalid),
         (AT + HOUR, AT + HOUR, Invalid),
         (AT + HOUR, AT, Invalid),
-        (AT + MOST_AHEAD_SECONDS + 1, AT + MOST_AHEAD_SECONDS + HOUR, Denied),
-        (AT + 365 * 86_400, AT + 365 * 86_400 + HOUR, Denied),
+        (AT + MOST_AHEAD_SECONDS + 1, AT + MOST_AHEAD_SECONDS + HOUR, Invalid),
     ],
 )
 def test_times_that_cannot_be_reserved(begins: float, ends: float, error: type[AndonError]) -> None:
-    with pytest.raises(error) as refused:
-        check_times(begins, ends, AT, limited=True)
+    with pytest.raises(error):
+        check_times(begins, ends, AT)
+
+
+DAY, WEEK = 24 * HOUR, 7 * 24 * HOUR
+
+
+@rows(
+    "count, ahead, week, words",
+    [
+        (3, 0.0, 0.0, "to reserve 2 GPUs of 4 at a time; 3 GPUs requested"),
+        (2, WEEK + 1, 0.0, "to reserve 7 d ahead; this one begins in 7 d"),
+        (2, 0.0, 48 * HOUR + 1, "to reserve 2 d in seven days; with this one it would be 2 d"),
+        (2, WEEK, 48 * HOUR, None),
+    ],
+)
+def test_what_one_user_may_reserve(
+    count: int, ahead: float, week: float, words: str | None
+) -> None:
+    if words is None:
+        UserLimits().check_reservation(count, 4, ahead, week)
+        return
+    with pytest.raises(Denied) as refused:
+        UserLimits(user="eve").check_reservation(count, 4, ahead, week)
+    assert words in refused.value.reason
+    assert refused.value.reason.startswith("the default allows eve")
     assert refused.value.hint
-    if error is Denied:
-        check_times(begins, ends, AT, limited=False)
+    free = UserLimits(max_reserve_ahead=None, max_reserved_gpus=None, max_reserved_time=None)
+    free.check_reservation(count, 4, ahead, week)
 
 
-def test_one_user_has_half_of_the_devices_and_so_many_hours() -> None:
-    with pytest.raises(Denied, match="2 devices of 4"):
-        check_share(reservation(("g0", "g1", "g2")), [], 4, AT)
-    check_share(reservation(("g0",)), [], 1, AT)
-    long = reservation(hours=MOST_SECONDS / HOUR)
-    check_share(long, [replace(long, uid=2)], 4, AT)
-    with pytest.raises(Denied, match="may be reserved by one user"):
-        check_share(replace(long, id="r2"), [reservation(hours=1)], 4, AT)
-    check_share(long, [replace(long, begins=AT)], 4, AT)  # it is changed, not added
+def test_one_of_one_device_may_be_reserved() -> None:
+    UserLimits().check_reservation(1, 1, 0.0, 0.0)
+    with pytest.raises(Denied):
+        UserLimits(max_reserved_gpus=0).check_reservation(1, 4, 0.0, 0.0)
+
+
+def test_the_hours_of_any_seven_days_count() -> None:
+    one = reservation(hours=10)
+    assert week_seconds(one, []) == 10 * HOUR
+    assert week_seconds(one, [replace(one, begins=AT)]) == 10 * HOUR, "it is changed, not added"
+    assert week_seconds(one, [reservation(hours=10, uid=2, id_="r2")]) == 10 * HOUR
+    for begins, wanted in (
+        (one.begins + DAY, 20), (one.begins - DAY, 20), (one.ends + WEEK, 10),
+        (one.begins + WEEK - 2 * HOUR, 12), (one.begins - WEEK + 3 * HOUR, 13),
+    ):  # fmt: skip
+        other = reservation(begins=begins, hours=10, id_="r2")
+        assert week_seconds(one, [other]) == wanted * HOUR, (begins - AT) / HOUR
 
 
 DEVICES = ("g0", "g1", "g2", "g3")
@@ -127,7 +158,7 @@ def test_no_device_is_promised_twice_at_one_time(wishes: list[tuple[int, int, in
     for number, (count, begin, length, uid) in enumerate(wishes):
         begins, ends = AT + begin * HOUR, AT + (begin + length) * HOUR
         try:
-            uuids = pick_devices(DEVICES, count, begins, ends, made, {}, AT)
+            uuids = pick_devices(DEVICES, count, [(begins, ends)], made, {}, AT)
         except Conflict:
             continue
         one = reservation(sorted(uuids), begins, length, uid, f"r{number}")
@@ -160,10 +191,13 @@ def test_a_lease_that_is_granted_delays_no_reservation(
 
 def test_devices_that_no_lease_holds_then_come_first() -> None:
     leases = {"g0": None, "g1": AT + 5 * HOUR, "g2": AT + HOUR}
-    assert pick_devices(DEVICES, 2, AT + 2 * HOUR, AT + 3 * HOUR, [], leases, AT) == ["g2", "g3"]
-    assert pick_devices(DEVICES, 4, AT + 2 * HOUR, AT + 3 * HOUR, [], leases, AT)
+    times = [(AT + 2 * HOUR, AT + 3 * HOUR)]
+    assert pick_devices(DEVICES, 2, times, [], leases, AT) == ["g2", "g3"]
+    assert pick_devices(DEVICES, 4, times, [], leases, AT)
     with pytest.raises(Conflict, match="2 GPUs wanted, 1 not reserved"):
-        pick_devices(("g0", "g1"), 2, AT + HOUR, AT + 2 * HOUR, [reservation()], {}, AT)
+        pick_devices(("g0", "g1"), 2, times, [reservation()], {}, AT)
+    weekly = [(begins + WEEK, ends + WEEK) for begins, ends in times] + times
+    assert pick_devices(("g0", "g1"), 1, weekly, [reservation()], {}, AT) == ["g1"]
 
 
 # Files.

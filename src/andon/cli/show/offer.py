@@ -13,19 +13,21 @@ from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.model.wire import Json
 
 SCHEMA = "andon.free/1"
+FREE = "FREE GiB"
 NOT_REQUESTED = "not_requested"  # the obstacle of a device that was not requested
 
 
-def render_offer(found: Offer, wants_more: bool, width: int) -> list[Text]:
+def render_offer(found: Offer, wants_more: bool, width: int, later: str = "") -> list[Text]:
     """The answer in the first line, then a table; `wants_more`: more than any one GPU was
-    requested."""
+    requested; `later`: the time to come that it is about."""
     rows = [row for row in found.rows if row.verdict.code != NOT_REQUESTED]
     lines = with_mark(
-        [_answer(found) if wants_more else _count(rows)],
+        [_answer(found, later) if wants_more else _count(rows)],
         "SIMULATED" if found.simulated else "",
         width,
     )
-    lines += draw(_columns(found.at), [TableRow(row) for row in rows], width)
+    columns = [one for one in _columns(found.at) if not (later and one.title == FREE)]
+    lines += draw(columns, [TableRow(row) for row in rows], width)
     return [line.fit(width) for line in lines]
 
 
@@ -37,12 +39,11 @@ def _count(rows: Sequence[OfferRow]) -> Text:
     return styled(f"{text}: ", "bold") + styled(f"GPU {range_of(free)}", "bold green")
 
 
-def _answer(found: Offer) -> Text:
+def _answer(found: Offer, later: str) -> Text:
     """`yes: 2 GPUs are free: GPU 4, 6`."""
     chosen = [row.verdict.label for row in found.rows if row.chosen]
     if chosen:
-        one = found.requested.startswith("1 GPU")
-        text = f"{found.requested} {'is' if one else 'are'} free: "
+        text = f"{are_free(found, bool(later))}{later}: "
         return (
             styled("yes: ", "bold green") + styled(text) + styled(f"GPU {range_of(chosen)}", "bold")
         )
@@ -51,12 +52,18 @@ def _answer(found: Offer) -> Text:
     return styled("no: ", "bold yellow") + styled(reason)
 
 
+def are_free(found: Offer, later: bool = False) -> str:
+    """Returns `2 GPUs are free`."""
+    one = found.requested.startswith("1 GPU")
+    return f"{found.requested} {'will be' if later else 'is' if one else 'are'} free"
+
+
 def _columns(at: float) -> tuple[TableColumn[OfferRow], ...]:
     return (
         TableColumn("", _mark),
         TableColumn("GPU", lambda row: styled(row.verdict.label, "bold"), gap=1),
         TableColumn("MODEL", lambda row: styled(short_model(row.model)), rank=2, elastic=6),
-        TableColumn("FREE GiB", lambda row: styled(cells.gib(row.free_bytes)), rank=1, right=True),
+        TableColumn(FREE, lambda row: styled(cells.gib(row.free_bytes)), rank=1, right=True),
         TableColumn("WHY NOT", lambda row: styled(why_not(row.verdict, at)), rank=1, elastic=12),
     )
 

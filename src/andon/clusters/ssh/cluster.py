@@ -41,7 +41,10 @@ from andon.units import counted, human_bytes
 T = TypeVar("T")
 SYNC: Final = "sync"
 """The one engine option: the folder is copied to the host first."""
-ABLE = (QueueDesk.able - {Able.UNIQUE, Able.QUEUED}) | {Able.ENGINE_OPTIONS, Able.PREVIEW}
+ABLE = (QueueDesk.able - {Able.UNIQUE, Able.QUEUED, Able.RESERVATION}) | {
+    Able.ENGINE_OPTIONS,
+    Able.PREVIEW,
+}
 INSTEAD: Final = {
     Able.UNIQUE: "look first: andon jobs --on ssh:HOST",
     Able.PER_GPU: "start the processes in the command itself",

@@ -2,10 +2,11 @@
 
 They start in their order. Behind one that cannot start yet, a later one may start only on devices
 that the first cannot use, or with a time limit that ends before the first could start by the limits
-of the leases in its way. If no such moment is known, no job overtakes it.
+of the leases in its way. If no such moment is known, no job overtakes it. Where other users have
+reserved a device, a job starts only with a time limit that ends before.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from math import inf
 
@@ -16,6 +17,7 @@ from andon.leases.rules.capacity import DeviceCapacity
 from andon.leases.rules.choice import can_come, hopeful, obstacle, pick
 from andon.leases.rules.eligibility import ObstacleKind
 from andon.leases.rules.group import Rank
+from andon.leases.rules.spans import Span, first_gap
 from andon.model.lease import Need
 
 MOST_STARTS = 64
@@ -23,6 +25,8 @@ MOST_STARTS = 64
 MOST_BLOCKED = 4
 """Jobs that are named as waiting where every device is taken."""
 HELD = frozenset((ObstacleKind.LEASED, ObstacleKind.FULL))
+Booked = Mapping[str, Sequence[Span]]
+"""When each device, by uuid, is reserved for other users."""
 
 
 class QueuedJob(Struct, frozen=True):
@@ -76,14 +80,15 @@ def plan(
     at: float,
     promised: AbstractSet[str] = frozenset(),
     link_weight: float = 0.0,
+    booked: Booked = {},  # noqa: B006 - never changed
 ) -> DispatchPlan:
     """Returns the plan. `jobs` are in their order; `promised` are devices that others ahead in
-    the book's queue get; with a weight, several devices of one job are linked closely where that
-    is known.
+    the book's queue get, `booked` what is reserved for others; with a weight, several devices of
+    one job are linked closely where that is known.
 
     Jobs with the same need and limit are alike, so that ten thousand of them cost little.
     """
-    round_ = _Round(capacities, at, promised, link_weight)
+    round_ = _Round(capacities, at, promised, link_weight, booked)
     starts: list[PlannedStart] = []
     shared, stopped = False, None
     for job in jobs:
@@ -118,7 +123,9 @@ class _Round:
         at: float,
         promised: AbstractSet[str],
         link_weight: float,
+        booked: Booked,
     ) -> None:
+        self._booked = booked
         self._capacities, self._at, self._link_weight = capacities, at, link_weight
         self._taken = set(promised)
         self._open = {c.uuid for c in capacities if not _is_whole(c)} - self._taken
@@ -147,13 +154,16 @@ class _Round:
         return None
 
     def _barred(self, lasts_seconds: float | None) -> set[str]:
-        """Returns the devices that jobs ahead withhold from a job of this length."""
+        """Returns the devices that jobs ahead and reservations withhold from a job of this
+        length."""
         withheld = (one.hoped for one in barring(self.blocked, lasts_seconds, self._at))
-        return {uuid for hoped in withheld for uuid in hoped}
+        gaps = ((uuid, first_gap(s, self._at, lasts_seconds)) for uuid, s in self._booked.items())
+        reserved = {uuid for uuid, start in gaps if start > self._at}
+        return reserved.union(*withheld)
 
     def _block(self, job: QueuedJob, barred: set[str]) -> None:
         """Adds a blocked job; one that can never start here holds nothing."""
-        found = blocked_job(job, self.blocked, self._capacities, self._at)
+        found = blocked_job(job, self.blocked, self._capacities, self._at, self._booked)
         behind = next(
             (one.number for one in self.blocked if one.hoped & found.hoped & barred), None
         )
@@ -163,7 +173,11 @@ class _Round:
 
 
 def blocked_job(
-    job: QueuedJob, ahead: Sequence[BlockedJob], capacities: Sequence[DeviceCapacity], at: float
+    job: QueuedJob,
+    ahead: Sequence[BlockedJob],
+    capacities: Sequence[DeviceCapacity],
+    at: float,
+    booked: Booked = {},  # noqa: B006 - never changed
 ) -> BlockedJob:
     """Returns a job that cannot start now, with the devices it could use and when.
 
@@ -173,7 +187,7 @@ def blocked_job(
         return BlockedJob(job.number)
     hoped = frozenset(c.uuid for c in capacities if hopeful(c, job.need))
     bars = barring(ahead, job.lasts_seconds, at)
-    moment = could_start(capacities, job.need, at, bars)
+    moment = could_start(capacities, job, at, bars, booked)
     return BlockedJob(job.number, hoped, None if moment == inf else moment)
 
 
@@ -196,17 +210,26 @@ def ends_in_time(lasts_seconds: float | None, moment: float | None, at: float) -
 
 
 def could_start(
-    capacities: Sequence[DeviceCapacity], need: Need, at: float, bars: Iterable[BlockedJob] = ()
+    capacities: Sequence[DeviceCapacity],
+    job: QueuedJob,
+    at: float,
+    bars: Iterable[BlockedJob] = (),
+    booked: Booked = {},  # noqa: B006 - never changed
 ) -> float:
-    """Returns the earliest start by the limits of leases; infinite if some have none."""
+    """Returns the earliest start by the limits of leases and by what is reserved for others;
+    infinite if some have none."""
+    need = job.need
     barred_until: dict[str, float] = {}
     for one in bars:
         moment = inf if one.could_start is None else one.could_start
         barred_until |= {uuid: max(moment, barred_until.get(uuid, at)) for uuid in one.hoped}
-    moments = sorted(
-        max(_free_at(c, need, at), barred_until.get(c.uuid, at))
+    ready = (
+        (c.uuid, max(_free_at(c, need, at), barred_until.get(c.uuid, at)))
         for c in capacities
         if hopeful(c, need)
+    )
+    moments = sorted(
+        first_gap(booked.get(uuid, ()), moment, job.lasts_seconds) for uuid, moment in ready
     )
     return moments[need.least - 1] if len(moments) >= need.least else inf
 

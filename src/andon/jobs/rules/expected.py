@@ -1,6 +1,5 @@
 """When a waiting job will probably start, from how long similar jobs took; for display only."""
 
-import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from statistics import median
@@ -8,6 +7,7 @@ from statistics import median
 from msgspec import Struct
 
 from andon.jobs.rules.states import JobStatus
+from andon.leases.rules.spans import Span, first_gap
 from andon.model.job.facts import EndReason, JobFacts, JobState
 
 MOST_LEARNED = 50
@@ -77,29 +77,49 @@ def expected_ends(
 
 
 def expected_starts(
-    waiting: Sequence[JobFacts], devices: Sequence[BusyUntil], known: Mapping[str, Learned]
+    waiting: Sequence[JobFacts],
+    devices: Sequence[BusyUntil],
+    known: Mapping[str, Learned],
+    booked: Sequence[Sequence[Span]] = (),
 ) -> dict[int, ExpectedStart]:
     """Returns the expected start of each waiting job, in order, as far as everything ahead of it
-    is known.
+    is known; `booked` are the times at which each device is reserved for others.
 
     Devices are treated as alike, which is why this decides nothing.
     """
     free = [(device.free_at, device.runs) for device in devices]
-    heapq.heapify(free)
+    taken = list(booked) or [()] * len(free)
     out: dict[int, ExpectedStart] = {}
     for facts in waiting:
         least = facts.spec.request.least
         if least > len(free):
             continue
-        taken = [heapq.heappop(free) for _ in range(least)]
-        start, runs = taken[-1][0], sum({one[1] for one in taken})
+        limit, like = facts.spec.for_seconds, known.get(facts.spec.name)
+        start, chosen = _common_start(free, taken, least, limit)
         if start == inf:
             break
+        runs = sum({free[place][1] for place in chosen})
         out[facts.spec.number] = ExpectedStart(start, runs)
-        like = known.get(facts.spec.name)
-        limit = facts.spec.for_seconds
         lasts = min(inf if limit is None else limit, inf if like is None else like.seconds)
         used = max(runs, 0 if like is None else like.runs)
-        for _ in taken:
-            heapq.heappush(free, (start + lasts, used))
+        for place in chosen:
+            free[place] = (start + lasts, used)
     return out
+
+
+def _common_start(
+    free: Sequence[tuple[float, int]],
+    taken: Sequence[Sequence[Span]],
+    count: int,
+    seconds: float | None,
+) -> tuple[float, list[int]]:
+    """Returns the first time at which so many devices are free for so long, and which they are."""
+    start = -inf
+    while True:
+        found = sorted(
+            (first_gap(taken[place], max(moment, start), seconds), runs, place)
+            for place, (moment, runs) in enumerate(free)
+        )[:count]
+        if found[-1][0] <= start or found[-1][0] == inf:
+            return found[-1][0], [place for _, _, place in found]
+        start = found[-1][0]

@@ -51,6 +51,8 @@ JOB_OPTIONS = (
               "Start when these have ended.", "JOB,…", of_spec=False),
     JobOption("begin", "moment", "not before this time", "",
               "Start no earlier than: 2h, 22:30, Fri 18:00.", "TIME", of_spec=False),
+    JobOption("reservation", "text", "your reservation: in its time, on its GPUs", "",
+              "Start within your reservation, on its GPUs.", "ID", able=Able.RESERVATION),
     JobOption("array", "array", "one job per index: 0-99%4", "",
               "One job per index; at most N at once.", "0-9[%N]", of_spec=False),
     JobOption("parameters", "parameters", "lists of values: one job for each combination", "",

@@ -1,4 +1,4 @@
-"""Limits per user that root sets for a machine: how many GPUs, for how long, how many queued."""
+"""Limits per user that root sets: how many GPUs, for how long, how many queued or reserved."""
 
 import re
 from collections.abc import Mapping
@@ -14,6 +14,10 @@ UNLIMITED = "unlimited"
 MOST = 1_000_000  # the largest count of anything
 MOST_USERS = 10_000
 USERS = "users"
+USUAL_PATH = "/etc/andon/policy.toml"
+HALF = -1
+"""Of the machine's devices, but at least one; written `"half"`."""
+WEEK_SECONDS = 7 * 86_400.0
 
 
 class UserLimits(Struct, frozen=True):
@@ -23,7 +27,10 @@ class UserLimits(Struct, frozen=True):
     max_time: float | None = None  # seconds
     max_queued: int | None = None
     user: str = ""
-    path: str = ""  # of the policy
+    path: str = ""  # of the policy; empty if there is none
+    max_reserve_ahead: float | None = WEEK_SECONDS  # until a reservation begins
+    max_reserved_gpus: int | None = HALF  # of one reservation
+    max_reserved_time: float | None = 48 * 3600.0  # of a user's reservations, in seven days
 
     @property
     def text(self) -> str:
@@ -35,6 +42,8 @@ class UserLimits(Struct, frozen=True):
             parts.append(f"{human_seconds(self.max_time)} a lease")
         if self.max_queued is not None:
             parts.append(f"{self.max_queued} waiting")
+        if self.max_reserved_gpus not in (None, HALF):
+            parts.append(f"{self.max_reserved_gpus} reserved at a time")
         return f"at most {', '.join(parts)}" if parts else ""
 
     def check_terms(self, least: int, seconds: float | None) -> None:
@@ -60,6 +69,28 @@ class UserLimits(Struct, frozen=True):
             length = f"it would last {human_seconds(held_seconds + more_seconds)}"
             raise self._denied(f"leases of at most {human_seconds(longest)}", length)
 
+    def check_reservation(
+        self, count: int, devices: int, ahead_seconds: float, week_seconds: float
+    ) -> None:
+        """Refuses to reserve more of the machine's devices, earlier or for longer than allowed;
+        `week_seconds` is what the user then has reserved in seven days."""
+        most, ahead, longest = (
+            self.max_reserved_gpus, self.max_reserve_ahead, self.max_reserved_time,
+        )  # fmt: skip
+        most = max(1, devices // 2) if most == HALF else most
+        if most is not None and count > most:
+            allowed = f"to reserve {gpus(most)} of {devices} at a time"
+            raise self._denied(allowed, f"{gpus(count)} requested")
+        if ahead is not None and ahead_seconds > ahead:
+            wanted = f"this one begins in {human_seconds(ahead_seconds)}"
+            raise self._denied(f"to reserve {human_seconds(ahead)} ahead", wanted)
+        if longest is not None and week_seconds > longest:
+            raise self._denied(
+                f"to reserve {human_seconds(longest)} in seven days",
+                f"with this one it would be {human_seconds(week_seconds)}",
+                "cancel one that you do not need: andon reservations",
+            )
+
     def over_limit(self, held: int, least: int) -> str | None:
         """Returns why the user has to wait for the end of their own leases; None if they do not."""
         most = self.max_gpus_per_user
@@ -69,14 +100,15 @@ class UserLimits(Struct, frozen=True):
 
     def _denied(self, allowed: str, wanted: str, hint: str = "") -> Denied:
         return Denied(
-            f"{self.path} allows {self.user} {allowed}; {wanted}",
-            hint=hint or f"root can change {self.path}",
+            f"{self.path or 'the default'} allows {self.user} {allowed}; {wanted}",
+            hint=hint or f"root can change {self.path or USUAL_PATH}",
             cause="policy",
         )
 
 
 NO_LIMITS = UserLimits()
-NAMES = ("max_gpus_per_user", "max_time", "max_queued")
+DURATIONS = ("max_time", "max_reserve_ahead", "max_reserved_time")
+NAMES = ("max_gpus_per_user", "max_queued", "max_reserved_gpus", *DURATIONS)
 
 
 class Policy(Struct, frozen=True):
@@ -152,7 +184,9 @@ def _values(
 def _value(name: str, raw: object) -> float | None:
     if raw == UNLIMITED:
         return None
-    if name == "max_time":
+    if name == "max_reserved_gpus" and raw == "half":
+        return HALF
+    if name in DURATIONS:
         if not isinstance(raw, str):
             raise ValueError(f'not a duration with a unit: write "12h" or "{UNLIMITED}"')
         seconds = parse_seconds(raw)

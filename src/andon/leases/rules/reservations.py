@@ -6,17 +6,18 @@ ended: the reservation begins when it can.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from andon.errors import Conflict, Denied, Invalid
+from andon.errors import Conflict, Invalid
 from andon.leases.rules.eligibility import Obstacle, ObstacleKind
+from andon.leases.rules.policy import WEEK_SECONDS
+from andon.leases.rules.spans import Span
 from andon.model.lease import Reservation
 from andon.units import counted, human_seconds
 
 UNUSED_SECONDS = 1800.0
 """A reservation that nobody uses ends so long after its start."""
 SHORTEST_SECONDS = 60.0
-MOST_AHEAD_SECONDS = 7 * 86_400.0
-MOST_SECONDS = 48 * 3600.0
-"""Of one user's reservations that have not ended."""
+MOST_AHEAD_SECONDS = 366 * 86_400.0
+"""For everyone; root's policy sets how much less it is for users."""
 
 
 def is_over(one: Reservation, at: float) -> bool:
@@ -60,33 +61,28 @@ def first_after(
     return min((r for r in ahead if r.begins < until), key=lambda r: r.begins, default=None)
 
 
-def check_times(begins: float, ends: float, at: float, limited: bool) -> None:
-    """Raises Invalid or Denied for a time that cannot be reserved."""
+def check_times(begins: float, ends: float, at: float) -> None:
+    """Raises Invalid for a time that cannot be reserved."""
     if begins < at - SHORTEST_SECONDS:
         raise Invalid("a reservation cannot begin in the past", hint="--from 18:00, or 2h")
     if ends - begins < SHORTEST_SECONDS:
         raise Invalid("a reservation ends after it begins", hint="--for 2h, or --until 20:00")
-    if limited and begins - at > MOST_AHEAD_SECONDS:
-        ahead = human_seconds(MOST_AHEAD_SECONDS)
-        raise Denied(f"reservations begin within {ahead}", hint="root may make it")
+    if begins - at > MOST_AHEAD_SECONDS:
+        raise Invalid(f"a reservation begins within {human_seconds(MOST_AHEAD_SECONDS)}")
 
 
-def check_share(
-    wanted: Reservation, existing: Iterable[Reservation], devices: int, at: float
-) -> None:
-    """Raises Denied for more devices or hours than one user may have reserved."""
-    most = max(1, devices // 2)
-    if len(wanted.devices) > most:
-        count = counted(most, "device")
-        raise Denied(f"{count} of {devices} may be reserved at a time", hint="root may make it")
-    own = [r for r in existing if r.uid == wanted.uid and r.id != wanted.id and not is_over(r, at)]
-    total = sum(r.ends - max(at, r.begins) for r in (*own, wanted))
-    if total > MOST_SECONDS:
-        raise Denied(
-            f"{human_seconds(MOST_SECONDS)} may be reserved by one user; with this one it would be "
-            f"{human_seconds(total)}",
-            hint="cancel one that you do not need: andon reservations",
-        )
+def week_seconds(wanted: Reservation, existing: Iterable[Reservation]) -> float:
+    """Returns the most that the user would have reserved in any seven days that this reservation
+    touches; it was used or not."""
+    own = [r for r in existing if r.uid == wanted.uid and r.id != wanted.id]
+    spans = [(r.begins, r.ends) for r in (*own, wanted)]
+    # It is most where the seven days end with a reservation, or begin with one.
+    edges = {edge for begins, ends in spans for edge in (ends, begins + WEEK_SECONDS)}
+    return max(
+        sum(max(0.0, min(e, edge) - max(b, edge - WEEK_SECONDS)) for b, e in spans)
+        for edge in edges
+        if wanted.begins < edge < wanted.ends + WEEK_SECONDS
+    )
 
 
 def overlapping(
@@ -107,18 +103,17 @@ def overlapping(
 def pick_devices(
     eligible: Sequence[str],
     count: int,
-    begins: float,
-    ends: float,
+    times: Sequence[Span],
     existing: Sequence[Reservation],
     lease_ends: Mapping[str, float | None],
     at: float,
 ) -> list[str]:
-    """Returns devices for a reservation: those without another one in this time, first those that
-    no lease will hold at its start. Raises Conflict if there are too few."""
+    """Returns devices for a reservation: those without another one in all these times, first those
+    that no lease will hold at the first start. Raises Conflict if there are too few."""
     taken = {
         uuid
         for one in existing
-        if not is_over(one, at) and one.begins < ends and begins < one.ends
+        if not is_over(one, at) and any(one.begins < e and b < one.ends for b, e in times)
         for uuid in one.uuids
     }
     free = [uuid for uuid in eligible if uuid not in taken]
@@ -130,6 +125,6 @@ def pick_devices(
 
     def held_then(uuid: str) -> bool:
         end = lease_ends.get(uuid, at)
-        return end is None or end > begins
+        return end is None or end > times[0][0]
 
     return sorted(free, key=held_then)[:count]

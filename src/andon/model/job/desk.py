@@ -45,6 +45,7 @@ class Able(StrEnum):
     NOTIFY = auto()
     PER_GPU = auto()
     PRIORITY = auto()
+    RESERVATION = auto()
     RETRIES = auto()
     RETRY_LOST = auto()
     RETRY_OOM = auto()

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from andon.cli.device_request import (
+    for_option,
     lease_option,
     queue_options,
     request_devices,
@@ -34,19 +35,29 @@ NOT_AVAILABLE = 1
 @click.command()
 @request_devices
 @request_options
+@click.option("--at", "moment", metavar="TIME", help="At a time to come: 2h, 'Fri 20:00'.")
+@click.option("--next", "is_next", is_flag=True, help="When the request can next be met.")
+@for_option("With --next: free for at least so long.")
 @click.option("--json", "as_json", is_flag=True, help="Print andon.free/1: why, for every device.")
 @fresh_option
 @elsewhere
 @shared
-def free(as_json: bool, **options: Any) -> int:
+def free(
+    moment: str | None, is_next: bool, length: float | None, as_json: bool, **options: Any
+) -> int:
     """Print which GPUs are free to use now, and why the others are not.
 
     With --gpus 2 the first line answers yes or no. This leases nothing: another user
-    may take them before you do. A hub answers for all its nodes, best first. The exit code is 0
-    if the request can be met, 1 if not now, and 3 if this machine never can or no GPU can be read.
+    may take them before you do. --at and --next answer for a time to come, by the ends of leases
+    and by what is reserved. A hub answers for all its nodes, best first. The exit code is 0 if the
+    request can be met, 1 if not now, and 3 if this machine never can or no GPU can be read.
     """
     choices, request = chosen(), request_from(options)
     _refuse_nothing(request)
+    if moment is not None or is_next or length is not None:
+        from andon.cli.commands.share.free_later import free_later
+
+        return free_later(choices, request, moment, is_next, length, as_json)
     if choices.url is not None:
         from andon.cli.commands.fleet.fleet_free import free_in_fleet
 

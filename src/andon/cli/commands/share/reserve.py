@@ -6,13 +6,14 @@ from typing import Any
 import click
 
 from andon.cli.device_request import for_option, request_from, request_options
-from andon.cli.moments import coming_moment
+from andon.cli.moments import exact_moment
 from andon.cli.options import chosen, shared
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, styled
 from andon.cli.sources import availability_of, sampling_ahead
 from andon.cli.terminal import Terminal
 from andon.errors import Invalid
+from andon.host.clock import offset
 from andon.leases.book.lease_book import Book
 from andon.leases.refusal import clock
 from andon.leases.reserving import cancel, change, late_leases, reserve
@@ -20,13 +21,14 @@ from andon.leases.rules.reservations import is_over
 from andon.model.codec import to_json
 from andon.model.lease import Reservation
 from andon.model.naming import range_of
+from andon.settings.moments import weeks_later
 from andon.units import human_seconds
 
 SCHEMA = "andon.reservations/1"
 _FROM = click.option(
-    "--from", "begins", type=coming_moment, metavar="TIME", help="Start: 2h, 18:00, 'Fri 18:00'."
+    "--from", "begins", type=exact_moment, metavar="TIME", help="Start: 2h, 18:00, 'Fri 18:00'."
 )
-_UNTIL = click.option("--until", "ends", type=coming_moment, metavar="TIME", help="End.")
+_UNTIL = click.option("--until", "ends", type=exact_moment, metavar="TIME", help="End.")
 
 
 @click.group("reserve", invoke_without_command=True)
@@ -34,12 +36,14 @@ _UNTIL = click.option("--until", "ends", type=coming_moment, metavar="TIME", hel
 @_FROM
 @for_option("How long: 12h.")
 @_UNTIL
+@click.option("--weekly", default=1, type=click.IntRange(1, 53), metavar="N", help="For N weeks.")
 @click.option("--name", default="", metavar="TEXT", help="What for, shown to everyone.")
 @shared
 def reserve_(
     begins: float | None,
     length: float | None,
     ends: float | None,
+    weekly: int,
     name: str,
     **options: Any,
 ) -> int | None:
@@ -53,12 +57,13 @@ def reserve_(
         return None
     choices = chosen()
     starts, stops = _times(begins, length, ends)
+    times = [_later(starts, stops, week, length is None) for week in range(weekly)]
     request = request_from(options)
     with sampling_ahead(choices) as sampler:
         availability, book = availability_of(choices, sampler), Book()
-        made = reserve(availability, book, request, starts, stops, name)
-    late = late_leases(book, made)
-    Terminal.of(choices).print(styled(f"reserved {_line(made)}"), *map(styled, late))
+        made = reserve(availability, book, request, times, name)
+    lines = [styled(f"reserved {_line(one)}") for one in made]
+    Terminal.of(choices).print(*lines, *map(styled, late_leases(book, made[0])))
     return 0
 
 
@@ -115,6 +120,13 @@ def _times(begins: float | None, length: float | None, ends: float | None) -> tu
         raise Invalid("a reservation needs one of --for and --until", hint="--for 12h")
     starts = time.time() if begins is None else begins
     return starts, ends if length is None else starts + length  # type: ignore[return-value]
+
+
+def _later(starts: float, stops: float, weeks: int, by_clock: bool) -> tuple[float, float]:
+    """Returns the same time of the week so many weeks later, whatever DST does meanwhile; the end
+    by the clock too, or as long after the start."""
+    begins = weeks_later(starts, weeks, offset())
+    return begins, weeks_later(stops, weeks, offset()) if by_clock else begins + stops - starts
 
 
 def _line(one: Reservation) -> str:
