@@ -5,7 +5,9 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,13 @@ def typed(tmp_path: Path) -> Typed:
     for above in tmp_path.parents[:3]:
         above.chmod(above.stat().st_mode | 0o011)
 
-    def run(*words: str, uid: int = 0, begun: bool = False) -> Any:
+    def run(
+        *words: str,
+        uid: int = 0,
+        begun: bool = False,
+        zone: str = "Europe/Berlin",
+        module: str = "-mandon.cli",
+    ) -> Any:
         home = tmp_path / f"home-{uid}"
         home.mkdir(exist_ok=True)
         os.chown(home, uid, uid)
@@ -35,8 +43,9 @@ def typed(tmp_path: Path) -> Typed:
             **os.environ, "HOME": str(home), "XDG_STATE_HOME": str(home / "state"),
             "XDG_CONFIG_HOME": str(home / "config"), "ANDON_LEASE_DIR": str(tmp_path / "book"),
             "ANDON_SIMULATE_SCENARIO": "idle", "ANDON_PORT": "28997", "COLUMNS": "120",
+            "TZ": zone, "ANDON_SIMULATE": "4" if module == "-c" else "",
         }  # fmt: skip
-        command = [*drop, sys.executable, "-P", "-m", "andon.cli", *words]
+        command = [*drop, sys.executable, "-P", module, *words]
         if begun:
             pipe = subprocess.PIPE
             return subprocess.Popen(command, cwd="/", env=env, text=True, stdin=pipe, stdout=pipe)
@@ -105,6 +114,13 @@ def test_a_lease_is_not_extended_into_a_reservation(typed: Typed) -> None:
         holder.stdin.close()
 
 
+def _change(month: int) -> date:
+    """The next day on which Berlin's clocks change in this month: its last Sunday."""
+    today = date.today()
+    days = (today + timedelta(days) for days in range(1, 400))
+    return next(day for day in days if (day.month, day.isoweekday()) == (month, 7) and day.day > 24)
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
@@ -113,10 +129,17 @@ def test_a_lease_is_not_extended_into_a_reservation(typed: Typed) -> None:
         (("--from", "yesterday", "--for", "1h"), "is in the past"),
         (("--from", "5h", "--until", "4h"), "ends after it begins"),
         (("--gpus", "9", "--for", "1h"), "9 GPUs requested"),
-        (("--from", "9d", "--for", "1h"), "reservations begin within 7 d"),
-        (("--for", "49h",), "2 d may be reserved by one user"),
-        (("--gpus", "3", "--for", "1h"), "2 devices of 4 may be reserved"),
+        (("--from", "9d", "--for", "1h"), "to reserve 7 d ahead; this one begins in 9 d"),
+        (("--from", "400d", "--for", "1h"), "a reservation begins within 366 d"),
+        (("--for", "49h",), "to reserve 2 d in seven days"),
+        (("--gpus", "3", "--for", "1h"), "to reserve 2 GPUs of 4 at a time"),
+        (("--weekly", "3", "--for", "1h"), "to reserve 7 d ahead"),
+        (("--weekly", "0", "--for", "1h"), "0 is not in the range 1<=x<=53"),
+        (("--shared", "--memory", "2GiB", "--for", "1h"), "is for whole GPUs"),
         (("--from", "25:00", "--for", "1h"), "25:00"),
+        (("--from", "18:00 Mars/Olympus", "--for", "1h"), "is not a time"),
+        (("--from", f"{_change(3):%Y-%m-%d}T02:30", "--for", "1h"), "does not exist: the clocks"),
+        (("--from", f"{_change(10):%Y-%m-%d}T02:30", "--for", "1h"), "comes twice: the clocks"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_reserved_is_one_sentence(
@@ -127,3 +150,92 @@ def test_what_cannot_be_reserved_is_one_sentence(
     assert done.returncode not in (0, 1), done.stdout
     assert reason in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_unknown_zone_is_one_sentence(typed: Typed) -> None:
+    done = typed("reserve", *SIM, "--from", "2h", "--for", "1h", zone="Mars/Olympus")
+    assert done.returncode == 2
+    assert "the time zone TZ='Mars/Olympus' is not known here" in done.stderr
+
+
+def test_weekly_is_at_the_same_time_of_the_week_across_dst(typed: Typed) -> None:
+    thursday = _change(3) - timedelta(3)
+    march = f"{thursday:%Y-%m-%d}T18:00"
+    made = typed("reserve", *SIM, "--from", march, "--for", "12h", "--weekly", "2")
+    assert made.returncode == 0, made.stderr
+    listed = json.loads(typed("reservations", "--json").stdout)["reservations"]
+    first, second = listed
+    assert (first["id"], second["id"]) == ("r1", "r2")
+    assert second["begins"] - first["begins"] == 7 * 86_400 - 3600, "the clocks went forward"
+    assert {one["ends"] - one["begins"] for one in listed} == {12 * 3600.0}
+    shown = typed("reservations").stdout.splitlines()
+    assert all("18:00" in line for line in shown[1:])
+
+
+def test_what_is_free_at_a_time_to_come(typed: Typed) -> None:
+    typed("reserve", *SIM, "-d", "0,1", "--gpus", "2", "--from", "2h", "--for", "4h")
+    then = typed("free", *SIM, "--gpus", "3", "--at", "3h", uid=OTHER)
+    assert then.returncode == 1
+    assert "no: 3 GPUs requested, 2 free" in then.stdout
+    assert "reserved by root (r1)" in then.stdout
+    assert typed("free", *SIM, "--gpus", "3", "--at", "3h").returncode == 0, "they are root's"
+    now = typed("free", *SIM, "--gpus", "4", "--next", uid=OTHER)
+    assert re.match(r"4 GPUs are free now, for (2 h|1 h 59 min): GPU 0–3", now.stdout), now.stdout
+    words = ("free", *SIM, "--gpus", "4", "--next", "--for", "3h")
+    after = typed(*words, uid=OTHER)
+    assert re.match(r"4 GPUs will be free from .* \(in (6 h|5 h 59 min)\): GPU 0–3", after.stdout)
+    value = json.loads(typed(*words, "--json", uid=OTHER).stdout)
+    assert (value["available"], value["until"]) == (True, None)
+    for wrong in (("--at", "3h", "--next"), ("--for", "1h"), ("--at", "yesterday")):
+        assert typed("free", *SIM, *wrong).returncode == 2, wrong
+
+
+def test_a_job_starts_in_its_reservation(typed: Typed) -> None:
+    typed("run", *SIM, "--", "true")  # the book is root's
+    unknown = typed("submit", *SIM, "--reservation", "r1", "--", "true", uid=OTHER)
+    assert unknown.returncode == 5
+    assert "there is no reservation 'r1'" in unknown.stderr
+    typed("reserve", *SIM, "-d", "3", "--from", "1h", "--for", "1h", uid=OTHER)
+    submitted = typed("submit", *SIM, "--reservation", "r1", "--", "true", uid=OTHER)
+    assert submitted.returncode == 0, submitted.stderr
+    try:
+        ends = time.monotonic() + 30
+        while "waits for reservation r1" not in (seen := typed("jobs", uid=OTHER).stdout):
+            assert time.monotonic() < ends, seen
+            time.sleep(0.2)
+        assert typed("reserve", "change", "r1", "--from", "1s", uid=OTHER).returncode == 0
+        done = typed("jobs", "wait", "1", "--timeout", "30", uid=OTHER)
+        assert done.returncode == 0, done.stderr + typed("jobs", uid=OTHER).stdout
+        (run,) = json.loads(typed("runs", "--json", uid=OTHER).stdout)["runs"]
+        assert [one["index"] for one in run["devices"]] == [3]
+        words = ("--begin", "3s", "--reservation", "r1", "--", "true")
+        late = typed("submit", *SIM, *words, uid=OTHER)
+        assert late.returncode == 0, late.stderr
+        typed("reserve", "cancel", "r1", uid=OTHER)
+        assert typed("jobs", "wait", "2", "--timeout", "30", uid=OTHER).returncode == 1
+        assert "reservation r1 is over" in typed("jobs", "--all", uid=OTHER).stdout
+    finally:
+        typed("cancel", "--all", uid=OTHER)
+
+
+def test_python_reserves_as_the_command_does(typed: Typed) -> None:
+    script = """
+import andon
+mine = andon.reserve(2, start="2h", seconds="1h", name="paper", simulated=True)
+print(mine.id, mine.indices, [one.name for one in andon.reservations()])
+mine.change(seconds="3h")
+print(mine.reservation.ends - mine.reservation.begins)
+mine.cancel()
+print(andon.reservations())
+for wrong in (dict(start="2h"), dict(start="yesterday", seconds=60), dict(until="nonsense")):
+    try:
+        andon.reserve(1, simulated=True, **wrong)
+    except andon.errors.AndonError as error:
+        print(error.reason)
+"""
+    done = typed(script, module="-c")
+    lines = done.stdout.splitlines()
+    assert lines[:3] == ["r1 [0, 1] ['paper']", "10800.0", "[]"], done.stderr
+    assert "needs one of seconds and until" in lines[3]
+    assert "is in the past" in lines[4]
+    assert "is not a time" in lines[5]

@@ -3,7 +3,6 @@
 import json
 import os
 import time
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -26,19 +25,9 @@ from andon.leases.rules.reservations import (
     reserved_by_others,
     week_seconds,
 )
-from andon.model.lease import Reservation, ReservedDevice
+from andon.model.lease import Reservation
+from tests.support.reservations import AT, HOUR, reservation
 from tests.support.rows import rows
-
-AT, HOUR = 1_790_000_000.0, 3600.0
-
-
-def reservation(
-    uuids: Iterable[str] = ("g0",), begins: float = AT + HOUR, hours: float = 2.0, uid: int = 1,
-    id_: str = "r1", used: bool = False,
-) -> Reservation:  # fmt: skip
-    devices = tuple(ReservedDevice(uuid, int(uuid[1:])) for uuid in uuids)
-    ends = begins + hours * HOUR
-    return Reservation(id_, devices, begins, ends, uid=uid, user=f"u{uid}", used=used)
 
 
 @rows(

@@ -1,5 +1,6 @@
 """Times as people write them: what each text means, said at one moment in one zone."""
 
+import re
 from contextlib import suppress
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from andon.cli.main import run
 from andon.host.clock import offset
-from andon.settings.moments import FORMS, FURTHEST, parse_moment
+from andon.settings.moments import FORMS, FURTHEST, parse_moment, weeks_later
 from tests.conftest import REPOSITORY
 from tests.support.rows import rows
 
@@ -255,3 +256,26 @@ def test_every_option_that_is_a_time_has_the_same_forms(
     told = capsys.readouterr().err
     assert "'a fortnight hence' is not a time: use 2h, 22:" in told
     assert "'Fri 18:00'" in told
+
+
+@rows("text, refused", [
+    ("2026-03-29 02:30", "does not exist: the clocks skip it; use 2026-03-29T03:30"),
+    ("2026-10-25 02:30", "comes twice: the clocks go back; use 2026-10-25T02:30+02:00 or"),
+    ("2026-10-25T02:30+01:00", ""),
+    ("2026-03-29 03:30", ""),
+    ("2h", ""),
+    ("Fri 18:00", ""),
+])  # fmt: skip
+def test_an_exact_time_is_shown_once_by_local_clocks(text: str, refused: str) -> None:
+    if not refused:
+        assert parse_moment(text, stamp(NOW), offset(BERLIN), True, exact=True) > stamp(NOW)
+        return
+    with pytest.raises(ValueError, match=re.escape(refused)):
+        parse_moment(text, stamp(NOW), offset(BERLIN), True, exact=True)
+
+
+def test_weeks_later_local_clocks_show_the_same_time() -> None:
+    at = stamp("2026-03-26 18:00")
+    assert weeks_later(at, 0, offset(BERLIN)) == at
+    assert weeks_later(at, 1, offset(BERLIN)) == stamp("2026-04-02 18:00")
+    assert weeks_later(stamp("2026-03-22 02:30"), 1, offset(BERLIN)) == stamp("2026-03-29 03:30")
