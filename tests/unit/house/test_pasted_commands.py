@@ -52,7 +52,7 @@ IDS = {
     "web/fleet/hub.py": {"name"}, "web/fleet/leader_duties.py": {"row.name"},
     "web/fleet/tokens.py": {"name"}, "runs/growing.py": {"run"},
     "node/watched/run_details.py": {"row.id"}, "node/watched/runs.py": {"row.id"},
-    "work/lease_watch.py": {"name"}, "work/session.py": {"placement.lease_id"},
+    "work/lease_watch.py": {"hours", "lease.id"}, "work/session.py": {"placement.lease_id"},
 }  # fmt: skip
 """Ids and names that were checked by their alphabet when they were read."""
 SYSTEM = {

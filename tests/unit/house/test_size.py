@@ -26,7 +26,7 @@ BUDGET = {
     "host": 5003,
     "jobs": 9490,
     "kill": 526,
-    "leases": 7880,
+    "leases": 7893,
     "model": 5288,
     "node": 8136,
     "notifiers": 487,
@@ -38,7 +38,7 @@ BUDGET = {
     "testing": 2181,
     "tui": 4422,
     "web": 9840,
-    "work": 6264,
+    "work": 6295,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that
 it moves down with the code. A commit that raises a row says what people get for it."""
