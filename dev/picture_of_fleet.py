@@ -33,9 +33,9 @@ def playing_fleet() -> Iterator[Served]:
         state = Path(folder)
         book = own_folders(state)["ANDON_LEASE_DIR"]
         options = {"ANDON_LEASE_DIR": book, "ANDON_NODE": "hub"}
-        with serving(state, "--store", url, simulate=None, **options) as hub:
-            with reporting(url):
-                yield hub
+        serve = serving(state, "--store", url, simulate=None, **options)
+        with serve as hub, reporting(url):
+            yield hub
 
 
 @contextmanager

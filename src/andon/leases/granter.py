@@ -49,6 +49,7 @@ class LeaseTerms(Struct, frozen=True):
     uid: int | None = None  # the user whose lease it is, where that is not this process's
     usual: bool = False  # nobody chose this length: root's policy may shorten it
     jobs_behind: int | None = None  # of a dispatcher's request: jobs that wait after it
+    since_ticks: int | None = None  # from which start its user's processes belong to it; else now
 
 
 class NoLongerWanted(AndonError):
@@ -441,7 +442,7 @@ class Granter:
             owner=terms.owner or attempt.me,
             kind=terms.kind,
             since=at,
-            since_ticks=ticks_now(),
+            since_ticks=ticks_now() if terms.since_ticks is None else terms.since_ticks,
             until=None if terms.seconds is None else at + terms.seconds,
             command=terms.command,
             work=terms.work,

@@ -204,8 +204,8 @@ def _puts_up(lease: Lease, process: Process, kin: Kin | None) -> bool:
     """Whether the holder took the device although this process was already there."""
     if not lease.even_if_used:
         return False
-    if kin is not None:
-        return kin.started_ticks < lease.since_ticks
+    if kin is not None and kin.started_ticks < lease.since_ticks:
+        return True
     return process.started is not None and process.started < lease.since
 
 
