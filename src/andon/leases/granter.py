@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 from msgspec import Struct, field
@@ -245,7 +245,7 @@ class Granter:
             lease = self._lease(attempt, candidates, pages)
             held = self._book.write_lease(lease, attempt.terms.uid)
             self._give_way(attempt, pages, lease)
-            self._mark_used(attempt, pages, lease)
+            self._mark_used(attempt, pages, (share.uuid for share in lease.shares))
             self._park(attempt)
             return candidates, held
         if candidates.limit is not None:
@@ -255,13 +255,15 @@ class Granter:
             self._queue(attempt, candidates)
         return candidates, None
 
-    def _mark_used(self, attempt: GrantAttempt, pages: BookContents, lease: Lease) -> None:
-        """Notes that this user uses what they have reserved for now."""
+    def _mark_used(
+        self, attempt: GrantAttempt, pages: BookContents, devices: Iterable[str]
+    ) -> None:
+        """Notes that this user uses what they have reserved for now, or waits for it."""
         if not pages.reservations:
             return
         from andon.leases.rules.reservations import current_of
 
-        uuids = {share.uuid for share in lease.shares}
+        uuids = frozenset(devices)
         for one in current_of(pages.reservations, attempt.uid, time.time()):
             if not one.used and uuids & one.uuids:
                 self._book.mark_used(one)
@@ -300,6 +302,8 @@ class Granter:
         )
         if attempt.limits.max_gpus_per_user is not None:
             found = self._within(attempt, pages, found, attempt.limits.max_gpus_per_user)
+        if not found.choice.chosen:
+            self._mark_used(attempt, pages, found.need.eligible)
         mine, attempt.turns = found.need.eligible, found.turns
         attempt.ahead = frozenset(ticket.id for ticket in found.ahead)
         taking = (t for t in found.ahead if place_of(t) not in found.late)

@@ -89,7 +89,9 @@ def _parsed(found: BookFile) -> Reservation | None:
         return None
     if not found.name.startswith(f"{one.id}-") or one.ends <= one.begins:
         return None
-    return replace(one, uid=found.uid, user=user_name(found.uid), used=found.modified > 0.0)
+    return replace(
+        one, uid=found.uid, user=user_name(found.uid), used=found.modified > 0.0, blocked=False
+    )
 
 
 def _is_past(found: BookFile) -> bool:

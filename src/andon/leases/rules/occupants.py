@@ -6,7 +6,13 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from andon.explain.evidence.blame import unattributed_bytes
-from andon.explain.evidence.observation import NOT_SHARED, HeldDevices, PreviousLease, Sharing
+from andon.explain.evidence.observation import (
+    NOT_SHARED,
+    HeldDevices,
+    PreviousLease,
+    ReservedDevices,
+    Sharing,
+)
 from andon.leases.rules.membership import is_owners, judge, nearest
 from andon.model.device import NAMES_MISSING, DeviceStatus, Process, ProcessKind, party
 from andon.model.event import Party
@@ -40,6 +46,7 @@ class BookView(Struct, frozen=True):
     marks: Marks = field(default_factory=dict)
     leases: tuple[HeldDevices, ...] = ()
     sharing: Sharing = NOT_SHARED
+    reserved: tuple[ReservedDevices, ...] = ()
 
 
 BLANK = BookView()
@@ -75,7 +82,7 @@ def page_of(
     before: BookView,
     at: float,
 ) -> BookView:
-    """Returns the contents of the book now; `before` has the earlier leases."""
+    """Returns the contents of the book now; `before` has earlier leases and what is reserved."""
     claims = judge(entries, statuses, kin, scope)
     by_device = _by_device(claims)
     marks: dict[str, dict[int, str]] = {}
@@ -94,8 +101,9 @@ def page_of(
         _held(claim, claim.lease, statuses, marks, kin) for claim in claims if claim.lease
     )
     if not (strangers or unsure or former):
-        return BookView(claims, marks, held)
-    return BookView(claims, marks, held, Sharing(strangers, frozenset(unsure), former))
+        return BookView(claims, marks, held, reserved=before.reserved)
+    sharing = Sharing(strangers, frozenset(unsure), former)
+    return BookView(claims, marks, held, sharing, before.reserved)
 
 
 def holders(page: BookView, uuids: Iterable[str]) -> dict[str, list[Holder]]:
@@ -238,6 +246,7 @@ def _held(
         orphaned=orphaned,
         who=who[:MOST_LEFT],
         remedy=remedy,
+        until=lease.until,
     )
 
 

@@ -146,4 +146,6 @@ def _columns(at: float) -> tuple[TableColumn[Reservation], ...]:
 def _state(one: Reservation, at: float) -> Text:
     if one.begins > at:
         return styled(f"in {human_seconds(one.begins - at)}")
+    if one.blocked:
+        return styled("waits for an older lease", "yellow")
     return styled("in use" if one.used else "now, not used yet", "bold")
