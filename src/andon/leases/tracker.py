@@ -25,7 +25,14 @@ from andon.host.processes.known_kin import KnownKin
 from andon.leases.book import places
 from andon.leases.book.lease_book import Book
 from andon.leases.listing import book_row
-from andon.leases.rules.occupants import BLANK, BookView, Marker, page_of, wanted_pids
+from andon.leases.rules.occupants import (
+    BLANK,
+    BookView,
+    Marker,
+    page_of,
+    reserved_devices,
+    wanted_pids,
+)
 from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.model.lease import BookEntry
 from andon.model.lease_list import BookRow
@@ -215,11 +222,8 @@ class LeaseTracker:
 
     def _read_reservations(self, book: Book) -> None:
         found = book.reservations()
-        if not found and not self._page.reserved:
-            return
-        from andon.leases.rules.reservations import reserved_devices
-
-        self._page = replace(self._page, reserved=reserved_devices(found))
+        if found or self._page.reserved:
+            self._page = replace(self._page, reserved=reserved_devices(found))
 
     def _judge(self, snapshot: Snapshot) -> None:
         """Matches the book with the devices, if either has changed."""

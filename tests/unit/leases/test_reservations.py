@@ -25,11 +25,14 @@ from andon.leases.rules.reservations import (
     overlapping,
     pick_devices,
     reserved_by_others,
+    with_older_leases,
 )
-from andon.model.lease import Reservation, ReservedDevice
+from andon.model.lease import BookEntry, Reservation, ReservedDevice
 from tests.support.rows import rows
+from tests.support.sharing_parts import lease
 
 AT, HOUR = 1_790_000_000.0, 3600.0
+GPU = ReservedDevice("GPU-0", 0)
 
 
 def reservation(
@@ -76,6 +79,30 @@ def test_a_used_reservation_lasts_to_its_end() -> None:
     assert is_over(begun, AT)
     assert not is_over(replace(begun, used=True), AT)
     assert current_of([begun, replace(begun, used=True)], 1, AT) == (replace(begun, used=True),)
+
+
+def test_a_reservation_begins_when_the_leases_from_before_have_ended() -> None:
+    begun, at = reservation(begins=AT, uid=1), AT + UNUSED_SECONDS + HOUR
+
+    def held(since: float, uuid: int = 0, locked: bool = True) -> BookEntry:
+        return BookEntry("f", 2, "u2", locked, lease(uuid, since=since))
+
+    def seen(*entries: BookEntry) -> Reservation:
+        (found,) = with_older_leases((replace(begun, devices=(GPU,)),), lambda: entries, at)
+        return found
+
+    assert seen(held(AT - 60)).blocked
+    assert not is_over(seen(held(AT - 60)), at)
+    assert not seen(held(AT + UNUSED_SECONDS)).blocked, "it was given back, then leased"
+    assert not seen(held(AT - 60, uuid=1)).blocked, "another device"
+    assert not seen(held(AT - 60, locked=False)).blocked, "it has ended"
+    assert is_over(seen(), at)
+    later = replace(begun, begins=at + 1, ends=at + HOUR)
+    assert with_older_leases((later,), unread, at) == (later,), "the leases are not read for it"
+
+
+def unread() -> list[BookEntry]:
+    raise AssertionError
 
 
 def test_a_lease_is_not_extended_into_anothers_reservation() -> None:

@@ -6,12 +6,12 @@ from andon.alerts.rules.state import Episode
 from andon.explain.conditions.catalogue import RULES
 from andon.explain.conditions.finding import ENDED, UNKNOWN, Finding
 from andon.explain.conditions.judging import (
+    DeviceReservation,
     OnEvents,
     OnLease,
     OnReservation,
     OnReserved,
     OnSharing,
-    ReservedDevice,
     SharedDevice,
     Statuses,
 )
@@ -211,7 +211,7 @@ def _of_reserved(
         status = statuses[uuid]
         shared = SharedDevice(status, holders.get(uuid, ()), observation.sharing, None)
         figures, at = rulebook.for_device(status.device), observation.snapshot.at
-        seen = [ReservedDevice(shared, one, at, figures) for one in ahead if uuid in one.devices]
+        seen = [DeviceReservation(shared, one, at, figures) for one in ahead if uuid in one.devices]
         for name, judge in RESERVED_JUDGES:
             finding = _first([judge(one) for one in seen])
             if finding is not None:

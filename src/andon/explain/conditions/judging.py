@@ -38,7 +38,7 @@ class SharedDevice(NamedTuple):
     divided: bool = False
 
 
-class ReservedDevice(NamedTuple):
+class DeviceReservation(NamedTuple):
     """A device of a reservation that is not over, for one sample."""
 
     shared: SharedDevice
@@ -130,7 +130,7 @@ class OnSharing(Struct, frozen=True):
 class OnReserved(Struct, frozen=True):
     """Judged by a device of a reservation, its holders and its processes."""
 
-    judge: Callable[[ReservedDevice], Finding | None]
+    judge: Callable[[DeviceReservation], Finding | None]
 
 
 class OnReservation(Struct, frozen=True):

@@ -14,6 +14,7 @@ from andon.explain.evidence.observation import (
     Sharing,
 )
 from andon.leases.rules.membership import is_owners, judge, nearest
+from andon.leases.rules.reservations import UNUSED_SECONDS
 from andon.model.device import NAMES_MISSING, DeviceStatus, Process, ProcessKind, party
 from andon.model.event import Party
 from andon.model.lease import (
@@ -25,6 +26,7 @@ from andon.model.lease import (
     LeaseKind,
     LeaseState,
     PidScope,
+    Reservation,
 )
 from andon.model.lease_list import LeaseRow
 from andon.units import plain
@@ -127,6 +129,19 @@ def holders_in(leases: Iterable[LeaseRow], uuids: Iterable[str]) -> dict[str, li
                 one = Holder(row.id, row.holder, row.until, parts.get(uuid), row.state)
                 found.setdefault(uuid, []).append(one)
     return found
+
+
+def reserved_devices(reservations: Iterable[Reservation]) -> tuple[ReservedDevices, ...]:
+    """Returns reservations as alerts see them; of two with one id the second has its owner's."""
+    found = dict[str, ReservedDevices]()
+    for one in reservations:
+        id_ = f"reservation:{one.id}"
+        id_ = f"{id_}-{one.uid}" if id_ in found else id_
+        stays = one.used or one.blocked
+        lapses = None if stays else one.begins + UNUSED_SECONDS
+        devices = tuple(device.uuid for device in one.devices)
+        found[id_] = ReservedDevices(id_, devices, one.begins, one.ends, one.user, lapses)
+    return tuple(found.values())
 
 
 class Marker:

@@ -10,7 +10,6 @@ from math import inf
 from msgspec.structs import replace
 
 from andon.errors import Conflict, Denied, Invalid
-from andon.explain.evidence.observation import ReservedDevices
 from andon.leases.rules.eligibility import Obstacle, ObstacleKind
 from andon.model.lease import BookEntry, Reservation
 from andon.units import counted, human_seconds
@@ -50,19 +49,6 @@ def with_older_leases(
 
 def _is_due(one: Reservation, at: float) -> bool:
     return one.begins <= at < one.ends and not one.used
-
-
-def reserved_devices(reservations: Iterable[Reservation]) -> tuple[ReservedDevices, ...]:
-    """Returns reservations as alerts see them; of two with one id the second has its owner's."""
-    found = dict[str, ReservedDevices]()
-    for one in reservations:
-        id_ = f"reservation:{one.id}"
-        id_ = f"{id_}-{one.uid}" if id_ in found else id_
-        stays = one.used or one.blocked
-        lapses = None if stays else one.begins + UNUSED_SECONDS
-        devices = tuple(device.uuid for device in one.devices)
-        found[id_] = ReservedDevices(id_, devices, one.begins, one.ends, one.user, lapses)
-    return tuple(found.values())
 
 
 def reserved_by_others(

@@ -11,7 +11,7 @@ from andon.explain.conditions.condition import (
 )
 from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import ENDED, ONE, UNKNOWN, Finding
-from andon.explain.conditions.judging import OnReserved, ReservedDevice
+from andon.explain.conditions.judging import DeviceReservation, OnReserved
 from andon.explain.conditions.promql import LEASES_ARE_NO_METRIC
 from andon.explain.conditions.sharing.phrases import (
     Blockers,
@@ -36,7 +36,7 @@ SECONDS = Figure(
 )
 
 
-def judge(seen: ReservedDevice) -> Finding | None:
+def judge(seen: DeviceReservation) -> Finding | None:
     """Judges whom its owner would find on the device: leases that do not end before the start, and
     processes without a lease."""
     one, at = seen.reserved, seen.at
@@ -49,13 +49,13 @@ def judge(seen: ReservedDevice) -> Finding | None:
     return Finding(ONE, one.begins - at, about=Blockers(one, holders, strangers, at))
 
 
-def _lasts_into(held: HeldDevices, seen: ReservedDevice) -> bool:
+def _lasts_into(held: HeldDevices, seen: DeviceReservation) -> bool:
     begins = seen.reserved.begins
     lasts = seen.at >= begins or held.orphaned or held.until is None or held.until > begins
     return lasts and held.user != seen.reserved.user
 
 
-def _strangers(seen: ReservedDevice) -> tuple[Process, ...]:
+def _strangers(seen: DeviceReservation) -> tuple[Process, ...]:
     """Returns others' processes without a lease, if it is known whose they are."""
     status = seen.shared.status
     outside = seen.shared.sharing.strangers.get(status.device.uuid)
@@ -69,7 +69,7 @@ def _strangers(seen: ReservedDevice) -> tuple[Process, ...]:
     return tuple(one for one in found if one.lease is None)
 
 
-def _knows_processes(seen: ReservedDevice) -> bool:
+def _knows_processes(seen: DeviceReservation) -> bool:
     status = seen.shared.status
     hidden = "processes" in status.missing or status.device.uuid in seen.shared.sharing.unsure
     return status.state is State.ASLEEP or (status.answered and not hidden)

@@ -42,11 +42,10 @@ def describe(facts: ConditionFacts) -> Description:
     """Whose it is, and when others may have the devices."""
     about: Blockers = facts.finding.about
     one, left = about.reserved, human_seconds(facts.finding.value or 0.0)
-    what = f"{one.id.rpartition(':')[2]} ({one.user})"
-    text = f"Reservation {what} of {facts.gpus} is not used, and is given back in {left}"
-    use = f"{one.user} can use it: andon run -- COMMAND"
-    give = f"or give it back now: andon reserve cancel {one.id.rpartition(':')[2]}"
-    return Description(Clause(text), reservation_evidence(about), advice=f"{use}; {give}")
+    name = one.id.rpartition(":")[2]
+    text = f"Reservation {name} ({one.user}) of {facts.gpus} is not used, given back in {left}"
+    advice = f"{one.user} can use it, or give it back now: andon reserve cancel {name}"
+    return Description(Clause(text), reservation_evidence(about), advice=advice)
 
 
 CONDITION = Condition(
