@@ -85,6 +85,7 @@ class GrantAttempt(Struct):
     ahead: frozenset[str] = frozenset()  # the tickets ahead of us then
     front: frozenset[str] = frozenset()  # those of them that need the same devices as we do
     lacking: float | None = None  # since which reading no device ever has enough memory
+    at: float = 0.0  # when it was last judged what it would get, in UTC seconds
     spare: int = 0  # how many of those may remain when it is our turn
     unwanted: Callable[[], bool] = lambda: False
     passing: frozenset[str] = frozenset()  # tickets of our own that this one may pass
@@ -295,7 +296,8 @@ class Granter:
             pages = self._pages(attempt)
         waits = attempt.until is None or attempt.until > attempt.began
         turns = TurnTimes(time.monotonic(), attempt.turns) if waits else None
-        at, seconds = time.time(), attempt.terms.seconds
+        attempt.at = at = time.time()
+        seconds = attempt.terms.seconds
         until = None if seconds is None else at + seconds
         found = self._availability.candidates(
             seen, pages, attempt.request, attempt.ticket, at, turns, until, attempt.uid
@@ -435,7 +437,7 @@ class Granter:
         return not _is_over(attempt.until)
 
     def _lease(self, attempt: GrantAttempt, candidates: Candidates, pages: BookContents) -> Lease:
-        terms, request, at = attempt.terms, attempt.request, time.time()
+        terms, request, at = attempt.terms, attempt.request, attempt.at  # of this claim
         size = request.memory_bytes if request.shared else None
         fences = [entry.lease.fence for entry in pages.entries if entry.lease is not None]
         devices = [capacity.status.device for capacity in candidates.choice.chosen]
