@@ -80,12 +80,15 @@ def extend(
         )
     refuse_extension(lease, claim.uid, seconds, policy)
     at = time.time()
-    until, uuids = at + seconds, [share.uuid for share in lease.shares]
-    if (ahead := first_after(book.reservations(), claim.uid, uuids, at, until)) is not None:
-        most = human_seconds(max(0.0, ahead.begins - at))
-        raise Conflict(f"{ahead.user} has reserved its GPUs in {most}", hint="extend it by less")
+    until, before = at + seconds, lease.until
+    _refuse_reserved(book, claim, lease, at, until)
     try:
         os.utime(folder / claim.file, (until, until), follow_symlinks=False)
+        try:
+            _refuse_reserved(book, claim, lease, at, until)  # made meanwhile: nothing is locked
+        except Conflict:
+            os.utime(folder / claim.file, (before, before), follow_symlinks=False)
+            raise
     except FileNotFoundError as exc:
         raise Gone(f"lease {lease.id} has ended", hint="request a new one") from exc
     except PermissionError as exc:
@@ -95,6 +98,13 @@ def extend(
     if not _is_held(book, claim.file):
         raise Gone(f"lease {lease.id} has ended", hint="request a new one")
     return replace(lease, until=until)
+
+
+def _refuse_reserved(book: Book, claim: Claim, lease: Lease, at: float, until: float) -> None:
+    uuids = [share.uuid for share in lease.shares]
+    if (ahead := first_after(book.reservations(), claim.uid, uuids, at, until)) is not None:
+        most = human_seconds(max(0.0, ahead.begins - at))
+        raise Conflict(f"{ahead.user} has reserved its GPUs in {most}", hint="extend it by less")
 
 
 def refuse_extension(
