@@ -25,7 +25,14 @@ from andon.host.processes.known_kin import KnownKin
 from andon.leases.book import places
 from andon.leases.book.lease_book import Book
 from andon.leases.listing import book_row
-from andon.leases.rules.occupants import BLANK, BookView, Marker, page_of, wanted_pids
+from andon.leases.rules.occupants import (
+    BLANK,
+    BookView,
+    Marker,
+    page_of,
+    reserved_devices,
+    wanted_pids,
+)
 from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.model.lease import BookEntry
 from andon.model.lease_list import BookRow
@@ -192,7 +199,8 @@ class LeaseTracker:
         book.paths = tuple(p for p in book.paths if not file_systems.network_system(p, mounts))
         near = (p for p in _candidates(self._env) if not file_systems.network_system(p, mounts))
         self._paths = book.paths
-        self._watched = tuple(_watched(path, book.paths) for path in near)
+        reserved = (places.reservations_folder(path) for path in {book.path, *book.paths})
+        self._watched = (*(_watched(path, book.paths) for path in near), *map(str, reserved))
         self._warn_unread(book)
         return book
 
@@ -206,10 +214,16 @@ class LeaseTracker:
     def _read(self, book: Book) -> None:
         began = time.thread_time()
         self._entries = tuple(book.entries())
+        self._read_reservations(book)
         pause = min(PACE * (time.thread_time() - began), LONGEST_PAUSE_SECONDS)
         self._due = time.monotonic() + pause
         newest = max((one[0] for one in self._leases or () if one is not None), default=0) / 1e9
         self._unread = abs(time.time() - newest) < FRESH_SECONDS
+
+    def _read_reservations(self, book: Book) -> None:
+        found = book.reservations()
+        if found or self._page.reserved:
+            self._page = replace(self._page, reserved=reserved_devices(found))
 
     def _judge(self, snapshot: Snapshot) -> None:
         """Matches the book with the devices, if either has changed."""

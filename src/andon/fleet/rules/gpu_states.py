@@ -16,7 +16,7 @@ GpuStateText = Annotated[
     str, Meta(pattern=rf"\A\S{{1,20}} ({'|'.join(STATES)}) (\d{{1,3}}|-) (\d{{1,3}}|-)\Z")
 ]
 """Label, state, utilisation and memory in percent, which are `-` where they are not known."""
-_WORDS = {
+_BY_KIND = {
     VerdictKind.FREE: "free",
     VerdictKind.HELD: "held",
     VerdictKind.IN_USE: "used",
@@ -55,7 +55,7 @@ def _state(
     if verdict is None or not status.answered:
         return "unknown"
     idle = verdict.kind is VerdictKind.HELD and (lamp is not None or _load(status) == "0")
-    return "idle" if idle else _WORDS[verdict.kind]
+    return "idle" if idle else _BY_KIND[verdict.kind]
 
 
 def _load(status: DeviceStatus) -> str:

@@ -10,7 +10,7 @@ from andon.cli.moments import exact_moment
 from andon.cli.options import chosen, shared
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, styled
-from andon.cli.sources import availability_of, sampling_ahead
+from andon.cli.sources import availability_of, notify_given_back, sampling_ahead
 from andon.cli.terminal import Terminal
 from andon.errors import Invalid
 from andon.host.clock import offset
@@ -103,6 +103,7 @@ def cancel_(reservations: tuple[str, ...]) -> int:
 def reservations(as_json: bool) -> int:
     """List what is reserved on this machine: by whom, which GPUs, from when to when."""
     terminal, at = Terminal.of(chosen()), time.time()
+    notify_given_back(chosen())
     found = [one for one in Book(make=False).reservations() if not is_over(one, at)]
     found.sort(key=lambda one: (one.begins, one.id))
     if as_json:
@@ -158,4 +159,6 @@ def _columns(at: float) -> tuple[TableColumn[Reservation], ...]:
 def _state(one: Reservation, at: float) -> Text:
     if one.begins > at:
         return styled(f"in {human_seconds(one.begins - at)}")
+    if one.blocked:
+        return styled("waits for an older lease", "yellow")
     return styled("in use" if one.used else "now, not used yet", "bold")
