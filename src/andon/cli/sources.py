@@ -110,7 +110,7 @@ def availability_of(choices: Choices, sampler: "Sampler") -> "Availability":
     """Availability from this sampler; simulated devices are leased only with --simulate."""
     from andon.app.leases import open_availability
 
-    say_given_back(choices)
+    notice_given_back(choices)
     resolved = resolved_of(choices)
     return open_availability(
         resolved.settings,
@@ -120,7 +120,7 @@ def availability_of(choices: Choices, sampler: "Sampler") -> "Availability":
     )
 
 
-def say_given_back(choices: Choices) -> None:
+def notice_given_back(choices: Choices) -> None:
     """Says once which reservations of this user nobody used: what only a server says in time."""
     from andon.leases.book import places
 

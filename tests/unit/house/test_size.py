@@ -26,7 +26,7 @@ BUDGET = {
     "host": 4982,
     "jobs": 9490,
     "kill": 538,
-    "leases": 7815,
+    "leases": 7816,
     "model": 5291,
     "node": 8136,
     "notifiers": 487,

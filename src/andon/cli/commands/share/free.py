@@ -18,7 +18,7 @@ from andon.cli.device_request import (
 from andon.cli.options import chosen, elsewhere, fresh_option, shared
 from andon.cli.show.offer import offer_to_json, render_offer
 from andon.cli.show.waiting import WaitingLine
-from andon.cli.sources import availability_of, node_of, sampling_ahead, say_given_back
+from andon.cli.sources import availability_of, node_of, notice_given_back, sampling_ahead
 from andon.cli.terminal import Terminal, notice
 from andon.errors import Invalid
 from andon.leases.book.lease_book import Book
@@ -52,7 +52,7 @@ def free(as_json: bool, **options: Any) -> int:
 
         if (code := free_in_fleet(choices, request, as_json)) is not None:
             return code
-    say_given_back(choices)
+    notice_given_back(choices)
     found = node_of(choices).leases.offer(request)
     terminal = Terminal.of(choices)
     if as_json:

@@ -10,7 +10,7 @@ from andon.cli.moments import coming_moment
 from andon.cli.options import chosen, shared
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, styled
-from andon.cli.sources import availability_of, sampling_ahead, say_given_back
+from andon.cli.sources import availability_of, notice_given_back, sampling_ahead
 from andon.cli.terminal import Terminal
 from andon.errors import Invalid
 from andon.leases.book.lease_book import Book
@@ -98,7 +98,7 @@ def cancel_(reservations: tuple[str, ...]) -> int:
 def reservations(as_json: bool) -> int:
     """List what is reserved on this machine: by whom, which GPUs, from when to when."""
     terminal, at = Terminal.of(chosen()), time.time()
-    say_given_back(chosen())
+    notice_given_back(chosen())
     found = [one for one in Book(make=False).reservations() if not is_over(one, at)]
     found.sort(key=lambda one: (one.begins, one.id))
     if as_json:
