@@ -1,5 +1,5 @@
 /** The nodes of a hub: what needs someone, what is free, then every node, of which those in sight are drawn. */
-import { type CSSProperties, memo, type ReactNode, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { type CSSProperties, type KeyboardEvent, memo, type ReactNode, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { useFeatures } from "../api/asking";
 import { useNodes } from "../api/server";
 import type { NodeRow } from "../api/types";
@@ -64,7 +64,7 @@ const Squares = memo(function Squares({ row, links = false }: { row: NodeRow; li
     <span className="squares" style={{ "--across": Math.min(gpus.length, MOST_ACROSS) } as CSSProperties}>
       {gpus.map((one) => {
         const look = { className: `square ${one.state}`, title: gpuWords(one), style: { "--load": `${one.load ?? 0}%` } as CSSProperties };
-        return links ? <a key={one.label} {...look} href={nodeLink(row.name, deviceLink(one.label))} aria-label={`${row.name}, ${gpuWords(one)}`} /> : <i key={one.label} {...look} />;
+        return links ? <a key={one.label} {...look} href={nodeLink(row.name, deviceLink(one.label))} aria-label={gpuWords(one)} tabIndex={-1} /> : <i key={one.label} {...look} />;
       })}
     </span>
   );
@@ -224,7 +224,7 @@ function Nodes({ rows, order, onOrder }: { rows: NodeRow[]; order: Order; onOrde
       <tbody ref={body}>
         <Room rows={first} height={rowHeight} />
         {rows.slice(first, end).map((row, place) => (
-          <tr key={row.name} className={isHeard(row) ? "node" : "node silent"} aria-rowindex={first + place + 2}>
+          <tr key={row.name} className={isHeard(row) ? "node" : "node silent"} aria-rowindex={first + place + 2} onKeyDown={walk}>
             {COLUMNS.map((column) => <td key={column.name} className={classes(column)}>{column.cell(row)}</td>)}
           </tr>
         ))}
@@ -232,6 +232,15 @@ function Nodes({ rows, order, onOrder }: { rows: NodeRow[]; order: Order; onOrde
       </tbody>
     </table>
   );
+}
+
+/** The arrow keys go from a node to its GPUs; Tab goes from node to node. */
+function walk(event: KeyboardEvent<HTMLElement>) {
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (!step) return;
+  const links = [...event.currentTarget.querySelectorAll<HTMLElement>("a")];
+  links[links.indexOf(document.activeElement as HTMLElement) + step]?.focus();
+  event.preventDefault();
 }
 
 /** The place of rows that are not drawn. */

@@ -48,6 +48,10 @@ def digest(number: int) -> Digest:
         holders=(NodeTask("alice", None, number),), users=("alice" if number % 2 else "bob",),
         utilization_percent=float(number % 100), memory_percent=40.0,
         idle=2 if number % 25 == 3 else 0, free=(free,) if number % 10 == 0 else (),
+        gpu_states=tuple(
+            f"{place} {'broken - -' if number % 50 == 7 and place == 3 else f'held {place}0 40'}"
+            for place in range(8)
+        ),
     )  # fmt: skip
 
 
@@ -124,7 +128,12 @@ def test_the_fleet_is_the_first_page_and_says_what_needs_someone(
     page = window.page
     page.goto(hub.url)
     expect(page).to_have_url(f"{hub.url}/#/fleet")
-    expect(page.get_by_role("heading", level=1)).to_contain_text("501 nodes, 4008 GPUs")
+    expect(page.locator(".fleet .sum")).to_contain_text("501 nodes · 4008 GPUs")
+    headline = page.get_by_role("heading", level=1)
+    expect(headline).to_contain_text(re.compile(r"n0?07: GPU 3: fell off the bus"))
+    expect(headline).to_contain_text(
+        re.compile(r"more need attention · \d+ GPUs free on \d+ nodes")
+    )
     sums = page.get_by_role("group", name="show only").get_by_role("button")
     expect(sums.nth(0)).to_contain_text(re.compile("1[01] sick"))  # x17 gets hot
     expect(sums.nth(2)).to_contain_text("40 idle but held GPUs on 20 nodes")
@@ -137,6 +146,9 @@ def test_the_fleet_is_the_first_page_and_says_what_needs_someone(
     expect(page.locator("tr.node")).to_contain_text(f"healthy: andon 0.0.9, the hub {__version__}")
     page.goto(f"{hub.url}/#/fleet")
     expect(first).to_contain_text("n007")
+    broken = first.locator(".square.broken")
+    expect(broken).to_have_attribute("title", "GPU 3: needs help now")
+    expect(broken).to_have_attribute("href", "/?node=n007#/device/3")
     assert violations_in_both_themes(page) == []
 
 
@@ -188,6 +200,22 @@ def test_the_end_of_the_list_is_reached_by_scrolling_and_by_tab(
         page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="n040")).to_be_focused()
     expect(page.get_by_role("link", name="n040")).to_be_in_viewport()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("link", name="GPU 2: held, 20")).to_be_focused()
+
+
+def test_all_nodes_are_on_a_map(window: Window, hub: Served) -> None:
+    page = window.page
+    page.goto(f"{hub.url}/#/fleet")
+    page.get_by_role("button", name="map").click()
+    expect(page.locator(".node-map li")).to_have_count(NODES + 1)
+    page.get_by_label("group").select_option("model")
+    expect(page.locator(".node-group h2").first).to_contain_text("A100-SXM4")
+    assert page.evaluate("location.hash") == "#/fleet?view=map&group=model"
+    assert violations(page) == []
+    page.get_by_role("button", name="list").click()
+    expect(page.locator("tr.node").first).to_be_visible()
 
 
 def test_a_node_leads_to_its_board_and_back(window: Window, hub: Served) -> None:

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,10 +16,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from andon.leases.book.lease_book import Book
+from andon.model.lease import Reservation, ReservedDevice
 from tests.conftest import need
 from tests.integration.conftest import andon, is_alive
 from tests.integration.leasing import FOREVER, held, kill, line, running, work_pid
-from tests.integration.parts import wait_until
+from tests.integration.parts import need_root, wait_until
 from tests.integration.serving import Served, serving
 from tests.standin import StandIn, StandInDevice, StandInProcess
 from tests.support.homes import own_folders
@@ -35,6 +38,7 @@ idle_lease_seconds = 2
 squatter_seconds = 1
 orphan_seconds = 1
 leftover_memory_seconds = 1
+reservation_unused_seconds = 1
 [sampling]
 interval = 0.2
 """
@@ -168,6 +172,58 @@ def test_an_idle_lease_is_told_to_its_owner_and_over_when_it_is_given_back(
         assert andon("release", name).code == 0
         wait_until(lambda: not firing(served, "idle_lease", name), "its end")
         assert firing(served, "idle") is None
+
+
+def reserved(begins: float, uid: int) -> None:
+    """The first device is another user's for two hours."""
+    one = Reservation("r7", (ReservedDevice(device().uuid, 0),), begins, begins + 7200.0)
+    book = Book()
+    with book.locked():
+        book.reserve(one)
+    [path] = (book.path / "reservations").iterdir()
+    os.chown(path, uid, uid)
+
+
+def test_a_reservation_is_judged_alike_on_every_surface_from_its_file_to_its_end(
+    served: Served, node: StandIn
+) -> None:
+    need_root()
+    one, two = StandIn.devices(2)
+    with running("run", "--devices", "0", "--", PYTHON, "-c", FOREVER) as process:
+        assert line(process) == "started"
+        [name] = held()
+        node.write([replace(one, gpu_utilisation=90), two])  # an idle lease would be worse
+        wait_until(lambda: holders(served), "the holder")
+        reserved(time.time() + 1800, NOBODY)
+        asked = "/api/alerts?rule=reservation_blocked"
+        wait_until(lambda: served.ask(asked, **served.bearer).json()["alerts"], "the alert")
+        [alert] = served.ask(asked, **served.bearer).json()["alerts"]
+        assert alert["message"] in (
+            f"GPU 0 is reserved by nobody in {left}, and still held by lease {name} ({ME}) without "
+            "an end" for left in ("30 min", "29 min")
+        )  # fmt: skip
+        assert alert["advice"].endswith(f"andon release {name}")
+        first = served.ask("/api/board").json()["devices"][0]
+        assert (first["lamp"], first["rule"]) == ("ring", "reservation_blocked")
+        assert first["reason"].startswith("GPU 0 is reserved by nobody in ")
+        why = andon("why", "0", "--url", served.url).out
+        assert f"still held by lease {name}" in " ".join(why.split())
+    [path] = (Book().path / "reservations").iterdir()
+    path.unlink()
+    wait_until(lambda: not served.ask(asked, **served.bearer).json()["alerts"], "its end")
+
+
+def test_an_unused_reservation_is_told_to_its_owner_until_it_is_cancelled(served: Served) -> None:
+    need_root()
+    reserved(time.time() - 600, NOBODY)
+    found = told(served, "reservation_unused")
+    assert found["subject"] == "reservation:r7"
+    assert found["message"].startswith(
+        "Reservation r7 (nobody) of GPU 0 is not used, given back in"
+    )
+    assert found["evidence"]["reserved_by"] == "nobody"
+    assert andon("reserve", "cancel", "r7").code == 0
+    wait_until(lambda: not firing(served, "reservation_unused"), "its end")
 
 
 def test_a_process_outside_the_lease_is_told_with_both_names(served: Served, node: StandIn) -> None:

@@ -26,7 +26,7 @@ BUDGET = {
     "host": 5022,
     "jobs": 9590,
     "kill": 526,
-    "leases": 8206,
+    "leases": 8233,
     "model": 5293,
     "node": 8136,
     "notifiers": 487,

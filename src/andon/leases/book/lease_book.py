@@ -24,7 +24,7 @@ from andon.leases.book.lock_holders import (
     named_holders,
     strangers,
 )
-from andon.leases.book.places import CORDONS, LEASES, TICKETS
+from andon.leases.book.places import CORDONS, LEASES, TICKETS, FolderStamp
 from andon.leases.book.tickets import TICKET_SUFFIX, TicketHold
 from andon.leases.rules.queue import Waiting
 from andon.leases.rules.usage import RecentUsage
@@ -61,6 +61,7 @@ class Book:
         self._lends = make
         self.paths = tuple(p for p in places.books(env) if self._exists(p))
         self._seen: dict[Key, tuple[Stamp, Any]] = {}
+        self._reserved: dict[Path, tuple[FolderStamp | None, tuple[Reservation, ...]]] = {}
         self._counted: dict[str, int] = {}  # the files of a part when it was last listed
         self._ignored: dict[tuple[str, str], tuple[str, ...]] = {}
 
@@ -116,14 +117,24 @@ class Book:
 
     def reservations(self) -> tuple[Reservation, ...]:
         """Returns what is reserved on this machine."""
-        reserved = [path for path in self._places() if places.has_reservations(path)]
-        if not reserved:
+        found = tuple(one for path in self._places() for one in self._reserved_beside(path))
+        if not found:
             return ()
-        from andon.leases.book import reservations
         from andon.leases.rules.reservations import with_older_leases
 
-        found = tuple(one for path in reserved for one in reservations.read(path))
         return with_older_leases(found, self.entries, time.time())
+
+    def _reserved_beside(self, path: Path) -> tuple[Reservation, ...]:
+        """Returns the reservations beside a book, which are read again if they have changed."""
+        stamp, known = places.reservations_stamp(path), self._reserved.get(path)
+        if stamp is None or known is None or known[0] != stamp:
+            found: tuple[Reservation, ...] = ()
+            if places.has_reservations(path):
+                from andon.leases.book import reservations
+
+                found = reservations.read(path)
+            self._reserved[path] = known = stamp, found
+        return known[1]
 
     def _places(self) -> tuple[Path, ...]:
         """Returns the books whose reservations count, those included that a reboot has emptied."""

@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +21,9 @@ MODES = {LEASES: 0o1777, TICKETS: 0o1777, CORDONS: 0o755}
 RESERVATIONS = "reservations"
 LASTING = {SYSTEM_BOOK: Path("/var/lib/andon-book"), COMMON_BOOK: Path("/var/tmp/andon")}  # noqa: S108
 """Where the reservations of books are that a reboot empties."""
+COARSE_SECONDS = 0.1  # the kernel's time of a change is that of its last tick
+FolderStamp = tuple[int, int]
+"""Inode and time of change of a folder: no one can set them."""
 USAGE_FILES = frozenset({"usage.json", "usage.lock"})  # a server writes these into a book
 
 
@@ -159,6 +163,17 @@ def has_reservations(path: Path) -> bool:
         return False
     except OSError:
         return True
+
+
+def reservations_stamp(path: Path) -> FolderStamp | None:
+    """Returns what differs once anything is reserved, changed, used or cancelled beside a book.
+    None if that is not known: a change just now has the same time as the next one."""
+    try:
+        found = reservations_folder(path).lstat()
+    except OSError:
+        return None
+    settled = abs(time.time() - found.st_ctime) > COARSE_SECONDS
+    return (found.st_ino, found.st_ctime_ns) if settled else None
 
 
 def prepare(path: Path, mounts: str | None = None) -> None:

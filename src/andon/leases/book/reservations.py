@@ -66,6 +66,7 @@ def mark_used(book: Path, one: Reservation) -> None:
     with suppress(OSError, AndonError), _opened(book) as folder:
         for found in _files_of(folder, one):
             os.utime(found.name, dir_fd=folder, follow_symlinks=False)
+            os.utime(folder)  # a change that everyone sees, as every other one
 
 
 def remove(book: Path, one: Reservation) -> None:

@@ -61,11 +61,11 @@ def reserved_by_others(
     for one in sorted(reservations, key=lambda other: other.begins):
         if one.uid == uid or is_over(one, at) or (until is not None and until <= one.begins):
             continue
-        for uuid in one.uuids - found.keys():
-            found[uuid] = Obstacle(
-                ObstacleKind.RESERVED, _reason(one, at), one.ends if one.begins <= at else None,
-                one.user,
-            )  # fmt: skip
+        uuids = [device.uuid for device in one.devices if device.uuid not in found]
+        if uuids:
+            its_end = one.ends if one.begins <= at else None
+            obstacle = Obstacle(ObstacleKind.RESERVED, _reason(one, at), its_end, one.user)
+            found.update(dict.fromkeys(uuids, obstacle))
     return found
 
 
