@@ -16,7 +16,7 @@ from andon.failures.log import FailureLog
 from andon.host.processes.kin import myself
 from andon.host.processes.known_kin import KnownKin
 from andon.host.users import user_name
-from andon.leases import releaser
+from andon.leases import releaser, reserving
 from andon.leases.availability import Availability, BookContents
 from andon.leases.book import places
 from andon.leases.book.holder import TAKE, Account, HolderProcess
@@ -34,7 +34,15 @@ from andon.leases.rules.rows import lease_row
 from andon.leases.rules.verdict import in_use
 from andon.model.device import Snapshot
 from andon.model.job.device_request import DeviceRequest
-from andon.model.lease import Claim, Cordon, Lease, LeaseKind, LeaseState, Owner
+from andon.model.lease import (
+    Claim,
+    Cordon,
+    Lease,
+    LeaseKind,
+    LeaseState,
+    Owner,
+    Reservation,
+)
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.redaction import redact
 
@@ -44,6 +52,8 @@ MOST_LENT = 64  # each has its own process
 HANDOVER_SECONDS = 10.0
 CLOCK_TICK_SECONDS = 0.02  # times of files are older than the clock by up to this
 RELEASE_SECONDS = 5.0  # a caller waits no longer; the holder has been asked anyway
+
+RESERVE = "andon reserve"
 
 Listener = Callable[[LeaseList], None]
 
@@ -164,15 +174,16 @@ class NetworkLeases:
 
         book = self._made()
         timeout = min(wait_seconds, self._longest_wait_seconds)
-        _refuse_for_others(account)
+        _refuse_for_others(account, "take a lease", TAKE)
         self._refuse_many(book, os.getuid() if account is None else account.uid)
         self._refuse_hopeless(book, request, timeout)
         holder = HolderProcess(detached=True, account=account)
         self._reaper.watch(holder.process)
         try:
             owner, purpose = _owner(holder, account), redact(tuple(command.split(" ")))
-            uid = None if account is None else account.uid
-            terms = LeaseTerms(LeaseKind.NETWORK, purpose, seconds, owner, whom=whom, uid=uid)
+            terms = LeaseTerms(
+                LeaseKind.NETWORK, purpose, seconds, owner, whom=whom, uid=_uid(account)
+            )
             grant = Granter(book, self._availability).grant(request, terms, timeout, still_waiting)
             self._hand_over(grant, holder, waiting)
         finally:
@@ -211,6 +222,37 @@ class NetworkLeases:
         )
         self.changed()
         return lease
+
+    def reserve(
+        self, request: DeviceRequest, begins: float, ends: float, name: str, account: Account | None
+    ) -> Reservation:
+        """Reserves devices for a user of this machine, or for the server's own."""
+        _refuse_for_others(account, "reserve", RESERVE)
+        times, uid = [(begins, ends)], _uid(account)
+        [made] = reserving.reserve(self._availability, self._made(), request, times, name, uid=uid)
+        self.changed()
+        return made
+
+    def change_reservation(
+        self,
+        name: str,
+        begins: float | None,
+        ends: float | None,
+        seconds: float | None,
+        account: Account | None,
+    ) -> Reservation:
+        """Moves a reservation of that user to another time."""
+        _refuse_for_others(account, "change a reservation", f"{RESERVE} change {name}")
+        found = reserving.change(self._current(), name, begins, ends, seconds, uid=_uid(account))
+        self.changed()
+        return found
+
+    def cancel_reservation(self, name: str, account: Account | None) -> Reservation:
+        """Removes a reservation: that user's own, or whichever the server's own user may."""
+        _refuse_for_others(account, "cancel a reservation", f"{RESERVE} cancel {name}")
+        found = reserving.cancel(self._current(), name, _uid(account))
+        self.changed()
+        return found
 
     def cordon(self, uuid: str, reason: str, by: str = "") -> None:
         """Takes a device out of service."""
@@ -325,7 +367,7 @@ class NetworkLeases:
 def _gist(found: LeaseList) -> object:
     """Returns the fields whose change is worth a notification; usage changes all the time."""
     rows = [(row.id, row.user, row.fence, row.state, row.until) for row in found.leases]
-    return rows, found.waiting, found.cordons, found.note
+    return rows, found.waiting, found.cordons, found.reservations, found.note
 
 
 def _check(lease: Lease, name: str, fence: int | None) -> None:
@@ -343,10 +385,14 @@ def _owner(holder: HolderProcess, account: Account | None) -> Owner:
     return owner if account is None else replace(owner, uid=account.uid, user=account.name)
 
 
-def _refuse_for_others(account: Account | None) -> None:
+def _uid(account: Account | None) -> int | None:
+    return None if account is None else account.uid
+
+
+def _refuse_for_others(account: Account | None, what: str, command: str) -> None:
     if account is None or os.getuid() in (0, account.uid):
         return
     raise Denied(
-        f"this server runs as {user_name(os.getuid())} and cannot take a lease for {account.name}",
-        hint=f"in a terminal: {TAKE}",
+        f"this server runs as {user_name(os.getuid())} and cannot {what} for {account.name}",
+        hint=f"in a terminal: {command}",
     )

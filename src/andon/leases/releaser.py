@@ -19,6 +19,7 @@ from andon.leases.book.release_notes import left_note
 from andon.leases.own import this_requester
 from andon.leases.policy_file import limits_for, read_policy
 from andon.leases.rules.policy import Policy
+from andon.leases.rules.reservations import first_after
 from andon.leases.rules.rights import LeaseRequester, barred
 from andon.leases.rules.validity import Locker
 from andon.model.lease import Claim, Lease, LeaseState
@@ -105,8 +106,6 @@ def refuse_extension(
     limits_for(policy(), uid).check_extension(max(0.0, at - lease.since), seconds)
     if not (reserved := book.reservations()):
         return
-    from andon.leases.rules.reservations import first_after
-
     uuids = [share.uuid for share in lease.shares]
     if (ahead := first_after(reserved, uid, uuids, at, at + seconds)) is not None:
         most = human_seconds(max(0.0, ahead.begins - at))

@@ -6,7 +6,7 @@ from tests.support.rows import rows
 
 BUDGET = {
     "(modules)": 1270,
-    "access": 1226,
+    "access": 1234,
     "alerts": 4863,
     "api": 3669,
     "app": 3289,
@@ -26,9 +26,9 @@ BUDGET = {
     "host": 5001,
     "jobs": 9590,
     "kill": 538,
-    "leases": 7863,
-    "model": 5290,
-    "node": 8136,
+    "leases": 7935,
+    "model": 5299,
+    "node": 8153,
     "notifiers": 487,
     "runs": 4993,
     "sampling": 2754,
@@ -37,7 +37,7 @@ BUDGET = {
     "stores": 2584,
     "testing": 2181,
     "tui": 4422,
-    "web": 9840,
+    "web": 9962,
     "work": 6264,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that

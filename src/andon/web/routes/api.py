@@ -30,6 +30,7 @@ from andon.web.routes.jobs import job_routes
 from andon.web.routes.leases import lease_routes
 from andon.web.routes.nodes import node_routes
 from andon.web.routes.picked import Picked
+from andon.web.routes.reservations import reservation_routes
 from andon.web.routes.responses import dumped, sent, sent_json
 from andon.web.routes.runs import run_routes
 from andon.web.routes.sessions import session_routes
@@ -71,6 +72,7 @@ def routes(parts: RouteParts) -> APIRouter:
     _past(router, parts)
     alert_routes(router)
     lease_routes(router)
+    reservation_routes(router)
     estimate_routes(router)
     topology_routes(router, parts.minutes)
     run_routes(router, parts.records)
