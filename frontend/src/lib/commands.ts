@@ -2,9 +2,9 @@
 import { NODE } from "./node";
 
 /** Commands that can ask this server from anywhere. */
-const ANYWHERE = /^andon (?:status|watch|ps|who|free|devices|history|why|alerts|leases|release|open|lease extend|nodes)\b/;
+const ANYWHERE = /^andon (?:status|watch|ps|who|free|devices|history|why|alerts|leases|reservations|release|open|lease extend|nodes)\b/;
 /** Those that a hub answers for one of its nodes. */
-const READS = /^andon (?:(?:status|watch|ps|who|free|history|why|leases|estimate)\b|(?:alerts|jobs)(?:$| show| rules| --))/;
+const READS = /^andon (?:(?:status|watch|ps|who|free|history|why|leases|reservations|estimate)\b|(?:alerts|jobs)(?:$| show| rules| --))/;
 const USUAL = /^http:\/\/(?:127\.0\.0\.1|localhost|\[::1\]):26366$/;
 
 export interface Located {

@@ -11,7 +11,7 @@ BUDGET = {
     "api": 3669,
     "app": 3289,
     "callbacks": 1456,
-    "cli": 21230,
+    "cli": 21269,
     "clusters": 4741,
     "doctor": 3271,
     "drivers": 7668,
