@@ -18,7 +18,7 @@ export function located(command: string, origin: string, node: string | null, be
   if (below !== null && !command.startsWith("andon open")) {
     return READS.test(command) ? { text: `${command} --node ${below} --url ${origin}`, place: null } : { text: command, place: `on ${below}:` };
   }
-  if (USUAL.test(origin) || command.includes(" --url ")) return { text: command, place: null };
+  if (USUAL.test(origin) || command.includes(" --url ") || command.startsWith("http")) return { text: command, place: null };
   if (command === "andon" || ANYWHERE.test(command)) return { text: `${command} --url ${origin}`, place: null };
   return { text: command, place: node === null ? null : `on ${node}:` };
 }

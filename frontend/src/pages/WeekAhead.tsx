@@ -1,7 +1,10 @@
 /** The week by GPU: leases with their ends, what is expected, and reservations; drag over hours to reserve them. */
 import { useRef, useState } from "react";
+import { send } from "../api/client";
 import type { Job, Leases, Reservation } from "../api/types";
 import { useJobs } from "../api/ports";
+import { useMay } from "../lib/access";
+import { useChange } from "../lib/change";
 import { useMe } from "../lib/me";
 import { deviceLink, go, leaseLink } from "../lib/router";
 import { coloursOf, placed } from "../lib/timeline";
@@ -48,6 +51,7 @@ export function WeekAhead({ list }: { list: Leases }) {
           ))}
         </ul>
       )}
+      <CalendarLink />
       {shown && (
         <Reserve
           key={"range" in shown ? "new" : idOf(shown.reservation)} now={now} onClose={() => setShown(null)}
@@ -55,6 +59,23 @@ export function WeekAhead({ list }: { list: Leases }) {
         />
       )}
     </section>
+  );
+}
+
+/** A link for a calendar program, which whoever has it can read; a new one ends the one before. */
+function CalendarLink() {
+  const may = useMay("link_calendar", useMe());
+  const change = useChange("leases");
+  const [link, setLink] = useState<string | null>(null);
+  if (!may) return null;
+  const make = () => change.mutate(async () => setLink(location.origin + (await send<{ path: string }>("POST", "/api/calendar")).path));
+  return (
+    <p className="calendar-link">
+      {link && <><Command label="your reservations, for a calendar program" text={link} /><span className="dim">Whoever has it reads them; with ?everyone=true those of all.</span></>}
+      <button type="button" onClick={make} disabled={change.isPending}>{link ? "New link" : "Calendar link"}</button>
+      <button type="button" className="quiet" disabled={change.isPending} onClick={() => change.mutate(async () => (await send("DELETE", "/api/calendar"), setLink(null)))}>End my link</button>
+      {change.error && <span role="alert" className="wrong">{change.error.oneLine}</span>}
+    </p>
   );
 }
 

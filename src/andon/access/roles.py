@@ -36,6 +36,7 @@ class Action(StrEnum):
     RELEASE = "release"
     RESERVE = "reserve"
     UNRESERVE = "unreserve"
+    LINK_CALENDAR = "link_calendar"
     SUBMIT = "submit"  # jobs of the server's user: only its owners
     CANCEL = "cancel"
     RETRY = "retry"
@@ -72,6 +73,7 @@ _USER: Mapping[Action, RightExtent] = {
     Action.RELEASE: RightExtent.OWN,
     Action.RESERVE: RightExtent.OWN,
     Action.UNRESERVE: RightExtent.OWN,
+    Action.LINK_CALENDAR: RightExtent.OWN,
     Action.CANCEL: RightExtent.OWN,
     Action.RETRY: RightExtent.OWN,
     Action.REQUEUE: RightExtent.OWN,
@@ -94,8 +96,8 @@ _OPERATE = frozenset(
 # Those of an account: a token and a proxy's people have none here.
 _NOT_ADMIN = frozenset(
     {
-        Action.TAKE, Action.EXTEND, Action.RESERVE, Action.SUBMIT, Action.MAKE_LINK,
-        Action.SIGN_IN, Action.SIGN_OUT, Action.REVOKE, Action.OTHER,
+        Action.TAKE, Action.EXTEND, Action.RESERVE, Action.LINK_CALENDAR, Action.SUBMIT,
+        Action.MAKE_LINK, Action.SIGN_IN, Action.SIGN_OUT, Action.REVOKE, Action.OTHER,
     }
 )  # fmt: skip
 RIGHTS: Mapping[Role, Mapping[Action, RightExtent]] = {
@@ -120,6 +122,8 @@ _ROUTES = (
     ("POST", r"/api/reservations", Action.RESERVE),
     ("PATCH", r"/api/reservations/[^/]+", Action.RESERVE),
     ("DELETE", r"/api/reservations/[^/]+", Action.UNRESERVE),
+    ("POST", r"/api/calendar", Action.LINK_CALENDAR),
+    ("DELETE", r"/api/calendar", Action.LINK_CALENDAR),
     ("POST", r"/api/jobs", Action.SUBMIT),
     ("POST", r"/api/jobs/.+/cancel", Action.CANCEL),
     ("POST", r"/api/jobs/.+/retry", Action.RETRY),

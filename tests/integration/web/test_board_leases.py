@@ -522,6 +522,14 @@ def test_hours_are_reserved_by_dragging_and_by_keys_then_moved_and_cancelled(
     [moved] = Book(make=False).reservations()
     assert (moved.begins, moved.ends) == (made.begins, made.begins + 3600)
     assert violations_in_both_themes(page.get_by_role("main")) == []
+    page.get_by_role("button", name="Calendar link").click()
+    link = page.get_by_role("button", name=f"copy: {home.url}/calendar/").get_attribute(
+        "aria-label"
+    )
+    path = (link or "").removeprefix(f"copy: {home.url}")
+    assert "SUMMARY:GPU 0\\, 1 of " in home.ask(path).body
+    page.get_by_role("button", name="End my link").click()
+    wait_for(lambda: home.ask(path).status == 404)
     week.get_by_role("button", name="<b>paper</b>").first.click()
     dialog.get_by_role("button", name="Cancel reservation").click()
     expect(listed).to_have_count(0)

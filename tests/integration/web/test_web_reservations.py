@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from icalendar import Calendar
 
 from andon.access.roles import Identity, Role
 from andon.leases.book.lease_book import Book
 from andon.leases.book.places import reservations_folder
+from andon.leases.rules.icalendar import TYPE
 from andon.model.device import Snapshot
 from andon.model.lease import FURTHEST
 from andon.web.answers.description import ANSWERS
@@ -23,7 +25,7 @@ from tests.support.replaced import answers
 from tests.support.rows import rows
 from tests.support.sharing_parts import gpu
 from tests.support.snapshots import AT
-from tests.support.web_parts import BEARER, Caller, Parts, served
+from tests.support.web_parts import BEARER, OUTSIDE, Caller, Parts, served
 
 HOUR = 3600.0
 NOBODY = pwd.getpwuid(65_534)
@@ -166,3 +168,29 @@ def test_a_change_needs_a_reservation_and_a_time(client: Caller) -> None:
     overlap = client.request("PATCH", f"{PATH}/{made['id']}", json=late, headers=BEARER)
     assert overlap.status_code == 409, "no device is promised twice"
     assert f"({other['id']})" in overlap.json()["error"]["reason"]
+
+
+def test_a_calendar_link_opens_the_own_reservations_until_it_is_ended(
+    client: Caller, parts: Parts, tmp_path: Path
+) -> None:
+    need_root()
+    key = key_of(parts, Identity(Role.USER, NOBODY.pw_uid, NOBODY.pw_name))
+    reserve(client, key, name="own")
+    reserve(client, devices=["3"], name="another's")
+    assert client.post("/api/calendar").status_code == 401
+    path = client.post("/api/calendar", headers=key).json()["path"]
+    (tmp_path / "outside").mkdir()
+    with served(Parts(tmp_path / "outside", [], OUTSIDE), "10.0.0.7", "node17") as outside:
+        assert outside.get("/api/reservations").status_code == 401
+        assert outside.get(path).status_code == 404, "the key of another server"
+    found = client.get(path)
+    assert found.headers["content-type"] == TYPE
+    own = [str(one["SUMMARY"]) for one in Calendar.from_ical(found.text).walk("VEVENT")]
+    assert own == [f"GPU 0 of node17, {NOBODY.pw_name}: own"]
+    everyone = Calendar.from_ical(client.get(f"{path}?everyone=true").text)
+    assert len(everyone.walk("VEVENT")) == 2
+    header = {"Authorization": f"Bearer {path.removeprefix('/calendar/').removesuffix('.ics')}"}
+    assert client.get("/api/reservations", headers=header).status_code == 401
+    assert client.delete("/api/calendar", headers=key).json() == {"ended": True}
+    assert client.get(path).status_code == 404
+    assert client.delete("/api/calendar", headers=key).status_code == 404

@@ -6,12 +6,12 @@ from tests.support.rows import rows
 
 BUDGET = {
     "(modules)": 1270,
-    "access": 1234,
+    "access": 1240,
     "alerts": 4863,
     "api": 3669,
-    "app": 3289,
+    "app": 3290,
     "callbacks": 1456,
-    "cli": 21269,
+    "cli": 21281,
     "clusters": 4741,
     "doctor": 3271,
     "drivers": 7668,
@@ -26,7 +26,7 @@ BUDGET = {
     "host": 5001,
     "jobs": 9590,
     "kill": 538,
-    "leases": 7935,
+    "leases": 7990,
     "model": 5299,
     "node": 8153,
     "notifiers": 487,
@@ -37,7 +37,7 @@ BUDGET = {
     "stores": 2584,
     "testing": 2181,
     "tui": 4422,
-    "web": 9962,
+    "web": 10100,
     "work": 6264,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that

@@ -104,6 +104,8 @@ ANSWERS: dict[tuple[str, str], JsonShape] = {
     ("post", "/api/reservations"): RESERVATION,
     ("patch", RESERVED): RESERVATION,
     ("delete", RESERVED): RESERVATION,
+    ("post", "/api/calendar"): shape_of(schemas.CalendarLink),
+    ("delete", "/api/calendar"): shape_of(schemas.Ended),
     ("get", "/api/estimate"): shape_of(EstimateNames),
     ("post", "/api/estimate"): shape_of(EstimateAnswer),
     ("get", "/api/runs"): shape_of(run_schemas.RunPage),

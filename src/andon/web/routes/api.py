@@ -26,6 +26,7 @@ from andon.web.answers.description import PROBLEMS
 from andon.web.answers.single_flight import SingleFlight
 from andon.web.route_parts import RouteParts
 from andon.web.routes.alerts import alert_routes
+from andon.web.routes.calendars import calendar_routes
 from andon.web.routes.jobs import job_routes
 from andon.web.routes.leases import lease_routes
 from andon.web.routes.nodes import node_routes
@@ -73,6 +74,7 @@ def routes(parts: RouteParts) -> APIRouter:
     alert_routes(router)
     lease_routes(router)
     reservation_routes(router)
+    calendar_routes(router, parts)
     estimate_routes(router)
     topology_routes(router, parts.minutes)
     run_routes(router, parts.records)

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -17,10 +18,12 @@ from andon.cli.sources import availability_of, node_of, sampling_ahead
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import Conflict, Invalid
 from andon.host.clock import offset
+from andon.host.machine_id import node_name
 from andon.leases.book.lease_book import Book
 from andon.leases.listing import coming
 from andon.leases.refusal import clock
 from andon.leases.reserving import cancel, change, late_leases, reserve
+from andon.leases.rules.icalendar import calendar
 from andon.model.codec import document
 from andon.model.lease import Reservation
 from andon.model.lease_list import ReservationList
@@ -108,14 +111,23 @@ def cancel_(reservations: tuple[str, ...]) -> int:
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help=f"Print {ReservationList.schema}: UTC.")
+@click.option("--ics", is_flag=True, help="Print an iCalendar, for a calendar program.")
 @elsewhere
 @shared
-def reservations(as_json: bool) -> int:
-    """List what is reserved: by whom, which GPUs, from when to when."""
+def reservations(as_json: bool, ics: bool) -> int:
+    """List what is reserved: by whom, which GPUs, from when to when.
+
+    The board has a link of your own for a calendar program, on the Leases page.
+    """
     terminal, at = Terminal.of(chosen()), time.time()
     found = _reserved(chosen(), at)
     if as_json:
         terminal.show_json(document(ReservationList(at, found)))
+        return 0
+    if ics:
+        choices = chosen()
+        node = choices.node_name or (choices.url and urlsplit(choices.url).hostname) or node_name()
+        sys.stdout.write(calendar(found, node, at))
         return 0
     if not found:
         terminal.print(styled("nothing is reserved; andon reserve --from 18:00 --for 2h", "dim"))
