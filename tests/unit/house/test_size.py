@@ -37,7 +37,7 @@ BUDGET = {
     "stores": 2584,
     "testing": 2181,
     "tui": 4422,
-    "web": 10100,
+    "web": 10148,
     "work": 6264,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that
