@@ -44,7 +44,8 @@ export function Reserve({ now, devices, range, reservation, onClose }: Props) {
     if (reservation) act("PATCH", `${PATH}/${encodeURIComponent(reservation.id)}`, { ...(moved && { begins }), seconds });
     else act("POST", PATH, { devices: chosen, gpus: chosen.length, ...(begins > now && { begins }), seconds, name: name.trim() });
   };
-  const may = reservation ? mayChange : signedIn;
+  const foreign = reservation !== undefined && reservation.uid < 0; // Slurm's: it is shown, and changed there
+  const may = reservation ? mayChange && !foreign : signedIn;
   const lengths = [...new Set([...HOURS.map((one) => one * HOUR), seconds])].sort((a, b) => a - b);
   return (
     <dialog ref={dialog} onClose={onClose} aria-labelledby={id} className="take">
@@ -76,13 +77,13 @@ export function Reserve({ now, devices, range, reservation, onClose }: Props) {
         {!reservation && <Field name="what for"><input value={name} onChange={({ target }) => setName(target.value)} aria-label="what for" maxLength={200} placeholder="optional, shown to everyone" /></Field>}
         {!reservation && <p className="dim">Others get a lease on these GPUs only if it ends before. What nobody has used half an hour after its start is free again.</p>}
         {reservation && may && <p><Command label="as a command" text={changeCommand(reservation.id, moved ? begins : null, begins, ends)} /></p>}
-        {reservation && <p><Command label={may ? "or" : "as a command"} text={`andon reserve cancel ${reservation.id}`} /></p>}
+        {reservation && <p>{foreign ? <Command label="made and changed with Slurm" text="scontrol show reservation" /> : <Command label={may ? "or" : "as a command"} text={`andon reserve cancel ${reservation.id}`} />}</p>}
         {!reservation && labels.length > 0 && <p><Command label="as a command" text={reserveCommand(labels, begins, ends, name.trim(), now)} /></p>}
         {!signedIn && <p className="dim"><SignInLink to="to reserve here." /></p>}
         {change.error && <p role="alert" className="wrong">{[change.error.oneLine, ...change.error.details].join("; ")}</p>}
         <p className="end buttons">
           <button type="button" onClick={close}>Close</button>
-          {reservation && mayCancel && <button type="button" className="danger" disabled={change.isPending} onClick={() => act("DELETE", `${PATH}/${encodeURIComponent(reservation.id)}`)}>Cancel reservation</button>}
+          {reservation && mayCancel && !foreign && <button type="button" className="danger" disabled={change.isPending} onClick={() => act("DELETE", `${PATH}/${encodeURIComponent(reservation.id)}`)}>Cancel reservation</button>}
           {may && <button type="submit" className="main" disabled={!chosen.length || change.isPending || (reservation && !moved && ends === reservation.ends)}>{reservation ? "Change" : `Reserve for ${inHours(seconds)}`}</button>}
         </p>
       </form>

@@ -22,7 +22,7 @@ from andon.leases.book import places
 from andon.leases.book.holder import TAKE, Account, HolderProcess
 from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms, Progress
-from andon.leases.listing import LeaseListing, book_row, read_listing
+from andon.leases.listing import LeaseListing, book_row, coming, read_listing
 from andon.leases.own import this_requester
 from andon.leases.placement import Grant
 from andon.leases.reaper import Reaper
@@ -89,14 +89,17 @@ class NetworkLeases:
         follows: Callable[[], str | None] = lambda: None,
         open_book: Callable[..., Book] | None = None,
         watched: Callable[[], object] = lambda: None,
+        others: Callable[[Snapshot], tuple[Reservation, ...]] | None = None,
     ) -> None:
         """`follows` returns why the book cannot be read, or None; `watched` returns a new object
-        when a book appears, goes or is replaced, or None if nobody watches that."""
+        when a book appears, goes or is replaced, or None if nobody watches that;
+        `others` tells of reservations that are not andon's, which are only shown."""
         self._open_book = open_book or Book
         self._availability, self._latest = availability, latest
         self._longest_wait_seconds, self._follows = longest_wait_seconds, follows
         self._watched: Callable[[], object] = watched
         self._seen: object = None
+        self._others = others
         self._env = os.environ if env is None else env
         self._lock, self._notifying = threading.Lock(), threading.Lock()
         self._book: Book | None = None
@@ -281,6 +284,9 @@ class NetworkLeases:
             view = self._availability.view_of(snapshot, self._kin.of)
             seen = read_listing(self._availability, view, book)
             self._warn_of_overdue(book, seen)
+            if self._others is not None:
+                also = (*seen.leases.reservations, *self._others(snapshot))
+                return replace(seen.leases, reservations=coming(also, time.time()))
         except (AndonError, OSError) as error:
             reason = error.reason if isinstance(error, AndonError) else str(error)
             return LeaseList(snapshot.at, book=row, note=reason)
