@@ -130,8 +130,9 @@ def of_fleet(browser: Browser, out: Path) -> None:
         for look, options in LOOKS.items():
             with opened(browser, **options) as seen:
                 sign_in(seen.page, hub)
-                seen.page.goto(f"{hub.url}/#/fleet")
-                save(seen.page, out / f"fleet-{look}.png", whole=look != "4k")
+                for name, page in (("fleet", "fleet"), ("fleet-map", "fleet?view=map&group=model")):
+                    seen.page.goto(f"{hub.url}/#/{page}")
+                    save(seen.page, out / f"{name}-{look}.png", whole=look != "4k")
 
 
 def printed(browser: Browser, demo: Demo, out: Path) -> None:

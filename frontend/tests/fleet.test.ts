@@ -1,7 +1,7 @@
 /** The fleet: sums, filters and order of nodes, which rows are drawn, and where a node's page asks. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { choices, chosen, colourOf, freeOf, inSight, modelsOf, ordered, totals } from "../src/lib/fleet";
+import { choices, chosen, colourOf, freeOf, gpusOf, gpuWords, grouped, headline, inSight, modelsOf, ordered, totals } from "../src/lib/fleet";
 import { located } from "../src/lib/commands";
 import { menu } from "../src/lib/menu";
 import { below, nodeLink, nodeOf } from "../src/lib/node";
@@ -85,4 +85,33 @@ test("what acts on a node is typed there", () => {
     assert.deepEqual(located(act, hub, "n17", "n17"), { text: act, place: "on n17:" });
   }
   assert.deepEqual(located("andon nodes", hub, "hub", null), { text: `andon nodes --url ${hub}`, place: null });
+});
+
+test("the headline names the worst nodes, who is silent and what is free", () => {
+  const said = (rows: object[]) => headline(rows as never, totals(rows as never));
+  assert.deepEqual(said(ROWS), { text: "n2: GPU 3: lost · n4 has been silent 40 s · 4 GPUs free on 2 nodes", colour: "amber" });
+  assert.deepEqual(said([node("n1")]), { text: "2 GPUs free on 1 node", colour: "green" });
+  assert.deepEqual(said([node("n4", SILENT)]), { text: "n4 has been silent 40 s · no GPU is free", colour: "amber" });
+  const sick = (name: string, critical: number) => node(name, { state: "sick", reason: "hot", alerts: { critical }, free: [] });
+  assert.deepEqual(said([sick("n1", 0), sick("n2", 0), sick("n3", 1)]), { text: "n3: hot · n1: hot · 1 more needs attention · no GPU is free", colour: "red" });
+  const added = node("n5", { ...SILENT, state: "new", reason: "it has not reported yet" });
+  assert.deepEqual(said([added]), { text: "1 node has not reported yet · no GPU is free", colour: "grey" });
+  assert.equal(said([added, node("n1")]).colour, "green");
+});
+
+test("each GPU of a node is a square that says what it is", () => {
+  const [held, broken] = gpusOf(node("n1", { gpu_states: ["3 held 87 62", "4:1 broken - -"] }));
+  assert.deepEqual(held, { label: "3", state: "held", load: 87, memory: 62 });
+  assert.equal(gpuWords(held as never), "GPU 3: held, 87\u00a0% busy, memory 62\u00a0%");
+  assert.equal(gpuWords(broken as never), "GPU 4:1: needs help now");
+  assert.deepEqual(gpusOf(node("n1")), [], "an older node does not say");
+  assert.equal(colourOf(node("n1", { state: "sick", gpu_states: ["0 broken - -"] })), "red");
+});
+
+test("nodes on a map are grouped by what they are", () => {
+  const titles = (by: "model" | "state" | "version" | null) => grouped(ROWS, by).map(([title, rows]) => [title, names(rows).join()]);
+  assert.deepEqual(titles(null), [["", "n10,n2,n3,n4"]]);
+  assert.deepEqual(titles("model"), [["A100", "n3"], ["H200", "n10,n2,n4"]]);
+  assert.deepEqual(titles("state"), [["healthy", "n10,n3"], ["sick", "n2"], ["silent", "n4"]]);
+  assert.deepEqual(titles("version"), [["andon 1.0", "n10,n2,n3,n4"]]);
 });

@@ -12,6 +12,7 @@ from andon.explain.evidence.observation import (
     Observation,
     OwnTrouble,
     PreviousLease,
+    ReservedDevices,
     Sharing,
 )
 from andon.model.device import (
@@ -223,6 +224,7 @@ class World:
         self.drivers: tuple[DriverVersions, ...] | None = ()
         self.troubles: dict[str, str] = {}
         self.leases: dict[str, HeldDevices] = {}  # by name, or by the device's label
+        self.reserved: dict[str, ReservedDevices] = {}
         self.former: dict[str, PreviousLease] = {}
         self.book_is_read = True
         self.events: list[Event] = []
@@ -251,7 +253,8 @@ class World:
         )  # fmt: skip
         troubles = tuple(OwnTrouble(subject, why) for subject, why in self.troubles.items())
         leases = tuple(self.leases.values()) if self.book_is_read else None
-        return Observation(snapshot, tuple(events), troubles, leases, self._sharing())
+        reserved = tuple(self.reserved.values())
+        return Observation(snapshot, tuple(events), troubles, leases, self._sharing(), reserved)
 
     def _sharing(self) -> Sharing:
         there = {t.device.uuid: t for t in self.things.values() if t.stranger != "none"}
@@ -286,6 +289,8 @@ class World:
                 self.troubles[match[1]] = match[2]
         elif item.startswith(("lease ", "run ", "release ", "orphan ", "book: ", "forget")):
             self._book(item, at)
+        elif item.startswith(("reserve ", "use ", "cancel ")):
+            self._reserve(item, at)
         elif match := re.fullmatch(r"ecc (\d+) uncorrected=\+(\d+)", item):
             thing = self.things[int(match[1])]
             thing.take(f"ecc={thing.now('ecc', at) + int(match[2])}", at)
@@ -306,8 +311,10 @@ class World:
     def _book(self, item: str, at: float) -> None:
         """An item that changes what the lease book says."""
         verb, _, rest = item.partition(" ")
-        if match := re.fullmatch(r"(lease|run) (\d+(?:-\d+)?) by (\w+)(?: as (\w+))?", item):
-            self._lease(labels(match[2]), match[3], match[4], at, is_command=match[1] == "run")
+        if match := re.fullmatch(r"(lease|run) (\S+) by (\w+)(?: as (\w+))?(?: for (\w+))?", item):
+            end = None if match[5] is None else self.moment(at).wall + seconds(match[5])
+            is_command = match[1] == "run"
+            self._lease(labels(match[2]), match[3], match[4], at, is_command, end)
         elif verb == "release":
             gone = self.leases.pop(rest)
             wall = self.moment(at).wall
@@ -322,14 +329,39 @@ class World:
             raise ValueError(f"{item!r} is no item")
 
     def _lease(
-        self, devices: list[int], user: str, name: str | None, at: float, is_command: bool
+        self,
+        devices: list[int],
+        user: str,
+        name: str | None,
+        at: float,
+        is_command: bool,
+        until: float | None,
     ) -> None:
         """One with a name is a lease of the book; one without is any claim, such as a run's."""
         id_ = f"claim:{devices[0]}-{at:g}" if name is None else f"lease:{name}"
         uuids = tuple(uuid_of(label) for label in devices)
         self.leases[name or str(devices[0])] = HeldDevices(
-            id_, uuids, self.moment(at).wall, user, is_command=is_command
+            id_, uuids, self.moment(at).wall, user, is_command=is_command, until=until
         )
+
+    def _reserve(self, item: str, at: float) -> None:
+        """An item that changes what is reserved."""
+        verb, _, rest = item.partition(" ")
+        if verb == "cancel":
+            del self.reserved[rest]
+            return
+        if verb == "use":
+            self.reserved[rest] = replace(self.reserved[rest], lapses=None)
+            return
+        match = re.fullmatch(r"(\S+) by (\w+) as (\w+) in (\w+) for (\w+)", rest)
+        if match is None:
+            raise ValueError(f"{item!r} is no reservation")
+        begins = self.moment(at).wall + seconds(match[4])
+        uuids = tuple(uuid_of(label) for label in labels(match[1]))
+        self.reserved[match[3]] = ReservedDevices(
+            f"reservation:{match[3]}", uuids, begins, begins + seconds(match[5]), match[2],
+            begins + 1800.0,
+        )  # fmt: skip
 
     def _node(self, words: str) -> None:
         pieces = words.split()

@@ -55,6 +55,57 @@ export function totals(rows: NodeRow[]): Totals {
   return { nodes: rows.length, gpus, utilization: read ? busy / read : null, shows };
 }
 
+/** One GPU of a node, from `3 held 87 62`: what it is, and how busy and how full in percent; null where that is not known. */
+export interface Gpu {
+  label: string;
+  state: string;
+  load: number | null;
+  memory: number | null;
+}
+
+export function gpusOf(row: NodeRow): Gpu[] {
+  return (row.gpu_states ?? []).map((text) => {
+    const [label = "", state = "unknown", load, memory] = text.split(" ");
+    return { label, state, load: numberOf(load), memory: numberOf(memory) };
+  });
+}
+const numberOf = (text: string | undefined): number | null => (text === undefined || text === "-" ? null : Number(text));
+
+const STATE_WORDS: Record<string, string> = { used: "used without a lease", idle: "held but idle", withheld: "not available", troubled: "needs attention", broken: "needs help now", unknown: "not known" };
+/** "GPU 3: held, 87 % busy, memory 62 %". */
+export function gpuWords({ label, state, load, memory }: Gpu): string {
+  return [`GPU ${label}: ${STATE_WORDS[state] ?? state}`, load !== null && `${load}\u00a0% busy`, memory !== null && `memory ${memory}\u00a0%`].filter(Boolean).join(", ");
+}
+
+/** What the fleet says first: its worst nodes by name, who is silent, and what is free. */
+export function headline(rows: NodeRow[], sum: Totals, most = 2): { text: string; colour: Colour } {
+  const troubled = [...rows].filter((row) => row.state === "sick" || row.state === "silent").sort((a, b) => rankOf(b) - rankOf(a) || needy(a, b));
+  const said = troubled.slice(0, most).map((row) => (row.state === "silent" ? `${row.name} has been ${row.reason ?? "silent"}` : `${row.name}: ${row.reason ?? "needs someone"}`));
+  if (troubled.length > most) said.push(troubled.length === most + 1 ? "1 more needs attention" : `${troubled.length - most} more need attention`);
+  const unheard = rows.filter((row) => row.state === "new").length;
+  if (unheard) said.push(`${unheard} ${unheard === 1 ? "node has" : "nodes have"} not reported yet`);
+  const { number, nodes } = sum.shows.free;
+  said.push(number ? `${number} ${number === 1 ? "GPU" : "GPUs"} free on ${nodes} ${nodes === 1 ? "node" : "nodes"}` : "no GPU is free");
+  const worst = troubled[0];
+  return { text: said.join(" · "), colour: worst === undefined ? (unheard === rows.length ? "grey" : "green") : worst.state === "silent" ? "amber" : colourOf(worst) };
+}
+const rankOf = (row: NodeRow): number => (colourOf(row) === "red" ? 2 : row.state === "sick" ? 1 : 0);
+
+/** How nodes are grouped on a map: by what a column says, each group in order. */
+export const GROUPS = ["model", "state", "version"] as const;
+export type GroupBy = (typeof GROUPS)[number];
+const GROUP_OF: Record<GroupBy, (row: NodeRow) => string> = {
+  model: (row) => Object.keys(row.models).sort(byName).join(", ") || "no GPU",
+  state: (row) => row.state,
+  version: (row) => (row.version ? `andon ${row.version}` : "version not known"),
+};
+export function grouped(rows: NodeRow[], by: GroupBy | null): [title: string, rows: NodeRow[]][] {
+  if (by === null) return [["", rows]];
+  const found = new Map<string, NodeRow[]>();
+  for (const row of rows) found.set(GROUP_OF[by](row), [...(found.get(GROUP_OF[by](row)) ?? []), row]);
+  return [...found].sort(([a], [b]) => byName(a, b));
+}
+
 /** What can be asked of a node besides its name and what is wrong with it. */
 export const FIELDS = ["user", "model", "state", "label"] as const;
 export type Field = (typeof FIELDS)[number];
@@ -92,9 +143,8 @@ export const needy = (a: NodeRow, b: NodeRow): number => URGENCY[a.state] - URGE
 const KEYS: Record<string, (row: NodeRow) => string | number | null> = {
   node: (row) => row.name,
   GPUs: (row) => row.gpus,
-  allocated: (row) => row.allocated,
+  model: modelsOf,
   free: freeOf,
-  idle: (row) => row.idle,
   util: (row) => row.utilization_percent,
   hottest: (row) => row.temperature_celsius ?? null,
   memory: (row) => row.memory_percent,
@@ -115,7 +165,7 @@ export function ordered(rows: NodeRow[], order: Order): NodeRow[] {
 }
 
 export function colourOf(row: NodeRow): Colour {
-  if (row.state === "sick") return row.alerts["critical"] ? "red" : "amber";
+  if (row.state === "sick") return row.alerts["critical"] || gpusOf(row).some((one) => one.state === "broken") ? "red" : "amber";
   return row.state === "healthy" ? "green" : "grey";
 }
 

@@ -53,6 +53,11 @@ export class LiveStore {
     return this.byUuid.get(uuid);
   }
 
+  /** The UUID of a device by its UUID or its label, as an address names it. */
+  named(name: string): string {
+    return this.device(name) ? name : ([...this.labels].find(([, label]) => label === name)?.[0] ?? name);
+  }
+
   /** The label of a device: "6", or "6:1" for a partition. */
   label(uuid: string): string {
     return this.labels.get(uuid) ?? "?";

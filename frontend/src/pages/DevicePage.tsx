@@ -29,7 +29,8 @@ interface Props {
   judged: Judged;
 }
 
-export function DevicePage({ uuid, query, judged }: Props) {
+export function DevicePage({ uuid: name, query, judged }: Props) {
+  const uuid = useLive((_, store) => store.named(name));
   const device = useLive((_, store) => store.device(uuid));
   const loaded = useLive((now) => now.snapshot !== null);
   const old = useLive((now) => now.staleSeconds !== null);

@@ -1,10 +1,11 @@
 /** The nodes of a hub: what needs someone, what is free, then every node, of which those in sight are drawn. */
-import { type ReactNode, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { type CSSProperties, memo, type ReactNode, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { useFeatures } from "../api/asking";
 import { useNodes } from "../api/server";
 import type { NodeRow } from "../api/types";
-import { choices, chosen, colourOf, type Field, FIELDS, freeOf, inSight, isHeard, modelsOf, ordered, type Show, SHOWS, taskWords, totals, type Totals } from "../lib/fleet";
+import { choices, chosen, colourOf, type Field, FIELDS, freeOf, gpusOf, gpuWords, grouped, GROUPS, headline, inSight, isHeard, modelsOf, ordered, type Show, SHOWS, taskWords, totals, type Totals } from "../lib/fleet";
 import { count, DASH, duration, percent } from "../lib/format";
+import { deviceLink } from "../lib/links";
 import { nodeLink } from "../lib/node";
 import { keep, orderIn, withQuery } from "../lib/router";
 import { useLive } from "../live/store";
@@ -27,15 +28,18 @@ export function FleetPage({ query }: { query: URLSearchParams }) {
     return <Notice title="This server is not a hub" whole><p>It watches its own machine: <a href="#/">its board</a>. One that others report to: <Command text="andon hub --store URL" /></p></Notice>;
   }
   if (!rows) return found.error ? <Trouble problem={found.error} what="The nodes cannot be read" whole /> : <Loading what="the nodes" />;
+  const map = query.get("view") === "map";
+  const said = headline(rows, sum);
   return (
     <section className={old ? "fleet old" : "fleet"}>
-      <div className="page-head">
-        <h1>{headline(sum)}</h1>
-        <Command text="andon nodes" />
-      </div>
+      <header className={`headline ${rows.length ? said.colour : "grey"}`}>
+        <Lamp colour={rows.length ? said.colour : "grey"} />
+        <h1>{rows.length ? said.text : "No node reports yet"}</h1>
+      </header>
+      <p className="page-head sum dim"><span>{sumText(sum)}</span> <Command text="andon nodes" /></p>
       <Sums sum={sum} query={query} />
-      <Narrow rows={rows} query={query} found={shown.length} />
-      {shown.length > 0 && <Nodes rows={shown} order={order} onOrder={onOrder} />}
+      <Narrow rows={rows} query={query} found={shown.length} map={map} />
+      {shown.length > 0 && (map ? <NodeMap rows={shown} query={query} /> : <Nodes rows={shown} order={order} onOrder={onOrder} />)}
       {shown.length === 0 && rows.length > 0 && <Notice title="No node matches"><p><a href="#/fleet">Show all {rows.length}</a></p></Notice>}
       {rows.length === 0 && (
         <Notice title="No node reports to this hub yet">
@@ -46,10 +50,46 @@ export function FleetPage({ query }: { query: URLSearchParams }) {
   );
 }
 
-function headline({ nodes, gpus, utilization, shows }: Totals): string {
-  const busy = utilization === null ? "" : `, ${percent(utilization)} busy`;
-  const sick = shows.sick.nodes + shows.silent.nodes;
-  return `${count(nodes, "node")}, ${count(gpus, "GPU")}${busy}${sick ? "" : ": all well"}`;
+function sumText({ nodes, gpus, utilization }: Totals): string {
+  return [count(nodes, "node"), count(gpus, "GPU"), utilization !== null && `${percent(utilization)} busy`].filter(Boolean).join(" · ");
+}
+
+const MOST_ACROSS = 16;
+
+/** A square for each GPU: what it is by its colour, how busy by how far it is filled. */
+const Squares = memo(function Squares({ row, links = false }: { row: NodeRow; links?: boolean }) {
+  const gpus = gpusOf(row);
+  if (!gpus.length) return row.gpus && isHeard(row) ? <span className="dim">{row.gpus}</span> : <>{DASH}</>;
+  return (
+    <span className="squares" style={{ "--across": Math.min(gpus.length, MOST_ACROSS) } as CSSProperties}>
+      {gpus.map((one) => {
+        const look = { className: `square ${one.state}`, title: gpuWords(one), style: { "--load": `${one.load ?? 0}%` } as CSSProperties };
+        return links ? <a key={one.label} {...look} href={nodeLink(row.name, deviceLink(one.label))} aria-label={`${row.name}, ${gpuWords(one)}`} /> : <i key={one.label} {...look} />;
+      })}
+    </span>
+  );
+}, (a, b) => a.row.name === b.row.name && a.row.state === b.row.state && String(a.row.gpu_states) === String(b.row.gpu_states));
+
+/** Every node of the fleet on one screen: its name and a square for each GPU. */
+function NodeMap({ rows, query }: { rows: NodeRow[]; query: URLSearchParams }) {
+  const by = GROUPS.find((one) => one === query.get("group")) ?? null;
+  return (
+    <>
+      {grouped(rows, by).map(([title, some]) => (
+        <section key={title} className="node-group">
+          {title && <h2>{title} <span className="dim">{count(some.length, "node")}</span></h2>}
+          <ul className="node-map">
+            {some.map((row) => (
+              <li key={row.name} className={`${colourOf(row)}${row.drained ? " drained" : ""}`}>
+                <a href={nodeLink(row.name)} title={[row.state, row.drained && "drained", row.reason].filter(Boolean).join(": ")}><Lamp colour={colourOf(row)} /> <span>{row.name}</span></a>
+                <Squares row={row} />
+              </li>
+            ))}
+          </ul>
+        </section>
+      ))}
+    </>
+  );
 }
 
 const TITLES: Record<Show, [title: string, of: (nodes: number) => string]> = {
@@ -78,7 +118,7 @@ function Sums({ sum, query }: { sum: Totals; query: URLSearchParams }) {
   );
 }
 
-function Narrow({ rows, query, found }: { rows: NodeRow[]; query: URLSearchParams; found: number }) {
+function Narrow({ rows, query, found, map }: { rows: NodeRow[]; query: URLSearchParams; found: number; map: boolean }) {
   const narrowed = ["q", "show", ...FIELDS].some((name) => query.get(name));
   return (
     <div className="narrow">
@@ -86,6 +126,19 @@ function Narrow({ rows, query, found }: { rows: NodeRow[]; query: URLSearchParam
       {FIELDS.map((field) => <Choice key={field} field={field} rows={rows} query={query} />)}
       {narrowed && <button type="button" className="quiet" onClick={() => keep(withQuery(new URLSearchParams(), { sort: query.get("sort") ?? "" }))}>show all</button>}
       <span role="status" className="dim">{narrowed && `${found} of ${rows.length}`}</span>
+      <span className="view" role="group" aria-label="shown as">
+        {map && (
+          <label>
+            group{" "}
+            <select value={query.get("group") ?? ""} onChange={(event) => keep(withQuery(query, { group: event.target.value }))}>
+              <option value="">none</option>
+              {GROUPS.map((one) => <option key={one}>{one}</option>)}
+            </select>
+          </label>
+        )}
+        <button type="button" aria-pressed={!map} onClick={() => keep(withQuery(query, { view: "" }))}>list</button>
+        <button type="button" aria-pressed={map} onClick={() => keep(withQuery(query, { view: "map" }))}>map</button>
+      </span>
     </div>
   );
 }
@@ -107,17 +160,22 @@ function Choice({ field, rows, query }: { field: Field; rows: NodeRow[]; query: 
 
 const COLUMNS: Column<NodeRow>[] = [
   { name: "node", cell: (row) => <a href={nodeLink(row.name)}>{row.name}</a> },
+  { name: "GPUs", cell: (row) => <Squares row={row} links /> },
+  { name: "model", cell: (row) => <span title={Object.keys(row.models).join(", ")}>{modelsOf(row)}</span>, wide: true },
   { name: "state", cell: (row) => <State row={row} />, rest: true },
-  { name: "GPUs", cell: (row) => <span title={Object.keys(row.models).join(", ")}>{modelsOf(row)}</span>, wide: true },
   { name: "free", cell: (row) => (isHeard(row) ? freeOf(row) || DASH : DASH), number: true },
-  { name: "allocated", cell: (row) => <span title={row.holders.map(taskWords).join(", ") || row.allocated_reason || undefined}>{row.allocated ?? DASH}{row.in_use ? ` · ${row.in_use} in use` : ""}</span>, number: true, wide: true },
-  { name: "idle", cell: (row) => row.idle || DASH, number: true, wide: true },
-  { name: "util", cell: (row) => percent(row.utilization_percent), number: true },
+  { name: "util", cell: (row) => <Share percent={row.utilization_percent} kind="util" />, number: true, wide: true },
+  { name: "memory", cell: (row) => <Share percent={row.memory_percent} kind="memory" />, number: true, wide: true },
   { name: "hottest", cell: (row) => (row.temperature_celsius == null ? DASH : `${Math.round(row.temperature_celsius)} °C`), number: true, wide: true },
-  { name: "memory", cell: (row) => percent(row.memory_percent), number: true, wide: true },
-  { name: "users", cell: (row) => <span className="users" title={row.users.join(", ")}>{row.users.join(", ") || DASH}</span>, wide: true },
+  { name: "users", cell: (row) => <span className="users" title={row.holders.map(taskWords).join(", ") || row.users.join(", ")}>{row.users.join(", ") || DASH}</span>, wide: true },
   { name: "age", cell: (row) => (row.age_seconds === null ? DASH : isHeard(row) ? "now" : duration(Math.round(row.age_seconds))), number: true, wide: true },
 ];
+
+/** A bar and its number. */
+function Share({ percent: share, kind }: { percent: number | null | undefined; kind: string }) {
+  if (share == null) return <>{DASH}</>;
+  return <span className={`share ${kind}`}><span className="share-track" aria-hidden="true"><i style={{ width: `${Math.min(100, share)}%` }} /></span> {percent(share)}</span>;
+}
 
 function State({ row }: { row: NodeRow }): ReactNode {
   const said = [row.state === "silent" ? row.reason : row.state, row.drained && "drained", row.simulated && "simulated"].filter(Boolean).join(", ");

@@ -313,6 +313,7 @@ class Watcher:
             troubles=(*self._troubles(), *self._self_checks()),
             leases=None if page is None else page.leases,
             sharing=BLANK.sharing if page is None else page.sharing,
+            reserved=() if page is None else page.reserved,
         )
         self._apply_by(lambda s, m: step(s, observation, m, self.rulebook), is_stored)
         if time.monotonic() - self._written >= SAVE_SECONDS:

@@ -1,6 +1,8 @@
 """The settings in force, the selected node, and a sampler: what every command starts from."""
 
+import os
 import sys
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +11,7 @@ import click
 
 from andon.app.settings import load_settings
 from andon.cli.terminal import Choices, notice
+from andon.errors import AndonError
 from andon.model.device import Snapshot, State
 from andon.settings.resolution import Resolved, Settings
 
@@ -107,6 +110,7 @@ def availability_of(choices: Choices, sampler: "Sampler") -> "Availability":
     """Availability from this sampler; simulated devices are leased only with --simulate."""
     from andon.app.leases import open_availability
 
+    notify_given_back(choices)
     resolved = resolved_of(choices)
     return open_availability(
         resolved.settings,
@@ -114,6 +118,21 @@ def availability_of(choices: Choices, sampler: "Sampler") -> "Availability":
         simulated=resolved.origin.get("simulate") == "flag",
         ask_places=sampler.ask_places,
     )
+
+
+def notify_given_back(choices: Choices) -> None:
+    """Says once which reservations of this user nobody used: what only a server says in time."""
+    from andon.leases.book import places
+
+    with suppress(AndonError, OSError):
+        if not choices.machine() and any(
+            places.has_reservations(path) for path in places.books(os.environ)
+        ):
+            from andon.leases.book.lease_book import Book
+            from andon.leases.reserving import given_back
+
+            for line in given_back(Book(make=False)):
+                notice(line, choices)
 
 
 def take(

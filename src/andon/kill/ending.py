@@ -13,7 +13,13 @@ from typing import Self
 from andon.errors import AndonError, Denied, Gone
 from andon.host.processes.handles import ProcessHandle
 from andon.host.processes.kin import pid_scope, read_kin, uid_of
-from andon.host.processes.procfs import ancestry, parents, read_facts, short_name
+from andon.host.processes.procfs import (
+    ancestry,
+    descendants,
+    parents,
+    read_facts,
+    short_name,
+)
 from andon.jobs import acts
 from andon.jobs.folder import jobs_path
 from andon.jobs.queue import Queue, wake
@@ -25,7 +31,6 @@ from andon.kill.rules.plan import (
     EndTarget,
     LargerTarget,
     barred_pid,
-    descendants,
     is_same_start,
     refusal,
 )

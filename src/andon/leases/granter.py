@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 from msgspec import Struct, field
@@ -49,6 +49,7 @@ class LeaseTerms(Struct, frozen=True):
     uid: int | None = None  # the user whose lease it is, where that is not this process's
     usual: bool = False  # nobody chose this length: root's policy may shorten it
     jobs_behind: int | None = None  # of a dispatcher's request: jobs that wait after it
+    since_ticks: int | None = None  # from which start its user's processes belong to it; else now
 
 
 class NoLongerWanted(AndonError):
@@ -85,6 +86,7 @@ class GrantAttempt(Struct):
     ahead: frozenset[str] = frozenset()  # the tickets ahead of us then
     front: frozenset[str] = frozenset()  # those of them that need the same devices as we do
     lacking: float | None = None  # since which reading no device ever has enough memory
+    at: float = 0.0  # when it was last judged what it would get, in UTC seconds
     spare: int = 0  # how many of those may remain when it is our turn
     unwanted: Callable[[], bool] = lambda: False
     passing: frozenset[str] = frozenset()  # tickets of our own that this one may pass
@@ -245,7 +247,7 @@ class Granter:
             lease = self._lease(attempt, candidates, pages)
             held = self._book.write_lease(lease, attempt.terms.uid)
             self._give_way(attempt, pages, lease)
-            self._mark_used(attempt, pages, lease)
+            self._mark_used(attempt, pages, (share.uuid for share in lease.shares))
             self._park(attempt)
             return candidates, held
         if candidates.limit is not None:
@@ -255,13 +257,15 @@ class Granter:
             self._queue(attempt, candidates)
         return candidates, None
 
-    def _mark_used(self, attempt: GrantAttempt, pages: BookContents, lease: Lease) -> None:
-        """Notes that this user uses what they have reserved for now."""
+    def _mark_used(
+        self, attempt: GrantAttempt, pages: BookContents, devices: Iterable[str]
+    ) -> None:
+        """Notes that this user uses what they have reserved for now, or waits for it."""
         if not pages.reservations:
             return
         from andon.leases.rules.reservations import current_of
 
-        uuids = {share.uuid for share in lease.shares}
+        uuids = frozenset(devices)
         for one in current_of(pages.reservations, attempt.uid, time.time()):
             if not one.used and uuids & one.uuids:
                 self._book.mark_used(one)
@@ -293,13 +297,16 @@ class Granter:
             pages = self._pages(attempt)
         waits = attempt.until is None or attempt.until > attempt.began
         turns = TurnTimes(time.monotonic(), attempt.turns) if waits else None
-        at, seconds = time.time(), attempt.terms.seconds
+        attempt.at = at = time.time()
+        seconds = attempt.terms.seconds
         until = None if seconds is None else at + seconds
         found = self._availability.candidates(
             seen, pages, attempt.request, attempt.ticket, at, turns, until, attempt.uid
         )
         if attempt.limits.max_gpus_per_user is not None:
             found = self._within(attempt, pages, found, attempt.limits.max_gpus_per_user)
+        if not found.choice.chosen:
+            self._mark_used(attempt, pages, found.need.eligible)
         mine, attempt.turns = found.need.eligible, found.turns
         attempt.ahead = frozenset(ticket.id for ticket in found.ahead)
         taking = (t for t in found.ahead if place_of(t) not in found.late)
@@ -431,7 +438,7 @@ class Granter:
         return not _is_over(attempt.until)
 
     def _lease(self, attempt: GrantAttempt, candidates: Candidates, pages: BookContents) -> Lease:
-        terms, request, at = attempt.terms, attempt.request, time.time()
+        terms, request, at = attempt.terms, attempt.request, attempt.at  # of this claim
         size = request.memory_bytes if request.shared else None
         fences = [entry.lease.fence for entry in pages.entries if entry.lease is not None]
         devices = [capacity.status.device for capacity in candidates.choice.chosen]
@@ -441,7 +448,7 @@ class Granter:
             owner=terms.owner or attempt.me,
             kind=terms.kind,
             since=at,
-            since_ticks=ticks_now(),
+            since_ticks=ticks_now() if terms.since_ticks is None else terms.since_ticks,
             until=None if terms.seconds is None else at + terms.seconds,
             command=terms.command,
             work=terms.work,

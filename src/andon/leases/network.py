@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.failures.listeners import Listeners
 from andon.failures.log import FailureLog
-from andon.host.processes.kin import myself
 from andon.host.processes.known_kin import KnownKin
 from andon.host.users import user_name
 from andon.leases import releaser, reserving
@@ -23,8 +22,7 @@ from andon.leases.book.holder import TAKE, Account, HolderProcess
 from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms, Progress
 from andon.leases.listing import LeaseListing, book_row, coming, read_listing
-from andon.leases.own import this_requester
-from andon.leases.placement import Grant
+from andon.leases.own import holder_as_owner, this_requester
 from andon.leases.reaper import Reaper
 from andon.leases.refusal import refusal
 from andon.leases.releaser import overdue
@@ -34,22 +32,13 @@ from andon.leases.rules.rows import lease_row
 from andon.leases.rules.verdict import in_use
 from andon.model.device import Snapshot
 from andon.model.job.device_request import DeviceRequest
-from andon.model.lease import (
-    Claim,
-    Cordon,
-    Lease,
-    LeaseKind,
-    LeaseState,
-    Owner,
-    Reservation,
-)
+from andon.model.lease import Claim, Cordon, Lease, LeaseKind, LeaseState, Reservation
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.redaction import redact
 
 log = logging.getLogger("andon.remote_leases")
 
 MOST_LENT = 64  # each has its own process
-HANDOVER_SECONDS = 10.0
 CLOCK_TICK_SECONDS = 0.02  # times of files are older than the clock by up to this
 RELEASE_SECONDS = 5.0  # a caller waits no longer; the holder has been asked anyway
 
@@ -183,12 +172,12 @@ class NetworkLeases:
         holder = HolderProcess(detached=True, account=account)
         self._reaper.watch(holder.process)
         try:
-            owner, purpose = _owner(holder, account), redact(tuple(command.split(" ")))
+            owner, purpose = holder_as_owner(holder.pid, account), redact(tuple(command.split(" ")))
             terms = LeaseTerms(
                 LeaseKind.NETWORK, purpose, seconds, owner, whom=whom, uid=_uid(account)
             )
             grant = Granter(book, self._availability).grant(request, terms, timeout, still_waiting)
-            self._hand_over(grant, holder, waiting)
+            holder.take_over(grant.held, waiting=waiting)  # the caller may have left meanwhile
         finally:
             holder.dismiss()
         self.changed()
@@ -330,19 +319,6 @@ class NetworkLeases:
         claim = Claim(lease, LeaseState.HELD, uid, lease.owner.user)
         return lease_row(claim, 0, None, this_requester())
 
-    def _hand_over(self, grant: Grant, holder: HolderProcess, waiting: Callable[[], None]) -> None:
-        """Leaves the lock to the holder alone; if the holder has died, the lease ends."""
-        try:
-            holder.give(grant.held)
-            if not holder.has_taken(HANDOVER_SECONDS):
-                raise Unavailable("the lease's holder could not be started", hint="try again")
-            waiting()  # the caller may have left meanwhile
-        except BaseException:
-            grant.held.release()
-            holder.recall()
-            raise
-        grant.held.hold.close()
-
     def _refuse_many(self, book: Book, uid: int) -> None:
         own = [one.lease for one in book.entries() if one.locked and one.uid == uid]
         lent = [lease for lease in own if lease and lease.kind is LeaseKind.NETWORK]
@@ -382,13 +358,6 @@ def _check(lease: Lease, name: str, fence: int | None) -> None:
     if lease.id != name:
         raise Gone(f"there is no lease {name[:40]!r}", hint="GET /api/leases lists them")
     check_fence(lease, fence)
-
-
-def _owner(holder: HolderProcess, account: Account | None) -> Owner:
-    """Returns the holder as an owner. It leads its own session: other processes in the server's
-    are not part of the lease."""
-    owner = replace(myself(holder.pid), session=holder.pid)
-    return owner if account is None else replace(owner, uid=account.uid, user=account.name)
 
 
 def _uid(account: Account | None) -> int | None:

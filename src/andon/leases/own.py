@@ -1,16 +1,29 @@
 """The leases of this user in this machine's book, and the user as a requester."""
 
 import os
+from typing import TYPE_CHECKING
 
-from andon.host.processes.kin import pid_scope
+from msgspec.structs import replace
+
+from andon.host.processes.kin import myself, pid_scope
 from andon.leases.book.lease_book import Book
 from andon.leases.rules.rights import LeaseRequester
-from andon.model.lease import Lease
+from andon.model.lease import Lease, Owner
+
+if TYPE_CHECKING:
+    from andon.leases.book.holder import Account
 
 
 def this_requester() -> LeaseRequester:
     """Returns this process as a requester, which may end its user's leases."""
     return LeaseRequester(os.getuid(), pid_scope())
+
+
+def holder_as_owner(pid: int, account: "Account | None") -> Owner:
+    """Returns a detached holder as an owner. It leads its own session: other processes in the
+    session of whoever started it are not part of the lease."""
+    owner = replace(myself(pid), session=pid)
+    return owner if account is None else replace(owner, uid=account.uid, user=account.name)
 
 
 def own_leases(book: Book | None = None) -> list[Lease]:

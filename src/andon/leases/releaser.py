@@ -79,9 +79,14 @@ def extend(
             f"lease {lease.id} has no end time to change", hint="it ends with its command"
         )
     refuse_extension(book, lease, claim.uid, seconds, policy)
-    until = time.time() + seconds
+    until, before = time.time() + seconds, lease.until
     try:
         os.utime(folder / claim.file, (until, until), follow_symlinks=False)
+        try:
+            _refuse_reserved(book, lease, claim.uid, until)  # made meanwhile: nothing is locked
+        except Conflict:
+            os.utime(folder / claim.file, (before, before), follow_symlinks=False)
+            raise
     except FileNotFoundError as exc:
         raise Gone(f"lease {lease.id} has ended", hint="request a new one") from exc
     except PermissionError as exc:
@@ -104,10 +109,14 @@ def refuse_extension(
     Conflict if others have reserved its devices for a time before its new end."""
     at = time.time()
     limits_for(policy(), uid).check_extension(max(0.0, at - lease.since), seconds)
+    _refuse_reserved(book, lease, uid, at + seconds)
+
+
+def _refuse_reserved(book: Book, lease: Lease, uid: int, until: float) -> None:
     if not (reserved := book.reservations()):
         return
-    uuids = [share.uuid for share in lease.shares]
-    if (ahead := first_after(reserved, uid, uuids, at, at + seconds)) is not None:
+    at, uuids = time.time(), [share.uuid for share in lease.shares]
+    if (ahead := first_after(reserved, uid, uuids, at, until)) is not None:
         most = human_seconds(max(0.0, ahead.begins - at))
         raise Conflict(f"{ahead.user} has reserved its GPUs in {most}", hint="extend it by less")
 

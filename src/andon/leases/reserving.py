@@ -17,6 +17,7 @@ from andon.leases.refusal import clock
 from andon.leases.rules.eligibility import need_of, obstacles_of
 from andon.leases.rules.policy import Policy, UserLimits
 from andon.leases.rules.reservations import (
+    UNUSED_SECONDS,
     check_times,
     is_over,
     overlapping,
@@ -147,6 +148,18 @@ def cancel(book: Book, name: str, uid: int | None = None) -> Reservation:
         if found.uid != uid and uid != os.getuid() and not _is_owner(book, uid):
             raise Denied(f"reservation {found.id} is {found.user}'s", hint=f"ask {found.user}")
         book.cancel(found)
+    return found
+
+
+def given_back(book: Book) -> list[str]:
+    """Returns a sentence for each reservation of this user that nobody used, once: it is removed
+    then."""
+    at, found = time.time(), list[str]()
+    for one in book.reservations():
+        if one.uid == os.getuid() and is_over(one, at) and not one.used:
+            book.cancel(one)
+            when = clock(min(one.ends, one.begins + UNUSED_SECONDS), at)
+            found.append(f"your reservation {one.id} was not used by {when} and is free again")
     return found
 
 

@@ -25,7 +25,14 @@ from andon.host.processes.known_kin import KnownKin
 from andon.leases.book import places
 from andon.leases.book.lease_book import Book
 from andon.leases.listing import book_row
-from andon.leases.rules.occupants import BLANK, BookView, Marker, page_of, wanted_pids
+from andon.leases.rules.occupants import (
+    BLANK,
+    BookView,
+    Marker,
+    page_of,
+    reserved_devices,
+    wanted_pids,
+)
 from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.model.lease import BookEntry
 from andon.model.lease_list import BookRow
@@ -64,7 +71,7 @@ class LeaseTracker:
     ) -> None:
         self._env, self._open_book = os.environ if env is None else env, open_book or Book
         self._paths: tuple[Path, ...] = ()
-        self._reserving: tuple[Path, ...] = ()
+        self._reserved: tuple[str, ...] = ()
         self._watched: tuple[str, ...] = ()
         self._warned: list[str] = []
         self._page, self._marker = BLANK, Marker()
@@ -179,8 +186,7 @@ class LeaseTracker:
         leases = tuple(_stamp(folder) for folder in self._watched)
         if self._listeners:  # only they need the queue and what is reserved
             queues = (f"{path}/{places.TICKETS}" for path in self._paths)
-            reserved = (str(places.reservations_folder(path)) for path in self._reserving)
-            self._tickets = tuple(_stamp(folder) for folder in (*queues, *reserved))
+            self._tickets = tuple(_stamp(folder) for folder in (*queues, *self._reserved))
         if leases == self._leases:
             return
         before, self._leases, self._unread = self._leases, leases, True
@@ -196,8 +202,9 @@ class LeaseTracker:
         book.paths = tuple(p for p in book.paths if not file_systems.network_system(p, mounts))
         near = (p for p in _candidates(self._env) if not file_systems.network_system(p, mounts))
         self._paths = book.paths
-        self._reserving = tuple(dict.fromkeys((own, *book.paths)))  # a reboot empties books
-        self._watched = tuple(_watched(path, book.paths) for path in near)
+        lasting = dict.fromkeys((own, *book.paths))  # a reboot empties books
+        self._reserved = tuple(str(places.reservations_folder(path)) for path in lasting)
+        self._watched = (*(_watched(path, book.paths) for path in near), *self._reserved)
         self._warn_unread(book)
         return book
 
@@ -211,10 +218,16 @@ class LeaseTracker:
     def _read(self, book: Book) -> None:
         began = time.thread_time()
         self._entries = tuple(book.entries())
+        self._read_reservations(book)
         pause = min(PACE * (time.thread_time() - began), LONGEST_PAUSE_SECONDS)
         self._due = time.monotonic() + pause
         newest = max((one[0] for one in self._leases or () if one is not None), default=0) / 1e9
         self._unread = abs(time.time() - newest) < FRESH_SECONDS
+
+    def _read_reservations(self, book: Book) -> None:
+        found = book.reservations()
+        if found or self._page.reserved:
+            self._page = replace(self._page, reserved=reserved_devices(found))
 
     def _judge(self, snapshot: Snapshot) -> None:
         """Matches the book with the devices, if either has changed."""

@@ -33,6 +33,8 @@ AlertId = Annotated[
 """`thermal@GPU-3#1767614000`: it contains the name of what the alert is about, on one line."""
 Evidence = Annotated[Mapping[Name, Number | Text], Meta(max_length=MOST_ITEMS)]
 """Readings by name."""
+RESERVED_BY = "reserved_by"
+"""The evidence that names who has reserved the devices: the alert concerns them, too."""
 
 
 class Level(StrEnum):

@@ -209,7 +209,8 @@ class Reservation(JsonDocument, frozen=True):
     simulated: bool = False
     uid: int = -1
     user: ShortName = ""
-    used: bool = False  # its owner got a lease on one of its devices in its time
+    used: bool = False  # its owner wanted or got a lease on one of its devices in its time
+    blocked: bool = False  # its time has begun, and a lease from before is still held on a device
 
     @property
     def uuids(self) -> frozenset[str]:

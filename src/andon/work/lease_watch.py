@@ -3,20 +3,28 @@
 from collections.abc import Callable
 from contextlib import suppress
 
+from andon.errors import AndonError
+from andon.host.clock import clocks
 from andon.leases.book.hold import LeaseHold
+from andon.leases.book.lease_book import Book
 from andon.leases.book.rejoin import Presence
 from andon.leases.book.release_notes import read_note
+from andon.leases.refusal import clock
+from andon.leases.rules.validity import end_mark
+from andon.model.lease import Lease, Reservation
 from andon.model.lease_wire import ReleaseNote
+from andon.model.naming import range_of
 from andon.units import human_seconds
 
-WARN_SECONDS = 300.0  # before the lease's end its owner is warned
+HOUR = 3600.0
 
 
 class LeaseWatch:
     """Watches a lease that this process holds; `held` is None if another one does."""
 
     def __init__(self, held: LeaseHold | None, notify: Callable[[str], None]) -> None:
-        self._held, self._notify, self._warned = held, notify, False
+        self._held, self._notify = held, notify
+        self._mark: float | None = None  # before its end; passed, and said
         self._presence = None if held is None else Presence(held.hold, notify)
         self.note: ReleaseNote | None = None  # of the user who released it
 
@@ -31,11 +39,10 @@ class LeaseWatch:
             return None
         if left <= 0:
             return f"lease {name} expired"
-        length = self._held.countdown.end.length_seconds
-        if left <= min(WARN_SECONDS, length / 4) and not self._warned:
-            self._warned = True
-            more = f"to extend it: andon lease extend {name} --for 1h"
-            self._notify(f"lease {name} ends in {human_seconds(left)}; {more}")
+        mark = end_mark(left, self._held.countdown.end.length_seconds)
+        if mark is not None and (self._mark is None or mark < self._mark):
+            self._notify(_end_text(self._held.lease, left, mark))
+        self._mark = mark
         return None
 
     def released(self) -> str | None:
@@ -45,3 +52,27 @@ class LeaseWatch:
             return None
         self.note = self.note or read_note(self._held.hold)
         return None if self.note is None else self.note.text(self._held.lease.id)
+
+
+def _end_text(lease: Lease, left_seconds: float, mark: float) -> str:
+    """Returns when a lease ends, and what can be done: an extension counts from now."""
+    at, hours = clocks()[0], 2 if mark >= HOUR else 1
+    ends = clock(at + left_seconds, at)
+    text = f"lease {lease.id} ends in {human_seconds(left_seconds)}, at {ends}"
+    if (ahead := _reserved(lease, at, at + hours * HOUR)) is None:
+        return f"{text}; to extend it: andon lease extend {lease.id} --for {hours}h"
+    gpus = range_of([str(one.index) for one in ahead.devices if lease.share_of(one.uuid)])
+    return f"{text}; {ahead.user} has reserved GPU {gpus} from {clock(ahead.begins, at)}"
+
+
+def _reserved(lease: Lease, at: float, until: float) -> Reservation | None:
+    """Returns another user's reservation of its devices that begins before then."""
+    try:
+        found = Book(make=False).reservations()
+    except (AndonError, OSError):
+        return None
+    if not found:
+        return None
+    from andon.leases.rules.reservations import first_after
+
+    return first_after(found, lease.owner.uid, (s.uuid for s in lease.shares), at, until)

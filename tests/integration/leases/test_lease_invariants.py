@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -20,13 +21,14 @@ from andon.model.lease import Work
 from tests.conftest import REPOSITORY, need
 from tests.integration.conftest import andon, is_alive
 from tests.integration.lease_crowd import asked
-from tests.integration.lease_storm import STATES
+from tests.integration.lease_storm import OF_RESERVATIONS, STATES
 from tests.standin import StandIn, hung
 from tests.support.homes import no_other_book
 from tests.support.sharing_parts import lease
 
 PROTECTED = Path("/proc/sys/fs/protected_regular")  # unit/leases/test_lease_book plays its 2
-GRANTS = 300 if os.environ.get("ANDON_STORM") == "full" else 100
+FULL = os.environ.get("ANDON_STORM") == "full"
+GRANTS = 300 if FULL else 100
 
 
 @pytest.fixture
@@ -55,31 +57,50 @@ def as_root() -> None:
         pytest.skip("other users and mounts need root")
 
 
-@pytest.mark.timeout(300)
-def test_no_device_is_ever_held_twice_whoever_is_killed_in_whatever_state(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Four users with umasks, homes and namespaces of their own; 32 processes on 8 devices."""
+def stormed(folder: Path, *more: str) -> dict[str, Any]:
     as_root()
-    command = [sys.executable, "-m", "tests.integration.lease_storm", str(folder)]
-    command += ["--workers", "32", "--grants", str(GRANTS), "--seconds", "240", "--seed", "7"]
+    command = [sys.executable, "-m", "tests.integration.lease_storm", str(folder), *more]
     done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    with capsys.disabled():
-        guard = PROTECTED.read_text().strip()
-        print(f"\nleases: {found['grants']} grants; killed while: {found['kills']}")
-        print(f"fs.protected_regular is {guard} here; no test changes it")
     assert done.stderr == ""
+    found: dict[str, Any] = json.loads(done.stdout)
     assert found["violations"] == []
-    assert found["grants"] >= GRANTS
-    assert set(found["kills"]) == set(STATES) - {"born"}
-    assert min(found["kills"].values()) >= 3
     left = Book({"ANDON_LEASE_DIR": str(folder / "andon")})
     assert not any(entry.locked for entry in left.entries())
     left.sweep(left.entries())
     leaked = [p.name for part in ("leases", "tickets") for p in (left.path / part).iterdir()]
     assert leaked == []
+    return found
+
+
+@pytest.mark.timeout(300)
+def test_no_device_is_ever_held_twice_whoever_is_killed_in_whatever_state(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Four users with umasks, homes and namespaces of their own; 32 processes on 8 devices."""
+    more = ("--workers", "32", "--grants", str(GRANTS), "--seconds", "240", "--seed", "7")
+    found = stormed(folder, *more)
+    with capsys.disabled():
+        guard = PROTECTED.read_text().strip()
+        print(f"\nleases: {found['grants']} grants; killed while: {found['kills']}")
+        print(f"fs.protected_regular is {guard} here; no test changes it")
+    assert found["grants"] >= GRANTS
+    assert set(found["kills"]) == set(STATES) - {"born"} - OF_RESERVATIONS
+    assert min(found["kills"].values()) >= 3
+
+
+@pytest.mark.timeout(300)
+def test_nothing_is_promised_twice_and_no_lease_lasts_into_a_reservation_whoever_is_killed(
+    folder: Path,
+) -> None:
+    """The same users reserve, change and cancel beside those who take devices."""
+    workers, kills = ("32", "3") if FULL else ("16", "1")
+    more = ("--workers", workers, "--grants", str(GRANTS), "--kills", kills, "--seconds", "240")
+    found = stormed(folder, *more, "--reserving", "0.3")
+    assert found["grants"] >= GRANTS
+    assert set(found["kills"]) == set(STATES) - {"born"}
+    assert found["reserved"] >= GRANTS // 20
+    assert found["left"] == [], "the next one removes what was not finished"
 
 
 def test_systemd_tmpfiles_takes_nothing_that_is_held(book: Book, folder: Path) -> None:

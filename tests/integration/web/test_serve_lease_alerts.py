@@ -190,6 +190,26 @@ def test_a_process_outside_the_lease_is_told_with_both_names(served: Served, nod
         wait_until(lambda: set(leases_of_processes(served)) == {name, None}, "both marks")
 
 
+def test_a_lease_around_a_process_covers_what_it_started_before(
+    served: Served, node: StandIn
+) -> None:
+    with subprocess.Popen(
+        ["sh", "-c", "sleep 1000 & echo $!; wait"], stdout=subprocess.PIPE, text=True
+    ) as process:
+        child = int(line(process))
+        show(node, StandInProcess(process.pid, SIZE), StandInProcess(child, SIZE))
+        try:
+            assert andon("lease", "--around", str(process.pid)).code == 0
+            [name] = held()
+            wait_until(lambda: leases_of_processes(served) == [name, name], "both marks")
+            told(served, "idle_lease", name)  # by now another process there would be told, too
+            assert firing(served, "squatter") is None
+        finally:
+            os.kill(child, signal.SIGKILL)
+            process.kill()
+    wait_until(lambda: not held(), "its end")
+
+
 def test_an_orphan_made_by_a_kill_is_told_with_the_command_that_ends_it(served: Served) -> None:
     worker = f"import subprocess; p = subprocess.Popen([{PYTHON!r}, '-c', {FOREVER!r}]); p.wait()"
     with running("run", "--devices", "0", "--", PYTHON, "-c", worker) as process:

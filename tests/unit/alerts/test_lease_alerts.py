@@ -18,6 +18,7 @@ from andon.explain.evidence.observation import (
     Moment,
     Observation,
     PreviousLease,
+    ReservedDevices,
     Sharing,
 )
 from andon.leases.rules.occupants import BookView
@@ -45,12 +46,14 @@ def after(
     *statuses: DeviceStatus,
     leases: tuple[HeldDevices, ...] | None = (HELD,),
     sharing: Sharing | None = None,
+    reserved: tuple[ReservedDevices, ...] = (),
 ) -> AlertState:
     """The state when this has been so for a while, with a look every twenty seconds."""
     state, passed = EMPTY, 0.0
     while passed <= seconds:
         node = Snapshot("n", AT + passed, boot="one", devices=statuses or (gpu(0), gpu(1)))
-        seen = Observation(node, leases=leases, sharing=sharing or Sharing())
+        shared = sharing or Sharing()
+        seen = Observation(node, leases=leases, sharing=shared, reserved=reserved)
         state = step(state, seen, Moment(AT + passed, passed), BOOK).state
         passed += 20.0
     return state
@@ -130,6 +133,56 @@ def test_a_ghost_names_the_lease_that_left_it() -> None:
     assert alert.advice == "Find out who has it open: sudo fuser -v /dev/nvidia*"
     assert alert.evidence == {"left_bytes": 40 * GIB, "lease": "k3f9", "user": "alice"}
     assert alert.value == 40 * GIB
+
+
+RESERVED = ReservedDevices(
+    "reservation:r7", ("GPU-0", "GPU-1"), AT + 1800, AT + 7200, "dora", AT + 3600
+)
+
+
+def test_an_older_lease_in_the_way_of_a_reservation_is_named_with_what_to_do() -> None:
+    state = after(120, reserved=(RESERVED,))
+    alert, other = (a for a in current(state) if a.rule == "reservation_blocked")
+    assert alert.message == (
+        "GPU 0 is reserved by dora in 28 min, and still held by lease k3f9 (alice) without an end"
+    )
+    assert alert.advice == "If unused, alice can release it: andon release k3f9"
+    assert other.message.startswith("GPU 1 is reserved by dora")
+    assert [party.user for party in alert.affected] == ["alice"]
+    assert alert.evidence == {
+        "reservation": "r7", "reserved_by": "dora", "begins": AT + 1800, "ends": AT + 7200,
+        "lease": "k3f9",
+    }  # fmt: skip
+    told = [
+        user for user in ("alice", "dora", "bob") if concerns(Route("x", owners=(user,)), alert)
+    ]
+    assert told == ["alice", "dora"], "who holds it, and who has reserved it"
+    lamp = board(Snapshot("n", AT, devices=(gpu(0),)), [alert])
+    assert lamp.devices[0].reason == alert.message, "andon why and the board say the same"
+    begun = one(after(1900, reserved=(replace(RESERVED, lapses=None, devices=("GPU-0",)),)),
+                "reservation_blocked")  # fmt: skip
+    assert begun.message.startswith("GPU 0 is reserved by dora for another 1 h 28 min, and still")
+
+
+def test_a_process_in_the_way_of_a_reservation_is_named_and_its_owner_is_to_be_asked() -> None:
+    there = gpu(0, used_gib=22, processes=[BOB])
+    only = (replace(RESERVED, devices=("GPU-0",)),)
+    alert = one(after(120, there, leases=(), reserved=only), "reservation_blocked")
+    assert alert.message.endswith("28 min, and still used by pid 4711 (bob, python)")
+    assert alert.advice == "Ask bob to end it, or dora to change the reservation"
+    assert [(party.pid, party.user) for party in alert.affected] == [(4711, "bob")]
+    unknown = gpu(0, used_gib=22, processes=[replace(BOB, user=None)])
+    assert current(after(120, unknown, leases=(), reserved=only)) == ()
+
+
+def test_an_unused_reservation_says_when_it_is_given_back_and_concerns_its_owner() -> None:
+    begun = (replace(RESERVED, begins=AT - 60, lapses=AT + 1740),)
+    alert = one(after(340, leases=(), reserved=begun), "reservation_unused")
+    assert alert.message == "Reservation r7 (dora) of GPU 0, 1 is not used, given back in 23 min"
+    assert alert.advice == ("dora can use it, or give it back now: andon reserve cancel r7")
+    assert (alert.where, alert.affected) == ("reservation r7", ())
+    assert concerns(Route("x", owners=("dora",)), alert)
+    assert not concerns(Route("x", owners=("alice",)), alert)
 
 
 @pytest.mark.parametrize("rule", ["squatter", "leftover_memory"])

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from andon.errors import Denied, Gone, Invalid
+from andon.host.processes.procfs import descendants
 from andon.kill.rules.plan import (
     EndLease,
     EndRequester,
     EndTarget,
     children_text,
-    descendants,
     done,
     instead,
     is_same_start,

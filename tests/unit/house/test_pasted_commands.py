@@ -43,15 +43,17 @@ IDS = {
     "cli/commands/explain/alerts.py": {"made"}, "cli/commands/runs/compare.py": {"row.id"},
     "cli/commands/runs/opened.py": {"row.id"},
     "cli/commands/runs/show.py": {"row.id", "verb"},
-    "cli/map_session.py": {"row.id"}, "cli/show/render.py": {"entry.label"},
-    "explain/conditions/sharing/phrases.py": {"name"}, "fleet/rules/past.py": {"row.id"},
+    "cli/commands/share/around.py": {"lease.id"}, "cli/map_session.py": {"row.id"},
+    "cli/show/render.py": {"entry.label"},
+    "explain/conditions/sharing/phrases.py": {"name"},
+    "explain/conditions/sharing/reservation_unused.py": {"name"}, "fleet/rules/past.py": {"row.id"},
     "jobs/acts.py": {"facts.spec.label", "label", "verb"}, "jobs/rules/states.py": {"spec.label"},
     "leases/placement.py": {"lease.id"}, "leases/rules/rights.py": {"lease.id"},
     "node/local/leases.py": {"held[0].id"}, "runs/rules/usage_text.py": {"begin.id", "identity"},
     "web/fleet/hub.py": {"name"}, "web/fleet/leader_duties.py": {"row.name"},
     "web/fleet/tokens.py": {"name"}, "runs/growing.py": {"run"},
     "node/watched/run_details.py": {"row.id"}, "node/watched/runs.py": {"row.id"},
-    "work/lease_watch.py": {"name"}, "work/session.py": {"placement.lease_id"},
+    "work/lease_watch.py": {"hours", "lease.id"}, "work/session.py": {"placement.lease_id"},
 }  # fmt: skip
 """Ids and names that were checked by their alphabet when they were read."""
 SYSTEM = {

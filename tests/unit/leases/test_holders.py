@@ -95,6 +95,14 @@ def test_who_took_a_used_device_knows_those_that_were_there() -> None:
     assert found.sharing.strangers == {"GPU-0": frozenset({500})}
 
 
+def test_who_leased_around_a_process_knows_those_that_came_after_it_and_before_the_lease() -> None:
+    """Its ticks are those of the process: the wall clock says when the device was taken."""
+    held = lease(0, even_if_used=True, since_ticks=60, since=1000.0)
+    early, late = kin(400, uid=1001, started_ticks=70), kin(500, uid=1001, started_ticks=99)
+    there = on(0, Process(400, started=900.0), Process(500, started=1100.0))
+    assert page([entry(held)], [there], early, late).sharing.strangers == {"GPU-0": {500}}
+
+
 def test_a_simulated_process_has_no_relations_and_is_known_all_the_same() -> None:
     status = on(0, Process(5_000_001, started=AT), Process(5_000_002, started=10.0))
     simulated = replace(status, device=replace(status.device, vendor="sim"))

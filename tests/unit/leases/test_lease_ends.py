@@ -1,14 +1,23 @@
 """Ends of leases: a step of the wall clock ends nothing and extends nothing."""
 
 import os
+import re
+from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
 
+from andon.host.users import user_name
 from andon.leases.book import hold, holder
 from andon.leases.book.hold import Countdown, LeaseHold
 from andon.leases.book.lease_book import Book
-from andon.leases.rules.validity import begun, followed, to_show
+from andon.leases.refusal import clock
+from andon.leases.rules.validity import begun, end_mark, followed, to_show
+from andon.model.lease import Reservation, ReservedDevice
+from andon.work import lease_watch
+from andon.work.lease_watch import LeaseWatch
+from tests.support.replaced import calls_of, fails
+from tests.support.rows import rows
 from tests.support.sharing_parts import lease
 
 HOUR, DAY = 3_600.0, 86_400.0
@@ -147,3 +156,123 @@ def test_a_lease_that_is_lost_and_written_again_keeps_its_duration(
     assert replace(entry.lease, owner=held.lease.owner) == held.lease
     held.release()
     assert book.entries() == []
+
+
+@rows(
+    "left, length, mark",
+    [
+        (7200, 7200, None), (3601, 7200, None), (3600, 7200, 3600), (901, 7200, 3600),
+        (900, 7200, 900), (301, 7200, 900), (300, 7200, 300), (1, 7200, 300),
+        (3599, 3600, None),  # a mark at its very beginning lies outside
+        (900, 3600, 900), (899, 900, None), (300, 900, 300), (299, 300, None), (5, 60, None),
+    ],
+)  # fmt: skip
+def test_the_marks_before_an_end_lie_inside_the_length(
+    left: float, length: float, mark: float | None
+) -> None:
+    assert end_mark(left, length) == mark
+
+
+class Told:
+    """What a lease's user is told, a second at a time."""
+
+    def __init__(
+        self, book: Book, clocks: Clocks, seconds: float, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(lease_watch, "clocks", clocks)
+        self.lines: list[str] = []
+        self.clocks, self.held = clocks, held_for(book, clocks, seconds)
+        self.watch = LeaseWatch(self.held, self.lines.append)
+        self.watch.check()
+
+    def after(self, *steps: float) -> list[str]:
+        """The new lines, each without the time of day."""
+        before = len(self.lines)
+        for step in steps:
+            self.clocks.pass_by(step)
+            self.watch.check()
+        return [re.sub(r", at [^;]*;", ";", line) for line in self.lines[before:]]
+
+    def extend(self, seconds: float) -> None:
+        self.held.hold.stamp(self.clocks.wall + seconds)
+
+
+@pytest.fixture
+def told(book: Book, clocks: Clocks, monkeypatch: pytest.MonkeyPatch) -> Callable[[float], Told]:
+    return lambda seconds: Told(book, clocks, seconds, monkeypatch)
+
+
+EXTEND = "; to extend it: andon lease extend k7qm2 --for"
+
+
+def test_each_mark_is_told_once(told: Callable[[float], Told]) -> None:
+    one = told(2 * HOUR)
+    found = one.after(*[10.0] * 719)
+    assert found == [
+        f"lease k7qm2 ends in 1 h{EXTEND} 2h",
+        f"lease k7qm2 ends in 15 min{EXTEND} 1h",
+        f"lease k7qm2 ends in 5 min{EXTEND} 1h",
+    ]
+    assert one.watch.check() is None
+    one.clocks.pass_by(10)
+    assert one.watch.check() == "lease k7qm2 expired"
+
+
+def test_marks_that_were_slept_through_are_one_line_that_is_true(
+    told: Callable[[float], Told],
+) -> None:
+    one = told(2 * HOUR)
+    assert one.after(2 * HOUR - 600, 1, 1) == [f"lease k7qm2 ends in 10 min{EXTEND} 1h"]
+
+
+def test_an_extended_lease_is_told_of_its_new_end(told: Callable[[float], Told]) -> None:
+    one = told(2 * HOUR)
+    assert len(one.after(2 * HOUR - 240)) == 1
+    one.extend(1200)
+    assert one.after(1, 1) == []
+    assert one.after(300, 1) == [f"lease k7qm2 ends in 15 min{EXTEND} 1h"]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_of_the_clock_repeats_nothing(told: Callable[[float], Told], step: float) -> None:
+    one = told(2 * HOUR)
+    assert len(one.after(HOUR + 1)) == 1
+    one.clocks.wall += step
+    assert one.after(1, 1) == []
+    assert one.after(HOUR - 902) == [f"lease k7qm2 ends in 15 min{EXTEND} 1h"]
+
+
+def test_the_line_has_the_time_of_day_and_who_reserved_what_then(
+    told: Callable[[float], Told], book: Book, clocks: Clocks
+) -> None:
+    one = told(2 * HOUR)
+    begins = clocks.wall + 2 * HOUR + 1800
+    someone = replace(one.held.lease.owner, uid=os.getuid() + 1)
+    one.held.lease = replace(one.held.lease, owner=someone)
+    devices = (ReservedDevice("GPU-0", 0), ReservedDevice("GPU-5", 5))
+    book.reserve(Reservation("r1", devices, begins, begins + HOUR, uid=os.getuid()))
+    one.after(2 * HOUR - 900)
+    ends, starts = clock(clocks.wall + 900, clocks.wall), clock(begins, clocks.wall)
+    user = user_name(os.getuid())
+    assert one.lines == [
+        f"lease k7qm2 ends in 15 min, at {ends}; {user} has reserved GPU 0 from {starts}"
+    ]
+
+
+def test_reservations_are_read_only_where_a_mark_is_passed(
+    told: Callable[[float], Told], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = told(2 * HOUR)
+    read = calls_of(monkeypatch, Book, "reservations")
+    assert one.after(*[1.0] * 60) == []
+    assert read == []
+    assert one.after(HOUR) == [f"lease k7qm2 ends in 59 min{EXTEND} 2h"]
+    assert len(read) == 1
+
+
+def test_reservations_that_cannot_be_read_keep_no_line_back(
+    told: Callable[[float], Told], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = told(2 * HOUR)
+    fails(monkeypatch, Book, "reservations", OSError(5, "Input/output error"))
+    assert one.after(HOUR) == [f"lease k7qm2 ends in 1 h{EXTEND} 2h"]

@@ -265,7 +265,8 @@ def test_a_file_system_that_hangs_delays_nobody_and_its_leases_become_unknown(
 def test_an_unchanged_empty_book_is_not_read_again(place: Path, watched: type[WatchedBook]) -> None:
     Book()
     long_ago = time.time() - 60  # a recent change might hide another
-    os.utime(place / "leases", (long_ago, long_ago))
+    for part in ("leases", "reservations"):
+        os.utime(place / part, (long_ago, long_ago))
     follower = Follower(watched)
     follower.until(known)
     count = watched.reads

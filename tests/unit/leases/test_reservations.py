@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -24,10 +25,14 @@ from andon.leases.rules.reservations import (
     pick_devices,
     reserved_by_others,
     week_seconds,
+    with_older_leases,
 )
-from andon.model.lease import Reservation
+from andon.model.lease import BookEntry, Reservation, ReservedDevice
 from tests.support.reservations import AT, HOUR, reservation
 from tests.support.rows import rows
+from tests.support.sharing_parts import lease
+
+GPU = ReservedDevice("GPU-0", 0)
 
 
 @rows(
@@ -65,6 +70,30 @@ def test_a_used_reservation_lasts_to_its_end() -> None:
     assert is_over(begun, AT)
     assert not is_over(replace(begun, used=True), AT)
     assert current_of([begun, replace(begun, used=True)], 1, AT) == (replace(begun, used=True),)
+
+
+def test_a_reservation_begins_when_the_leases_from_before_have_ended() -> None:
+    begun, at = reservation(begins=AT, uid=1), AT + UNUSED_SECONDS + HOUR
+
+    def held(since: float, uuid: int = 0, locked: bool = True) -> BookEntry:
+        return BookEntry("f", 2, "u2", locked, lease(uuid, since=since))
+
+    def seen(*entries: BookEntry) -> Reservation:
+        (found,) = with_older_leases((replace(begun, devices=(GPU,)),), lambda: entries, at)
+        return found
+
+    assert seen(held(AT - 60)).blocked
+    assert not is_over(seen(held(AT - 60)), at)
+    assert not seen(held(AT + UNUSED_SECONDS)).blocked, "it was given back, then leased"
+    assert not seen(held(AT - 60, uuid=1)).blocked, "another device"
+    assert not seen(held(AT - 60, locked=False)).blocked, "it has ended"
+    assert is_over(seen(), at)
+    later = replace(begun, begins=at + 1, ends=at + HOUR)
+    assert with_older_leases((later,), unread, at) == (later,), "the leases are not read for it"
+
+
+def unread() -> list[BookEntry]:
+    raise AssertionError
 
 
 def test_a_lease_is_not_extended_into_anothers_reservation() -> None:
@@ -176,6 +205,79 @@ def test_a_lease_that_is_granted_delays_no_reservation(
         for one in made:
             if uuid in one.uuids and one.uid != uid:
                 assert one.ends <= now or (until is not None and until <= one.begins)
+
+
+STEP = st.one_of(
+    st.tuples(st.just("reserve"), st.integers(1, 3), st.integers(0, 9), st.integers(1, 6)),
+    st.tuples(st.just("change"), st.integers(0, 5), st.integers(0, 9), st.integers(1, 6)),
+    st.tuples(st.just("cancel"), st.integers(0, 5), st.just(0), st.just(0)),
+    st.tuples(st.just("lease"), st.integers(0, 3), st.just(0), st.none() | st.integers(1, 6)),
+    st.tuples(st.just("use"), st.integers(0, 5), st.just(0), st.just(0)),
+    st.tuples(st.just("wait"), st.integers(1, 4), st.just(0), st.just(0)),
+)
+
+
+class Lab:
+    """Some hours of reservations and leases of three users, decided by the rules alone."""
+
+    def __init__(self) -> None:
+        self.now, self.serial = AT, 0
+        self.made = dict[str, Reservation]()
+        self.order = dict[str, int]()  # when each was last promised
+        self.leases = list[tuple[int, int, str, float | None]]()
+
+    def step(self, uid: int, act: str, first: int, begin: int, length: int | None) -> None:
+        self.serial += 1
+        at = self.now
+        begins, ends = at + begin * HOUR / 2, at + (begin / 2 + (length or 0)) * HOUR
+        one = self.made.get(f"r{first}")
+        if act == "wait":
+            self.now += first * HOUR / 4
+        elif act == "reserve":
+            with suppress(Conflict):
+                existing = tuple(self.made.values())
+                uuids = pick_devices(DEVICES, first, [(begins, ends)], existing, {}, at)
+                self.put(reservation(sorted(uuids), begins, (ends - begins) / HOUR, uid,
+                                     f"r{len(self.made)}"))  # fmt: skip
+        elif act == "lease":
+            self.lease(uid, DEVICES[first], None if length is None else at + length * HOUR)
+        elif one is not None and not is_over(one, at):
+            if act == "use":
+                self.made[one.id] = replace(one, used=one.begins <= at)
+            elif act == "cancel":
+                self.made[one.id] = replace(one, ends=at)
+            elif not overlapping(moved := replace(one, begins=begins, ends=ends),
+                                 self.made.values(), at):  # fmt: skip
+                self.put(moved)
+
+    def lease(self, uid: int, uuid: str, until: float | None) -> None:
+        if uuid not in reserved_by_others(self.made.values(), uid, self.now, until):
+            self.leases.append((self.serial, uid, uuid, until))
+            for mine in current_of(self.made.values(), uid, self.now):
+                if uuid in mine.uuids:
+                    self.made[mine.id] = replace(mine, used=True)
+
+    def put(self, one: Reservation) -> None:
+        self.made[one.id], self.order[one.id] = one, self.serial
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), STEP), max_size=40))
+def test_whatever_is_reserved_changed_cancelled_and_leased_no_promise_is_broken(
+    steps: list[tuple[int, tuple[str, int, int, int | None]]],
+) -> None:
+    lab = Lab()
+    for uid, step in steps:
+        lab.step(uid, *step)
+        ahead = [one for one in lab.made.values() if not is_over(one, lab.now)]
+        for place, one in enumerate(ahead):
+            for other in ahead[place + 1 :]:
+                apart = one.ends <= other.begins or other.ends <= one.begins
+                assert apart or not one.uuids & other.uuids, "promised twice at one time"
+        for serial, owner, uuid, until in lab.leases:
+            for one in ahead:
+                if lab.order[one.id] < serial and one.uid != owner and uuid in one.uuids:
+                    assert until is not None
+                    assert until <= one.begins, "a reservation is delayed by a later lease"
 
 
 def test_devices_that_no_lease_holds_then_come_first() -> None:

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from itertools import chain
 
-from andon.alerts.rules.findings import judge_events, lease_findings
+from andon.alerts.rules.findings import judge_events, lease_findings, reservation_findings
 from andon.alerts.rules.state import AlertState, Episode
 from andon.explain.conditions.catalogue import BY_NAME, RULES
 from andon.explain.conditions.description import Reported
@@ -189,7 +190,10 @@ class Evaluation:
             self.observation, self.statuses, self._divided, self.state.episodes,
             self.rulebook.thresholds,
         )  # fmt: skip
-        for subject, rule, finding in found:
+        reserved = reservation_findings(
+            self.observation, self.statuses, self.state.episodes, self.rulebook
+        )
+        for subject, rule, finding in chain(found, reserved):
             if finding.holds or rule in self._on(subject):
                 self.add(subject, rule, finding)
 

@@ -5,8 +5,24 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from andon.alerts.rules.state import Episode
 from andon.explain.conditions.catalogue import RULES
 from andon.explain.conditions.finding import ENDED, UNKNOWN, Finding
-from andon.explain.conditions.judging import OnEvents, OnLease, OnSharing, SharedDevice, Statuses
-from andon.explain.evidence.observation import HeldDevices, Observation, PreviousLease, Sharing
+from andon.explain.conditions.judging import (
+    DeviceReservation,
+    OnEvents,
+    OnLease,
+    OnReservation,
+    OnReserved,
+    OnSharing,
+    SharedDevice,
+    Statuses,
+)
+from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.evidence.observation import (
+    HeldDevices,
+    Observation,
+    PreviousLease,
+    ReservedDevices,
+    Sharing,
+)
 from andon.model.alert import Alert
 from andon.model.device import DeviceStatus
 from andon.model.event import Event
@@ -64,6 +80,11 @@ END_WITH_LEASE = tuple(
 SHARING_JUDGES = tuple(
     (r.name, r.judged.judge, r.judged.after_lease) for r in RULES if isinstance(r.judged, OnSharing)
 )
+RESERVED_JUDGES = tuple((r.name, r.judged.judge) for r in RULES if isinstance(r.judged, OnReserved))
+RESERVATION_JUDGES = tuple(
+    (r.name, r.judged.judge) for r in RULES if isinstance(r.judged, OnReservation)
+)
+RESERVATION_NAMES = frozenset(name for name, _ in (*RESERVED_JUDGES, *RESERVATION_JUDGES))
 NAMES = frozenset(r.name for r in RULES if isinstance(r.judged, OnLease | OnSharing))
 
 Episodes = Mapping[str, Mapping[str, Episode]]
@@ -144,3 +165,60 @@ def _remembered(known: Alert) -> PreviousLease:
     evidence = known.evidence
     user = evidence.get("user")
     return PreviousLease(str(evidence.get("lease", "")), None if user is None else str(user), 0.0)
+
+
+# What the conditions about reservations find: in each of them, and on each of its devices.
+
+
+def reservation_findings(
+    observation: Observation, statuses: Statuses, episodes: Episodes, rulebook: Rulebook
+) -> Judged:
+    """The findings about reservations; none if nothing is reserved and no alert is about it."""
+    about = {subject for subject, on in episodes.items() if not RESERVATION_NAMES.isdisjoint(on)}
+    if not observation.reserved and not about:
+        return
+    leases, at = observation.leases, observation.snapshot.at
+    if leases is None:
+        yield from ((s, r, UNKNOWN) for s in about for r in RESERVATION_NAMES & episodes[s].keys())
+        return
+    ahead = [one for one in observation.reserved if not one.is_over(at)]
+    ahead.sort(key=lambda one: one.begins)
+    yield from _of_reservations(ahead, leases, statuses, at)
+    yield from _of_reserved(ahead, observation, statuses, rulebook)
+    for subject in about.difference(*((one.id, *one.devices) for one in ahead)):
+        yield from ((subject, r, ENDED) for r in RESERVATION_NAMES & episodes[subject].keys())
+
+
+def _of_reservations(
+    ahead: list[ReservedDevices], leases: tuple[HeldDevices, ...], statuses: Statuses, at: float
+) -> Judged:
+    for one in ahead:
+        unlisted = statuses.keys().isdisjoint(one.devices)
+        for name, judge in RESERVATION_JUDGES:
+            finding = UNKNOWN if unlisted else judge(one, leases, at)
+            if finding is not None:
+                yield one.id, name, finding
+
+
+def _of_reserved(
+    ahead: list[ReservedDevices],
+    observation: Observation,
+    statuses: Statuses,
+    rulebook: Rulebook,
+) -> Judged:
+    holders = _by_device(observation.leases or ())
+    for uuid in {uuid for one in ahead for uuid in one.devices} & statuses.keys():
+        status = statuses[uuid]
+        shared = SharedDevice(status, holders.get(uuid, ()), observation.sharing, None)
+        figures, at = rulebook.for_device(status.device), observation.snapshot.at
+        seen = [DeviceReservation(shared, one, at, figures) for one in ahead if uuid in one.devices]
+        for name, judge in RESERVED_JUDGES:
+            finding = _first([judge(one) for one in seen])
+            if finding is not None:
+                yield uuid, name, finding
+
+
+def _first(found: list[Finding | None]) -> Finding | None:
+    """Returns the first finding that holds; else None if one is calm, else the first."""
+    held = next((one for one in found if one is not None and one.holds), None)
+    return held if held is not None or None in found else found[0]

@@ -153,9 +153,10 @@ class AlertRenderer:
         return tuple(p for p in found if p.pid in named) or found
 
     def _devices(self, finding: Finding) -> str:
-        """Returns the devices of the claim that a finding is about, as `GPU 0, 1`."""
+        """Returns the devices of the claim or reservation that a finding is about: `GPU 0, 1`."""
         held = _holders(finding)
-        numbers = [self._number(uuid) for uuid in held[0].devices] if held else []
+        uuids = held[0].devices if held else getattr(finding.about, "devices", ())
+        numbers = [self._number(uuid) for uuid in uuids]
         return title(", ".join(numbers)) if numbers else ""
 
     def _status(self, subject: str) -> DeviceStatus | None:
@@ -174,8 +175,8 @@ class AlertRenderer:
             return f"The {vendor_of(name).title} driver"
         if kind == "node":
             return node_title(self.snapshot.node)
-        if kind == "lease":
-            return f"lease {name}"
+        if kind in ("lease", "reservation"):
+            return f"{kind} {name}"
         if kind == "notifier":
             return f"Notifier {name}"
         if kind in ("node_silent", "node_doubtful", "node_version"):

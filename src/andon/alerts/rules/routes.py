@@ -1,12 +1,12 @@
 """Routing of notices: level, rules, devices, owners and quiet hours of each notifier."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.errors import AndonError
-from andon.model.alert import Alert, Level, Notice, NoticeKind
+from andon.model.alert import RESERVED_BY, Alert, Level, Notice, NoticeKind
 from andon.model.device import DeviceStatus
 from andon.model.naming import devices_named, label_in, may_mean
 from andon.settings.moments import Offset, QuietHours
@@ -31,9 +31,15 @@ def concerns(route: Route, alert: Alert) -> bool:
         alert.level.rank >= max(route.level.rank, Level.WARNING.rank)
         and (not route.rules or alert.rule in route.rules)
         and (not route.devices or any(names_device(name, alert) for name in route.devices))
-        and (not route.owners or any(party.user in route.owners for party in alert.affected))
+        and (not route.owners or any(user in route.owners for user in _concerned(alert)))
         and alert.subject != f"notifier:{route.name}"
     )
+
+
+def _concerned(alert: Alert) -> Iterator[object]:
+    """Yields the users of an alert: those of its processes, and who has reserved its devices."""
+    yield from (party.user for party in alert.affected)
+    yield alert.evidence.get(RESERVED_BY)
 
 
 def names_device(name: str, alert: Alert) -> bool:

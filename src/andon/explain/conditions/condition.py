@@ -35,6 +35,7 @@ class Subject(StrEnum):
     NODE = "node"
     ANDON = "andon"  # the store, the sampler, a notifier
     LEASE = "lease"
+    RESERVATION = "reservation"
 
 
 class Precondition(StrEnum):

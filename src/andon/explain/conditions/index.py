@@ -21,6 +21,7 @@ PLACES: Mapping[str, str] = {
     "unattributed_memory": "memory.unattributed_memory",
     "power": "clocks.power",
     "squatter": "sharing.squatter",
+    "reservation_blocked": "sharing.reservation_blocked",
     "stalled": "use.stalled",
     "ecc_off": "memory.ecc_off",
     "idle": "use.idle",
@@ -58,6 +59,7 @@ PLACES: Mapping[str, str] = {
     "node_version": "own.node_version",
     "orphan": "sharing.orphan",
     "idle_lease": "sharing.idle_lease",
+    "reservation_unused": "sharing.reservation_unused",
 }
 """The file of each, in a folder beside this one."""
 POSSIBLE: Mapping[str, tuple[str, ...]] = {
@@ -110,6 +112,7 @@ FIGURES: Mapping[str, float] = {
     "unattributed_bytes": 1073741824.0,
     "power_percent": 95.0,
     "squatter_seconds": 60.0,
+    "reservation_blocked_seconds": 3600.0,
     "stalled_seconds": 900.0,
     "ecc_off_seconds": 60.0,
     "idle_seconds": 300.0,
@@ -121,6 +124,7 @@ FIGURES: Mapping[str, float] = {
     "node_cpu_percent": 95.0,
     "orphan_seconds": 60.0,
     "idle_lease_seconds": 1800.0,
+    "reservation_unused_seconds": 300.0,
 }
 """Every threshold and its default."""
 RULES_OF: Mapping[str, str] = {
@@ -136,6 +140,7 @@ RULES_OF: Mapping[str, str] = {
     "unattributed_percent": "unattributed_memory",
     "power_percent": "power",
     "squatter_seconds": "squatter",
+    "reservation_blocked_seconds": "reservation_blocked",
     "stalled_seconds": "stalled",
     "ecc_off_seconds": "ecc_off",
     "idle_seconds": "idle",
@@ -147,5 +152,6 @@ RULES_OF: Mapping[str, str] = {
     "node_cpu_percent": "node_cpu",
     "orphan_seconds": "orphan",
     "idle_lease_seconds": "idle_lease",
+    "reservation_unused_seconds": "reservation_unused",
 }
 """The rule of each main figure: setting the figure to "off" turns its rule off."""

@@ -12,7 +12,12 @@ from msgspec import Struct
 
 from andon.explain.conditions.description import Description
 from andon.explain.conditions.finding import Finding
-from andon.explain.evidence.observation import HeldDevices, PreviousLease, Sharing
+from andon.explain.evidence.observation import (
+    HeldDevices,
+    PreviousLease,
+    ReservedDevices,
+    Sharing,
+)
 from andon.explain.evidence.view import View
 from andon.model.device import DeviceStatus, Fault, Sample, Snapshot, State
 from andon.model.event import Event, EventKind
@@ -31,6 +36,15 @@ class SharedDevice(NamedTuple):
     sharing: Sharing
     former: PreviousLease | None  # the lease that ended recently, or that its alert remembers
     divided: bool = False
+
+
+class DeviceReservation(NamedTuple):
+    """A device of a reservation that is not over, for one sample."""
+
+    shared: SharedDevice
+    reserved: ReservedDevices
+    at: float
+    figures: Thresholds
 
 
 class OnReading(Struct, frozen=True):
@@ -113,6 +127,18 @@ class OnSharing(Struct, frozen=True):
     after_lease: bool = False  # it can hold where a lease ended, not only where one is held
 
 
+class OnReserved(Struct, frozen=True):
+    """Judged by a device of a reservation, its holders and its processes."""
+
+    judge: Callable[[DeviceReservation], Finding | None]
+
+
+class OnReservation(Struct, frozen=True):
+    """Judged by a reservation and the leases on its devices."""
+
+    judge: Callable[[ReservedDevices, tuple[HeldDevices, ...], float], Finding | None]
+
+
 class OnRequest(Struct, frozen=True):
     """Judged only when somebody runs `why`."""
 
@@ -121,7 +147,7 @@ class OnRequest(Struct, frozen=True):
 
 Judged = (
     OnReading | OnHeld | OnState | OnEvents | OnNode | OnFault | OnReport | OnLease | OnSharing
-    | OnRequest
+    | OnReserved | OnReservation | OnRequest
 )  # fmt: skip
 
 

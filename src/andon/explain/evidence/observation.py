@@ -36,6 +36,21 @@ class HeldDevices(Struct, frozen=True):
     orphaned: bool = False  # its holder exited, but its processes still run
     who: tuple[Party, ...] = ()  # its holder; for an orphan, the processes still running
     remedy: str = ""  # the command that stops what is left of an orphan
+    until: float | None = None  # its end, if it has one
+
+
+class ReservedDevices(Struct, frozen=True):
+    """Devices that somebody has reserved, as alerts see it."""
+
+    id: str  # "reservation:r7"
+    devices: tuple[str, ...]  # uuids
+    begins: float
+    ends: float
+    user: str
+    lapses: float | None = None  # when it is given back if nobody uses it; None once it was used
+
+    def is_over(self, at: float) -> bool:
+        return at >= (self.ends if self.lapses is None else min(self.lapses, self.ends))
 
 
 class PreviousLease(Struct, frozen=True):
@@ -69,3 +84,4 @@ class Observation(Struct, frozen=True):
     troubles: tuple[OwnTrouble, ...] = ()
     leases: tuple[HeldDevices, ...] | None = None
     sharing: Sharing = NOT_SHARED
+    reserved: tuple[ReservedDevices, ...] = ()

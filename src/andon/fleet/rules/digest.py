@@ -9,6 +9,7 @@ from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 from andon.errors import Invalid
+from andon.fleet.rules.gpu_states import MOST, GpuStateText, gpu_states
 from andon.model.codec import Count, Id, Name, Number, Text, Whole, Wrong, read
 from andon.model.device import DeviceStatus, ProcessKind, Snapshot
 from andon.model.job.facts import JobView
@@ -77,6 +78,8 @@ class NodeFigures(Struct, frozen=True, kw_only=True):
     holders: Annotated[tuple[NodeTask, ...], Meta(max_length=MOST_HOLDERS)] = ()
     users: Annotated[tuple[Name, ...], Meta(max_length=MOST_HOLDERS)] = ()
     free: Annotated[tuple[FreeDevices, ...], Meta(max_length=MOST_MODELS)] = ()
+    gpu_states: Annotated[tuple[GpuStateText, ...], Meta(max_length=MOST)] = ()
+    """Each GPU, such as `3 held 87 62`; none of an older node."""
     alerts: Models = field(default_factory=dict)
     """How many fire, by level."""
     utilization_percent: Number | None = None
@@ -146,6 +149,9 @@ def digest_of(
         host_memory_percent=_share(host.memory_used_bytes, host.memory_total_bytes),
         idle=sum(s.device.uuid in held and _load(s) == 0 for s in boards),
         free=_free(snapshot, leases),
+        gpu_states=gpu_states(
+            snapshot.devices, () if leases is None else leases.devices, lamps, IDLE_RULES
+        ),
         alerts=dict(firing),
         temperature_celsius=max((one for one in heat if one is not None), default=None),
         metrics=metrics if metrics and re.match(METRICS_URL, metrics) else None,
@@ -161,7 +167,7 @@ def _is_known(snapshot: Snapshot, leases: LeaseList | None) -> bool:
 
 def encoded(digest: Digest) -> bytes:
     """Returns the digest as JSON; lists are left out if it would be too long."""
-    for shorter in ({}, {"holders": ()}, {"users": ()}, {"free": ()}):
+    for shorter in ({}, {"holders": ()}, {"users": ()}, {"gpu_states": ()}, {"free": ()}):
         digest = replace(digest, **shorter)
         found = struct_text(digest).encode("utf-8", "replace")
         if len(found) <= MOST_BYTES:

@@ -76,6 +76,10 @@ class ProcessHandle:
             return True
         return True
 
+    def fileno(self) -> int:
+        """Returns the pidfd: readable once the process has ended."""
+        return self._descriptor
+
     def ended(self, seconds: float = 0.0) -> bool:
         """Whether the process has ended, or ends within this time. A zombie has ended."""
         return _has_ended(self._descriptor, seconds)

@@ -338,6 +338,23 @@ def parents() -> dict[int, int]:
     return found
 
 
+def descendants(pid: int, parents: Mapping[int, int]) -> tuple[tuple[int, int], ...]:
+    """Returns every process below this one with its depth, each after its parent.
+
+    Signalled in that order, a parent has no time to start its children again.
+    """
+    below: dict[int, list[int]] = {}
+    for child, parent in sorted(parents.items()):
+        below.setdefault(parent, []).append(child)
+    found: dict[int, int] = {}
+    level, depth = [pid], 0
+    while level:
+        depth += 1
+        level = [c for p in level for c in below.get(p, ()) if c != pid and c not in found]
+        found.update(dict.fromkeys(level, depth))
+    return tuple(found.items())
+
+
 def ancestry(pid: int) -> frozenset[int]:
     """Returns a process and its ancestors."""
     found: set[int] = set()

@@ -5,7 +5,7 @@
 """
 
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -121,23 +121,6 @@ def barred_pid(pid: int, asker: EndRequester) -> AndonError | None:
 def is_same_start(one: float | None, other: float | None) -> bool:
     """Whether two start times are of the same process; an unknown one matches any."""
     return one is None or other is None or abs(one - other) <= SAME_START_SECONDS
-
-
-def descendants(pid: int, parents: Mapping[int, int]) -> tuple[tuple[int, int], ...]:
-    """Returns every process below this one with its depth, each after its parent.
-
-    Signalled in that order, a parent has no time to start its children again.
-    """
-    below: dict[int, list[int]] = {}
-    for child, parent in sorted(parents.items()):
-        below.setdefault(parent, []).append(child)
-    found: dict[int, int] = {}
-    level, depth = [pid], 0
-    while level:
-        depth += 1
-        level = [c for p in level for c in below.get(p, ()) if c != pid and c not in found]
-        found.update(dict.fromkeys(level, depth))
-    return tuple(found.items())
 
 
 def instead(target: EndTarget) -> tuple[str, str] | None:

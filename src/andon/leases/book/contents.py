@@ -15,13 +15,13 @@ from msgspec.structs import replace
 
 from andon.errors import Invalid
 from andon.host.files import open_regular, read_regular, replace_file
-from andon.host.processes.kin import container_members, group_members, pid_scope
+from andon.host.processes.kin import container_members, group_members, pid_scope, read_kin
 from andon.host.users import is_root, is_unknown, user_name
 from andon.leases.book.files import BookFile
 from andon.leases.rules.membership import believed, believed_in_containers
 from andon.leases.rules.usage import NO_USAGE, RecentUsage, usage_from_json, usage_to_json
 from andon.model import lease_wire, wire
-from andon.model.lease import FURTHEST, BookEntry, Cordon, Kin, Lease, Owner, Ticket
+from andon.model.lease import FURTHEST, BookEntry, Cordon, Kin, Lease, Owner, Ticket, Work
 from andon.model.wire import dumps
 
 T = TypeVar("T")
@@ -76,11 +76,12 @@ def cordon_in(found: BookFile, owner: int) -> Cordon | None:
 
 def entries_of(read: Sequence[tuple[BookFile, Lease | None]]) -> list[BookEntry]:
     """Returns the leases with what is left of their jobs, from one scan of all processes."""
-    groups = {group for found, lease in read if (group := _loose_group(found, lease))}
-    members = group_members(groups)
+    works = [work for found, lease in read if (work := _loose_work(found, lease))]
+    members = group_members({work.group for work in works if work.group is not None})
+    alone = read_kin(work.pid for work in works if work.group is None)
     named = {c for found, lease in read for c in _loose_containers(found, lease)}
     contained = container_members(named)
-    return [_entry(found, lease, members, contained) for found, lease in read]
+    return [_entry(found, lease, members, alone, contained) for found, lease in read]
 
 
 def cordon_name(uuid: str) -> str:
@@ -89,13 +90,13 @@ def cordon_name(uuid: str) -> str:
     return f"c{plain}"
 
 
-def _loose_group(found: BookFile, lease: Lease | None) -> int | None:
-    """Returns the process group that may still be alive although its lease is no longer held."""
-    if found.locked or lease is None or lease.work is None:
+def _loose_work(found: BookFile, lease: Lease | None) -> Work | None:
+    """Returns the work that may still be alive although its lease is no longer held."""
+    if found.locked or lease is None:
         return None
     owner, scope = lease.owner, pid_scope()
     same = (owner.boot, owner.pid_namespace) == (scope.boot, scope.pid_namespace)
-    return lease.work.group if same else None
+    return lease.work if same else None
 
 
 def _loose_containers(found: BookFile, lease: Lease | None) -> tuple[str, ...]:
@@ -109,12 +110,13 @@ def _entry(
     found: BookFile,
     lease: Lease | None,
     members: Mapping[int, tuple[Kin, ...]],
+    alone: Mapping[int, Kin],
     contained: Mapping[str, tuple[Kin, ...]],
 ) -> BookEntry:
-    group = _loose_group(found, lease)
     left: tuple[int, ...] = ()
-    if lease is not None and group is not None:
-        left = believed(lease.work, found.uid, members.get(group, ()))
+    if (work := _loose_work(found, lease)) is not None:
+        itself = (kin,) if (kin := alone.get(work.pid)) else ()
+        left = believed(work, found.uid, members.get(work.group or 0, itself))
     if lease is not None and _loose_containers(found, lease):
         inside = believed_in_containers(lease, found.uid, contained)
         left = tuple(dict.fromkeys((*left, *inside)))

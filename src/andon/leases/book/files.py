@@ -57,13 +57,20 @@ def is_named(name: str, suffix: str) -> bool:
 
 
 def make(
-    folder: int, name: str, text: str, modified: float | None = None, uid: int | None = None
+    folder: int,
+    name: str,
+    text: str,
+    modified: float | None = None,
+    uid: int | None = None,
+    *,
+    lasting: bool = False,
 ) -> int:
     """Creates a locked file in a directory; its descriptor is the lock. Root may give it to a
     user.
 
     No one can see it before it is locked, and its final name has never been used: a lock on a
-    file that is replaced would be held twice.
+    file that is replaced would be held twice. One that is `lasting`, and whose lock means nothing,
+    may replace another of this user: it is on the disk before that.
     """
     draft = f".{os.urandom(12).hex()}"
     descriptor = os.open(draft, MAKE, 0o600, dir_fd=folder)
@@ -75,6 +82,8 @@ def make(
             stamp(descriptor, modified)
         if uid is not None:
             os.fchown(descriptor, uid, -1)
+        if lasting:
+            os.fsync(descriptor)
         os.rename(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with suppress(OSError):

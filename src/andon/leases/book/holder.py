@@ -2,8 +2,9 @@
 
 It is started before the lease is granted and gets the lock's descriptors through a socket. It
 releases the lease when the program and everything it forked have exited, at the lease's end, or on
-SIGTERM, which `andon release` sends; it then passes on to the program who did that, and why. If the
-lease's file is removed, it writes it into the book again.
+SIGTERM, which `andon release` sends; it then passes on to the program who did that, and why. A
+detached one outlives the program, and may have a process to wait for. If the lease's file is
+removed, it writes it into the book again.
 """
 
 import json
@@ -13,7 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ from andon.leases.rules.validity import LeaseEnd
 from andon.model.codec import document
 from andon.model.lease_wire import ReleaseNote, release_from_json
 
+HANDOVER_SECONDS = 10.0
 CHECK_SECONDS = 5.0  # how late a changed end or a removed file is noticed
 _MESSAGE_BYTES = 16_384  # a path of maximum length, and some numbers
 _TAKEN = b"."
@@ -96,8 +98,9 @@ class HolderProcess:
         """Whether the process still holds what it was given."""
         return self._given and self._process.poll() is None
 
-    def give(self, held: LeaseHold) -> None:
-        """Passes the lock to the process; both hold the lease from now on."""
+    def give(self, held: LeaseHold, *more: int) -> None:
+        """Passes the lock to the process; both hold the lease from now on. `more` is the pidfd of a
+        process with which the lease ends."""
         hold, end = held.hold, held.countdown and held.countdown.end
         order = {
             "name": hold.name,
@@ -105,8 +108,24 @@ class HolderProcess:
             "end": end and [end.shown, end.deadline, end.length_seconds],
             "detached": self._detached,
         }
-        socket.send_fds(self._socket, [json.dumps(order).encode()], list(hold.descriptors))
+        socket.send_fds(self._socket, [json.dumps(order).encode()], [*hold.descriptors, *more])
         self._given = True
+
+    def take_over(
+        self, held: LeaseHold, *more: int, waiting: Callable[[], None] = lambda: None
+    ) -> None:
+        """Leaves the lock to a detached process alone. If that has died, or `waiting` raises an
+        error, the lease ends."""
+        try:
+            self.give(held, *more)
+            if not self.has_taken(HANDOVER_SECONDS):
+                raise Unavailable("the lease's holder could not be started", hint="try again")
+            waiting()
+        except BaseException:
+            held.release()
+            self.recall()
+            raise
+        held.hold.close()
 
     def has_taken(self, seconds: float) -> bool:
         """Whether a detached holder has the lock by now: then no other process needs it."""
@@ -152,8 +171,8 @@ def main(arguments: Sequence[str]) -> int:
         signal.signal(number, signal.SIG_IGN)
     terminated = _termination()
     channel = socket.socket(fileno=int(arguments[0]))
-    message, descriptors, _, _ = socket.recv_fds(channel, _MESSAGE_BYTES, 2)
-    if len(descriptors) != 2:
+    message, descriptors, _, _ = socket.recv_fds(channel, _MESSAGE_BYTES, 3)
+    if len(descriptors) < 2:
         return 0  # nothing was granted
     order = json.loads(message)
     hold = Hold(order["name"], descriptors[0], descriptors[1], place=order["place"])
@@ -161,8 +180,9 @@ def main(arguments: Sequence[str]) -> int:
     if order["detached"]:
         with suppress(OSError):  # the sender may have exited
             channel.send(_TAKEN)
-    ended_by = _keep(hold, countdown, [terminated] if order["detached"] else [terminated, channel])
-    if terminated in ended_by and not order["detached"]:
+    program = [] if order["detached"] else [channel.fileno()]
+    ended_by = _keep(hold, countdown, [terminated.fileno(), *program, *descriptors[2:]])
+    if terminated.fileno() in ended_by and not order["detached"]:
         _pass_on_note(hold, channel)
     hold.release()
     return 0
@@ -186,10 +206,8 @@ def _pass_on_note(hold: Hold, channel: socket.socket) -> None:
             channel.send(json.dumps(document(note)).encode())
 
 
-def _keep(
-    hold: Hold, countdown: Countdown | None, waited: Sequence[socket.socket]
-) -> Sequence[socket.socket]:
-    """Holds the lease until it ends or a socket is readable; returns the readable ones."""
+def _keep(hold: Hold, countdown: Countdown | None, waited: Sequence[int]) -> Sequence[int]:
+    """Holds the lease until it ends or a descriptor is readable; returns the readable ones."""
     while hold.is_in_book or _ended(waited) or _is_written_again(hold):
         left = CHECK_SECONDS if countdown is None else countdown.left_seconds()
         found = _ended(waited, max(0.0, min(left, CHECK_SECONDS)))
@@ -198,12 +216,11 @@ def _keep(
     return ()
 
 
-def _ended(waited: Sequence[socket.socket], seconds: float = 0.0) -> Sequence[socket.socket]:
+def _ended(waited: Sequence[int], seconds: float = 0.0) -> Sequence[int]:
     watched = select.poll()  # `select` takes no descriptor over 1023, as the program may have
-    known = {one.fileno(): one for one in waited}
-    for one in waited:
-        watched.register(one, select.POLLIN)
-    return [known[descriptor] for descriptor, _ in watched.poll(seconds * 1000)]
+    for descriptor in waited:
+        watched.register(descriptor, select.POLLIN)
+    return [descriptor for descriptor, _ in watched.poll(seconds * 1000)]
 
 
 def _is_written_again(hold: Hold) -> bool:

@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -119,8 +120,10 @@ class Book:
         if not reserved:
             return ()
         from andon.leases.book import reservations
+        from andon.leases.rules.reservations import with_older_leases
 
-        return tuple(one for path in reserved for one in reservations.read(path))
+        found = tuple(one for path in reserved for one in reservations.read(path))
+        return with_older_leases(found, self.entries, time.time())
 
     def _places(self) -> tuple[Path, ...]:
         """Returns the books whose reservations count, those included that a reboot has emptied."""

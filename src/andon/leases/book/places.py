@@ -151,11 +151,14 @@ def _holds_nothing(path: Path, mounts: str) -> bool:
 
 
 def has_reservations(path: Path) -> bool:
-    """Whether anything is reserved beside a book."""
+    """Whether anything is reserved beside a book; in doubt True: the reader reports what is
+    wrong. A draft that a killed process left is nothing."""
     try:
-        return bool(os.listdir(reservations_folder(path)))  # noqa: PTH208
+        return any(not name.startswith(".") for name in os.listdir(reservations_folder(path)))  # noqa: PTH208
     except FileNotFoundError:
         return False
+    except OSError:
+        return True
 
 
 def prepare(path: Path, mounts: str | None = None) -> None:
@@ -271,6 +274,7 @@ def prepare_reservations(book: Path) -> None:
     try:
         with suppress(FileExistsError):
             place.parent.mkdir()
+        if place.parent.stat().st_uid == os.getuid():  # also one whose maker was killed here
             place.parent.chmod(0o755)  # regardless of the umask: every user reads it
         draft.mkdir(0o700)
         draft.chmod(MODES[LEASES])

@@ -29,10 +29,8 @@ MOST_OF_ONE_USER = 100
 
 def read(book: Path) -> tuple[Reservation, ...]:
     """Returns the reservations beside a book; of several files with one id and owner, the latest.
-    None if there is no folder; one that cannot be read is an error, as the book itself is."""
+    A folder that cannot be read is an error, as the book itself is."""
     latest: dict[tuple[int, str], tuple[float, Reservation]] = {}
-    if not reservations_folder(book).exists():
-        return ()
     with _opened(book) as folder:
         for found in files.scan(folder, SUFFIX):
             one = _parsed(found)
@@ -44,7 +42,8 @@ def read(book: Path) -> tuple[Reservation, ...]:
 
 
 def write(book: Path, one: Reservation, uid: int | None = None) -> None:
-    """Writes a reservation of this user, or as root of another, in place of the one with its id."""
+    """Writes a reservation of this user, or as root of another, in place of the one with its id:
+    whenever it is killed, one of the two is there."""
     owner = os.getuid() if uid is None else uid
     places.prepare_reservations(book)
     with _opened(book) as folder, _translated(book):
@@ -52,12 +51,16 @@ def write(book: Path, one: Reservation, uid: int | None = None) -> None:
         old = [found for found in own if found.name.startswith(f"{one.id}-") or _is_past(found)]
         if len(own) - len(old) >= MOST_OF_ONE_USER:
             raise Conflict(f"you have {len(own)} reservations", hint="andon reserve cancel ID")
-        name = f"{one.id}-{os.urandom(8).hex()}{SUFFIX}"
-        text = wire.dumps(document(one)) + "\n"
-        used = time.time() if one.used else UNUSED_TIME
-        os.close(files.make(folder, name, text, used, None if owner == os.getuid() else owner))
+        same = (found.name for found in old if found.name.startswith(f"{one.id}-"))
+        name = next(same, f"{one.id}-{os.urandom(8).hex()}{SUFFIX}")
+        text, mark = wire.dumps(document(one)) + "\n", time.time() if one.used else UNUSED_TIME
+        other = None if owner == os.getuid() else owner
+        os.close(files.make(folder, name, text, mark, other, lasting=True))
+        os.fsync(folder)
         for found in old:
-            files.remove(folder, found.name)
+            if found.name != name:
+                files.remove(folder, found.name)
+        files.remove_drafts(folder, os.getuid())
 
 
 def mark_used(book: Path, one: Reservation) -> None:
@@ -69,12 +72,16 @@ def mark_used(book: Path, one: Reservation) -> None:
 
 def remove(book: Path, one: Reservation) -> None:
     """Removes a reservation; raises Denied if this user may not."""
-    with _opened(book) as folder:
+    with _opened(book) as folder, _translated(book):
         for found in _files_of(folder, one):
-            if not files.remove(folder, found.name):
+            try:
+                os.unlink(found.name, dir_fd=folder)
+            except FileNotFoundError:
+                continue
+            except PermissionError as exc:
                 raise Denied(
                     f"reservation {one.id} is {one.user}'s", hint=f"ask {one.user}, or use sudo"
-                )
+                ) from exc
 
 
 def _files_of(folder: int, one: Reservation) -> list[BookFile]:
@@ -91,7 +98,9 @@ def _parsed(found: BookFile) -> Reservation | None:
         return None
     if not found.name.startswith(f"{one.id}-") or one.ends <= one.begins:
         return None
-    return replace(one, uid=found.uid, user=user_name(found.uid), used=found.modified > 0.0)
+    return replace(
+        one, uid=found.uid, user=user_name(found.uid), used=found.modified > 0.0, blocked=False
+    )
 
 
 def _is_past(found: BookFile) -> bool:

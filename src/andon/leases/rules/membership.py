@@ -57,14 +57,17 @@ def _named(lease: Lease, kin: Kin, scope: PidScope) -> int:
     return 0
 
 
-def believed(work: Work | None, uid: int, members: Sequence[Kin]) -> tuple[int, ...]:
+def believed(work: Work, uid: int, members: Sequence[Kin]) -> tuple[int, ...]:
     """Returns what is left of a lease's job: the live members of its process group that its
-    owner owns.
+    owner owns; without a group the process itself.
 
     The start time of its leader excludes a later group with the same number: the kernel reuses a
     number only when its group is empty.
     """
-    if work is None or work.group is None or work.group < LEAST_GROUP:
+    if work.group is None:
+        same = (k for k in members if (k.pid, k.started_ticks) == (work.pid, work.started_ticks))
+        return tuple(k.pid for k in same if is_owners(k, uid) and not k.ended)
+    if work.group < LEAST_GROUP:
         return ()
     leader = next((kin for kin in members if kin.pid == work.group), None)
     if leader and work.pid == work.group and leader.started_ticks != work.started_ticks:

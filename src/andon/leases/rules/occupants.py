@@ -6,8 +6,15 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from andon.explain.evidence.blame import unattributed_bytes
-from andon.explain.evidence.observation import NOT_SHARED, HeldDevices, PreviousLease, Sharing
+from andon.explain.evidence.observation import (
+    NOT_SHARED,
+    HeldDevices,
+    PreviousLease,
+    ReservedDevices,
+    Sharing,
+)
 from andon.leases.rules.membership import is_owners, judge, nearest
+from andon.leases.rules.reservations import UNUSED_SECONDS
 from andon.model.device import NAMES_MISSING, DeviceStatus, Process, ProcessKind, party
 from andon.model.event import Party
 from andon.model.lease import (
@@ -19,6 +26,7 @@ from andon.model.lease import (
     LeaseKind,
     LeaseState,
     PidScope,
+    Reservation,
 )
 from andon.model.lease_list import LeaseRow
 from andon.units import plain
@@ -40,6 +48,7 @@ class BookView(Struct, frozen=True):
     marks: Marks = field(default_factory=dict)
     leases: tuple[HeldDevices, ...] = ()
     sharing: Sharing = NOT_SHARED
+    reserved: tuple[ReservedDevices, ...] = ()
 
 
 BLANK = BookView()
@@ -75,7 +84,7 @@ def page_of(
     before: BookView,
     at: float,
 ) -> BookView:
-    """Returns the contents of the book now; `before` has the earlier leases."""
+    """Returns the contents of the book now; `before` has earlier leases and what is reserved."""
     claims = judge(entries, statuses, kin, scope)
     by_device = _by_device(claims)
     marks: dict[str, dict[int, str]] = {}
@@ -94,8 +103,9 @@ def page_of(
         _held(claim, claim.lease, statuses, marks, kin) for claim in claims if claim.lease
     )
     if not (strangers or unsure or former):
-        return BookView(claims, marks, held)
-    return BookView(claims, marks, held, Sharing(strangers, frozenset(unsure), former))
+        return BookView(claims, marks, held, reserved=before.reserved)
+    sharing = Sharing(strangers, frozenset(unsure), former)
+    return BookView(claims, marks, held, sharing, before.reserved)
 
 
 def holders(page: BookView, uuids: Iterable[str]) -> dict[str, list[Holder]]:
@@ -119,6 +129,19 @@ def holders_in(leases: Iterable[LeaseRow], uuids: Iterable[str]) -> dict[str, li
                 one = Holder(row.id, row.holder, row.until, parts.get(uuid), row.state)
                 found.setdefault(uuid, []).append(one)
     return found
+
+
+def reserved_devices(reservations: Iterable[Reservation]) -> tuple[ReservedDevices, ...]:
+    """Returns reservations as alerts see them; of two with one id the second has its owner's."""
+    found = dict[str, ReservedDevices]()
+    for one in reservations:
+        id_ = f"reservation:{one.id}"
+        id_ = f"{id_}-{one.uid}" if id_ in found else id_
+        stays = one.used or one.blocked
+        lapses = None if stays else one.begins + UNUSED_SECONDS
+        devices = tuple(device.uuid for device in one.devices)
+        found[id_] = ReservedDevices(id_, devices, one.begins, one.ends, one.user, lapses)
+    return tuple(found.values())
 
 
 class Marker:
@@ -204,8 +227,8 @@ def _puts_up(lease: Lease, process: Process, kin: Kin | None) -> bool:
     """Whether the holder took the device although this process was already there."""
     if not lease.even_if_used:
         return False
-    if kin is not None:
-        return kin.started_ticks < lease.since_ticks
+    if kin is not None and kin.started_ticks < lease.since_ticks:
+        return True
     return process.started is not None and process.started < lease.since
 
 
@@ -238,6 +261,7 @@ def _held(
         orphaned=orphaned,
         who=who[:MOST_LEFT],
         remedy=remedy,
+        until=lease.until,
     )
 
 

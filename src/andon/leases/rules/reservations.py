@@ -4,13 +4,16 @@ A lease that is granted after a reservation was made ends before it begins. An o
 ended: the reservation begins when it can.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
+
+from msgspec.structs import replace
 
 from andon.errors import Conflict, Invalid
 from andon.leases.rules.eligibility import Obstacle, ObstacleKind
 from andon.leases.rules.policy import WEEK_SECONDS
 from andon.leases.rules.spans import Span
-from andon.model.lease import Reservation
+from andon.model.lease import BookEntry, Reservation
 from andon.units import counted, human_seconds
 
 UNUSED_SECONDS = 1800.0
@@ -21,7 +24,32 @@ MOST_AHEAD_SECONDS = 366 * 86_400.0
 
 
 def is_over(one: Reservation, at: float) -> bool:
-    return at >= one.ends or (not one.used and at >= one.begins + UNUSED_SECONDS)
+    lapses = not (one.used or one.blocked)
+    return at >= one.ends or (lapses and at >= one.begins + UNUSED_SECONDS)
+
+
+def with_older_leases(
+    reservations: tuple[Reservation, ...], entries: Callable[[], Iterable[BookEntry]], at: float
+) -> tuple[Reservation, ...]:
+    """Returns the reservations; one begins only when the leases from before have ended, and its
+    owner has not had a chance to use it until then."""
+    if not any(_is_due(one, at) for one in reservations):
+        return reservations
+    since = dict[str, float]()
+    for entry in entries():
+        if entry.lease is not None and (entry.locked or entry.left):
+            for share in entry.lease.shares:
+                since[share.uuid] = min(entry.lease.since, since.get(share.uuid, inf))
+    return tuple(
+        replace(one, blocked=any(since.get(uuid, inf) < one.begins for uuid in one.uuids))
+        if _is_due(one, at)
+        else one
+        for one in reservations
+    )
+
+
+def _is_due(one: Reservation, at: float) -> bool:
+    return one.begins <= at < one.ends and not one.used
 
 
 def reserved_by_others(

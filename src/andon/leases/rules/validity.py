@@ -39,6 +39,19 @@ def to_show(end: LeaseEnd, wall: float, boot: float) -> float | None:
     return right if abs(right - end.shown) > DRIFT_SECONDS else None
 
 
+END_MARKS_SECONDS = (300.0, 900.0, 3600.0)
+"""So long before the end of a lease its user is told."""
+
+
+def end_mark(left_seconds: float, length_seconds: float) -> float | None:
+    """Returns the mark that was passed last, of those that lie inside the length of the lease.
+
+    An end that is moved is a new length from then on: no mark of it has been passed yet.
+    """
+    passed = (mark for mark in END_MARKS_SECONDS if left_seconds <= mark < length_seconds)
+    return next(passed, None)
+
+
 # Whether the lock on a lease file belongs to its holder or to another user, and so counts.
 
 ROOT = 0

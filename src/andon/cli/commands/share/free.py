@@ -19,7 +19,7 @@ from andon.cli.device_request import (
 from andon.cli.options import chosen, elsewhere, fresh_option, shared
 from andon.cli.show.offer import offer_to_json, render_offer
 from andon.cli.show.waiting import WaitingLine
-from andon.cli.sources import availability_of, node_of, sampling_ahead
+from andon.cli.sources import availability_of, node_of, notify_given_back, sampling_ahead
 from andon.cli.terminal import Terminal, notice
 from andon.errors import Invalid
 from andon.leases.book.lease_book import Book
@@ -63,6 +63,7 @@ def free(
 
         if (code := free_in_fleet(choices, request, as_json)) is not None:
             return code
+    notify_given_back(choices)
     found = node_of(choices).leases.offer(request)
     terminal = Terminal.of(choices)
     if as_json:

@@ -97,15 +97,29 @@ def _complete(
 @for_option("How long, e.g. 2h [default: while it runs].")
 @bind_option
 @container_options
+@click.option(
+    "--around", type=int, metavar="PID", help="For what this process of yours uses, until it ends."
+)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, shell_complete=_complete)
 @shared
-def lease(command: tuple[str, ...], length: float | None, bind: bool, **options: Any) -> int:
+def lease(
+    command: tuple[str, ...],
+    length: float | None,
+    bind: bool,
+    around: int | None,
+    **options: Any,
+) -> int:
     """Lease GPUs while a shell or a command runs: andon lease --gpus 2 --for 2h
 
     Without a command it starts your shell. Inside, andon run uses these devices. andon lease extend
     ID --for 1h extends it; andon release ID ends it. andon lease adopt ID takes over one whose
-    andon run was killed while its container keeps running.
+    andon run was killed while its container keeps running. andon lease --around PID is for a
+    process that already runs: it returns at once, and the lease ends with the process.
     """
+    if around is not None:
+        from andon.cli.commands.share.around import around as lease_process
+
+        return lease_process(around, length, options, chosen())
     choices, image = chosen(), container_from(options)
     refuse_bind(bind, image)
     request = request_to_take(options, choices)

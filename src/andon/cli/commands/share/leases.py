@@ -17,7 +17,7 @@ from andon.cli.terminal import Choices, Terminal, ask, notice, report
 from andon.errors import AndonError, Gone, Invalid
 from andon.leases.rules.rows import EMPTY, NONE
 from andon.model.codec import document
-from andon.model.lease import LONGEST_ID, Lease, LeaseState
+from andon.model.lease import LONGEST_ID, Lease, LeaseKind, LeaseState
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.lease_wire import MOST_NOTE
 from andon.model.naming import may_mean, title
@@ -126,7 +126,8 @@ def _confirmed(lease: Lease) -> bool:
     text += f", held {human_seconds(max(0.0, time.time() - lease.since))}"
     text += f", {lease.command}" * bool(lease.command)
     notice(text)
-    return ask("release it? its command is ended [y/N] ") == "y"
+    then = "its command is ended" if lease.kind is LeaseKind.COMMAND else "what runs there goes on"
+    return ask(f"release it? {then} [y/N] ") == "y"
 
 
 def on_devices(found: LeaseList, names: Sequence[str]) -> LeaseList:

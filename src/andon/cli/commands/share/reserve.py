@@ -14,7 +14,7 @@ from andon.cli.moments import exact_moment
 from andon.cli.options import VARIABLE, at_server, chosen, elsewhere, shared
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, styled
-from andon.cli.sources import availability_of, node_of, sampling_ahead
+from andon.cli.sources import availability_of, node_of, notify_given_back, sampling_ahead
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import Conflict, Invalid
 from andon.host.clock import offset
@@ -139,6 +139,7 @@ def reservations(as_json: bool, ics: bool) -> int:
 def _reserved(choices: Choices, at: float) -> tuple[Reservation, ...]:
     """Returns what is reserved on the node that was named, else on this machine."""
     if choices.url is None and choices.node is None:
+        notify_given_back(choices)
         return coming(Book(make=False).reservations(), at)
     return node_of(choices).leases.listing()[1].reservations
 
@@ -209,4 +210,6 @@ def _columns(at: float) -> tuple[TableColumn[Reservation], ...]:
 def _state(one: Reservation, at: float) -> Text:
     if one.begins > at:
         return styled(f"in {human_seconds(one.begins - at)}")
+    if one.blocked:
+        return styled("waits for an older lease", "yellow")
     return styled("in use" if one.used else "now, not used yet", "bold")

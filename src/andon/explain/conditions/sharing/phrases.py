@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from andon.explain.conditions.description import evidence_of
-from andon.explain.evidence.observation import HeldDevices
+from andon.explain.evidence.observation import HeldDevices, ReservedDevices
 from andon.explain.evidence.reasons import Evidence
+from andon.model.alert import RESERVED_BY
 from andon.model.device import Process
 from andon.units import and_more
 
@@ -18,6 +19,33 @@ class Holders(NamedTuple):
 
     holders: tuple[HeldDevices, ...]
     strangers: tuple[Process, ...] = ()
+
+
+class Blockers(NamedTuple):
+    """A reservation at one moment, and who holds and uses its device instead."""
+
+    reserved: ReservedDevices
+    holders: tuple[HeldDevices, ...]
+    strangers: tuple[Process, ...]
+    at: float
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        return self.reserved.devices
+
+
+def reservation_evidence(about: Blockers) -> list[Evidence]:
+    """Whose reservation it is and for when, and the leases and processes in its way."""
+    one = about.reserved
+    out: dict[str, float | str] = {
+        "reservation": one.id.rpartition(":")[2], RESERVED_BY: one.user,
+        "begins": one.begins, "ends": one.ends,
+    }  # fmt: skip
+    if about.holders:
+        out["lease"] = ", ".join(held.id.rpartition(":")[2] for held in about.holders[:MOST_NAMED])
+    if about.strangers:
+        out["pids"] = ", ".join(str(process.pid) for process in about.strangers)
+    return evidence_of(out)
 
 
 def release_advice(held: HeldDevices) -> str:

@@ -1,0 +1,83 @@
+"""Each GPU of a node in a few words, as a hub lists it."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from andon.errors import Invalid
+from andon.fleet.rules.digest import IDLE_RULES, MOST_BYTES, decoded, digest_of, encoded
+from andon.fleet.rules.gpu_states import STATES, gpu_states
+from andon.model.device import DeviceStatus, State
+from andon.model.lamp import DeviceLamp, Lamp
+from andon.model.lease_list import LeaseList
+from andon.model.verdict import DeviceVerdict, VerdictKind
+from tests.support.rows import rows
+from tests.support.snapshots import farm, h200, uuid
+
+
+def device(load: float | None = 87.4, memory: float | None = 0.62) -> DeviceStatus:
+    status = h200(3)
+    assert status.sample is not None
+    total = status.device.memory_total_bytes or 0
+    used = None if memory is None else int(total * memory)
+    sample = replace(status.sample, utilization_percent=load, memory_used_bytes=used)
+    return replace(status, sample=sample)
+
+
+def lamp(colour: Lamp, rule: str = "thermal", handled: bool = False) -> DeviceLamp:
+    return DeviceLamp(uuid(3), 3, colour, "hot", rule=rule, handled=handled)
+
+
+@rows(
+    "kind, load, lamps, text",
+    [
+        (VerdictKind.FREE, 0.0, (), "3 free 0 62"),
+        (VerdictKind.HELD, 87.4, (), "3 held 87 62"),
+        (VerdictKind.HELD, 0.0, (), "3 idle 0 62"),
+        (VerdictKind.HELD, 1.0, (lamp(Lamp.AMBER, "idle_lease"),), "3 idle 1 62"),
+        (VerdictKind.IN_USE, 12.0, (), "3 used 12 62"),
+        (VerdictKind.WITHHELD, 0.0, (), "3 withheld 0 62"),
+        (VerdictKind.HELD, 87.4, (lamp(Lamp.AMBER),), "3 troubled 87 62"),
+        (VerdictKind.HELD, 87.4, (lamp(Lamp.RED),), "3 broken 87 62"),
+        (VerdictKind.HELD, 87.4, (lamp(Lamp.RED, handled=True),), "3 held 87 62"),
+        (VerdictKind.FREE, None, (), "3 free - 62"),
+        (None, 5.0, (), "3 unknown 5 62"),
+    ],
+)
+def test_the_words_of_a_gpu(
+    kind: VerdictKind | None, load: float | None, lamps: tuple[DeviceLamp, ...], text: str
+) -> None:
+    verdicts = [] if kind is None else [DeviceVerdict(uuid(3), 3, "3", kind)]
+    assert gpu_states([device(load)], verdicts, lamps, IDLE_RULES) == (text,)
+
+
+def test_what_does_not_answer_is_unknown() -> None:
+    held = DeviceVerdict(uuid(3), 3, "3", VerdictKind.HELD)
+    silent = replace(device(), state=State.STALE)
+    assert gpu_states([silent], [held], (), IDLE_RULES) == ("3 unknown - -",)
+    assert gpu_states([device(memory=None)], [held], (), IDLE_RULES) == ("3 held 87 -",)
+
+
+@given(st.none() | st.floats(allow_nan=False), st.sampled_from([None, *VerdictKind]))
+def test_every_state_is_one_that_a_hub_reads(load: float | None, kind: VerdictKind | None) -> None:
+    verdicts = [] if kind is None else [DeviceVerdict(uuid(3), 3, "3", kind)]
+    (text,) = gpu_states([device(load)], verdicts, (), IDLE_RULES)
+    assert re.fullmatch(rf"3 ({'|'.join(STATES)}) (\d{{1,3}}|-) 62", text)
+
+
+def test_a_digest_has_them_and_leaves_them_out_before_it_is_too_long() -> None:
+    found = decoded(encoded(digest_of(farm(), LeaseList(0.0), (), {}, {}, "m", "1.0")))
+    assert len(found.gpu_states) == found.gpus
+    long = replace(found, gpu_states=tuple(f"{'x' * 20} withheld 100 {n}" for n in range(64)))
+    long = replace(long, reason="r" * (MOST_BYTES // 2))
+    assert decoded(encoded(long)).gpu_states == ()
+
+
+@pytest.mark.parametrize("text", ["3 held", "3 odd 1 1", "3 held 1000 1", "a b held 1 1", ""])
+def test_what_another_machine_reports_is_checked(text: str) -> None:
+    found = digest_of(farm(), None, (), {}, {}, "m", "1.0")
+    with pytest.raises(Invalid, match="gpu_states"):
+        decoded(encoded(replace(found, gpu_states=(text,))))
