@@ -144,9 +144,9 @@ def slow_down(board: Board, luck: random.Random) -> None:
 def slow_down_reservations(pause: Callable[[str], None]) -> None:
     write, cancel = reservations.write, reservations.remove
 
-    def writing(book: Path, one: Reservation) -> None:
+    def writing(book: Path, one: Reservation, uid: int | None = None) -> None:
         pause("reserving")
-        write(book, one)
+        write(book, one, uid)
         pause("reserved")
 
     def cancelling(book: Path, one: Reservation) -> None:

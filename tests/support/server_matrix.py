@@ -67,6 +67,8 @@ BODIES: Mapping[str, Any] = {
     "POST /api/leases/{lease}/renew": {"seconds": 600, "fence": 1},
     "POST /api/links": {},
     "POST /api/nodes": {"name": NODE},
+    "POST /api/reservations": {"gpus": 99, "seconds": 600},
+    "PATCH /api/reservations/{reservation}": {"seconds": 600},
     "POST /api/session": {"code": "x"},
     "POST /api/silences": {"seconds": 60, "rule": "fan"},
     "POST /api/tokens": {"name": "ops", "role": "read"},

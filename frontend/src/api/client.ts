@@ -104,7 +104,7 @@ export function get<T>(path: string, node: string | null, signal?: AbortSignal):
 }
 
 /** Changes something on the server itself; with a node, computes with what is known of it. */
-export function send<T>(method: "POST" | "DELETE", path: string, body?: unknown, node: string | null = null): Promise<T> {
+export function send<T>(method: "POST" | "PATCH" | "DELETE", path: string, body?: unknown, node: string | null = null): Promise<T> {
   const init: RequestInit = { method };
   if (body !== undefined) {
     init.body = JSON.stringify(body);

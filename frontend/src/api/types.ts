@@ -30,6 +30,7 @@ export type Rule = Schemas["RuleRow"];
 export type Lease = Schemas["LeaseRow"];
 export type LeaseGrant = Schemas["LeaseGrant"];
 export type Leases = Schemas["LeaseListShape"];
+export type Reservation = Schemas["Reservation"];
 export type Waiting = Schemas["WaitingRow"];
 export type Cordon = Schemas["CordonRow"];
 export type Estimate = Schemas["EstimateAnswer"];

@@ -2,9 +2,9 @@
 import { NODE } from "./node";
 
 /** Commands that can ask this server from anywhere. */
-const ANYWHERE = /^andon (?:status|watch|ps|who|free|devices|history|why|alerts|leases|release|open|lease extend|nodes)\b/;
+const ANYWHERE = /^andon (?:status|watch|ps|who|free|devices|history|why|alerts|leases|reservations|release|open|lease extend|nodes)\b/;
 /** Those that a hub answers for one of its nodes. */
-const READS = /^andon (?:(?:status|watch|ps|who|free|history|why|leases|estimate)\b|(?:alerts|jobs)(?:$| show| rules| --))/;
+const READS = /^andon (?:(?:status|watch|ps|who|free|history|why|leases|reservations|estimate)\b|(?:alerts|jobs)(?:$| show| rules| --))/;
 const USUAL = /^http:\/\/(?:127\.0\.0\.1|localhost|\[::1\]):26366$/;
 
 export interface Located {
@@ -18,7 +18,7 @@ export function located(command: string, origin: string, node: string | null, be
   if (below !== null && !command.startsWith("andon open")) {
     return READS.test(command) ? { text: `${command} --node ${below} --url ${origin}`, place: null } : { text: command, place: `on ${below}:` };
   }
-  if (USUAL.test(origin) || command.includes(" --url ")) return { text: command, place: null };
+  if (USUAL.test(origin) || command.includes(" --url ") || command.startsWith("http")) return { text: command, place: null };
   if (command === "andon" || ANYWHERE.test(command)) return { text: `${command} --url ${origin}`, place: null };
   return { text: command, place: node === null ? null : `on ${node}:` };
 }

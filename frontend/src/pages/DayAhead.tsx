@@ -6,9 +6,9 @@ import { deviceLink, go, keep, leaseLink, useRoute, withQuery } from "../lib/rou
 import { live } from "../live/store";
 import { Timeline } from "../parts/Timeline";
 import { QUEUE } from "./jobs/timeline";
-import { daySpans, firstFree, notesOf } from "./leaseSpans";
+import { daySpans, firstFree, notesOf, peopleOf } from "./leaseSpans";
 
-const AHEAD: [string, number][] = [["6 h", 6 * 3600], ["1 d", 86_400], ["7 d", 7 * 86_400]];
+const AHEAD: [string, number][] = [["6 h", 6 * 3600], ["1 d", 86_400]];
 const BEFORE = 0.12; // of the time ahead
 const NO_JOBS: Job[] = [];
 
@@ -28,7 +28,7 @@ export function DayAhead({ list, chosen }: { list: Leases; chosen: string | null
           {AHEAD.map(([name, value]) => <button key={name} type="button" aria-pressed={value === seconds} onClick={() => keep(withQuery(query, { ahead: name }))}>{unbroken(name)}</button>)}
         </span>
       </div>
-      <Timeline caption="leases by GPU" rows={[...rows, ...queued]} spans={spans} since={list.at - BEFORE * seconds} until={list.at + seconds} now={list.at} chosen={chosen} onChoose={(id) => id !== QUEUE && go(leaseLink(id))} />
+      <Timeline caption="leases by GPU" people={peopleOf(list, spans)} rows={[...rows, ...queued]} spans={spans} since={list.at - BEFORE * seconds} until={list.at + seconds} now={list.at} chosen={chosen} onChoose={(id) => id !== QUEUE && go(leaseLink(id))} />
     </section>
   );
 }

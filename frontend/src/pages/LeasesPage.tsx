@@ -40,6 +40,7 @@ export function LeasesPage({ name, search }: { name: string | null; search: stri
       {!trusted && <p className="dim read-only"><SignInLink to="to take, extend or give back a lease." /></p>}
       {list.devices.length > 0 && <FreeNow list={list} />}
       {list.devices.length > 0 && <LaterPage show={({ DayAhead }) => <DayAhead list={list} chosen={name} />} />}
+      {list.devices.length > 0 && <LaterPage show={({ WeekAhead }) => <WeekAhead list={list} />} />}
       {list.leases.length === 0 && <Empty list={list} />}
       {list.leases.length > 0 && shown.length === 0 && <Notice title="No lease matches" />}
       <ul className="leases">

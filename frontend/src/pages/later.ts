@@ -9,3 +9,4 @@ export { JobsPages } from "./jobs";
 export { ProcessPage } from "./ProcessPage";
 export { RunsPages } from "./runs";
 export { UserPage } from "./UserPage";
+export { WeekAhead } from "./WeekAhead";

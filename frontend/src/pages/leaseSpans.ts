@@ -24,6 +24,9 @@ function spanOf(lease: Lease, uuid: string, job: Job | undefined, now: number): 
   };
 }
 
+/** Everyone with a bar in the day or the week, who has the same colour in both. */
+export const peopleOf = (list: Pick<Leases, "reservations">, spans: Span[]): string[] => [...spans, ...list.reservations.map((one) => ({ who: one.user }))].map(({ who }) => who);
+
 export function notesOf(list: Leases): Map<string, string> {
   const notes = list.devices.flatMap((one): [string, string][] => (one.kind === "free" ? [[one.uuid, "free"]] : one.code === "unleased_process" && one.by ? [[one.uuid, `in use by ${one.by}, without a lease: until when is not known`]] : one.lease === null && one.reason ? [[one.uuid, one.reason]] : []));
   for (const one of list.cordons) notes.push([one.uuid, `out of service${one.reason ? `: ${one.reason}` : ""}`]);

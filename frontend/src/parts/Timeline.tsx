@@ -9,6 +9,8 @@ interface Props {
   caption: string;
   rows: { id: string; title: string; href?: string | undefined; note?: string | undefined }[];
   spans: Span[];
+  /** Whose colours are told apart, if more than those with a bar. */
+  people?: string[];
   since: number;
   until: number;
   now: number;
@@ -16,11 +18,11 @@ interface Props {
   onChoose: (id: string) => void;
 }
 
-export function Timeline({ caption, rows, spans, since, until, now, chosen, onChoose }: Props) {
+export function Timeline({ caption, rows, spans, people, since, until, now, chosen, onChoose }: Props) {
   const [at, setAt] = useState<string | null>(null);
   const box = useRef<HTMLDivElement>(null);
   const found = placed(rows, spans, since, until);
-  const colours = coloursOf(spans.map((span) => span.who));
+  const colours = coloursOf(people ?? spans.map((span) => span.who));
   const ids = found.flatMap((row) => row.bars.map((bar) => bar.span.id));
   const first = at !== null && ids.includes(at) ? at : (ids.find((id) => id.startsWith(`${chosen} `)) ?? ids[0]);
   const pressed = (event: React.KeyboardEvent) => {
@@ -63,7 +65,7 @@ export function Timeline({ caption, rows, spans, since, until, now, chosen, onCh
       <i className="now-line" style={{ "--now": (now - since) / (until - since) } as React.CSSProperties}><b>now</b></i>
       </div>
       <ul className="plain legend" aria-label="users">
-        {[...colours].map(([who, colour]) => <li key={who}><i style={{ background: `var(${colour})` }} />{who}</li>)}
+        {[...colours].filter(([who]) => spans.some((span) => span.who === who)).map(([who, colour]) => <li key={who}><i style={{ background: `var(${colour})` }} />{who}</li>)}
         <li><i className="hatched" />expected</li>
       </ul>
     </div>

@@ -22,6 +22,8 @@ SHELL = frozenset({"/", "/healthz", "/favicon.ico", "/docs", "/docs/style.css", 
 learn what it may do, and a client sends its token only after the server has proved that it knows
 it."""
 SHELL_FOLDER = "/static/"
+CALENDARS = "/calendar/"
+"""Calendar programs send no header: the key is a part of the path, and the route checks it."""
 EXCHANGE = ("POST", SESSION)
 """Takes a one-time code instead of a key."""
 ESTIMATE = "/api/estimate"
@@ -143,7 +145,7 @@ def is_open(call: AccessRequest) -> bool:
     if (call.method, call.path) == EXCHANGE:
         return True
     return call.method in ("GET", "HEAD") and (
-        call.path in SHELL or call.path.startswith(SHELL_FOLDER)
+        call.path in SHELL or call.path.startswith((SHELL_FOLDER, CALENDARS))
     )
 
 

@@ -34,6 +34,9 @@ class Action(StrEnum):
     TAKE = "take"
     EXTEND = "extend"
     RELEASE = "release"
+    RESERVE = "reserve"
+    UNRESERVE = "unreserve"
+    LINK_CALENDAR = "link_calendar"
     SUBMIT = "submit"  # jobs of the server's user: only its owners
     CANCEL = "cancel"
     RETRY = "retry"
@@ -68,6 +71,9 @@ _USER: Mapping[Action, RightExtent] = {
     Action.TAKE: RightExtent.OWN,
     Action.EXTEND: RightExtent.OWN,
     Action.RELEASE: RightExtent.OWN,
+    Action.RESERVE: RightExtent.OWN,
+    Action.UNRESERVE: RightExtent.OWN,
+    Action.LINK_CALENDAR: RightExtent.OWN,
     Action.CANCEL: RightExtent.OWN,
     Action.RETRY: RightExtent.OWN,
     Action.REQUEUE: RightExtent.OWN,
@@ -82,15 +88,16 @@ _USER: Mapping[Action, RightExtent] = {
 }
 _OPERATE = frozenset(
     {
-        Action.RELEASE, Action.CANCEL, Action.MOVE, Action.ACKNOWLEDGE, Action.UNACKNOWLEDGE,
-        Action.SILENCE, Action.UNSILENCE, Action.CORDON, Action.TEST_NOTIFIERS, Action.DRAIN,
+        Action.RELEASE, Action.UNRESERVE, Action.CANCEL, Action.MOVE, Action.ACKNOWLEDGE,
+        Action.UNACKNOWLEDGE, Action.SILENCE, Action.UNSILENCE, Action.CORDON,
+        Action.TEST_NOTIFIERS, Action.DRAIN,
     }
 )  # fmt: skip
 # Those of an account: a token and a proxy's people have none here.
 _NOT_ADMIN = frozenset(
     {
-        Action.TAKE, Action.EXTEND, Action.SUBMIT, Action.MAKE_LINK, Action.SIGN_IN,
-        Action.SIGN_OUT, Action.REVOKE, Action.OTHER,
+        Action.TAKE, Action.EXTEND, Action.RESERVE, Action.LINK_CALENDAR, Action.SUBMIT,
+        Action.MAKE_LINK, Action.SIGN_IN, Action.SIGN_OUT, Action.REVOKE, Action.OTHER,
     }
 )  # fmt: skip
 RIGHTS: Mapping[Role, Mapping[Action, RightExtent]] = {
@@ -112,6 +119,11 @@ _ROUTES = (
     ("POST", r"/api/leases", Action.TAKE),
     ("POST", r"/api/leases/[^/]+/renew", Action.EXTEND),
     ("DELETE", r"/api/leases/[^/]+", Action.RELEASE),
+    ("POST", r"/api/reservations", Action.RESERVE),
+    ("PATCH", r"/api/reservations/[^/]+", Action.RESERVE),
+    ("DELETE", r"/api/reservations/[^/]+", Action.UNRESERVE),
+    ("POST", r"/api/calendar", Action.LINK_CALENDAR),
+    ("DELETE", r"/api/calendar", Action.LINK_CALENDAR),
     ("POST", r"/api/jobs", Action.SUBMIT),
     ("POST", r"/api/jobs/.+/cancel", Action.CANCEL),
     ("POST", r"/api/jobs/.+/retry", Action.RETRY),

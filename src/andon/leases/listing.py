@@ -1,6 +1,7 @@
 """Lists the leases: devices, book and queue read together, as every view shows them."""
 
 import time
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -9,6 +10,7 @@ from andon.leases.availability import Availability, AvailabilityView, BookConten
 from andon.leases.book.lease_book import Book
 from andon.leases.own import this_requester
 from andon.leases.rules.queue import in_order
+from andon.leases.rules.reservations import is_over
 from andon.leases.rules.rows import (
     EMPTY,
     cordon_rows,
@@ -17,7 +19,7 @@ from andon.leases.rules.rows import (
     waiting_rows,
 )
 from andon.model.device import Snapshot
-from andon.model.lease import Claim
+from andon.model.lease import Claim, Reservation
 from andon.model.lease_list import BookRow, LeaseList
 
 
@@ -45,8 +47,15 @@ def read_listing(availability: Availability, view: AvailabilityView, book: Book)
         None if claims else EMPTY,
         verdicts,
         usage_rows(usage, user_name),
+        coming(pages.reservations, at),
     )
     return LeaseListing(view.snapshot, found, claims, remarks(book))
+
+
+def coming(reservations: Iterable[Reservation], at: float) -> tuple[Reservation, ...]:
+    """Returns those that are not over, in the order in which they begin."""
+    found = (one for one in reservations if not is_over(one, at))
+    return tuple(sorted(found, key=lambda one: (one.begins, one.id)))
 
 
 def remarks(book: Book) -> tuple[str, ...]:

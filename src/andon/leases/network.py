@@ -8,19 +8,20 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.failures.listeners import Listeners
 from andon.failures.log import FailureLog
 from andon.host.processes.known_kin import KnownKin
 from andon.host.users import user_name
-from andon.leases import releaser
+from andon.leases import releaser, reserving
 from andon.leases.availability import Availability, BookContents
 from andon.leases.book import places
 from andon.leases.book.holder import TAKE, Account, HolderProcess
 from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms, Progress
-from andon.leases.listing import LeaseListing, book_row, read_listing
+from andon.leases.listing import LeaseListing, book_row, coming, read_listing
 from andon.leases.own import holder_as_owner, this_requester
 from andon.leases.reaper import Reaper
 from andon.leases.refusal import refusal
@@ -31,7 +32,7 @@ from andon.leases.rules.rows import lease_row
 from andon.leases.rules.verdict import in_use
 from andon.model.device import Snapshot
 from andon.model.job.device_request import DeviceRequest
-from andon.model.lease import Claim, Cordon, Lease, LeaseKind, LeaseState
+from andon.model.lease import Claim, Cordon, Lease, LeaseKind, LeaseState, Reservation
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.redaction import redact
 
@@ -40,6 +41,8 @@ log = logging.getLogger("andon.remote_leases")
 MOST_LENT = 64  # each has its own process
 CLOCK_TICK_SECONDS = 0.02  # times of files are older than the clock by up to this
 RELEASE_SECONDS = 5.0  # a caller waits no longer; the holder has been asked anyway
+
+RESERVE = "andon reserve"
 
 Listener = Callable[[LeaseList], None]
 
@@ -75,14 +78,17 @@ class NetworkLeases:
         follows: Callable[[], str | None] = lambda: None,
         open_book: Callable[..., Book] | None = None,
         watched: Callable[[], object] = lambda: None,
+        others: Callable[[Snapshot], tuple[Reservation, ...]] | None = None,
     ) -> None:
         """`follows` returns why the book cannot be read, or None; `watched` returns a new object
-        when a book appears, goes or is replaced, or None if nobody watches that."""
+        when a book appears, goes or is replaced, or None if nobody watches that;
+        `others` tells of reservations that are not andon's, which are only shown."""
         self._open_book = open_book or Book
         self._availability, self._latest = availability, latest
         self._longest_wait_seconds, self._follows = longest_wait_seconds, follows
         self._watched: Callable[[], object] = watched
         self._seen: object = None
+        self._others = others
         self._env = os.environ if env is None else env
         self._lock, self._notifying = threading.Lock(), threading.Lock()
         self._book: Book | None = None
@@ -160,15 +166,16 @@ class NetworkLeases:
 
         book = self._made()
         timeout = min(wait_seconds, self._longest_wait_seconds)
-        _refuse_for_others(account)
+        _refuse_for_others(account, "take a lease", TAKE)
         self._refuse_many(book, os.getuid() if account is None else account.uid)
         self._refuse_hopeless(book, request, timeout)
         holder = HolderProcess(detached=True, account=account)
         self._reaper.watch(holder.process)
         try:
             owner, purpose = holder_as_owner(holder.pid, account), redact(tuple(command.split(" ")))
-            uid = None if account is None else account.uid
-            terms = LeaseTerms(LeaseKind.NETWORK, purpose, seconds, owner, whom=whom, uid=uid)
+            terms = LeaseTerms(
+                LeaseKind.NETWORK, purpose, seconds, owner, whom=whom, uid=_uid(account)
+            )
             grant = Granter(book, self._availability).grant(request, terms, timeout, still_waiting)
             holder.take_over(grant.held, waiting=waiting)  # the caller may have left meanwhile
         finally:
@@ -208,6 +215,37 @@ class NetworkLeases:
         self.changed()
         return lease
 
+    def reserve(
+        self, request: DeviceRequest, begins: float, ends: float, name: str, account: Account | None
+    ) -> Reservation:
+        """Reserves devices for a user of this machine, or for the server's own."""
+        _refuse_for_others(account, "reserve", RESERVE)
+        times, uid = [(begins, ends)], _uid(account)
+        [made] = reserving.reserve(self._availability, self._made(), request, times, name, uid=uid)
+        self.changed()
+        return made
+
+    def change_reservation(
+        self,
+        name: str,
+        begins: float | None,
+        ends: float | None,
+        seconds: float | None,
+        account: Account | None,
+    ) -> Reservation:
+        """Moves a reservation of that user to another time."""
+        _refuse_for_others(account, "change a reservation", f"{RESERVE} change {name}")
+        found = reserving.change(self._current(), name, begins, ends, seconds, uid=_uid(account))
+        self.changed()
+        return found
+
+    def cancel_reservation(self, name: str, account: Account | None) -> Reservation:
+        """Removes a reservation: that user's own, or whichever the server's own user may."""
+        _refuse_for_others(account, "cancel a reservation", f"{RESERVE} cancel {name}")
+        found = reserving.cancel(self._current(), name, _uid(account))
+        self.changed()
+        return found
+
     def cordon(self, uuid: str, reason: str, by: str = "") -> None:
         """Takes a device out of service."""
         self._made().cordon(Cordon(uuid, time.time(), by or user_name(os.getuid()), reason))
@@ -235,6 +273,9 @@ class NetworkLeases:
             view = self._availability.view_of(snapshot, self._kin.of)
             seen = read_listing(self._availability, view, book)
             self._warn_of_overdue(book, seen)
+            if self._others is not None:
+                also = (*seen.leases.reservations, *self._others(snapshot))
+                return replace(seen.leases, reservations=coming(also, time.time()))
         except (AndonError, OSError) as error:
             reason = error.reason if isinstance(error, AndonError) else str(error)
             return LeaseList(snapshot.at, book=row, note=reason)
@@ -308,7 +349,7 @@ class NetworkLeases:
 def _gist(found: LeaseList) -> object:
     """Returns the fields whose change is worth a notification; usage changes all the time."""
     rows = [(row.id, row.user, row.fence, row.state, row.until) for row in found.leases]
-    return rows, found.waiting, found.cordons, found.note
+    return rows, found.waiting, found.cordons, found.reservations, found.note
 
 
 def _check(lease: Lease, name: str, fence: int | None) -> None:
@@ -319,10 +360,14 @@ def _check(lease: Lease, name: str, fence: int | None) -> None:
     check_fence(lease, fence)
 
 
-def _refuse_for_others(account: Account | None) -> None:
+def _uid(account: Account | None) -> int | None:
+    return None if account is None else account.uid
+
+
+def _refuse_for_others(account: Account | None, what: str, command: str) -> None:
     if account is None or os.getuid() in (0, account.uid):
         return
     raise Denied(
-        f"this server runs as {user_name(os.getuid())} and cannot take a lease for {account.name}",
-        hint=f"in a terminal: {TAKE}",
+        f"this server runs as {user_name(os.getuid())} and cannot {what} for {account.name}",
+        hint=f"in a terminal: {command}",
     )

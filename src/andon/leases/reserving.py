@@ -36,12 +36,14 @@ def reserve(
     times: Sequence[Span],
     name: str = "",
     policy: Callable[[], Policy] = read_policy,
+    uid: int | None = None,
 ) -> list[Reservation]:
-    """Reserves the same devices for this user at each of these times, or raises an error that says
-    what is in the way."""
+    """Reserves the same devices at each of these times for this user, or as root for another; or
+    raises an error that says what is in the way."""
+    uid = os.getuid() if uid is None else uid
     if request.shared:
         raise Invalid("a reservation is for whole GPUs", hint="leave out --shared")
-    at, limits = time.time(), _limits(book, policy)
+    at, limits = time.time(), _limits(book, policy, uid)
     for begins, ends in times:
         check_times(begins, ends, at)
     view = availability.view()
@@ -62,21 +64,21 @@ def reserve(
         for begins, ends in times:
             one = Reservation(
                 _new_id(known), devices, begins, ends, name[:200], view.snapshot.simulated,
-                os.getuid(), user_name(os.getuid()),
+                uid, user_name(uid),
             )  # fmt: skip
             _check_limits(limits, one, known, len(statuses), at)
             made.append(one)
             known.append(one)
-        _write(book, made)
+        _write(book, made, uid)
     return made
 
 
-def _write(book: Book, made: Sequence[Reservation]) -> None:
+def _write(book: Book, made: Sequence[Reservation], uid: int) -> None:
     """Writes all reservations or none."""
     written = list[Reservation]()
     try:
         for one in made:
-            book.reserve(one)
+            book.reserve(one, uid)
             written.append(one)
     except BaseException:
         for one in written:
@@ -106,12 +108,14 @@ def change(
     ends: float | None,
     seconds: float | None = None,
     policy: Callable[[], Policy] = read_policy,
+    uid: int | None = None,
 ) -> Reservation:
-    """Moves a reservation of this user to another time."""
-    at, limits = time.time(), _limits(book, policy)
+    """Moves a reservation of this user, or as root of another one, to another time."""
+    uid = os.getuid() if uid is None else uid
+    at, limits = time.time(), _limits(book, policy, uid)
     with book.locked():
-        before = _find(book, name)
-        if before.uid != os.getuid():
+        before = _find(book, name, uid)
+        if before.uid != uid:
             raise Denied(f"reservation {before.id} is {before.user}'s", hint="cancel it as root")
         starts = before.begins if begins is None else begins
         lasts = before.ends - before.begins if seconds is None else seconds
@@ -122,7 +126,7 @@ def change(
             when = f"{clock(other.begins, at)} to {clock(other.ends, at)}"
             raise Conflict(f"{other.user} has reserved it from {when} ({other.id})")
         _check_limits(limits, one, others, None, at)
-        book.reserve(one)
+        book.reserve(one, uid)
     return one
 
 
@@ -130,16 +134,19 @@ def own_reservation(name: str, folder: str = "") -> Reservation:
     """Returns a reservation of this user that is not over, in the book that a folder names; raises
     Gone for none."""
     book = Book({VARIABLE: folder} if folder else None, make=False)
-    found = _find(book, name)
+    found = _find(book, name, os.getuid())
     if found.uid != os.getuid():
         raise Denied(f"reservation {found.id} is {found.user}'s", hint="use one of yours")
     return found
 
 
-def cancel(book: Book, name: str) -> Reservation:
+def cancel(book: Book, name: str, uid: int | None = None) -> Reservation:
     """Removes a reservation: one's own, or as root or the book's owner anyone's."""
+    uid = os.getuid() if uid is None else uid
     with book.locked():
-        found = _find(book, name)
+        found = _find(book, name, uid)
+        if found.uid != uid and uid != os.getuid() and not _is_owner(book, uid):
+            raise Denied(f"reservation {found.id} is {found.user}'s", hint=f"ask {found.user}")
         book.cancel(found)
     return found
 
@@ -156,22 +163,26 @@ def given_back(book: Book) -> list[str]:
     return found
 
 
-def _find(book: Book, name: str) -> Reservation:
+def _find(book: Book, name: str, uid: int) -> Reservation:
     """Returns a reservation; of two with one id, this user's."""
     now = time.time()
     found = [r for r in book.reservations() if r.id == name and not is_over(r, now)]
-    own = [one for one in found if one.uid == os.getuid()]
+    own = [one for one in found if one.uid == uid]
     if not (own or found):
         raise Gone(f"there is no reservation {name[:40]!r}", hint="andon reservations lists them")
     return (own or found)[0]
 
 
-def _limits(book: Book, policy: Callable[[], Policy]) -> UserLimits | None:
-    """Returns this user's limits; None for root and the book's owner, who have none."""
+def _limits(book: Book, policy: Callable[[], Policy], uid: int) -> UserLimits | None:
+    """Returns a user's limits; None for root and the book's owner, who have none."""
+    return None if _is_owner(book, uid) else limits_for(policy(), uid)
+
+
+def _is_owner(book: Book, uid: int) -> bool:
+    """Whether this user is root or owns the book."""
     with suppress(OSError):
-        if is_root(os.getuid()) or book.path.stat().st_uid == os.getuid():
-            return None
-    return limits_for(policy(), os.getuid())
+        return is_root(uid) or book.path.stat().st_uid == uid
+    return False
 
 
 def _check_limits(

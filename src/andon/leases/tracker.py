@@ -71,6 +71,7 @@ class LeaseTracker:
     ) -> None:
         self._env, self._open_book = os.environ if env is None else env, open_book or Book
         self._paths: tuple[Path, ...] = ()
+        self._reserved: tuple[str, ...] = ()
         self._watched: tuple[str, ...] = ()
         self._warned: list[str] = []
         self._page, self._marker = BLANK, Marker()
@@ -138,7 +139,8 @@ class LeaseTracker:
         }
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Calls a listener when leases, their ends or the queue change; it must not block.
+        """Calls a listener when leases, their ends, the queue or what is reserved change; it must
+        not block.
         Returns a function that stops it."""
         return self._listeners.add(listener)
 
@@ -182,8 +184,9 @@ class LeaseTracker:
     def _check_changes(self) -> None:
         """Checks whether the book may differ from what was read, with only a few system calls."""
         leases = tuple(_stamp(folder) for folder in self._watched)
-        if self._listeners:  # only they need the queue
-            self._tickets = tuple(_stamp(f"{path}/{places.TICKETS}") for path in self._paths)
+        if self._listeners:  # only they need the queue and what is reserved
+            queues = (f"{path}/{places.TICKETS}" for path in self._paths)
+            self._tickets = tuple(_stamp(folder) for folder in (*queues, *self._reserved))
         if leases == self._leases:
             return
         before, self._leases, self._unread = self._leases, leases, True
@@ -199,8 +202,9 @@ class LeaseTracker:
         book.paths = tuple(p for p in book.paths if not file_systems.network_system(p, mounts))
         near = (p for p in _candidates(self._env) if not file_systems.network_system(p, mounts))
         self._paths = book.paths
-        reserved = (places.reservations_folder(path) for path in {book.path, *book.paths})
-        self._watched = (*(_watched(path, book.paths) for path in near), *map(str, reserved))
+        lasting = dict.fromkeys((own, *book.paths))  # a reboot empties books
+        self._reserved = tuple(str(places.reservations_folder(path)) for path in lasting)
+        self._watched = (*(_watched(path, book.paths) for path in near), *self._reserved)
         self._warn_unread(book)
         return book
 

@@ -4,7 +4,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.model.codec import Amount, Id, Index, JsonDocument, Name, Pid, Signed, Text, Time, Whole
-from andon.model.lease import LeaseKind, LeaseState, Share
+from andon.model.lease import LeaseKind, LeaseState, Reservation, Share
 from andon.model.verdict import DeviceVerdict
 from andon.units import iso
 
@@ -86,6 +86,14 @@ class BookRow(Struct, frozen=True):
     owner: Name
 
 
+class ReservationList(JsonDocument, frozen=True):
+    """What is reserved and not over, in the order in which it begins."""
+
+    schema = "andon.reservations/1"
+    at: Time
+    reservations: tuple[Reservation, ...] = ()
+
+
 class LeaseList(JsonDocument, frozen=True):
     """All leases, and whether each device is available; `note` says why a list is empty."""
 
@@ -99,6 +107,7 @@ class LeaseList(JsonDocument, frozen=True):
     note: Text | None = None
     devices: tuple[DeviceVerdict, ...] = ()
     usage: tuple[UserHours, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
 
     @property
     def timestamp(self) -> str:

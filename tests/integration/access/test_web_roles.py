@@ -215,7 +215,7 @@ def test_a_page_of_an_allowed_origin_asks_first_and_then_may(friend: Caller) -> 
     assert allowed(asked.headers) == {
         "access-control-allow-origin": FRIEND,
         "access-control-allow-credentials": "true",
-        "access-control-allow-methods": "GET, HEAD, POST, PUT, DELETE",
+        "access-control-allow-methods": "GET, HEAD, POST, PUT, PATCH, DELETE",
         "access-control-allow-headers": "authorization, content-type",
         "access-control-max-age": "600",
     }

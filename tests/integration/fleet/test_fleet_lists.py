@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from andon.fleet.rules.digest import Digest, FreeDevices, encoded
 from andon.fleet.rules.heartbeat import HeartbeatHeader, deflated, heartbeat_body
 from andon.model.codec import to_json
+from andon.model.lease import Reservation, ReservedDevice
 from andon.model.lease_list import LeaseList
 from andon.model.wire import snapshot_to_json
 from tests.integration.fleet.reporting import added
@@ -32,6 +33,11 @@ from tests.support.waiting import wait_for
 pytestmark = pytest.mark.process
 
 TOO_HOT = replace(HOT, subject=uuid(2), device=2)
+
+
+def reserved() -> Reservation:
+    devices, begins = (ReservedDevice(uuid(3), 3),), time.time() + 3600
+    return Reservation("r7", devices, begins, begins + 7200, "paper", uid=7, user="alice")
 
 
 class Fleet(Struct, frozen=True):
@@ -53,7 +59,7 @@ class Fleet(Struct, frozen=True):
         seen = snapshot_to_json(replace(farm(), node=name, at=time.time(), simulated=True))
         parts = {
             "snapshot": seen,
-            "leases": LeaseList(time.time()),
+            "leases": LeaseList(time.time(), reservations=(reserved(),)),
             "alerts": [to_json(TOO_HOT)],
         }
         digest = Digest(
@@ -98,7 +104,8 @@ def test_a_silent_node_has_no_lost_devices(fleet: Fleet) -> None:
     assert all(one["state"] != "lost" for one in states[:2])
 
 
-@pytest.mark.parametrize("words", ["status", "ps", "who", "alerts", "leases", "jobs", "devices"])
+@pytest.mark.parametrize("words", ["status", "ps", "who", "alerts", "leases", "jobs", "devices",
+                                   "reservations"])  # fmt: skip
 def test_a_list_over_the_fleet_names_the_node(fleet: Fleet, words: str) -> None:
     done = fleet.andon(words)
     assert (done.returncode, "n17" in done.stdout) == (0, True), done.stderr
@@ -135,6 +142,18 @@ def test_the_hubs_own_alerts_are_among_those_of_its_nodes(fleet: Fleet) -> None:
 
 def test_free_says_what_to_type_on_the_node(fleet: Fleet) -> None:
     assert "on n17: andon run --gpus 1 -- COMMAND" in fleet.andon("free", "--gpus", "1").stdout
+
+
+def test_what_nodes_have_reserved_is_listed_by_the_hub_and_changed_there(fleet: Fleet) -> None:
+    found = json.loads(fleet.andon("reservations", "--json").stdout)
+    rows = {one["node"]: one["answer"]["reservations"] for one in found["nodes"] if "answer" in one}
+    assert [(one["id"], one["user"]) for one in rows["n17"]] == [("r7", "alice")]
+    words = ("reserve", "--gpus", "4", "--from", "Fri 18:00", "--for", "12h", "--node", "n17")
+    refused = fleet.andon(*words)
+    assert refused.returncode == 6
+    assert "on n17: andon reserve --gpus 4 --from 'Fri 18:00' --for 12h\n" in refused.stderr
+    changed = fleet.andon("reserve", "cancel", "r7", "--node=n17")
+    assert "on n17: andon reserve cancel r7\n" in changed.stderr
 
 
 def test_a_request_that_no_node_can_ever_meet_is_unavailable(fleet: Fleet) -> None:

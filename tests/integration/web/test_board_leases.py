@@ -46,7 +46,7 @@ window.setInterval = (act, ms, ...more) => (ms < 5000 ? often(act, ms, ...more) 
 """
 JSON = {"Content_Type": "application/json"}
 PHONE_COLUMNS = 60
-LISTED = ("leases", "waiting", "cordons")
+LISTED = ("leases", "waiting", "cordons", "reservations")
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +76,8 @@ def book(
     end_holders(book)
     for cordon in book.cordons():
         book.uncordon(cordon.uuid)
+    for one in book.reservations():
+        book.cancel(one)
     for left in [*folder.glob("leases/*.lease"), *folder.glob("tickets/*.ticket")]:
         left.unlink(missing_ok=True)
     wait_for(lambda: not any(home.ask("/api/leases").json()[name] for name in LISTED))
@@ -478,3 +480,77 @@ def test_a_process_says_which_lease_it_works_under(
         expect(mark).to_be_visible()
         mark.click()
         expect(page.locator("li.lease.chosen")).to_contain_text("2.0 of")
+
+
+def test_hours_are_reserved_by_dragging_and_by_keys_then_moved_and_cancelled(
+    owner: Window, home: Served
+) -> None:
+    page, dialog = owner.page, owner.page.get_by_role("dialog")
+    week = page.get_by_role("application", name="hours by GPU")
+    for row in (0, 1):
+        expect(week.locator(f'[data-row="{row}"]')).to_be_visible()
+    week.scroll_into_view_if_needed()
+    boxes = [week.locator(f'[data-row="{row}"]').bounding_box() for row in (0, 1)]
+    first, second = (box for box in boxes if box is not None)
+    page.mouse.move(first["x"] + 0.5 * first["width"], first["y"] + 9)
+    page.mouse.down()
+    page.mouse.move(second["x"] + 0.55 * second["width"], second["y"] + 9, steps=4)
+    page.mouse.up()
+    expect(dialog.get_by_role("button", pressed=True)).to_have_count(2)
+    assert violations(dialog) == []
+    dialog.get_by_label("what for").fill("<b>paper</b>")
+    expect(
+        dialog.get_by_role("button", name="copy: andon reserve --gpus 2 -d 0,1 ")
+    ).to_be_visible()
+    dialog.get_by_role("button", name="Reserve for ").click()
+    listed = page.get_by_role("list", name="reservations").get_by_role("listitem")
+    expect(listed).to_contain_text("GPUs 0, 1 from ")
+    expect(listed).to_contain_text("<b>paper</b>")
+    expect(week.get_by_role("button", name="<b>paper</b>: reserved from")).to_have_count(2)
+    [made] = Book(make=False).reservations()
+    week.focus()
+    left = "ArrowDown End Enter ArrowLeft Escape"  # a range that is not reserved
+    for key in f"{left} End ArrowDown ArrowDown Enter ArrowLeft ArrowLeft Enter".split():
+        page.keyboard.press(key)
+    expect(dialog.get_by_role("button", name="Reserve for 3 h")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    listed.get_by_role("button").first.click()
+    dialog.get_by_label("for how long").select_option("1 h")
+    dialog.get_by_role("button", name="Change", exact=True).click()
+    expect(dialog).to_have_count(0)
+    [moved] = Book(make=False).reservations()
+    assert (moved.begins, moved.ends) == (made.begins, made.begins + 3600)
+    assert violations_in_both_themes(page.get_by_role("main")) == []
+    page.get_by_role("button", name="Calendar link").click()
+    link = page.get_by_role("button", name=f"copy: {home.url}/calendar/").get_attribute(
+        "aria-label"
+    )
+    path = (link or "").removeprefix(f"copy: {home.url}")
+    assert "SUMMARY:GPU 0\\, 1 of " in home.ask(path).body
+    page.get_by_role("button", name="End my link").click()
+    wait_for(lambda: home.ask(path).status == 404)
+    week.get_by_role("button", name="<b>paper</b>").first.click()
+    dialog.get_by_role("button", name="Cancel reservation").click()
+    expect(listed).to_have_count(0)
+    assert Book(make=False).reservations() == ()
+    assert owner.complaints == []
+
+
+def test_who_may_not_reserve_gets_the_command_and_sees_what_another_process_reserved(
+    reader: Window, home: Served
+) -> None:
+    page = reader.page
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.get_by_role("button", name="Reserve…").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("button", name="copy: andon reserve --gpus 1 -d 0")).to_be_visible()
+    expect(dialog.get_by_role("button", name="Reserve for")).to_have_count(0)
+    page.keyboard.press("Escape")
+    made = andon("reserve", *SIMULATED, "-d", "1", "--from", "2h", "--for", "3h")
+    assert made.code == 0, made.err
+    listed = page.get_by_role("list", name="reservations")
+    expect(listed).to_contain_text("GPU 1 from ")
+    assert sideways(page) == 0
+    assert andon("reserve", "cancel", "r1").code == 0
+    expect(listed).to_have_count(0)

@@ -4,6 +4,7 @@ import re
 import signal
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -72,6 +73,14 @@ def test_runs_of_two_groups_can_be_compared(demo: Demo) -> None:
         assert len(mine) > 1
         assert all(run["params"] and "loss" in run["last_values"] for run in mine)
     assert demo.get(f"/api/runs/{runs[0]['id']}")["series"]
+
+
+def test_people_of_the_lab_have_reserved_for_the_days_to_come(demo: Demo) -> None:
+    found = demo.get("/api/reservations")["reservations"]
+    assert {row["user"] for row in found} == {"alice", "bob", "carol"}
+    assert all(row["simulated"] and row["begins"] > time.time() for row in found)
+    spans = [(row["begins"], row["ends"]) for row in found]
+    assert all(one[1] <= other[0] for one, other in pairwise(spans)), "no GPU is promised twice"
 
 
 def test_devices_leases_and_alerts_are_those_of_the_lab(demo: Demo) -> None:
@@ -147,6 +156,9 @@ def test_a_visitor_changes_something_only_after_signing_in(demo: Demo) -> None:
     taken = demo.post("/api/leases", {"seconds": 600, "devices": ["5"]}, secret=secret)
     rows = demo.get("/api/leases")["leases"]
     assert [row["user"] for row in rows if row["id"] == taken["id"]] == ["erik"]
+    made = demo.post("/api/reservations", {"seconds": 600, "devices": ["4"]}, secret=secret)
+    own = [row for row in demo.get("/api/reservations")["reservations"] if row["user"] == "erik"]
+    assert [row["id"] for row in own] == [made["id"]]
 
 
 def test_only_addresses_of_the_server_become_a_code(demo: Demo) -> None:

@@ -26,6 +26,9 @@ TABLE = {  # action: (anonymous, user about their own, user about another's, own
     Action.TAKE: (False, True, False, True),
     Action.EXTEND: (False, True, False, True),
     Action.RELEASE: (False, True, False, True),
+    Action.RESERVE: (False, True, False, True),
+    Action.UNRESERVE: (False, True, False, True),
+    Action.LINK_CALENDAR: (False, True, False, True),
     Action.SUBMIT: (False, False, False, True),
     Action.CANCEL: (False, True, False, True),
     Action.RETRY: (False, True, False, True),
@@ -56,8 +59,9 @@ def test_every_role_and_action_is_decided(action: Action) -> None:
 
 
 OPERATED = {
-    Action.RELEASE, Action.CANCEL, Action.MOVE, Action.ACKNOWLEDGE, Action.UNACKNOWLEDGE,
-    Action.SILENCE, Action.UNSILENCE, Action.CORDON, Action.TEST_NOTIFIERS, Action.DRAIN,
+    Action.RELEASE, Action.UNRESERVE, Action.CANCEL, Action.MOVE, Action.ACKNOWLEDGE,
+    Action.UNACKNOWLEDGE, Action.SILENCE, Action.UNSILENCE, Action.CORDON, Action.TEST_NOTIFIERS,
+    Action.DRAIN,
 }  # fmt: skip
 ADMINISTERED = {
     *OPERATED, Action.SEE_COMMANDS, Action.RETRY, Action.REQUEUE, Action.MANAGE_NODES,
@@ -106,6 +110,11 @@ def test_root_and_the_servers_user_are_its_owners(uid: int, server: int, role: R
         ("DELETE", "/api/leases/x", Action.RELEASE),
         ("POST", "/api/leases/x/renew", Action.EXTEND),
         ("POST", "/api/alerts/thermal@GPU-1#3/acknowledge", Action.ACKNOWLEDGE),
+        ("POST", "/api/reservations", Action.RESERVE),
+        ("PATCH", "/api/reservations/r1", Action.RESERVE),
+        ("DELETE", "/api/reservations/r1", Action.UNRESERVE),
+        ("POST", "/api/calendar", Action.LINK_CALENDAR),
+        ("DELETE", "/api/calendar", Action.LINK_CALENDAR),
         ("POST", "/api/alerts/test", Action.TEST_NOTIFIERS),
         ("PUT", "/api/devices/0/cordon", Action.CORDON),
         ("DELETE", "/api/leases/x/y", Action.OTHER),

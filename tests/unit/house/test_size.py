@@ -6,12 +6,12 @@ from tests.support.rows import rows
 
 BUDGET = {
     "(modules)": 1270,
-    "access": 1226,
+    "access": 1240,
     "alerts": 4953,
     "api": 3669,
-    "app": 3289,
+    "app": 3361,
     "callbacks": 1456,
-    "cli": 21319,
+    "cli": 21370,
     "clusters": 4741,
     "doctor": 3271,
     "drivers": 7668,
@@ -26,9 +26,9 @@ BUDGET = {
     "host": 5022,
     "jobs": 9590,
     "kill": 526,
-    "leases": 8233,
-    "model": 5293,
-    "node": 8136,
+    "leases": 8412,
+    "model": 5302,
+    "node": 8153,
     "notifiers": 487,
     "runs": 4993,
     "sampling": 2754,
@@ -37,7 +37,7 @@ BUDGET = {
     "stores": 2584,
     "testing": 2181,
     "tui": 4422,
-    "web": 9840,
+    "web": 10148,
     "work": 6295,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that

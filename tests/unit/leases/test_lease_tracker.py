@@ -15,12 +15,14 @@ from andon.leases.book.lease_book import Book
 from andon.leases.rules.occupants import BookView
 from andon.leases.tracker import LeaseTracker, with_leases
 from andon.model.device import DeviceStatus, Process, Snapshot
-from andon.model.lease import BookEntry
+from andon.model.lease import BookEntry, Reservation, ReservedDevice
 from andon.sampling.bus import Bus
 from tests.support.homes import no_other_book
 from tests.support.noticed import noticed
 from tests.support.sharing_parts import gpu, lease, ticket
 from tests.support.surroundings import mounted
+
+RESERVED = Reservation("r1", (ReservedDevice("GPU-0", 0),), 1e9, 2e9, uid=os.getuid())
 
 
 class WatchedBook(Book):
@@ -147,6 +149,17 @@ def test_listeners_hear_of_leases_and_of_the_line(follower: Follower) -> None:
     hold.release()
     follower.until(none)
     assert len(heard) == count
+
+
+def test_listeners_hear_of_what_is_reserved(follower: Follower) -> None:
+    heard: list[int] = []
+    follower.ledger.listen(lambda: heard.append(1))
+    book = Book()
+    follower.until(known)
+    for change in (book.reserve, book.cancel):  # the folder of reservations is made meanwhile
+        count = len(heard)
+        change(RESERVED)
+        follower.until(lambda _, count=count: len(heard) > count)  # type: ignore[misc]
 
 
 def test_a_process_is_related_once_and_marked(follower: Follower) -> None:

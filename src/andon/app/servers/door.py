@@ -14,6 +14,7 @@ from andon.settings.resolution import Settings
 from andon.web.listening import Listening, ServeOptions, bound, url_of
 from andon.web.transport import logs
 from andon.web.transport.audit import Audit
+from andon.web.transport.calendar_keys import CalendarKeys
 from andon.web.transport.keys import Keys, make_token
 from andon.web.transport.local_sockets import SignInSocket, local_socket
 from andon.web.transport.session_file import SessionFile
@@ -36,7 +37,7 @@ def keys(folder: Path, demo_user: str | None = None) -> Iterator[Keys]:
     """The token, which is made at the first start, and what people get for it."""
     token = make_token(state_folder())
     sessions = SessionFile(folder, token)
-    yield Keys(token, file=sessions, demo_user=demo_user)
+    yield Keys(token, file=sessions, demo_user=demo_user, calendars=CalendarKeys(folder))
     sessions.close()
 
 

@@ -10,6 +10,7 @@ from andon.alerts.watcher import Watcher
 from andon.app.alerts import open_alert_store, open_notifiers
 from andon.app.history import open_store, retention_of, separate_history
 from andon.app.leases import open_availability, open_lease_tracker, refuse_ambiguous_names
+from andon.app.slurm_reservations import slurm_reservations
 from andon.app.thresholds import rulebook
 from andon.fleet.link import HubLink
 from andon.history.writer import Recorder
@@ -129,6 +130,7 @@ def network_leases(
         follows=lease_tracker.why_not,
         open_book=open_book,
         watched=lease_tracker.opened,
+        others=None if open_book else slurm_reservations(),
     )
     lease_tracker.listen(made.changed)
     return made

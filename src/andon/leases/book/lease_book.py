@@ -254,10 +254,11 @@ class Book:
 
     # Reservations, which no lock of a process holds.
 
-    def reserve(self, one: Reservation) -> None:
+    def reserve(self, one: Reservation, uid: int | None = None) -> None:
+        """Writes a reservation of this user; root may write another's."""
         from andon.leases.book import reservations
 
-        reservations.write(self.path, one)
+        reservations.write(self.path, one, uid)
 
     def mark_used(self, one: Reservation) -> None:
         from andon.leases.book import reservations

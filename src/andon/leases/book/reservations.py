@@ -41,19 +41,21 @@ def read(book: Path) -> tuple[Reservation, ...]:
     return tuple(one for _, one in latest.values())
 
 
-def write(book: Path, one: Reservation) -> None:
-    """Writes a reservation of this user, in place of the one with its id: whenever it is killed,
-    one of the two is there."""
+def write(book: Path, one: Reservation, uid: int | None = None) -> None:
+    """Writes a reservation of this user, or as root of another, in place of the one with its id:
+    whenever it is killed, one of the two is there."""
+    owner = os.getuid() if uid is None else uid
     places.prepare_reservations(book)
     with _opened(book) as folder, _translated(book):
-        own = [found for found in files.scan(folder, SUFFIX) if found.uid == os.getuid()]
+        own = [found for found in files.scan(folder, SUFFIX) if found.uid == owner]
         old = [found for found in own if found.name.startswith(f"{one.id}-") or _is_past(found)]
         if len(own) - len(old) >= MOST_OF_ONE_USER:
             raise Conflict(f"you have {len(own)} reservations", hint="andon reserve cancel ID")
         same = (found.name for found in old if found.name.startswith(f"{one.id}-"))
         name = next(same, f"{one.id}-{os.urandom(8).hex()}{SUFFIX}")
         text, mark = wire.dumps(document(one)) + "\n", time.time() if one.used else UNUSED_TIME
-        os.close(files.make(folder, name, text, mark, lasting=True))
+        other = None if owner == os.getuid() else owner
+        os.close(files.make(folder, name, text, mark, other, lasting=True))
         os.fsync(folder)
         for found in old:
             if found.name != name:

@@ -170,10 +170,9 @@ def _row(one: FieldInfo) -> RequestOption:
 
 
 def options_from_rest(given: Mapping[str, Any]) -> RequestOptions:
-    """Returns the options from a request body, by REST's names."""
-    return RequestOptions(
-        **{row.name: given[row.rest.name] for row in rows(RequestOptions) if row.rest is not None}
-    )
+    """Returns the options from a request body, by REST's names; not every body has all."""
+    named = {row.rest.name: row.name for row in rows(RequestOptions) if row.rest is not None}
+    return RequestOptions(**{named[name]: one for name, one in given.items() if name in named})
 
 
 def parse_count(value: Count) -> tuple[int, int]:

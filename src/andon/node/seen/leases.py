@@ -16,6 +16,7 @@ from andon.access.roles import (
 from andon.errors import Denied
 from andon.model.device import Snapshot
 from andon.model.job.device_request import DeviceRequest
+from andon.model.lease import Reservation
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.node.seen.sights import leases_seen_by, seen_by
 from andon.node.watched.leases import ServedLeases
@@ -65,7 +66,11 @@ class SeenLeases:
     ) -> "RemoteLease":
         """Takes a lease for the caller's account; an owner may take one for `whom`."""
         self._refuse(Action.TAKE)
-        account = _account(self._who, request)
+        account = _account(self._who)
+        if account is not None and request.priority > 0:
+            raise Denied(
+                f"{account.name} may not use a priority above 0", hint="use 0 or less; or ask root"
+            )
         lend, whom = self._leases.book.lend, "" if account else whom
         return lend(request, seconds, wait_seconds, command, waiting, account, whom)
 
@@ -80,6 +85,22 @@ class SeenLeases:
     def extend(self, name: str, seconds: float) -> tuple[str, float]:
         row = self.renew(name, seconds, None)
         return row.id or "", row.until or 0.0
+
+    def reserve(self, request: DeviceRequest, begins: float, ends: float, name: str) -> Reservation:
+        """Reserves devices for the caller's account; the server's owners for the server's user."""
+        self._refuse(Action.RESERVE)
+        return self._leases.book.reserve(request, begins, ends, name, _account(self._who))
+
+    def change_reservation(
+        self, name: str, begins: float | None, ends: float | None, seconds: float | None
+    ) -> Reservation:
+        self._refuse(Action.RESERVE)
+        book = self._leases.book
+        return book.change_reservation(name, begins, ends, seconds, _account(self._who))
+
+    def cancel_reservation(self, name: str) -> Reservation:
+        self._refuse(Action.UNRESERVE)
+        return self._leases.book.cancel_reservation(name, _account(self._who))
 
     def cordon(self, uuid: str, reason: str) -> None:
         self._refuse(Action.CORDON)
@@ -98,14 +119,10 @@ class SeenLeases:
         return None if everyone else self._who.uid
 
 
-def _account(who: Identity, wanted: DeviceRequest) -> "Account | None":
-    """Returns the account that a lease is taken for; None for the server's own user."""
-    if who.role is Role.OWNER or who.uid is None:
+def _account(who: Identity) -> "Account | None":
+    """Returns the account that something is done for; None for the server's own user."""
+    if who.role is not Role.USER or who.uid is None:
         return None
-    if wanted.priority > 0:
-        raise Denied(
-            f"{who.user} may not use a priority above 0", hint="use 0 or less; or ask root"
-        )
     import pwd
 
     from andon.leases.book.holder import Account

@@ -17,7 +17,8 @@ from andon.leases.rules.occupants import Holder
 from andon.model.alert import Alert, Silence
 from andon.model.device import SNAPSHOT, Device, DeviceStatus, Process, Sample, Snapshot
 from andon.model.job.facts import JobView
-from andon.model.lease_list import LeaseList, LeaseRow
+from andon.model.lease import Reservation
+from andon.model.lease_list import LeaseList, LeaseRow, ReservationList
 from andon.model.shapes import JsonShape, Member, Schemas, members_of, shape_of
 from andon.model.wire import (
     COMPUTED,
@@ -34,7 +35,10 @@ from andon.web.answers.estimates import EstimateNames
 # The type of every response, derived from the values that are encoded.
 
 STATUS = shape_of(DeviceStatus, more={**members_of(Device), **COMPUTED}, order=STATUS_ORDER)
+RESERVATION = JsonShape("Reservation", Reservation.__doc__ or "", members_of(Reservation))
+"""As it stands in a list, which names the schema."""
 KNOWN: dict[type, JsonShape] = {
+    Reservation: RESERVATION,
     Sample: shape_of(
         Sample, more={name: share.member for name, share in SHARES.items()}, order=SAMPLE_ORDER
     ),
@@ -64,6 +68,7 @@ LEASE_LIST = shape_of(
 )
 SILENCE_LIST = JsonShape("SilenceList", "The active silences.", {"silences": Member(list[Silence])})
 ACKNOWLEDGED = "/api/alerts/{alert}/acknowledge"
+RESERVED = "/api/reservations/{reservation}"
 CORDON, CORDON_STATE = "/api/devices/{device}/cordon", shape_of(schemas.CordonState)
 
 JOB_ACTS = ("cancel", "retry", "requeue", "move", "hold", "resume")
@@ -95,6 +100,12 @@ ANSWERS: dict[tuple[str, str], JsonShape] = {
     ("post", "/api/leases"): shape_of(schemas.LeaseGrant),
     ("post", "/api/leases/{lease}/renew"): shape_of(LeaseRow),
     ("delete", "/api/leases/{lease}"): shape_of(schemas.Released),
+    ("get", "/api/reservations"): shape_of(ReservationList, "ReservationListShape"),
+    ("post", "/api/reservations"): RESERVATION,
+    ("patch", RESERVED): RESERVATION,
+    ("delete", RESERVED): RESERVATION,
+    ("post", "/api/calendar"): shape_of(schemas.CalendarLink),
+    ("delete", "/api/calendar"): shape_of(schemas.Ended),
     ("get", "/api/estimate"): shape_of(EstimateNames),
     ("post", "/api/estimate"): shape_of(EstimateAnswer),
     ("get", "/api/runs"): shape_of(run_schemas.RunPage),

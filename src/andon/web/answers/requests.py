@@ -12,15 +12,18 @@ from andon.leases.rules.requests import (
     LeaseOptions,
     Names,
     RequestOption,
+    RequestOptions,
     RestField,
     Seconds,
     Size,
     rows,
 )
 from andon.model.job.device_request import MOST_PRIORITY
+from andon.model.lease import FURTHEST
 
 # Request bodies of the routes about alerts.
 
+LONGEST_RESERVED_SECONDS = 366 * 86_400.0
 LONGEST_SILENCE_SECONDS = 366 * 86_400.0
 Short = Annotated[str, Field(max_length=200)]
 Note = Annotated[str, Field(max_length=1000)]
@@ -99,6 +102,33 @@ class LeaseBody(_Options):  # type: ignore[misc] # its fields are the rows of a 
 
     command: Annotated[str, Field(max_length=400, description="what it is for")] = ""
     whom: Annotated[str, Field(max_length=60, description="for whom it is held")] = ""
+
+
+Moment = Annotated[float, Field(ge=0, le=FURTHEST, description="UTC seconds")]
+Length = Annotated[float, Field(gt=0, le=LONGEST_RESERVED_SECONDS)]
+_RESERVED = ("gpus", "memory", "model", "label", "devices", "exclude")
+
+
+class ReservedTime(RequestBody):
+    """From when to when; `seconds` instead of an end."""
+
+    begins: Moment | None = None
+    ends: Moment | None = None
+    seconds: Length | None = None
+
+
+_RESERVED_FIELDS: dict[str, Any] = {
+    row.rest.name: _field(row, row.rest)
+    for row in rows(RequestOptions)
+    if row.name in _RESERVED and row.rest is not None
+}
+_ReservedDevices: Any = create_model("_ReservedDevices", __base__=ReservedTime, **_RESERVED_FIELDS)
+
+
+class ReservationBody(_ReservedDevices):  # type: ignore[misc] # its fields are the rows of a table
+    """The devices and the time that are reserved; without `begins`, from now on."""
+
+    name: Annotated[str, Field(max_length=200, description="what for, shown to everyone")] = ""
 
 
 class RenewRequest(RequestBody):

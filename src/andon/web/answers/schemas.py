@@ -282,6 +282,12 @@ class Released(Struct, frozen=True):
     released: bool
 
 
+class CalendarLink(Struct, frozen=True):
+    """Where a calendar program finds the caller's reservations."""
+
+    path: Annotated[str, Doc("of this server, with a key; an earlier one has ended")]
+
+
 class CordonState(Struct, frozen=True):
     """Whether a device is out of service now."""
 

@@ -1,7 +1,8 @@
 """The demo's lease book: the leases and tickets of its simulated people, and those of visitors."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -13,7 +14,18 @@ from andon.leases.book.files import BookFile
 from andon.leases.book.lease_book import Book
 from andon.leases.rules.queue import Waiting
 from andon.leases.rules.usage import NO_USAGE, RecentUsage
-from andon.model.lease import BookEntry, Cordon, Lease, LeaseKind, Need, Owner, Share, Ticket
+from andon.model.lease import (
+    BookEntry,
+    Cordon,
+    Lease,
+    LeaseKind,
+    Need,
+    Owner,
+    Reservation,
+    ReservedDevice,
+    Share,
+    Ticket,
+)
 
 LARGE = 4  # the first GPUs have the most memory: those that wait need it
 ORDER_SECONDS = 0.001  # between tickets
@@ -45,6 +57,18 @@ class DemoBook(Book):
     def cordons(self) -> tuple[Cordon, ...]:
         return tuple(replace(cordon, by=ME) for cordon in super().cordons())
 
+    def reservations(self) -> tuple[Reservation, ...]:
+        own = (replace(one, user=ME) for one in super().reservations())
+        return (*reserved(self._demo, time.time()), *own)
+
+    def cancel(self, one: Reservation) -> None:
+        if one.uid >= FIRST_UID:
+            raise Denied(
+                f"reservation {one.id} is {one.user}'s, who is simulated",
+                hint="make one of your own and cancel that",
+            )
+        super().cancel(one)
+
     def usage(self) -> RecentUsage:
         return NO_USAGE
 
@@ -56,6 +80,25 @@ class DemoBook(Book):
                     hint="take one of your own and release that",
                 )
         return super().find(name, uid)
+
+
+RESERVED: Sequence[tuple[str, str, tuple[int, ...], int, int, int]] = (
+    ("carol", "camera-ready figures", (0, 1, 2, 3), 1, 18, 14),
+    ("bob", "weekly evaluation", (2, 3), 2, 10, 8),
+    ("alice", "ablation, four seeds", (0, 1, 2, 3), 4, 8, 36),
+)
+"""Who reserves which GPUs and what for: days from today, from which hour, for how many."""
+
+
+def reserved(demo: Demo, at: float) -> Iterator[Reservation]:
+    """Yields the reservations of the demo's people: of the days to come, by this clock."""
+    today = datetime.fromtimestamp(at).replace(minute=0, second=0, microsecond=0)
+    for number, (user, name, gpus, days, hour, hours) in enumerate(RESERVED, 901):
+        begins = (today.replace(hour=hour) + timedelta(days=days)).timestamp()
+        devices = tuple(ReservedDevice(demo.devices[gpu].uuid, gpu) for gpu in gpus)
+        yield Reservation(
+            f"r{number}", devices, begins, begins + hours * 3600.0, name, True, _uid(user), user
+        )
 
 
 def tickets(demo: Demo, works: Sequence[DemoWork]) -> list[Waiting]:
@@ -95,5 +138,10 @@ def lease_id(work: DemoWork) -> str:
 
 
 def _owner(demo: Demo, work: DemoWork) -> Owner:
-    uid = FIRST_UID + sum(work.user.encode())
-    return Owner(uid, work.user, demo.pid(work), 0, 0, pid_namespace=pid_scope().pid_namespace)
+    return Owner(
+        _uid(work.user), work.user, demo.pid(work), 0, 0, pid_namespace=pid_scope().pid_namespace
+    )
+
+
+def _uid(user: str) -> int:
+    return FIRST_UID + sum(user.encode())

@@ -11,7 +11,10 @@ NODE = "andon.node"
 """The key in an ASGI scope for the node that a request names."""
 _BELOW = re.compile(r"/api/nodes/([^/]+)/(.+)")
 _OWN = frozenset({"drain", "resume"})
-_THERE = {"leases": "release ID", "jobs": "cancel ID", "alerts": "alerts", "silences": "alerts"}
+_THERE = {
+    "leases": "release ID", "reservations": "reserve", "jobs": "cancel ID", "alerts": "alerts",
+    "silences": "alerts",
+}  # fmt: skip
 
 
 class NodePaths:

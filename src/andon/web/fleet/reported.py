@@ -107,7 +107,8 @@ class ReportedNode(NodeOfServer):
         if found is None:
             return LeaseList(self.report.beat.at, note=f"{self.name} has no leases to show")
         if not row.heard:
-            return LeaseList(found.at, note=f"{_gone(row)}; {_held_then(found)}")
+            note = f"{_gone(row)}; {_held_then(found)}"
+            return LeaseList(found.at, note=note, reservations=found.reservations)
         return found
 
     def jobs_reported(self) -> list[JobView]:

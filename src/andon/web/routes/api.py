@@ -26,10 +26,12 @@ from andon.web.answers.description import PROBLEMS
 from andon.web.answers.single_flight import SingleFlight
 from andon.web.route_parts import RouteParts
 from andon.web.routes.alerts import alert_routes
+from andon.web.routes.calendars import calendar_routes
 from andon.web.routes.jobs import job_routes
 from andon.web.routes.leases import lease_routes
 from andon.web.routes.nodes import node_routes
 from andon.web.routes.picked import Picked
+from andon.web.routes.reservations import reservation_routes
 from andon.web.routes.responses import dumped, sent, sent_json
 from andon.web.routes.runs import run_routes
 from andon.web.routes.sessions import session_routes
@@ -71,6 +73,8 @@ def routes(parts: RouteParts) -> APIRouter:
     _past(router, parts)
     alert_routes(router)
     lease_routes(router)
+    reservation_routes(router)
+    calendar_routes(router, parts)
     estimate_routes(router)
     topology_routes(router, parts.minutes)
     run_routes(router, parts.records)

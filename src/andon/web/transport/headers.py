@@ -91,7 +91,7 @@ def is_preflight(method: str, headers: list[tuple[bytes, bytes]]) -> bool:
 async def answer_preflight(send: Send, headers: list[tuple[bytes, bytes]]) -> None:
     """Answers what a page of an allowed origin may send; the request is checked when it comes."""
     more = [
-        (b"access-control-allow-methods", b"GET, HEAD, POST, PUT, DELETE"),
+        (b"access-control-allow-methods", b"GET, HEAD, POST, PUT, PATCH, DELETE"),
         (b"access-control-allow-headers", b"authorization, content-type"),
         (b"access-control-max-age", str(PREFLIGHT_SECONDS).encode()),
         (b"content-length", b"0"),

@@ -23,6 +23,7 @@ from andon.failures.log import FailureLog
 from andon.host.files import replace_file
 from andon.host.state.user_folder import TOKEN, read_token
 from andon.host.users import account_name, user_name
+from andon.web.transport.calendar_keys import CalendarKeys
 from andon.web.transport.session_file import SessionFile
 
 CODE_SECONDS = 120.0
@@ -64,8 +65,10 @@ class Keys:
         file: SessionFile | None = None,
         demo_user: str | None = None,
         name_of: Callable[[int], str | None] = account_name,
+        calendars: CalendarKeys | None = None,
     ) -> None:
         """`demo_user` is the name of the owner of a demo, where anyone sees everything."""
+        self.calendars = calendars or CalendarKeys(name_of=name_of)
         self._token = token_hash(token)
         self._clock, self._wall, self._file, self._name_of = clock, wall, file, name_of
         uid = os.getuid() if hasattr(os, "getuid") else 0

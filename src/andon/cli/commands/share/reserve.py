@@ -1,30 +1,36 @@
 """`andon reserve` and `andon reservations`: GPUs for a time to come."""
 
+import shlex
+import sys
 import time
+from collections.abc import Iterator, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
 from andon.cli.device_request import for_option, request_from, request_options
 from andon.cli.moments import exact_moment
-from andon.cli.options import chosen, shared
+from andon.cli.options import VARIABLE, at_server, chosen, elsewhere, shared
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, styled
-from andon.cli.sources import availability_of, notify_given_back, sampling_ahead
-from andon.cli.terminal import Terminal
-from andon.errors import Invalid
+from andon.cli.sources import availability_of, node_of, notify_given_back, sampling_ahead
+from andon.cli.terminal import Choices, Terminal
+from andon.errors import Conflict, Invalid
 from andon.host.clock import offset
+from andon.host.machine_id import node_name
 from andon.leases.book.lease_book import Book
+from andon.leases.listing import coming
 from andon.leases.refusal import clock
 from andon.leases.reserving import cancel, change, late_leases, reserve
-from andon.leases.rules.reservations import is_over
-from andon.model.codec import to_json
+from andon.leases.rules.icalendar import calendar
+from andon.model.codec import document
 from andon.model.lease import Reservation
+from andon.model.lease_list import ReservationList
 from andon.model.naming import range_of
 from andon.settings.moments import weeks_later
 from andon.units import human_seconds
 
-SCHEMA = "andon.reservations/1"
 _FROM = click.option(
     "--from", "begins", type=exact_moment, metavar="TIME", help="Start: 2h, 18:00, 'Fri 18:00'."
 )
@@ -38,6 +44,7 @@ _UNTIL = click.option("--until", "ends", type=exact_moment, metavar="TIME", help
 @_UNTIL
 @click.option("--weekly", default=1, type=click.IntRange(1, 53), metavar="N", help="For N weeks.")
 @click.option("--name", default="", metavar="TEXT", help="What for, shown to everyone.")
+@at_server
 @shared
 def reserve_(
     begins: float | None,
@@ -56,6 +63,7 @@ def reserve_(
     if click.get_current_context().invoked_subcommand is not None:
         return None
     choices = chosen()
+    _refuse_elsewhere(choices, ())
     starts, stops = _times(begins, length, ends)
     times = [_later(starts, stops, week, length is None) for week in range(weekly)]
     request = request_from(options)
@@ -72,11 +80,13 @@ def reserve_(
 @_FROM
 @for_option("How long: 12h.")
 @_UNTIL
+@at_server
 @shared
 def change_(
     reservation: str, begins: float | None, length: float | None, ends: float | None
 ) -> int:
     """Move a reservation of yours: andon reserve change r7 --from 20:00"""
+    _refuse_elsewhere(chosen(), ("change", reservation))
     if length is not None and ends is not None:
         raise Invalid("--for and --until cannot be combined")
     if begins is None and length is None and ends is None:
@@ -88,9 +98,11 @@ def change_(
 
 @reserve_.command("cancel")
 @click.argument("reservations", metavar="ID...", nargs=-1, required=True)
+@at_server
 @shared
 def cancel_(reservations: tuple[str, ...]) -> int:
     """Give a reservation back; root and the owner of the lease book may cancel anyone's."""
+    _refuse_elsewhere(chosen(), ("cancel", *reservations))
     book = Book(make=False)
     for name in reservations:
         Terminal.of(chosen()).print(styled(f"cancelled {_line(cancel(book, name))}"))
@@ -98,22 +110,61 @@ def cancel_(reservations: tuple[str, ...]) -> int:
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help=f"Print {SCHEMA}: UTC.")
+@click.option("--json", "as_json", is_flag=True, help=f"Print {ReservationList.schema}: UTC.")
+@click.option("--ics", is_flag=True, help="Print an iCalendar, for a calendar program.")
+@elsewhere
 @shared
-def reservations(as_json: bool) -> int:
-    """List what is reserved on this machine: by whom, which GPUs, from when to when."""
+def reservations(as_json: bool, ics: bool) -> int:
+    """List what is reserved: by whom, which GPUs, from when to when.
+
+    The board has a link of your own for a calendar program, on the Leases page.
+    """
     terminal, at = Terminal.of(chosen()), time.time()
-    notify_given_back(chosen())
-    found = [one for one in Book(make=False).reservations() if not is_over(one, at)]
-    found.sort(key=lambda one: (one.begins, one.id))
+    found = _reserved(chosen(), at)
     if as_json:
-        terminal.show_json({"schema": SCHEMA, "at": at, "reservations": to_json(found)})
+        terminal.show_json(document(ReservationList(at, found)))
+        return 0
+    if ics:
+        choices = chosen()
+        node = choices.node_name or (choices.url and urlsplit(choices.url).hostname) or node_name()
+        sys.stdout.write(calendar(found, node, at))
         return 0
     if not found:
         terminal.print(styled("nothing is reserved; andon reserve --from 18:00 --for 2h", "dim"))
         return 0
     terminal.print(*draw(_columns(at), [TableRow(one) for one in found], terminal.width))
     return 0
+
+
+def _reserved(choices: Choices, at: float) -> tuple[Reservation, ...]:
+    """Returns what is reserved on the node that was named, else on this machine."""
+    if choices.url is None and choices.node is None:
+        notify_given_back(choices)
+        return coming(Book(make=False).reservations(), at)
+    return node_of(choices).leases.listing()[1].reservations
+
+
+def _refuse_elsewhere(choices: Choices, words: Sequence[str]) -> None:
+    """Raises Conflict for a machine that was named: reservations are the files of its users."""
+    context = click.get_current_context()
+    if choices.url is None or context.get_parameter_source("url") is VARIABLE:
+        return
+    there, given = choices.node_name or choices.url, iter(sys.argv[1:])
+    if "reserve" in sys.argv:
+        rest = (word for word in given if not _is_place(word, given))
+        words = [word for word in rest if word != "reserve"]
+    command = shlex.join(["andon", "reserve", *words])
+    raise Conflict(f"what {there} has reserved is changed there", hint=f"on {there}: {command}")
+
+
+def _is_place(word: str, rest: Iterator[str]) -> bool:
+    """Whether a word names another machine; its value is left out with it."""
+    name, sign, _ = word.partition("=")
+    if name not in ("--url", "--node", "--token-file"):
+        return False
+    if not sign:
+        next(rest, None)
+    return True
 
 
 def _times(begins: float | None, length: float | None, ends: float | None) -> tuple[float, float]:
