@@ -7,10 +7,10 @@ from andon.api.lease import availability
 from andon.errors import Invalid
 from andon.host.clock import offset
 from andon.leases.book.lease_book import Book
+from andon.leases.listing import coming
 from andon.leases.reserving import cancel, change
 from andon.leases.reserving import reserve as reserve_at
 from andon.leases.rules.requests import Count, Names, RequestOptions, Size
-from andon.leases.rules.reservations import is_over
 from andon.model.lease import Reservation
 from andon.settings.moments import parse_moment
 from andon.units import seconds_of
@@ -85,9 +85,7 @@ def reserve(
 
 def reservations() -> list[Reservation]:
     """Return what is reserved on this machine and not over, by its beginning."""
-    now = time.time()
-    found = [one for one in Book(make=False).reservations() if not is_over(one, now)]
-    return sorted(found, key=lambda one: (one.begins, one.id))
+    return list(coming(Book(make=False).reservations(), time.time()))
 
 
 def _instant(given: Moment) -> float:

@@ -1,7 +1,7 @@
 """Lists the leases: devices, book and queue read together, as every view shows them."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -10,7 +10,6 @@ from andon.leases.availability import Availability, AvailabilityView, BookConten
 from andon.leases.book.lease_book import Book
 from andon.leases.own import this_requester
 from andon.leases.rules.queue import in_order
-from andon.leases.rules.reservations import is_over
 from andon.leases.rules.rows import (
     EMPTY,
     cordon_rows,
@@ -52,8 +51,12 @@ def read_listing(availability: Availability, view: AvailabilityView, book: Book)
     return LeaseListing(view.snapshot, found, claims, remarks(book))
 
 
-def coming(reservations: Iterable[Reservation], at: float) -> tuple[Reservation, ...]:
+def coming(reservations: Sequence[Reservation], at: float) -> tuple[Reservation, ...]:
     """Returns those that are not over, in the order in which they begin."""
+    if not reservations:
+        return ()
+    from andon.leases.rules.reservations import is_over
+
     found = (one for one in reservations if not is_over(one, at))
     return tuple(sorted(found, key=lambda one: (one.begins, one.id)))
 

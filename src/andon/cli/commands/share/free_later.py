@@ -10,10 +10,10 @@ from andon.cli.sources import node_of
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import Invalid
 from andon.leases.book.lease_book import Book
+from andon.leases.listing import coming
 from andon.leases.refusal import clock
 from andon.leases.rules.calendar import next_time, offer_at
 from andon.leases.rules.offer import Offer
-from andon.leases.rules.reservations import is_over
 from andon.leases.rules.spans import others_spans
 from andon.model.job.device_request import DeviceRequest
 from andon.model.naming import range_of
@@ -39,7 +39,7 @@ def free_later(
         raise Invalid("--for: duration must be greater than 0")
     at = None if moment is None else coming_moment(moment)
     found, uid = node_of(choices).leases.offer(request), os.getuid()
-    reserved = [one for one in Book(make=False).reservations() if not is_over(one, found.at)]
+    reserved = coming(Book(make=False).reservations(), found.at)
     until = inf
     if at is None:
         at, until = next_time(found, others_spans(reserved, uid, found.at), length)
