@@ -102,29 +102,29 @@ def _peers(cuda: Cuda, count: int) -> int:
         cuda.open(ordinal)
         contexts.append(cuda.context)
         memories.append(cuda.allocate(PEER_BYTES))
-    for here in range(count):
-        cuda.call("cuCtxSetCurrent", contexts[here])
-        for there in range(count):
-            if here != there:
-                _pair(cuda, contexts, memories, here, there)
+    for first in range(count):
+        cuda.call("cuCtxSetCurrent", contexts[first])
+        for second in range(count):
+            if first != second:
+                _pair(cuda, contexts, memories, first, second)
     emit("done")
     return 0
 
 
-def _pair(cuda: Cuda, contexts: list[Any], memories: list[Any], here: int, there: int) -> None:
-    direct = bool(cuda.number("cuDeviceCanAccessPeer", here, there))
+def _pair(cuda: Cuda, contexts: list[Any], memories: list[Any], first: int, second: int) -> None:
+    direct = bool(cuda.number("cuDeviceCanAccessPeer", first, second))
     if direct:
-        cuda.call("cuCtxEnablePeerAccess", contexts[there], 0)
-    content = bytes([here * 16 + there + 1]) * PEER_BYTES
-    cuda.write(memories[here], content)
+        cuda.call("cuCtxEnablePeerAccess", contexts[second], 0)
+    content = bytes([first * 16 + second + 1]) * PEER_BYTES
+    cuda.write(memories[first], content)
     spent = list[float]()
-    to, at = memories[there].address, memories[here].address
+    to, at = memories[second].address, memories[first].address
     for _ in range(2):  # the first sets the path up
         with cuda.timed(spent):
             for _ in range(PEER_TIMES):
-                copy_to_peer(cuda, to, contexts[there], at, contexts[here], PEER_BYTES)
-    cuda.call("cuCtxSetCurrent", contexts[there])
-    right = cuda.read(memories[there], PEER_BYTES) == content
-    cuda.call("cuCtxSetCurrent", contexts[here])
+                copy_to_peer(cuda, to, contexts[second], at, contexts[first], PEER_BYTES)
+    cuda.call("cuCtxSetCurrent", contexts[second])
+    right = cuda.read(memories[second], PEER_BYTES) == content
+    cuda.call("cuCtxSetCurrent", contexts[first])
     rate = PEER_BYTES * PEER_TIMES / spent[-1]
-    emit("peer", source=here, target=there, value=rate, direct=direct, right=right)
+    emit("peer", source=first, target=second, value=rate, direct=direct, right=right)

@@ -240,18 +240,20 @@ class CardWork:
         with (
             self.part("link"),
             self.cuda.pinned(2 * half) as host,
-            self.cuda.allocated(half) as here,
+            self.cuda.allocated(half) as on_card,
         ):
             back = Memory(host.address + half, half)
             content = bytes(range(256)) * (half // 256)
             set_host(host, content)
-            copy_up(self.cuda, here.address, host.address, half)  # a link that sleeps wakes slowly
+            copy_up(
+                self.cuda, on_card.address, host.address, half
+            )  # a link that sleeps wakes slowly
             up, down, until = list[float](), list[float](), time.monotonic() + seconds
             while not up or time.monotonic() < until:
                 with self.cuda.timed(up):
-                    copy_up(self.cuda, here.address, host.address, half)
+                    copy_up(self.cuda, on_card.address, host.address, half)
                 with self.cuda.timed(down):
-                    copy_down(self.cuda, back.address, here.address, half)
+                    copy_down(self.cuda, back.address, on_card.address, half)
                 self.emit("tick", part="link")
             wrong = _differences(host_content(back, half), content)
             self.emit(

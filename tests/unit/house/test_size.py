@@ -12,7 +12,7 @@ BUDGET = {
     "app": 3347,
     "callbacks": 1456,
     "cli": 21498,
-    "check": 2060,
+    "check": 2062,
     "clusters": 4738,
     "doctor": 3271,
     "drivers": 7668,

@@ -62,13 +62,13 @@ def judged(result: CardResult, references: References) -> CardResult:
         why = next((part.reason for part in result.parts if part.reason), "it reported nothing")
         text = f"nothing could be measured: {why}"
         return replace(result, verdict=CheckVerdict.FAILED, text=text)
-    here = comparable(result, references.local)
+    local = comparable(result, references.local)
     fleet = comparable(result, references.fleet)
     past = _of_limit(result, [one for one in references.past if _alike(result, one)])[-PAST_COUNT:]
-    alone = not here and not fleet
+    alone = not local and not fleet
     bounds = list(_own_bounds(result))
-    findings = [*bounds, *_among(result, (*here, *fleet)), *_since(result, past)]
-    evidence = _evidence(result, (*here, *fleet), past)
+    findings = [*bounds, *_among(result, (*local, *fleet)), *_since(result, past)]
+    evidence = _evidence(result, (*local, *fleet), past)
     if findings:
         worst = min(findings, key=lambda one: one.share)
         name, why = explanation(result, worst.part)
@@ -81,7 +81,7 @@ def judged(result: CardResult, references: References) -> CardResult:
             result, text="numbers without a verdict: nothing to compare with", evidence=evidence
         )
     return replace(
-        result, verdict=CheckVerdict.OK, text=_fine(here, fleet, past), evidence=evidence
+        result, verdict=CheckVerdict.OK, text=_fine(local, fleet, past), evidence=evidence
     )
 
 
@@ -266,8 +266,8 @@ def _fine(
     local: Sequence[CardResult], fleet: Sequence[CardResult], past: Sequence[CardResult]
 ) -> str:
     whom = []
-    if here:
-        whom.append(f"{counted(len(here), 'other')} of its model here")
+    if local:
+        whom.append(f"{counted(len(local), 'other')} of its model here")
     if fleet:
         whom.append(f"{len(fleet)} in the fleet")
     if whom:
