@@ -178,8 +178,8 @@ class Checker:
         out = []
         for result in results:
             past = [one for one in earlier if one.uuid == result.uuid]
-            here = [*(one for one in earlier if one.node == result.node), *results]
-            one = judged(result, References(_measured(here), self._fleet, past))
+            local = [*(one for one in earlier if one.node == result.node), *results]
+            one = judged(result, References(_measured(local), self._fleet, past))
             out.append(one)
         for one in out:
             if one.verdict not in (CheckVerdict.NOT_CHECKED, CheckVerdict.STOPPED):

@@ -192,8 +192,8 @@ def copy_inside(cuda: Cuda, to: int, at: int, size: int) -> None:
     cuda.call("cuMemcpyDtoDAsync_v2", _POINTER(to), _POINTER(at), _SIZE(size), None)
 
 
-def copy_to_peer(cuda: Cuda, to: int, there: Any, at: int, here: Any, size: int) -> None:
-    cuda.call("cuMemcpyPeerAsync", _POINTER(to), there, _POINTER(at), here, _SIZE(size), None)
+def copy_to_peer(cuda: Cuda, to: int, target: Any, at: int, source: Any, size: int) -> None:
+    cuda.call("cuMemcpyPeerAsync", _POINTER(to), target, _POINTER(at), source, _SIZE(size), None)
 
 
 def host_content(memory: Memory, size: int) -> bytes:
