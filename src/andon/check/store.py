@@ -8,12 +8,11 @@ from pathlib import Path
 from andon.errors import Invalid, Unavailable
 from andon.host.files import make_private, names_in, open_regular, read_regular, replace_file
 from andon.host.state.node_folder import open_node_folder
-from andon.host.state.user_folder import is_own, node_path
+from andon.host.state.user_folder import CHECKS, is_own, node_path
 from andon.model.check import CardResult
 from andon.model.codec import document, read_document
 from andon.model.wire import ANSWER, dumps, loads
 
-FOLDER = "checks"
 LARGEST_BYTES = 1 << 20
 TRIMMED_TO = 50  # results of a card, once its file is full
 MOST_CARDS = 1024
@@ -21,12 +20,12 @@ MOST_CARDS = 1024
 
 def checks_folder() -> Path:
     """Returns the folder, not created."""
-    return node_path() / FOLDER
+    return node_path() / CHECKS
 
 
 def store_check(result: CardResult) -> Path:
     """Appends a result to those of its card."""
-    folder = open_node_folder() / FOLDER
+    folder = open_node_folder() / CHECKS
     path = folder / _name(result.uuid)
     line = dumps(document(result)).encode(errors="replace") + b"\n"
     try:

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from andon.model.check import MOST_WRONG, CardResult, CheckPart, CheckVerdict, WrongWord
 from andon.model.device import Sample
+from andon.model.throttling import IDLE
 
 LONGEST_LINE = 1 << 20
 NO_CONTEXT = frozenset((46, 101, 700, 702, 709, 714, 715, 716, 717, 718, 719, 999))
@@ -60,7 +61,7 @@ def _during(samples: Sequence[Sample]) -> dict[str, Any]:
     power = [one.power_watts for one in samples if one.power_watts is not None]
     heat = [one.temperature_celsius for one in samples if one.temperature_celsius is not None]
     linked = [one for one in samples if one.pcie_width is not None]
-    reasons = sorted({reason for one in samples for reason in one.throttle or ()} - {"gpu_idle"})
+    reasons = sorted({reason for one in samples for reason in one.throttle or ()} - {IDLE.name})
     found: dict[str, Any] = {"throttle": tuple(reasons)}
     if power:
         found["power_watts"] = round(sum(power) / len(power), 1)
