@@ -13,7 +13,7 @@ PROCESSES = {
     "container": "andon.app.container_work",
     "dispatcher": "andon.app.dispatcher",
     "function": "andon.work.functions.child",
-    "gpu-check": "andon.check.child",
+    "gpu-check": "andon.checks.child",
     "gpu-load": "andon.cli.commands.setup.selftest_load",
     "holder": "andon.leases.book.holder",
     "load-client": "andon.work.load.process",

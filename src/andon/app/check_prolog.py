@@ -11,9 +11,9 @@ from pathlib import Path
 
 from andon.app.sampler import open_sampler
 from andon.app.settings import load_settings
-from andon.check.checking import CardToCheck, Checker
-from andon.check.rules.plan import CheckMode, plan_for
-from andon.check.rules.prolog import exit_code
+from andon.checks.checking import CardToCheck, Checker
+from andon.checks.rules.plan import CheckMode, plan_for
+from andon.checks.rules.prolog import exit_code
 from andon.doctor.rules.job_devices import given_devices, unclear_numbers
 from andon.errors import AndonError
 from andon.host.cards import device_minors

@@ -183,7 +183,7 @@ class _CheckMarks:
 def _latest_checks() -> dict[str, LastCheck]:
     if not (node_path() / CHECKS).is_dir():
         return {}
-    from andon.check.store import latest_checks  # only where something was checked
+    from andon.checks.store import latest_checks  # only where something was checked
 
     return {
         uuid: LastCheck(one.at, str(one.verdict), one.text) for uuid, one in latest_checks().items()

@@ -16,7 +16,7 @@ from pathlib import Path
 from andon.app.check_prolog import check_job
 from andon.app.sampler import open_sampler
 from andon.app.settings import load_settings
-from andon.check.rules.prolog import broken, reason
+from andon.checks.rules.prolog import broken, reason
 from andon.doctor.rules.job_devices import (
     Unfit,
     broken_by_events,

@@ -6,9 +6,9 @@ from typing import Any
 import click
 
 from andon.app.check_prolog import prolog
-from andon.check.checking import CardToCheck, Checker, seconds_of
-from andon.check.rules.plan import CheckMode, CheckPlan, plan_for
-from andon.check.session import measure_peers
+from andon.checks.checking import CardToCheck, Checker, seconds_of
+from andon.checks.rules.plan import CheckMode, CheckPlan, plan_for
+from andon.checks.session import measure_peers
 from andon.cli.options import chosen, duration, shared, with_devices
 from andon.cli.show.reports.checks import render_checks
 from andon.cli.sources import availability_of, sampling_ahead

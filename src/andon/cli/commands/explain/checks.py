@@ -4,7 +4,7 @@ import time
 
 import click
 
-from andon.check.store import stored_checks
+from andon.checks.store import stored_checks
 from andon.cli.options import chosen, shared, with_devices
 from andon.cli.show.reports.checks import render_history
 from andon.cli.terminal import Terminal

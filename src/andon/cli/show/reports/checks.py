@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from statistics import median
 
-from andon.check.rules.judging import JUDGED, NAMES
+from andon.checks.rules.judging import JUDGED, NAMES
 from andon.cli.show.render import paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, known, styled, with_mark

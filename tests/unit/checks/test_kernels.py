@@ -2,7 +2,7 @@
 
 import struct
 
-from andon.check.rules import kernels
+from andon.checks.rules import kernels
 from tests.support.rows import rows
 
 

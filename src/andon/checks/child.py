@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from andon.check.cuda import LEAST_DRIVER, TOO_OLD, UNCORRECTABLE, Cuda, CudaError, copy_to_peer
-from andon.check.measuring import CardWork
-from andon.check.rules.plan import CheckPlan, memory_to_test
+from andon.checks.cuda import LEAST_DRIVER, TOO_OLD, UNCORRECTABLE, Cuda, CudaError, copy_to_peer
+from andon.checks.measuring import CardWork
+from andon.checks.rules.plan import CheckPlan, memory_to_test
 from andon.units import MIB
 
 PROHIBITED, EXCLUSIVE = 2, 3

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.check.rules import lines, prolog
-from andon.check.rules.choosing import by_itself, divided_boards, refusal
-from andon.check.rules.plan import (
+from andon.checks.rules import lines, prolog
+from andon.checks.rules.choosing import by_itself, divided_boards, refusal
+from andon.checks.rules.plan import (
     LAUNCH_SECONDS,
     LEAST_BURN_SECONDS,
     LEAST_CHUNK_BYTES,

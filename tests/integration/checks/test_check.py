@@ -11,10 +11,10 @@ import pytest
 from andon.app.leases import open_availability
 from andon.app.sampler import open_sampler
 from andon.app.settings import load_settings
-from andon.check import session
-from andon.check.checking import CardToCheck, Checker
-from andon.check.rules.plan import CheckMode, CheckPlan
-from andon.check.store import stored_checks
+from andon.checks import session
+from andon.checks.checking import CardToCheck, Checker
+from andon.checks.rules.plan import CheckMode, CheckPlan
+from andon.checks.store import stored_checks
 from andon.model.check import CardResult, CheckVerdict
 from andon.units import MIB
 from tests.integration.conftest import andon, is_alive

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.check.rules.judging import (
+from andon.checks.rules.judging import (
     MOST_DIFFERENCE,
     References,
     comparable,

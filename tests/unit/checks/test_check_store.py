@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from andon.check import store
+from andon.checks import store
 from andon.model.check import CheckVerdict
 from tests.support.checks import AT, check_result
 

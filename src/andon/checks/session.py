@@ -16,8 +16,8 @@ from typing import IO, Any
 
 from msgspec.structs import replace
 
-from andon.check.rules import lines
-from andon.check.rules.plan import END_SECONDS, SILENT_SECONDS, START_SECONDS, CheckPlan
+from andon.checks.rules import lines
+from andon.checks.rules.plan import END_SECONDS, SILENT_SECONDS, START_SECONDS, CheckPlan
 from andon.errors import Unavailable
 from andon.host.interpreter import module_environment, process_command
 from andon.model.check import CardResult, CheckVerdict, PeerSpeed

@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from statistics import median
 from typing import Any
 
-from andon.check.cuda import (
+from andon.checks.cuda import (
     OUT_OF_MEMORY,
     Cuda,
     CudaError,
@@ -21,8 +21,8 @@ from andon.check.cuda import (
     u64,
     wrong_entries,
 )
-from andon.check.rules import kernels
-from andon.check.rules.plan import (
+from andon.checks.rules import kernels
+from andon.checks.rules.plan import (
     ADDRESSED,
     CHUNK_BYTES,
     COPY_BYTES,

@@ -8,11 +8,11 @@ from contextlib import suppress
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.check.rules.choosing import by_itself, divided_boards, refusal
-from andon.check.rules.judging import References, judged
-from andon.check.rules.plan import START_SECONDS, CheckPlan
-from andon.check.session import READING_SECONDS, CardCheck, Readings
-from andon.check.store import store_check, stored_checks
+from andon.checks.rules.choosing import by_itself, divided_boards, refusal
+from andon.checks.rules.judging import References, judged
+from andon.checks.rules.plan import START_SECONDS, CheckPlan
+from andon.checks.session import READING_SECONDS, CardCheck, Readings
+from andon.checks.store import store_check, stored_checks
 from andon.errors import AndonError
 from andon.leases.availability import Availability
 from andon.leases.book.lease_book import Book
