@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,10 +23,18 @@ from andon.model.check import CardResult, CheckVerdict
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.job.device_request import DeviceRequest
 from andon.model.naming import device_labels
-from andon.sampling.sampler import Sampler
+from andon.sampling.bus import Subscription
 
 JOIN_SECONDS = 0.2  # between two looks at the keyboard
 COMMAND = "andon check"
+
+
+class SnapshotSource(Protocol):
+    """A sampler, or what a program shares one by."""
+
+    def once(self, *, with_host: bool = True) -> Snapshot: ...
+
+    def subscribe(self, interval_seconds: float) -> Subscription: ...
 
 
 class CardToCheck(Struct, frozen=True):
@@ -50,7 +59,7 @@ class Checker:
 
     def __init__(
         self,
-        sampler: Sampler,
+        sampler: SnapshotSource,
         plan: CheckPlan,
         even_if_used: bool = False,
         earlier: Callable[[], Sequence[CardResult]] = stored_checks,
@@ -60,6 +69,7 @@ class Checker:
         self._sampler, self._plan, self._even_if_used = sampler, plan, even_if_used
         self._earlier, self._store, self._fleet = earlier, store, fleet
         self.unstored: str | None = None  # why a result could not be stored
+        self.stuck = False  # whether a process cannot be ended, and keeps the locks that it has
 
     def candidates(
         self, snapshot: Snapshot, wanted: Sequence[str] | None
@@ -160,6 +170,7 @@ class Checker:
                 for card in cards[begun:]:
                     card.done(stuck=False)
                 raise
+        self.stuck = any(check.stuck for check in checks)
         return self._judged([check.result for check in checks])
 
     def _one(self, card: CardToCheck, check: CardCheck, ended: threading.Event) -> None:

@@ -18,7 +18,7 @@ from andon.checks.store import stored_checks
 from andon.model.check import CardResult, CheckVerdict
 from andon.units import MIB
 from tests.integration.conftest import andon, is_alive
-from tests.integration.leasing import entries, held
+from tests.integration.leasing import ENVIRONMENT, entries, held
 from tests.standin import StandIn, StandInProcess, lost
 from tests.standin.cuda import CudaFault, StandInCuda
 from tests.support.replaced import constants
@@ -274,3 +274,51 @@ def children_of(parent: int) -> list[int]:
         if b"gpu-check" in words and above == parent:
             found.append(int(path.parent.name))
     return found
+
+
+def test_a_run_gives_a_bad_card_back_and_takes_another(cuda: StandInCuda) -> None:
+    """All four are free and alike, so the first is taken first."""
+    cuda.set_faults(CudaFault(0, "wrong", "fp32", 1))
+    done = andon("run", "--check", "--", sys.executable, "-c", ENVIRONMENT)
+    assert done.code == 0
+    assert done.out.strip() != cuda.node.node[0].uuid
+    assert "GPU 0 failed its check: WRONG RESULTS on SM 1" in done.err
+    assert "taking another" in done.err
+    assert held() == []
+
+
+def test_a_run_with_broken_cards_alone_does_not_start(cuda: StandInCuda) -> None:
+    cuda.set_faults(*(CudaFault(n, "wrong", "fp32", 1) for n in range(4)))
+    done = andon("run", "--check", "--", sys.executable, "-c", ENVIRONMENT)
+    assert (done.code, done.out) == (125, "")
+    assert done.err.count("failed its check") == 3, "the first, and both together"
+    assert held() == []
+
+
+def test_a_run_uses_a_slow_card_where_there_is_no_other(cuda: StandInCuda) -> None:
+    cuda.set_faults(CudaFault(0, "slow", "memory", 50))
+    done = andon("run", "--check", "-d", "0", "--", sys.executable, "-c", ENVIRONMENT)
+    assert done.code == 0
+    assert done.out.strip() == cuda.node.node[0].uuid
+    assert "the slow one is used" in done.err
+
+
+def test_what_a_check_found_is_in_the_status_the_reasons_and_the_metrics(
+    cuda: StandInCuda,
+) -> None:
+    cuda.set_faults(CudaFault(2, "wrong", "patterns", 1))
+    assert andon("check", "--quick", "-d", "2").code == 1
+    status = andon("status", "--json").json()["devices"][2]
+    assert status["check"]["verdict"] == "wrong_results"
+    why = andon("why", "2", "--seconds", "0.5")
+    assert "GPU 2 failed its check: WRONG RESULTS in memory" in why.out
+    doctor = andon("doctor").out
+    assert "failed its last check" in " ".join(doctor.split())
+
+
+def test_a_program_gets_results(cuda: StandInCuda) -> None:
+    code = "import andon; [one] = andon.check(0); print(one.verdict, one.value('fp32') > 1e12)"
+    done = subprocess.run(
+        [sys.executable, "-c", code.replace("(0)", "('0')")], capture_output=True, text=True
+    )
+    assert (done.stdout, done.returncode) == ("ok True\n", 0), done.stderr

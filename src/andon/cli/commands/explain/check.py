@@ -1,27 +1,21 @@
 """`andon check`: measures cards with nothing but the driver, and says whether they are well."""
 
-import os
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import click
 
 from andon.app.check_prolog import prolog
-from andon.checks.checking import CardToCheck, Checker, seconds_of
-from andon.checks.rules.plan import CheckMode, CheckPlan, plan_for
-from andon.checks.session import measure_peers
+from andon.app.checks import CheckOutcome, CheckRequest, check_cards
+from andon.checks.rules.plan import CheckMode
 from andon.cli.options import chosen, duration, shared, with_devices
 from andon.cli.show.reports.checks import render_checks
 from andon.cli.sources import availability_of, sampling_ahead
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Conflict, Invalid, Unavailable
-from andon.leases.availability import Availability
-from andon.leases.placement import on_lease
-from andon.model.check import CHECKS_SCHEMA, CardResult, CheckVerdict, PeerSpeed
+from andon.model.check import CHECKS_SCHEMA, CardResult, CheckVerdict
 from andon.model.codec import document, to_json
-from andon.model.device import DeviceStatus, Snapshot
-from andon.model.job.device_request import DeviceRequest
-from andon.model.naming import devices_named
-from andon.units import human_seconds
 
 FAILED, NOTHING, CONFLICT = 1, Unavailable.exit_code, Conflict.exit_code
 
@@ -70,80 +64,31 @@ def check(devices: list[str], **options: Any) -> int:
     if options["every"] and devices:
         raise Invalid("--all and named GPUs cannot be combined", hint="leave out one of them")
     mode = modes[0] if modes else CheckMode.USUAL
-    plan = plan_for(mode, options["burn"] or 0.0)
-    results, peers = _checked(choices, devices, plan, options)
-    _show(choices, results, peers, options["as_json"])
-    return _exit_code(results, named=bool(devices))
+    request = CheckRequest(
+        devices, options["every"], mode, options["burn"] or 0.0, options["even_if_used"]
+    )
+    found = _checked(choices, request)
+    _show(choices, found, options["as_json"])
+    return _exit_code(found.results, named=bool(devices))
 
 
-def _checked(
-    choices: Choices, devices: list[str], plan: CheckPlan, options: dict[str, Any]
-) -> tuple[list[CardResult], list[PeerSpeed]]:
-
+def _checked(choices: Choices, request: CheckRequest) -> CheckOutcome:
     with sampling_ahead(choices) as sampler:
         availability = availability_of(choices, sampler)
-        checker = Checker(sampler, plan, options["even_if_used"])
-        snapshot = sampler.once(with_host=False)
-        if not snapshot.devices:
-            reason = snapshot.faults[0].reason if snapshot.faults else "no GPU found"
-            raise Unavailable(reason, hint=snapshot.faults[0].hint if snapshot.faults else "")
-        wanted = _wanted(snapshot, devices)
-        statuses, results = checker.candidates(snapshot, wanted)
-        if lease := os.environ.get("ANDON_LEASE"):
-            cards = _on_lease(checker, lease, availability, snapshot, statuses)
-        else:
-            cards, refused = checker.lease(availability, snapshot, statuses)
-            results += refused
-        if cards:
-            labels = ", ".join(card.begin.label for card in cards)
-            notice(f"checking GPU {labels}: about {human_seconds(seconds_of(plan))}", choices)
-            results += checker.run(cards)
-        if checker.unstored is not None:
-            notice(checker.unstored, choices)
-        peers = list[PeerSpeed]()
-        if plan.mode is CheckMode.FULL and len(cards) > 1:
-            peers = measure_peers(
-                [card.begin.uuid for card in cards], [card.begin.label for card in cards]
-            )
-    if not devices and not options["every"]:
-        results = [one for one in results if one.verdict is not CheckVerdict.NOT_CHECKED] or results
-    return results, peers
+        return check_cards(sampler, availability, request, partial(notice, choices=choices))
 
 
-def _wanted(snapshot: Snapshot, devices: list[str]) -> list[str] | None:
-    if not devices:
-        return None
-    return list({uuid for name in devices for uuid in devices_named(name, snapshot.devices)})
-
-
-def _on_lease(
-    checker: Checker,
-    lease: str,
-    availability: Availability,
-    snapshot: Snapshot,
-    statuses: list[DeviceStatus],
-) -> list[CardToCheck]:
-    """Inside a lease of our own, its cards are checked."""
-
-    placement = on_lease(lease, availability.view(), DeviceRequest())
-    held = {share.uuid for share in placement.lease.shares} if placement.lease else set()
-    return [
-        CardToCheck(checker.begin(snapshot, one)) for one in statuses if one.device.uuid in held
-    ]
-
-
-def _show(
-    choices: Choices, results: list[CardResult], peers: list[PeerSpeed], as_json: bool
-) -> None:
+def _show(choices: Choices, found: CheckOutcome, as_json: bool) -> None:
     terminal = Terminal.of(choices)
     if as_json:
-        checks = [document(one) for one in results]
-        terminal.show_json({"schema": CHECKS_SCHEMA, "checks": checks, "peers": to_json(peers)})
+        checks = [document(one) for one in found.results]
+        peers = to_json(found.peers)
+        terminal.show_json({"schema": CHECKS_SCHEMA, "checks": checks, "peers": peers})
     else:
-        terminal.print(*render_checks(results, terminal.width, peers))
+        terminal.print(*render_checks(found.results, terminal.width, found.peers))
 
 
-def _exit_code(results: list[CardResult], named: bool) -> int:
+def _exit_code(results: Sequence[CardResult], named: bool) -> int:
     if any(one.verdict.is_bad or one.verdict is CheckVerdict.FAILED for one in results):
         return FAILED
     left_out = [one for one in results if one.verdict is CheckVerdict.NOT_CHECKED]
