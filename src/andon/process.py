@@ -14,7 +14,6 @@ PROCESSES = {
     "dispatcher": "andon.app.dispatcher",
     "function": "andon.work.functions.child",
     "gpu-check": "andon.checks.child",
-    "gpu-load": "andon.cli.commands.setup.selftest_load",
     "holder": "andon.leases.book.holder",
     "load-client": "andon.work.load.process",
     "map-worker": "andon.work.map.block_worker",

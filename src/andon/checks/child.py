@@ -18,7 +18,11 @@ from andon.units import MIB
 
 PROHIBITED, EXCLUSIVE = 2, 3
 PEER_BYTES, PEER_TIMES = 64 * MIB, 8
-PEERS = "peers"
+PEERS, LOAD = "peers", "load"
+
+
+class Refusal(Exception):
+    """The card is not checked, or cannot be: a kind, and why."""
 
 
 def emit(event: str, **values: Any) -> None:
@@ -36,7 +40,12 @@ def main(arguments: Sequence[str]) -> int:
         cuda = Cuda()
         if arguments[0] == PEERS:
             return _peers(cuda, len(arguments) - 1)
+        if arguments[0] == LOAD:
+            return _load(cuda, arguments[1], float(arguments[2]))
         return _check(cuda, arguments[0], CheckPlan(**json.loads(arguments[1])))
+    except Refusal as refusal:
+        kind, text = refusal.args
+        emit("failed", kind=kind, text=text, code=None)
     except CudaError as error:
         kind = "too_old" if error.code in TOO_OLD else "failed"
         kind = "uncorrectable" if error.code in UNCORRECTABLE else kind
@@ -49,22 +58,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _check(cuda: Cuda, uuid: str, plan: CheckPlan) -> int:
-    version = cuda.number("cuDriverGetVersion")
-    if version < LEAST_DRIVER:
-        return _refuse("too_old", f"the driver is for CUDA {version // 1000}.{version % 100 // 10}")
-    device = cuda.number("cuDeviceGet", 0)
-    facts = cuda.attributes(device)
-    if facts["compute_mode"] in (PROHIBITED, EXCLUSIVE):
-        mode = "prohibited" if facts["compute_mode"] == PROHIBITED else "exclusive"
-        return _refuse("refused", f"its compute mode is {mode}: nvidia-smi -c 0 changes that")
-    if facts["mps"]:
-        return _refuse("refused", "MPS shares it between programs: what it measures is not its own")
-    seen = cuda.uuid(device)
-    if not uuid.endswith(seen):
-        return _refuse("refused", f"CUDA shows {seen} in its place")
-    cuda.open()
+    facts = _opened(cuda, uuid)
     free, total = cuda.memory()
-    emit("card", name=cuda.name(device), version=version, free=free, total=total, **facts)
+    emit("card", free=free, total=total, **facts)
     integrated = bool(facts["integrated"])
     card = CardWork(cuda, facts, emit)
     card.fp32(plan.fp32_seconds)
@@ -80,9 +76,32 @@ def _check(cuda: Cuda, uuid: str, plan: CheckPlan) -> int:
     return 0
 
 
-def _refuse(kind: str, text: str) -> int:
-    emit("failed", kind=kind, text=text, code=None)
-    return 1
+def _load(cuda: Cuda, uuid: str, seconds: float) -> int:
+    """Keeps the card busy with what draws most power."""
+    facts = _opened(cuda, uuid)
+    card = CardWork(cuda, facts, emit)
+    card.tensor(seconds) if card.has_tensor else card.fp32(seconds)
+    return 0
+
+
+def _opened(cuda: Cuda, uuid: str) -> dict[str, int | None]:
+    """Returns what the card is, with a context on it; Refusal says why it is not checked."""
+    version = cuda.number("cuDriverGetVersion")
+    if version < LEAST_DRIVER:
+        text = f"the driver is for CUDA {version // 1000}.{version % 100 // 10}"
+        raise Refusal("too_old", text)
+    device = cuda.number("cuDeviceGet", 0)
+    facts = cuda.attributes(device)
+    if facts["compute_mode"] in (PROHIBITED, EXCLUSIVE):
+        mode = "prohibited" if facts["compute_mode"] == PROHIBITED else "exclusive"
+        raise Refusal("refused", f"its compute mode is {mode}: nvidia-smi -c 0 changes that")
+    if facts["mps"]:
+        raise Refusal("refused", "MPS shares it between programs: what it measures is not its own")
+    seen = cuda.uuid(device)
+    if not uuid.endswith(seen):
+        raise Refusal("refused", f"CUDA shows {seen} in its place")
+    cuda.open()
+    return facts
 
 
 def _available() -> int | None:

@@ -76,11 +76,6 @@ class Cuda:
         text = bytes(raw).hex()
         return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
-    def name(self, device: int) -> str:
-        buffer = ctypes.create_string_buffer(256)
-        self.call("cuDeviceGetName", buffer, 256, device)
-        return buffer.value.decode(errors="replace")
-
     def attributes(self, device: int) -> dict[str, int | None]:
         """Returns what the device is; None for what this driver does not know."""
         found: dict[str, int | None] = {}

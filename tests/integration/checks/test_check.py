@@ -13,8 +13,10 @@ from andon.app.sampler import open_sampler
 from andon.app.settings import load_settings
 from andon.checks import session
 from andon.checks.checking import CardToCheck, Checker
+from andon.checks.load import loaded
 from andon.checks.rules.plan import CheckMode, CheckPlan
 from andon.checks.store import stored_checks
+from andon.errors import Unavailable
 from andon.model.check import CardResult, CheckVerdict
 from andon.units import MIB
 from tests.integration.conftest import andon, is_alive
@@ -322,3 +324,20 @@ def test_a_program_gets_results(cuda: StandInCuda) -> None:
         [sys.executable, "-c", code.replace("(0)", "('0')")], capture_output=True, text=True
     )
     assert (done.stdout, done.returncode) == ("ok True\n", 0), done.stderr
+
+
+def test_a_load_keeps_a_card_busy_and_ends_with_the_block(cuda: StandInCuda) -> None:
+    card = cuda.node.node[1].uuid
+    with loaded(card, 5.0) as pid:
+        assert is_alive(pid)
+    assert not is_alive(pid)
+    cuda.set_faults(CudaFault(1, "error", "init", 999))
+    with pytest.raises(Unavailable, match="stopped working"), loaded(card, 1.0):
+        pass
+
+
+def test_the_selftest_runs_the_same_load(cuda: StandInCuda) -> None:
+    done = andon("selftest", "--load", "--seconds", "1", "--json")
+    [load] = [one for one in done.json()["findings"] if one["id"] == "selftest.load"]
+    assert load["grade"] == "ok"
+    assert "kept GPU" in load["message"]

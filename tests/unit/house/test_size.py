@@ -5,16 +5,16 @@ from dev import size
 from tests.support.rows import rows
 
 BUDGET = {
-    "(modules)": 1267,
+    "(modules)": 1266,
     "access": 1226,
     "alerts": 4863,
     "api": 3597,
     "app": 3486,
     "callbacks": 1456,
-    "cli": 21523,
-    "checks": 2073,
+    "cli": 21378,
+    "checks": 2131,
     "clusters": 4738,
-    "doctor": 3293,
+    "doctor": 3290,
     "drivers": 7668,
     "engines": 456,
     "estimate": 4146,

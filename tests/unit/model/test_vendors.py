@@ -23,7 +23,6 @@ OWN = (
     "drivers/",  # a vendor's own code
     "sampling/rules/masks.py",  # the rules of CUDA's and ROCm's runtimes
     "checks/session.py",  # what the process of a card sees
-    "cli/commands/setup/selftest_load.py",  # a load for CUDA
     "events/rules/kernel_log.py",  # the grammar of each driver's messages
 )
 

@@ -43,7 +43,7 @@ class CheckPlan(Struct, frozen=True):
 
 
 PLANS = {
-    CheckMode.QUICK: CheckPlan(CheckMode.QUICK, 0.25, 0.3, 0.1, 0.1, 1, addressed=False),
+    CheckMode.QUICK: CheckPlan(CheckMode.QUICK, 0.15, 0.3, 0.1, 0.4, 1, addressed=False),
     CheckMode.USUAL: CheckPlan(CheckMode.USUAL, 1.5, 4.0, 0.5, 0.5, 1),
     CheckMode.FULL: CheckPlan(CheckMode.FULL, 10.0, 30.0, 4.0, 2.0, 8),
 }
