@@ -21,7 +21,7 @@ PEER_BYTES, PEER_TIMES = 64 * MIB, 8
 PEERS, LOAD = "peers", "load"
 
 
-class Refusal(Exception):
+class CardRefused(Exception):
     """The card is not checked, or cannot be: a kind, and why."""
 
 
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
         if arguments[0] == LOAD:
             return _load(cuda, arguments[1], float(arguments[2]))
         return _check(cuda, arguments[0], CheckPlan(**json.loads(arguments[1])))
-    except Refusal as refusal:
+    except CardRefused as refusal:
         kind, text = refusal.args
         emit("failed", kind=kind, text=text, code=None)
     except CudaError as error:
@@ -85,21 +85,23 @@ def _load(cuda: Cuda, uuid: str, seconds: float) -> int:
 
 
 def _opened(cuda: Cuda, uuid: str) -> dict[str, int | None]:
-    """Returns what the card is, with a context on it; Refusal says why it is not checked."""
+    """Returns what the card is, with a context on it; CardRefused says why it is not checked."""
     version = cuda.number("cuDriverGetVersion")
     if version < LEAST_DRIVER:
         text = f"the driver is for CUDA {version // 1000}.{version % 100 // 10}"
-        raise Refusal("too_old", text)
+        raise CardRefused("too_old", text)
     device = cuda.number("cuDeviceGet", 0)
     facts = cuda.attributes(device)
     if facts["compute_mode"] in (PROHIBITED, EXCLUSIVE):
         mode = "prohibited" if facts["compute_mode"] == PROHIBITED else "exclusive"
-        raise Refusal("refused", f"its compute mode is {mode}: nvidia-smi -c 0 changes that")
+        raise CardRefused("refused", f"its compute mode is {mode}: nvidia-smi -c 0 changes that")
     if facts["mps"]:
-        raise Refusal("refused", "MPS shares it between programs: what it measures is not its own")
+        raise CardRefused(
+            "refused", "MPS shares it between programs: what it measures is not its own"
+        )
     seen = cuda.uuid(device)
     if not uuid.endswith(seen):
-        raise Refusal("refused", f"CUDA shows {seen} in its place")
+        raise CardRefused("refused", f"CUDA shows {seen} in its place")
     cuda.open()
     return facts
 

@@ -338,6 +338,6 @@ def test_a_load_keeps_a_card_busy_and_ends_with_the_block(cuda: StandInCuda) -> 
 
 def test_the_selftest_runs_the_same_load(cuda: StandInCuda) -> None:
     done = andon("selftest", "--load", "--seconds", "1", "--json")
-    [load] = [one for one in done.json()["findings"] if one["id"] == "selftest.load"]
+    [load] = [one for one in done.json()["findings"] if one["id"] == "load"]
     assert load["grade"] == "ok"
     assert "kept GPU" in load["message"]

@@ -12,7 +12,7 @@ BUDGET = {
     "app": 3486,
     "callbacks": 1456,
     "cli": 21378,
-    "checks": 2131,
+    "checks": 2133,
     "clusters": 4738,
     "doctor": 3290,
     "drivers": 7668,
