@@ -31,6 +31,7 @@ long: setup
 	    tests/integration/jobs/test_kill_storm.py tests/integration/leases/test_lease_invariants.py \
 	    tests/unit/alerts/test_timelines.py tests/fuzz
 	@dev/parts --long
+	@dev/ptxas
 	@$(BIN)/pip install --quiet --disable-pip-version-check kubernetes-validate
 	@$(BIN)/python -m pytest -q -p dev.pytest_lanes --lanes=3 --hypothesis-profile=long tests/unit \
 	    tests/contract

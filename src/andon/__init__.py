@@ -6,6 +6,7 @@ TYPE_CHECKING = False  # as in `typing`, whose import takes longer than many com
 if TYPE_CHECKING:
     from andon.api import ray
     from andon.api.benchmark import run_benchmark_job
+    from andon.api.check import check
     from andon.api.compat.alerts import (
         AlertConfig,
         AndonSystem,
@@ -81,6 +82,7 @@ _WHERE = {
     "Subscription": "andon.sampling.bus",
     "ThermalThrottling": "andon.api.compat.alerts",
     "Trial": "andon.model.probe",
+    "check": "andon.api.check",
     "check_gpu_availability": "andon.api.compat.selection",
     "deploy": "andon.api.compat.clusters",
     "estimate_gpu_requirements": "andon.api.compat.estimates",
@@ -139,6 +141,7 @@ __all__ = [
     "ThermalThrottling",
     "Trial",
     "__version__",
+    "check",
     "check_gpu_availability",
     "deploy",
     "estimate_gpu_requirements",

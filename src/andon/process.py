@@ -13,7 +13,7 @@ PROCESSES = {
     "container": "andon.app.container_work",
     "dispatcher": "andon.app.dispatcher",
     "function": "andon.work.functions.child",
-    "gpu-load": "andon.cli.commands.setup.selftest_load",
+    "gpu-check": "andon.checks.child",
     "holder": "andon.leases.book.holder",
     "load-client": "andon.work.load.process",
     "map-worker": "andon.work.map.block_worker",

@@ -5,6 +5,7 @@ those of a card of that kind otherwise. A comment says where the answer can be d
 """
 
 from tests.situations.busy import BUSY
+from tests.situations.checked import CHECKED
 from tests.situations.healthy import HEALTHY
 from tests.situations.heat import HEAT
 from tests.situations.held import HELD
@@ -23,4 +24,5 @@ SITUATIONS: tuple[Situation, ...] = (
     *MEMORY,
     *HELD,
     *UNKNOWN,
+    *CHECKED,
 )

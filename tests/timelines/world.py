@@ -22,6 +22,7 @@ from andon.model.device import (
     DriverVersions,
     Fault,
     Host,
+    LastCheck,
     Limits,
     Process,
     Sample,
@@ -89,6 +90,7 @@ class Thing:
         self.total = round(line.memory_gib * GIB)
         self.user, self.command = "user", "work"
         self.hidden = False  # whether its processes cannot be read
+        self.check: LastCheck | None = None
         self.stranger = "none"  # `bob:train.py`, or `?` for one that nobody can place
         self.sample: Sample | None = None
         self.moving: set[str] = set()
@@ -165,6 +167,8 @@ class Thing:
             value = MODES[text] if text in MODES else float(text)
             changed: dict[str, Any] = {SETUP[name]: value}
             self.device = replace(self.device, setup=replace(self.device.setup, **changed))
+        elif name == "check":
+            self.check = LastCheck(WALL + at, text, "WRONG RESULTS on SM 41")
         elif name == "index":
             self.device = replace(self.device, index=int(text))
         else:
@@ -191,7 +195,7 @@ class Thing:
         return DeviceStatus(
             self.device, State.OK, WALL + self.since, sample=self.sample,
             processes=self._processes(at, read["memory_used_bytes"]),
-            missing={"processes": "not permitted"} if self.hidden else {},
+            missing={"processes": "not permitted"} if self.hidden else {}, check=self.check,
         )  # fmt: skip
 
     def _processes(self, at: float, used: int | None) -> tuple[Process, ...]:

@@ -6,7 +6,7 @@ import { DeviceCharts } from "../charts/DeviceCharts";
 import { Scope } from "../charts/Scope";
 import { alertsOn, listed, marks, stateOf } from "../lib/alerting";
 import { banner } from "../lib/banner";
-import { count, DASH, energy, gib, known, ownWords, percent, readingName, traffic, unbroken, used, withUnit } from "../lib/format";
+import { count, DASH, dateOf, energy, gib, known, ownWords, percent, readingName, traffic, unbroken, used, withUnit } from "../lib/format";
 import { together, verdictText } from "../lib/holding";
 import { acknowledgedText, type Judged } from "../lib/judged";
 import { UNKNOWN } from "../lib/lamps";
@@ -184,6 +184,7 @@ function Facts({ device }: { device: Device }) {
     ["uncorrected ECC errors", known(sample?.ecc_uncorrected) ? String(sample?.ecc_uncorrected) : DASH, "ecc_uncorrected"],
     ["energy since the driver was loaded", energy(sample?.energy_joules), "energy_joules"],
   ];
+  if (device.check) facts.push(["last check", `${device.check.text} (${dateOf(device.check.at)})`]);
   return (
     <section className="panel">
       <h2>Facts</h2>

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,8 +13,9 @@ from andon.drivers.shared.presence import has_nvidia_smi, unreadable, vendors
 from andon.events.kernel_log import KernelLog
 from andon.host.files import expanded
 from andon.host.machine_id import boot_id, node_name
+from andon.host.state.user_folder import CHECKS, node_path
 from andon.host.system import System
-from andon.model.device import Device, DriverVersions, Snapshot
+from andon.model.device import Device, DeviceStatus, DriverVersions, LastCheck, Snapshot
 from andon.registry import BACKENDS, is_known, unknown
 from andon.sampling.readers import encoded
 from andon.sampling.rules.masks import VARIABLES, Visibility, visibility
@@ -27,6 +28,7 @@ from andon.settings.resolution import Settings
 if TYPE_CHECKING:
     from andon.ports import HostSource
 
+CHECKS_SECONDS = 10.0  # between two looks at the files of checks
 SMI_DEADLINES = 5.0  # the command takes up to a second for eight devices
 
 
@@ -44,7 +46,7 @@ def open_sampler(
     if settings.replay:
         return _replay(settings)
     root = Path(settings.root)
-    return Sampler(
+    sampler = Sampler(
         vendors=_vendors(settings, root, origin),
         host=host or System(root, drivers=None if settings.simulate else partial(_drivers, root)),
         node=NodeIdentity(settings.node or node_name(), boot_id(root)),
@@ -53,6 +55,9 @@ def open_sampler(
         constant_faults=() if settings.simulate else unreadable(),
         kernel_log=None if settings.simulate else KernelLog(root),
     )
+    if not settings.simulate:
+        sampler.mark_by(_CheckMarks())
+    return sampler
 
 
 def open_ahead(settings: Settings) -> None:
@@ -153,3 +158,33 @@ class _VisibleDevices:
 
 def _masks() -> dict[str, str]:
     return {name: os.environ[name] for name in VARIABLES if name in os.environ}
+
+
+class _CheckMarks:
+    """Adds the latest check of each device; cheap where nothing was ever checked."""
+
+    def __init__(self) -> None:
+        self._due = 0.0
+        self._known: Mapping[str, LastCheck] = {}
+
+    def __call__(self, statuses: tuple[DeviceStatus, ...]) -> tuple[DeviceStatus, ...]:
+        if time.monotonic() >= self._due:
+            self._due, self._known = time.monotonic() + CHECKS_SECONDS, _latest_checks()
+        if not self._known:
+            return statuses
+        return tuple(
+            one
+            if (found := self._known.get(one.device.uuid)) is None
+            else replace(one, check=found)
+            for one in statuses
+        )
+
+
+def _latest_checks() -> dict[str, LastCheck]:
+    if not (node_path() / CHECKS).is_dir():
+        return {}
+    from andon.checks.store import latest_checks  # only where something was checked
+
+    return {
+        uuid: LastCheck(one.at, str(one.verdict), one.text) for uuid, one in latest_checks().items()
+    }

@@ -13,8 +13,10 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from andon.app.check_prolog import check_job
 from andon.app.sampler import open_sampler
 from andon.app.settings import load_settings
+from andon.checks.rules.prolog import broken, reason
 from andon.doctor.rules.job_devices import (
     Unfit,
     broken_by_events,
@@ -24,7 +26,8 @@ from andon.doctor.rules.job_devices import (
 )
 from andon.errors import AndonError, Unavailable
 from andon.events.kernel_log import KernelLog
-from andon.host.files import make_private, names_in, read_text
+from andon.host.cards import device_minors
+from andon.host.files import make_private
 from andon.host.processes.child_output import ask_command
 from andon.model.event import Event
 from andon.node.broken_devices import BrokenDevicesQuery
@@ -48,9 +51,11 @@ def main(arguments: Sequence[str]) -> int:
     try:
         unfit = _check(job, numbers)
         if unfit is not None:
-            _drain(unfit)
+            drain(f"andon: {unfit.message}")
             if arguments[:1] == ["prolog"]:
                 _give_back(job, unfit.message)
+        elif "check" in arguments:
+            _measure(job, numbers)
     except (AndonError, OSError, TimeoutError) as exc:
         print(f"andon: the GPUs of job {job} were not checked: {exc}", file=sys.stderr)
     return 0
@@ -65,7 +70,7 @@ def _check(job: str, numbers: str) -> Unfit | None:
             str(k): int(v) for k, v in json.loads((root / REPORTED_FILE).read_text()).items()
         }
     with open_sampler(settings) as sampler:
-        minors, events, known_broken = _minors(root), _events(root), BrokenDevicesQuery()()
+        minors, events, known_broken = device_minors(root), _events(root), BrokenDevicesQuery()()
         running: Collection[str] = ()
         for last in (False, True):
             every = sampler.once(with_host=False).devices
@@ -87,17 +92,6 @@ def _check(job: str, numbers: str) -> Unfit | None:
             root / REPORTED_FILE, {**reported, found[0].uuid: errors[found[0].uuid][0]}
         )
     return found[0]
-
-
-def _minors(root: Path) -> dict[str, int]:
-    """Returns the numbers of NVIDIA's device files by PCI address; empty without its driver."""
-    folder, found = root / "proc/driver/nvidia/gpus", dict[str, int]()
-    for pci in names_in(folder, 256):
-        for line in read_text(folder / pci / "information").splitlines():
-            name, _, value = line.partition(":")
-            if name.strip() == "Device Minor" and value.strip().isdigit():
-                found[pci.lower()] = int(value)
-    return found
 
 
 def _events(root: Path) -> list[tuple[int, Event]]:
@@ -124,11 +118,18 @@ def _running_jobs() -> frozenset[str]:
     return frozenset(out.split())
 
 
-def _drain(unfit: Unfit) -> None:
+def _measure(job: str, numbers: str) -> None:
+    """Computes and compares on the job's devices; one that is broken drains the node, a slow one
+    does not."""
+    if found := broken(check_job(numbers)):
+        drain(reason(found))
+        _give_back(job, reason(found).removeprefix("andon "))
+
+
+def drain(reason: str) -> None:
     """Drains the node; a reason that is there already stays."""
     node = os.environ.get("SLURMD_NODENAME") or os.uname().nodename.partition(".")[0]
     if "DRAIN" not in _slurm("scontrol", "-o", "show", "node", node).partition(" Reason=")[0]:
-        reason = f"andon: {unfit.message}"
         _slurm("scontrol", "update", f"NodeName={node}", "State=DRAIN", f"Reason={reason}")
 
 

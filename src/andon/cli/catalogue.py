@@ -53,6 +53,10 @@ COMMANDS = {
         "explain", ".explain.why:why", "Why a GPU is hot, slow, full, loud or idle."
     ),
     "alerts": CommandEntry("explain", ".explain.alerts:alerts", "Active alerts and what to do."),
+    "check": CommandEntry(
+        "explain", ".explain.check:check", "Measure: healthy, and as fast as it should be?"
+    ),
+    "checks": CommandEntry("explain", ".explain.checks:checks", "Earlier checks of each GPU."),
     "free": CommandEntry("share", ".share.free:free", "Available GPUs, and why others are not."),
     "run": CommandEntry("share", ".share.run:run", "Run a command on leased GPUs."),
     "map": CommandEntry(
@@ -147,7 +151,8 @@ SYNONYMS = {
     **dict.fromkeys(("compare", "diff"), "runs compare"),
     "baseline": "runs baseline",
     "export": "runs export",
-    **dict.fromkeys(("check", "diagnose", "health"), "doctor"),
+    "diagnose": "doctor",
+    **dict.fromkeys(("burn", "gpu-burn", "dcgmi", "health"), "check"),
     **dict.fromkeys(("metrics", "prometheus"), "exporter"),
     **dict.fromkeys(("silence", "unsilence", "ack", "rules"), "alerts --help"),
     **dict.fromkeys(

@@ -104,6 +104,14 @@ def _since(seen: ExportedDevice) -> float:
     return seen.status.since
 
 
+def _failed_check(seen: ExportedDevice) -> float | None:
+    return None if seen.status.check is None else seen.status.check_failed
+
+
+def _checked_at(seen: ExportedDevice) -> float | None:
+    return None if seen.status.check is None else seen.status.check.at
+
+
 DEVICE: tuple[Metric, ...] = (
     _gauge("gpu_temperature_celsius", "sample.temperature_celsius", "GPU core temperature."),
     _gauge("gpu_utilization_percent", "sample.utilization_percent",
@@ -173,6 +181,11 @@ DEVICE: tuple[Metric, ...] = (
            "1 if persistence mode is on, 0 if it is off."),
     _gauge("gpu_driver_start_seconds", "device.setup.start_seconds",
            "How long the driver took to start when andon opened it."),
+    Metric("gpu_check_failed", MetricKind.GAUGE,
+           "1 if the latest andon check found it broken, else 0.", "check", _failed_check,
+           when=ExportWhen.ALWAYS),
+    Metric("gpu_check_timestamp_seconds", MetricKind.GAUGE, "When it was last checked.",
+           "check.at", _checked_at, when=ExportWhen.ALWAYS),
     _counter("gpu_ecc_uncorrected_errors_total", "sample.ecc_uncorrected",
              "Uncorrectable memory errors."),
     _gauge("gpu_performance_state", "sample.performance_state",

@@ -34,6 +34,17 @@ def driver_of(folder: Path) -> str | None:
         return None
 
 
+def device_minors(root: Path) -> dict[str, int]:
+    """Returns the numbers of NVIDIA's device files by PCI address; empty without its driver."""
+    folder, found = root / "proc/driver/nvidia/gpus", dict[str, int]()
+    for pci in names_in(folder, 256):
+        for line in read_text(folder / pci / "information").splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "Device Minor" and value.strip().isdigit():
+                found[pci.lower()] = int(value)
+    return found
+
+
 # What the system itself shows of a vendor's cards when its driver cannot be read.
 #
 # The files are the ones that `andon doctor` reads; no device is opened, and none wakes.

@@ -19,7 +19,6 @@ from andon.leases.book.release_notes import left_note
 from andon.leases.own import this_requester
 from andon.leases.policy_file import limits_for, read_policy
 from andon.leases.rules.policy import Policy
-from andon.leases.rules.reservations import first_after
 from andon.leases.rules.rights import LeaseRequester, barred
 from andon.leases.rules.validity import Locker
 from andon.model.lease import Claim, Lease, LeaseState
@@ -115,6 +114,8 @@ def refuse_extension(
 def _refuse_reserved(book: Book, lease: Lease, uid: int, until: float) -> None:
     if not (reserved := book.reservations()):
         return
+    from andon.leases.rules.reservations import first_after
+
     at, uuids = time.time(), [share.uuid for share in lease.shares]
     if (ahead := first_after(reserved, uid, uuids, at, until)) is not None:
         most = human_seconds(max(0.0, ahead.begins - at))

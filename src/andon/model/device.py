@@ -212,6 +212,18 @@ _THROTTLE = (
 )
 
 
+class LastCheck(Struct, frozen=True):
+    """The latest result of `andon check` for a device."""
+
+    at: Time
+    verdict: Name
+    text: Text = ""
+
+
+FAILED_CHECKS = frozenset(("wrong_results", "lost", "memory_errors", "hung"))
+"""The verdicts of checks after which work on the device may be lost."""
+
+
 class Sample(Struct, frozen=True):
     """One device at one instant. None means unknown; the reason is in `missing`."""
 
@@ -411,12 +423,21 @@ class DeviceStatus(Struct, frozen=True):
             "process runs; empty where there is no kubelet to ask"
         ),
     ] = ()
+    check: Annotated[
+        LastCheck | None,
+        Doc("the latest check of it that this user made (`andon check`): `at`, `verdict`, `text`"),
+    ] = None
     label: Name = ""  # set where its place in the list no longer tells it: see `device_labels`
 
     @property
     def answered(self) -> bool:
         """Whether the sample is from this reading."""
         return self.state is State.OK and self.sample is not None
+
+    @property
+    def check_failed(self) -> int:
+        """1 if its last check found it broken."""
+        return int(self.check is not None and self.check.verdict in FAILED_CHECKS)
 
     @property
     def band(self) -> Band | None:

@@ -90,7 +90,7 @@ SAMPLE_ORDER = tuple(_with_shares(names_of(Sample)))
 STATE_ORDER = (
     "uuid", "index", "label", "vendor", "name", "pci", "state", "reason", "hint", "since", "parent",
     "memory_kind", "memory_total_bytes", "memory_unattributed_bytes", "band", "visible",
-    "cuda_index", "limits", "setup", "last_users", "pods",
+    "cuda_index", "limits", "setup", "last_users", "pods", "check",
 )  # fmt: skip
 """A device and its state are one object in the JSON; its readings follow."""
 STATUS_ORDER = (*STATE_ORDER, "sample", "missing", "processes")
@@ -277,6 +277,7 @@ def state_to_json(status: DeviceStatus, label: str) -> Json:
     values["label"] = label
     values["limits"] = asdict(status.device.limits)
     values["setup"] = msgspec.to_builtins(status.device.setup)
+    values["check"] = msgspec.to_builtins(status.check)
     return values
 
 

@@ -9,14 +9,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from msgspec import Struct
 
-from tests.conftest import need
+from tests.conftest import REPOSITORY, need
 from tests.integration.parts import need_root, wait_until
 from tests.integration.slurm import Slurm, slurm_cluster
 from tests.standin import StandIn, StandInProcess, lost
+from tests.standin.cuda import CudaFault, StandInCuda, build_cuda
 
 pytestmark = pytest.mark.long
 
@@ -72,7 +74,8 @@ def site(tmp_path_factory: pytest.TempPathFactory, library: Path) -> Iterator[Si
     for name in ("proc", "sys", "etc"):
         (root / name).symlink_to(f"/{name}")
     nodes = {name: StandIn(folder / f"standin-{name}") for name in ("n1", "n2")}
-    variables = {"LD_LIBRARY_PATH": library, "ANDON_ROOT": root, "HOME": folder}
+    cuda = build_cuda(REPOSITORY / ".build" / "standin-cuda")
+    variables = {"LD_LIBRARY_PATH": f"{library}:{cuda}", "ANDON_ROOT": root, "HOME": folder}
     exported = "".join(f"export {name}={value}\n" for name, value in variables.items())
     for kind in ("prolog", "epilog"):
         path = folder / f"{kind}.sh"
@@ -84,6 +87,8 @@ def site(tmp_path_factory: pytest.TempPathFactory, library: Path) -> Iterator[Si
         env = {**os.environ, **slurm.environment}
         command = [sys.executable, "-m", "andon", "setup", "--slurm", "--write"]
         subprocess.run(command, env=env, check=True, capture_output=True)
+        for node in nodes.values():
+            StandInCuda(node)
         yield Site(slurm, nodes, root)
 
 
@@ -94,6 +99,7 @@ def resumed(site: Site) -> Iterator[None]:
     for name, node in site.nodes.items():
         node.set_faults()
         node.write(StandIn.devices(1))
+        StandInCuda(node)
         if site.reason(name):
             site.slurm("scontrol", "update", f"NodeName={name}", "State=RESUME")
     (site.root / "dev" / "kmsg").write_text("")
@@ -156,3 +162,41 @@ def test_an_error_drains_a_node_once(site: Site) -> None:
     site.given_back(job)
     wait_until(lambda: site.place(job), "its second start")
     assert site.place(job) == "n1"
+
+
+def test_a_gpu_that_computes_wrong_results_drains_the_node(site: Site) -> None:
+    StandInCuda(site.nodes["n1"]).set_faults(CudaFault(0, "wrong", "fp32", 3))
+    job = site.submit("--no-requeue")
+    site.given_back(job)
+    wait_until(lambda: site.place(job), "the job on another node")
+    assert (site.place(job), site.reason("n2")) == ("n2", "")
+    assert site.reason("n1").startswith("andon check: GPU 0: WRONG RESULTS on SM 1: ")
+
+
+def test_a_slow_gpu_does_not_drain_the_node(site: Site) -> None:
+    slow = CudaFault(0, "slow", "memory", 50)
+    StandInCuda(site.nodes["n1"]).set_faults(slow)
+    job = site.submit("--nodelist=n1")
+    wait_until(lambda: site.place(job), "its end")
+    assert (site.place(job), site.reason("n1")) == ("n1", "")
+
+
+@pytest.mark.parametrize(("fault", "drained"), [("wrong", True), ("slow", False)])
+def test_a_sites_own_prolog_fails_for_wrong_results_and_not_for_a_slow_card(
+    site: Site, fault: Literal["wrong", "slow"], drained: bool
+) -> None:
+    StandInCuda(site.nodes["n1"]).set_faults(CudaFault(0, fault, "memory", 50))
+    own = site.slurm.folder / "andon-prolog.sh"
+    before = own.read_text()
+    own.write_text(f"#!/bin/sh\nexec {sys.executable} -m andon check --prolog\n")
+    try:
+        job = site.submit("--nodelist=n1")
+        if drained:
+            wait_until(lambda: site.reason("n1"), "the reason")
+            assert "Prolog error" in site.reason("n1")
+        else:
+            wait_until(lambda: site.place(job) == "n1", "its end")
+            assert site.reason("n1") == ""
+    finally:
+        own.write_text(before)
+        site.slurm("scancel", "--user=root")

@@ -13,7 +13,7 @@ from andon.doctor.rules.facts import (
     SlurmFacts,
     Specification,
 )
-from andon.model.device import DeviceStatus, Fault, Setup, State
+from andon.model.device import DeviceStatus, Fault, LastCheck, Setup, State
 from tests.support.doctor.case import FAIL, NOTHING, WARN, C, Case, box, case, kernel, own, seen
 from tests.support.doctor.machines import VERSION, amd, broken, container, no_gpu, server, snapshot
 from tests.support.snapshots import AT, h200, mig_board
@@ -191,6 +191,20 @@ def devices() -> Iterator[Case]:
             (C.NO_DEVICE, FAIL),
             says="none of 8 devices responds|unknown reason",
         )
+    yield case(
+        "two of eight were checked, and one failed",
+        seen(
+            server(),
+            devices=tuple(
+                replace(h200(n), check=LastCheck(AT - 3600, verdict, "WRONG RESULTS on SM 41"))
+                if (verdict := {0: "wrong_results", 1: "slow"}.get(n))
+                else h200(n)
+                for n in range(8)
+            ),
+        ),
+        (C.CHECK_FAILED, WARN),
+        says="GPU 0 failed its last check, 1 h ago|SM 41|andon check 0|1 of them slow",
+    )
     yield case(
         "six of eight",
         seen(server(), devices=snapshot(6).devices),

@@ -121,7 +121,7 @@ def test_the_selftest_names_two_partitions_apart() -> None:
     names = [history.label for history in histories_of([farm, farm])]
     assert names[-4:-1] == ["GPU 6", "GPU 6:0", "GPU 6:1"]
     for number in (0, 1):
-        load = Load(f"MIG-0006-{number}", 4711, "torch")
+        load = Load(f"MIG-0006-{number}", 4711)
         first = next(judge_load([farm], [farm], load))
         assert f"kept GPU 6:{number} busy" in first.message
 

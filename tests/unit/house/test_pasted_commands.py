@@ -74,6 +74,7 @@ SYSTEM = {
 OTHERWISE = {
     "cli/commands/setup/slurm.py": {"_DOES[kind]"}, "clusters/kubernetes/records.py": {"node"},
     "clusters/kubernetes/rules/failures.py": {"kind", "name", "scope", "verb", "who"},
+    "cli/show/reports/checks.py": {"result.label"},
     "clusters/kubernetes/transport.py": {"exc.strerror or exc"},
     "host/state/user_folder.py": {"user_name(_uid())"}, "jobs/clusters/desk.py": {"prefix"},
     "node/ssh/calls.py": {"exc.strerror"}, "node/ssh/failures.py": {"named"},

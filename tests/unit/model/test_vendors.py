@@ -22,7 +22,7 @@ OWN = (
     "model/vendors.py",
     "drivers/",  # a vendor's own code
     "sampling/rules/masks.py",  # the rules of CUDA's and ROCm's runtimes
-    "cli/commands/setup/selftest_load.py",  # a load for CUDA
+    "checks/session.py",  # what the process of a card sees
     "events/rules/kernel_log.py",  # the grammar of each driver's messages
 )
 

@@ -1,6 +1,6 @@
 """Checks the readers' results: which devices respond, which do not, and what a mask hides."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from andon.doctor.rules.facts import MachineFacts
 from andon.doctor.rules.findings import Check, CheckResult, failure, hinted, ok, warning
@@ -8,7 +8,7 @@ from andon.model.device import DeviceStatus, Fault, State
 from andon.model.naming import titles
 from andon.model.vendors import VENDORS, VendorRow, vendor_of, vendor_of_backend
 from andon.sampling.rules.masks import NOT_A_MASK, visibility
-from andon.units import counted
+from andon.units import counted, human_seconds, sh
 
 SLOW_SECONDS = 2.0
 _SIMULATE = "andon status --simulate 4 # to try andon without a GPU"
@@ -28,6 +28,7 @@ def judge(facts: MachineFacts) -> Iterator[CheckResult]:
     names = titles(facts.devices)
     for status in facts.devices:
         yield from _silent(status, names[status.device.uuid])
+    yield from _checked(facts.devices, snapshot.at, names)
     yield from _fewer(facts)
     yield from _mask(facts)
 
@@ -92,6 +93,25 @@ def _silent(status: DeviceStatus, name: str) -> Iterator[CheckResult]:
     if status.state is State.LOST:
         message = f"{name} is lost: {status.reason or 'unknown reason'}"
         yield failure(Check.DEVICE_LOST, message, _dmesg(vendor_of(status.device.vendor)), **place)
+
+
+def _checked(
+    statuses: Sequence[DeviceStatus], at: float, names: Mapping[str, str]
+) -> Iterator[CheckResult]:
+    """Checks what `andon check` last found; a machine without a check has no line."""
+    known = [(one, one.check) for one in statuses if one.check is not None]
+    for status, check in known:
+        if status.check_failed:
+            name, ago = names[status.device.uuid], human_seconds(max(0.0, at - check.at))
+            message = f"{name} failed its last check, {ago} ago: {check.text}"
+            fix = f"andon check {sh(name.removeprefix('GPU '))}"
+            yield warning(Check.CHECK_FAILED, message, fix, uuid=status.device.uuid)
+    if fine := [check for status, check in known if not status.check_failed]:
+        ago = human_seconds(max(0.0, at - min(one.at for one in fine)))
+        message = f"{counted(len(fine), 'device')} last checked within {ago}"
+        slow = sum(one.verdict == "slow" for one in fine)
+        message += f", {slow} of them slow: andon checks" if slow else ""
+        yield ok(Check.CHECKED, message, count=len(fine), slow=slow)
 
 
 def _fewer(facts: MachineFacts) -> Iterator[CheckResult]:

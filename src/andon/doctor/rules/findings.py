@@ -44,6 +44,8 @@ class Check(FindingName):
     DEVICE_LOST = "device_lost", "devices"
     DEVICES_MISSING = "devices_missing", "devices"
     SLOW_START = "slow_start", "devices"
+    CHECKED = "checked", "devices"
+    CHECK_FAILED = "check_failed", "devices"
     MASK = "mask", "devices"
     MASK_HIDES_ALL = "mask_hides_all", "devices"
     MASK_AMBIGUOUS = "mask_ambiguous", "devices"

@@ -28,6 +28,7 @@ TOKEN = "token"  # noqa: S105 (a file's name)
 SHORTEST_TOKEN = 32
 NODES = "nodes"
 RUNS = "runs"
+CHECKS = "checks"  # of a machine
 SERVER_FILE, HISTORY = "server.json", "history.db"  # of a machine
 _LONGEST_BYTES = 4096
 _ROOT = 0

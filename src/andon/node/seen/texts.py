@@ -69,7 +69,7 @@ class DeviceTexts:
         facts = (
             status.device, status.state, status.since, status.reason, status.hint, status.visible,
             status.cuda_index, status.memory_unattributed_bytes, status.band, status.last_users,
-            status.pods, label,
+            status.pods, status.check, label,
         )  # fmt: skip
         if facts != self._facts:
             self._facts, self._facts_text = facts, self._state.of(wire.state_to_json(status, label))

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
+from andon.checks.load import loaded
 from andon.cli.commands.setup.doctor import title_of
-from andon.cli.commands.setup.selftest_load import installed, loaded
 from andon.cli.options import chosen, duration, shared
 from andon.cli.show.findings import findings_to_json, render_findings
 from andon.cli.sources import availability_of, sampling, settings_of
@@ -47,9 +47,9 @@ LOADED_SECONDS = 8.0  # the load itself ends after ten
 def selftest(seconds: float, with_load: bool, as_json: bool) -> int:
     """Check that the readings are plausible and change; every check shows its numbers.
 
-    --load multiplies matrices on an unused device, in its own process, for at most ten seconds
-    with at most half a GiB, if torch, cupy or jax is installed, and checks that utilisation and
-    power rise and that the process is seen. Nothing is reset or reconfigured.
+    --load multiplies matrices on an unused device, in its own process, for at most ten seconds,
+    with nothing but NVIDIA's driver, and checks that utilisation and power rise and that the
+    process is seen. Nothing is reset or reconfigured.
     The exit code is 0 if all is plausible, 3 if no device answers, else 1.
     """
     choices = chosen()
@@ -120,16 +120,13 @@ def free_uuids(choices: Choices, sampler: Sampler, latest: Snapshot) -> set[str]
 def under_load(
     sampler: Sampler, latest: Snapshot, free: set[str], seconds: float, interval: float
 ) -> tuple[list[Snapshot], Load]:
-
     device, reason = choose(latest, free)
-    if not installed():
-        reason = "torch, cupy or jax is not installed in this Python"
     if device is None or reason:
         return [], Load(reason=reason)
     uuid = device.device.uuid
     try:
-        with loaded(uuid, LOADED_SECONDS + interval) as (pid, framework):
+        with loaded(uuid, LOADED_SECONDS + interval) as pid:
             during, _ = watch(sampler, min(seconds, LOADED_SECONDS), interval)
     except Unavailable as error:
         return [], Load(reason=error.reason)
-    return during, Load(uuid, pid, framework, own_pids(Path("/")) is True)
+    return during, Load(uuid, pid, own_pids(Path("/")) is True)

@@ -14,7 +14,7 @@ from andon.host.interpreter import process_command
 
 USUAL_CONF = "/etc/slurm/slurm.conf"
 PROLOG, EPILOG, LINES = "andon-prolog.sh", "andon-epilog.sh", "andon.conf"
-LONGEST_SECONDS = 10
+LONGEST_SECONDS = 30
 _DOES = {
     "prolog": "before it starts; a broken one drains the node and puts the job back",
     "epilog": "after it ended; a broken one drains the node",
@@ -26,7 +26,7 @@ def script(kind: str) -> str:
     drain the node without a reason and hold the job."""
     tool = shutil.which("scontrol")
     folder = str(Path(tool).parent) if tool else "/usr/bin"
-    command = process_command("slurm-node", kind)
+    command = process_command("slurm-node", kind, *(("check",) if kind == "prolog" else ()))
     return (
         "#!/bin/sh\n"
         f"# Made by `andon setup --slurm`: checks the GPUs of a job {_DOES[kind]}.\n"

@@ -44,7 +44,7 @@ from andon.errors import AndonError, Conflict, Invalid, Unavailable
 from andon.host.state.user_folder import runs_folder
 from andon.leases.availability import Availability
 from andon.leases.granter import LeaseTerms
-from andon.leases.placement import on_lease
+from andon.leases.placement import Grant, on_lease
 from andon.leases.rules.environment import NO_DEVICE
 from andon.leases.rules.larger import larger_request
 from andon.model.execution import UNLEASED
@@ -60,6 +60,7 @@ from andon.work.session import CommandWork
 if TYPE_CHECKING:
     from andon.cli.csv_copy import CsvCopy
     from andon.jobs.clusters.desk import ClusterDesk
+    from andon.sampling.sampler import Sampler
     from andon.work.containers.running import ContainedCommand
 
 OURS = 125
@@ -108,6 +109,7 @@ class RunCommand(click.Command):
     "--telemetry-dir", metavar="DIR", help="Folder of the run record [default: the state folder]."
 )
 @click.option("--csv", "as_csv", is_flag=True, help="Also write the samples as CSV next to it.")
+@click.option("--check", is_flag=True, help="Check its GPUs first, for two seconds.")
 @click.option("--nsys", is_flag=True, help="Profile it with Nsight Systems.")
 @click.option(
     "--nsys-option", "nsys_options", multiple=True, metavar="OPT", help="For nsys: --trace=cuda."
@@ -158,8 +160,10 @@ def _run_on(
 
     if options["lease_id"]:
         raise Invalid("a lease is on this machine", hint="leave out --lease or --on")
-    if options["nsys"]:
-        raise Invalid("--nsys is for commands on this machine", hint="leave out --nsys or --on")
+    for name in ("nsys", "check"):
+        if options[name]:
+            text = f"--{name} is for commands on this machine"
+            raise Invalid(text, hint=f"leave out --{name} or --on")
     image = container_from(options)
     spec = local_spec(
         command,
@@ -211,9 +215,11 @@ def _run(
             more=more,
         )
         lease = options["lease_id"] or os.environ.get("ANDON_LEASE")
+        if lease and options["check"]:
+            raise Invalid("--check is for a new lease", hint="inside a lease: andon check")
         if lease:
             return ended(work.run(on_lease(lease, availability.view(), request)), choices)
-        return _granted(work, availability, request, options, choices)
+        return _granted(work, availability, request, options, choices, sampler)
 
 
 def _csv_copy(choices: Choices, begin: RunBegin, record: Path) -> "CsvCopy":
@@ -228,12 +234,22 @@ def _granted(
     request: DeviceRequest,
     options: dict[str, Any],
     choices: Choices,
+    sampler: "Sampler",
 ) -> int:
     terms = LeaseTerms(command=work.shown_command, seconds=options["length"])
     retries, before = options["retry_oom"] or 0, None
+
+    def taking(wanted: DeviceRequest) -> Grant:
+        return take(choices, availability, wanted, terms, wait_seconds(options))
+
     while True:
         try:
-            grant = take(choices, availability, request, terms, wait_seconds(options))
+            if options["check"]:
+                from andon.cli.commands.share.checked import checked_grant
+
+                grant = checked_grant(choices, sampler, request, taking)
+            else:
+                grant = taking(request)
         except (Conflict, Unavailable) as error:
             if before is None:
                 raise

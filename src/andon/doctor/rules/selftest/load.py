@@ -22,7 +22,6 @@ class Load(Struct, frozen=True):
 
     uuid: str = ""
     pid: int = 0
-    framework: str = ""
     own_pids: bool = False  # in a separate pid namespace, where the driver reports other pids
     reason: str = ""
 
@@ -52,9 +51,7 @@ def judge_load(
         return
     calm, busy = _samples(before, load.uuid), _samples(during, load.uuid)
     name = _name(during, load.uuid)
-    yield ok(
-        SelftestTrial.LOAD, f"{load.framework} kept {name} busy in process {load.pid}", pid=load.pid
-    )
+    yield ok(SelftestTrial.LOAD, f"kept {name} busy in process {load.pid}", pid=load.pid)
     for trial, field, unit, least in _RISES:
         yield _rise(trial, field, unit, least, calm, busy)
     yield _process(during, load)

@@ -1,0 +1,104 @@
+"""Checks for commands and programs: which cards, under which lease, with which plan."""
+
+import os
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from andon.checks.checking import CardToCheck, Checker, SnapshotSource, seconds_of
+from andon.checks.rules.plan import CheckMode, plan_for
+from andon.checks.session import measure_peers
+from andon.errors import Unavailable
+from andon.leases.availability import Availability
+from andon.leases.placement import Placement, on_lease
+from andon.leases.rules.environment import LEASE_VARIABLE
+from andon.model.check import CardResult, CheckVerdict, PeerSpeed
+from andon.model.device import DeviceStatus, Snapshot
+from andon.model.job.device_request import DeviceRequest
+from andon.model.naming import devices_named
+from andon.units import human_seconds
+
+
+class CheckRequest(Struct, frozen=True):
+    """What to check, as typed."""
+
+    devices: Sequence[str] = ()
+    every: bool = False  # also a line for those that cannot be checked
+    mode: CheckMode = CheckMode.USUAL
+    burn_seconds: float = 0.0
+    even_if_used: bool = False
+
+
+class CheckOutcome(Struct, frozen=True):
+    """What was found."""
+
+    results: tuple[CardResult, ...]
+    peers: tuple[PeerSpeed, ...] = ()
+
+
+def check_cards(
+    sampler: SnapshotSource,
+    availability: Availability,
+    request: CheckRequest,
+    notify: Callable[[str], object] = lambda text: None,
+) -> CheckOutcome:
+    """Checks the named cards, or those that are free; inside a lease of our own, its cards."""
+    plan = plan_for(request.mode, request.burn_seconds)
+    checker = Checker(sampler, plan, request.even_if_used)
+    snapshot = sampler.once(with_host=False)
+    if not snapshot.devices:
+        fault = snapshot.faults[0] if snapshot.faults else None
+        raise Unavailable(
+            fault.reason if fault else "no GPU found", hint=fault.hint if fault else ""
+        )
+    statuses, results = checker.candidates(snapshot, _wanted(snapshot, request.devices))
+    if lease := os.environ.get(LEASE_VARIABLE):
+        cards = _on_lease(checker, lease, availability, snapshot, statuses)
+    else:
+        cards, refused = checker.lease(availability, snapshot, statuses)
+        results += refused
+    if cards:
+        labels = ", ".join(card.begin.label for card in cards)
+        notify(f"checking GPU {labels}: about {human_seconds(seconds_of(plan))}")
+        results += checker.run(cards)
+    if checker.unstored is not None:
+        notify(checker.unstored)
+    peers = list[PeerSpeed]()
+    if request.mode is CheckMode.FULL and len(cards) > 1:
+        begun = [card.begin for card in cards]
+        peers = measure_peers([one.uuid for one in begun], [one.label for one in begun])
+    if not request.devices and not request.every:
+        checked = [one for one in results if one.verdict is not CheckVerdict.NOT_CHECKED]
+        results = checked or results
+    return CheckOutcome(tuple(results), tuple(peers))
+
+
+def check_placement(sampler: SnapshotSource, placement: Placement) -> tuple[list[CardResult], bool]:
+    """Checks the cards of a lease that this process holds, quickly. The second value says whether a
+    process that cannot be ended keeps its lock."""
+    checker = Checker(sampler, plan_for(CheckMode.QUICK))
+    snapshot = placement.snapshot or sampler.once(with_host=False)
+    statuses, results = checker.candidates(snapshot, placement.uuids)
+    descriptors = placement.descriptors()
+    cards = [CardToCheck(checker.begin(snapshot, one), descriptors) for one in statuses]
+    results += checker.run(cards)
+    return results, checker.stuck
+
+
+def _wanted(snapshot: Snapshot, devices: Sequence[str]) -> list[str] | None:
+    if not devices:
+        return None
+    return list({uuid for name in devices for uuid in devices_named(name, snapshot.devices)})
+
+
+def _on_lease(
+    checker: Checker,
+    lease: str,
+    availability: Availability,
+    snapshot: Snapshot,
+    statuses: Sequence[DeviceStatus],
+) -> list[CardToCheck]:
+    placement = on_lease(lease, availability.view(), DeviceRequest())
+    held = {share.uuid for share in placement.lease.shares} if placement.lease else set()
+    found = [one for one in statuses if one.device.uuid in held]
+    return [CardToCheck(checker.begin(snapshot, one)) for one in found]

@@ -1,0 +1,225 @@
+"""Checks several cards at once: their leases, their processes, the verdicts, and what is stored."""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from andon.checks.rules.choosing import by_itself, divided_boards, refusal
+from andon.checks.rules.judging import References, judged
+from andon.checks.rules.plan import START_SECONDS, CheckPlan
+from andon.checks.session import READING_SECONDS, CardCheck, Readings
+from andon.checks.store import store_check, stored_checks
+from andon.errors import AndonError
+from andon.leases.availability import Availability
+from andon.leases.book.lease_book import Book
+from andon.leases.granter import Granter, LeaseTerms
+from andon.leases.placement import Grant
+from andon.model.check import CardResult, CheckVerdict
+from andon.model.device import DeviceStatus, Snapshot
+from andon.model.job.device_request import DeviceRequest
+from andon.model.naming import device_labels
+from andon.sampling.bus import Subscription
+
+JOIN_SECONDS = 0.2  # between two looks at the keyboard
+COMMAND = "andon check"
+
+
+class SnapshotSource(Protocol):
+    """A sampler, or what a program shares one by."""
+
+    def once(self, *, with_host: bool = True) -> Snapshot: ...
+
+    def subscribe(self, interval_seconds: float) -> Subscription: ...
+
+
+class CardToCheck(Struct, frozen=True):
+    """A card, and the locks of the lease that holds it."""
+
+    begin: CardResult
+    descriptors: tuple[int, ...] = ()
+    grant: Grant | None = None  # that ends with the check
+
+    def done(self, stuck: bool) -> None:
+        """Releases the lease, unless a process that cannot be ended still has the card."""
+        if self.grant is None:
+            return
+        if stuck:
+            self.grant.held.hold.close()
+        else:
+            self.grant.release()
+
+
+class Checker:
+    """Checks cards of this machine with one plan."""
+
+    def __init__(
+        self,
+        sampler: SnapshotSource,
+        plan: CheckPlan,
+        even_if_used: bool = False,
+        earlier: Callable[[], Sequence[CardResult]] = stored_checks,
+        store: Callable[[CardResult], object] = store_check,
+        fleet: Sequence[CardResult] = (),
+    ) -> None:
+        self._sampler, self._plan, self._even_if_used = sampler, plan, even_if_used
+        self._earlier, self._store, self._fleet = earlier, store, fleet
+        self.unstored: str | None = None  # why a result could not be stored
+        self.stuck = False  # whether a process cannot be ended, and keeps the locks that it has
+
+    def candidates(
+        self, snapshot: Snapshot, wanted: Sequence[str] | None
+    ) -> tuple[list[DeviceStatus], list[CardResult]]:
+        """Returns the cards that may be checked, and a result for each that may not: of those with
+        these UUIDs, or of all."""
+        divided, found, refused = divided_boards(snapshot.devices), [], []
+        for status in snapshot.devices:
+            uuid = status.device.uuid
+            if wanted is not None and uuid not in wanted:
+                continue
+            named, board = wanted is not None, uuid in divided
+            reason = refusal(status, board, named, self._even_if_used) or by_itself(status)
+            if reason is None:
+                found.append(status)
+            else:
+                refused.append(not_checked(self.begin(snapshot, status), reason))
+        return found, refused
+
+    def begin(self, snapshot: Snapshot, status: DeviceStatus) -> CardResult:
+        """Returns the result of a card before anything was measured."""
+        device, sample = status.device, status.sample
+        return CardResult(
+            node=snapshot.node,
+            uuid=device.uuid,
+            label=device_labels(snapshot.devices)[device.uuid],
+            model=device.name,
+            at=time.time(),
+            mode=str(self._plan.mode),
+            verdict=CheckVerdict.UNJUDGED,
+            vendor=device.vendor,
+            driver=snapshot.versions.get("driver", ""),
+            pcie_generation=device.limits.link_generation,
+            pcie_width=device.limits.link_width,
+            power_limit_watts=None if sample is None else sample.power_limit_watts,
+            power_default_watts=device.limits.power_default_watts,
+            memory_total_bytes=device.memory_total_bytes,
+            even_if_used=self._even_if_used and bool(status.processes),
+            instance=device.parent is not None,
+            simulated=snapshot.simulated,
+        )
+
+    def lease(
+        self, availability: Availability, snapshot: Snapshot, statuses: Iterable[DeviceStatus]
+    ) -> tuple[list[CardToCheck], list[CardResult]]:
+        """Takes a lease for each card; returns those, and a result for each that someone has."""
+        cards, refused, granter = list[CardToCheck](), list[CardResult](), Granter(
+            Book(), availability
+        )  # fmt: skip
+        try:
+            for status in statuses:
+                request = DeviceRequest(
+                    devices=(status.device.uuid,), even_if_used=self._even_if_used
+                )
+                begin = self.begin(snapshot, status)
+                try:
+                    grant = granter.grant(request, LeaseTerms(command=COMMAND), 0.0)
+                except AndonError as error:
+                    refused.append(not_checked(begin, "; ".join(error.mistakes) or error.reason))
+                    continue
+                cards.append(CardToCheck(begin, grant.descriptors(), grant))
+        except BaseException:
+            for card in cards:
+                card.done(stuck=False)
+            raise
+        return cards, refused
+
+    def run(
+        self,
+        cards: Sequence[CardToCheck],
+        until: float | None = None,
+    ) -> list[CardResult]:
+        """Checks them at once, but their links one after the other; returns what was found, judged
+        and stored. `until` (monotonic) ends those that are not done."""
+        link = threading.Lock()
+        with self._sampler.subscribe(READING_SECONDS) as session:
+            readings = Readings(session)
+            checks = [
+                CardCheck(card.begin, self._plan, readings, link, card.descriptors)
+                for card in cards
+            ]
+            # Not by Thread.join: a Ctrl-C in it makes Python take the thread for ended.
+            ends = [threading.Event() for _ in cards]
+            begun = 0
+            try:
+                for card, check, ended in zip(cards, checks, ends, strict=True):
+                    begun += 1
+                    arguments = card, check, ended
+                    threading.Thread(target=self._one, args=arguments, daemon=True).start()
+                for ended in ends:
+                    while not ended.wait(JOIN_SECONDS):
+                        if until is not None and time.monotonic() > until:
+                            _stop(checks)
+            except BaseException:
+                _stop(checks)
+                for ended in ends[:begun]:
+                    ended.wait(START_SECONDS)
+                for card in cards[begun:]:
+                    card.done(stuck=False)
+                raise
+        self.stuck = any(check.stuck for check in checks)
+        return self._judged([check.result for check in checks])
+
+    def _one(self, card: CardToCheck, check: CardCheck, ended: threading.Event) -> None:
+        try:
+            check.result = check.run()
+        except (AndonError, OSError) as error:  # of this side: memory, a full disk
+            check.result = replace(
+                check.result, verdict=CheckVerdict.FAILED, text=str(error) or repr(error)
+            )
+        finally:
+            card.done(check.stuck)
+            ended.set()
+
+    def _judged(self, results: list[CardResult]) -> list[CardResult]:
+        earlier = list(self._earlier())
+        out = []
+        for result in results:
+            past = [one for one in earlier if one.uuid == result.uuid]
+            local = [*(one for one in earlier if one.node == result.node), *results]
+            one = judged(result, References(_measured(local), self._fleet, past))
+            out.append(one)
+        for one in out:
+            if one.verdict not in (CheckVerdict.NOT_CHECKED, CheckVerdict.STOPPED):
+                self._keep(one)
+        return out
+
+    def _keep(self, result: CardResult) -> None:
+        try:
+            self._store(result)
+        except (AndonError, OSError) as error:
+            self.unstored = str(error)
+
+
+def _measured(results: Iterable[CardResult]) -> list[CardResult]:
+    """Returns those with numbers; the other cards of the same check have no verdict yet."""
+    return [one for one in results if one.verdict.is_measured and one.parts]
+
+
+def _stop(checks: Iterable[CardCheck]) -> None:
+    for check in checks:
+        with suppress(AndonError):
+            check.stop()
+
+
+def not_checked(begin: CardResult, reason: str) -> CardResult:
+    return replace(begin, verdict=CheckVerdict.NOT_CHECKED, text=reason)
+
+
+def seconds_of(plan: CheckPlan) -> float:
+    """Returns about how long a check lasts, for a person who waits."""
+    parts = plan.fp32_seconds + plan.tensor_seconds + plan.memory_seconds + plan.link_seconds
+    return parts + 1.0 + plan.passes * 0.3

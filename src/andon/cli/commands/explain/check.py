@@ -1,0 +1,97 @@
+"""`andon check`: measures cards with nothing but the driver, and says whether they are well."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import click
+
+from andon.app.check_prolog import prolog
+from andon.app.checks import CheckOutcome, CheckRequest, check_cards
+from andon.checks.rules.plan import CheckMode
+from andon.cli.options import chosen, duration, shared, with_devices
+from andon.cli.show.reports.checks import render_checks
+from andon.cli.sources import availability_of, sampling_ahead
+from andon.cli.terminal import Choices, Terminal, notice
+from andon.errors import Conflict, Invalid, Unavailable
+from andon.model.check import CHECKS_SCHEMA, CardResult, CheckVerdict
+from andon.model.codec import document, to_json
+
+FAILED, NOTHING, CONFLICT = 1, Unavailable.exit_code, Conflict.exit_code
+
+
+@click.command()
+@with_devices()
+@click.option("--all", "every", is_flag=True, help="Every GPU; those in use get a line each.")
+@click.option("--quick", is_flag=True, help="Two seconds a card.")
+@click.option("--full", is_flag=True, help="A minute, with copies between cards.")
+@click.option("--burn", type=duration, metavar="TIME", help="Heat it for this long: 10m.")
+@click.option("--even-if-used", is_flag=True, help="Also GPUs in use; the result says so.")
+@click.option("--prolog", is_flag=True, help="Of a Slurm job: only its GPUs, no lease.")
+@click.option(
+    "--drain-if",
+    type=click.Choice(["slow"]),
+    multiple=True,
+    help="With --prolog: also fail for these.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print andon.checks/1.")
+@shared
+def check(devices: list[str], **options: Any) -> int:
+    """Check GPUs: results right, and as fast as they should be? andon check 3
+
+    Computes, copies and compares on the GPUs that are free, each under a lease, with nothing but
+    the driver; nothing is reset or reconfigured. Slow is less than its own clocks allow, or clearly
+    less than others of its model, or than it was. The exit code is 0 if all are well, 1 if one is
+    slow or broken, 3 if none could be checked.
+    """
+
+    choices = chosen()
+    modes = [
+        mode
+        for mode, wanted in (
+            (CheckMode.QUICK, options["quick"]),
+            (CheckMode.FULL, options["full"]),
+            (CheckMode.BURN, options["burn"] is not None),
+        )
+        if wanted
+    ]
+    if len(modes) > 1:
+        raise Invalid("--quick, --full and --burn cannot be combined", hint="choose one of them")
+    if options["drain_if"] and not options["prolog"]:
+        raise Invalid("--drain-if is for a prolog", hint="add --prolog")
+    if options["prolog"]:
+        return prolog(options["drain_if"])
+    if options["every"] and devices:
+        raise Invalid("--all and named GPUs cannot be combined", hint="leave out one of them")
+    mode = modes[0] if modes else CheckMode.USUAL
+    request = CheckRequest(
+        devices, options["every"], mode, options["burn"] or 0.0, options["even_if_used"]
+    )
+    found = _checked(choices, request)
+    _show(choices, found, options["as_json"])
+    return _exit_code(found.results, named=bool(devices))
+
+
+def _checked(choices: Choices, request: CheckRequest) -> CheckOutcome:
+    with sampling_ahead(choices) as sampler:
+        availability = availability_of(choices, sampler)
+        return check_cards(sampler, availability, request, partial(notice, choices=choices))
+
+
+def _show(choices: Choices, found: CheckOutcome, as_json: bool) -> None:
+    terminal = Terminal.of(choices)
+    if as_json:
+        checks = [document(one) for one in found.results]
+        peers = to_json(found.peers)
+        terminal.show_json({"schema": CHECKS_SCHEMA, "checks": checks, "peers": peers})
+    else:
+        terminal.print(*render_checks(found.results, terminal.width, found.peers))
+
+
+def _exit_code(results: Sequence[CardResult], named: bool) -> int:
+    if any(one.verdict.is_bad or one.verdict is CheckVerdict.FAILED for one in results):
+        return FAILED
+    left_out = [one for one in results if one.verdict is CheckVerdict.NOT_CHECKED]
+    if len(left_out) == len(results):
+        return NOTHING
+    return CONFLICT if named and left_out else 0

@@ -1,0 +1,5 @@
+"""Cards behind both stand-in libraries."""
+
+from tests.support.cuda import cuda
+
+__all__ = ["cuda"]

@@ -1,0 +1,343 @@
+"""`andon check` as people use it, over stand-ins for both of NVIDIA's libraries."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from andon.app.leases import open_availability
+from andon.app.sampler import open_sampler
+from andon.app.settings import load_settings
+from andon.checks import session
+from andon.checks.checking import CardToCheck, Checker
+from andon.checks.load import loaded
+from andon.checks.rules.plan import CheckMode, CheckPlan
+from andon.checks.store import stored_checks
+from andon.errors import Unavailable
+from andon.model.check import CardResult, CheckVerdict
+from andon.units import MIB
+from tests.integration.conftest import andon, is_alive
+from tests.integration.leasing import ENVIRONMENT, entries, held
+from tests.standin import StandIn, StandInProcess, lost
+from tests.standin.cuda import CudaFault, StandInCuda
+from tests.support.replaced import constants
+from tests.support.waiting import wait_for
+
+pytestmark = pytest.mark.usefixtures("cuda", "own_places")
+
+SHORT = CheckPlan(CheckMode.QUICK, 0.02, 0.02, 0.01, 0.01, 1)
+
+
+def checked(*devices: int, plan: CheckPlan = SHORT) -> list[CardResult]:
+    """Checks these cards in this process, without a lease."""
+    with open_sampler(load_settings({}).settings) as sampler:
+        checker = Checker(sampler, plan)
+        snapshot = sampler.once(with_host=False)
+        cards = [CardToCheck(checker.begin(snapshot, snapshot.devices[n])) for n in devices]
+        return checker.run(cards)
+
+
+def test_free_cards_are_checked_under_leases_and_the_table_says_so(
+    cuda: StandInCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = andon("check", "--quick", "--json")
+    assert (done.code, entries()) == (0, [])
+    found = done.json()
+    assert found["schema"] == "andon.checks/1"
+    assert [one["verdict"] for one in found["checks"]] == ["ok"] * 4
+    assert {part["name"] for part in found["checks"][0]["parts"]} == {
+        "fp32", "tensor", "memory", "patterns", "to_device", "from_device",
+    }  # fmt: skip
+    monkeypatch.setenv("COLUMNS", "140")
+    again = andon("checks")
+    assert again.code == 0
+    assert again.out.count("as fast as 3 others of its model here") == 4
+
+
+def test_a_slow_card_and_wrong_results_are_named_and_the_command_fails(cuda: StandInCuda) -> None:
+    cuda.set_faults(CudaFault(1, "slow", "tensor", 21), CudaFault(2, "wrong", "fp32", 1))
+    done = andon("check", "--quick")
+    assert done.code == 1
+    assert "slow: tensor cores 21 % below the others · andon why 1" in done.out
+    assert "WRONG RESULTS on SM 1: " in done.out
+    assert "andon cordon 2" in done.out
+    assert done.out.count("as fast as") == 2
+    assert done.err.startswith("andon: checking GPU 0, 1, 2, 3: about")
+
+
+def test_wrong_words_of_memory_have_their_addresses_and_bits(cuda: StandInCuda) -> None:
+    cuda.set_faults(CudaFault(0, "wrong", "patterns", 3))
+    [one] = checked(0)
+    assert one.verdict is CheckVerdict.WRONG
+    assert "in memory, bits 0x00010000" in one.text
+    assert all(word.address and word.got ^ word.expected == 0x10000 for word in one.wrong)
+
+
+def test_a_copy_that_arrives_wrong_is_found(cuda: StandInCuda) -> None:
+    cuda.set_faults(CudaFault(0, "wrong", "memory", 7))
+    [one] = checked(0)
+    assert one.verdict is CheckVerdict.WRONG
+    assert [(word.part, word.at) for word in one.wrong] == [("memory", 7)]
+
+
+def test_a_low_clock_is_seen_by_the_card_itself(cuda: StandInCuda) -> None:
+    cuda.set_faults(CudaFault(0, "slow", "clock", 30))
+    slow = checked(0, 1, 2)[0]
+    assert slow.verdict is CheckVerdict.SLOW
+    part = slow.part("fp32")
+    assert part is not None
+    assert part.clock_mhz == pytest.approx(0.7 * 1980)
+
+
+@pytest.mark.parametrize(
+    ("code", "verdict", "words"),
+    [
+        (719, CheckVerdict.LOST, "stopped working during the check"),
+        (214, CheckVerdict.MEMORY, "could not be corrected"),
+        (2, CheckVerdict.UNJUDGED, ""),
+    ],
+)
+def test_how_an_error_of_the_driver_is_judged(
+    cuda: StandInCuda, code: int, verdict: CheckVerdict, words: str
+) -> None:
+    cuda.set_faults(CudaFault(0, "error", "tensor", code))
+    [one] = checked(0)
+    if code == 2:  # the part is left out, and the others count
+        part = one.part("tensor")
+        assert part is not None
+        assert "no memory left" in (part.reason or "")
+        assert one.value("fp32")
+        return
+    assert one.verdict is verdict
+    assert words in one.text
+
+
+def test_a_card_without_free_memory_has_reasons_in_place_of_numbers(cuda: StandInCuda) -> None:
+    cuda.set_faults(CudaFault(0, "error", "patterns", 2), CudaFault(0, "error", "link", 2))
+    [one] = checked(0)
+    assert one.verdict is CheckVerdict.OK
+    reasons = [part.reason for part in one.parts if part.name in ("patterns", "to_device")]
+    assert all("no memory left" in (reason or "") for reason in reasons)
+
+
+def test_a_silent_card_is_hung_and_named(
+    cuda: StandInCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    constants(monkeypatch, session, SILENT_SECONDS=2.0)
+    cuda.set_faults(CudaFault(1, "hang", "tensor"))
+    fine, hung = checked(0, 1)
+    assert fine.verdict is CheckVerdict.OK, "the others go on"
+    assert (hung.verdict, hung.text) == (CheckVerdict.HUNG, "no answer for 2 s in tensor")
+    assert hung.value("fp32"), "what was measured before is known"
+    assert children_of(os.getpid()) == []
+
+
+def test_a_process_that_cannot_be_ended_keeps_its_lease(
+    cuda: StandInCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    constants(monkeypatch, session, SILENT_SECONDS=2.0)
+    kept: list[subprocess.Popen[bytes]] = []
+
+    real_end = session.end
+
+    def stuck(process: "subprocess.Popen[bytes]") -> bool:
+        try:
+            process.wait(2.0)
+        except subprocess.TimeoutExpired:
+            kept.append(process)  # as one in the kernel, which no signal reaches
+            return False
+        return real_end(process)
+
+    monkeypatch.setattr(session, "end", stuck)
+    cuda.set_faults(CudaFault(0, "hang", "fp32"))
+    with open_sampler(load_settings({}).settings) as sampler:
+        availability = open_availability(
+            load_settings({}).settings, lambda: sampler.once(with_host=False), simulated=False
+        )
+        checker = Checker(sampler, SHORT)
+        snapshot = sampler.once(with_host=False)
+        cards, refused = checker.lease(availability, snapshot, snapshot.devices[:2])
+        assert (len(cards), refused) == (2, [])
+        one, other = checker.run(cards)
+    try:
+        assert one.verdict is CheckVerdict.HUNG
+        assert "its lease is withheld" in one.text
+        assert other.verdict is CheckVerdict.OK
+        assert len(held()) == 1, "the process has its lock; the other lease is released"
+    finally:
+        for process in kept:
+            real_end(process)
+
+
+def test_a_card_that_falls_off_the_bus_meanwhile_is_lost(
+    cuda: StandInCuda, node: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    constants(monkeypatch, session, SILENT_SECONDS=4.0)
+    cuda.set_faults(CudaFault(1, "hang", "tensor"))
+    with node.broken(lost(1)):
+        [one] = checked(1)
+    assert one.verdict is CheckVerdict.LOST
+    assert one.text.startswith("lost during the check")
+
+
+def test_what_a_driver_refuses_is_said(cuda: StandInCuda) -> None:
+    cuda.set_faults(driver=9000)
+    assert "too old" in checked(0)[0].text
+    for changes, words in (
+        ({"mode": 3}, "exclusive"),
+        ({"mode": 2}, "prohibited"),
+        ({"mps": 1}, "MPS"),
+    ):
+        StandInCuda(cuda.node, **changes)
+        [one] = checked(0)
+        assert (one.verdict, words in one.text) == (CheckVerdict.NOT_CHECKED, True)
+
+
+def test_without_the_library_the_card_is_not_blamed(
+    cuda: StandInCuda, library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(library))
+    done = andon("check", "--quick", "-d", "0")
+    assert done.code == 1
+    assert "CUDA driver library is not here" in done.out
+
+
+def test_a_card_in_use_is_left_alone_unless_it_is_asked_for(
+    cuda: StandInCuda, node: StandIn
+) -> None:
+    node.change(0, processes=(StandInProcess(1),))
+    done = andon("check", "--quick", "-d", "0")
+    assert done.code == 3
+    assert "not checked: in use by" in done.out
+    forced = andon("check", "--quick", "-d", "0", "--even-if-used", "--json")
+    assert forced.code == 0
+    assert forced.json()["checks"][0]["even_if_used"] is True
+    every = andon("check", "--quick", "--all")
+    assert every.code == 0
+    assert every.out.count("as fast as") == 3
+    assert "not checked: in use by" in every.out
+
+
+def test_a_held_card_is_not_checked(cuda: StandInCuda) -> None:
+    holder = subprocess.Popen(
+        [sys.executable, "-m", "andon.cli", "run", "-d", "0", "--", "sleep", "600"]
+    )
+    try:
+        wait_for(held)
+        done = andon("check", "--quick", "-d", "0")
+        assert done.code == 3
+        assert "not checked" in done.out
+    finally:
+        holder.send_signal(signal.SIGTERM)
+        holder.wait()
+
+
+def test_an_interrupted_check_leaves_neither_leases_nor_processes(cuda: StandInCuda) -> None:
+    cuda.set_faults(CudaFault(0, "hang", "fp32"))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "andon.cli", "check", "-d", "0"], start_new_session=True
+    )
+    wait_for(lambda: children_of(process.pid))
+    [child] = children_of(process.pid)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    assert (is_alive(child), held(), stored_checks()) == (False, [], [])
+
+
+def test_cards_are_compared_with_each_other_in_a_full_check(cuda: StandInCuda) -> None:
+    StandInCuda(cuda.node, memory=256 * MIB)
+    found = session.measure_peers(
+        [one.uuid for one in cuda.node.node], [str(number) for number in range(4)]
+    )
+    assert len(found) == 12
+    direct = {(one.source, one.target) for one in found if one.direct}
+    assert direct == {("0", "1"), ("1", "0"), ("2", "3"), ("3", "2")}
+    assert all(one.right and one.bytes_per_second > 1e9 for one in found)
+
+
+def test_simulated_cards_are_not_checked() -> None:
+    done = andon("--simulate", "2", "check")
+    assert done.code == 3
+    assert "not built" in done.out
+
+
+def children_of(parent: int) -> list[int]:
+    """The processes of cards that this one started."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+            above = int((path.parent / "stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            continue
+        if b"gpu-check" in words and above == parent:
+            found.append(int(path.parent.name))
+    return found
+
+
+def test_a_run_gives_a_bad_card_back_and_takes_another(cuda: StandInCuda) -> None:
+    """All four are free and alike, so the first is taken first."""
+    cuda.set_faults(CudaFault(0, "wrong", "fp32", 1))
+    done = andon("run", "--check", "--", sys.executable, "-c", ENVIRONMENT)
+    assert done.code == 0
+    assert done.out.strip() != cuda.node.node[0].uuid
+    assert "GPU 0 failed its check: WRONG RESULTS on SM 1" in done.err
+    assert "taking another" in done.err
+    assert held() == []
+
+
+def test_a_run_with_broken_cards_alone_does_not_start(cuda: StandInCuda) -> None:
+    cuda.set_faults(*(CudaFault(n, "wrong", "fp32", 1) for n in range(4)))
+    done = andon("run", "--check", "--", sys.executable, "-c", ENVIRONMENT)
+    assert (done.code, done.out) == (125, "")
+    assert done.err.count("failed its check") == 3, "the first, and both together"
+    assert held() == []
+
+
+def test_a_run_uses_a_slow_card_where_there_is_no_other(cuda: StandInCuda) -> None:
+    cuda.set_faults(CudaFault(0, "slow", "memory", 50))
+    done = andon("run", "--check", "-d", "0", "--", sys.executable, "-c", ENVIRONMENT)
+    assert done.code == 0
+    assert done.out.strip() == cuda.node.node[0].uuid
+    assert "the slow one is used" in done.err
+
+
+def test_what_a_check_found_is_in_the_status_the_reasons_and_the_metrics(
+    cuda: StandInCuda,
+) -> None:
+    cuda.set_faults(CudaFault(2, "wrong", "patterns", 1))
+    assert andon("check", "--quick", "-d", "2").code == 1
+    status = andon("status", "--json").json()["devices"][2]
+    assert status["check"]["verdict"] == "wrong_results"
+    why = andon("why", "2", "--seconds", "0.5")
+    assert "GPU 2 failed its check: WRONG RESULTS in memory" in why.out
+    doctor = andon("doctor").out
+    assert "failed its last check" in " ".join(doctor.split())
+
+
+def test_a_program_gets_results(cuda: StandInCuda) -> None:
+    code = "import andon; [one] = andon.check(0); print(one.verdict, one.value('fp32') > 1e12)"
+    done = subprocess.run(
+        [sys.executable, "-c", code.replace("(0)", "('0')")], capture_output=True, text=True
+    )
+    assert (done.stdout, done.returncode) == ("ok True\n", 0), done.stderr
+
+
+def test_a_load_keeps_a_card_busy_and_ends_with_the_block(cuda: StandInCuda) -> None:
+    card = cuda.node.node[1].uuid
+    with loaded(card, 5.0) as pid:
+        assert is_alive(pid)
+    assert not is_alive(pid)
+    cuda.set_faults(CudaFault(1, "error", "init", 999))
+    with pytest.raises(Unavailable, match="stopped working"), loaded(card, 1.0):
+        pass
+
+
+def test_the_selftest_runs_the_same_load(cuda: StandInCuda) -> None:
+    done = andon("selftest", "--load", "--seconds", "1", "--json")
+    [load] = [one for one in done.json()["findings"] if one["id"] == "load"]
+    assert load["grade"] == "ok"
+    assert "kept GPU" in load["message"]
