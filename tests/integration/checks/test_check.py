@@ -1,5 +1,6 @@
 """`andon check` as people use it, over stand-ins for both of NVIDIA's libraries."""
 
+import json
 import os
 import signal
 import subprocess
@@ -341,3 +342,13 @@ def test_the_selftest_runs_the_same_load(cuda: StandInCuda) -> None:
     [load] = [one for one in done.json()["findings"] if one["id"] == "load"]
     assert load["grade"] == "ok"
     assert "kept GPU" in load["message"]
+
+
+def test_inside_a_lease_its_cards_are_checked_and_stay_held(cuda: StandInCuda) -> None:
+    inside = "andon check --quick --json; andon leases --json"
+    command = inside.replace("andon ", f"{sys.executable} -m andon.cli ")
+    done = andon("run", "-q", "--gpus", "2", "-d", "1,3", "--", "sh", "-c", command)
+    checks, leases = (json.loads(line) for line in done.out.splitlines())
+    assert [one["label"] for one in checks["checks"]] == ["1", "3"]
+    assert all(one["verdict"] == "ok" for one in checks["checks"])
+    assert len(leases["leases"]) == 1
