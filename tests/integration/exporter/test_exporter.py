@@ -30,6 +30,7 @@ UNKNOWN_HERE = {
     # What a card's own settings are, and its slot: a simulated one has none.
     "gpu_driver_start_seconds", "gpu_ecc_enabled", "gpu_ecc_pending_enabled",
     "gpu_persistence_enabled", "gpu_pcie_slot_generation_limit", "gpu_pcie_slot_width_limit",
+    "gpu_check_failed", "gpu_check_timestamp_seconds",
 }  # fmt: skip
 
 
