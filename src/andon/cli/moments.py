@@ -18,16 +18,17 @@ def coming_moment(text: str) -> float:
     return _parsed(text, future=True)
 
 
-def exact_moment(text: str) -> float:
-    """Parses a future time that local clocks show exactly once, in a zone that is known."""
+def exact_moment(text: str, after: float | None = None) -> float:
+    """Parses a future time that local clocks show exactly once, in a zone that is known; the next
+    one after now, or after a later time."""
     if (zone := unknown_zone()) is not None:
         raise click.BadParameter(f"the time zone TZ={zone[:60]!r} is not known here")
-    return _parsed(text, future=True, exact=True)
+    return _parsed(text, future=True, exact=True, now=after)
 
 
-def _parsed(text: str, future: bool, exact: bool = False) -> float:
+def _parsed(text: str, future: bool, exact: bool = False, now: float | None = None) -> float:
     try:
-        return parse_moment(text, time.time(), offset(), future, exact)
+        return parse_moment(text, time.time() if now is None else now, offset(), future, exact)
     except ValueError as exc:
         raise click.BadParameter(str(exc)) from exc
 

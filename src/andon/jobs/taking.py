@@ -45,7 +45,7 @@ from andon.leases.rules.queue import (
     in_order,
     promised,
 )
-from andon.leases.rules.reservations import is_over
+from andon.leases.rules.reservations import is_over, without_reserved
 from andon.leases.rules.spans import others_spans
 from andon.model.device import Device
 from andon.model.job.device_request import DeviceRequest
@@ -123,9 +123,8 @@ class DeviceTaker:
         pages, at = BookContents.of(self._book), time.time()
         spaces = self.availability.capacities(view, pages)
         line = in_order(pages.waiting, at, pages.usage)
-        taken = promised(
-            self._before_us(line, jobs), spaces, None, TurnTimes(time.monotonic(), self._turns)
-        )
+        before = without_reserved(self._before_us(line, jobs), pages.reservations, at)
+        taken = promised(before, spaces, None, TurnTimes(time.monotonic(), self._turns))
         self._turns = taken.since
         found = DispatchRound(view, DispatchPlan(), others=len(line) > len(self._own(line)), at=at)
         ids = {ticket.id: place for place, ticket in enumerate(line, 1)}

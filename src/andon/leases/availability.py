@@ -228,7 +228,7 @@ class Availability(Struct, frozen=True):
     ) -> tuple[DeviceVerdict, ...]:
         """Whether each device is available for a request of one whole device."""
         line, need = in_order(pages.waiting, at, pages.usage), need_of_any(capacities)
-        ahead = in_front_of_newcomer(line, os.getuid(), 0)
+        ahead = _able(in_front_of_newcomer(line, os.getuid(), 0), pages, at)
         taken = self._promised_at_once(ahead, capacities, need, pages, at).devices
         taken = {**taken, **self._reserved(pages, os.getuid(), at, None)[0]}
         if (doubt := doubt_about(snapshot.devices, os.environ)) is not None:
@@ -285,7 +285,8 @@ class Availability(Struct, frozen=True):
             before = in_front_of_newcomer(line, os.getuid(), request.priority)
         else:
             before = in_front_of(line, ticket, at, pages.usage)
-        ahead = tuple(one for one in before if one.id not in pages.passing)
+        able = _able(before, pages, at)
+        ahead = tuple(one for one in able if one.id not in pages.passing)
         if turns is None:
             taken = self._promised_at_once(ahead, spaces, need, pages, at)
         else:
@@ -326,6 +327,15 @@ class Availability(Struct, frozen=True):
         if (after := users | by_user(taken.since)) != before:
             self.memory.write(after)
         return taken
+
+
+def _able(tickets: Sequence[Ticket], pages: BookContents, at: float) -> Sequence[Ticket]:
+    """Returns the tickets with the devices that their users may take now."""
+    if not pages.reservations:
+        return tickets
+    from andon.leases.rules.reservations import without_reserved
+
+    return without_reserved(tickets, pages.reservations, at)
 
 
 def _newest_leases(pages: BookContents, at: float) -> dict[int, float]:

@@ -258,16 +258,21 @@ class Granter:
         return candidates, None
 
     def _mark_used(
-        self, attempt: GrantAttempt, pages: BookContents, devices: Iterable[str]
+        self,
+        attempt: GrantAttempt,
+        pages: BookContents,
+        devices: Iterable[str],
+        waits: bool = False,
     ) -> None:
-        """Notes that this user uses what they have reserved for now, or waits for it."""
+        """Notes that this user uses what they have reserved for now, or waits for an older lease
+        to end on it."""
         if not pages.reservations:
             return
         from andon.leases.rules.reservations import current_of
 
         uuids = frozenset(devices)
         for one in current_of(pages.reservations, attempt.uid, time.time()):
-            if not one.used and uuids & one.uuids:
+            if not one.used and uuids & one.uuids and (one.blocked or not waits):
                 self._book.mark_used(one)
 
     def _give_way(self, attempt: GrantAttempt, pages: BookContents, lease: Lease) -> None:
@@ -306,7 +311,7 @@ class Granter:
         if attempt.limits.max_gpus_per_user is not None:
             found = self._within(attempt, pages, found, attempt.limits.max_gpus_per_user)
         if not found.choice.chosen:
-            self._mark_used(attempt, pages, found.need.eligible)
+            self._mark_used(attempt, pages, found.need.eligible, waits=True)
         mine, attempt.turns = found.need.eligible, found.turns
         attempt.ahead = frozenset(ticket.id for ticket in found.ahead)
         taking = (t for t in found.ahead if place_of(t) not in found.late)

@@ -168,7 +168,7 @@ class NetworkLeases:
         timeout = min(wait_seconds, self._longest_wait_seconds)
         _refuse_for_others(account, "take a lease", TAKE)
         self._refuse_many(book, os.getuid() if account is None else account.uid)
-        self._refuse_hopeless(book, request, timeout)
+        self._refuse_hopeless(book, request, timeout, time.time() + seconds, _uid(account))
         holder = HolderProcess(detached=True, account=account)
         self._reaper.watch(holder.process)
         try:
@@ -328,14 +328,21 @@ class NetworkLeases:
                 hint="release some: andon leases",
             )
 
-    def _refuse_hopeless(self, book: Book, request: DeviceRequest, wait_seconds: float) -> None:
+    def _refuse_hopeless(
+        self,
+        book: Book,
+        request: DeviceRequest,
+        wait_seconds: float,
+        until: float,
+        uid: int | None,
+    ) -> None:
         """Refuses, before a holder is started, what can never be met, or not now for a caller
         that does not wait."""
         seen = self._availability.view()
         self._availability.check(seen.snapshot, request)
         try:
             candidates = self._availability.candidates(
-                seen, BookContents.of(book), request, None, time.time()
+                seen, BookContents.of(book), request, None, time.time(), until=until, uid=uid
             )
         except Unavailable as error:
             if not seen.snapshot.devices:

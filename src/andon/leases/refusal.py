@@ -17,7 +17,6 @@ HELD = frozenset(
         ObstacleKind.ORPHANED,
         ObstacleKind.UNREADABLE,
         ObstacleKind.NEXT,
-        ObstacleKind.RESERVED,
         ObstacleKind.FULL,
     }
 )
@@ -66,6 +65,8 @@ def hint_of(candidates: Candidates) -> str:
     kinds = {c.obstacle.kind for c in candidates.choice.candidates if c.obstacle is not None}
     if kinds & HELD:
         return "see who holds them: andon leases"
+    if ObstacleKind.RESERVED in kinds:
+        return "see what is reserved: andon reservations"
     if kinds & USED:
         return "see who uses them: andon ps; --even-if-used takes them anyway"
     return "andon why says what is wrong with them" if kinds & HEALTH else ""

@@ -27,6 +27,7 @@ from andon.leases.rules.reservations import (
 from andon.leases.rules.spans import Span
 from andon.model.job.device_request import DeviceRequest
 from andon.model.lease import Reservation, ReservedDevice
+from andon.units import valid_text
 
 
 def reserve(
@@ -63,8 +64,8 @@ def reserve(
         made, known = list[Reservation](), list(pages.reservations)
         for begins, ends in times:
             one = Reservation(
-                _new_id(known), devices, begins, ends, name[:200], view.snapshot.simulated,
-                uid, user_name(uid),
+                _new_id(known), devices, begins, ends, valid_text(name)[:200],
+                view.snapshot.simulated, uid, user_name(uid),
             )  # fmt: skip
             _check_limits(limits, one, known, len(statuses), at)
             made.append(one)
@@ -115,18 +116,19 @@ def change(
     at, limits = time.time(), _limits(book, policy, uid)
     with book.locked():
         before = _find(book, name, uid)
-        if before.uid != uid:
-            raise Denied(f"reservation {before.id} is {before.user}'s", hint="cancel it as root")
+        if before.uid != uid and not is_root(uid):
+            raise Denied(f"reservation {before.id} is {before.user}'s", hint="root may change it")
         starts = before.begins if begins is None else begins
         lasts = before.ends - before.begins if seconds is None else seconds
         one = replace(before, begins=starts, ends=starts + lasts if ends is None else ends)
+        one = replace(one, used=one.used and one.begins <= at)
         check_times(max(one.begins, at) if begins is None else one.begins, one.ends, at)
         others = book.reservations()
         for other in overlapping(one, others, at).values():
             when = f"{clock(other.begins, at)} to {clock(other.ends, at)}"
             raise Conflict(f"{other.user} has reserved it from {when} ({other.id})")
         _check_limits(limits, one, others, None, at)
-        book.reserve(one, uid)
+        book.reserve(one, before.uid)
     return one
 
 
@@ -194,7 +196,9 @@ def _check_limits(
 ) -> None:
     """Raises Denied beyond root's limits; without `devices` those of the machine stay as many."""
     if limits is not None:
-        count = 0 if devices is None else len(one.devices)
+        own = [r for r in known if r.uid == one.uid and r.id != one.id and not is_over(r, at)]
+        beside = (r.uuids for r in own if r.begins < one.ends and one.begins < r.ends)
+        count = 0 if devices is None else len(one.uuids.union(*beside))
         ahead, week = one.begins - at, week_seconds(one, known)
         limits.check_reservation(count, devices or 0, ahead, week)
 

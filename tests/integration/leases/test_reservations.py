@@ -239,3 +239,33 @@ for wrong in (dict(start="2h"), dict(start="yesterday", seconds=60), dict(until=
     assert "needs one of seconds and until" in lines[3]
     assert "is in the past" in lines[4]
     assert "is not a time" in lines[5]
+
+
+def test_its_owner_gets_it_although_others_wait_for_it(typed: Typed) -> None:
+    typed("run", *SIM, "--", "true")  # the book is root's
+    assert typed("reserve", *SIM, "-d", "2", "--for", "2h", uid=OTHER).returncode == 0
+    with typed("run", *SIM, "-d", "2", "--timeout", "60", "--", "true", begun=True) as waiting:
+        ends = time.monotonic() + 30
+        while "waiting" not in typed("jobs", "--all").stdout and "root" not in (
+            seen := typed("leases").stdout
+        ):
+            assert time.monotonic() < ends, seen
+            time.sleep(0.2)
+        own = typed("run", *SIM, "-d", "2", "--no-wait", "--", "true", uid=OTHER)
+        waiting.terminate()
+    assert own.returncode == 0, own.stderr
+
+
+def test_all_named_devices_until_a_time_after_the_start(typed: Typed) -> None:
+    made = typed("reserve", *SIM, "-d", "1,3", "--from", "Sat 18:00", "--until", "20:00")
+    assert made.returncode == 0, made.stderr
+    (one,) = json.loads(typed("reservations", "--json").stdout)["reservations"]
+    assert [device["index"] for device in one["devices"]] == [1, 3]
+    assert one["ends"] - one["begins"] == 2 * 3600.0
+    again = typed("reserve", *SIM, "-d", "0", "--from", "Sat 18:00", "--for", "2h", uid=OTHER)
+    assert again.returncode == 0, again.stderr
+    more = typed("reserve", *SIM, "--gpus", "2", "--from", "Sat 19:00", "--for", "1h", uid=OTHER)
+    assert more.returncode == 6, "one is left"
+    moved = typed("reserve", "change", "r2", "--until", "2h")
+    assert moved.returncode == 2
+    assert "ends after it begins" in moved.stderr

@@ -123,7 +123,7 @@ def window(browser: Browser, hub: Served) -> Iterator[Window]:
 
 
 def test_the_fleet_is_the_first_page_and_says_what_needs_someone(
-    window: Window, hub: Served
+    window: Window, hub: Served, heard_again: None
 ) -> None:
     page = window.page
     page.goto(hub.url)

@@ -24,13 +24,15 @@ from andon.leases.rules.reservations import (
     overlapping,
     pick_devices,
     reserved_by_others,
+    undisputed,
     week_seconds,
     with_older_leases,
+    without_reserved,
 )
-from andon.model.lease import BookEntry, Reservation, ReservedDevice
+from andon.model.lease import BookEntry, Need, Reservation, ReservedDevice, Ticket
 from tests.support.reservations import AT, HOUR, reservation
 from tests.support.rows import rows
-from tests.support.sharing_parts import lease
+from tests.support.sharing_parts import lease, ticket
 
 GPU = ReservedDevice("GPU-0", 0)
 
@@ -345,3 +347,31 @@ def test_whoever_a_file_names_its_owner_is_the_kernels(tmp_path: Path) -> None:
     (found,) = files.read(tmp_path)
     assert found.uid == os.getuid()
     assert found.user != "u4711"
+
+
+# What others may have written, and who waits.
+
+
+def test_a_file_by_hand_takes_nothing_from_an_earlier_one_and_nothing_for_ever() -> None:
+    alices = reservation(uid=1)
+    forged = replace(reservation(uid=2, id_="r1"), begins=0.0, ends=3e10)
+    late = reservation(begins=AT + 2 * HOUR, uid=2, id_="r9")
+    assert undisputed([(5.0, alices), (6.0, forged), (7.0, late)], AT) == (alices,)
+    assert undisputed([(7.0, alices), (6.0, late)], AT) == (late,), "the one that was made first"
+    apart = reservation(begins=AT + 3 * HOUR, uid=2, id_="r9")
+    assert undisputed([(5.0, alices), (6.0, apart)], AT) == (alices, apart)
+
+
+def test_who_waits_claims_nothing_that_is_reserved_for_another() -> None:
+    now = [reservation(("g0", "g1"), AT - HOUR, uid=1, used=True)]
+
+    def of(uid: int, *uuids: str, least: int = 1) -> Ticket:
+        made = ticket("t")
+        owner = replace(made.owner, uid=uid)
+        return replace(made, owner=owner, need=Need(frozenset(uuids), least=least))
+
+    mine, both = of(1, "g0"), of(2, "g0", "g2")
+    waiting = [mine, of(2, "g0"), both, of(2, "g0", "g2", least=2)]
+    found = without_reserved(waiting, now, AT)
+    assert [one.need.eligible for one in found] == [{"g0"}, {"g2"}]
+    assert without_reserved(waiting, [reservation(("g0",), uid=1)], AT) == waiting, "not yet"

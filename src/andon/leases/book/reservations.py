@@ -5,6 +5,7 @@ A file belongs to who made the reservation, as everything in a book; its time is
 
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,10 +13,12 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
+from andon.host.files import born
 from andon.host.users import user_name
 from andon.leases.book import files, places
 from andon.leases.book.files import BookFile
 from andon.leases.book.places import reservations_folder
+from andon.leases.rules.reservations import undisputed
 from andon.model import wire
 from andon.model.codec import document, read_document
 from andon.model.lease import Reservation
@@ -25,20 +28,39 @@ UNUSED_TIME = 0.0
 PAST_SECONDS = 86_400.0
 """A reservation that is over is removed so long after its end, by its owner's next one."""
 MOST_OF_ONE_USER = 100
+LARGEST_BYTES = 8192
+"""Of a file; what is larger is not read."""
 
 
 def read(book: Path) -> tuple[Reservation, ...]:
     """Returns the reservations beside a book; of several files with one id and owner, the latest.
     A folder that cannot be read is an error, as the book itself is."""
-    latest: dict[tuple[int, str], tuple[float, Reservation]] = {}
+    latest: dict[tuple[int, str], tuple[float, float, Reservation]] = {}
+    counted = Counter[int]()
     with _opened(book) as folder:
         for found in files.scan(folder, SUFFIX):
+            counted[found.uid] += 1
+            if found.size > LARGEST_BYTES or counted[found.uid] > MOST_OF_ONE_USER:
+                continue
             one = _parsed(found)
             if one is not None:
                 before = latest.get((one.uid, one.id))
                 if before is None or before[0] <= found.changed:
-                    latest[one.uid, one.id] = found.changed, one
-    return tuple(one for _, one in latest.values())
+                    latest[one.uid, one.id] = found.changed, _made(folder, found), one
+    return undisputed(((made, one) for _, made, one in latest.values()), time.time())
+
+
+def _made(folder: int, found: BookFile) -> float:
+    """Returns when the kernel made a file, which no one can set."""
+    if found.born is not None:
+        return found.born
+    with suppress(OSError):
+        descriptor = os.open(found.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+        try:
+            return born(descriptor) or found.changed
+        finally:
+            os.close(descriptor)
+    return found.changed
 
 
 def write(book: Path, one: Reservation, uid: int | None = None) -> None:

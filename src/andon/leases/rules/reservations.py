@@ -5,7 +5,7 @@ ended: the reservation begins when it can.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import inf
+from math import inf, isfinite
 
 from msgspec.structs import replace
 
@@ -13,12 +13,13 @@ from andon.errors import Conflict, Invalid
 from andon.leases.rules.eligibility import Obstacle, ObstacleKind
 from andon.leases.rules.policy import WEEK_SECONDS
 from andon.leases.rules.spans import Span
-from andon.model.lease import BookEntry, Reservation
+from andon.model.lease import BookEntry, Reservation, Ticket
 from andon.units import counted, human_seconds
 
 UNUSED_SECONDS = 1800.0
 """A reservation that nobody uses ends so long after its start."""
 SHORTEST_SECONDS = 60.0
+DAY_SECONDS = 86_400.0
 MOST_AHEAD_SECONDS = 366 * 86_400.0
 """For everyone; root's policy sets how much less it is for users."""
 
@@ -80,6 +81,36 @@ def current_of(reservations: Iterable[Reservation], uid: int, at: float) -> tupl
     return tuple(r for r in reservations if r.uid == uid and r.begins <= at and not is_over(r, at))
 
 
+def without_reserved(
+    tickets: Sequence[Ticket], reservations: Sequence[Reservation], at: float
+) -> list[Ticket]:
+    """Returns the tickets without devices that are now reserved for others than their users, who
+    cannot take these; a ticket that then has too few claims nothing."""
+    now = [one for one in reservations if one.begins <= at and not is_over(one, at)]
+    found = list[Ticket]()
+    for ticket in tickets:
+        others = frozenset(u for one in now if one.uid != ticket.owner.uid for u in one.uuids)
+        left = ticket.need.eligible - others
+        if left == ticket.need.eligible:
+            found.append(ticket)
+        elif len(left) >= ticket.need.least:
+            found.append(replace(ticket, need=replace(ticket.need, eligible=left)))
+    return found
+
+
+def undisputed(found: Iterable[tuple[float, Reservation]], at: float) -> tuple[Reservation, ...]:
+    """Returns the reservations that count, of pairs with the time at which the kernel made each
+    one's file: a file that someone wrote by hand takes nothing from an earlier one of another user,
+    and nothing for ever."""
+    out = list[Reservation]()
+    for _, one in sorted(found, key=lambda pair: pair[0]):
+        longest = max(one.ends - one.begins, one.begins - at)
+        others = (other for other in out if other.uid != one.uid)
+        if longest <= MOST_AHEAD_SECONDS + DAY_SECONDS and not overlapping(one, others, at):
+            out.append(one)
+    return tuple(out)
+
+
 def first_after(
     reservations: Iterable[Reservation], uid: int, uuids: Iterable[str], at: float, until: float
 ) -> Reservation | None:
@@ -91,10 +122,14 @@ def first_after(
 
 def check_times(begins: float, ends: float, at: float) -> None:
     """Raises Invalid for a time that cannot be reserved."""
+    if not (isfinite(begins) and isfinite(ends)):
+        raise Invalid("not a time that can be reserved", hint="--from 18:00 --for 2h")
     if begins < at - SHORTEST_SECONDS:
         raise Invalid("a reservation cannot begin in the past", hint="--from 18:00, or 2h")
     if ends - begins < SHORTEST_SECONDS:
         raise Invalid("a reservation ends after it begins", hint="--for 2h, or --until 20:00")
+    if ends - begins > MOST_AHEAD_SECONDS:
+        raise Invalid(f"a reservation lasts {human_seconds(MOST_AHEAD_SECONDS)} at most")
     if begins - at > MOST_AHEAD_SECONDS:
         raise Invalid(f"a reservation begins within {human_seconds(MOST_AHEAD_SECONDS)}")
 
@@ -120,7 +155,7 @@ def overlapping(
     return {
         uuid: one
         for one in existing
-        if one.id != wanted.id
+        if (one.uid, one.id) != (wanted.uid, wanted.id)
         and not is_over(one, at)
         and one.begins < wanted.ends
         and wanted.begins < one.ends

@@ -4,10 +4,12 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
 import click
+from msgspec.structs import replace
 
 from andon.cli.device_request import for_option, request_from, request_options
 from andon.cli.moments import exact_moment
@@ -29,12 +31,12 @@ from andon.model.lease import Reservation
 from andon.model.lease_list import ReservationList
 from andon.model.naming import range_of
 from andon.settings.moments import weeks_later
-from andon.units import human_seconds
+from andon.units import human_seconds, parse_seconds
 
 _FROM = click.option(
     "--from", "begins", type=exact_moment, metavar="TIME", help="Start: 2h, 18:00, 'Fri 18:00'."
 )
-_UNTIL = click.option("--until", "ends", type=exact_moment, metavar="TIME", help="End.")
+_UNTIL = click.option("--until", "ends", metavar="TIME", help="End, the next one after the start.")
 
 
 @click.group("reserve", invoke_without_command=True)
@@ -49,13 +51,14 @@ _UNTIL = click.option("--until", "ends", type=exact_moment, metavar="TIME", help
 def reserve_(
     begins: float | None,
     length: float | None,
-    ends: float | None,
+    ends: str | None,
     weekly: int,
     name: str,
     **options: Any,
 ) -> int | None:
     """Reserve GPUs for a time to come: andon reserve --gpus 4 --from 'Fri 18:00' --for 12h
 
+    -d 4,5 reserves these; --weekly needs a policy that allows so far ahead for users without root.
     Every andon command honours it: others get a lease on these GPUs only if it ends before, and in
     your time andon run and andon lease take them for you. A lease that others already hold is not
     ended. What nobody has used half an hour after its start is given back.
@@ -67,6 +70,8 @@ def reserve_(
     starts, stops = _times(begins, length, ends)
     times = [_later(starts, stops, week, length is None) for week in range(weekly)]
     request = request_from(options)
+    if len(request.devices) > 1 and not _is_given("gpus"):
+        request = replace(request, least=len(request.devices), most=len(request.devices))
     with sampling_ahead(choices) as sampler:
         availability, book = availability_of(choices, sampler), Book()
         made = reserve(availability, book, request, times, name)
@@ -82,16 +87,15 @@ def reserve_(
 @_UNTIL
 @at_server
 @shared
-def change_(
-    reservation: str, begins: float | None, length: float | None, ends: float | None
-) -> int:
+def change_(reservation: str, begins: float | None, length: float | None, ends: str | None) -> int:
     """Move a reservation of yours: andon reserve change r7 --from 20:00"""
     _refuse_elsewhere(chosen(), ("change", reservation))
     if length is not None and ends is not None:
         raise Invalid("--for and --until cannot be combined")
     if begins is None and length is None and ends is None:
         raise Invalid("nothing is changed", hint="--from, --for or --until")
-    made = change(Book(make=False), reservation, begins, ends, length)
+    stops = None if ends is None else _end(ends, time.time() if begins is None else begins)
+    made = change(Book(make=False), reservation, begins, stops, length)
     Terminal.of(chosen()).print(styled(f"changed {_line(made)}"))
     return 0
 
@@ -167,11 +171,23 @@ def _is_place(word: str, rest: Iterator[str]) -> bool:
     return True
 
 
-def _times(begins: float | None, length: float | None, ends: float | None) -> tuple[float, float]:
+def _times(begins: float | None, length: float | None, ends: str | None) -> tuple[float, float]:
     if (length is None) == (ends is None):
         raise Invalid("a reservation needs one of --for and --until", hint="--for 12h")
     starts = time.time() if begins is None else begins
-    return starts, ends if length is None else starts + length  # type: ignore[return-value]
+    return starts, _end(ends or "", starts) if length is None else starts + length
+
+
+def _end(text: str, starts: float) -> float:
+    """Returns the end: `20:00` is the next one after the start, `2h` is that long from now."""
+    with suppress(ValueError):
+        return time.time() + parse_seconds(text)
+    return exact_moment(text, starts)
+
+
+def _is_given(option: str) -> bool:
+    source = click.get_current_context().get_parameter_source(option)
+    return source is click.core.ParameterSource.COMMANDLINE
 
 
 def _later(starts: float, stops: float, weeks: int, by_clock: bool) -> tuple[float, float]:
