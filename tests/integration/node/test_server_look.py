@@ -177,7 +177,18 @@ def _reads_the_book(node: Node) -> bool:
     return "andon.leases.book.lease_book" in node.run("status").modules
 
 
-NOT_COMPARED = {"cancel", "estimate", "logs", "nodes", "open", "release", "token", "top", "watch"}
+NOT_COMPARED = {
+    "cancel",
+    "estimate",
+    "logs",
+    "nodes",
+    "open",
+    "release",
+    "reserve",
+    "token",
+    "top",
+    "watch",
+}
 """They change something, draw a screen, or show what moves: with every reading, as a job writes."""
 SHOWN = (
     ("status",), ("status", "0", "2"), ("free",), ("free", "--gpus", "1"),
@@ -188,7 +199,7 @@ SHOWN = (
 ANSWERED = (
     ("devices", "--topology"), ("why",), ("why", "1"), ("alerts",), ("alerts", "1", "2"),
     ("alerts", "rules"), ("alerts", "rules", "thermal"), ("history", "--who"), ("runs",),
-    ("jobs",),
+    ("jobs",), ("reservations",),
 )  # fmt: skip
 
 

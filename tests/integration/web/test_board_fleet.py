@@ -152,7 +152,9 @@ def test_the_fleet_is_the_first_page_and_says_what_needs_someone(
     assert violations_in_both_themes(page) == []
 
 
-def test_a_filter_is_in_the_address_and_a_link_shows_the_same(window: Window, hub: Served) -> None:
+def test_a_filter_is_in_the_address_and_a_link_shows_the_same(
+    window: Window, hub: Served, heard_again: None
+) -> None:
     page = window.page
     page.goto(f"{hub.url}/#/fleet")
     page.get_by_role("button", name="silent").click()
@@ -185,7 +187,7 @@ def test_pages_of_a_silent_node_say_so_where_they_know_nothing(window: Window, h
 
 
 def test_the_end_of_the_list_is_reached_by_scrolling_and_by_tab(
-    window: Window, hub: Served
+    window: Window, hub: Served, heard_again: None
 ) -> None:
     page = window.page
     page.goto(f"{hub.url}/#/fleet?sort=node")
