@@ -18,7 +18,10 @@ from tests.standin import StandIn, hung, init_fails, lost
 MISMATCH = 18
 REAL_PYTHON = str(Path(sys.executable).resolve())  # without the packages of these tests
 PROGRAM = """
-import json, os, sys
+import sys
+found_in, sys.path[:] = sys.path[:], [one for one in sys.path if one]  # json is Python's own
+import json, os
+sys.path[:] = found_in
 {setup}
 import andon
 monitor = andon.get_gpu_monitor()
