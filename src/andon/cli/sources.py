@@ -122,12 +122,15 @@ def availability_of(choices: Choices, sampler: "Sampler") -> "Availability":
 
 def notify_given_back(choices: Choices) -> None:
     """Says once which reservations of this user nobody used: what only a server says in time."""
+    from andon.host import file_systems
     from andon.leases.book import places
 
     with suppress(AndonError, OSError):
-        if not choices.machine() and any(
-            places.has_reservations(path) for path in places.books(os.environ)
-        ):
+        mounts = file_systems.read_mounts()  # one whose server is away is not touched
+        near = (
+            one for one in places.books(os.environ) if not file_systems.network_system(one, mounts)
+        )
+        if not choices.machine() and any(map(places.has_reservations, near)):
             from andon.leases.book.lease_book import Book
             from andon.leases.reserving import given_back
 
