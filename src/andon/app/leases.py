@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from andon.errors import Invalid
+from andon.leases.availability import Availability, TurnMemory
+from andon.leases.book.lease_book import Book
 from andon.leases.rules.capacity import Weights
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.naming import mistake_in
@@ -14,8 +16,6 @@ from andon.node.broken_devices import BrokenDevicesQuery
 from andon.settings.resolution import Settings
 
 if TYPE_CHECKING:  # not every command shares devices
-    from andon.leases.availability import Availability
-    from andon.leases.book.lease_book import Book
     from andon.leases.tracker import LeaseTracker
     from andon.sampling.sampler import Sampler
 
@@ -34,7 +34,6 @@ def open_availability(
     Earlier faults of devices come from this node's server, unless `broken` has them.
     `ask_places` makes the next sample include how devices are linked.
     """
-    from andon.leases.availability import Availability, TurnMemory
 
     found = Availability(
         sample,

@@ -1,6 +1,5 @@
 """Adds a notifier to the configuration file: checked before, written whole, private."""
 
-import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +12,15 @@ from msgspec.structs import replace
 from andon.app.alerts import open_notifiers
 from andon.app.settings import read_config
 from andon.errors import Conflict, Denied, Invalid
-from andon.host.files import PRIVATE_FILE, PRIVATE_FOLDER, SYSTEM_FOLDER, make_private, replace_file
+from andon.host.files import (
+    FOLDER,
+    PRIVATE_FILE,
+    PRIVATE_FOLDER,
+    SYSTEM_FOLDER,
+    lock,
+    make_private,
+    replace_file,
+)
 from andon.host.state.user_folder import SYSTEM_FILE, config_path, users_file
 from andon.settings.alerts import NotifierSettings, read_notifiers
 from andon.settings.notifier_kinds import free_name, notifier_lines, with_lines
@@ -85,11 +92,11 @@ def _locked(folder: Path) -> Iterator[None]:
     try:
         system = folder.is_relative_to(SYSTEM_FILE.parents[1])  # others look for the policy in it
         make_private(folder, SYSTEM_FOLDER if system else PRIVATE_FOLDER)
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = os.open(folder, os.O_RDONLY | FOLDER)
     except OSError as exc:
         raise _denied(folder, exc) from exc
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        lock(descriptor, wait=True)
         yield
     finally:
         os.close(descriptor)

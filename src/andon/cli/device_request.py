@@ -1,6 +1,5 @@
 """What every command that requests devices shares: its options, and what is available."""
 
-import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
@@ -11,7 +10,7 @@ from click.core import ParameterSource
 from andon.cli.commands.completing import complete_lease
 from andon.cli.options import DEVICE_OPTION, F, device_arguments, duration, lasting, with_options
 from andon.cli.terminal import Choices, notice
-from andon.errors import Invalid, Unavailable
+from andon.errors import Invalid
 from andon.leases.rules.requests import (
     Count,
     LeaseOptions,
@@ -121,8 +120,6 @@ def for_option(help: str, required: bool = False) -> Callable[[F], F]:  # noqa: 
 
 def request_from(options: dict[str, Any]) -> DeviceRequest:
     """The request as typed; a mistake is reported before any device is read."""
-    if sys.platform == "win32":
-        raise Unavailable("leases need kernel locks that this system does not have")
     given = {row.name: options[row.name] for row in rows(RequestOptions) if row.name in options}
     return RequestOptions(**given).request()
 

@@ -21,7 +21,7 @@ from andon.cli.catalogue import (
 )
 from andon.cli.options import shared
 from andon.cli.terminal import INTERRUPTED, Choices, guarded, reopen_closed, report, write
-from andon.errors import AndonError, Invalid, Unavailable
+from andon.errors import AndonError, Invalid
 from andon.version import __version__
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 BARE = "status"  # what `andon` without a command is
 HELP = "help"
-LOCKS = frozenset(("fcntl", "pwd", "resource", "termios"))  # what only Unix has
 COMPLETE = "_ANDON_COMPLETE"
 _ABOUT = frozenset(("-h", "--help", "--version"))  # about andon itself, not about a command
 
@@ -44,14 +43,7 @@ class LazyGroup(click.Group):
         entry = COMMANDS.get(ALIASES.get(cmd_name, cmd_name))
         if entry is None:
             return None
-        try:
-            return load(entry.target)
-        except ModuleNotFoundError as missing:
-            if missing.name not in LOCKS:
-                raise
-            raise Unavailable(
-                f"andon {cmd_name} needs kernel locks that this system does not have"
-            ) from missing
+        return load(entry.target)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

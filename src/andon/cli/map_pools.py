@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -29,15 +29,13 @@ from andon.model.redaction import redact
 from andon.model.shapes import to_json
 from andon.runs.record import RunRecorder
 from andon.sampling.sampler import Sampler
+from andon.work.containers.running import ContainedCommand
 from andon.work.map.blocks import SharedPlan, block_size
 from andon.work.map.commands import MapCommand
 from andon.work.map.places import CpuPlaces, LeasedPlaces, MapPlace, WorkPlaces
 from andon.work.map.pool import MapPool, Notify, WorkerPool
 from andon.work.rules.map.plan import MapPlan, MapUnit
 from andon.work.rules.map.template import FIRST_GPU, CommandTemplate
-
-if TYPE_CHECKING:
-    from andon.work.containers.running import ContainedCommand
 
 MOST_JOBS, MOST_WORKERS = 100, 1000
 """Of one map in a cluster, unless --gpus says less."""

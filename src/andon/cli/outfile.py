@@ -8,12 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
-
 from andon.errors import AndonError, Conflict, Denied, Unavailable
+from andon.host.files import lock, unlock
 from andon.units import sh
 
 HEADER_BYTES = 64 * 1024  # more than any header of ours
@@ -61,7 +57,7 @@ class LineFile:
             self._fd = None
 
     def _open(self) -> None:
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOCTTY
         fd = os.open(self.path, flags, 0o644)
         try:
             if stat.S_ISREG(os.fstat(fd).st_mode):
@@ -167,17 +163,15 @@ def _lock_for_a_moment(fd: int) -> None:
     """Takes the lock if possible: some systems have none, and others may hold it for long."""
     for _ in range(20):
         try:
-            if fcntl is not None:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(fd)
         except BlockingIOError:
             time.sleep(0.05)
-        except OSError:
+        except (OSError, Unavailable):
             return
         else:
             return
 
 
 def _unlock(fd: int) -> None:
-    with suppress(OSError):
-        if fcntl is not None:
-            fcntl.flock(fd, fcntl.LOCK_UN)
+    with suppress(OSError, Unavailable):
+        unlock(fd)

@@ -204,7 +204,9 @@ def guarded(call: Callable[[], int], choices: Choices | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:  # the reader of our output has closed it
         return 0
-    except (OSError, MemoryError, RuntimeError, ImportError, UnicodeEncodeError) as error:
+    except (
+        AttributeError, ImportError, MemoryError, OSError, RuntimeError, UnicodeEncodeError,
+    ) as error:  # fmt: skip
         # Limits and paths of the system: any access may be the first to meet them.
         from andon.cli.show.system_errors import system_error
 

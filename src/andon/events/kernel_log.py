@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from andon.host.files import NO_WAIT
 from andon.model.event import Event
 
 RECORD_BYTES = 8192  # the kernel returns one record per read, and none is longer
@@ -23,7 +24,7 @@ class KernelLog:
         self._clock = clock
         self._file = -1
         try:
-            self._file = os.open(root / "dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            self._file = os.open(root / "dev/kmsg", os.O_RDONLY | NO_WAIT)
             if not past:
                 os.lseek(self._file, 0, os.SEEK_END)
         except OSError as exc:

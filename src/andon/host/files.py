@@ -1,23 +1,32 @@
 """Reads, opens and creates files and folders: of the kernel, small ones, and private ones."""
 
 import errno
+import math
 import os
+import select
 import stat
+import time
+from collections.abc import Collection
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from andon.errors import Unavailable
+
 # Reads small files of the kernel, which may disappear at any moment.
 
-OPEN = os.O_RDONLY | os.O_CLOEXEC
+# Windows has none of these flags, and no named pipes among its files.
+NO_FOLLOW, NO_WAIT, FOLDER = (
+    getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_DIRECTORY")
+)
 PAGE_BYTES = 4096
 _PIECE_BYTES = 65536
 
 
 def read_file(path: str, limit_bytes: int, short_bytes: int = 0) -> bytes:
     """Returns the first bytes of a file; raises OSError or ValueError if it cannot be read."""
-    descriptor = os.open(path, OPEN)
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         return read_descriptor(descriptor, limit_bytes, short_bytes)
     finally:
@@ -59,9 +68,7 @@ def parse_uid(content: bytes) -> int | None:
 PRIVATE_FILE = 0o600
 LARGEST_BYTES = 1024 * 1024
 
-# Windows has none of these flags, and no named pipes among its files.
-_CAUTION = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_CLOEXEC", 0)
-_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_CAUTION = NO_WAIT | getattr(os, "O_NOCTTY", 0)
 
 
 class NotRegular(OSError):
@@ -87,7 +94,7 @@ def open_regular(
     may write to a shared folder too.
     """
     try:
-        descriptor = os.open(path, flags | _CAUTION | (0 if follow else _NO_FOLLOW), mode)
+        descriptor = os.open(path, flags | _CAUTION | (0 if follow else NO_FOLLOW), mode)
     except OSError as exc:
         if exc.errno in (errno.ENXIO, errno.EISDIR):  # a pipe without a reader, a socket; a folder
             raise NotRegular(path) from exc
@@ -172,7 +179,7 @@ def make_private(folder: Path, mode: int = PRIVATE_FOLDER) -> None:
 
 def make_private_file(path: Path) -> None:
     """Creates an empty file; an existing one is left unchanged."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     try:
         os.close(os.open(path, flags, PRIVATE_FILE))
     except FileExistsError:
@@ -273,22 +280,82 @@ def _statx() -> Any:
     return getattr(_ctypes().CDLL(None), "statx", None)
 
 
+# Locks, which the kernel drops with the last process that holds them.
+
+
+def lock(descriptor: int, *, shared: bool = False, wait: bool = False) -> None:
+    """Locks a file; BlockingIOError if another process holds it, Unavailable on Windows, which has
+    no such locks."""
+    fcntl = _fcntl()
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    fcntl.flock(descriptor, kind | (0 if wait else fcntl.LOCK_NB))
+
+
+def unlock(descriptor: int) -> None:
+    fcntl = _fcntl()
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
 def is_locked(descriptor: int) -> bool:
     """Whether a file is locked; tested with a shared lock, which looks like no holder's."""
-    import fcntl  # not every system has it
-
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        lock(descriptor, shared=True)
     except BlockingIOError:
         return True
-    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    unlock(descriptor)
     return False
+
+
+def require_locks() -> None:
+    """Unavailable on Windows, where nothing can be leased or queued."""
+    _fcntl()
+
+
+def _fcntl() -> Any:
+    try:
+        import fcntl  # not every system has it
+    except ModuleNotFoundError:
+        raise Unavailable("kernel locks are needed for this, and Windows has none") from None
+    return fcntl
 
 
 def free_bytes(folder: Path) -> int | None:
     """Returns how many bytes this user may still write there; None if not known."""
+    from shutil import disk_usage
+
     try:
-        found = os.statvfs(folder)
+        return disk_usage(folder).free
     except OSError:
         return None
-    return found.f_bavail * found.f_frsize
+
+
+# Waits for pipes.
+
+POLL_SECONDS = 0.002
+
+
+def wait_readable(pipes: Collection[int], seconds: float) -> list[int]:
+    """Returns the pipes that have something to read or have ended, after this time at most."""
+    if not hasattr(select, "poll"):
+        return _poll(pipes, time.monotonic() + seconds)
+    waiting = select.poll()
+    for pipe in pipes:
+        waiting.register(pipe, select.POLLIN)
+    return [pipe for pipe, _ in waiting.poll(math.ceil(seconds * 1000))]
+
+
+def _poll(pipes: Collection[int], end: float) -> list[int]:
+    """Polls the pipes on Windows, which cannot wait for several at once."""
+    while not (ready := [pipe for pipe in pipes if _has_bytes(pipe)]) and time.monotonic() < end:
+        time.sleep(POLL_SECONDS)
+    return ready
+
+
+def _has_bytes(pipe: int) -> bool:
+    import _winapi
+    import msvcrt
+
+    try:
+        return bool(_winapi.PeekNamedPipe(msvcrt.get_osfhandle(pipe), 0)[0])  # type: ignore[attr-defined]
+    except OSError:  # its other end is closed, which `read` reports
+        return True

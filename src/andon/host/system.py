@@ -227,7 +227,7 @@ class _Proc:
 
 def _read_start(path: str) -> bytes:
     """Returns what one read gives; called at every sample, where a file object would cost more."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         return os.read(descriptor, _READ_BYTES)
     finally:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from andon.errors import AndonError
+from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.rules.views import JobListing
 from andon.model.job.desk import (
     Able,
@@ -27,7 +28,6 @@ from andon.model.job.facts import JobView
 
 if TYPE_CHECKING:
     from andon.jobs.clusters.desk import ClusterDesk
-    from andon.jobs.queue_desk import QueueDesk
 
 POLL_SECONDS = 0.2
 

@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
-from andon.host.files import make_private, open_regular, read_regular
+from andon.host.files import (
+    FOLDER,
+    make_private,
+    open_regular,
+    read_regular,
+    require_locks,
+)
 from andon.host.machine_id import node_key
 from andon.host.state.user_folder import NODES, is_own, refuse_foreign, state_folder
 from andon.model.codec import Json, Wrong, read, to_json
@@ -77,6 +83,7 @@ def open_jobs_folder() -> "JobsFolder":
 def own_jobs_folder() -> "JobsFolder":
     """Returns the folder, whether it exists or not; raises Denied if another user can write to
     it: a job in it would be started as this user's."""
+    require_locks()
     path = jobs_path()
     try:
         if not path.is_dir() or is_own(path.parent):
@@ -104,7 +111,7 @@ def unwritable(path: Path, exc: OSError) -> AndonError:
 def write_draft(folder: Path | str, name: str, text: str, sync: bool = True) -> str:
     """Writes a whole file under a draft name; it is renamed later."""
     draft = f"{folder}/.{name}.{os.urandom(6).hex()}"
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         left = memoryview(text.encode())
         while left:
@@ -137,7 +144,7 @@ def write_whole(folder: Path, name: str, text: str, sync: bool = True, settle: b
 def sync_folder(folder: Path) -> None:
     """Makes the names in a folder survive a power failure, if the file system can."""
     with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = os.open(folder, os.O_RDONLY | FOLDER)
         try:
             os.fsync(descriptor)
         finally:
@@ -169,7 +176,7 @@ def sync_all(paths: Sequence[Path | str]) -> None:
 
 
 def _sync(path: Path | str) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

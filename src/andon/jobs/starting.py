@@ -3,13 +3,12 @@
 Most submissions find one: what starts a process is imported only when it is needed.
 """
 
-import fcntl
 import os
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from andon.host.files import open_regular
+from andon.host.files import NO_FOLLOW, lock, open_regular
 from andon.host.state.user_folder import is_own
 from andon.jobs.folder import LOCK, LOG, JobsFolder
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     import subprocess
 
 LARGEST_LOG_BYTES = 1_000_000
-_OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+_OPEN = os.O_RDWR | os.O_CREAT | NO_FOLLOW
 
 
 def lock_dispatcher(folder: JobsFolder) -> int | None:
@@ -25,7 +24,7 @@ def lock_dispatcher(folder: JobsFolder) -> int | None:
     another process has it."""
     descriptor = os.open(folder.path / LOCK, _OPEN, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(descriptor)
     except BlockingIOError:
         os.close(descriptor)
         return None
@@ -35,11 +34,11 @@ def lock_dispatcher(folder: JobsFolder) -> int | None:
 def is_dispatched(folder: JobsFolder) -> bool:
     """Whether a dispatcher runs, as far as can be seen without starting one."""
     try:
-        descriptor = os.open(folder.path / LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = os.open(folder.path / LOCK, os.O_RDONLY | NO_FOLLOW)
     except OSError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        lock(descriptor, shared=True)
     except BlockingIOError:
         return True
     finally:

@@ -10,7 +10,7 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from andon.errors import Denied, Gone, Invalid, Unavailable
-from andon.host.files import NotRegular, make_private, open_regular
+from andon.host.files import NO_FOLLOW, NotRegular, make_private, open_regular
 from andon.host.users import user_name
 from andon.model.run.record import MOST_LINE_BYTES, RunBegin, RunEnd, RunLine, RunSample
 from andon.runs.rules.fold import RunFold
@@ -227,7 +227,7 @@ class RecordFile:
         self._torn = False  # it ends in half a line
         with suppress(OSError):
             make_private(path.parent)
-            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | NO_FOLLOW
             self._descriptor = os.open(path, flags, 0o600)
             size = os.fstat(self._descriptor).st_size
             self._torn = size > 0 and os.pread(self._descriptor, 1, size - 1) != b"\n"

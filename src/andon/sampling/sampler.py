@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from andon.errors import Invalid
 from andon.failures.log import FailureLog
+from andon.host.files import wait_readable
 from andon.model.device import SAMPLER, Device, DeviceStatus, Fault, Host, Snapshot
 from andon.model.event import Event
 from andon.model.request import Ring, RunAccount
@@ -19,7 +20,6 @@ from andon.sampling.bus import Bus, Subscription
 from andon.sampling.readers import LONGEST_REASON, REPORT_HINT, Vendor
 from andon.sampling.rules.masks import Visibility
 from andon.sampling.rules.roster import BackendChoice, numbered, order, stale
-from andon.sampling.spawning import wait_readable
 
 if TYPE_CHECKING:
     from andon.events.rules.reports import Reports

@@ -5,7 +5,6 @@ import os
 import select
 import sys
 import time
-from collections.abc import Collection
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NoReturn
@@ -193,33 +192,6 @@ def wait_for(process: "subprocess.Popen[bytes] | ForkedProcess", seconds: float)
     finally:
         os.close(descriptor)
     process.poll()
-
-
-def wait_readable(pipes: Collection[int], seconds: float) -> list[int]:
-    """Returns the pipes that have something to read or have ended, after this time at most."""
-    if not hasattr(select, "poll"):
-        return _poll(pipes, time.monotonic() + seconds)
-    waiting = select.poll()
-    for pipe in pipes:
-        waiting.register(pipe, select.POLLIN)
-    return [pipe for pipe, _ in waiting.poll(math.ceil(seconds * 1000))]
-
-
-def _poll(pipes: Collection[int], end: float) -> list[int]:
-    """Polls the pipes on Windows, which cannot wait for several at once."""
-    while not (ready := [pipe for pipe in pipes if _has_bytes(pipe)]) and time.monotonic() < end:
-        time.sleep(POLL_SECONDS)
-    return ready
-
-
-def _has_bytes(pipe: int) -> bool:
-    import _winapi
-    import msvcrt
-
-    try:
-        return bool(_winapi.PeekNamedPipe(msvcrt.get_osfhandle(pipe), 0)[0])  # type: ignore[attr-defined]
-    except OSError:  # its other end is closed, which `read` reports
-        return True
 
 
 def _pipe(opened: ExitStack) -> tuple[int, int]:

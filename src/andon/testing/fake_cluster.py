@@ -6,7 +6,6 @@ script may have `echo TEXT`, `sleep SECONDS`, `exit CODE` and `kill -NUMBER $$`,
 0.
 """
 
-import fcntl
 import json
 import os
 import shlex
@@ -21,7 +20,7 @@ from msgspec import Struct, convert, field, to_builtins
 from msgspec.structs import replace
 
 from andon.errors import Gone, Invalid, Unavailable
-from andon.host.files import make_private
+from andon.host.files import lock, make_private
 from andon.host.users import user_name
 from andon.model.codec import prepared
 from andon.model.job.cluster import ClusterJob, ClusterNode, GpuHolder, NoteFolder
@@ -225,7 +224,7 @@ class FakeCluster:
         if faults:
             self._suffer()
         with (self._folder / LOCK).open("a") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            lock(file.fileno(), wait=True)
             state = convert(json.loads((self._folder / STATE).read_text()), prepared(PlayedState))
             if state.real_time:
                 _play(state, time.time())

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -260,6 +259,8 @@ def _terminal() -> int | None:
 
 def _modes(terminal: int | None) -> list[Any] | None:
     """Returns the terminal's modes, such as echo and line editing."""
+    import termios
+
     with suppress(termios.error):
         return None if terminal is None else termios.tcgetattr(terminal)
     return None
@@ -268,6 +269,8 @@ def _modes(terminal: int | None) -> list[Any] | None:
 def _set_modes(terminal: int | None, modes: list[Any] | None) -> None:
     """Restores the modes: a program killed at a prompt leaves a terminal without echo."""
     if terminal is not None and modes is not None:
+        import termios
+
         with suppress(termios.error):
             termios.tcsetattr(terminal, termios.TCSADRAIN, modes)
 

@@ -118,13 +118,6 @@ def test_psutil_is_a_dependency_for_other_systems_alone() -> None:
     assert listed[0].endswith("; sys_platform != 'linux'")
 
 
-@pytest.mark.process
-def test_the_servers_routes_come_without_the_book_whose_locks_not_every_system_has() -> None:
-    found = modules("import andon.web.app, andon.web.routes.api, andon.web.live.events")
-    assert "andon.web.routes.leases" in found
-    assert not {name for name in found if name.startswith("andon.leases.book")}
-
-
 OTHER_KINDS = (
     "andon.app.servers.agent", "andon.app.servers.demo", "andon.app.servers.exporter",
     "andon.app.servers.hub", "andon.app.uplink", "andon.exporter.exports", "andon.fleet.sending",
@@ -277,21 +270,3 @@ def test_status_imports_nothing_after_it_has_read_the_devices() -> None:
         [sys.executable, "-c", AFTER_THE_READING], capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines()[-1] == "[]"
-
-
-WITHOUT_LOCKS = """
-import sys
-for name in ("fcntl", "pwd", "resource", "termios"):
-    sys.modules[name] = None  # any import of it fails, as on Windows
-from andon.cli.main import run
-sys.exit(run({words!r}))
-"""
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(("command", "code"), [("kill", 0), ("doctor", 0), ("cancel", 3)])
-def test_a_command_that_needs_locks_says_so_where_there_are_none(command: str, code: int) -> None:
-    words = [sys.executable, "-c", WITHOUT_LOCKS.format(words=[command, "--help"])]
-    done = subprocess.run(words, capture_output=True, text=True)
-    assert done.returncode == code, done.stderr
-    assert ("needs kernel locks that this system does not have" in done.stderr) == (code == 3)

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import asdict
 
+from andon.host.files import wait_readable
 from andon.model import wire
 from andon.model.codec import to_json
 from andon.model.device import Card, Device, Host, Reading, Sample, State
@@ -18,7 +19,6 @@ from andon.sampling.readers import Messages, ReaderProcess, Vendor
 from andon.sampling.rules.masks import Visibility, visibility
 from andon.sampling.rules.roster import BackendChoice
 from andon.sampling.sampler import NodeIdentity, Sampler
-from andon.sampling.spawning import wait_readable
 
 CARDS = [Card("a", 0, "0000:01:00.0"), Card("b", 1, "0000:02:00.0")]
 GOOD = Device("GPU-a", 0, "nvidia", "H200", "0000:01:00.0")

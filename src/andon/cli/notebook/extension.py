@@ -11,6 +11,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import partial
 from typing import Any
 
+from andon.api.lease import lease
 from andon.api.run import RecordedRun
 from andon.api.watch import watch
 from andon.cli.main import run
@@ -97,7 +98,6 @@ class AndonMagics:
         if not request:
             yield
             return
-        from andon.api.lease import lease
 
         if _cuda_initialised():
             known = f" in cell [{self._cuda_cell}]" if self._cuda_cell is not None else ""

@@ -2,6 +2,8 @@
 
 import errno
 import os
+import signal
+import sys
 
 from andon.errors import AndonError, Denied, Invalid, Unavailable
 
@@ -19,6 +21,7 @@ _HINTS = {
     errno.EROFS: "the file system is read-only",
     errno.EIO: "the disk may be failing: the kernel's log may say why",
 }
+_ONLY_UNIX = frozenset(("fcntl", "grp", "pty", "pwd", "resource", "termios", "tty"))
 _NO_THREAD = "can't start new thread"
 _ENCODING = "check the encoding of the terminal, and of the names of files"
 _NO_TEXT = "surrogates not allowed"
@@ -35,9 +38,18 @@ def system_error(exc: BaseException) -> AndonError | None:
         return Unavailable("no more threads may be started", hint=_HINTS[errno.EAGAIN])
     if isinstance(exc, UnicodeEncodeError) and exc.reason == _NO_TEXT:
         return Invalid("an argument is not UTF-8 text", hint=_ENCODING)
+    if sys.platform == "win32" and isinstance(exc, ImportError | AttributeError) and _is_unix(exc):
+        return Unavailable(f"this needs what only Linux and macOS have ({exc.name})")
     if isinstance(exc, ImportError) and _has_no_descriptor():
         return Unavailable("too many open files", hint=_HINTS[errno.EMFILE])
     return None
+
+
+def _is_unix(exc: ImportError | AttributeError) -> bool:
+    """Whether a module, or a function of Python's own, is missing because this is Windows."""
+    if isinstance(exc, ImportError):
+        return exc.name in _ONLY_UNIX
+    return exc.obj is os or exc.obj is signal
 
 
 def _refused(exc: OSError) -> AndonError:

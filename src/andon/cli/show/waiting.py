@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from andon.cli.screen import size
 from andon.cli.show.text import styled
 from andon.cli.terminal import Choices, notice, write
+from andon.leases.availability import Candidates
 from andon.leases.rules.eligibility import HEALTH, NEVER, Obstacle, ObstacleKind
 from andon.model.naming import titles
 from andon.units import counted, human_bytes, human_seconds
 
 if TYPE_CHECKING:
-    from andon.leases.availability import Candidates
     from andon.leases.granter import Progress
     from andon.model.lease_list import WaitingRow
 

@@ -21,7 +21,7 @@ from andon.cli.commands.share.container_options import contained
 from andon.cli.sources import node_of, settings_of
 from andon.cli.terminal import Choices, guarded
 from andon.errors import Gone, Invalid
-from andon.host.files import make_private
+from andon.host.files import lock, make_private
 from andon.host.state.user_folder import state_folder
 from andon.jobs.folder import open_jobs_folder
 from andon.jobs.queue import Queue
@@ -115,10 +115,8 @@ def _submit(given: Sequence[object]) -> tuple[str, ...]:
 @contextmanager
 def _one_at_a_time() -> Iterator[None]:
     """Keeps two calls with one label, of which one lost its connection, from both queueing it."""
-    import fcntl
-
-    with (open_jobs_folder().path / LOCK).open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with (open_jobs_folder().path / LOCK).open("a") as file:
+        lock(file.fileno(), wait=True)
         yield
 
 

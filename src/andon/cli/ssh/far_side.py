@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 
+from andon.cli.ssh.far_desk import answer_call
 from andon.errors import Invalid
 from andon.model import wire
 from andon.version import __version__
@@ -34,8 +35,6 @@ def answer(run_command: Callable[[list[str]], int]) -> int:
             raise Invalid("only commands that read are answered")
         questions = [partial(run_command, argv) for argv in commands]
         if call is not None:
-            from andon.cli.ssh.far_desk import answer_call
-
             questions = [partial(answer_call, str(call), request["arguments"])]
     except (Invalid, AttributeError, KeyError, TypeError) as wrong:
         sys.stderr.write(f"andon: what was asked cannot be answered: {wrong}\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from andon.doctor.rules.facts import Contents, StrayFiles, StrayReason
 from andon.errors import Invalid
-from andon.host.files import is_locked
+from andon.host.files import FOLDER, NO_FOLLOW, NO_WAIT, is_locked
 from andon.model import lease_wire, wire
 
 MOST_FILES = 16_384  # of one part; twice what a lease command would read
@@ -17,8 +17,8 @@ MOST_BYTES = 8 << 20  # of one book's content; the rest is counted but not read
 LARGEST_BYTES = 64 * 1024
 OLD_SECONDS = 600.0  # a killed process leaves its file; the user's next command removes it
 MOST_USERS = 4
-_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN = os.O_RDONLY | NO_FOLLOW | NO_WAIT
+_FOLDER = os.O_RDONLY | FOLDER | NO_FOLLOW
 _PARTS: Mapping[str, Callable[[wire.Json], object]] = {
     "leases": lease_wire.lease_from_json,
     "tickets": lease_wire.ticket_from_json,

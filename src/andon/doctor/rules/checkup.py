@@ -28,7 +28,11 @@ AREAS = (
     security.judge,
 )
 
+AREAS_ELSEWHERE = (devices.judge, installation.judge)
+"""On macOS and Windows: the other areas are about Linux."""
+
 
 def judge(facts: MachineFacts) -> list[CheckResult]:
     """Returns all findings, the worst first."""
-    return in_order(finding for area in AREAS for finding in area(facts))
+    areas = AREAS if facts.linux else AREAS_ELSEWHERE
+    return in_order(found for area in areas for found in area(facts))

@@ -263,8 +263,9 @@ class Reporting(Struct, frozen=True):
 
 
 class MachineFacts(Struct, frozen=True):
-    """All facts about a machine."""
+    """All facts about a machine; elsewhere than on Linux only its readings and andon itself."""
 
+    linux: bool = True
     kernel: Kernel = Kernel()
     cards: tuple[PciCard, ...] = ()
     libraries: tuple[Library, ...] = ()

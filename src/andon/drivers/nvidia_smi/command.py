@@ -2,16 +2,19 @@
 
 import os
 import shutil
-import signal
 import subprocess
 import time
-from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
 
 from andon.errors import Unavailable
-from andon.host.processes.child_output import MOST_BYTES, OutputTooLong, read_outputs
+from andon.host.processes.child_output import (
+    MOST_BYTES,
+    OutputTooLong,
+    kill_session,
+    read_outputs,
+)
 from andon.model.device import FaultCode
 from andon.units import sh
 
@@ -113,8 +116,7 @@ class SmiCommand:
         )
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        kill_session(process)
         try:
             process.wait(DYING_SECONDS)
         except subprocess.TimeoutExpired:

@@ -2,16 +2,18 @@
 
 import ctypes
 import os
-import selectors
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Self
+from typing import IO
+
+from andon.host.files import wait_readable
 
 MOST_BYTES = 16 << 20
 _PIECE_BYTES = 1 << 16
@@ -25,9 +27,11 @@ class OutputTooLong(OSError):
         super().__init__(0, f"it printed more than {MOST_BYTES >> 20} MiB")
 
 
-def die_with_parent() -> Callable[[], None]:
+def die_with_parent() -> Callable[[], None] | None:
     """Returns a function to call first in a child process, so that the kernel kills it with its
-    parent. It is one call into libc, found before the fork."""
+    parent. It is one call into libc, found before the fork; Windows has none."""
+    if sys.platform == "win32":
+        return None
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     return lambda: None if prctl is None else prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -70,10 +74,18 @@ def ask_command(
         try:
             out, error = read_outputs(process, until)
         except BaseException:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            kill_session(process)
             raise
     return process.returncode, out.decode(errors="replace"), error.decode(errors="replace")
+
+
+def kill_session(process: subprocess.Popen[bytes]) -> None:
+    """Kills a process that leads a session, and all in it; on Windows only the process."""
+    with suppress(ProcessLookupError, PermissionError):
+        if sys.platform == "win32":
+            process.kill()
+        else:
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _given(text: str) -> IO[bytes]:
@@ -90,25 +102,18 @@ def _given(text: str) -> IO[bytes]:
 
 
 class Printed:
-    """What a process has printed so far, on both of its outputs; a context manager."""
+    """What a process has printed so far, on both of its outputs."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.out, self.error = bytearray(), bytearray()
-        self._selector = selectors.PollSelector()  # it needs no descriptor of its own
-        for stream, text in ((process.stdout, self.out), (process.stderr, self.error)):
-            assert stream is not None
-            self._selector.register(stream.fileno(), selectors.EVENT_READ, text)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._selector.close()
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._into = {process.stdout.fileno(): self.out, process.stderr.fileno(): self.error}
 
     @property
     def open(self) -> bool:
         """Whether more output may come."""
-        return bool(self._selector.get_map())
+        return bool(self._into)
 
     @property
     def too_long(self) -> bool:
@@ -116,23 +121,23 @@ class Printed:
 
     def read(self, seconds: float) -> bool:
         """Waits so long at most; returns whether it has printed more or closed an output."""
-        ready = self._selector.select(seconds)
-        for key, _ in ready:
-            piece = os.read(key.fd, _PIECE_BYTES)
-            key.data.extend(piece)
+        ready = wait_readable(self._into, seconds)
+        for pipe in ready:
+            piece = os.read(pipe, _PIECE_BYTES)
+            self._into[pipe].extend(piece)
             if not piece:
-                self._selector.unregister(key.fd)
+                del self._into[pipe]
         return bool(ready)
 
 
 def read_outputs(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, bytes]:
     """Reads both outputs to their ends, and waits for its exit. Raises TimeoutError at the
     deadline, which is monotonic time, and OutputTooLong; the caller must then end the process."""
-    with Printed(process) as printed:
-        while printed.open:
-            printed.read(_left(deadline))
-            if printed.too_long:
-                raise OutputTooLong
+    printed = Printed(process)
+    while printed.open:
+        printed.read(_left(deadline))
+        if printed.too_long:
+            raise OutputTooLong
     try:
         process.wait(_left(deadline))
     except subprocess.TimeoutExpired as exc:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from andon.host.files import OPEN, parse_uid, read
+from andon.host.files import parse_uid, read
 from andon.host.processes.handles import ProcessHandle, stat_of
 from andon.host.rules.attribution import (
     RAY_CONFIG,
@@ -93,7 +93,7 @@ class ProcFolder:
 
     def _first_stamp(self, pid: int) -> Stamp | None:
         try:
-            descriptor = os.open(f"{self._proc}/{pid}/stat", OPEN)
+            descriptor = os.open(f"{self._proc}/{pid}/stat", os.O_RDONLY)
         except (OSError, ValueError):
             return None
         if len(self._opened) < _MAX_OPEN:

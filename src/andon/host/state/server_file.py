@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
 from andon.errors import Conflict, Denied
-from andon.host.files import open_regular, replace_file
+from andon.host.files import lock, open_regular, replace_file
 from andon.host.machine_id import node_name
 from andon.host.processes.kin import pid_scope, started_ticks
 from andon.host.state.user_folder import SERVER_FILE, is_own
@@ -155,10 +155,8 @@ def _locked(descriptor: int) -> bool:
     """Whether the file is locked; also True if the file system has no locks."""
     if os.name == "nt":
         return True
-    import fcntl
-
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(descriptor)
     except BlockingIOError:
         return False
     except OSError:

@@ -1,6 +1,5 @@
 """Jobs of clusters as every view shows them, beside those of this machine."""
 
-import signal
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
@@ -19,7 +18,7 @@ from andon.units import human_seconds, valid_text
 
 PAGE_SCHEMA = "andon.cluster-page/1"
 _SILENT = " does not answer"
-_SENT = (signal.SIGTERM, signal.SIGKILL)
+_SENT = (15, 9)  # SIGTERM and SIGKILL, where the job ran
 """The signals with which a cancel ends a process."""
 
 

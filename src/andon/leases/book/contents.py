@@ -3,7 +3,6 @@
 A file's owner and times come from the kernel; its content comes from its owner.
 """
 
-import fcntl
 import os
 import stat
 import time
@@ -14,7 +13,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from andon.errors import Invalid
-from andon.host.files import open_regular, read_regular, replace_file
+from andon.host.files import lock, open_regular, read_regular, replace_file
 from andon.host.processes.kin import container_members, group_members, pid_scope, read_kin
 from andon.host.users import is_root, is_unknown, user_name
 from andon.leases.book.files import BookFile
@@ -174,7 +173,7 @@ def claim_writing(book: Path) -> int | None:
         return None
     descriptor = open_regular(book / LOCK, os.O_RDWR | os.O_CREAT, PUBLIC_FILE)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(descriptor)
     except OSError:
         os.close(descriptor)
         return None

@@ -1,7 +1,6 @@
 """The files of the book: created under another name, locked, then renamed; read without trust."""
 
 import errno
-import fcntl
 import os
 import re
 import stat
@@ -13,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from andon.errors import AndonError, Conflict, Denied, Unavailable
-from andon.host.files import born, is_locked
+from andon.host.files import FOLDER, NO_FOLLOW, NO_WAIT, born, is_locked, lock
 from andon.host.users import user_name
 from andon.leases.book.locks import holders_of
 from andon.model.lease_wire import MOST_OF_ONE_USER as MOST_OF_ONE_USER
@@ -23,10 +22,10 @@ MOST_FILES = 65_536  # beyond this the directory cannot be read in time
 LONGEST_NAME = 160
 _PLAIN = r"[A-Za-z0-9_@+.-]+"
 _OUT_OF_MEANS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
-MAKE = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+MAKE = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | NO_FOLLOW
 """Lines are only ever added, by the holder and by other commands of its user."""
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | FOLDER | NO_FOLLOW
+_READ = os.O_RDONLY | NO_FOLLOW | NO_WAIT
 
 
 class BookFile(Struct, frozen=True):
@@ -75,7 +74,7 @@ def make(
     draft = f".{os.urandom(12).hex()}"
     descriptor = os.open(draft, MAKE, 0o600, dir_fd=folder)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(descriptor)
         os.fchmod(descriptor, 0o644)  # regardless of the umask: others must see who holds it
         _write(descriptor, text)
         if modified is not None:

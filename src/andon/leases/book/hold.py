@@ -1,6 +1,5 @@
 """A held lease or ticket: the descriptors that are its lock, and how it is released."""
 
-import fcntl
 import os
 import threading
 from contextlib import suppress
@@ -11,6 +10,7 @@ from msgspec.structs import replace
 
 from andon.errors import Gone, Unavailable
 from andon.host.clock import clocks
+from andon.host.files import NO_FOLLOW, unlock
 from andon.leases.book import files
 from andon.leases.rules.validity import LeaseEnd, begun, followed, to_show
 from andon.model import wire
@@ -90,7 +90,7 @@ class Hold(Struct):
             return
         files.remove(self.folder, self.name)
         with suppress(OSError):
-            fcntl.flock(self.descriptor, fcntl.LOCK_UN)
+            unlock(self.descriptor)
         self.close()
 
     def close(self) -> None:
@@ -128,7 +128,7 @@ def _next_line(descriptor: int, value: wire.Json) -> bytes:
 def name_container_in(file: Path, container: str) -> None:
     """Names the container of a lease of this user that another process holds."""
     try:
-        descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(file, os.O_RDWR | os.O_APPEND | NO_FOLLOW)
     except OSError as exc:
         raise Gone(f"the lease has ended: {exc.strerror}") from exc
     try:

@@ -1,7 +1,6 @@
 """The lease book: reads its leases, tickets and cordons, and adds and removes them."""
 
 import errno
-import fcntl
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,6 +11,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
+from andon.host.files import lock, require_locks
 from andon.host.users import is_root, user_name
 from andon.leases.book import contents, files, places, tickets
 from andon.leases.book.contents import read_usage
@@ -54,6 +54,7 @@ class Book:
 
     def __init__(self, env: Mapping[str, str] | None = None, make: bool = True) -> None:
         env = os.environ if env is None else env
+        require_locks()
         self.path = places.book_path(env)
         if make:
             places.prepare(self.path)
@@ -368,7 +369,7 @@ class Book:
         folder = files.open_folder(self.path, part)
         try:
             with self._translated(part, folder):
-                fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                lock(folder, shared=True)
                 self._refuse_many(part, folder)
                 yield folder
         except BaseException:

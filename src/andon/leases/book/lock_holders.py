@@ -1,6 +1,5 @@
 """Who holds a lock in the book, according to the kernel and not to the file; the grants' lock."""
 
-import fcntl
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,7 +7,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from andon.errors import AndonError, Conflict, Gone
-from andon.host.files import read
+from andon.host.files import lock, read, unlock
 from andon.host.processes.handles import ProcessHandle
 from andon.host.processes.kin import pid_scope, started_ticks, ticks_now, uid_of
 from andon.host.users import user_name
@@ -204,7 +203,7 @@ def _one(path: Path) -> Iterator[bool]:
     descriptor = open_folder(path)
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(descriptor)
             free = _is_still(path, descriptor)
         except BlockingIOError:
             free = False
@@ -212,7 +211,7 @@ def _one(path: Path) -> Iterator[bool]:
     finally:
         # Unlocked explicitly, not by closing: a child forked meanwhile has it too.
         with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            unlock(descriptor)
         os.close(descriptor)
 
 

@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -39,8 +40,11 @@ def books(env: Mapping[str, str]) -> tuple[Path, ...]:
     """Returns every book that counts: a grant reads them all, in this order.
 
     If root has set one up, a book that another user created is ignored. Otherwise the first
-    user's book is the machine's.
+    user's book is the machine's. Windows has no locks of files that end with their process, and so
+    no book.
     """
+    if sys.platform == "win32":
+        return ()
     own = book_path(env)
     others = [p for p in (SYSTEM_BOOK, COMMON_BOOK) if p != own and _decides(p)]
     return tuple(sorted((own, *others)))
@@ -120,10 +124,10 @@ def is_empty(env: Mapping[str, str]) -> bool:
     Then no module that reads one is imported. In doubt it returns False: the reader reports what
     is wrong.
     """
-    mounts = file_systems.read_mounts()
+    mounts, found = file_systems.read_mounts(), books(env)
     try:
-        refuse_bad_place(book_path(env), mounts)
-        found = books(env)
+        if found:
+            refuse_bad_place(book_path(env), mounts)
         return all(_holds_nothing(path, mounts) and not has_reservations(path) for path in found)
     except (AndonError, OSError):
         return False

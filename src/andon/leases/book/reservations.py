@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
-from andon.host.files import born
+from andon.host.files import NO_FOLLOW, NO_WAIT, born
 from andon.host.users import user_name
 from andon.leases.book import files, places
 from andon.leases.book.files import BookFile
@@ -55,7 +55,7 @@ def _made(folder: int, found: BookFile) -> float:
     if found.born is not None:
         return found.born
     with suppress(OSError):
-        descriptor = os.open(found.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+        descriptor = os.open(found.name, os.O_RDONLY | NO_FOLLOW | NO_WAIT, dir_fd=folder)
         try:
             return born(descriptor) or found.changed
         finally:

@@ -4,11 +4,11 @@ The ticket's ctime is when it joined the queue: no one can set that, and touchin
 to the end. A ticket without an awake file is not in the queue.
 """
 
-import fcntl
 import os
 from collections.abc import Iterable
 from contextlib import suppress
 
+from andon.host.files import lock, unlock
 from andon.leases.book import files
 from andon.leases.book.hold import Hold
 
@@ -34,14 +34,14 @@ class TicketHold(Hold):
         files.remove(self.folder, awake_name(self.name))
         self._sleep()
         with suppress(OSError):
-            fcntl.flock(self.descriptor, fcntl.LOCK_UN)
+            unlock(self.descriptor)
 
     def resume(self, at: float) -> bool:
         """Returns to the same place; False if the ticket was removed meanwhile, or another
         process keeps it locked."""
         for _ in range(RESUME_TRIES):
             try:
-                fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock(self.descriptor)
             except BlockingIOError:  # another process is checking whether it is locked
                 os.sched_yield()
                 continue

@@ -1,7 +1,6 @@
 """A node's leases, as one caller may see and change them."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from andon.access.roles import (
     RIGHTS,
@@ -14,16 +13,14 @@ from andon.access.roles import (
     signature,
 )
 from andon.errors import Denied
+from andon.leases.book.holder import Account
+from andon.leases.network import RemoteLease
 from andon.model.device import Snapshot
 from andon.model.job.device_request import DeviceRequest
 from andon.model.lease import Reservation
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.node.seen.sights import leases_seen_by, seen_by
 from andon.node.watched.leases import ServedLeases
-
-if TYPE_CHECKING:  # locks are not on every system
-    from andon.leases.book.holder import Account
-    from andon.leases.network import RemoteLease
 
 
 class SeenLeases:
@@ -124,8 +121,6 @@ def _account(who: Identity) -> "Account | None":
     if who.role is not Role.USER or who.uid is None:
         return None
     import pwd
-
-    from andon.leases.book.holder import Account
 
     try:
         found = pwd.getpwuid(who.uid)

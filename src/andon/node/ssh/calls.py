@@ -2,7 +2,6 @@
 
 import math
 import os
-import signal
 import subprocess
 import threading
 import time
@@ -11,7 +10,12 @@ from contextlib import suppress
 from typing import Self
 
 from andon.errors import Unavailable
-from andon.host.processes.child_output import OutputTooLong, Printed, dying_with_parent
+from andon.host.processes.child_output import (
+    OutputTooLong,
+    Printed,
+    dying_with_parent,
+    kill_session,
+)
 from andon.model import wire
 from andon.node.ssh import failures
 from andon.node.ssh.script import connect_seconds, script, ssh_command
@@ -111,7 +115,6 @@ class SshCall:
         process, printed = self._process, self._printed
         if printed.open:
             self.kill()
-        printed.__exit__()
         for stream in (process.stdin, process.stdout, process.stderr):
             with suppress(OSError):
                 stream.close()  # type: ignore[union-attr]
@@ -186,8 +189,7 @@ class SshCall:
     def kill(self) -> None:
         """Ends ssh, from another thread too."""
         if self._process.returncode is None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            kill_session(self._process)
 
     def _write(self, text: bytes) -> None:
         assert self._process.stdin is not None

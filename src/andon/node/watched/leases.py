@@ -1,19 +1,16 @@
 """The leases of a server, from the book that it follows or from a node's reports."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from andon.errors import Gone, Unavailable
+from andon.leases.network import NetworkLeases
 from andon.leases.rules.occupants import Holder, holders, holders_in
 from andon.leases.rules.offer import Offer, offer_by
+from andon.leases.tracker import LeaseTracker
 from andon.model.device import Snapshot
 from andon.model.job.device_request import DeviceRequest
 from andon.model.lease_list import LeaseList
 from andon.model.verdict import DeviceVerdict
-
-if TYPE_CHECKING:  # locks are not on every system
-    from andon.leases.network import NetworkLeases
-    from andon.leases.tracker import LeaseTracker
 
 RECENT_SECONDS = 14.0
 """How old a list of leases may be for reports and readers, as long as no lease and no process has

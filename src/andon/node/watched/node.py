@@ -1,8 +1,8 @@
 """The node of a server's own machine, or of the devices that it simulates or plays."""
 
-from typing import TYPE_CHECKING
-
 from andon.errors import Unavailable
+from andon.leases.network import NetworkLeases
+from andon.leases.tracker import LeaseTracker
 from andon.node.of_server import NodeOfServer
 from andon.node.watched.alerts import AlertJudge, PendingNotices, ServedAlerts
 from andon.node.watched.jobs import ServedJobs
@@ -11,10 +11,6 @@ from andon.node.watched.live import WatchedLive
 from andon.node.watched.recorded_past import NoPast, RecordedPast
 from andon.node.watched.runs import ServedRuns
 from andon.settings.resolution import Settings
-
-if TYPE_CHECKING:  # locks are not on every system
-    from andon.leases.network import NetworkLeases
-    from andon.leases.tracker import LeaseTracker
 
 
 class WatchedNode(NodeOfServer):

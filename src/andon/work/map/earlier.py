@@ -1,12 +1,12 @@
 """Reads what earlier maps have done, from their records."""
 
-import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from andon.errors import AndonError, Conflict, Invalid, Unavailable
+from andon.host.files import lock
 from andon.model.codec import Id, Wrong, read
 from andon.model.run.record import ItemState, RunItem, RunKind, RunRow
 from andon.runs.files import lines_in, open_record
@@ -88,7 +88,7 @@ def _wait_until_written(descriptor: int, until: float) -> None:
     have ended must not be done again."""
     while time.monotonic() < until:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            lock(descriptor, shared=True)
         except BlockingIOError:
             time.sleep(POLL_SECONDS)
         except OSError:  # some file systems cannot

@@ -45,6 +45,7 @@ from andon.host.state.user_folder import (
     state_folder,
 )
 from andon.host.users import user_name
+from andon.leases.book.contents import read_usage
 from andon.leases.book.places import COMMON_BOOK, SYSTEM_BOOK, book_path
 from andon.leases.policy_file import limits_for, policy_state
 from andon.leases.rules.rows import usage_rows
@@ -54,8 +55,9 @@ from andon.units import counted
 from andon.version import __version__
 
 SCHEMA = "andon.doctor/1"
-PACKAGES = ("click", "msgspec", "nvidia-ml-py")
-if sys.platform != "linux":
+PACKAGES: tuple[str, ...] = ("click", "msgspec", "nvidia-ml-py")
+LINUX = sys.platform == "linux"
+if not LINUX:
     PACKAGES += ("psutil",)
 
 
@@ -129,9 +131,11 @@ def gather(choices: Choices) -> MachineFacts:
         mistakes = (*mistakes, f"history.store: {wrong.reason} ({wrong.hint})")
     except Denied:
         pass  # another user's state folder: a finding of its own, and its files are not read
-    facts = inspect(Path(settings.root))
     trial = sample_trial(settings)
     own = own_of(choices, settings, mistakes)
+    if not LINUX:
+        return MachineFacts(linux=False, own=own, trial=trial)
+    facts = inspect(Path(settings.root))
     safety = security_of(own, stored)
     reports = reporting_of(own, settings)
     return replace(
@@ -150,7 +154,6 @@ def reporting_of(own: Installation, settings: Settings) -> Reporting:
 
 def policy_of() -> PolicyFacts:
     """Returns root's limits per user, and the usage that a server has counted."""
-    from andon.leases.book.contents import read_usage
 
     policy, wrong = policy_state()
     used = usage_rows(read_usage(book_path(os.environ)), user_name)
@@ -185,7 +188,7 @@ def own_of(choices: Choices, settings: Settings, mistakes: tuple[str, ...]) -> I
         changed=_changed(settings),
         mistakes=mistakes,
         state=_state(),
-        books=read_books(Path("/"), book_places()),
+        books=read_books(Path("/"), book_places()) if LINUX else (),
         book_place=str(book_path(os.environ)),
         encoding=sys.stdout.encoding or "ascii",
         columns=terminal.width,

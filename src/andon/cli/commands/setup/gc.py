@@ -14,6 +14,7 @@ from andon.errors import AndonError, Gone, Unavailable
 from andon.history.rules.tiers import Maintenance
 from andon.host.state.user_folder import runs_folder
 from andon.jobs.folder import jobs_path
+from andon.jobs.queue import Queue, collect
 from andon.runs.index import CollectedRecords
 from andon.settings.resolution import Settings
 from andon.units import counted, human_bytes
@@ -51,7 +52,6 @@ def gc() -> int:
 
 
 def _jobs(settings: Settings) -> str:
-    from andon.jobs.queue import Queue, collect
 
     queue = Queue()
     count = collect(queue, settings.jobs_keep_days)

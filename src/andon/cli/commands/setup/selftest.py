@@ -20,6 +20,7 @@ from andon.doctor.rules.selftest.plausibility import judge
 from andon.doctor.rules.selftest.trials import Sampling, SelftestTrial
 from andon.errors import Unavailable
 from andon.host.own_container import own_pids
+from andon.leases.book.lease_book import Book
 from andon.leases.rules.requests import checked
 from andon.leases.rules.verdict import available_by_readings
 from andon.model.device import Snapshot
@@ -105,7 +106,6 @@ def free_uuids(choices: Choices, sampler: Sampler, latest: Snapshot) -> set[str]
     if sys.platform == "win32":  # no locks, so no leases
         found = available_by_readings(latest.devices, FREE_BYTES, SCHEDULABLE_IDLE_PERCENT)
         return {one.uuid for one in found}
-    from andon.leases.book.lease_book import Book
 
     try:
         seen = replace(

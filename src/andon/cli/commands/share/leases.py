@@ -15,6 +15,7 @@ from andon.cli.show.waiting import queue_line
 from andon.cli.sources import node_of
 from andon.cli.terminal import Choices, Terminal, ask, notice, report
 from andon.errors import AndonError, Gone, Invalid
+from andon.leases.own import gpus_of, own_leases
 from andon.leases.rules.rows import EMPTY, NONE
 from andon.model.codec import document
 from andon.model.lease import LONGEST_ID, Lease, LeaseKind, LeaseState
@@ -102,7 +103,6 @@ def only_lease(choices: Choices, command: str) -> Lease:
     """Returns the user's only lease, for a command that was given no id."""
     if node_of(choices).url is not None:
         raise Invalid("which lease?", hint="to list them: andon leases")
-    from andon.leases.own import own_leases
 
     held = own_leases()
     if not held:
@@ -113,14 +113,12 @@ def only_lease(choices: Choices, command: str) -> Lease:
 
 
 def _which(held: list[Lease], command: str) -> Invalid:
-    from andon.leases.own import gpus_of
 
     typed = "; ".join(f"andon {command} {one.id} ({gpus_of(one)})" for one in held)
     return Invalid("which lease?", hint=f"yours: {typed}")
 
 
 def _confirmed(lease: Lease) -> bool:
-    from andon.leases.own import gpus_of
 
     text = f"your only lease is {lease.id}: {gpus_of(lease)}"
     text += f", held {human_seconds(max(0.0, time.time() - lease.since))}"

@@ -15,6 +15,7 @@ from andon.drivers.sim.rules.scenarios import DEMO, DEMO_DEVICES
 from andon.errors import Invalid
 from andon.settings.resolution import Settings
 from andon.units import sh
+from andon.web.demo.runs import NODE
 from andon.web.listening import ServeOptions, Started
 
 
@@ -55,7 +56,6 @@ def _move_into(folder: Path) -> None:
 
 def _serve(folder: Path, port: int, seed: int, opens: bool) -> None:
     from andon.app.servers.serving import serve_demo
-    from andon.web.demo.runs import NODE
 
     settings = Settings(
         simulate=DEMO_DEVICES,
