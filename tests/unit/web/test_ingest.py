@@ -234,7 +234,7 @@ def test_the_past_of_a_node_waits_while_reports_of_others_do() -> None:
 
     async def both() -> list[str]:
         live = asyncio.ensure_future(posted(app, HEARTBEAT, beat(1)))
-        while not nodes.groups:
+        while not nodes.groups and not live.done():
             await asyncio.sleep(0)
         past = asyncio.ensure_future(posted(app, PAST, b"x", token_of("n18")))
         await asyncio.wait({past}, timeout=1.0)  # one that is asked to come again is answered
