@@ -92,11 +92,12 @@ export function headline(rows: NodeRow[], sum: Totals, most = 2): { text: string
 const rankOf = (row: NodeRow): number => (colourOf(row) === "red" ? 2 : row.state === "sick" ? 1 : 0);
 
 /** How nodes are grouped on a map: by what a column says, each group in order. */
-export const GROUPS = ["model", "state", "version"] as const;
+export const GROUPS = ["model", "state", "label", "version"] as const;
 export type GroupBy = (typeof GROUPS)[number];
 const GROUP_OF: Record<GroupBy, (row: NodeRow) => string> = {
   model: (row) => Object.keys(row.models).sort(byName).join(", ") || "no GPU",
   state: (row) => row.state,
+  label: (row) => [row.drained && "drained", row.simulated && "simulated"].filter(Boolean).join(", ") || "no label",
   version: (row) => (row.version ? `andon ${row.version}` : "version not known"),
 };
 export function grouped(rows: NodeRow[], by: GroupBy | null): [title: string, rows: NodeRow[]][] {
@@ -104,6 +105,44 @@ export function grouped(rows: NodeRow[], by: GroupBy | null): [title: string, ro
   const found = new Map<string, NodeRow[]>();
   for (const row of rows) found.set(GROUP_OF[by](row), [...(found.get(GROUP_OF[by](row)) ?? []), row]);
   return [...found].sort(([a], [b]) => byName(a, b));
+}
+
+/** The mean of these nodes at each time, by how many GPUs each has; null where none has a value. */
+export function overAll(rows: NodeRow[], lines: ReadonlyMap<string, (number | null)[]>): (number | null)[] {
+  const known = rows.flatMap((row) => { const line = lines.get(row.name); return line?.length ? [{ gpus: row.gpus || 1, line }] : []; });
+  return Array.from({ length: Math.max(0, ...known.map(({ line }) => line.length)) }, (_, place) => {
+    let [sum, gpus] = [0, 0];
+    for (const one of known) {
+      const value = one.line[place];
+      if (value != null) [sum, gpus] = [sum + value * one.gpus, gpus + one.gpus];
+    }
+    return gpus ? sum / gpus : null;
+  });
+}
+
+/** In how many columns and lines so many cells, about three times as wide as high, fill a place. */
+export function cellsOf(count: number, width: number, height: number): { columns: number; lines: number } {
+  let [columns, largest] = [1, 0];
+  for (let tried = 1; tried <= count; tried += 1) {
+    const size = Math.min(width / tried / 3, height / Math.ceil(count / tried));
+    if (size > largest) [columns, largest] = [tried, size];
+  }
+  return { columns, lines: Math.max(1, Math.ceil(count / columns)) };
+}
+
+const STRIPES: Record<string, string> = { free: "var(--green)", idle: "var(--amber-lamp)", broken: "var(--red-lamp)", troubled: "var(--amber)", withheld: "var(--grey)", unknown: "var(--track)" };
+
+/** A node's GPUs side by side in one background: where it is busy, by how much. */
+export function stripesOf(row: NodeRow): string | undefined {
+  const gpus = gpusOf(row);
+  if (!gpus.length) return undefined;
+  const width = 100 / gpus.length;
+  const parts = gpus.map(({ state, load }, place) => {
+    const colour = STRIPES[state] ?? `color-mix(in srgb, var(--value-util) ${20 + Math.round(0.8 * (load ?? 0))}%, var(--track))`;
+    const end = `${((place + 1) * width).toFixed(2)}%`;
+    return `${colour} ${(place * width).toFixed(2)}% calc(${end} - 2px), var(--ground) calc(${end} - 2px) ${end}`;
+  });
+  return `linear-gradient(to right, ${parts.join(", ")})`;
 }
 
 /** What can be asked of a node besides its name and what is wrong with it. */

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from andon.fleet.rules.digest import Models
+from andon.fleet.rules.states import NodeRow
 from andon.model.alert import Alert, Phase, Silence
 from andon.model.codec import JsonDocument, Name, Names, Text, Time, Whole
 from andon.model.device import Process, Snapshot
@@ -71,6 +73,9 @@ class FleetItems(JsonDocument, frozen=True):
     """Nodes that do not report: what they have now is not known."""
     unread: Names = ()
     """Nodes whose reports were not read in time: ask again."""
+    firing: Models = field(default_factory=dict)
+    """How many alerts fire on the other nodes, by level; known also with a `limit` of 0, for which
+    no report is read."""
 
 
 class Wanted(Struct, frozen=True):
@@ -187,7 +192,7 @@ SORTS: Final = frozenset(_KEYS)
 
 
 def page_of(
-    items: Iterable[FleetItem], wanted: Wanted, at: float, silent: Names, unread: Names
+    items: Iterable[FleetItem], wanted: Wanted, at: float, rows: Iterable[NodeRow], unread: Names
 ) -> FleetItems:
     """Returns the lines that are wanted. Every word of a search has to be somewhere in a line; a
     number stands for itself: `n1` is not found in `n17`."""
@@ -207,7 +212,12 @@ def page_of(
         found = [one for one in found if one.user == wanted.user]
     shown = _ordered(found, wanted.sort)[wanted.offset : wanted.offset + wanted.limit]
     counts = tuple(UserItems(user, count) for user, count in sorted(users))
-    return FleetItems(at, len(found), tuple(shown), counts, silent, unread)
+    rows = tuple(rows)
+    silent = tuple(row.name for row in rows if row.silent_seconds)
+    firing = Counter[str]()
+    for row in rows:
+        firing.update(row.alerts)
+    return FleetItems(at, len(found), tuple(shown), counts, silent, unread, dict(firing))
 
 
 def _has(text: str, words: Sequence[re.Pattern[str]]) -> bool:

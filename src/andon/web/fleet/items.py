@@ -16,7 +16,7 @@ from andon.node.served import ServedNode
 from andon.web.fleet.fleet_alerts import NodeFailures
 from andon.web.fleet.hub import Hub
 
-FRESH_SECONDS = 10.0
+FRESH_SECONDS = 14.0
 """For how long what was read of a node serves all callers."""
 READ_SECONDS = 2.0
 """How long reports are read for one request; those that wait longest come first."""
@@ -43,6 +43,8 @@ class ItemReader:
     def page(self, own: SeenNode, who: Identity, wanted: Wanted) -> FleetItems:
         """Returns the lines of all nodes, the hub's own machine among them; the call blocks."""
         rows = {row.name: row for row in self._hub.rows() if row.name != self._hub.own}
+        if not wanted.limit:
+            return page_of((), wanted, time.time(), rows.values(), ())
         everything = who.role in OF_A_HUB and sight_of(who).everything
         with self._lock:
             known = self._known[everything]
@@ -51,10 +53,9 @@ class ItemReader:
             asked = {name: row for name, row in rows.items() if wanted.node in ("", name)}
             self._read_new(known, asked, who)
             items = [item for name in asked if name in known for item in known[name].items]
-        silent = tuple(name for name, row in asked.items() if row.silent_seconds)
         reporting = (name for name, row in asked.items() if row.age_seconds is not None)
         unread = tuple(name for name in reporting if name not in known)
-        return page_of([*items, *_items(own)], wanted, time.time(), silent, unread)
+        return page_of([*items, *_items(own)], wanted, time.time(), asked.values(), unread)
 
     def _read_new(
         self, known: dict[str, _Known], rows: Mapping[str, NodeRow], who: Identity
