@@ -41,7 +41,7 @@ export function useNodes(follows: boolean): Found<NodeList> {
 
 /** What all nodes of a hub have, a page of lines; nothing of it is pushed. */
 export function useItems(query: URLSearchParams, when = true): Found<FleetItems> {
-  return useAsked<FleetItems>({ path: `/api/nodes/items?${query}`, every: 15_000, when, kept: KEPT_MS, meanwhile: () => true }, null);
+  return useAsked<FleetItems>({ path: `/api/nodes/items?${query}`, every: (known) => (known?.unread.length ? 2_000 : 15_000), when, kept: KEPT_MS, meanwhile: () => true }, null);
 }
 
 /** Whether a page is about the hub's own machine: its nodes have more of the same. */

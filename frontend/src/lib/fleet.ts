@@ -80,7 +80,7 @@ export function gpuWords({ label, state, load, memory }: Gpu): string {
 /** What the fleet says first: its worst nodes by name, who is silent, and what is free. */
 export function headline(rows: NodeRow[], sum: Totals, most = 2): { text: string; colour: Colour } {
   const troubled = [...rows].filter((row) => row.state === "sick" || row.state === "silent").sort((a, b) => rankOf(b) - rankOf(a) || needy(a, b));
-  const said = troubled.slice(0, most).map((row) => (row.state === "silent" ? `${row.name} has been ${row.reason ?? "silent"}` : `${row.name}: ${row.reason ?? "needs someone"}`));
+  const said = troubled.slice(0, most).map((row) => (row.state === "silent" ? `${row.name} has been ${(row.reason ?? "silent").replace(/^silent (?=\d)/, "silent for ")}` : `${row.name}: ${row.reason ?? "needs someone"}`));
   if (troubled.length > most) said.push(troubled.length === most + 1 ? "1 more needs attention" : `${troubled.length - most} more need attention`);
   const unheard = rows.filter((row) => row.state === "new").length;
   if (unheard) said.push(`${unheard} ${unheard === 1 ? "node has" : "nodes have"} not reported yet`);
@@ -106,6 +106,16 @@ export function grouped(rows: NodeRow[], by: GroupBy | null): [title: string, ro
   for (const row of rows) found.set(GROUP_OF[by](row), [...(found.get(GROUP_OF[by](row)) ?? []), row]);
   return [...found].sort(([a], [b]) => byName(a, b));
 }
+
+/** Nodes that take work and have so many free GPUs of one model with this memory, as `andon free` chooses them. */
+export function fitting(rows: NodeRow[], least: number, gpus: number): { node: string; model: string; labels: string[]; bytes: number }[] {
+  const found = rows.filter((row) => freeOf(row) > 0).flatMap((row) => row.free.flatMap(({ model, labels, free_mib }) => {
+    const fit = labels.flatMap((label, place) => (free_mib[place] ?? 0) * MIB >= least ? [{ label, bytes: (free_mib[place] ?? 0) * MIB }] : []);
+    return fit.length >= gpus ? [{ node: row.name, model, labels: fit.map((one) => one.label), bytes: Math.min(...fit.map((one) => one.bytes)) }] : [];
+  }));
+  return found.sort((a, b) => a.labels.length - b.labels.length || byName(a.node, b.node));
+}
+const MIB = 1024 ** 2;
 
 /** The mean of these nodes at each time, by how many GPUs each has; null where none has a value. */
 export function overAll(rows: NodeRow[], lines: ReadonlyMap<string, (number | null)[]>): (number | null)[] {

@@ -1,6 +1,6 @@
 /** The last day of a hub's nodes: all of them as one line, then each; a time is chosen on the first. */
 import { useMemo, useState } from "react";
-import { timeTicks } from "../charts/axis";
+import { roundTop, timeTicks } from "../charts/axis";
 import { useDays, useNodes } from "../api/server";
 import type { NodeRow } from "../api/types";
 import { chosen, colourOf, ordered, overAll } from "../lib/fleet";
@@ -11,7 +11,6 @@ import { Lamp } from "../parts/Lamp";
 import { Loading } from "../parts/Loading";
 import { Notice } from "../parts/Notice";
 import { paths, Sparkline } from "../parts/Sparkline";
-import { roundTop } from "../charts/axis";
 import "../styles/fleet.css";
 
 const GIB = 1024 ** 3;

@@ -4,7 +4,9 @@ import type { FleetItem, FleetItems } from "../api/types";
 import { count, DASH, duration, gib, percent, unbroken, words } from "../lib/format";
 import { itemLink, placeOf } from "../lib/items";
 import type { Colour } from "../lib/lamps";
+import { nodeLink } from "../lib/node";
 import { keep, userLink, useRoute, withQuery } from "../lib/router";
+import { gpusOf } from "../lib/week";
 import { Lamp } from "./Lamp";
 import { Loading } from "./Loading";
 import { Trouble } from "./Notice";
@@ -13,8 +15,8 @@ import { type Column, type Order, Table } from "./Table";
 type Key = "kind" | "state" | "node" | "GPUs" | "user" | "what" | "memory" | "util" | "since" | "until" | "detail";
 
 /** What each page asks for, what its lines are called, and which columns they have. */
-const PAGES: Record<string, { kinds: string; one: string; columns: Key[] }> = {
-  alerts: { kinds: "alert,silence", one: "alert", columns: ["state", "node", "GPUs", "what", "since", "until", "user", "detail"] },
+const PAGES: Record<string, { kinds: string; one: string; columns: Key[]; brief?: boolean }> = {
+  alerts: { kinds: "alert,silence", one: "alert", columns: ["state", "node", "GPUs", "what", "since", "until", "user", "detail"], brief: true },
   processes: { kinds: "process", one: "process", columns: ["node", "GPUs", "user", "what", "memory", "since", "detail"] },
   leases: { kinds: "lease", one: "lease", columns: ["node", "GPUs", "user", "what", "state", "util", "since", "until"] },
   jobs: { kinds: "job", one: "job", columns: ["state", "node", "what", "user", "GPUs", "since", "detail"] },
@@ -30,9 +32,9 @@ export function OnNodes({ page, user = "", own: has = true }: { page: keyof type
 
 function Listed({ page, user, has }: { page: string; user: string; has: boolean }) {
   const { query } = useRoute();
-  const { kinds, one, columns } = PAGES[page] as (typeof PAGES)[string];
+  const { kinds, one, columns, brief = false } = PAGES[page] as (typeof PAGES)[string];
   const from = Number(query.get("from")) || 0;
-  const asked = new URLSearchParams({ kinds, limit: String(PAGE), offset: String(from), search: query.get("q") ?? "", node: query.get("on") ?? "", user: user || (query.get("who") ?? ""), sort: query.get("by") ?? "" });
+  const asked = new URLSearchParams({ kinds, limit: String(PAGE), offset: String(from), search: [query.get("q"), page === "jobs" && query.get("state") !== "active" && query.get("state")].filter(Boolean).join(" "), node: query.get("on") ?? "", user: user || (query.get("who") ?? ""), sort: query.get("by") ?? "" });
   const found = useItems(asked);
   const list = useNodes(false).data;
   const own = list?.own ?? "";
@@ -49,7 +51,7 @@ function Listed({ page, user, has }: { page: string; user: string; has: boolean 
       </div>
       {found.error && <Trouble problem={found.error} what="What the nodes have cannot be read now" />}
       {found.isPending && <Loading what="what the nodes have" />}
-      {data && data.items.length > 0 && <Table caption={`${page} of all nodes`} columns={columns.filter((key) => filled(key, data)).map((key) => columnOf(key, page, own, data.at))} rows={data.items} rowKey={(item) => `${item.kind} ${item.node} ${item.id} ${item.user ?? ""}`} order={order} onOrder={(next) => put({ by: `${next.down ? "-" : ""}${next.name}` })} sorted stacked />}
+      {data && data.items.length > 0 && <Table caption={`${page} of all nodes`} columns={columns.filter((key) => filled(key, data)).map((key) => columnOf(key, page, brief, own, data.at))} rows={data.items} rowKey={(item) => `${item.kind} ${item.node} ${item.id} ${item.user ?? ""}`} order={order} onOrder={(next) => put({ by: `${next.down ? "-" : ""}${next.name}` })} sorted stacked />}
       {data && data.items.length === 0 && <p className="none-found">{query.get("q") || query.get("on") || query.get("who") ? `No ${one} matches.` : `No ${one} on any node that reports.`}</p>}
       {data && data.total > PAGE && (
         <p className="buttons pages">
@@ -58,12 +60,7 @@ function Listed({ page, user, has }: { page: string; user: string; has: boolean 
           <button type="button" disabled={from + PAGE >= data.total} onClick={() => put({ from: String(from + PAGE) })}>more ▶</button>
         </p>
       )}
-      {data && (data.silent.length > 0 || data.unread.length > 0) && (
-        <p className="dim">
-          {data.silent.length > 0 && <>Not known of {count(data.silent.length, "silent node")}: {data.silent.slice(0, 5).join(", ")}{data.silent.length > 5 && " …"}. </>}
-          {data.unread.length > 0 && `${count(data.unread.length, "node")} still to be read. `}
-        </p>
-      )}
+      {data && data.silent.length > 0 && <p className="dim silent-nodes">Not known of {count(data.silent.length, "silent node")}: {data.silent.slice(0, 5).join(", ")}{data.silent.length > 5 && " …"}</p>}
       {has && <h2 className="own-node">On {own || "this machine"}, where this hub runs</h2>}
     </section>
   );
@@ -71,8 +68,9 @@ function Listed({ page, user, has }: { page: string; user: string; has: boolean 
 
 const { compare: byName } = new Intl.Collator("en", { numeric: true });
 
-function sumText({ total }: FleetItems, one: string, nodes: number): string {
-  return `${count(total, one).replace(/processs$/, "processes")} on ${count(nodes, "node")}`;
+function sumText({ total, unread }: FleetItems, one: string, nodes: number): string {
+  const said = `${total === 1 || one !== "process" ? count(total, one) : `${total} processes`} on `;
+  return said + (unread.length ? `${nodes - unread.length} of ${nodes} nodes; the others are being read` : count(nodes, "node"));
 }
 
 function Choice({ title, value, all, put }: { title: string; value: string; all: string[]; put: (value: string) => void }) {
@@ -88,6 +86,14 @@ function Choice({ title, value, all, put }: { title: string; value: string; all:
   );
 }
 
+/** On a page that has the nodes' own already, or asks one node: the same page of one of them. */
+export function OfNode({ page }: { page: string }) {
+  const hub = useHub();
+  const list = useNodes(false).data;
+  if (!hub || !list?.nodes.length) return null;
+  return <Choice title="node" value="" all={list.nodes.map((row) => row.name).sort(byName)} put={(name) => name && location.assign(nodeLink(name, `#/${page}`))} />;
+}
+
 const VALUES: Record<Key, (item: FleetItem) => unknown> = {
   kind: (item) => item.kind, state: (item) => item.state, node: (item) => item.node, GPUs: (item) => item.gpus.length || item.wants, user: (item) => item.user,
   what: (item) => item.title, memory: (item) => item.memory_bytes, util: (item) => item.utilization_percent, since: (item) => item.since, until: (item) => item.until, detail: (item) => item.detail,
@@ -97,11 +103,11 @@ const NUMBERS = new Set<Key>(["memory", "util", "since"]);
 const WIDE = new Set<Key>(["detail", "until", "util"]);
 const TITLES: Partial<Record<string, string>> = { alerts: "alert", processes: "program", leases: "for", jobs: "job" };
 
-function columnOf(key: Key, page: string, own: string, at: number): Column<FleetItem> {
+function columnOf(key: Key, page: string, brief: boolean, own: string, at: number): Column<FleetItem> {
   return {
-    name: key, ...(key === "what" && { title: TITLES[page] ?? "what" }), ...(key === "since" && { title: page === "processes" || page === "jobs" ? "for" : "since" }),
+    name: key, ...(key === "what" && { title: TITLES[page] ?? "what" }), ...(key === "since" && { title: "age" }),
     ...(key !== "kind" && key !== "detail" && { by: () => null }),
-    cell: (item) => cellOf(key, item, own, at), number: NUMBERS.has(key), wide: WIDE.has(key), rest: key === "detail" || (key === "what" && page === "alerts"),
+    cell: (item) => cellOf(key, item, own, at), number: NUMBERS.has(key), wide: WIDE.has(key), rest: brief ? key === "what" : key === "detail",
   };
 }
 
@@ -109,7 +115,7 @@ function cellOf(key: Key, item: FleetItem, own: string, at: number) {
   switch (key) {
     case "state": return <><Lamp colour={COLOURS[item.state] ?? "ring"} /> {words(item.state)}</>;
     case "node": return <a href={placeOf(item.node, own, "#/")}>{item.node}</a>;
-    case "GPUs": return item.gpus.length ? item.gpus.join(", ") : item.wants ? `wants ${item.wants}` : DASH;
+    case "GPUs": return item.gpus.length ? gpusOf(item.gpus).replace(/^GPUs? /, "") : item.wants ? `wants ${item.wants}` : DASH;
     case "user": return item.user ? <a href={userLink(item.user)}>{item.user}</a> : DASH;
     case "what": return <a href={itemLink(item, own)}>{unbroken(item.kind === "job" ? `${item.id} ${item.title}` : item.title)}</a>;
     case "memory": return item.memory_bytes === null ? DASH : `${gib(item.memory_bytes)}\u00a0GiB`;
