@@ -1,8 +1,11 @@
-"""A fleet whose nodes report everything: devices, processes, leases, jobs, alerts, runs and a day of
-history. What each has follows from its number; its digest is made as a node makes it."""
+"""A fleet whose nodes report everything: devices, processes, leases, jobs, alerts, runs and a day
+of history. What each has follows from its number; its digest is made as a node makes it."""
 
+import itertools
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from msgspec.structs import replace
 
@@ -21,10 +24,13 @@ from andon.model.run.record import RunDevice, RunKind, RunRow, RunState
 from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.model.wire import bare_snapshot
 from andon.ports import NodePasts, NodeStore
+from andon.settings.store_url import parse_store_url
+from andon.stores.postgres_kind import PostgresKind
 from andon.units import GIB
 from andon.version import __version__
 from tests.support.snapshots import AT, HOST, busy, h200, work
 
+EVERY_SECONDS = 3.0
 GPUS = 8
 MODELS = ("NVIDIA H200", "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-40GB")
 SIZES = (141, 80, 40)
@@ -273,14 +279,47 @@ class PlayedNode:
         return found
 
 
-def reported(store: NodeStore, count: int, sequence: int, now: float = 0.0) -> None:
+@contextmanager
+def playing(url: str, count: int, past: int = 0) -> Iterator[None]:
+    """So many nodes report to the hubs of this database; `past` of them have a day behind them."""
+    place = parse_store_url(url)
+    store, pasts = PostgresKind.open_nodes(place), PostgresKind.open_pasts(place)
+    recorded(pasts, range(past))
+    pasts.close()
+    with again_and_again(lambda number: reported(store, count, number)):
+        yield
+    store.close()
+
+
+@contextmanager
+def again_and_again(report: Callable[[int], object]) -> Iterator[None]:
+    """Calls it with 1, and then every few seconds: a node that does not report is silent soon."""
+    ended = threading.Event()
+    report(1)
+
+    def go_on() -> None:
+        for number in itertools.count(2):
+            if ended.wait(EVERY_SECONDS):
+                return
+            report(number)
+
+    thread = threading.Thread(target=go_on)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def reported(store: NodeStore, count: int, number: int) -> None:
     """Every node reports once; silent ones only the first time."""
-    now = now or time.time()
-    nodes = [PlayedNode(number, now) for number in range(count)]
-    if sequence == 1:
+    now = time.time()
+    nodes = [PlayedNode(one, now) for one in range(count)]
+    if number == 1:
         for one in nodes:
             store.put(FleetNode(one.name, one.name, now, drained=one.drained))
-    store.take([one.beat("s", sequence) for one in nodes if sequence == 1 or not one.silent])
+    store.take([one.beat("s", number) for one in nodes if number == 1 or not one.silent])
 
 
 def recorded(pasts: NodePasts, numbers: Sequence[int]) -> None:

@@ -3,7 +3,7 @@ import type { NodeRow } from "../api/types";
 import type { Colour } from "./lamps";
 import type { Order } from "../parts/Table";
 
-const { compare: byName } = new Intl.Collator("en", { numeric: true });
+export const { compare: byName } = new Intl.Collator("en", { numeric: true });
 
 /** What a number at the top is about; as a filter it shows the nodes behind it. */
 export const SHOWS = ["sick", "free", "idle", "silent"] as const;

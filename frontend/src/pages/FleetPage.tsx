@@ -3,7 +3,7 @@ import { createContext, type CSSProperties, type KeyboardEvent, memo, type React
 import { useFeatures } from "../api/asking";
 import { useDays, useNodes } from "../api/server";
 import type { NodeRow } from "../api/types";
-import { choices, chosen, colourOf, type Field, FIELDS, freeOf, gpusOf, gpuWords, type GroupBy, grouped, GROUPS, headline, inSight, isHeard, modelsOf, ordered, type Show, SHOWS, taskWords, totals, type Totals } from "../lib/fleet";
+import { byName, choices, chosen, colourOf, type Field, FIELDS, freeOf, gpusOf, gpuWords, type GroupBy, grouped, GROUPS, headline, inSight, isHeard, modelsOf, ordered, type Show, SHOWS, taskWords, totals, type Totals } from "../lib/fleet";
 import { count, DASH, duration, percent } from "../lib/format";
 import { deviceLink } from "../lib/links";
 import { nodeLink } from "../lib/node";
@@ -24,6 +24,8 @@ export function FleetPage({ query }: { query: URLSearchParams }) {
   const sum = useMemo(() => totals(rows ?? []), [rows]);
   const { order, onOrder } = orderIn(query);
   const text = query.toString();
+  const all = (rows ?? []).map((row) => row.name).sort(byName).join();
+  const names = useMemo(() => all.split(","), [all]);
   const shown = useMemo(() => ordered(chosen(rows ?? [], query), order), [rows, text]);
   if (useFeatures()["nodes"] === false) {
     return <Notice title="This server is not a hub" whole><p>It watches its own machine: <a href="#/">its board</a>. One that others report to: <Command text="andon hub --store URL" /></p></Notice>;
@@ -41,7 +43,7 @@ export function FleetPage({ query }: { query: URLSearchParams }) {
       <p className="page-head sum dim"><span>{sumText(sum)}</span> <Command text="andon nodes" /></p>
       <Sums sum={sum} query={query} />
       <Narrow rows={rows} query={query} found={shown.length} map={map} />
-      {shown.length > 0 && (map ? <NodeMap rows={shown} by={by} /> : <Nodes rows={shown} by={by} order={order} onOrder={onOrder} />)}
+      {shown.length > 0 && (map ? <NodeMap rows={shown} by={by} /> : <Nodes rows={shown} names={names} by={by} order={order} onOrder={onOrder} />)}
       {shown.length === 0 && rows.length > 0 && <Notice title="No node matches"><p><a href="#/fleet">Show all {rows.length}</a></p></Notice>}
       {rows.length === 0 && (
         <Notice title="No node reports to this hub yet">
@@ -199,9 +201,8 @@ function State({ row }: { row: NodeRow }): ReactNode {
 }
 
 /** A table as long as the list, of which only what is in sight is in the page. */
-function Nodes({ rows: all, by, order, onOrder }: { rows: NodeRow[]; by: GroupBy | null; order: Order; onOrder: (order: Order) => void }) {
+function Nodes({ rows: all, names, by, order, onOrder }: { rows: NodeRow[]; names: string[]; by: GroupBy | null; order: Order; onOrder: (order: Order) => void }) {
   const rows = useMemo(() => grouped(all, by).flatMap(([title, some]): (NodeRow | string)[] => (title ? [`${title}: ${count(some.length, "node")}`, ...some] : some)), [all, by]);
-  const names = useMemo(() => ordered(all, { name: "node", down: false }).map((row) => row.name), [all.length]);
   const body = useRef<HTMLTableSectionElement>(null);
   const [rowHeight, setRowHeight] = useState(37);
   const [{ first, end }, setRange] = useState(() => inSight(rows.length, rowHeight, 0, window.innerHeight));

@@ -1,6 +1,7 @@
 /** On a page of a hub: what all of its nodes have of the same, with the node in a column; searched, filtered, sorted and paged by the hub. */
 import { useHub, useItems, useNodes } from "../api/server";
 import type { FleetItem, FleetItems } from "../api/types";
+import { byName } from "../lib/fleet";
 import { count, DASH, duration, gib, percent, unbroken, words } from "../lib/format";
 import { itemLink, placeOf } from "../lib/items";
 import type { Colour } from "../lib/lamps";
@@ -65,8 +66,6 @@ function Listed({ page, user, has }: { page: string; user: string; has: boolean 
     </section>
   );
 }
-
-const { compare: byName } = new Intl.Collator("en", { numeric: true });
 
 function sumText({ total, unread }: FleetItems, one: string, nodes: number): string {
   const said = `${total === 1 || one !== "process" ? count(total, one) : `${total} processes`} on `;

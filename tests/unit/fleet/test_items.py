@@ -43,7 +43,7 @@ def test_what_needs_someone_comes_first() -> None:
 
 
 def test_a_process_on_several_devices_is_one_line() -> None:
-    board, *parts = mig_board(3)
+    _, *parts = mig_board(3)
     process = parts[0].processes[0]
     node = PlayedNode(0, NOW)
     both = [replace(one, processes=(process,)) for one in node.devices[:2]]

@@ -118,7 +118,7 @@ def _alert(node: str, alert: Alert) -> FleetItem:
     return FleetItem(
         kind=ItemKind.ALERT, node=node, id=alert.id, title=alert.message or alert.rule, state=state,
         gpus=() if alert.device is None else (str(alert.device),), since=alert.fired or alert.since,
-        until=alert.silenced_until, detail=handled or alert.rule,
+        until=alert.silenced_until, detail=handled or alert.rule.replace("_", " "),
     )  # fmt: skip
 
 
