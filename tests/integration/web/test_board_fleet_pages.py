@@ -74,8 +74,8 @@ def test_it_is_filtered_sorted_and_paged_in_the_address(page: Page, hub: Served)
     expect(status).to_contain_text(re.compile(r"\d{3} processes on 60 nodes"))
     page.get_by_role("button", name="more ▶").click()
     expect(page.locator(".pages")).to_contain_text("101–200 of")
-    page.get_by_label("node").select_option("n17")
-    page.get_by_label("user").select_option("carol")
+    page.get_by_role("combobox", name="node", exact=True).select_option("n17")
+    page.get_by_role("combobox", name="user", exact=True).select_option("carol")
     expect(status).to_contain_text("2 processes")
     expect(page.locator(".on-nodes tbody tr")).to_have_count(2)
     page.get_by_role("button", name="memory").click()
@@ -98,19 +98,20 @@ def test_the_badge_counts_the_alerts_of_all_nodes(page: Page, hub: Served) -> No
 
 def test_find_finds_what_is_on_any_node(page: Page, hub: Served) -> None:
     page.goto(f"{hub.url}/#/fleet")
+    found = page.get_by_role("listbox", name="found")
     for typed, kind, title in (
         ("n17:3", "GPU", "n17:3"), ("n41", "node", "n41"), ("erik", "user", "erik"),
         ("eval-12", "job", "Job 8 eval-12"), ("train-2", "run", "Run train-2"),
         ("bus n53", "alert", "GPU 5 fell off the bus"),
     ):  # fmt: skip
-        page.keyboard.press("/")
+        page.get_by_role("button", name="find anything").click()
         page.get_by_role("combobox", name="find anything").fill(typed)
-        row = page.get_by_role("option").filter(has_text=title).filter(has_text=kind)
+        row = found.get_by_role("option").filter(has_text=title).filter(has_text=kind)
         expect(row.first).to_be_visible()
         page.keyboard.press("Escape")
-    page.keyboard.press("/")
+    page.get_by_role("button", name="find anything").click()
     page.get_by_role("combobox", name="find anything").fill("n17:3")
-    expect(page.get_by_role("option").first).to_contain_text("n17:3")
+    expect(found.get_by_role("option").first).to_contain_text("n17:3")
     page.keyboard.press("Enter")
     expect(page).to_have_url(f"{hub.url}/?node=n17#/device/3")
 

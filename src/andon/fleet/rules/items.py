@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from andon.fleet.rules.digest import Models
 from andon.fleet.rules.states import NodeRow
 from andon.model.alert import Alert, Phase, Silence
-from andon.model.codec import JsonDocument, Name, Names, Text, Time, Whole
+from andon.model.codec import Name, Names, Text, Time, Whole
 from andon.model.device import Process, Snapshot
 from andon.model.job.facts import JobView
 from andon.model.lease_list import LeaseList, LeaseRow
@@ -60,10 +60,9 @@ class UserItems(Struct, frozen=True):
     count: Whole
 
 
-class FleetItems(JsonDocument, frozen=True):
+class FleetItems(Struct, frozen=True):
     """Some lines of all nodes; `total` is how many match."""
 
-    schema = "andon.items/1"
     at: Time
     total: Whole
     items: tuple[FleetItem, ...] = ()
