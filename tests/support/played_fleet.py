@@ -77,7 +77,10 @@ class PlayedNode:
             found = h200(place, 0.5)
         assert found.sample is not None
         hot = replace(
-            found.sample, at=self.now, temperature_celsius=91 if self.hot and place == 2 else 61
+            found.sample,
+            at=self.now,
+            temperature_celsius=91 if self.hot and place == 2 else 61,
+            memory_free_bytes=size * GIB - (found.sample.memory_used_bytes or 0),
         )
         uuid = f"GPU-{self.number:08x}-{place:04x}-4000-8000-000000000000"
         device = replace(found.device, uuid=uuid, name=MODELS[model], memory_total_bytes=size * GIB)

@@ -27,13 +27,14 @@ export function entryOf(item: FleetItem, own: string): Entry {
   return { kind: KINDS[item.kind], title, detail: [item.node, words(item.state), item.user, gpus].filter(Boolean).join(" · "), act: itemLink(item, own) };
 }
 
-/** The nodes, and, for those whose names are typed or where a GPU is asked for, their GPUs; the people who use them. */
+/** The nodes, of one whose name is typed its GPUs and no other node, and the people who use them. */
 export function nodeEntries(rows: NodeRow[], own: string, typed: string): Entry[] {
   const asked = typed.toLowerCase().split(/[\s:]+/).filter(Boolean);
+  const named = rows.filter((row) => asked.includes(row.name.toLowerCase()));
   const people = [...new Set(rows.flatMap((row) => row.users))].sort();
   return [
-    ...rows.map((row): Entry => ({ kind: "node", title: row.name, detail: [row.state, row.reason, freeOf(row) && `${count(freeOf(row), "GPU")} free`].filter(Boolean).join(" · "), words: row.users.join(" "), act: nodeLink(row.name) })),
-    ...rows.filter((row) => asked.includes(row.name.toLowerCase())).flatMap((row) => gpusOf(row).map((one): Entry => ({ kind: "GPU", title: `${row.name}:${one.label}`, detail: gpuWords(one), words: `${row.name} gpu ${one.label}`, act: placeOf(row.name, own, deviceLink(one.label)) }))),
+    ...(named.length ? named : rows).map((row): Entry => ({ kind: "node", title: row.name, detail: [row.state, row.reason, freeOf(row) && `${count(freeOf(row), "GPU")} free`].filter(Boolean).join(" · "), act: nodeLink(row.name) })),
+    ...named.flatMap((row) => gpusOf(row).map((one): Entry => ({ kind: "GPU", title: `${row.name}:${one.label}`, detail: gpuWords(one), words: `${row.name} gpu ${one.label}`, act: placeOf(row.name, own, deviceLink(one.label)) }))),
     ...people.map((name): Entry => ({ kind: "user", title: name, detail: "on all nodes", act: userLink(name) })),
   ];
 }

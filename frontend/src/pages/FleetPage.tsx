@@ -4,7 +4,7 @@ import { useFeatures } from "../api/asking";
 import { useDays, useNodes } from "../api/server";
 import type { NodeRow } from "../api/types";
 import { byName, choices, chosen, colourOf, type Field, FIELDS, freeOf, gpusOf, gpuWords, type GroupBy, grouped, GROUPS, headline, inSight, isHeard, modelsOf, ordered, type Show, SHOWS, taskWords, totals, type Totals } from "../lib/fleet";
-import { count, DASH, duration, percent } from "../lib/format";
+import { count, DASH, duration, hourOf, percent } from "../lib/format";
 import { deviceLink } from "../lib/links";
 import { nodeLink } from "../lib/node";
 import { keep, orderIn, withQuery } from "../lib/router";
@@ -186,7 +186,7 @@ const COLUMNS: Column<NodeRow>[] = [
   { name: "memory", cell: (row) => <Share percent={row.memory_percent} kind="memory" />, number: true, wide: true },
   { name: "hottest", cell: (row) => (row.temperature_celsius == null ? DASH : `${Math.round(row.temperature_celsius)} °C`), number: true, wide: true },
   { name: "users", cell: (row) => <span className="users" title={row.holders.map(taskWords).join(", ") || row.users.join(", ")}>{row.users.join(", ") || DASH}</span>, wide: true },
-  { name: "age", cell: (row) => (row.age_seconds === null ? DASH : isHeard(row) ? "now" : duration(Math.round(row.age_seconds))), number: true, wide: true },
+  { name: "age", cell: (row) => (row.age_seconds === null ? DASH : isHeard(row) ? "now" : `${duration(Math.round(row.age_seconds))}, ${hourOf(Date.now() / 1000 - row.age_seconds)}`), number: true, wide: true },
 ];
 
 /** A bar and its number. */

@@ -31,7 +31,20 @@ def test_a_number_stands_for_itself() -> None:
     assert {one.node for one in found("n17")} == {"n17"}
     assert {one.node for one in found("N03 gpu 5 bus")} == {"n03"}
     assert found("n03 gpu 9") == ()
-    assert {one.node for one in found("thermal silenc", "silence")} == {"n57", "n107"}
+    assert {one.node for one in found("thermal silenced carol fan", "alert")} == {"n57", "n107"}
+
+
+def test_a_silence_without_an_alert_is_a_line_of_its_own() -> None:
+    one = PlayedNode(57, NOW)
+    (silence,) = one.silences
+    other = replace(silence, id="s2", subject=one.devices[4].device.uuid)
+    kinds = ItemKind.SILENCE
+    found = items_of(one.snapshot, one.alerts, (silence, other), None, ())
+    (line,) = [each for each in found if each.kind is kinds]
+    assert (line.id, line.title) == ("s2", "thermal of GPU 4 is silenced")
+    assert items_of(one.snapshot, (), (replace(other, rule=None, subject=None),), None, ())[
+        0
+    ].title.startswith("every alert is silenced")
 
 
 def test_what_needs_someone_comes_first() -> None:

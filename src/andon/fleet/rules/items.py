@@ -99,25 +99,33 @@ def items_of(
 ) -> tuple[FleetItem, ...]:
     """Returns everything that a node has, as one caller may see it."""
     node, labels = snapshot.node, device_labels(snapshot.devices)
-    found = [*(_alert(node, one) for one in alerts)]
-    found += [_silence(node, one, labels.get(one.subject or "")) for one in silences]
+    by = {one.id: next((s for s in silences if _covers(s, one)), None) for one in alerts}
+    unused = (one for one in silences if one not in by.values())
+    found = [*(_alert(node, one, by[one.id]) for one in alerts)]
+    found += [_silence(node, one, labels.get(one.subject or "")) for one in unused]
     found += [_job(node, one) for one in jobs]
     if leases is not None:
         found += [_lease(node, one, labels) for one in leases.leases]
     return (*found, *_processes(snapshot, labels))
 
 
-def _alert(node: str, alert: Alert) -> FleetItem:
+def _covers(silence: Silence, alert: Alert) -> bool:
+    of = silence.rule in (None, alert.rule) and silence.subject in (None, alert.subject)
+    return of and alert.silenced_until is not None
+
+
+def _alert(node: str, alert: Alert, silence: Silence | None) -> FleetItem:
     state = alert.level.value if alert.state is Phase.FIRING else alert.state.value
-    handled, by = None, alert.acknowledged
+    detail, by = alert.rule.replace("_", " "), alert.acknowledged
+    user = silence.by if silence else by.by if by else ""
     if alert.silenced_until is not None:
-        state, handled = "silenced", "nobody is notified of it"
+        state, detail = "silenced", (silence and silence.note) or detail
     elif by is not None:
-        state, handled = "acknowledged", f"acknowledged by {by.by}" if by.by else None
+        state, detail = "acknowledged", by.note or detail
     return FleetItem(
         kind=ItemKind.ALERT, node=node, id=alert.id, title=alert.message or alert.rule, state=state,
         gpus=() if alert.device is None else (str(alert.device),), since=alert.fired or alert.since,
-        until=alert.silenced_until, detail=handled or alert.rule.replace("_", " "),
+        until=alert.silenced_until, detail=detail, user=user or None,
     )  # fmt: skip
 
 
