@@ -193,22 +193,15 @@ class PlayedNode:
             found.append(replace(queued, reason="2 GPUs requested, none is free", position=1))
         return tuple(found) if self.held() else ()
 
-    def _job(self, number: int, state: JobState, user: str, **more: float) -> JobView:
-        name = f"{'train' if state is JobState.RUNNING else 'eval'}-{self.number}"
-        devices = ("0", "1") if state is JobState.RUNNING else ()
-        return JobView(
-            number,
-            str(number),
-            name,
-            state,
-            f"python {name}.py",
-            "/",
-            user,
-            self.now - 5000,
-            "2",
-            devices=devices,
-            **more,
-        )  # type: ignore[arg-type]
+    def _job(
+        self, number: int, state: JobState, user: str, started: float | None = None
+    ) -> JobView:
+        runs = state is JobState.RUNNING
+        name = f"{'train' if runs else 'eval'}-{self.number}"
+        made = JobView(
+            number, str(number), name, state, f"python {name}.py", "/", user, self.now - 5000, "2"
+        )
+        return replace(made, devices=("0", "1") if runs else (), started=started)
 
     def beat(self, session: str, sequence: int) -> Heartbeat:
         snapshot, leases = self.snapshot, self.leases

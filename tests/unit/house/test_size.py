@@ -22,7 +22,7 @@ BUDGET = {
     "explain": 7864,
     "exporter": 1935,
     "failures": 312,
-    "fleet": 1711,
+    "fleet": 1970,
     "history": 2176,
     "host": 5034,
     "jobs": 9589,
@@ -35,10 +35,10 @@ BUDGET = {
     "sampling": 2754,
     "settings": 2213,
     "standalone": 1046,
-    "stores": 2584,
-    "testing": 2181,
+    "stores": 2601,
+    "testing": 2209,
     "tui": 4422,
-    "web": 10148,
+    "web": 10351,
     "work": 6295,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that
