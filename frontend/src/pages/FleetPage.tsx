@@ -130,13 +130,11 @@ function Narrow({ rows, query, found, map }: { rows: NodeRow[]; query: URLSearch
       {narrowed && <button type="button" className="quiet" onClick={() => keep(withQuery(new URLSearchParams(), { sort: query.get("sort") ?? "" }))}>show all</button>}
       <span role="status" className="dim">{narrowed && `${found} of ${rows.length}`}</span>
       <span className="view" role="group" aria-label="shown as">
-        <label>
-          group{" "}
-          <select value={query.get("group") ?? ""} onChange={(event) => keep(withQuery(query, { group: event.target.value }))}>
-            <option value="">none</option>
-            {GROUPS.map((one) => <option key={one}>{one}</option>)}
-          </select>
-        </label>
+        <span aria-hidden="true">group</span>
+        <select aria-label="group" value={query.get("group") ?? ""} onChange={(event) => keep(withQuery(query, { group: event.target.value }))}>
+          <option value="">none</option>
+          {GROUPS.map((one) => <option key={one}>{one}</option>)}
+        </select>
         <button type="button" aria-pressed={!map} onClick={() => keep(withQuery(query, { view: "" }))}>list</button>
         <button type="button" aria-pressed={map} onClick={() => keep(withQuery(query, { view: "map" }))}>map</button>
       </span>

@@ -5,7 +5,7 @@ from dev import size
 from tests.support.rows import rows
 
 BUDGET = {
-    "(modules)": 1273,
+    "(modules)": 1279,
     "access": 1240,
     "alerts": 4953,
     "api": 3700,
@@ -38,7 +38,7 @@ BUDGET = {
     "stores": 2601,
     "testing": 2209,
     "tui": 4422,
-    "web": 10351,
+    "web": 10363,
     "work": 6295,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that

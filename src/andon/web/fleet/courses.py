@@ -24,7 +24,7 @@ class NodeCourses(Struct, frozen=True):
     nodes: dict[str, list[float | None]]
 
 
-class CourseReader:
+class DayReader:
     """What was read of a node serves all callers until its next block may be there."""
 
     def __init__(self, pasts: Callable[[], NodePasts]) -> None:

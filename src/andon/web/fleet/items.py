@@ -13,7 +13,7 @@ from andon.fleet.rules.items import FleetItem, FleetItems, Wanted, items_of, pag
 from andon.fleet.rules.states import NodeRow
 from andon.node.seen.node import SeenNode
 from andon.node.served import ServedNode
-from andon.web.fleet.fleet_alerts import NodeFailures
+from andon.web.fleet.failures import NodeFailures
 from andon.web.fleet.hub import Hub
 
 FRESH_SECONDS = 14.0

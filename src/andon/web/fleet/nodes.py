@@ -12,7 +12,7 @@ from andon.fleet.rules.past import of_hub, unpacked_past
 from andon.model.device import MOST_DEVICES
 from andon.ports import NodePasts, Store
 from andon.runs.rules.matching import RunQuery
-from andon.web.fleet.courses import CourseReader
+from andon.web.fleet.courses import DayReader
 from andon.web.fleet.hub import Hub, no_node
 from andon.web.fleet.items import ItemReader
 from andon.web.fleet.reported import ReportedNode
@@ -39,7 +39,7 @@ class Fleet:
         """By name and when it was added: another hub may have ended an earlier one."""
         self.tokens = NamedTokens(lambda: self.pasts)
         self.items = ItemReader(hub, self.read)
-        self.courses = CourseReader(lambda: self.pasts)
+        self.courses = DayReader(lambda: self.pasts)
 
     @property
     def pasts(self) -> NodePasts:
