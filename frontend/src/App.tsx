@@ -5,7 +5,7 @@ import { openCommand, useTrusted } from "./lib/access";
 import { badge } from "./lib/alerting";
 import { useFeatures } from "./api/asking";
 import { useAlerts } from "./api/ports";
-import { useNodes, useSession } from "./api/server";
+import { useHub, useItems, useNodes, useSession } from "./api/server";
 import { count, duration } from "./lib/format";
 import { useJudged } from "./lib/judged";
 import { linkOf, menu } from "./lib/menu";
@@ -124,7 +124,6 @@ interface BarProps {
 /** The frame is not drawn again with every reading: only what it shows itself. */
 const Bar = memo(function Bar({ route, search, field, onHelp, onFind, simulated }: BarProps) {
   const features = useFeatures();
-  const firing = badge(useAlerts((alerts) => alerts.latest(false)).data);
   const dark = useTheme() === "dark";
   const here = PARTS[route.page] ?? route.page;
   const nav = useRef<HTMLElement>(null);
@@ -138,7 +137,7 @@ const Bar = memo(function Bar({ route, search, field, onHelp, onFind, simulated 
         {menu(features).map(({ page, title, apart }) => (
           <a key={page} className={[apart && "apart", page === "alerts" && page].filter(Boolean).join(" ") || undefined} href={linkOf(page)} aria-current={here === page ? "page" : undefined}>
             {title}
-            {page === "alerts" && firing && <span className={`badge ${firing.colour}`} aria-label={`${firing.count} active`}>{firing.count}</span>}
+            {page === "alerts" && <Firing />}
           </a>
         ))}
       </nav>
@@ -163,6 +162,16 @@ const Bar = memo(function Bar({ route, search, field, onHelp, onFind, simulated 
     </header>
   );
 });
+
+const FIRING = new URLSearchParams({ kinds: "alert", limit: "0" });
+
+/** How many alerts need attention: of a hub, those of all its nodes. */
+function Firing() {
+  const own = useAlerts((alerts) => alerts.latest(false)).data;
+  const nodes = useItems(FIRING, useHub()).data?.firing;
+  const firing = badge(own, nodes);
+  return firing && <span className={`badge ${firing.colour}`} aria-label={`${firing.count} active`}>{firing.count}</span>;
+}
 
 /** Whether the page is about a node that this hub does not have. */
 function useUnknownNode(): boolean {
@@ -218,7 +227,7 @@ function Page({ route, search, judged }: { route: Route; search: string; judged:
         <DevicePage key={route.name} uuid={route.name ?? ""} query={route.query} judged={judged} />
       );
     case "charts":
-      return <LaterPage show={({ ChartsPage }) => <ChartsPage query={route.query} judged={judged} search={search} />} />;
+      return <Charts query={route.query} judged={judged} search={search} />;
     case "processes":
       return <ProcessesPage search={search} query={route.query} />;
     case "process":
@@ -244,6 +253,13 @@ function Page({ route, search, judged }: { route: Route; search: string; judged:
     default:
       return <Notice title="Page not found" whole><p>Go to the <a href="#/">board</a>.</p></Notice>;
   }
+}
+
+/** A hub has those of its nodes; where no node reports yet, its own. */
+function Charts(props: { query: URLSearchParams; judged: ReturnType<typeof useJudged>; search: string }) {
+  const many = useNodes(false).data?.nodes.length ?? 0;
+  const hub = useHub() && many > 0;
+  return <LaterPage show={({ ChartsPage, FleetCharts }) => (hub ? <FleetCharts query={props.query} /> : <ChartsPage {...props} />)} />;
 }
 
 /** The only place with the command to sign in; `here` is the page that explains it. */

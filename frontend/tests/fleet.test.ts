@@ -1,7 +1,7 @@
 /** The fleet: sums, filters and order of nodes, which rows are drawn, and where a node's page asks. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { choices, chosen, colourOf, freeOf, gpusOf, gpuWords, grouped, headline, inSight, modelsOf, ordered, totals } from "../src/lib/fleet";
+import { cellsOf, choices, chosen, colourOf, fitting, freeOf, gpusOf, gpuWords, grouped, headline, inSight, modelsOf, ordered, overAll, stripesOf, totals } from "../src/lib/fleet";
 import { located } from "../src/lib/commands";
 import { menu } from "../src/lib/menu";
 import { below, nodeLink, nodeOf } from "../src/lib/node";
@@ -89,9 +89,9 @@ test("what acts on a node is typed there", () => {
 
 test("the headline names the worst nodes, who is silent and what is free", () => {
   const said = (rows: object[]) => headline(rows as never, totals(rows as never));
-  assert.deepEqual(said(ROWS), { text: "n2: GPU 3: lost · n4 has been silent 40 s · 4 GPUs free on 2 nodes", colour: "amber" });
+  assert.deepEqual(said(ROWS), { text: "n2: GPU 3: lost · n4 has been silent for 40 s · 4 GPUs free on 2 nodes", colour: "amber" });
   assert.deepEqual(said([node("n1")]), { text: "2 GPUs free on 1 node", colour: "green" });
-  assert.deepEqual(said([node("n4", SILENT)]), { text: "n4 has been silent 40 s · no GPU is free", colour: "amber" });
+  assert.deepEqual(said([node("n4", SILENT)]), { text: "n4 has been silent for 40 s · no GPU is free", colour: "amber" });
   const sick = (name: string, critical: number) => node(name, { state: "sick", reason: "hot", alerts: { critical }, free: [] });
   assert.deepEqual(said([sick("n1", 0), sick("n2", 0), sick("n3", 1)]), { text: "n3: hot · n1: hot · 1 more needs attention · no GPU is free", colour: "red" });
   const added = node("n5", { ...SILENT, state: "new", reason: "it has not reported yet" });
@@ -114,4 +114,33 @@ test("nodes on a map are grouped by what they are", () => {
   assert.deepEqual(titles("model"), [["A100", "n3"], ["H200", "n10,n2,n4"]]);
   assert.deepEqual(titles("state"), [["healthy", "n10,n3"], ["sick", "n2"], ["silent", "n4"]]);
   assert.deepEqual(titles("version"), [["andon 1.0", "n10,n2,n3,n4"]]);
+});
+
+test("cells fill a place with every node", () => {
+  for (const [count, width, height] of [[1, 1000, 500], [12, 390, 700], [500, 1240, 520], [500, 3800, 1400]] as const) {
+    const { columns, lines } = cellsOf(count, width, height);
+    assert.ok(columns * lines >= count && columns * (lines - 1) < count, `${count}: ${columns} × ${lines}`);
+  }
+});
+
+test("the mean of all nodes counts GPUs, and a gap stays one", () => {
+  const rows = [node("n1", { gpus: 8 }), node("n2", { gpus: 2 }), node("n3", { gpus: 8 })];
+  const lines = new Map<string, (number | null)[]>([["n1", [50, null, 10]], ["n2", [100, null, null]], ["n3", []]]);
+  assert.deepEqual(overAll(rows, lines), [60, null, 10]);
+  assert.deepEqual(overAll(rows, new Map()), []);
+});
+
+test("a model is placed where enough GPUs have room, the smallest room first", () => {
+  const free = (labels: string[], mib: number) => [{ model: "H200", labels, free_mib: labels.map(() => mib) }];
+  const rows = [
+    node("n1", { free: free(["0", "1", "2"], 80_000) }), node("n2", { free: free(["4", "5"], 80_000) }), node("n3", { free: free(["0", "1"], 1_000) }),
+    node("n4", { free: free(["0", "1"], 80_000), drained: true }),
+  ];
+  assert.deepEqual(fitting(rows, 40 * 1024 ** 3, 2).map((one) => one.node), ["n2", "n1"]);
+});
+
+test("a node's GPUs are one background", () => {
+  const found = stripesOf(node("n1", { gpu_states: ["0 free 0 1", "1 broken - -"] })) ?? "";
+  assert.ok(found.indexOf("--green") > 0 && found.indexOf("--green") < found.indexOf("--red-lamp"));
+  assert.equal(stripesOf(node("n1", { gpu_states: [] })), undefined);
 });

@@ -258,6 +258,12 @@ class NodePasts(Protocol):
 
     def history(self, node: str) -> Store: ...
 
+    def courses(
+        self, nodes: Sequence[str], metric: str, since: float, until: float, points: int
+    ) -> Mapping[str, Sequence[Bucket]]:
+        """Returns one reading of each of these nodes, over all of its devices, as `Store.history`
+        has that of one; without those that have none, and what came since the last block."""
+
     def alerts(self, node: str) -> AlertStore: ...
 
     def runs(self, node: str | None) -> RunIndex:

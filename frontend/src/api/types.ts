@@ -52,6 +52,9 @@ export interface JobNews {
 }
 export type NodeList = Schemas["NodeList"];
 export type NodeRow = Schemas["NodeRow"];
+export type FleetItem = Schemas["FleetItem"];
+export type FleetItems = Schemas["FleetItems"];
+export type NodeCourses = Schemas["NodeCourses"];
 export type RunList = Schemas["RunPage"];
 export type RunEntry = Schemas["RunEntry"];
 export type RunDetails = Schemas["RunDetails"];

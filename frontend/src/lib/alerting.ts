@@ -66,8 +66,9 @@ export interface Badge {
 }
 
 /** What needs attention, as the server counts it; null if nothing does. */
-export function badge(found: Alerts | undefined): Badge | null {
-  const { critical = 0, warning = 0 } = found?.counts ?? {};
+export function badge(found: Alerts | undefined, more: Record<string, number> = {}): Badge | null {
+  const of = (level: "critical" | "warning") => (found?.counts[level] ?? 0) + (more[level] ?? 0);
+  const [critical, warning] = [of("critical"), of("warning")];
   return critical + warning ? { count: critical + warning, colour: critical ? "red" : "amber" } : null;
 }
 

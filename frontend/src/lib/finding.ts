@@ -1,7 +1,7 @@
 /** What the palette offers, and what of it matches the words that were typed. */
 import { LENGTHS } from "./holding";
 
-export const KINDS = ["alert", "page", "GPU", "job", "run", "user", "action", "command"] as const;
+export const KINDS = ["alert", "page", "node", "GPU", "job", "run", "lease", "process", "user", "action", "command"] as const;
 export type Kind = (typeof KINDS)[number];
 
 export interface Entry {

@@ -3,7 +3,7 @@ import type { NodeRow } from "../api/types";
 import type { Colour } from "./lamps";
 import type { Order } from "../parts/Table";
 
-const { compare: byName } = new Intl.Collator("en", { numeric: true });
+export const { compare: byName } = new Intl.Collator("en", { numeric: true });
 
 /** What a number at the top is about; as a filter it shows the nodes behind it. */
 export const SHOWS = ["sick", "free", "idle", "silent"] as const;
@@ -80,7 +80,7 @@ export function gpuWords({ label, state, load, memory }: Gpu): string {
 /** What the fleet says first: its worst nodes by name, who is silent, and what is free. */
 export function headline(rows: NodeRow[], sum: Totals, most = 2): { text: string; colour: Colour } {
   const troubled = [...rows].filter((row) => row.state === "sick" || row.state === "silent").sort((a, b) => rankOf(b) - rankOf(a) || needy(a, b));
-  const said = troubled.slice(0, most).map((row) => (row.state === "silent" ? `${row.name} has been ${row.reason ?? "silent"}` : `${row.name}: ${row.reason ?? "needs someone"}`));
+  const said = troubled.slice(0, most).map((row) => (row.state === "silent" ? `${row.name} has been ${(row.reason ?? "silent").replace(/^silent (?=\d)/, "silent for ")}` : `${row.name}: ${row.reason ?? "needs someone"}`));
   if (troubled.length > most) said.push(troubled.length === most + 1 ? "1 more needs attention" : `${troubled.length - most} more need attention`);
   const unheard = rows.filter((row) => row.state === "new").length;
   if (unheard) said.push(`${unheard} ${unheard === 1 ? "node has" : "nodes have"} not reported yet`);
@@ -92,11 +92,12 @@ export function headline(rows: NodeRow[], sum: Totals, most = 2): { text: string
 const rankOf = (row: NodeRow): number => (colourOf(row) === "red" ? 2 : row.state === "sick" ? 1 : 0);
 
 /** How nodes are grouped on a map: by what a column says, each group in order. */
-export const GROUPS = ["model", "state", "version"] as const;
+export const GROUPS = ["model", "state", "label", "version"] as const;
 export type GroupBy = (typeof GROUPS)[number];
 const GROUP_OF: Record<GroupBy, (row: NodeRow) => string> = {
   model: (row) => Object.keys(row.models).sort(byName).join(", ") || "no GPU",
   state: (row) => row.state,
+  label: (row) => [row.drained && "drained", row.simulated && "simulated"].filter(Boolean).join(", ") || "no label",
   version: (row) => (row.version ? `andon ${row.version}` : "version not known"),
 };
 export function grouped(rows: NodeRow[], by: GroupBy | null): [title: string, rows: NodeRow[]][] {
@@ -104,6 +105,54 @@ export function grouped(rows: NodeRow[], by: GroupBy | null): [title: string, ro
   const found = new Map<string, NodeRow[]>();
   for (const row of rows) found.set(GROUP_OF[by](row), [...(found.get(GROUP_OF[by](row)) ?? []), row]);
   return [...found].sort(([a], [b]) => byName(a, b));
+}
+
+/** Nodes that take work and have so many free GPUs of one model with this memory, as `andon free` chooses them. */
+export function fitting(rows: NodeRow[], least: number, gpus: number): { node: string; model: string; labels: string[]; bytes: number }[] {
+  const found = rows.filter((row) => freeOf(row) > 0).flatMap((row) => row.free.flatMap(({ model, labels, free_mib }) => {
+    const fit = labels.flatMap((label, place) => (free_mib[place] ?? 0) * MIB >= least ? [{ label, bytes: (free_mib[place] ?? 0) * MIB }] : []);
+    return fit.length >= gpus ? [{ node: row.name, model, labels: fit.map((one) => one.label), bytes: Math.min(...fit.map((one) => one.bytes)) }] : [];
+  }));
+  return found.sort((a, b) => a.labels.length - b.labels.length || byName(a.node, b.node));
+}
+const MIB = 1024 ** 2;
+
+/** The mean of these nodes at each time, by how many GPUs each has; null where none has a value. */
+export function overAll(rows: NodeRow[], lines: ReadonlyMap<string, (number | null)[]>): (number | null)[] {
+  const known = rows.flatMap((row) => { const line = lines.get(row.name); return line?.length ? [{ gpus: row.gpus || 1, line }] : []; });
+  return Array.from({ length: Math.max(0, ...known.map(({ line }) => line.length)) }, (_, place) => {
+    let [sum, gpus] = [0, 0];
+    for (const one of known) {
+      const value = one.line[place];
+      if (value != null) [sum, gpus] = [sum + value * one.gpus, gpus + one.gpus];
+    }
+    return gpus ? sum / gpus : null;
+  });
+}
+
+/** In how many columns and lines so many cells, about three times as wide as high, fill a place. */
+export function cellsOf(count: number, width: number, height: number): { columns: number; lines: number } {
+  let [columns, largest] = [1, 0];
+  for (let tried = 1; tried <= count; tried += 1) {
+    const size = Math.min(width / tried / 3, height / Math.ceil(count / tried));
+    if (size > largest) [columns, largest] = [tried, size];
+  }
+  return { columns, lines: Math.max(1, Math.ceil(count / columns)) };
+}
+
+const STRIPES: Record<string, string> = { free: "var(--green)", idle: "var(--amber-lamp)", broken: "var(--red-lamp)", troubled: "var(--amber)", withheld: "var(--grey)", unknown: "var(--track)" };
+
+/** A node's GPUs side by side in one background: where it is busy, by how much. */
+export function stripesOf(row: NodeRow): string | undefined {
+  const gpus = gpusOf(row);
+  if (!gpus.length) return undefined;
+  const width = 100 / gpus.length;
+  const parts = gpus.map(({ state, load }, place) => {
+    const colour = STRIPES[state] ?? `color-mix(in srgb, var(--value-util) ${20 + Math.round(0.8 * (load ?? 0))}%, var(--track))`;
+    const end = `${((place + 1) * width).toFixed(2)}%`;
+    return `${colour} ${(place * width).toFixed(2)}% calc(${end} - 2px), var(--ground) calc(${end} - 2px) ${end}`;
+  });
+  return `linear-gradient(to right, ${parts.join(", ")})`;
 }
 
 /** What can be asked of a node besides its name and what is wrong with it. */

@@ -44,8 +44,10 @@ export function useRoute(): Route {
   return useSyncExternalStore(subscribe, () => current);
 }
 
-export function go(hash: string): void {
-  location.hash = hash;
+/** To a place of this board, or to that of another node. */
+export function go(place: string): void {
+  if (place.startsWith("/")) location.assign(place);
+  else location.hash = place;
 }
 
 /** Changes the query of this page; Back does not return to what it was. */

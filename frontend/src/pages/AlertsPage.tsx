@@ -2,7 +2,7 @@
 import { type ReactNode, useState, useSyncExternalStore } from "react";
 import { useFeatures } from "../api/asking";
 import { useAlerts } from "../api/ports";
-import { useHealth } from "../api/server";
+import { useHealth, useHub } from "../api/server";
 import type { Rule } from "../api/types";
 import { alone, gathered, type Listed, listed, matching, type Parts, parts, summary } from "../lib/alerting";
 import { count, duration, unbroken, withUnit } from "../lib/format";
@@ -12,7 +12,7 @@ import { AlertRow, Silences } from "../parts/AlertRow";
 import { Command } from "../parts/Command";
 import { Loading } from "../parts/Loading";
 import { Notice, Trouble } from "../parts/Notice";
-import { OnNodes, useHub } from "../parts/OnNodes";
+import { OnNodes } from "../parts/OnNodes";
 import { type Column, Table } from "../parts/Table";
 
 const OPEN = 4; // so many are shown in full at once
@@ -37,7 +37,7 @@ export function AlertsPage({ name, search }: { name: string | null; search: stri
     <section className={old ? "old" : undefined}>
       <div className="page-head">
         <h1>Alerts</h1>
-        {silence === null && <p className="dim">{hub && "this machine: "}{summary(counts)}</p>}
+        {silence === null && !hub && <p className="dim">{summary(counts)}</p>}
         <Command text="andon alerts" />
       </div>
       <OnNodes page="alerts" />

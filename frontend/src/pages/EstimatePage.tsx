@@ -1,17 +1,19 @@
 /** Whether a model fits: answered while it is typed, with a bar per GPU, here or elsewhere. */
-import { type ReactNode, useEffect, useState } from "react";
+import { type ReactNode, useEffect, useMemo, useState } from "react";
 import { Problem, send } from "../api/client";
-import { useEstimateNames } from "../api/server";
+import { useEstimateNames, useHub, useNodes } from "../api/server";
 import type { Estimate, EstimateFit, EstimateNames } from "../api/types";
 import { type Alike, alike, optionsOf, parameterText, partsOf, requestOf, suggested } from "../lib/estimating";
 import { count, gib, inGib, unbroken } from "../lib/format";
 import type { Colour } from "../lib/lamps";
-import { NODE } from "../lib/node";
+import { fitting } from "../lib/fleet";
+import { NODE, nodeLink } from "../lib/node";
 import { keep, useRoute } from "../lib/router";
 import { live } from "../live/store";
 import { Command } from "../parts/Command";
 import { Lamp } from "../parts/Lamp";
 import { Notice, Trouble } from "../parts/Notice";
+import { type Column, Table } from "../parts/Table";
 
 const ENGINES: [string, string][] = [
   ["vllm", "vLLM"], ["sglang", "SGLang"], ["trtllm", "TensorRT-LLM"], ["transformers", "Transformers"], ["training", "Training"],
@@ -27,6 +29,7 @@ export function EstimatePage() {
   const [fields, setFields] = useState<Fields>(() => ({ engine: "vllm", ...Object.fromEntries(query) }));
   const { found, problem, waits } = useAnswer(fields);
   const names = useEstimateNames();
+  const hub = useHub();
   const set = (name: string, value: string) => {
     const next = { ...fields, [name]: value };
     setFields(next);
@@ -45,6 +48,7 @@ export function EstimatePage() {
         <div className={`estimated${waits ? " waits" : ""}`} role="status">
           {problem && typed && <Trouble problem={problem} what="There is no estimate" />}
           {found && !problem && typed && <Answer found={found} />}
+          {found?.per_gpu && !problem && typed && hub && <OnOtherNodes least={found.per_gpu.minimum_bytes} gpus={found.world_size} />}
           {!typed && (
             <Notice title="Will it fit?">
               <p>Choose a model on the left, or paste the text of its <code>config.json</code> or the command that serves it. The answer follows while you type.</p>
@@ -81,6 +85,27 @@ function useAnswer(fields: Fields): { found: Estimate | null; problem: Problem |
     };
   }, [asked, model]);
   return { ...answer, waits: model !== "" && answer.to !== asked };
+}
+
+const MOST_NODES = 50;
+
+/** Of a hub: the nodes with enough free GPUs of one model, those that would have fewest left first. */
+function OnOtherNodes({ least, gpus }: { least: number; gpus: number }) {
+  const rows = useNodes(true).data?.nodes ?? [];
+  const fits = useMemo(() => fitting(rows, least, gpus), [rows, least, gpus]);
+  const columns: Column<(typeof fits)[number]>[] = [
+    { name: "node", cell: (one) => <a href={nodeLink(one.node, location.hash)}>{one.node}</a> },
+    { name: "model", cell: (one) => one.model },
+    { name: "free", cell: (one) => one.labels.join(", ") },
+    { name: "memory", cell: (one) => inGib(one.bytes), number: true },
+  ];
+  return (
+    <section aria-label="on other nodes">
+      <h2>On the nodes of this hub</h2>
+      {fits.length > 0 ? <Table caption="nodes it fits on now" columns={columns} rows={fits.slice(0, MOST_NODES)} rowKey={(one) => `${one.node} ${one.model}`} /> : <p>No node has {count(gpus, "free GPU")} of one model with {inGib(least)}.</p>}
+      {fits.length > MOST_NODES && <p className="dim">and on {count(fits.length - MOST_NODES, "other")}</p>}
+    </section>
+  );
 }
 
 function Form({ fields, set, names }: { fields: Fields; set: (name: string, value: string) => void; names: EstimateNames | undefined }) {

@@ -1,10 +1,10 @@
 /** The nodes of a hub: what needs someone, what is free, then every node, of which those in sight are drawn. */
-import { type CSSProperties, type KeyboardEvent, memo, type ReactNode, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { createContext, type CSSProperties, type KeyboardEvent, memo, type ReactNode, useContext, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { useFeatures } from "../api/asking";
-import { useNodes } from "../api/server";
+import { useDays, useNodes } from "../api/server";
 import type { NodeRow } from "../api/types";
-import { choices, chosen, colourOf, type Field, FIELDS, freeOf, gpusOf, gpuWords, grouped, GROUPS, headline, inSight, isHeard, modelsOf, ordered, type Show, SHOWS, taskWords, totals, type Totals } from "../lib/fleet";
-import { count, DASH, duration, percent } from "../lib/format";
+import { byName, choices, chosen, colourOf, type Field, FIELDS, freeOf, gpusOf, gpuWords, type GroupBy, grouped, GROUPS, headline, inSight, isHeard, modelsOf, ordered, type Show, SHOWS, taskWords, totals, type Totals } from "../lib/fleet";
+import { count, DASH, duration, hourOf, percent } from "../lib/format";
 import { deviceLink } from "../lib/links";
 import { nodeLink } from "../lib/node";
 import { keep, orderIn, withQuery } from "../lib/router";
@@ -13,6 +13,7 @@ import { Command } from "../parts/Command";
 import { Lamp } from "../parts/Lamp";
 import { Loading } from "../parts/Loading";
 import { Notice, Trouble } from "../parts/Notice";
+import { paths, Sparkline } from "../parts/Sparkline";
 import { type Column, nextOrder, type Order } from "../parts/Table";
 import "../styles/fleet.css";
 
@@ -23,12 +24,15 @@ export function FleetPage({ query }: { query: URLSearchParams }) {
   const sum = useMemo(() => totals(rows ?? []), [rows]);
   const { order, onOrder } = orderIn(query);
   const text = query.toString();
+  const all = (rows ?? []).map((row) => row.name).sort(byName).join();
+  const names = useMemo(() => all.split(","), [all]);
   const shown = useMemo(() => ordered(chosen(rows ?? [], query), order), [rows, text]);
   if (useFeatures()["nodes"] === false) {
     return <Notice title="This server is not a hub" whole><p>It watches its own machine: <a href="#/">its board</a>. One that others report to: <Command text="andon hub --store URL" /></p></Notice>;
   }
   if (!rows) return found.error ? <Trouble problem={found.error} what="The nodes cannot be read" whole /> : <Loading what="the nodes" />;
   const map = query.get("view") === "map";
+  const by = GROUPS.find((one) => one === query.get("group")) ?? null;
   const said = headline(rows, sum);
   return (
     <section className={old ? "fleet old" : "fleet"}>
@@ -39,7 +43,7 @@ export function FleetPage({ query }: { query: URLSearchParams }) {
       <p className="page-head sum dim"><span>{sumText(sum)}</span> <Command text="andon nodes" /></p>
       <Sums sum={sum} query={query} />
       <Narrow rows={rows} query={query} found={shown.length} map={map} />
-      {shown.length > 0 && (map ? <NodeMap rows={shown} query={query} /> : <Nodes rows={shown} order={order} onOrder={onOrder} />)}
+      {shown.length > 0 && (map ? <NodeMap rows={shown} by={by} /> : <Nodes rows={shown} names={names} by={by} order={order} onOrder={onOrder} />)}
       {shown.length === 0 && rows.length > 0 && <Notice title="No node matches"><p><a href="#/fleet">Show all {rows.length}</a></p></Notice>}
       {rows.length === 0 && (
         <Notice title="No node reports to this hub yet">
@@ -71,8 +75,7 @@ const Squares = memo(function Squares({ row, links = false }: { row: NodeRow; li
 }, (a, b) => a.row.name === b.row.name && a.row.state === b.row.state && String(a.row.gpu_states) === String(b.row.gpu_states));
 
 /** Every node of the fleet on one screen: its name and a square for each GPU. */
-function NodeMap({ rows, query }: { rows: NodeRow[]; query: URLSearchParams }) {
-  const by = GROUPS.find((one) => one === query.get("group")) ?? null;
+function NodeMap({ rows, by }: { rows: NodeRow[]; by: GroupBy | null }) {
   return (
     <>
       {grouped(rows, by).map(([title, some]) => (
@@ -127,15 +130,11 @@ function Narrow({ rows, query, found, map }: { rows: NodeRow[]; query: URLSearch
       {narrowed && <button type="button" className="quiet" onClick={() => keep(withQuery(new URLSearchParams(), { sort: query.get("sort") ?? "" }))}>show all</button>}
       <span role="status" className="dim">{narrowed && `${found} of ${rows.length}`}</span>
       <span className="view" role="group" aria-label="shown as">
-        {map && (
-          <label>
-            group{" "}
-            <select value={query.get("group") ?? ""} onChange={(event) => keep(withQuery(query, { group: event.target.value }))}>
-              <option value="">none</option>
-              {GROUPS.map((one) => <option key={one}>{one}</option>)}
-            </select>
-          </label>
-        )}
+        <span aria-hidden="true">group</span>
+        <select aria-label="group" value={query.get("group") ?? ""} onChange={(event) => keep(withQuery(query, { group: event.target.value }))}>
+          <option value="">none</option>
+          {GROUPS.map((one) => <option key={one}>{one}</option>)}
+        </select>
         <button type="button" aria-pressed={!map} onClick={() => keep(withQuery(query, { view: "" }))}>list</button>
         <button type="button" aria-pressed={map} onClick={() => keep(withQuery(query, { view: "map" }))}>map</button>
       </span>
@@ -158,6 +157,22 @@ function Choice({ field, rows, query }: { field: Field; rows: NodeRow[]; query: 
   );
 }
 
+/** The day of each node in sight, by name. */
+const Days = createContext<ReadonlyMap<string, (number | null)[]>>(new Map());
+
+/** The last day in half hours, and what it does now; a gap is a gap. */
+const Day = memo(function Day({ line, now }: { line: (number | null)[] | undefined; now: number | null }) {
+  const values = useMemo(() => paths([...(line ?? []), now]), [line, now]);
+  const known = line?.flatMap((one) => one ?? []) ?? [];
+  if (!known.length) return <span className="dim" title="Nothing of the last day is recorded here.">{line ? DASH : ""}</span>;
+  const says = `the last day: mean ${percent(known.reduce((a, b) => a + b, 0) / known.length)}, from ${percent(Math.min(...known))} to ${percent(Math.max(...known))}`;
+  return <span className="day-line" title={says} role="img" aria-label={says}><Sparkline {...values} /></span>;
+});
+
+function DayOf({ row }: { row: NodeRow }) {
+  return <Day line={useContext(Days).get(row.name)} now={row.utilization_percent === null ? null : Math.round(row.utilization_percent)} />;
+}
+
 const COLUMNS: Column<NodeRow>[] = [
   { name: "node", cell: (row) => <a href={nodeLink(row.name)}>{row.name}</a> },
   { name: "GPUs", cell: (row) => <Squares row={row} links /> },
@@ -165,10 +180,11 @@ const COLUMNS: Column<NodeRow>[] = [
   { name: "state", cell: (row) => <State row={row} />, rest: true },
   { name: "free", cell: (row) => (isHeard(row) ? freeOf(row) || DASH : DASH), number: true },
   { name: "util", cell: (row) => <Share percent={row.utilization_percent} kind="util" />, number: true, wide: true },
+  { name: "day", cell: (row) => <DayOf row={row} />, wide: true },
   { name: "memory", cell: (row) => <Share percent={row.memory_percent} kind="memory" />, number: true, wide: true },
   { name: "hottest", cell: (row) => (row.temperature_celsius == null ? DASH : `${Math.round(row.temperature_celsius)} °C`), number: true, wide: true },
   { name: "users", cell: (row) => <span className="users" title={row.holders.map(taskWords).join(", ") || row.users.join(", ")}>{row.users.join(", ") || DASH}</span>, wide: true },
-  { name: "age", cell: (row) => (row.age_seconds === null ? DASH : isHeard(row) ? "now" : duration(Math.round(row.age_seconds))), number: true, wide: true },
+  { name: "age", cell: (row) => (row.age_seconds === null ? DASH : isHeard(row) ? "now" : `${duration(Math.round(row.age_seconds))}, ${hourOf(Date.now() / 1000 - row.age_seconds)}`), number: true, wide: true },
 ];
 
 /** A bar and its number. */
@@ -183,7 +199,8 @@ function State({ row }: { row: NodeRow }): ReactNode {
 }
 
 /** A table as long as the list, of which only what is in sight is in the page. */
-function Nodes({ rows, order, onOrder }: { rows: NodeRow[]; order: Order; onOrder: (order: Order) => void }) {
+function Nodes({ rows: all, names, by, order, onOrder }: { rows: NodeRow[]; names: string[]; by: GroupBy | null; order: Order; onOrder: (order: Order) => void }) {
+  const rows = useMemo(() => grouped(all, by).flatMap(([title, some]): (NodeRow | string)[] => (title ? [`${title}: ${count(some.length, "node")}`, ...some] : some)), [all, by]);
   const body = useRef<HTMLTableSectionElement>(null);
   const [rowHeight, setRowHeight] = useState(37);
   const [{ first, end }, setRange] = useState(() => inSight(rows.length, rowHeight, 0, window.innerHeight));
@@ -205,14 +222,17 @@ function Nodes({ rows, order, onOrder }: { rows: NodeRow[]; order: Order; onOrde
       window.removeEventListener("resize", look);
     };
   }, [rows.length, rowHeight]);
+  const inView = rows.slice(first, end);
+  const days = useDays(names, new Set(inView.flatMap((row) => (typeof row === "string" ? [] : row.name)))).of;
   return (
+    <Days.Provider value={days}>
     <table className="nodes" aria-rowcount={rows.length + 1}>
       <caption className="hidden">Nodes</caption>
       <thead>
         <tr aria-rowindex={1}>
           {COLUMNS.map((column) => (
             <th key={column.name} scope="col" className={classes(column)} aria-sort={order.name !== column.name ? undefined : order.down ? "descending" : "ascending"}>
-              {column.name === "users" ? column.name : (
+              {["users", "day"].includes(column.name) ? column.name : (
                 <button type="button" onClick={() => onOrder(nextOrder(order, column))}>
                   {column.name}<span aria-hidden="true">{order.name === column.name ? (order.down ? "\u00a0↓" : "\u00a0↑") : ""}</span>
                 </button>
@@ -223,14 +243,15 @@ function Nodes({ rows, order, onOrder }: { rows: NodeRow[]; order: Order; onOrde
       </thead>
       <tbody ref={body}>
         <Room rows={first} height={rowHeight} />
-        {rows.slice(first, end).map((row, place) => (
+        {inView.map((row, place) => (typeof row === "string" ? <tr key={row} className="group" aria-rowindex={first + place + 2}><th scope="rowgroup" colSpan={COLUMNS.length}>{row}</th></tr> : (
           <tr key={row.name} className={isHeard(row) ? "node" : "node silent"} aria-rowindex={first + place + 2} onKeyDown={walk}>
             {COLUMNS.map((column) => <td key={column.name} className={classes(column)}>{column.cell(row)}</td>)}
           </tr>
-        ))}
+        )))}
         <Room rows={rows.length - end} height={rowHeight} />
       </tbody>
     </table>
+    </Days.Provider>
   );
 }
 

@@ -2,6 +2,7 @@
 import type { Cordon, Lease, Leases, Waiting } from "../api/types";
 import { useFeatures } from "../api/asking";
 import { useLeases } from "../api/ports";
+import { useHub } from "../api/server";
 import { useTrusted } from "../lib/access";
 import { count, duration, inGib } from "../lib/format";
 import { deviceLink } from "../lib/router";
@@ -23,6 +24,7 @@ export function LeasesPage({ name, search }: { name: string | null; search: stri
   const silence = useSilence();
   const trusted = useTrusted();
   const list = found.data;
+  const hub = useHub();
   if (there === false) {
     return <Notice title="Leases are not available on this server" whole><p>In a terminal: <Command text="andon leases" /></p></Notice>;
   }
@@ -32,16 +34,16 @@ export function LeasesPage({ name, search }: { name: string | null; search: stri
     <section className={old || found.error ? "old" : undefined}>
       <div className="page-head">
         <h1>Leases</h1>
-        {silence === null && <p className="dim">{summary(list)}</p>}
+        {silence === null && !hub && <p className="dim">{summary(list)}</p>}
         <Command text="andon leases" />
       </div>
-      <OnNodes page="leases" />
+      <OnNodes page="leases" own={list.devices.length > 0} />
       {found.error && <Trouble problem={found.error} what="This list is out of date: leases cannot be read now" />}
       {!trusted && <p className="dim read-only"><SignInLink to="to take, extend or give back a lease." /></p>}
       {list.devices.length > 0 && <FreeNow list={list} />}
       {list.devices.length > 0 && <LaterPage show={({ DayAhead }) => <DayAhead list={list} chosen={name} />} />}
       {list.devices.length > 0 && <LaterPage show={({ WeekAhead }) => <WeekAhead list={list} />} />}
-      {list.leases.length === 0 && <Empty list={list} />}
+      {list.leases.length === 0 && !(hub && list.devices.length === 0) && <Empty list={list} />}
       {list.leases.length > 0 && shown.length === 0 && <Notice title="No lease matches" />}
       <ul className="leases">
         {shown.map((one, place) => (

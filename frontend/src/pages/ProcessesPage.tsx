@@ -2,6 +2,7 @@
 import { useMemo } from "react";
 import { useFeatures } from "../api/asking";
 import type { Device, Process } from "../api/types";
+import { useHub } from "../api/server";
 import { useTrusted } from "../lib/access";
 import { count, DASH, duration, gib, known, percent } from "../lib/format";
 import { deviceLink, keep, leaseLink, processLink, userLink } from "../lib/router";
@@ -64,29 +65,30 @@ export function ProcessesPage({ search, query }: { search: string; query: URLSea
     else next.delete(name);
     keep(next);
   };
+  const hub = useHub();
   const users = new Set(rows.map((row) => row.process.user)).size;
   if (!snapshot) return <Loading what="processes" />;
   return (
     <section className={old ? "old" : undefined}>
       <div className="page-head">
         <h1>Processes</h1>
-        {silence === null && <p className="dim">{processes(rows.length)} by {count(users, "user")}</p>}
-        <span role="group" aria-label="group by" className="buttons">
+        {silence === null && !hub && <p className="dim">{processes(rows.length)} by {count(users, "user")}</p>}
+        {(!hub || rows.length > 0) && <span role="group" aria-label="group by" className="buttons">
           <span className="dim">group by</span>
           {GROUPS.map(([value, title]) => (
             <button key={value} type="button" aria-pressed={by === value} onClick={() => put("group", value)}>{title}</button>
           ))}
-        </span>
+        </span>}
         <Command text="andon ps --tree" />
       </div>
-      <OnNodes page="processes" />
+      <OnNodes page="processes" own={rows.length > 0} />
       {rows.length > 0 ? (
         <Table
           caption="processes" columns={columns} rows={rows} rowKey={(r) => `${r.device.uuid}-${r.process.pid}-${r.process.started}-${r.process.kind}`}
           order={order} onOrder={(next) => put("sort", `${next.down ? "-" : ""}${next.name}`)} detail={(row) => <Whole row={row} />}
           {...(group ? { group } : {})}
         />
-      ) : (
+      ) : hub ? null : (
         silence !== null ? <Notice title={silence}><p>Who uses its GPUs now is not known.</p></Notice> : <Nothing devices={snapshot.devices} searched={search.trim() !== ""} />
       )}
       <Unlisted />

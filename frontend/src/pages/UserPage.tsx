@@ -3,6 +3,7 @@ import { useMemo } from "react";
 import { useFeatures } from "../api/asking";
 import type { Problem } from "../api/client";
 import { useJobs, usePast, useRuns } from "../api/ports";
+import { useHub } from "../api/server";
 import type { Device, Job, Process, RunEntry, Week } from "../api/types";
 import { useTrusted } from "../lib/access";
 import { count, DASH, duration, energy, gib, hourOf, percent, withUnit } from "../lib/format";
@@ -11,6 +12,7 @@ import { deviceLink, jobLink, processLink, runLink } from "../lib/links";
 import { costOf } from "../lib/people";
 import { live, useLive } from "../live/store";
 import { Loading } from "../parts/Loading";
+import { OnNodes } from "../parts/OnNodes";
 import { SignInLink } from "../parts/SignIn";
 import { type Column, Table } from "../parts/Table";
 import { jobState, timeText } from "./jobs/words";
@@ -34,6 +36,7 @@ export function UserPage({ name }: { name: string }) {
   const snapshot = useLive((now) => now.snapshot);
   const week = usePast((past) => past.users());
   const there = useMemo(() => (snapshot?.devices ?? []).flatMap((device) => device.processes.filter((one) => one.user === name).map((process) => ({ device, process }))), [snapshot, name]);
+  const hub = useHub();
   if (!snapshot) return <Loading what="this user" />;
   const own = week.data?.items.find((one) => one.user === name);
   const gpus = new Set(there.map((one) => one.device.uuid)).size;
@@ -41,8 +44,9 @@ export function UserPage({ name }: { name: string }) {
     <article className="person">
       <div className="page-head">
         <h1>{name}</h1>
-        <p className="dim">{gpus ? `on ${count(gpus, "GPU")} now` : "on no GPU now"}, and the last {RANGE_DAYS} days</p>
+        <p className="dim">{hub ? "on all nodes" : gpus ? `on ${count(gpus, "GPU")} now` : "on no GPU now"}{!hub && `, and the last ${RANGE_DAYS} days`}</p>
       </div>
+      <OnNodes page="user" user={name} />
       <Sums own={own} week={week.data} problem={week.error} />
       <div className="person-halves">
         <Now there={there} at={snapshot.at} />

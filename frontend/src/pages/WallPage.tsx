@@ -6,6 +6,7 @@ import { useLive, whole } from "../live/store";
 import { Lamp } from "../parts/Lamp";
 import { Strip } from "../parts/Strip";
 import { Group } from "./BoardPage";
+import { FleetWall, useFleetWall } from "./FleetWall";
 import "../styles/wall.css";
 
 const NOTHING = new URLSearchParams();
@@ -20,15 +21,16 @@ export default function WallPage({ judged }: { judged: Judged }) {
     return () => window.removeEventListener("keydown", left);
   }, []);
   const old = staleSeconds !== null;
+  const fleet = useFleetWall();
+  const said = fleet ?? { colour: judged.colour, text: judged.headline };
   return (
-    <div className="wall">
-      <header className={`headline ${judged.colour}`}>
-        <Lamp colour={judged.colour} />
-        <h1>{judged.headline}</h1>
+    <div className={fleet ? "wall of-fleet" : "wall"}>
+      <header className={`headline ${said.colour}`}>
+        <Lamp colour={said.colour} />
+        <h1>{said.text}</h1>
         <Clock />
       </header>
-      {snapshot && <Strip snapshot={snapshot} judged={judged} old={old} />}
-      {snapshot && snapshot.devices.length > 0 && <Group snapshot={snapshot} judged={judged} search="" query={NOTHING} old={old} few={false} bare />}
+      {fleet ? <FleetWall rows={fleet.rows} /> : <Machine judged={judged} />}
       <footer>
         <span className={`link ${old ? "" : link.state}`}>{old ? "stale" : link.state === "away" ? "reconnecting" : link.state}</span>
         {snapshot && <span>{snapshot.node}</span>}
@@ -36,6 +38,18 @@ export default function WallPage({ judged }: { judged: Judged }) {
         <a href="#/">leave (Esc)</a>
       </footer>
     </div>
+  );
+}
+
+/** The machine's own GPUs. */
+function Machine({ judged }: { judged: Judged }) {
+  const { snapshot, staleSeconds } = useLive(whole);
+  if (!snapshot) return null;
+  return (
+    <>
+      <Strip snapshot={snapshot} judged={judged} old={staleSeconds !== null} />
+      {snapshot.devices.length > 0 && <Group snapshot={snapshot} judged={judged} search="" query={NOTHING} old={staleSeconds !== null} few={false} bare />}
+    </>
   );
 }
 

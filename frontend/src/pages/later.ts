@@ -3,6 +3,7 @@ export { ChartsOfDevice } from "../charts/ChartsOfDevice";
 export { ChartsPage } from "./ChartsPage";
 export { DayAhead } from "./DayAhead";
 export { EstimatePage } from "./EstimatePage";
+export { FleetCharts } from "./FleetCharts";
 export { FleetPage } from "./FleetPage";
 export { HealthPage } from "./HealthPage";
 export { JobsPages } from "./jobs";

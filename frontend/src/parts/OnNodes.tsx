@@ -1,45 +1,127 @@
-/** On a page of a hub: the nodes of which the same page has something, with the way there. */
-import { useFeatures } from "../api/asking";
-import { useNodes } from "../api/server";
-import type { NodeRow } from "../api/types";
-import { colourOf, needy, taskWords } from "../lib/fleet";
-import { count } from "../lib/format";
-import { NODE, nodeLink } from "../lib/node";
+/** On a page of a hub: what all of its nodes have of the same, with the node in a column; searched, filtered, sorted and paged by the hub. */
+import { useHub, useItems, useNodes } from "../api/server";
+import type { FleetItem, FleetItems } from "../api/types";
+import { byName } from "../lib/fleet";
+import { count, DASH, duration, gib, percent, unbroken, words } from "../lib/format";
+import { itemLink, placeOf } from "../lib/items";
+import type { Colour } from "../lib/lamps";
+import { nodeLink } from "../lib/node";
+import { keep, userLink, useRoute, withQuery } from "../lib/router";
+import { gpusOf } from "../lib/week";
 import { Lamp } from "./Lamp";
-import { type Column, Table } from "./Table";
+import { Loading } from "./Loading";
+import { Trouble } from "./Notice";
+import { type Column, type Order, Table } from "./Table";
 
-/** What each page says of a node; null: nothing. */
-const SAID = {
-  alerts: (row: NodeRow) => [alertsOf(row), row.reason].filter(Boolean).join(" · ") || null,
-  processes: (row: NodeRow) => row.users.join(", ") || null,
-  leases: (row: NodeRow) => (row.allocated ? `${count(row.allocated, "GPU")}: ${row.holders.map(taskWords).join(", ")}` : null),
-  jobs: (row: NodeRow) => row.holders.filter((one) => one.job !== null).map(taskWords).join(", ") || null,
+type Key = "kind" | "state" | "node" | "GPUs" | "user" | "what" | "memory" | "util" | "since" | "until" | "detail";
+
+/** What each page asks for, what its lines are called, and which columns they have. */
+const PAGES: Record<string, { kinds: string; one: string; columns: Key[]; brief?: boolean }> = {
+  alerts: { kinds: "alert,silence", one: "alert", columns: ["state", "node", "GPUs", "what", "since", "until", "user", "detail"], brief: true },
+  processes: { kinds: "process", one: "process", columns: ["node", "GPUs", "user", "what", "memory", "since", "detail"] },
+  leases: { kinds: "lease", one: "lease", columns: ["node", "GPUs", "user", "what", "state", "util", "since", "until"] },
+  jobs: { kinds: "job", one: "job", columns: ["state", "node", "what", "user", "GPUs", "since", "detail"] },
+  user: { kinds: "job,lease,process", one: "line", columns: ["kind", "state", "node", "GPUs", "what", "memory", "since"] },
 };
-const HEADINGS: Record<keyof typeof SAID, string> = { alerts: "alerts", processes: "users", leases: "held", jobs: "jobs that run" };
+const PAGE = 100;
+const COLOURS: Record<string, Colour> = { critical: "red", warning: "amber", info: "info", pending: "ring", silenced: "grey", silence: "grey", acknowledged: "grey", running: "green", failed: "red", lost: "red" };
 
-const alertsOf = ({ alerts }: NodeRow): string => ["critical", "warning"].filter((level) => alerts[level]).map((level) => `${alerts[level]} ${level}`).join(", ");
-
-/** Whether a page is about the hub's own machine: the nodes have more of the same. */
-export const useHub = (): boolean => (useFeatures()["nodes"] ?? false) && NODE === null;
-
-export function OnNodes({ page }: { page: keyof typeof SAID }) {
-  return useHub() ? <Listed page={page} /> : null;
+/** `own`: whether the hub's own machine has something that follows below. */
+export function OnNodes({ page, user = "", own: has = true }: { page: keyof typeof PAGES; user?: string; own?: boolean }) {
+  return useHub() ? <Listed page={page} user={user} has={has} /> : null;
 }
 
-function Listed({ page }: { page: keyof typeof SAID }) {
-  const list = useNodes(true).data;
-  const others = list?.nodes.filter((one) => one.name !== list.own) ?? [];
-  const rows = others.filter((one) => SAID[page](one) !== null).sort(needy);
-  if (!others.length) return null;
-  const columns: Column<NodeRow>[] = [
-    { name: "node", cell: (row) => <a href={nodeLink(row.name, `#/${page}`)}>{row.name}</a> },
-    { name: "state", cell: (row) => <><Lamp colour={colourOf(row)} /> {row.state}</>, wide: true },
-    { name: HEADINGS[page], cell: SAID[page], rest: true },
-  ];
+function Listed({ page, user, has }: { page: string; user: string; has: boolean }) {
+  const { query } = useRoute();
+  const { kinds, one, columns, brief = false } = PAGES[page] as (typeof PAGES)[string];
+  const from = Number(query.get("from")) || 0;
+  const asked = new URLSearchParams({ kinds, limit: String(PAGE), offset: String(from), search: [query.get("q"), page === "jobs" && query.get("state") !== "active" && query.get("state")].filter(Boolean).join(" "), node: query.get("on") ?? "", user: user || (query.get("who") ?? ""), sort: query.get("by") ?? "" });
+  const found = useItems(asked);
+  const list = useNodes(false).data;
+  const own = list?.own ?? "";
+  const data = found.data;
+  const put = (changes: Record<string, string>) => keep(withQuery(query, { from: "", ...changes }));
+  const by = query.get("by") ?? "";
+  const order: Order = { name: by.replace(/^-/, ""), down: by.startsWith("-") };
   return (
-    <section className="panel on-nodes">
-      <h2>On other machines</h2>
-      {rows.length > 0 ? <Table caption="nodes" columns={columns} rows={rows} rowKey={(row) => row.name} /> : <p className="dim">Nothing on the {count(others.length, "node")} that report here.</p>}
+    <section className="on-nodes" aria-label="all nodes">
+      <div className="ranges tools-of">
+        <Choice title="node" value={query.get("on") ?? ""} all={(list?.nodes ?? []).map((row) => row.name).sort(byName)} put={(on) => put({ on })} />
+        {!user && <Choice title="user" value={query.get("who") ?? ""} all={data?.users.map((each) => each.user) ?? []} put={(who) => put({ who })} />}
+        {data && <span role="status" className="dim">{sumText(data, one, list?.nodes.length ?? 0)}</span>}
+      </div>
+      {found.error && <Trouble problem={found.error} what="What the nodes have cannot be read now" />}
+      {found.isPending && <Loading what="what the nodes have" />}
+      {data && data.items.length > 0 && <Table caption={`${page} of all nodes`} columns={columns.filter((key) => filled(key, data)).map((key) => columnOf(key, page, brief, own, data.at))} rows={data.items} rowKey={(item) => `${item.kind} ${item.node} ${item.id} ${item.user ?? ""}`} order={order} onOrder={(next) => put({ by: `${next.down ? "-" : ""}${next.name}` })} sorted stacked />}
+      {data && data.items.length === 0 && <p className="none-found">{query.get("q") || query.get("on") || query.get("who") ? `No ${one} matches.` : `No ${one} on any node that reports.`}</p>}
+      {data && data.total > PAGE && (
+        <p className="buttons pages">
+          <button type="button" disabled={from === 0} onClick={() => put({ from: from > PAGE ? String(from - PAGE) : "" })}>◀ back</button>
+          <span className="dim">{from + 1}–{Math.min(data.total, from + PAGE)} of {data.total}</span>
+          <button type="button" disabled={from + PAGE >= data.total} onClick={() => put({ from: String(from + PAGE) })}>more ▶</button>
+        </p>
+      )}
+      {data && data.silent.length > 0 && <p className="dim silent-nodes">Not known of {count(data.silent.length, "silent node")}: {data.silent.slice(0, 5).join(", ")}{data.silent.length > 5 && " …"}</p>}
+      {has && <h2 className="own-node">On {own || "this machine"}, where this hub runs</h2>}
     </section>
   );
+}
+
+function sumText({ total, unread }: FleetItems, one: string, nodes: number): string {
+  const said = `${total === 1 || one !== "process" ? count(total, one) : `${total} processes`} on `;
+  return said + (unread.length ? `${nodes - unread.length} of ${nodes} nodes; the others are being read` : count(nodes, "node"));
+}
+
+function Choice({ title, value, all, put }: { title: string; value: string; all: string[]; put: (value: string) => void }) {
+  const known = value && !all.includes(value) ? [value, ...all] : all;
+  return (
+    <label className="choice">
+      <span className="dim">{title}</span>
+      <select value={value} onChange={(event) => put(event.target.value)}>
+        <option value="">all</option>
+        {known.map((each) => <option key={each}>{each}</option>)}
+      </select>
+    </label>
+  );
+}
+
+/** On a page that has the nodes' own already, or asks one node: the same page of one of them. */
+export function OfNode({ page }: { page: string }) {
+  const hub = useHub();
+  const list = useNodes(false).data;
+  if (!hub || !list?.nodes.length) return null;
+  return <Choice title="node" value="" all={list.nodes.map((row) => row.name).sort(byName)} put={(name) => name && location.assign(nodeLink(name, `#/${page}`))} />;
+}
+
+const VALUES: Record<Key, (item: FleetItem) => unknown> = {
+  kind: (item) => item.kind, state: (item) => item.state, node: (item) => item.node, GPUs: (item) => item.gpus.length || item.wants, user: (item) => item.user,
+  what: (item) => item.title, memory: (item) => item.memory_bytes, util: (item) => item.utilization_percent, since: (item) => item.since, until: (item) => item.until, detail: (item) => item.detail,
+};
+const filled = (key: Key, data: FleetItems): boolean => data.items.some((item) => VALUES[key](item) != null);
+const NUMBERS = new Set<Key>(["memory", "util", "since"]);
+const WIDE = new Set<Key>(["detail", "until", "util"]);
+const TITLES: Partial<Record<string, string>> = { alerts: "alert", processes: "program", leases: "for", jobs: "job" };
+
+function columnOf(key: Key, page: string, brief: boolean, own: string, at: number): Column<FleetItem> {
+  return {
+    name: key, ...(key === "what" && { title: TITLES[page] ?? "what" }), ...(key === "since" && { title: "age" }),
+    ...(key !== "kind" && key !== "detail" && { by: () => null }),
+    cell: (item) => cellOf(key, item, own, at), number: NUMBERS.has(key), wide: WIDE.has(key), rest: brief ? key === "what" : key === "detail",
+  };
+}
+
+function cellOf(key: Key, item: FleetItem, own: string, at: number) {
+  switch (key) {
+    case "state": return <><Lamp colour={COLOURS[item.state] ?? "ring"} /> {words(item.state)}</>;
+    case "node": return <a href={placeOf(item.node, own, "#/")}>{item.node}</a>;
+    case "GPUs": return item.gpus.length ? gpusOf(item.gpus).replace(/^GPUs? /, "") : item.wants ? `wants ${item.wants}` : DASH;
+    case "user": return item.user ? <a href={userLink(item.user)}>{item.user}</a> : DASH;
+    case "what": return <a href={itemLink(item, own)}>{unbroken(item.kind === "job" ? `${item.id} ${item.title}` : item.title)}</a>;
+    case "memory": return item.memory_bytes === null ? DASH : `${gib(item.memory_bytes)}\u00a0GiB`;
+    case "util": return percent(item.utilization_percent);
+    case "since": return item.since === null ? DASH : duration(Math.max(0, Math.round(at - item.since)));
+    case "until": return item.until === null ? DASH : item.until > at ? `${duration(Math.round(item.until - at))} left` : DASH;
+    case "detail": return item.kind === "process" || item.kind === "lease" ? <code>{item.detail ?? DASH}</code> : unbroken(item.detail ?? DASH);
+    default: return item[key];
+  }
 }

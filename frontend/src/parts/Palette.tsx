@@ -3,12 +3,13 @@ import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "re
 import { refresh, useFeatures } from "../api/asking";
 import { Problem, send } from "../api/client";
 import { useAlerts, useJobs, useRuns } from "../api/ports";
-import { useSession } from "../api/server";
+import { useHub, useItems, useNodes, useSession } from "../api/server";
 import type { Alert, LeaseGrant } from "../api/types";
 import { useActs } from "../lib/access";
 import { located } from "../lib/commands";
 import { type Entry, found, lengthIn } from "../lib/finding";
 import { unbroken, words } from "../lib/format";
+import { entryOf, nodeEntries } from "../lib/items";
 import { verdictText } from "../lib/holding";
 import type { Judged } from "../lib/judged";
 import { useMe } from "../lib/me";
@@ -96,6 +97,7 @@ function useEntries(judged: Judged, typed: string, onHelp: () => void): Entry[] 
   const jobs = useJobs((all) => all.latest(SOON_MS)).data;
   const runs = useRuns((all) => all.latest({ fresh: SOON_MS })).data;
   const may = useWho();
+  const elsewhere = useElsewhere(typed);
   const { text, seconds } = lengthIn(typed);
   return useMemo(() => [
     ...[...menu(features), { page: "health", title: "Health" }, { page: "wall", title: "Wall" }].map(({ page, title }): Entry => ({ kind: "page", title, act: linkOf(page) })),
@@ -103,12 +105,36 @@ function useEntries(judged: Judged, typed: string, onHelp: () => void): Entry[] 
     ...(alerts ?? []).filter((one) => one.state === "firing").flatMap((one) => ofAlert(one, may, text, seconds)),
     ...(jobs?.jobs ?? []).map((one): Entry => ({ kind: "job", title: `Job ${one.label} ${one.name}`, detail: `${one.state} · ${one.user}`, act: jobLink(one.label, jobs && userNamed(jobs, one)) })),
     ...(runs?.items ?? []).map((one): Entry => ({ kind: "run", title: `Run ${one.name || one.id}`, detail: [one.state, one.user].filter(Boolean).join(" · "), words: one.id, act: runLink(one.id) })),
-    ...users(judged).map((name): Entry => ({ kind: "user", title: name, detail: "their GPUs, jobs and runs", act: `#/user/${encodeURIComponent(name)}` })),
+    ...elsewhere,
+    ...(elsewhere.length ? [] : users(judged)).map((name): Entry => ({ kind: "user", title: name, detail: "their GPUs, jobs and runs", act: `#/user/${encodeURIComponent(name)}` })),
     { kind: "action", title: "Copy a link to this view", act: async () => (await toClipboard(location.href), "copied") },
     { kind: "action", title: "Light or dark theme", words: "toggle", act: toggleTheme },
     { kind: "action", title: "Help: lamps, marks and keys", act: onHelp },
     ...["andon run -- python train.py", "andon submit --gpus 1 -- python train.py", "andon free", "andon doctor"].map(copying),
-  ], [features, alerts, jobs, runs, judged, may, text, seconds, onHelp]);
+  ], [features, alerts, jobs, runs, elsewhere, judged, may, text, seconds, onHelp]);
+}
+
+const NONE: Entry[] = [];
+const TYPING_MS = 200;
+const FOUND = 20;
+
+/** Of a hub: its nodes, their GPUs and people, and what of all of them matches what is typed; its runs are those of all. */
+function useElsewhere(typed: string): Entry[] {
+  const hub = useHub();
+  const list = useNodes(false).data;
+  const [settled, setSettled] = useState(typed);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(typed.trim()), TYPING_MS);
+    return () => clearTimeout(timer);
+  }, [typed]);
+  const when = hub && settled.length > 1;
+  const items = useItems(new URLSearchParams({ search: settled, limit: String(FOUND) }), when).data;
+  const runs = useRuns((all) => ({ ...all.list(`limit=${FOUND}&search=${encodeURIComponent(settled)}`), when })).data;
+  return useMemo(() => (!hub || !list ? NONE : [
+    ...nodeEntries(list.nodes, list.own ?? "", typed),
+    ...(when ? items?.items ?? [] : []).map((one) => entryOf(one, list.own ?? "")),
+    ...(when ? runs?.items ?? [] : []).map((one): Entry => ({ kind: "run", title: `Run ${one.name || one.id}`, detail: [one.node, one.state, one.user].filter(Boolean).join(" · "), words: one.id, act: runLink(one.id) })),
+  ]), [hub, list, typed, when, items, runs]);
 }
 
 /** Under which name this person acts; null if they cannot, and get the command instead. */

@@ -4,6 +4,8 @@ import { DASH } from "../lib/format";
 
 export interface Column<T> {
   name: string;
+  /** What stands above it, if that is not its name. */
+  title?: string;
   /** The sort key; unknown values come last. */
   by?: (row: T) => string | number | null;
   cell: (row: T) => ReactNode;
@@ -31,6 +33,8 @@ interface Props<T> {
   /** Kept by the caller, for example in the address; else by the table. */
   order?: Order;
   onOrder?: (order: Order) => void;
+  /** The rows come in that order. */
+  sorted?: boolean;
   /** On a narrow page each row becomes a list of its cells. */
   stacked?: boolean;
   /** What a row shows when it is opened. */
@@ -44,11 +48,11 @@ export function nextOrder<T>(before: Order, column: Column<T>): Order {
   return { name: column.name, down: before.name === column.name ? !before.down : column.number === true };
 }
 
-export function Table<T>({ caption, columns, rows, rowKey, sort = "", order: given, onOrder, stacked = false, detail, group }: Props<T>) {
+export function Table<T>({ caption, columns, rows, rowKey, sort = "", order: given, onOrder, sorted: inOrder = false, stacked = false, detail, group }: Props<T>) {
   const [own, setOwn] = useState<Order>({ name: sort, down: true });
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
   const order = given ?? own;
-  const sorted = useMemo(() => sortedBy(rows, columns, order), [rows, columns, order]);
+  const sorted = useMemo(() => (inOrder ? rows : sortedBy(rows, columns, order)), [inOrder, rows, columns, order]);
   const groups = useMemo(() => (group ? grouped(sorted, group.of) : [["", sorted] as [string, T[]]]), [sorted, group]);
   const toggle = (key: string) => setOpen((before) => {
     const next = new Set(before);
@@ -70,10 +74,10 @@ export function Table<T>({ caption, columns, rows, rowKey, sort = "", order: giv
               >
                 {column.by ? (
                   <button type="button" onClick={() => (onOrder ?? setOwn)(nextOrder(order, column))}>
-                    {column.name}
+                    {column.title ?? column.name}
                     <span aria-hidden="true">{order.name === column.name ? (order.down ? "\u00a0↓" : "\u00a0↑") : ""}</span>
                   </button>
-                ) : column.acts ? <span className="hidden">{column.name}</span> : column.name}
+                ) : column.acts ? <span className="hidden">{column.name}</span> : column.title ?? column.name}
               </th>
             ))}
           </tr>
@@ -95,7 +99,7 @@ export function Table<T>({ caption, columns, rows, rowKey, sort = "", order: giv
                     )}
                     {columns.map((column) => {
                       const cell = column.cell(row);
-                      return <td key={column.name} className={classes(column, cell === DASH)} data-name={stacked ? column.name : undefined}>{cell}</td>;
+                      return <td key={column.name} className={classes(column, cell === DASH)} data-name={stacked ? column.title ?? column.name : undefined}>{cell}</td>;
                     })}
                   </tr>
                   {detail && open.has(key) && <tr className="whole"><td colSpan={span}>{detail(row)}</td></tr>}

@@ -1,12 +1,16 @@
 """The nodes of a hub and their heartbeats in a PostgreSQL database."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from operator import attrgetter
 
 from andon.errors import Conflict
 from andon.fleet.rules.nodes import FleetNode, Heartbeat, NamedToken
+from andon.history.rules.blocks import rows_of
+from andon.history.rules.codec import SeriesRow
+from andon.history.rules.series import Bucket, buckets, scale_of
+from andon.history.rules.tiers import Tier, window
 from andon.settings.store_url import StoreUrl
 from andon.stores.alerts import AlertTables
 from andon.stores.postgres import PostgresStore
@@ -120,6 +124,19 @@ class PostgresNodePasts:
 
     def history(self, node: str) -> PostgresStore:
         return PostgresStore(self._url, node, shared=self._database)
+
+    def courses(
+        self, nodes: Sequence[str], metric: str, since: float, until: float, points: int
+    ) -> Mapping[str, Sequence[Bucket]]:
+        begin, end = round(since * 1000), round(until * 1000)
+        given = {"since": window(Tier.MINUTE, begin), "until": end, "metric": metric}
+        rows = dict[str, list[SeriesRow]]()
+        with self._database.reading() as session:
+            for node, tier, base, body in session.run("fleet_blocks", given | {"nodes": [*nodes]}):
+                found = rows_of(Tier(tier), base, body, begin, (end - begin) / points)
+                rows.setdefault(node, []).extend(found)
+        scale = scale_of(metric)
+        return {one: buckets(some, since, until, points, scale) for one, some in rows.items()}
 
     def alerts(self, node: str) -> AlertTables:
         return AlertTables(self._database.of_node(node))

@@ -7,7 +7,9 @@ from msgspec.structs import replace
 
 from andon.errors import Conflict
 from andon.fleet.rules.nodes import FleetNode, Heartbeat, NamedToken
+from andon.history.rules.codec import SeriesRow, pack_rows
 from andon.history.rules.intervals import UsageInterval
+from andon.history.rules.tiers import Tier, window
 from andon.model.device import Device
 from andon.model.run.record import RunKind, RunRow, RunState
 from andon.ports import NodePasts, NodeStore
@@ -17,6 +19,12 @@ AT = 1_794_000_000.0
 ONE = FleetNode("n1", "hash-1", AT)
 TWO = FleetNode("n2", "hash-2", AT + 1)
 OTHER = "hash-3"
+BEGIN, HOUR_SECONDS = window(Tier.MINUTE, int(AT * 1000)), 3600
+
+
+def minutes_of(value: int) -> bytes:
+    """Returns a block of minutes that all have this value."""
+    return pack_rows([SeriesRow(60_000 * one, 30, value, value, 30 * value) for one in range(120)])
 
 
 def beat(sequence: int, node: str = "n1", session: str = "a") -> Heartbeat:
@@ -205,6 +213,26 @@ class NodePastsContract:
         assert saved.state == {"a": 1}
         opened.history("n1").close()
         assert list(opened.history("n1").devices()) == [], "a part closes nothing"
+
+    def test_a_reading_of_many_nodes_is_that_of_their_devices(self, pasts: OpenNodePasts) -> None:
+        opened = pasts()
+        for node, means in (("n1", (20, 60)), ("n2", (90,))):
+            devices = [
+                Device(f"GPU-{node}-{place}", place, "nvidia", "H200")
+                for place in range(len(means))
+            ]
+            blocks = [
+                (one.uuid, "utilization_percent", Tier.MINUTE, BEGIN, minutes_of(mean))
+                for one, mean in zip(devices, means, strict=True)
+            ]
+            opened.history(node).load(devices, blocks)
+        since, until = BEGIN / 1000, BEGIN / 1000 + 4 * HOUR_SECONDS
+        found = opened.courses(["n1", "n2", "n3"], "utilization_percent", since, until, 4)
+        assert {name: [one.mean for one in line] for name, line in found.items()} == {
+            "n1": [40.0, 40.0, None, None], "n2": [90.0, 90.0, None, None],
+        }  # fmt: skip
+        assert opened.courses(["n1"], "power_watts", since, until, 4) == {}
+        assert opened.courses([], "utilization_percent", since, until, 4) == {}
 
     def test_one_hub_leads_until_it_ends(self, pasts: OpenNodePasts) -> None:
         first, second = pasts(), pasts()

@@ -22,8 +22,10 @@ from andon.model.codec import to_json
 from andon.model.lease import Reservation, ReservedDevice
 from andon.model.lease_list import LeaseList
 from andon.model.wire import snapshot_to_json
+from andon.web.answers.description import ANSWERS
 from tests.integration.fleet.reporting import added
 from tests.integration.serving import Served, serving
+from tests.support.described import check
 from tests.support.homes import own_folders
 from tests.support.notices import HOT
 from tests.support.postgres import server
@@ -93,6 +95,25 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         wait_for(lambda: _row(made, "n18")["state"] == "silent", 90)
         made.report("n17", tokens["n17"], 2)
         yield made
+
+
+def test_what_all_nodes_have_is_one_answer_as_it_is_described(fleet: Fleet) -> None:
+    """The silent node is named, and what it had is not said of now."""
+    key = fleet.hub.bearer
+    said = fleet.hub.ask("/api/nodes/items?kinds=alert,process", **key).json()
+    check(said, ANSWERS["get", "/api/nodes/items"])
+    assert {one["node"] for one in said["items"]} <= {"n17", "hub"}
+    assert (said["silent"], said["unread"], said["firing"]) == (["n18"], [], {"critical": 1})
+    assert said["items"][0]["state"] == "critical"
+    commands = [one["detail"] for one in said["items"] if one["kind"] == "process"]
+    assert any(commands)
+    unsigned = fleet.hub.ask("/api/nodes/items?kinds=process").json()["items"]
+    assert [one["detail"] for one in unsigned] == [None] * len(commands)
+    courses = fleet.hub.ask("/api/nodes/courses?nodes=n17,nobody").json()
+    check(courses, ANSWERS["get", "/api/nodes/courses"])
+    assert [*courses["nodes"]] == ["n17"]
+    for wrong in ("items?kinds=x", "items?limit=501", "courses?nodes=n17&metric=x", "courses"):
+        assert fleet.hub.ask(f"/api/nodes/{wrong}").status == 422, wrong
 
 
 def test_a_silent_node_has_no_lost_devices(fleet: Fleet) -> None:

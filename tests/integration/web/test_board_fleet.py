@@ -24,15 +24,13 @@ from tests.integration.board import opened, sign_in, violations, violations_in_b
 from tests.integration.browser import Window
 from tests.integration.serving import Served, serving
 from tests.support.homes import own_folders
+from tests.support.played_fleet import again_and_again
 from tests.support.postgres import server
 from tests.support.snapshots import farm
 
 pytestmark = pytest.mark.process
 
 NODES = 500
-LATER = 3600.0
-"""Reports of this many seconds ahead stay new while the tests run."""
-
 JSON = {"Content_Type": "application/json"}
 PATIENCE_MS = 5000
 
@@ -55,6 +53,7 @@ def digest(number: int) -> Digest:
     )  # fmt: skip
 
 
+NOTHING = deflated({})
 TWICE = "n030"
 """A node on which two users have a job of one number."""
 
@@ -67,21 +66,26 @@ def twice_seven() -> bytes:
     return deflated({"snapshot": snapshot_to_json(farm()), "jobs": jobs})
 
 
-def report(url: str, sequence: int = 1) -> None:
+class Reports:
     """Puts the reports of 500 nodes into the database; one in 100 has been silent for long."""
-    store = PostgresKind.open_nodes(parse_store_url(url))
-    now = time.time()
-    beats = list[Heartbeat]()
-    for number in range(NODES):
-        made = digest(number)
-        store.put(FleetNode(made.node, f"{number}", now, drained=number == 20))
-        at = now - 120 if number % 100 == 99 else now + LATER
-        parts = twice_seven() if made.node == TWICE else deflated({})
-        if number == 99:
-            parts = deflated({"snapshot": snapshot_to_json(replace(farm(), node=made.node))})
-        beats.append(Heartbeat(made.node, "s", sequence, at, at, encoded(made), parts))
-    store.take(beats)
-    store.close()
+
+    def __init__(self, url: str) -> None:
+        self._store = PostgresKind.open_nodes(parse_store_url(url))
+        self._digests = [encoded(digest(number)) for number in range(NODES)]
+        known = deflated({"snapshot": snapshot_to_json(replace(farm(), node="n099"))})
+        self._parts = {TWICE: twice_seven(), "n099": known}
+
+    def __call__(self, sequence: int) -> None:
+        now, beats = time.time(), list[Heartbeat]()
+        for number, made in enumerate(self._digests):
+            name, silent = f"n{number:03}", number % 100 == 99
+            if sequence == 1:
+                self._store.put(FleetNode(name, f"{number}", now, drained=number == 20))
+            if sequence == 1 or not silent:
+                at = now - 120 if silent else now
+                parts = self._parts.get(name, NOTHING)
+                beats.append(Heartbeat(name, "s", sequence, at, at, made, parts))
+        self._store.take(beats)
 
 
 @pytest.fixture(scope="module")
@@ -93,10 +97,10 @@ def url() -> str:
 def hub(tmp_path_factory: pytest.TempPathFactory, url: str) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("fleet-board")
     book = own_folders(folder / "hub")["ANDON_LEASE_DIR"]
-    with serving(
+    serve = serving(
         folder / "hub", "--store", url, simulate=None, ANDON_LEASE_DIR=book, ANDON_NODE="hub"
-    ) as found:
-        report(url)
+    )
+    with serve as found, again_and_again(Reports(url)):
         token = found.ask("/api/nodes", "POST", '{"name": "x17"}', **JSON, **found.bearer).json()[
             "token"
         ]
@@ -185,7 +189,7 @@ def test_pages_of_a_silent_node_say_so_where_they_know_nothing(window: Window, h
 
 
 def test_the_end_of_the_list_is_reached_by_scrolling_and_by_tab(
-    window: Window, hub: Served, heard_again: None
+    window: Window, hub: Served
 ) -> None:
     page = window.page
     page.goto(f"{hub.url}/#/fleet?sort=node")
@@ -252,9 +256,7 @@ def test_a_node_leads_to_its_board_and_back(window: Window, hub: Served) -> None
     expect(page.locator("tr.node").first).to_be_visible()
 
 
-def test_jobs_of_two_users_with_one_number_are_opened_each(
-    window: Window, hub: Served, heard_again: None
-) -> None:
+def test_jobs_of_two_users_with_one_number_are_opened_each(window: Window, hub: Served) -> None:
     page = window.page
     page.goto(f"{hub.url}/?node={TWICE}#/jobs")
     expect(page.locator(".whose")).to_have_text(f"The jobs on {TWICE}")
@@ -294,29 +296,6 @@ def test_what_changes_is_shown_without_asking_again(window: Window, hub: Served)
     hub.ask("/api/nodes/n020/resume", "POST", **hub.bearer)
     expect(page.locator("tr.node")).not_to_contain_text("drained")
     assert sum(one.endswith("/api/nodes") for one in window.requests) == before
-
-
-@pytest.fixture
-def heard_again(hub: Served, url: str) -> None:
-    """Those that reported at the start are silent after 15 s."""
-    report(url, int(time.time()))  # a greater number each time: an old report is not taken
-
-
-@pytest.mark.parametrize(
-    ("where", "said"),
-    [("alerts", "GPU 3: fell off the bus"), ("processes", "alice"), ("leases", "6 GPUs: job 7 of"),
-     ("jobs", "job 7 of alice")],
-)  # fmt: skip
-def test_a_page_of_the_hub_names_the_nodes_that_have_more(
-    window: Window, hub: Served, heard_again: None, where: str, said: str
-) -> None:
-    page = window.page
-    page.set_viewport_size({"width": 1280, "height": 900})
-    page.goto(f"{hub.url}/#/{where}")
-    row = page.locator(".on-nodes tr").filter(has=page.get_by_role("link", name="n007"))
-    expect(row).to_contain_text(said)
-    expect(row.get_by_role("link")).to_have_attribute("href", f"/?node=n007#/{where}")
-    assert violations(page.get_by_role("main")) == []
 
 
 def test_nothing_went_wrong_in_the_browser(window: Window, hub: Served) -> None:

@@ -5,7 +5,7 @@ from dev import size
 from tests.support.rows import rows
 
 BUDGET = {
-    "(modules)": 1273,
+    "(modules)": 1279,
     "access": 1240,
     "alerts": 4953,
     "api": 3700,
@@ -22,7 +22,7 @@ BUDGET = {
     "explain": 7864,
     "exporter": 1935,
     "failures": 312,
-    "fleet": 1711,
+    "fleet": 1970,
     "history": 2176,
     "host": 5106,
     "jobs": 9594,
@@ -35,11 +35,16 @@ BUDGET = {
     "sampling": 2754,
     "settings": 2213,
     "standalone": 1046,
-    "stores": 2584,
-    "testing": 2181,
+    "stores": 2601,
+    "testing": 2209,
     "tui": 4422,
-    "web": 10148,
+<<<<<<< HEAD
+    "web": 10363,
     "work": 6298,
+=======
+    "web": 10363,
+    "work": 6295,
+>>>>>>> h/f60
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that
 it moves down with the code. A commit that raises a row says what people get for it."""

@@ -1,6 +1,6 @@
 /** The queue: what runs, what waits and why, what has ended; on a timeline and in a table. */
 import { useJobs } from "../../api/ports";
-import { useSession } from "../../api/server";
+import { useHub, useSession } from "../../api/server";
 import type { Device, Job, JobPage, QueuePlace } from "../../api/types";
 import { useTrusted } from "../../lib/access";
 import { count, DASH, duration, hourOf, inGib, unbroken } from "../../lib/format";
@@ -24,6 +24,7 @@ export function JobList({ search, query }: { search: string; query: URLSearchPar
   const found = useJobs((jobs) => jobs.list(state));
   const trusted = useTrusted();
   const silence = useSilence();
+  const hub = useHub();
   const page = found.data;
   const none = page !== undefined && page.counts.running + page.counts.waiting + page.counts.ended === 0;
   const unseen = none && page.shared && !trusted;
@@ -32,7 +33,7 @@ export function JobList({ search, query }: { search: string; query: URLSearchPar
     <section className="jobs-list">
       <div className="page-head">
         <h1>Jobs</h1>
-        {page && !unseen && !(none && silence) && <p className="dim" role="status">{summary(page)}{page.paused && ", the queue is paused"}</p>}
+        {page && !hub && !unseen && !(none && silence) && <p className="dim" role="status">{summary(page)}{page.paused && ", the queue is paused"}</p>}
         <label className="choice">
           <span className="dim">state</span>
           <select value={state} aria-label="state" onChange={(event) => keep(withQuery(query, { state: event.target.value }))}>

@@ -42,16 +42,17 @@ const OWN: RunField[] = [
   amount("waited", (run) => run.waited_seconds, measured, "waited", TIMES),
   word("GPUs", (run) => run.gpus),
   word("user", (run) => run.user),
+  word("node", (run) => run.node),
   word("group", (run) => run.group),
   word("tags", (run) => run.tags.join(", ") || null),
   word("command", (run) => run.command),
 ];
 const OF_A_GROUP = new Set(["state", "duration", "util", "peak", "energy"]);
-const FIRST = new Set(["state", "GPUs", "user", "began", "duration", "util", "peak", "energy", "group", "tags", "command"]);
+const FIRST = new Set(["state", "GPUs", "user", "node", "began", "duration", "util", "peak", "energy", "group", "tags", "command"]);
 
 /** The fields that any of these runs has. */
 export function fieldsOf(runs: RunEntry[]): RunField[] {
-  const own = OWN.filter((field) => runs.some((run) => field.of(run) !== null));
+  const own = OWN.filter((field) => runs.some((run) => field.of(run) !== null) && (field.id !== "node" || runs.some((run) => run.node !== runs[0]?.node)));
   const names = (of: (run: RunEntry) => object | null) => [...new Set(runs.flatMap((run) => Object.keys(of(run) ?? {})))].sort();
   const logging = runs.filter((run) => Object.keys(run.last_values).length > 0);
   const values = names((run) => run.last_values).map((name) => ({ rare: 2 * logging.filter((run) => name in run.last_values).length <= logging.length, ...amount(`value:${name}`, (run) => run.last_values[name] ?? null, digits, name), cell: alike(runs.flatMap((run) => run.last_values[name] ?? [])) }));

@@ -72,13 +72,13 @@ def rows_between(
     """Yields a series' rows from the tiers that suit the step; `blocks` finds a span's blocks."""
     for part in segments(begin, end, step, extents):
         for base, body in blocks(part.tier, window(part.tier, part.since_ms), part.until_ms):
-            rows = _rows_of(part.tier, base, body, begin, step)
+            rows = rows_of(part.tier, base, body, begin, step)
             if base < part.since_ms or base + WINDOW_MS[part.tier] > part.until_ms:
                 rows = [row for row in rows if part.since_ms <= row.at_ms < part.until_ms]
             yield from rows
 
 
-def _rows_of(tier: Tier, base: int, body: bytes, begin: int, step: float) -> list[SeriesRow]:
+def rows_of(tier: Tier, base: int, body: bytes, begin: int, step: float) -> list[SeriesRow]:
     """Returns the rows of a block; only its header if all of it falls into one bucket."""
     try:
         header = header_of(body)

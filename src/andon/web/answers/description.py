@@ -11,6 +11,7 @@ from andon.alerts.rules.overview import Outcomes
 from andon.estimate.rules.fits import GpuFit, SmallestSize
 from andon.estimate.rules.wire import EstimateAnswer
 from andon.explain.wire import REASON_SHAPE, WHY, Explained, ExplainedReason
+from andon.fleet.rules.items import FleetItems
 from andon.fleet.rules.states import NodeList
 from andon.history.rules.intervals import UsageInterval
 from andon.leases.rules.occupants import Holder
@@ -31,6 +32,7 @@ from andon.model.wire import (
 from andon.node import job_schemas, run_schemas
 from andon.web.answers import schemas
 from andon.web.answers.estimates import EstimateNames
+from andon.web.fleet.courses import NodeCourses
 
 # The type of every response, derived from the values that are encoded.
 
@@ -78,6 +80,8 @@ ANSWERS: dict[tuple[str, str], JsonShape] = {
     ("get", "/api/health"): HEALTH,
     ("get", "/api/features"): shape_of(schemas.Features),
     ("get", "/api/nodes"): shape_of(NodeList),
+    ("get", "/api/nodes/items"): shape_of(FleetItems),
+    ("get", "/api/nodes/courses"): shape_of(NodeCourses),
     ("get", "/api/session"): shape_of(schemas.SessionState),
     ("get", "/api/recent"): shape_of(schemas.Recent),
     ("get", "/api/devices/{device}/why"): WHY_SHAPE,

@@ -2,8 +2,8 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from andon.alerts.rules.handover import HandedNotice
@@ -15,11 +15,11 @@ from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.evidence.observation import OwnTrouble
 from andon.failures.listeners import Listeners
 from andon.failures.log import FailureLog
-from andon.failures.rules.repeats import RepeatLimiter
 from andon.model.alert import Alert, Silence
 from andon.model.device import Snapshot
 from andon.ports import AlertStore, NodePasts
 from andon.sampling.bus import Subscription
+from andon.web.fleet.failures import NodeFailures
 from andon.web.fleet.report import notices_in
 
 log = logging.getLogger("andon.hub")
@@ -31,22 +31,6 @@ Troubles = Callable[[], Sequence[OwnTrouble]]
 OpenFleetWatcher = Callable[
     [Subscription, Callable[[], AlertStore], Troubles, Callable[[], bool]], Watcher
 ]
-
-
-class NodeFailures:
-    """Contains failures: one node's is logged once a minute, and the others go on."""
-
-    def __init__(self) -> None:
-        self._repeats = RepeatLimiter()
-
-    @contextmanager
-    def of(self, node: str, what: str) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:  # whatever a node sent, it is that node's
-            if self._repeats.happened((node, what), time.monotonic()) is not None:
-                trace = None if isinstance(error, AndonError) else error
-                log.warning("%s: %s: %s", node, what, error, exc_info=trace)
 
 
 class _LeadersStore:

@@ -17,7 +17,8 @@ from andon.model.wire import Json
 from andon.ports import Store
 from andon.units import human_seconds
 from andon.version import __version__
-from andon.web.fleet.fleet_alerts import FleetAlerts, NodeFailures
+from andon.web.fleet.failures import NodeFailures
+from andon.web.fleet.fleet_alerts import FleetAlerts
 from andon.web.fleet.nodes import Fleet
 
 log = logging.getLogger("andon.hub")

@@ -13,7 +13,7 @@ from andon.fleet.rules.nodes import FleetNode, Heartbeat
 from andon.fleet.rules.states import SILENT_SECONDS
 from andon.model.device import DeviceStatus
 from andon.model.naming import device_labels
-from andon.web.fleet.fleet_alerts import NodeFailures
+from andon.web.fleet.failures import NodeFailures
 from andon.web.fleet.hub import Hub
 from andon.web.fleet.report import Report
 

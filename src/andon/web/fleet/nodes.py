@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from andon.errors import Invalid, Unavailable
 from andon.exporter.spreads import FleetReadings
@@ -11,7 +12,9 @@ from andon.fleet.rules.past import of_hub, unpacked_past
 from andon.model.device import MOST_DEVICES
 from andon.ports import NodePasts, Store
 from andon.runs.rules.matching import RunQuery
+from andon.web.fleet.courses import DayReader
 from andon.web.fleet.hub import Hub, no_node
+from andon.web.fleet.items import ItemReader
 from andon.web.fleet.reported import ReportedNode
 from andon.web.fleet.tokens import NamedTokens
 
@@ -35,6 +38,8 @@ class Fleet:
         self._cache: dict[tuple[str, float], ReportedNode] = {}
         """By name and when it was added: another hub may have ended an earlier one."""
         self.tokens = NamedTokens(lambda: self.pasts)
+        self.items = ItemReader(hub, self.read)
+        self.courses = DayReader(lambda: self.pasts)
 
     @property
     def pasts(self) -> NodePasts:
@@ -56,14 +61,16 @@ class Fleet:
         found.refresh()
         return found
 
+    def read(self, name: str) -> ReportedNode:
+        """Returns a node by its last report, which is not cached."""
+        node = self._made(name)
+        node.refresh()
+        return node
+
     def fold(self, name: str, store: Store) -> None:
         """Writes what came with the heartbeats of a node to its history."""
-        node = self._made(name)
-        try:
-            node.refresh()
-        except Unavailable:
-            return  # what it sent is not kept any more
-        node.fold(store)
+        with suppress(Unavailable):  # what it sent is not kept any more
+            self.read(name).fold(store)
 
     def take_past(self, node: FleetNode, body: bytes) -> None:
         """Stores a part of a node's past; the call blocks."""

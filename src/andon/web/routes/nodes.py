@@ -3,21 +3,26 @@
 import time
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
-from andon.errors import Gone
+from andon.errors import Gone, Invalid
+from andon.fleet.rules.items import SORTS, ItemKind, Wanted
 from andon.fleet.rules.states import NodeList, list_to_text, scrape_targets
+from andon.node.watched.past import METRICS
 from andon.version import __version__
 from andon.web.answers.requests import RequestBody
+from andon.web.fleet.courses import MOST_NODES
 from andon.web.fleet.listing import rows_for
 from andon.web.fleet.nodes import Fleet
 from andon.web.route_parts import RouteParts
 from andon.web.routes.picked import Picked
-from andon.web.routes.responses import dumped, sent, sent_json
-from andon.web.transport.auth import add_notes
+from andon.web.routes.responses import dumped, sent, sent_json, shaped
+from andon.web.transport.auth import add_notes, caller_of
 
 NodeName = Annotated[str, Path(max_length=63)]
+MOST_ITEMS = 500
+Word = Annotated[str, Query(max_length=200)]
 
 
 class NodeRequest(RequestBody):
@@ -28,6 +33,7 @@ class NodeRequest(RequestBody):
 
 def node_routes(router: APIRouter, parts: RouteParts) -> None:
     """All of /api/nodes. What is below a node is answered by the routes of the server's own."""
+    _lists(router, parts)
 
     @router.get("/api/nodes", tags=["fleet"])
     def nodes(node: Picked) -> Response:
@@ -68,6 +74,56 @@ def node_routes(router: APIRouter, parts: RouteParts) -> None:
         add_notes(request.scope, history=history)
         fleet_of(parts).remove(name, history)
         return sent_json({"name": name, "removed": True, "history": history})
+
+
+def _lists(router: APIRouter, parts: RouteParts) -> None:
+    """What is asked of all nodes at once."""
+
+    @router.get("/api/nodes/items", tags=["fleet"])
+    async def items(
+        request: Request,
+        own: Picked,
+        kinds: Annotated[str, Query(max_length=60, description=", ".join(ItemKind))] = "",
+        search: Word = "",
+        node: Word = "",
+        user: Word = "",
+        sort: Annotated[str, Query(max_length=20, description=", ".join(sorted(SORTS)))] = "",
+        limit: Annotated[int, Query(ge=0, le=MOST_ITEMS)] = 100,
+        offset: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
+    ) -> Response:
+        """What all nodes have, a line for each thing, those that need someone first."""
+        fleet, who = fleet_of(parts), caller_of(request.scope)
+        wanted = Wanted(_kinds(kinds), search, node, user, sort, limit, offset)
+        key = ("items", own.sight, who, wanted)
+        return sent(
+            await parts.queue.read(request, key, lambda: shaped(fleet.items.page(own, who, wanted)))
+        )
+
+    @router.get("/api/nodes/courses", tags=["fleet"])
+    async def courses(
+        request: Request,
+        nodes: Annotated[str, Query(max_length=7000, description="names, with commas")],
+        metric: Annotated[str, Query(max_length=60)] = "utilization_percent",
+    ) -> Response:
+        """The last day of up to 100 nodes in half hours: a reading over each node's devices."""
+        fleet, names = fleet_of(parts), tuple(sorted(set(filter(None, nodes.split(",")))))
+        if metric not in METRICS or len(names) > MOST_NODES:
+            hint = f"at most {MOST_NODES} nodes, and one of: {', '.join(METRICS)}"
+            raise Invalid(f"not so many nodes, or not {metric!r}", hint=hint)
+
+        def made() -> bytes:
+            known = fleet.hub.nodes()
+            return shaped(fleet.courses.courses([one for one in names if one in known], metric))
+
+        return sent(await parts.past.read(request, ("courses", names, metric), made))
+
+
+def _kinds(text: str) -> frozenset[ItemKind]:
+    """Returns the kinds in `alert,job`; none: all of them."""
+    try:
+        return frozenset(ItemKind(one) for one in text.split(",") if one)
+    except ValueError:
+        raise Invalid(f"not kinds: {text!r}", hint=f"some of: {', '.join(ItemKind)}") from None
 
 
 def fleet_of(parts: RouteParts) -> Fleet:

@@ -89,6 +89,15 @@ ON CONFLICT (series, tier, since) DO UPDATE SET body = excluded.body
 SELECT since, body FROM block WHERE series = %s AND tier = %s AND since >= %s AND since < %s
 ORDER BY since
 
+-- name: fleet_blocks
+-- Minutes where there are some, and finer ones after them.
+SELECT node.name, block.tier, block.since, block.body
+FROM node JOIN device ON device.node = node.id JOIN series ON series.device = device.id
+LEFT JOIN extent AS minutes ON minutes.node = node.id AND minutes.tier = 1
+JOIN block ON block.series = series.id AND block.tier < 2 AND block.since < %(until)s
+    AND block.since >= CASE block.tier WHEN 1 THEN %(since)s ELSE coalesce(minutes.until, %(since)s) END
+WHERE node.name = ANY(%(nodes)s::text[]) AND series.metric = %(metric)s
+
 -- name: window_blocks
 SELECT block.series, block.body FROM device JOIN series ON series.device = device.id
 JOIN block ON block.series = series.id
