@@ -143,7 +143,7 @@ function options(element: HTMLElement, now: () => Props): uPlot.Options {
   const colour = (name: string) => style.getPropertyValue(name).trim();
   const { lines, sinceStart } = now();
   const large = unit();
-  const font = `${11 * large}px ${style.getPropertyValue("--font")}`;
+  const font = `${13 * large}px ${style.getPropertyValue("--font")}`;
   const axis: uPlot.Axis = {
     stroke: colour("--dim"),
     grid: { stroke: colour("--line"), width: 1 },
