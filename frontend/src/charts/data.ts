@@ -91,6 +91,11 @@ export function columnFrom(
   return { at: joint.at, columns: columnsOf(joint, band, ring, metric, 1), width: joint.width };
 }
 
+/** When any of these has its first value. */
+export function firstRead(at: number[], columns: Point[][]): number {
+  return at.find((_, place) => columns.some((one) => typeof one[place] === "number")) ?? Infinity;
+}
+
 function lastRead(bands: Band[]): number {
   let last = -1;
   for (const band of bands) {
