@@ -86,7 +86,7 @@ function Form({ free, first, onGranted }: { free: Device[]; first: string; onGra
       {labels && <p><Command label="as a command" text={`andon lease --devices ${labels} --gpus ${chosen.length} --for ${length}`} /></p>}
       {change.error && <p role="alert" className="wrong">{[change.error.reason, ...change.error.details].join("; ")}</p>}
       <p className="end buttons">
-        <button type="button" onClick={(event) => event.currentTarget.closest("dialog")?.close()}>Cancel</button>
+        <button type="button" onClick={(event) => event.currentTarget.closest("dialog")?.close()}>Take none</button>
         <button type="submit" className="main" disabled={!chosen.length || !(own || whom.trim()) || change.isPending}>
           {change.isPending ? "Taking…" : `Take for ${length.replace(/\D/, " $&")}`}
         </button>
