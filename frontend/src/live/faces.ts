@@ -83,12 +83,13 @@ function make(device: Device): Face {
 /** Of the last hours, or of the last minutes while no more is known; seldom drawn again, to keep a full board cheap. */
 function pathsOf(uuid: string, last: number | undefined): Paths {
   const ring = live.rings.of(uuid);
-  const until = last ?? ring.at.at(-1) ?? 0; // of one that is lost: the hours before
-  const long = live.hours.enough;
+  const until = ring.at.at(-1) ?? 0;
+  const long = live.hours.enough || (last !== undefined && until - last > SPANS * SPAN_SECONDS);
   const slot = Math.floor(until / (long ? LONG_REDRAWN_SECONDS : REDRAWN_SECONDS));
   const kept = drawn.get(uuid);
   if (kept && kept.slot === slot && kept.long === long && (long || ring.at.length - kept.length < 6)) return kept.found;
-  const found = paths(long ? live.hours.of(uuid, until) : spans(ring.at, ring.values.utilization_percent, until, SPAN_SECONDS, SPANS));
+  const end = last ?? until; // of one that is lost: the hours before
+  const found = paths(long ? live.hours.of(uuid, end) : spans(ring.at, ring.values.utilization_percent, end, SPAN_SECONDS, SPANS));
   drawn.set(uuid, { slot, length: ring.at.length, long, found });
   return found;
 }

@@ -83,6 +83,13 @@ export function overwritten(text: string): string {
   return text.replace(/[^\n]*\r(?=[^\r\n])/g, "").replace(/\r+(?=\n|$)/g, "");
 }
 
+/** What runs, then what waits, by its turn; and what has ended. */
+export function split(jobs: Job[]): { ahead: Job[]; ended: Job[] } {
+  const turn = (job: Job) => (job.state === "running" ? 0 : (job.position ?? (job.state === "waiting" ? 1e6 : 1e7)));
+  const ahead = jobs.filter((job) => !isSettled(job)).sort((a, b) => turn(a) - turn(b) || a.submitted_at - b.submitted_at);
+  return { ahead, ended: jobs.filter(isSettled) };
+}
+
 export function matches(job: Job, search: string): boolean {
   const term = search.trim().toLowerCase();
   return !term || [job.label, job.name, job.user, job.state, job.command, job.reason, job.where, ...job.tags, ...job.devices.map((one) => `gpu ${one}`)].some((text) => text?.toLowerCase().includes(term));
