@@ -87,7 +87,7 @@ function pathsOf(uuid: string, last: number | undefined): Paths {
   const long = live.hours.enough || (last !== undefined && until - last > SPANS * SPAN_SECONDS);
   const slot = Math.floor(until / (long ? LONG_REDRAWN_SECONDS : REDRAWN_SECONDS));
   const kept = drawn.get(uuid);
-  if (kept && kept.slot === slot && kept.long === long && (long || ring.at.length - kept.length < 6)) return kept.found;
+  if (last === undefined && kept && kept.slot === slot && kept.long === long && (long || ring.at.length - kept.length < 6)) return kept.found;
   const end = last ?? until; // of one that is lost: the hours before
   const found = paths(long ? live.hours.of(uuid, end) : spans(ring.at, ring.values.utilization_percent, end, SPAN_SECONDS, SPANS));
   drawn.set(uuid, { slot, length: ring.at.length, long, found });
