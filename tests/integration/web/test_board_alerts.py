@@ -133,7 +133,8 @@ def test_a_lost_device_says_who_was_on_it_and_offers_no_lease(reader: Window, ho
     page = reader.page
     page.goto(f"{home.url}/#/")
     tile = page.locator("li.tile.red")
-    expect(tile).to_contain_text("was on it: ", timeout=90_000)
+    expect(tile).to_contain_text(re.compile(r"last seen \d\d:\d\d with "), timeout=90_000)
+    expect(tile.locator(".sparkline .line")).to_have_attribute("d", re.compile("^M"))
     expect(tile.locator(".advice")).to_have_text(str(lost(home)["advice"]))
     tile.click()
     main = page.get_by_role("main")
