@@ -82,16 +82,14 @@ let siblings: BroadcastChannel | null = null;
 /** A new tab is given the session of those that are open, if one is signed in; signing out ends it in all of them. */
 export function joinSiblings(): void {
   siblings = new BroadcastChannel(SECRET);
-  let asks = secret() === null && codeHere() === null;
-  siblings.onmessage = ({ data }: MessageEvent<{ asks?: true; given?: string; ended?: string | null }>) => {
+  const me = String(Math.random());
+  siblings.onmessage = ({ data }: MessageEvent<{ asks?: string; to?: string; given?: string; ended?: string | null }>) => {
     const key = secret();
-    if (data.asks && key) siblings?.postMessage({ given: key });
-    else if (data.given && asks && !key) {
-      asks = false;
-      remember(data.given);
-    } else if (key && data.ended === key) left();
+    if (data.asks && key) siblings?.postMessage({ to: data.asks, given: key });
+    else if (data.given && data.to === me && !key) remember(data.given);
+    else if (key && data.ended === key) left();
   };
-  if (asks) siblings.postMessage({ asks });
+  if (secret() === null && codeHere() === null) siblings.postMessage({ asks: me });
 }
 
 function remember(value: string): void {
