@@ -37,7 +37,7 @@ BUDGET = {
     "standalone": 1046,
     "stores": 2584,
     "testing": 2181,
-    "tui": 4422,
+    "tui": 4429,
     "web": 10148,
     "work": 6295,
 }
