@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { placeAt } from "../src/charts/cursor";
 import { columnsOf, padded, roundTop, timeTicks } from "../src/charts/axis";
-import { bands, drawnFrom, joined, shareOf, summaryOf } from "../src/charts/data";
+import { bands, drawnFrom, firstRead, joined, shareOf, summaryOf } from "../src/charts/data";
 import { gapsOf, whyGap } from "../src/charts/gaps";
 import { alertMarks, clustered, jobMarks, marksOn } from "../src/charts/marks";
 import { CHOICES, KINDS, kindsOf, nowOf, spread } from "../src/charts/metrics";
@@ -220,4 +220,12 @@ test("a range up to now begins with the first reading, and what is fetched grows
   const past = { ...view, until: 9_000 };
   assert.equal(begunView(past, 10_000, 8_900), past);
   assert.deepEqual([60, 61, 600, 5_000].map((seconds) => doubled({ ...view, seconds }, view).seconds), [60, 120, 960, 7_200]);
+});
+
+test("the first reading is the first that is recorded, else the first that the page has received", () => {
+  const ring = { at: [100, 101] } as never;
+  const band = { min: [], max: [], mean: [null, 3, 4] } as never;
+  assert.equal(firstRead([10, 20, 30], [band], ring, 0), 20);
+  assert.equal(firstRead([10, 20, 30], [], ring, 100.5), 101);
+  assert.equal(firstRead([], [], ring, 200), Infinity);
 });

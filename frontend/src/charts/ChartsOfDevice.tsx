@@ -46,7 +46,7 @@ export function ChartsOfDevice({ device, room, kinds }: Props) {
   const fetched = charts.data !== undefined && !charts.isPlaceholderData;
   const gaps = fetched ? gapsBy(drawn, metrics, device, happened, room) : NO_GAPS;
   const { sheets, begins } = room;
-  const first = firstRead(drawn.at, metrics.map((metric) => drawn.series[metric].mean));
+  const first = firstRead(charts.data?.at ?? [], Object.values(charts.data?.series ?? {}), ring, room.asked.since);
   useEffect(() => {
     if (fetched) begins(device.uuid, first);
   }, [fetched, begins, device.uuid, first]);

@@ -44,6 +44,8 @@ export function useRoom(query: URLSearchParams, pointedAt: () => number | null, 
   const firsts = useMemo(() => new Map<string, number>(), [view.seconds, view.until]);
   const [, drawAgain] = useState(0);
   const begins = useCallback((name: string, at: number) => {
+    // What is fetched in finer steps is known better: it moves later alone, and no further than the first reading.
+    if (at === Infinity || at <= (firsts.get(name) ?? 0) + 1) return;
     firsts.set(name, at);
     drawAgain(at);
   }, [firsts]);

@@ -129,8 +129,7 @@ function Smalls({ room, devices, choice, judged }: SmallsProps) {
   useEffect(() => {
     if (!fetched) return;
     const { at, devices: read } = fetched;
-    const shown = devices.map(({ uuid }) => columnFrom(at, read[uuid], live.rings.of(uuid), metric, room.asked.since, room.asked.until));
-    begins(metric, Math.min(...shown.map((one) => firstRead(one.at, [one.columns.mean]))));
+    begins(metric, Math.min(...devices.map(({ uuid }) => firstRead(at, [read[uuid] ?? []].flat(), live.rings.of(uuid), room.asked.since))));
     performance.mark("andon charts");
   }, [fetched, begins]);
   return (

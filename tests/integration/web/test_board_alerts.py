@@ -140,7 +140,7 @@ def test_a_lost_device_says_who_was_on_it_and_offers_no_lease(reader: Window, ho
     main = page.get_by_role("main")
     expect(main.get_by_role("heading", name="Facts")).to_be_visible()
     expect(main.get_by_role("heading", name=re.compile("missing"))).to_have_count(0)
-    expect(main).to_contain_text(re.compile(r"Not known: it is lost\. Last seen \d\d:\d\d: \w+"))
+    expect(main).to_contain_text(re.compile(r"Not known: it is lost; last seen \d\d:\d\d with \w+"))
     expect(main.get_by_text("andon lease --devices")).to_have_count(0)
     page.goto(f"{home.url}/#/processes")
     expect(page.get_by_role("main")).to_contain_text("GPU 1: not known: it is lost")
