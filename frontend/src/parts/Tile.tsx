@@ -85,11 +85,11 @@ export const Tile = memo(function Tile(props: Props) {
           ) : face.silent ? (
             <Silent {...props} face={face} handled={handled} />
           ) : density === "hero" ? (
-            <Large face={face} reason={calm ? props.progress : [shortened(reason), handled].filter(Boolean).join(" · ")}>
+            <Large face={face} reason={calm ? props.progress : [handled, shortened(reason)].filter(Boolean).join(" · ")}>
               <Who held={held !== null}>{said}</Who>
             </Large>
           ) : (
-            <Readings face={face} roomy={roomy} short={named} reason={calm ? (roomy ? props.progress : null) : [shortened(reason), handled].filter(Boolean).join(" · ")}>
+            <Readings face={face} roomy={roomy} short={named} reason={calm ? (roomy ? props.progress : null) : [handled, shortened(reason)].filter(Boolean).join(" · ")}>
               <Who held={held !== null}>{calm && roomy ? said : named ? props.brief ?? said : whoAndProgress(said, props.brief)}</Who>
             </Readings>
           )}
