@@ -79,7 +79,7 @@ def test_jobs_of_a_cluster_are_on_the_page_of_jobs(
     assert violations(page.get_by_role("main")) == []
     expect(page.get_by_role("button", name="Move to other GPUs")).to_have_count(0)
     page.get_by_role("button", name="Cancel this job").click()
-    page.get_by_role("button", name="Stop it").click()
+    page.get_by_role("button", name="Cancel the job").click()
     expect(page.get_by_role("status").filter(has_text="cancelled")).to_be_visible(
         timeout=PATIENCE_MS
     )
