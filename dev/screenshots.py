@@ -1,4 +1,4 @@
-"""Screenshots of every page of the board: light, dark and on a phone; 0, 1, 8 and 64 devices.
+"""Screenshots of every page of the board: light, dark, large and on a phone; 0 to 64 devices.
 
 make screenshots          writes them to .screenshots
 """
@@ -22,6 +22,8 @@ from tests.integration.serving import Served, serving
 LOOKS = {
     "light": {"color_scheme": "light", "viewport": {"width": 1440, "height": 900}},
     "dark": {"color_scheme": "dark", "viewport": {"width": 1440, "height": 900}},
+    "1280": {"color_scheme": "light", "viewport": {"width": 1280, "height": 800}},
+    "4k": {"color_scheme": "dark", "viewport": {"width": 3840, "height": 2160}},
     "phone": {"color_scheme": "light", "viewport": {"width": 390, "height": 844}},
     "phone-dark": {"color_scheme": "dark", "viewport": {"width": 390, "height": 844}},
 }
@@ -32,7 +34,7 @@ ENVIRONMENTS = {
     "leases": {"ANDON_SIMULATE_SCENARIO": "idle"},
 }
 BOOK = "ANDON_LEASE_DIR"
-PAGES = ("processes", "alerts", "health", "fleet")
+PAGES = ("charts", "processes", "alerts", "runs", "jobs", "estimate", "health", "fleet")
 WARM_SECONDS = 75  # until there is something to show
 
 

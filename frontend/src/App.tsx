@@ -44,14 +44,13 @@ export function App({ trouble }: { trouble: Problem | null }) {
   const [finding, setFinding] = useState<string | null>(null);
   const [closed, setClosed] = useState<Problem | null>(null);
   const refused = useSession()?.reads === false;
-  const field = useRef<HTMLInputElement>(null);
   const simulated = useLive((now) => now.snapshot?.simulated ?? false);
   const node = useLive((now) => now.snapshot?.node ?? "");
   const fleet = route.page === "fleet";
   const open = useCallback(() => setHelp(true), []);
   const shut = useCallback(() => setHelp(false), []);
   const find = useCallback((text: string) => setFinding((before) => (before ?? "") + text), []);
-  useKeys(field, open, find, finding !== null);
+  useKeys(open, find, finding !== null);
   useEffect(() => {
     document.title = [simulated && "SIMULATED", fleet ? "Fleet" : judged.headline, node, "andon"].filter(Boolean).join(" · ");
   }, [simulated, judged.headline, node, fleet]);
@@ -81,8 +80,9 @@ export function App({ trouble }: { trouble: Problem | null }) {
     <>
       <a className="skip" href="#main" onClick={(event) => skip(event)}>skip to content</a>
       {NODE !== null && <BelowHub name={NODE} />}
-      <Bar route={route} search={search} field={field} onHelp={open} onFind={find} simulated={simulated} />
+      <Bar route={route} search={search} onHelp={open} onFind={find} simulated={simulated} />
       {!refused && !unknown && <Connection />}
+      {route.page === "board" && <Tour />}
       <main id="main" tabIndex={-1}>
         {trouble && trouble !== closed && (
           <Trouble problem={trouble} what="This sign-in link no longer works" onClose={() => setClosed(trouble)} />
@@ -92,7 +92,6 @@ export function App({ trouble }: { trouble: Problem | null }) {
         </Boundary>}
       </main>
       <Foot here={refused || route.page === "sign-in"} live={!unknown} />
-      <Tour />
       <Help open={help} onClose={shut} />
       {palette}
     </>
@@ -115,14 +114,13 @@ function skip(event: React.MouseEvent): void {
 interface BarProps {
   route: Route;
   search: string;
-  field: React.RefObject<HTMLInputElement | null>;
   onHelp: () => void;
   onFind: (text: string) => void;
   simulated: boolean;
 }
 
 /** The frame is not drawn again with every reading: only what it shows itself. */
-const Bar = memo(function Bar({ route, search, field, onHelp, onFind, simulated }: BarProps) {
+const Bar = memo(function Bar({ route, search, onHelp, onFind, simulated }: BarProps) {
   const features = useFeatures();
   const dark = useTheme() === "dark";
   const here = PARTS[route.page] ?? route.page;
@@ -143,17 +141,10 @@ const Bar = memo(function Bar({ route, search, field, onHelp, onFind, simulated 
       </nav>
       {simulated && <span className="simulated">SIMULATED</span>}
       <span className="tools">
-        <button type="button" className="find" onClick={() => onFind("")} aria-label="find anything" title="find anything (/)">
-          <svg viewBox="0 0 16 16" aria-hidden="true"><circle cx="6.7" cy="6.7" r="4.7" /><path d="m10.3 10.3 4.2 4.2" /></svg><span>Find</span><kbd>/</kbd>
+        <button type="button" className="find" onClick={() => onFind(search)} aria-label="find anything" title="find anything (/)">
+          <svg viewBox="0 0 16 16" aria-hidden="true"><circle cx="6.7" cy="6.7" r="4.7" /><path d="m10.3 10.3 4.2 4.2" /></svg><span>{search ? `only “${search}”` : "Find"}</span><kbd>/</kbd>
         </button>
-        <input
-          ref={field} type="search" placeholder="filter  f" aria-label="search this page"
-          value={search} onChange={(event) => setSearch(event.target.value)}
-          onKeyDown={(event) => {
-            if (event.key === "Escape") (setSearch(""), event.currentTarget.blur());
-            else if (event.key === "Enter") document.querySelector<HTMLElement>("li.tile:not(.faded) a[data-uuid]")?.click();
-          }}
-        />
+        {search && <button type="button" className="quiet" onClick={() => setSearch("")} aria-label={`show more than “${search}”`}>✕</button>}
         <button type="button" className="quiet" onClick={toggleTheme} aria-label={dark ? "light theme" : "dark theme"}>
           {dark ? "☀" : "☾"}
         </button>
@@ -294,7 +285,7 @@ const Foot = memo(function Foot({ here, live }: { here: boolean; live: boolean }
   );
 });
 
-function useKeys(field: React.RefObject<HTMLInputElement | null>, onHelp: () => void, onFind: (text: string) => void, finding: boolean): void {
+function useKeys(onHelp: () => void, onFind: (text: string) => void, finding: boolean): void {
   useEffect(() => {
     const pressed = (event: KeyboardEvent) => {
       const typing = (event.target as HTMLElement).closest?.("input, textarea, select, dialog[open]");
@@ -302,7 +293,6 @@ function useKeys(field: React.RefObject<HTMLInputElement | null>, onHelp: () => 
       const page = KEYS[event.key];
       if (finding) event.key.length === 1 && onFind(event.key); // typed before the palette is there
       else if (event.key === "/") onFind("");
-      else if (event.key === "f") field.current?.focus();
       else if (event.key === "?") onHelp();
       else if (event.key === "t") toggleTheme();
       else if (page) go(page);
@@ -313,5 +303,5 @@ function useKeys(field: React.RefObject<HTMLInputElement | null>, onHelp: () => 
     };
     window.addEventListener("keydown", pressed);
     return () => window.removeEventListener("keydown", pressed);
-  }, [field, onHelp, onFind, finding]);
+  }, [onHelp, onFind, finding]);
 }

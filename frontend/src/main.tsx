@@ -2,7 +2,7 @@
 import { QueryClientProvider } from "@tanstack/react-query";
 import { createRoot } from "react-dom/client";
 import { App } from "./App";
-import { type Problem, signIn } from "./api/client";
+import { joinSiblings, type Problem, signIn } from "./api/client";
 import { client } from "./api/asking";
 import { onAlert, onLeases, onReport, onReturn } from "./api/news";
 import { NODE } from "./lib/node";
@@ -29,6 +29,7 @@ function draw(trouble: Problem | null): void {
 }
 
 draw(null);
+joinSiblings();
 void signIn().then((trouble) => {
   if (trouble) draw(trouble);
   const back = () => {

@@ -3,12 +3,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { placeAt } from "../src/charts/cursor";
 import { columnsOf, padded, roundTop, timeTicks } from "../src/charts/axis";
-import { bands, drawnFrom, joined, shareOf, summaryOf } from "../src/charts/data";
+import { bands, drawnFrom, firstRead, joined, shareOf, summaryOf } from "../src/charts/data";
 import { gapsOf, whyGap } from "../src/charts/gaps";
 import { alertMarks, clustered, jobMarks, marksOn } from "../src/charts/marks";
 import { CHOICES, KINDS, kindsOf, nowOf, spread } from "../src/charts/metrics";
 import { csvOf, fileName } from "../src/charts/saving";
-import { commandOf, fetchSpan, moved, pointsOf, queryOf, reset, selected, stampOf, viewOf, zoomed } from "../src/charts/span";
+import { begunView, commandOf, doubled, fetchSpan, moved, pointsOf, queryOf, reset, selected, stampOf, viewOf, zoomed } from "../src/charts/span";
 import { isIdle } from "../src/lib/format";
 import { Rings, spans } from "../src/live/rings";
 import { paths } from "../src/parts/Sparkline";
@@ -152,7 +152,7 @@ test("a gap is longer than three spans, and the silence before what is read firs
   const at = [100, 110, 200, 210];
   const widths = [10, 10, 10, 10];
   assert.deepEqual(gapsOf(at, [1, 2, 3, 4], widths, 100, 220), [{ since: 120, until: 200 }]);
-  assert.deepEqual(gapsOf(at, [null, null, 3, undefined], widths, 50, 400), [{ since: 50, until: 200 }, { since: 210, until: 400 }]);
+  assert.deepEqual(gapsOf(at, [null, null, 3, undefined], widths, 50, 400), [{ since: 210, until: 400 }], "before the first reading nothing is missing");
   assert.deepEqual(gapsOf(at, [1, 2, 3, 4], widths, 195, 225), [], "what is not written down yet is no gap");
   assert.deepEqual(gapsOf([], [], [], 0, 60), [{ since: 0, until: 60 }]);
 });
@@ -165,7 +165,7 @@ test("a gap says why: an alert of that time, the state, what else was read", () 
   assert.match(whyGap(gap, "power_watts", { ...known, alerts: [{ ...lost, resolved: 450 }] as never }), /no server was running/);
   assert.equal(whyGap(gap, "power_watts", { ...known, others: () => "device" }), "not supported");
   assert.match(whyGap(gap, "power_watts", { ...known, others: () => "node" }), /others were/);
-  assert.match(whyGap(gap, "power_watts", { ...known, since: 500 }), /^nothing is recorded before 19/);
+  assert.match(whyGap(gap, "power_watts", { ...known, since: 500 }), /^nothing is recorded in this range/);
   const stale = device({ state: "stale", reason: "not responding for 9 s" });
   assert.equal(whyGap({ since: 500, until: 1000 }, "power_watts", { ...known, device: stale }), "not responding for 9 s");
 });
@@ -209,4 +209,23 @@ test("a CSV has a row for each time and device, and empty cells for nothing", ()
   assert.match(second ?? "", /,GPU 0,3$/);
   assert.match(third ?? "", /,"GPU 1, a ""b""",$/);
   assert.match(fileName("node: all GPUs", 1_794_286_800, true), /^andon_SIMULATED_node-_all_GPUs_2026-11-\d\dT\d\d-\d\d$/);
+});
+
+test("a range up to now begins with the first reading, and what is fetched grows in few steps", () => {
+  const view = { until: null, seconds: 7_200, range: 7_200 };
+  assert.equal(begunView(view, 10_000, 9_990).seconds, 60, "never shorter than a minute");
+  assert.equal(begunView(view, 10_000, 9_400).seconds, 600);
+  assert.equal(begunView(view, 10_000, 2_900), view, "a little that is missing changes no scale");
+  assert.equal(begunView(view, 10_000, Infinity), view, "not known yet");
+  const past = { ...view, until: 9_000 };
+  assert.equal(begunView(past, 10_000, 8_900), past);
+  assert.deepEqual([60, 61, 600, 5_000].map((seconds) => doubled({ ...view, seconds }, view).seconds), [60, 120, 960, 7_200]);
+});
+
+test("the first reading is the first that is recorded, else the first that the page has received", () => {
+  const ring = { at: [100, 101] } as never;
+  const band = { min: [], max: [], mean: [null, 3, 4] } as never;
+  assert.equal(firstRead([10, 20, 30], [band], ring, 0), 20);
+  assert.equal(firstRead([10, 20, 30], [], ring, 100.5), 101);
+  assert.equal(firstRead([], [], ring, 200), Infinity);
 });

@@ -6,7 +6,8 @@ import type { Job, JobPage } from "../src/api/types";
 import { briefProgress, progressText, whoAndProgress, workOf } from "../src/lib/progress";
 import type { RunEntry } from "../src/api/types";
 import { jobName, withJobs } from "../src/lib/jobs";
-import { actsOf, awayText, overwritten, timeText, whereText, whyText } from "../src/pages/jobs/words";
+import { submitBody, submitCommand } from "../src/pages/jobs/wanted";
+import { actsOf, awayText, overwritten, split, timeText, whereText, whyText } from "../src/pages/jobs/words";
 
 test("a job's time is that of its command, else how long it has run or waited", () => {
   const job = { seconds: null, started: null, state: "waiting", submitted_at: 100 } as const;
@@ -87,4 +88,25 @@ test("a bar that a job draws again and again is one line, as in a terminal", () 
   assert.equal(overwritten("of Windows\r\nend\r\n"), "of Windows\nend\n");
   assert.equal(overwritten("\r 10%\r"), " 10%", "what was drawn last stays");
   assert.equal(overwritten("plain\n\nlines\n"), "plain\n\nlines\n");
+});
+
+test("what runs comes first, then what waits by its turn, then what is held; what has ended is apart", () => {
+  const made = [
+    { number: 1, state: "succeeded", position: null, submitted_at: 1 }, { number: 2, state: "held", position: null, submitted_at: 2 },
+    { number: 3, state: "waiting", position: 2, submitted_at: 3 }, { number: 4, state: "waiting", position: 1, submitted_at: 4 },
+    { number: 5, state: "running", position: null, submitted_at: 5 }, { number: 6, state: "waiting", position: null, submitted_at: 6 },
+  ] as Job[];
+  const { ahead, ended } = split(made);
+  assert.deepEqual(ahead.map((job) => job.number), [5, 4, 3, 6, 2]);
+  assert.deepEqual(ended.map((job) => job.number), [1]);
+});
+
+test("a job that is submitted by the form is what its command submits", () => {
+  const plain = { command: "python train.py --lr 0.1", gpus: "2", memory: "20GiB", name: "first try" };
+  assert.equal(submitCommand(plain, 0), "andon submit --gpus 2 --memory 20GiB --name 'first try' -- python train.py --lr 0.1");
+  assert.deepEqual(submitBody(plain, 0), { command: ["python", "train.py", "--lr", "0.1"], gpus: 2, memory: "20GiB", name: "first try" });
+  const shell = { command: "cd x && echo 'a b'", gpus: "1", memory: "", name: "" };
+  assert.equal(submitCommand(shell, 8), String.raw`andon submit --simulate 8 --gpus 1 -- sh -c 'cd x && echo '\''a b'\'''`);
+  assert.deepEqual(submitBody(shell, 8), { command: "cd x && echo 'a b'", gpus: 1, simulate: 8 });
+  assert.match(submitCommand({ ...shell, command: "" }, 0), / -- COMMAND$/);
 });

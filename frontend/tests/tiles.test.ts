@@ -124,7 +124,7 @@ test("the strip counts what is free and sums what is read, and keeps the host ap
 
 test("nobody is not said of a device that cannot be read", () => {
   assert.equal(nobody(device({})), "No processes.");
-  assert.match(nobody(device({ state: "stale", sample: { at: 1000 }, last_users: ["alice", "bob"] })), /^Not known: it is not responding\. Last seen .*: alice, bob\.$/);
+  assert.match(nobody(device({ state: "stale", sample: { at: 1000 }, last_users: ["alice", "bob"] })), /^Not known: it is not responding; last seen .* with alice, bob\.$/);
   assert.match(nobody(device({ state: "lost", sample: null })), /^Not known: it is lost, and has not been read/);
 });
 

@@ -85,6 +85,13 @@ def sign_in(page: Page, served: Served) -> None:
     expect(page.get_by_text("signed in")).to_be_visible()
 
 
+def show_only(page: Page, text: str) -> None:
+    """Finds a text, and shows only what has it on this page."""
+    page.keyboard.press("/")
+    page.get_by_role("combobox", name="find anything").fill(text)
+    page.get_by_role("option").last.click()
+
+
 def holds(page: Page, function: str, argument: object = None) -> None:
     """Until the page answers yes. Playwright's own way evaluates text in the page, which the
     board's policy forbids."""

@@ -60,14 +60,36 @@ export function forget(refused: string | null): void {
 
 /** Ends this browser's session, here and at the server. */
 export async function signOut(): Promise<void> {
+  const ended = secret();
   try {
     await send("DELETE", SESSION);
   } catch {
     // The server is away or has ended it already.
   }
+  siblings?.postMessage({ ended });
+  left();
+}
+
+function left(): void {
   sessionStorage.removeItem(SECRET);
   sessionStorage.removeItem(ENDED);
   changed();
+}
+
+/** The other tabs of this origin, port included. Nothing of a key is kept anywhere else. */
+let siblings: BroadcastChannel | null = null;
+
+/** A new tab is given the session of those that are open, if one is signed in; signing out ends it in all of them. */
+export function joinSiblings(): void {
+  siblings = new BroadcastChannel(SECRET);
+  const me = String(Math.random());
+  siblings.onmessage = ({ data }: MessageEvent<{ asks?: string; to?: string; given?: string; ended?: string | null }>) => {
+    const key = secret();
+    if (data.asks && key) siblings?.postMessage({ to: data.asks, given: key });
+    else if (data.given && data.to === me && !key) remember(data.given);
+    else if (key && data.ended === key) left();
+  };
+  if (secret() === null && codeHere() === null) siblings.postMessage({ asks: me });
 }
 
 function remember(value: string): void {
@@ -81,12 +103,14 @@ export function bearer(): Record<string, string> {
   return key ? { Authorization: `Bearer ${key}` } : {};
 }
 
+const codeHere = (): string | null => new URLSearchParams(location.hash.slice(1)).get("code");
+
 /** Signs in with the one-time code of an `andon open` link, which is in the fragment: no log sees it.
  *
  * Undefined if the address has no code.
  */
 export async function signIn(): Promise<Problem | null | undefined> {
-  const code = new URLSearchParams(location.hash.slice(1)).get("code");
+  const code = codeHere();
   if (!code) return undefined;
   location.replace("#/");
   try {

@@ -143,7 +143,7 @@ function options(element: HTMLElement, now: () => Props): uPlot.Options {
   const colour = (name: string) => style.getPropertyValue(name).trim();
   const { lines, sinceStart } = now();
   const large = unit();
-  const font = `${11 * large}px ${style.getPropertyValue("--font")}`;
+  const font = `${13 * large}px ${style.getPropertyValue("--font")}`;
   const axis: uPlot.Axis = {
     stroke: colour("--dim"),
     grid: { stroke: colour("--line"), width: 1 },
@@ -172,7 +172,7 @@ function options(element: HTMLElement, now: () => Props): uPlot.Options {
       ...lines.flatMap((one) => [
         bare,
         bare,
-        { stroke: colour(one.colour), width: 1.5 * large, points: { show: false } } as uPlot.Series,
+        { stroke: colour(one.colour), width: 1.5 * large, points: { show: (_, __, first, last) => last - first < 2, size: 4 * large } } as uPlot.Series,
       ]),
     ],
     bands: lines.map((one, place) => ({
@@ -236,7 +236,7 @@ function drawGaps(u: uPlot, gaps: Gap[], colour: string, font: string): void {
     ctx.clip();
     ctx.strokeStyle = ctx.fillStyle = colour;
     ctx.lineWidth = ratio;
-    ctx.globalAlpha = 0.28;
+    ctx.globalAlpha = 0.14;
     ctx.beginPath();
     for (let x = from - height; x < from + wide; x += HATCH * ratio) (ctx.moveTo(x, top + height), ctx.lineTo(x + height, top));
     ctx.stroke();

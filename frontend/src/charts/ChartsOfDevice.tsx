@@ -9,7 +9,7 @@ import { live } from "../live/store";
 import { Trouble } from "../parts/Notice";
 import { Chart, type Line } from "./Chart";
 import { placeAt } from "./cursor";
-import { bands, type Drawn, drawnFrom, pointAt, scaleOf, shareOf } from "./data";
+import { bands, type Drawn, drawnFrom, firstRead, pointAt, scaleOf, shareOf } from "./data";
 import { type Gap, gapsOf, whyGap } from "./gaps";
 import { type Happened, useHappened } from "./happened";
 import { marksOn } from "./marks";
@@ -43,8 +43,13 @@ export function ChartsOfDevice({ device, room, kinds }: Props) {
   const drawn = useMemo(() => drawnFrom(charts.data, ring, since, until, 1), [charts.data, ring, since, until]);
   const label = live.label(device.uuid);
   const then = useMemo(() => (before && earlier ? { ...earlier, at: earlier.at.map((at) => at + ago), name: before.name } : null), [before, earlier, ago]);
-  const gaps = charts.data && !charts.isPlaceholderData ? gapsBy(drawn, metrics, device, happened, room) : NO_GAPS;
-  const { sheets } = room;
+  const fetched = charts.data !== undefined && !charts.isPlaceholderData;
+  const gaps = fetched ? gapsBy(drawn, metrics, device, happened, room) : NO_GAPS;
+  const { sheets, begins } = room;
+  const first = firstRead(charts.data?.at ?? [], Object.values(charts.data?.series ?? {}), ring, room.asked.since);
+  useEffect(() => {
+    if (fetched) begins(device.uuid, first);
+  }, [fetched, begins, device.uuid, first]);
   useEffect(() => {
     sheets.set(device.uuid, () => sheetOf(`GPU ${label}`, drawn, shown));
     return () => void sheets.delete(device.uuid);

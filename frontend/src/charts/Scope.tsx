@@ -95,6 +95,7 @@ function Saving({ room, place, title }: { room: Room; place: RefObject<HTMLEleme
 function Ranges({ room, command, first, children }: { room: Room; command: string; first?: ReactNode; children: ReactNode }) {
   const { view } = room;
   const past = view.until !== null;
+  const shorter = room.until - room.since < view.seconds;
   return (
     <div className="ranges">
       {first}
@@ -114,7 +115,7 @@ function Ranges({ room, command, first, children }: { room: Room; command: strin
         <button type="button" onClick={() => room.reset()} disabled={!past && view.seconds === view.range}>reset</button>
       </span>
       {children}
-      <span className="dim">{past ? `${dateOf(room.since)} to ${dateOf(room.until)}` : `last ${duration(view.seconds)}`}</span>
+      <span className="dim">{past ? `${dateOf(room.since)} to ${dateOf(room.until)}` : `${shorter ? `${duration(room.until - room.since)} recorded of the ` : ""}last ${duration(view.seconds)}`}</span>
       <Command text={commandOf(command, view)} />
     </div>
   );

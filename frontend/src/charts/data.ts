@@ -91,6 +91,11 @@ export function columnFrom(
   return { at: joint.at, columns: columnsOf(joint, band, ring, metric, 1), width: joint.width };
 }
 
+/** When something was first read, of what is recorded, else of what the page has received since an instant. */
+export function firstRead(at: number[], recorded: Band[], ring: Ring, since: number): number {
+  return at.find((_, place) => recorded.some((band) => typeof band.mean[place] === "number")) ?? ring.at.find((one) => one >= since) ?? Infinity;
+}
+
 function lastRead(bands: Band[]): number {
   let last = -1;
   for (const band of bands) {

@@ -1,6 +1,5 @@
 /** Where nothing was read, and why. */
 import type { Alert, Device } from "../api/types";
-import { dateOf } from "../lib/format";
 import type { Point } from "./data";
 
 export interface Gap {
@@ -12,10 +11,10 @@ export interface Gap {
 const LEAST_SECONDS = 20; // what was read last is not written down yet
 const SILENT = new Set(["device_lost", "driver_hung", "unreadable", "driver_unreadable"]);
 
-/** The ranges of more than three spans without a value. */
+/** The ranges of more than three spans without a value, after the first that there is. */
 export function gapsOf(at: number[], values: Point[], widths: number[], since: number, until: number): Omit<Gap, "why">[] {
   const found: Omit<Gap, "why">[] = [];
-  let last = since;
+  let last = at.find((moment, place) => moment >= since && typeof values[place] === "number") ?? since;
   const close = (next: number, width: number) => {
     if (next - last > Math.max(LEAST_SECONDS, 3.2 * width)) found.push({ since: last, until: next });
   };
@@ -47,6 +46,6 @@ export function whyGap(gap: Omit<Gap, "why">, metric: string, { device, alerts, 
   const beside = others(gap);
   if (beside === "device") return device.missing[metric] ?? "this reading was not reported then";
   if (beside === "node") return "this GPU was not read, others were";
-  if (gap.since <= since) return `nothing is recorded before ${dateOf(gap.until)}`;
+  if (gap.since <= since) return "nothing is recorded in this range";
   return "nothing was recorded: no server was running then";
 }

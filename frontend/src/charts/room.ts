@@ -1,10 +1,10 @@
 /** The time range that all charts of a page share, in the address: Back undoes a zoom. */
-import { useCallback, useEffect, useMemo, useRef } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { Span } from "../api/ports";
 import { keep, push } from "../lib/router";
 import { useLive } from "../live/store";
 import type { Sheet } from "./saving";
-import { chosen, COMPARED, fetchSpan, moved, pointsOf, queryOf, reset, selected, type View, viewOf, zoomed } from "./span";
+import { begunView, chosen, COMPARED, doubled, fetchSpan, moved, pointsOf, queryOf, reset, selected, type View, viewOf, zoomed } from "./span";
 
 /** The range that is shown, and what a hand on a chart does to it. */
 export interface Stage {
@@ -29,6 +29,8 @@ export interface Room extends Stage {
   compare: (name: string) => void;
   /** The values of what is drawn, by device. */
   sheets: Map<string, () => Sheet>;
+  /** Tells when something that is shown was first read in this range. */
+  begins: (name: string, at: number) => void;
   choose: (seconds: number) => void;
   /** Up to now. */
   follow: () => void;
@@ -39,12 +41,22 @@ export const ONE_GESTURE_MS = 900;
 export function useRoom(query: URLSearchParams, pointedAt: () => number | null, most?: number, step?: number): Room {
   const now = useLive((n) => n.snapshot?.at ?? 0);
   const view = useMemo(() => viewOf(query), [query]);
-  const points = pointsOf(view.seconds, most);
-  const { since: first, until: last } = fetchSpan(view, now, points, step);
+  const firsts = useMemo(() => new Map<string, number>(), [view.seconds, view.until]);
+  const [, drawAgain] = useState(0);
+  const begins = useCallback((name: string, at: number) => {
+    // What is fetched in finer steps is known better: it moves later alone, and no further than the first reading.
+    if (at === Infinity || at <= (firsts.get(name) ?? 0) + 1) return;
+    firsts.set(name, at);
+    drawAgain(at);
+  }, [firsts]);
+  const begun = begunView(view, now, Math.min(...firsts.values()));
+  const read = doubled(begun, view);
+  const points = pointsOf(read.seconds, most);
+  const { since: first, until: last } = fetchSpan(read, now, points, step);
   const asked = useMemo(() => ({ since: first, until: last }), [first, last]);
   const until = view.until ?? now;
-  const latest = useRef({ view, now, query });
-  latest.current = { view, now, query };
+  const latest = useRef({ view, begun, now, query });
+  latest.current = { view, begun, now, query };
   const zoomedAt = useRef(0);
   const sheets = useMemo(() => new Map<string, () => Sheet>(), []);
   const found = COMPARED.find(([name]) => name === query.get("compare"));
@@ -57,7 +69,7 @@ export function useRoom(query: URLSearchParams, pointedAt: () => number | null, 
       zoom: (factor: number, around: number | null = null, again = false) => {
         const soon = again && performance.now() - zoomedAt.current < ONE_GESTURE_MS;
         zoomedAt.current = performance.now();
-        show(zoomed(latest.current.view, latest.current.now, factor, around), soon ? keep : push);
+        show(zoomed(factor < 1 ? latest.current.begun : latest.current.view, latest.current.now, factor, around), soon ? keep : push);
       },
       move: (share: number) => show(moved(latest.current.view, latest.current.now, share), keep),
       reset: () => {
@@ -73,7 +85,7 @@ export function useRoom(query: URLSearchParams, pointedAt: () => number | null, 
       follow: () => show({ ...latest.current.view, until: null }),
     };
   }, []);
-  const room = { view, now, since: until - view.seconds, until, asked, points, before, sheets, ...acts };
+  const room = { view, now, since: until - begun.seconds, until, asked, points, before, sheets, begins, ...acts };
   useKeys(acts, pointedAt);
   return room;
 }

@@ -59,6 +59,19 @@ export function fetchSpan(view: View, now: number, points = pointsOf(view.second
   return { since: until - view.seconds - step, until };
 }
 
+const FULL = 0.95; // of the range: what is missing there is not worth another scale
+
+/** A range up to now begins with the first reading in it, where one is known: nothing is missing before that. */
+export function begunView(view: View, now: number, first: number): View {
+  const seconds = Math.max(SHORTEST, now - first);
+  return view.until === null && first < Infinity && seconds < FULL * view.seconds ? { ...view, seconds } : view;
+}
+
+/** What to fetch for a range that grows with every second: the next of few lengths. */
+export function doubled(begun: View, whole: View): View {
+  return { ...begun, seconds: Math.min(whole.seconds, SHORTEST * 2 ** Math.ceil(Math.log2(begun.seconds / SHORTEST))) };
+}
+
 export function moved(view: View, now: number, share: number): View {
   const until = (view.until ?? now) + share * view.seconds;
   return { ...view, until: until >= now ? null : until };

@@ -7,6 +7,11 @@ const ANYWHERE = /^andon (?:status|watch|ps|who|free|devices|history|why|alerts|
 const READS = /^andon (?:(?:status|watch|ps|who|free|history|why|leases|reservations|estimate)\b|(?:alerts|jobs)(?:$| show| rules| --))/;
 const USUAL = /^http:\/\/(?:127\.0\.0\.1|localhost|\[::1\]):26366$/;
 
+/** A word for a shell, quoted where it has to be. */
+export function quoted(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}
+
 export interface Located {
   text: string;
   /** "on node17:" where the command must be typed on the node itself. */

@@ -114,10 +114,10 @@ function devices(lease: Lease): string {
   return lease.devices.length === 1 ? "GPU" : count(lease.devices.length, "GPU");
 }
 
-/** The command with which a program sees only these GPUs; null where no variable can say so. */
+/** The line that opens a shell whose programs see only these GPUs; null where no variable can say so. */
 export function startCommand(environment: Record<string, string>): string | null {
   const masks = Object.entries(environment).filter(([name, value]) => value && value !== "-1" && name !== "ANDON_LEASE");
-  return masks.some(([name]) => name.includes("VISIBLE")) ? [...masks.map(([name, value]) => `${name}=${value}`), "python train.py"].join(" ") : null;
+  return masks.some(([name]) => name.includes("VISIBLE")) ? [...masks.map(([name, value]) => `${name}=${value}`), "$SHELL"].join(" ") : null;
 }
 
 export interface Length {

@@ -23,8 +23,8 @@ export interface Face {
   wattsLimit: number | null;
   fan: number | null;
   who: string;
-  /** Who was on it when it was last read, and when that was. */
-  lastUsers: string;
+  /** When it was last read, and who was on it. */
+  lastSeen: string;
   /** What it did then, of one whose hub does not hear its node. */
   last: string;
   /** It has no reading now. */
@@ -72,23 +72,24 @@ function make(device: Device): Face {
     wattsLimit: rounded(s?.power_limit_watts),
     fan: rounded(s?.fan_percent),
     who: whoOf(device.processes),
-    lastUsers: lastSeen(device),
+    lastSeen: s ? "" : lastSeen(device),
     last: lastRead(device),
     silent: s === null,
-    ...pathsOf(device.uuid),
+    ...pathsOf(device.uuid, s === null ? device.sample?.at : undefined),
   };
   return { ...found, key: Object.values(found).join("|") };
 }
 
 /** Of the last hours, or of the last minutes while no more is known; seldom drawn again, to keep a full board cheap. */
-function pathsOf(uuid: string): Paths {
+function pathsOf(uuid: string, last: number | undefined): Paths {
   const ring = live.rings.of(uuid);
   const until = ring.at.at(-1) ?? 0;
-  const long = live.hours.enough;
+  const long = live.hours.enough || (last !== undefined && until - last > SPANS * SPAN_SECONDS);
   const slot = Math.floor(until / (long ? LONG_REDRAWN_SECONDS : REDRAWN_SECONDS));
   const kept = drawn.get(uuid);
-  if (kept && kept.slot === slot && kept.long === long && (long || ring.at.length - kept.length < 6)) return kept.found;
-  const found = paths(long ? live.hours.of(uuid, until) : spans(ring.at, ring.values.utilization_percent, until, SPAN_SECONDS, SPANS));
+  if (last === undefined && kept && kept.slot === slot && kept.long === long && (long || ring.at.length - kept.length < 6)) return kept.found;
+  const end = last ?? until; // of one that is lost: the hours before
+  const found = paths(long ? live.hours.of(uuid, end) : spans(ring.at, ring.values.utilization_percent, end, SPAN_SECONDS, SPANS));
   drawn.set(uuid, { slot, length: ring.at.length, long, found });
   return found;
 }
@@ -97,11 +98,10 @@ export function shortName(name: string): string {
   return name.replace(/^(NVIDIA|AMD|Intel\(R\)|Intel)\s+/, "").replace(/^(GeForce|Radeon|Instinct)\s+/, "").replace(" (simulated)", "");
 }
 
-/** "alice, bob (11:29)"; empty if no one was. */
-export function lastSeen(device: Device): string {
-  if (!device.last_users.length) return "";
-  const at = device.sample?.at;
-  return device.last_users.join(", ") + (known(at) ? ` (${hourOf(at)})` : "");
+/** "last seen 11:29 with alice, bob"; empty if neither is known. */
+export function lastSeen({ sample, last_users: users }: Device): string {
+  if (!sample && !users.length) return "";
+  return ["last seen", sample && hourOf(sample.at), users.length ? `with ${users.join(", ")}` : "without processes"].filter(Boolean).join(" ");
 }
 
 /** "at 11:29: 97 %, 61.2 GiB, 61 °C, 640 W"; empty while its node is heard. */

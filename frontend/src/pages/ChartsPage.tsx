@@ -3,7 +3,7 @@ import { type RefObject, useEffect, useLayoutEffect, useMemo, useRef, useState }
 import { usePast } from "../api/ports";
 import type { Device } from "../api/types";
 import { columnsOf, roundTop } from "../charts/axis";
-import { columnFrom, scaleOf } from "../charts/data";
+import { columnFrom, firstRead, scaleOf } from "../charts/data";
 import { useHappened } from "../charts/happened";
 import { CHOICES, topOf } from "../charts/metrics";
 import type { Room } from "../charts/room";
@@ -102,7 +102,7 @@ interface SmallsProps {
 
 function Smalls({ room, devices, choice, judged }: SmallsProps) {
   const { kind, metric } = choice;
-  const { before, sheets } = room;
+  const { before, sheets, begins } = room;
   const ago = before?.seconds ?? 0;
   const charts = usePast((past) => past.reading(metric, room.asked, room.points));
   const earlier = usePast((past) => past.reading(metric, { since: room.asked.since - ago, until: room.asked.until - ago }, room.points, before !== null)).data;
@@ -125,9 +125,13 @@ function Smalls({ room, devices, choice, judged }: SmallsProps) {
     }
     return () => sheets.clear();
   });
+  const fetched = charts.isPlaceholderData ? undefined : charts.data;
   useEffect(() => {
-    if (charts.data && !charts.isPlaceholderData) performance.mark("andon charts");
-  }, [charts.data, charts.isPlaceholderData]);
+    if (!fetched) return;
+    const { at, devices: read } = fetched;
+    begins(metric, Math.min(...devices.map(({ uuid }) => firstRead(at, [read[uuid] ?? []].flat(), live.rings.of(uuid), room.asked.since))));
+    performance.mark("andon charts");
+  }, [fetched, begins]);
   return (
     <>
       {charts.error && <Trouble problem={charts.error} what="History cannot be read; showing only what this page has received" />}
@@ -136,7 +140,7 @@ function Smalls({ room, devices, choice, judged }: SmallsProps) {
           <Small
             key={device.uuid} uuid={device.uuid} metric={metric} kind={kind} colour={choice.colour}
             lamp={judged.lamps.get(device.uuid)?.colour ?? "grey"} top={top} charts={charts.data} earlier={earlier} happened={happened}
-            room={room} last={place >= devices.length - columns} whole={charts.data !== undefined && !charts.isPlaceholderData} stops slot={slot}
+            room={room} last={place >= devices.length - columns} whole={fetched !== undefined} stops slot={slot}
           />
         ))}
       </div>

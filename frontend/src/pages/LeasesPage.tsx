@@ -111,8 +111,6 @@ function Empty({ list }: { list: Leases }) {
       <p>Nobody holds a GPU now: everyone's leases are shown here, signed in or not.</p>
       <p>A lease is a claim on GPUs that every andon command on this machine honours. It ends automatically when its job does.</p>
       <p><Command label="run on a free GPU" text="andon run -- python train.py" /></p>
-      <p><Command label="a shell with one GPU for two hours" text="andon lease --gpus 1 --for 2h" /></p>
-      <p><Command label="what is available now" text="andon free" /></p>
     </Notice>
   );
 }

@@ -17,7 +17,7 @@ export function Command({ text: command, label }: { text: string; label?: string
       {label && <span className="dim">{label}</span>}
       {place && <span className="dim">{place}</span>}
       <code>{text}</code>
-      <button type="button" className="quiet" onClick={() => void copy()} aria-label={`copy: ${text}`} title="copy as command">
+      <button type="button" className="quiet" onClick={() => void copy()} aria-label={`copy: ${text}`} title="copy command">
         <svg viewBox="0 0 16 16" aria-hidden="true"><path d="M1.5 2.5h13v11h-13zM4.5 6 6.5 8l-2 2M8.5 10.5h3" /></svg>
         {copied && "copied"}
       </button>

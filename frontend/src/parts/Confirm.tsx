@@ -1,16 +1,18 @@
-/** Asks before a job is stopped; Escape and the first button cancel. */
+/** Asks before something is stopped; Escape and the first button leave it as it is. Both buttons name what they do. */
 import { type ReactNode, useEffect, useId, useRef } from "react";
 
 interface Props {
   title: string;
   /** The label of the button that confirms. */
   confirm: string;
+  /** Of the one that does not. */
+  keep?: string | undefined;
   onConfirm: () => void;
   onCancel: () => void;
   children: ReactNode;
 }
 
-export function Confirm({ title, confirm, onConfirm, onCancel, children }: Props) {
+export function Confirm({ title, confirm, keep = "Keep it", onConfirm, onCancel, children }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   const cancel = useRef<HTMLButtonElement>(null);
   const id = useId();
@@ -23,7 +25,7 @@ export function Confirm({ title, confirm, onConfirm, onCancel, children }: Props
       <h2 id={id}>{title}</h2>
       {children}
       <p className="end buttons">
-        <button ref={cancel} type="button" onClick={() => dialog.current?.close()}>Cancel</button>
+        <button ref={cancel} type="button" onClick={() => dialog.current?.close()}>{keep}</button>
         <button type="button" className="danger" onClick={onConfirm}>{confirm}</button>
       </p>
     </dialog>

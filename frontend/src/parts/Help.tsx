@@ -5,8 +5,7 @@ import { Flag, Lamp } from "./Lamp";
 
 const KEYS: [string, string][] = [
   ["← → ↑ ↓", "move between GPUs; Enter opens one"],
-  ["/", "find anything: GPUs, people, jobs, runs, alerts, pages, what to do"],
-  ["f", "search this page; Esc ends it"],
+  ["/", "find anything: GPUs, people, jobs, runs, alerts, pages, what to do; or show only what matches"],
   ["b  c  p  a  l  r  h", "Board, Charts, Processes, Alerts, Leases, Runs, Health"],
   ["w", "the wall: dark and large, without a menu; Esc leaves it"],
   ["[  ]", "charts: earlier, later"],
@@ -21,7 +20,7 @@ const MARKS: [string, string][] = [
   ["74 %", "the large number of a tile: utilisation, the share of time in which something ran on the GPU"],
   ["line", "utilisation over the last three hours, or five minutes while no more is known; hairlines at 0, 50 and 100 %"],
   ["bar", "memory in use, of all the GPU has; dashed if unknown"],
-  ["tinted", "free: it can be taken now"],
+  ["tinted", "green: free, it can be taken now; grey: cordoned; amber or red below a filled head: in trouble"],
   ["flag", "held by a lease"],
   ["idle", "utilisation is 0 %; lightly used: up to 25 %; in use: more"],
   ["dashed line", "in a chart: the device's own limit; the shaded area goes from least to most, the line is the mean"],

@@ -4,6 +4,7 @@ import { send } from "../api/client";
 import type { Lease } from "../api/types";
 import { useActs, useMay } from "../lib/access";
 import { useChange } from "../lib/change";
+import { quoted } from "../lib/commands";
 import { DASH, duration, gib, hourOf, known, percent } from "../lib/format";
 import { longer, whatEnds } from "../lib/holding";
 import type { Colour } from "../lib/lamps";
@@ -118,11 +119,6 @@ function Memory({ lease }: { lease: Lease }) {
 
 const MOST_NOTE = 200;
 
-/** A word for a shell. */
-function quoted(text: string): string {
-  return `'${text.replaceAll("'", "'\\''")}'`;
-}
-
 export function LeaseActions({ lease, id, at }: { lease: Lease; id: string; at: number }) {
   const trusted = useActs();
   const change = useChange("leases");
@@ -156,10 +152,11 @@ export function LeaseActions({ lease, id, at }: { lease: Lease; id: string; at: 
       {change.isPending && <span role="status" className="dim">waiting for its holder…</span>}
       {change.error && <span role="alert" className="wrong">{change.error.oneLine}</span>}
       {lease.state === "held" && entitled && (
-        <span className="same">
+        <details className="same">
+          <summary>as commands</summary>
           {length && <Command text={`andon lease extend ${id} --for ${length.text}`} />}
           <Command text={`andon release ${id}`} />
-        </span>
+        </details>
       )}
       {asking && (
         <Confirm title={`Release ${lease.whom || lease.user}'s lease ${id}?`} confirm={lease.kind === "command" ? "Stop job and release" : lease.kind === "network" ? "Give back" : "Release"} onConfirm={release} onCancel={() => setAsking(false)}>

@@ -21,10 +21,10 @@ export function Take({ free }: { free: Device[] }) {
   const [offered, setOffered] = useState<Device[] | null>(null);
   const first = free[0];
   const command = first && `andon lease --devices ${live.label(first.uuid)} --for ${USUAL}`;
-  if (!trusted) return command ? <Command label="to take it" text={command} /> : null;
   return (
     <>
-      {first && <button type="button" className="main" onClick={() => setOffered(free)}>Take for {USUAL.replace(/\D/, " $&")}…</button>}
+      {first && trusted && <button type="button" className="main" onClick={() => setOffered(free)}>Take for {USUAL.replace(/\D/, " $&")}…</button>}
+      {command && <Command label={trusted ? "or take it and open a shell" : "take it and open a shell"} text={command} />}
       {offered && <TakeDialog free={offered} first={(offered[0] as Device).uuid} onClose={() => setOffered(null)} />}
     </>
   );
@@ -83,10 +83,10 @@ function Form({ free, first, onGranted }: { free: Device[]; first: string; onGra
       </Field>
       <Field name="what for"><input value={purpose} onChange={(event) => setPurpose(event.target.value)} aria-label="what for" maxLength={200} placeholder="optional" /></Field>
       <p className="dim">A lease holds the GPU until it ends or is given back: no andon command gives it to anyone else. It starts nothing.</p>
-      {labels && <p><Command label="as a command" text={`andon lease --devices ${labels} --gpus ${chosen.length} --for ${length}`} /></p>}
+      {labels && <p><Command label="take it and open a shell" text={`andon lease --devices ${labels} --gpus ${chosen.length} --for ${length}`} /></p>}
       {change.error && <p role="alert" className="wrong">{[change.error.reason, ...change.error.details].join("; ")}</p>}
       <p className="end buttons">
-        <button type="button" onClick={(event) => event.currentTarget.closest("dialog")?.close()}>Cancel</button>
+        <button type="button" onClick={(event) => event.currentTarget.closest("dialog")?.close()}>Take none</button>
         <button type="submit" className="main" disabled={!chosen.length || !(own || whom.trim()) || change.isPending}>
           {change.isPending ? "Taking…" : `Take for ${length.replace(/\D/, " $&")}`}
         </button>
@@ -95,7 +95,7 @@ function Form({ free, first, onGranted }: { free: Device[]; first: string; onGra
   );
 }
 
-function Field({ name, children }: { name: string; children: ReactNode }) {
+export function Field({ name, children }: { name: string; children: ReactNode }) {
   return <div className="field"><span className="dim">{name}</span>{children}</div>;
 }
 
@@ -105,7 +105,7 @@ function Granted({ lease }: { lease: LeaseGrant }) {
   return (
     <>
       <p><b>GPU {names}</b> {lease.devices.length === 1 ? "is" : "are"} held for {lease.whom || lease.user}{lease.until !== null && ` until ${hourOf(lease.until)}`} (<a href={leaseLink(lease.id ?? "")} onClick={(event) => event.currentTarget.closest("dialog")?.close()}>lease {lease.id}</a>).</p>
-      {start && <p><Command label="start your work there" text={start} /></p>}
+      {start && <p><Command label="open a shell there" text={start} /></p>}
       <p className="dim">Give it back on the Leases page when you are done; otherwise it ends by itself.</p>
     </>
   );

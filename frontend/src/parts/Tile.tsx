@@ -63,7 +63,7 @@ export const Tile = memo(function Tile(props: Props) {
     can ?? (calm && word), held && kind !== "held" && `held by ${held}`, held && until && `until ${until}`,
     face.busy !== null && `utilisation ${face.busy} %`, props.progress,
   ];
-  const classes = ["tile", density, colour, kind === "free" && calm && "free", handled && "handled", faded && "faded"];
+  const classes = ["tile", density, colour, kind === "free" && calm && "free", handled && "handled", props.silenced && "silenced", props.code === "cordoned" && "cordoned", faded && "faded"];
   return (
     <li className={classes.filter(Boolean).join(" ")}>
       <a href={deviceLink(uuid)} data-uuid={uuid}>
@@ -85,11 +85,11 @@ export const Tile = memo(function Tile(props: Props) {
           ) : face.silent ? (
             <Silent {...props} face={face} handled={handled} />
           ) : density === "hero" ? (
-            <Large face={face} reason={calm ? props.progress : [shortened(reason), handled].filter(Boolean).join(" · ")}>
+            <Large face={face} reason={calm ? props.progress : [handled, shortened(reason)].filter(Boolean).join(" · ")}>
               <Who held={held !== null}>{said}</Who>
             </Large>
           ) : (
-            <Readings face={face} roomy={roomy} short={named} reason={calm ? (roomy ? props.progress : null) : [shortened(reason), handled].filter(Boolean).join(" · ")}>
+            <Readings face={face} roomy={roomy} short={named} reason={calm ? (roomy ? props.progress : null) : [handled, shortened(reason)].filter(Boolean).join(" · ")}>
               <Who held={held !== null}>{calm && roomy ? said : named ? props.brief ?? said : whoAndProgress(said, props.brief)}</Who>
             </Readings>
           )}
@@ -149,7 +149,7 @@ function Small({ face, tall, reason, note, held, can, share, cordoned }: SmallPr
   );
 }
 
-/** A device that cannot be read: what is wrong, since when, who was on it, and what to do first. */
+/** A device that cannot be read: what is wrong, since when, its last hours, when and with whom it was seen, and what to do first. */
 function Silent({ reason, word, since, advice, colour, held, handled, face, density }: Props & { face: Face; handled: string | null }) {
   const why = shortened(reason);
   const calm = colour === "grey" && word === "asleep";
@@ -158,8 +158,9 @@ function Silent({ reason, word, since, advice, colour, held, handled, face, dens
       <span className="reason">
         {[why && why !== word ? why : null, since && !calm && !/ for \d/.test(why ?? "") ? `for ${since}` : null].filter(Boolean).join(" · ")}
       </span>
+      {face.line && density !== "medium" && <Sparkline line={face.line} area={face.area} />}
       {face.last && <span className="people">{face.last}</span>}
-      {!calm && <span className="people">{face.lastUsers ? `was on it: ${face.lastUsers}` : held ? `held by ${held}` : ""}</span>}
+      {!calm && <span className="people">{face.lastSeen || (held ? `held by ${held}` : "")}</span>}
       {handled && <span className="people">{handled}</span>}
       {!calm && advice && density !== "medium" && <span className="advice">{firstStep(advice)}</span>}
     </>

@@ -1,6 +1,6 @@
 /** The processes that are on a device now. */
 import type { Device } from "../api/types";
-import { duration, gib, hourOf, known } from "../lib/format";
+import { duration, gib, known } from "../lib/format";
 import { processLink, userLink } from "../lib/links";
 import { lastSeen } from "../live/faces";
 import { live, useLive } from "../live/store";
@@ -9,10 +9,9 @@ import { Command } from "./Command";
 /** Why there is none to list: an empty list is not one that cannot be read. */
 export function nobody(device: Device): string {
   if (device.state === "ok" || device.state === "asleep") return device.missing["processes"] ?? "No processes.";
-  const seen = lastSeen(device);
   const state = device.state === "lost" ? "it is lost" : device.state === "unknown" ? device.reason : "it is not responding";
   if (!device.sample) return `Not known: ${state}, and has not been read since this server started.`;
-  return `Not known: ${state}. Last seen ${hourOf(device.sample.at)}: ${seen ? device.last_users.join(", ") : "no processes"}.`;
+  return `Not known: ${state}; ${lastSeen(device)}.`;
 }
 
 export function Users({ device }: { device: Device }) {

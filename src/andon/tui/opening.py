@@ -43,6 +43,7 @@ def run(
     early = HistoryOnDisk(node, settings.history_store, feed, state.span_seconds)
     # Imported while the reader opens the driver.
     from andon.tui.page import Frame
+    from andon.tui.reducers import settled
     from andon.tui.scene import Scene, with_snapshot
     from andon.tui.screen import compose
     from andon.tui.terminal import TerminalGuard
@@ -63,6 +64,7 @@ def run(
             for (uuid, metric), points in early.points(PAST_SECONDS).items():
                 histories.add_past(uuid, metric, points)
         columns, rows = os.get_terminal_size()
+        state = settled(state, scene, time.time())
         frame = Frame(scene, state, histories, columns, rows, ascii_only, time.time())
         guard.paint(compose(frame).lines, color)
         app = _run_app(node, settings, feed, guard, state, scene, histories, color, ascii_only)

@@ -26,12 +26,11 @@ from andon.units import human_seconds
 
 NOTICE_SECONDS = 4.0
 PAGE = 10
-FEW_DEVICES = 16
 
 
 def act(frame: Frame, action: str) -> Outcome:
     """Returns the state after an action; an action that has no effect here changes nothing."""
-    state = replace(frame.state, copied=None)
+    state = replace(frame.state, copied=None, worst=None)
     frame = replace(frame, state=state)
     name, _, value = action.partition(":")
     if name == "view":
@@ -87,21 +86,21 @@ def in_help(state: TopState, key: str, rows: int) -> TopState:
     return replace(state, help=False, rows={**state.rows, "help": 0})
 
 
-def _first(scene: Scene) -> str:
-    """Returns the device that is selected at first: of many, the one in most trouble."""
-    entries = scene.entries
-    if len(entries) <= FEW_DEVICES:
-        return entries[0].status.device.uuid
-    worst = max(entries, key=lambda entry: 0 if entry.lamp is None else entry.lamp.lamp.rank)
-    return worst.status.device.uuid
+def _worst(scene: Scene) -> str:
+    """Returns the device in most trouble."""
+    found = max(scene.entries, key=lambda one: 0 if one.lamp is None else one.lamp.lamp.rank)
+    return found.status.device.uuid
 
 
 def settled(state: TopState, scene: Scene, now: float) -> TopState:
-    """Returns the state for a new snapshot: if the row under the cursor is gone, its neighbour
-    is selected; if a followed process has ended, a notice says so."""
+    """Returns the state for a new snapshot: the device in most trouble is selected until a person
+    chooses; if the row under the cursor is gone, its neighbour is selected; if a followed process
+    has ended, a notice says so."""
     uuids = [entry.status.device.uuid for entry in scene.entries]
-    if uuids and state.device not in uuids and state.view is not TopView.DEVICE:
-        state = replace(state, device=_first(scene))
+    open_choice = state.device not in uuids or state.device == state.worst
+    if uuids and open_choice and state.view is not TopView.DEVICE:
+        worst = _worst(scene)
+        state = replace(state, device=worst, worst=worst)
     rows = process_entries(scene, state.processes)
     if state.view is not TopView.PROCESS:
         state = with_cursor(state, rows)
@@ -119,7 +118,7 @@ def noticed(state: TopState, text: str, now: float, seconds: float = NOTICE_SECO
 
 def clicked(frame: Frame, kind: str, value: object, twice: bool) -> Outcome:
     """Handles a click: the first selects a row, the second opens it."""
-    state = replace(frame.state, copied=None)
+    state = replace(frame.state, copied=None, worst=None)
     if kind == "action":
         return act(frame, str(value))
     if kind == "device":

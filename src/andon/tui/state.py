@@ -80,6 +80,7 @@ class TopState(Struct, frozen=True):
     back: tuple[TopView, ...] = ()
     focus: Focus = Focus.DEVICES
     device: str | None = None  # the uuid under the cursor
+    worst: str | None = None  # the same while nobody has chosen: it follows the trouble
     process: ProcessKey | None = None
     place: int = 0  # where the process under the cursor was listed: its neighbour comes next
     follow: ProcessKey | None = None

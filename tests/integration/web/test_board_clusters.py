@@ -61,7 +61,7 @@ def test_jobs_of_a_cluster_are_on_the_page_of_jobs(
     sign_in(page, home)
     page.goto(f"{home.url}/#/jobs")
     expect(page.get_by_role("link", name="lab:4711")).to_be_visible(timeout=PATIENCE_MS)
-    expect(page.locator('td[data-name="where"]').last).to_have_text("n1 GPU 0")
+    expect(page.locator('td[data-name="where"]').first).to_have_text("n1 GPU 0")
     expect(page.get_by_text("needs 1 GPU on one node: n1 has 0 free")).to_be_visible()
     assert violations(page.get_by_role("main")) == []
     lab.break_(away="connection refused")
@@ -79,7 +79,7 @@ def test_jobs_of_a_cluster_are_on_the_page_of_jobs(
     assert violations(page.get_by_role("main")) == []
     expect(page.get_by_role("button", name="Move to other GPUs")).to_have_count(0)
     page.get_by_role("button", name="Cancel this job").click()
-    page.get_by_role("button", name="Stop it").click()
+    page.get_by_role("button", name="Cancel the job").click()
     expect(page.get_by_role("status").filter(has_text="cancelled")).to_be_visible(
         timeout=PATIENCE_MS
     )

@@ -1,11 +1,12 @@
 """The board's pages of jobs: the queue, one job with its output, and cancelling it."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, ViewportSize, expect
+from playwright.sync_api import Page, Route, ViewportSize, expect
 
-from tests.integration.board import sign_in, tiles, violations
+from tests.integration.board import sign_in, tiles, violations, violations_in_both_themes
 from tests.integration.browser import Window
 from tests.integration.serving import Served, andon, serving
 
@@ -42,8 +43,9 @@ def test_jobs_from_an_empty_page_to_a_cancelled_one(home: Served, seen: Window) 
         assert made.code == 0, made.err
     expect(page.get_by_text("● running")).to_be_visible(timeout=PATIENCE_MS)
     expect(page.get_by_text("1 running, 1 waiting, 0 ended")).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.locator('td[data-name="state"]')).to_have_text(["● running", "◌ waiting"])
     assert violations(page.get_by_role("main")) == []
-    why = page.locator('td[data-name="why"]').first
+    why = page.locator('td[data-name="why"]').last
     told = why.inner_text()
     page.set_viewport_size(PHONE)
     room = why.evaluate("one => [one.clientWidth, one.scrollWidth - one.clientWidth]")
@@ -62,7 +64,8 @@ def test_jobs_from_an_empty_page_to_a_cancelled_one(home: Served, seen: Window) 
     expect(tiles(page).first).to_contain_text("3/10 (30 %), step", timeout=PATIENCE_MS)
     page.goto(f"{home.url}/#/jobs/1")
     page.get_by_role("button", name="Cancel this job").click()
-    page.get_by_role("button", name="Stop it").click()
+    expect(page.get_by_role("dialog").get_by_role("button", name="Keep it")).to_be_focused()
+    page.get_by_role("button", name="Cancel the job").click()
     expect(page.get_by_role("status").filter(has_text="cancelled")).to_be_visible(
         timeout=PATIENCE_MS
     )
@@ -77,6 +80,7 @@ def test_jobs_from_an_empty_page_to_a_cancelled_one(home: Served, seen: Window) 
     page.set_viewport_size(PHONE)
     page.get_by_role("link", name="all jobs").click()
     expect(page.get_by_text("0 waiting, 2 ended")).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_role("group").filter(has_text="2 ended").first).to_be_visible()
     wide = page.evaluate("document.documentElement.scrollWidth")
     assert wide <= PHONE["width"]
     page.context.set_offline(True)  # the last known stays
@@ -96,11 +100,46 @@ def act_by_mouse_and_key(page: Page) -> None:
     assert "job=" in page.url
     page.keyboard.press("o")
     page.get_by_role("button", name="Hold it").click()
-    expect(page.locator('td[data-name="state"]').first).to_contain_text("held")
+    expect(page.locator('td[data-name="state"]').last).to_contain_text("held")
     assert violations(page.get_by_role("main")) == []
     page.get_by_role("button", name="Resume").click()
     page.get_by_role("button", name="Resume it").click()
-    expect(page.locator('td[data-name="state"]').first).to_contain_text("waiting")
+    expect(page.locator('td[data-name="state"]').last).to_contain_text("waiting")
+
+
+def test_the_form_submits_what_rest_accepts_and_says_why_not(home: Served, seen: Window) -> None:
+    page = seen.page
+    page.goto(f"{home.url}/#/jobs")
+    page.get_by_role("button", name="Submit a job…").click()
+    dialog = page.get_by_role("dialog", name="Submit a job")
+    expect(dialog.get_by_role("link", name="Sign in")).to_be_visible()
+    expect(dialog.get_by_role("button", name="Submit the job")).to_have_count(0)
+    dialog.get_by_label("command", exact=True).fill("python train.py")
+    command = "copy: andon submit --simulate 1 --gpus 1 -- python train.py"
+    expect(dialog.get_by_role("button", name=command)).to_be_visible()
+    page.keyboard.press("Escape")
+    sign_in(page, home)
+    page.goto(f"{home.url}/#/jobs")
+    page.get_by_role("button", name="Submit a job…").click()
+    assert violations_in_both_themes(dialog) == []
+    dialog.get_by_label("command", exact=True).fill("python train.py")
+    dialog.get_by_role("button", name="Submit the job").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("Not submitted: ")
+    expect(dialog.get_by_role("button", name=command)).to_be_visible()
+    asked: list[str | None] = []
+
+    def accept(route: Route) -> None:
+        asked.append(route.request.post_data)
+        route.fulfill(status=201, json={"jobs": [1]})
+
+    page.route("**/api/jobs", accept)
+    dialog.get_by_label("memory").fill("2GiB")
+    dialog.get_by_role("button", name="Submit the job").click()
+    expect(dialog).to_be_hidden()
+    assert page.url.endswith("#/jobs/1")
+    assert [json.loads(one or "") for one in asked] == [
+        {"command": ["python", "train.py"], "gpus": 1, "memory": "2GiB", "simulate": 1}
+    ]
 
 
 def test_while_the_server_is_away_the_page_says_so(home: Served, seen: Window) -> None:

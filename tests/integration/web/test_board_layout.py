@@ -84,7 +84,7 @@ def test_on_a_phone_the_first_line_has_the_search_too(reader: Window, home: Serv
     page.goto(f"{home.url}/#/")
     expect(page.get_by_text("SIMULATED", exact=True)).to_be_visible()
     mark = page.get_by_role("link", name="andon board").bounding_box()
-    search = page.get_by_role("searchbox").bounding_box()
+    search = page.get_by_role("button", name="find anything").bounding_box()
     assert mark is not None
     assert search is not None
     assert search["y"] < mark["y"] + mark["height"]
@@ -111,7 +111,7 @@ def test_on_paper_there_is_the_page_alone(reader: Window, home: Served) -> None:
     row = page.get_by_role("region", name="processes").get_by_text("Xorg").first
     expect(row).to_be_visible()
     page.emulate_media(media="print")
-    expect(page.get_by_role("searchbox")).to_be_hidden()
+    expect(page.get_by_role("button", name="find anything")).to_be_hidden()
     expect(page.locator('[aria-label="group by"]')).to_be_hidden()
     expect(page.locator("footer")).to_be_hidden()
     expect(row).to_be_visible()

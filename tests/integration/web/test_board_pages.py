@@ -15,6 +15,7 @@ from tests.integration.board import (
     downwards,
     drawn,
     opened,
+    show_only,
     sideways,
     sign_in,
     tiles,
@@ -231,11 +232,10 @@ def test_the_board_is_walked_by_keys(reader: Window, home: Served) -> None:
 
 def test_searching_keeps_the_stations_in_their_places(reader: Window, home: Served) -> None:
     board(reader.page, home)
-    reader.page.keyboard.press("f")
-    reader.page.keyboard.type("lost")
+    show_only(reader.page, "lost")
     expect(reader.page.locator("li.tile.faded")).to_have_count(DEVICES - 1)
     expect(tiles(reader.page)).to_have_count(DEVICES)
-    reader.page.keyboard.press("Escape")
+    reader.page.get_by_role("button", name="show more than “lost”").click()
     expect(reader.page.locator("li.tile.faded")).to_have_count(0)
 
 

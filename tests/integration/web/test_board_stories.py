@@ -98,7 +98,7 @@ def assert_board(page: Page, story: Story, said: Any, alerts: Any) -> None:
         expect(tile.locator(".word")).to_have_text(device["status"])
         text = tile.inner_text().replace("\xa0", " ")
         for user in (device["lit_by"] or {"users": []})["users"]:
-            assert user in text or "was on it" in text, (user, text)
+            assert user in text or "last seen" in text, (user, text)
         assert ("handled" in (tile.get_attribute("class") or "")) == device["handled"]
         assert LASTED.get(story.name, "") in text
     calling = [d for d in said["devices"] if d["lamp"] in ("red", "amber") and not d["handled"]]

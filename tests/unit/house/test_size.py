@@ -35,14 +35,21 @@ BUDGET = {
     "sampling": 2754,
     "settings": 2213,
     "standalone": 1046,
+<<<<<<< HEAD
     "stores": 2601,
     "testing": 2209,
-    "tui": 4422,
+    "tui": 4429,
 <<<<<<< HEAD
     "web": 10363,
     "work": 6298,
 =======
     "web": 10363,
+=======
+    "stores": 2584,
+    "testing": 2181,
+    "tui": 4429,
+    "web": 10148,
+>>>>>>> h/b60
     "work": 6295,
 >>>>>>> h/f60
 }

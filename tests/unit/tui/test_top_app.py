@@ -127,7 +127,7 @@ def test_each_view_is_shown_by_its_key() -> None:
             if sign not in shown(app):
                 missing.append(key)
         assert not missing
-        await pilot.press("enter")
+        await pilot.press("home", "enter")
         assert "lease   held by alice" in shown(app)
         await pilot.press("escape", "tab", "enter")
         assert "GPU memory" in shown(app)
@@ -183,7 +183,7 @@ def test_a_paused_picture_stands_still_and_goes_on_with_the_latest() -> None:
 def test_what_is_copied_is_also_shown() -> None:
     async def test(app: TopApp, pilot: Pilot[None]) -> None:
         await pilot.press("y")
-        uuid = office().devices[0].device.uuid
+        uuid = office().devices[3].device.uuid  # the lost one, which is selected
         assert app.clipboard == uuid
         assert f"copied: {uuid}" in shown(app), "a terminal may refuse"
         await pilot.press("down")

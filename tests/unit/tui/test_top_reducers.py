@@ -118,6 +118,16 @@ def test_when_a_process_ends_the_cursor_goes_to_its_neighbour() -> None:
     assert found.place == state.place
 
 
+def test_the_device_in_most_trouble_is_selected_until_a_person_chooses() -> None:
+    snapshot, calm = office(), replace(office(), devices=office().devices[:2])
+    begun = settled(TopState(), frame_of(calm).scene, 0.0)
+    assert begun.device == snapshot.devices[0].device.uuid
+    worse = settled(begun, frame_of(snapshot).scene, 1.0)
+    assert worse.device == snapshot.devices[3].device.uuid, "it is lost"
+    chosen, _ = act(replace(frame_of(calm), state=begun), "down")
+    assert settled(chosen, frame_of(snapshot).scene, 1.0).device == chosen.device
+
+
 def test_a_followed_process_that_ends_is_told_about() -> None:
     followed = after(frame(focus=Focus.PROCESSES), "focus", "focus", "down", "follow")
     assert followed.follow is not None

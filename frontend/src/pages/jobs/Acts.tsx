@@ -1,4 +1,4 @@
-/** What can be done to a job, by a button or its key; always asked first, and as a command for those who may not. */
+/** What can be done to a job, by a button or its key; always asked first. Those who may not are told who may. */
 import { useEffect, useState } from "react";
 import { send } from "../../api/client";
 import { useSession } from "../../api/server";
@@ -10,6 +10,7 @@ import { NODE } from "../../lib/node";
 import { Command } from "../../parts/Command";
 import { Confirm } from "../../parts/Confirm";
 import { Trouble } from "../../parts/Notice";
+import { SignInLink } from "../../parts/SignIn";
 import { type Act, actsOf } from "./words";
 
 export function Acts({ job, user }: { job: Job; user: string }) {
@@ -18,10 +19,10 @@ export function Acts({ job, user }: { job: Job; user: string }) {
   const change = useChange("jobs");
   const session = useSession();
   const may = useActs() && (!user || user === session?.user); // root looks at another's, and changes nothing
-  const acts = actsOf(job);
+  const acts = may ? actsOf(job) : [];
   useEffect(() => {
     const pressed = (event: KeyboardEvent) => {
-      const one = actsOf(job).find((act) => act.key === event.key);
+      const one = may && actsOf(job).find((act) => act.key === event.key);
       const typing = (event.target as HTMLElement).closest?.("input, textarea, select, dialog[open]");
       if (!one || typing || event.ctrlKey || event.metaKey || event.altKey) return;
       event.preventDefault();
@@ -29,12 +30,13 @@ export function Acts({ job, user }: { job: Job; user: string }) {
     };
     window.addEventListener("keydown", pressed);
     return () => window.removeEventListener("keydown", pressed);
-  }, [job]);
+  }, [job, may]);
   const act = (one: Act) => {
     setAsking(null);
     setDone(null);
-    if (may) change.mutate(async () => setDone(await send<JobDone>("POST", jobPath(jobName(job), user, one.path, one.query))));
+    change.mutate(async () => setDone(await send<JobDone>("POST", jobPath(jobName(job), user, one.path, one.query))));
   };
+  if (!may) return <p className="dim">{NODE !== null ? `A hub changes nothing on ${NODE}.` : user && user !== session?.user ? `Only ${user} can change it.` : <SignInLink to="to change it." />}</p>;
   return (
     <div className="job-acts">
       <p className="buttons">
@@ -43,10 +45,9 @@ export function Acts({ job, user }: { job: Job; user: string }) {
       {done && !change.error && <p className="dim" role="status">Job {job.label}: {done.outcome}{done.note && `; ${done.note}`}</p>}
       {change.error && <Trouble problem={change.error} what="The job could not be changed" />}
       {asking && (
-        <Confirm title={asking.title} confirm={may ? asking.confirm : "Close"} onConfirm={() => act(asking)} onCancel={() => setAsking(null)}>
+        <Confirm title={asking.title} confirm={asking.confirm} keep={asking.keep} onConfirm={() => act(asking)} onCancel={() => setAsking(null)}>
           <p>{asking.says}</p>
-          {!may && <p>{NODE !== null ? `A hub changes nothing on ${NODE}; in a terminal there:` : user && user !== session?.user ? `Only ${user} can do this.` : <><a href="#/sign-in">Sign in</a> to do it here, or in a terminal:</>}</p>}
-          <p><Command label={may ? "as a command" : ""} text={asking.command} /></p>
+          <p><Command label="as a command" text={asking.command} /></p>
         </Confirm>
       )}
     </div>

@@ -1,4 +1,5 @@
-/** The queue: what runs, what waits and why, what has ended; on a timeline and in a table. */
+/** The queue: what runs, what waits and why, on a timeline and in a table; and folded what has ended. */
+import { useState } from "react";
 import { useJobs } from "../../api/ports";
 import { useHub, useSession } from "../../api/server";
 import type { Device, Job, JobPage, QueuePlace } from "../../api/types";
@@ -15,9 +16,12 @@ import { type Column, Table } from "../../parts/Table";
 import { Timeline } from "../../parts/Timeline";
 import { OnNodes } from "../../parts/OnNodes";
 import { Acts } from "./Acts";
+import { Submit } from "./Submit";
 import { progressText } from "../../lib/progress";
 import { jobId, moreWaiting, QUEUE, RANGES, rowsOf, spansOf, windowOf } from "./timeline";
-import { awayText, expected, jobState, matches, STATES, summary, timeText, whereText, whyText } from "./words";
+import { awayText, expected, jobState, matches, split, STATES, summary, timeText, whereText, whyText } from "./words";
+
+const PAGE = 25;
 
 export function JobList({ search, query }: { search: string; query: URLSearchParams }) {
   const state = query.get("state") ?? "";
@@ -29,6 +33,7 @@ export function JobList({ search, query }: { search: string; query: URLSearchPar
   const none = page !== undefined && page.counts.running + page.counts.waiting + page.counts.ended === 0;
   const unseen = none && page.shared && !trusted;
   const rows = page?.jobs.filter((job) => matches(job, search)) ?? [];
+  const { ahead, ended } = split(rows);
   return (
     <section className="jobs-list">
       <div className="page-head">
@@ -40,6 +45,7 @@ export function JobList({ search, query }: { search: string; query: URLSearchPar
             {STATES.map(([value, text]) => <option key={value} value={value}>{text}</option>)}
           </select>
         </label>
+        {page && !none && <Submit />}
         <Command text="andon jobs" />
       </div>
       <OnNodes page="jobs" />
@@ -47,10 +53,11 @@ export function JobList({ search, query }: { search: string; query: URLSearchPar
       {found.isPending && <Loading what="jobs" />}
       {page?.paused && <Notice title="The queue is paused"><p>Nothing starts until <Command text="andon jobs start" /></p></Notice>}
       {rows.length > 0 && page && <Plan page={page} rows={rows} query={query} />}
-      {rows.length > 0 && page && <Table caption="jobs" columns={columnsOf(rows, page, query)} rows={rows} rowKey={jobKey} stacked {...orderIn(query)} />}
+      {ahead.length > 0 && page && <Table caption="jobs" columns={columnsOf(ahead, page, query)} rows={ahead} rowKey={jobKey} stacked {...orderIn(query)} />}
+      {page && <Queue page={page} />}
+      {ended.length > 0 && page && <Ended jobs={ended} page={page} query={query} open={ahead.length === 0 || search.trim() !== ""} />}
       {page && rows.length === 0 && (unseen ? <Unseen what="jobs" command="andon jobs" /> : none ? (silence === null ? <Empty page={page} /> : <Notice title={silence}><p>No job of it was known when it last reported.</p></Notice>) : <Notice title="No job matches" />)}
       {page?.clusters.map((cluster) => { const text = awayText(cluster, page.at); return text && <p key={cluster.name} className="why-job" role="status">{text}</p>; })}
-      {page && <Queue page={page} />}
       {page && !unseen && <p className="dim whose">{whose(page)}{page.note && ` · ${page.note}`}{!page.whole && !trusted && <> · <SignInLink to={page.shared ? "to see your own jobs" : "to see names and commands"} /></>}</p>}
     </section>
   );
@@ -109,6 +116,26 @@ function columnsOf(rows: Job[], page: JobPage, query: URLSearchParams): Column<J
   return columns.filter((column) => column !== false);
 }
 
+/** The newest first, a page at a time. */
+function Ended({ jobs, page, query, open }: { jobs: Job[]; page: JobPage; query: URLSearchParams; open: boolean }) {
+  const [from, setFrom] = useState(0);
+  const first = Math.min(from, PAGE * Math.floor((jobs.length - 1) / PAGE));
+  const shown = jobs.slice(first, first + PAGE);
+  return (
+    <details className="fold" open={open}>
+      <summary>{jobs.length} ended</summary>
+      <Table caption="ended jobs" columns={columnsOf(shown, page, query)} rows={shown} rowKey={jobKey} stacked {...orderIn(query)} />
+      {jobs.length > PAGE && (
+        <p className="buttons pages">
+          <button type="button" disabled={first === 0} onClick={() => setFrom(first - PAGE)}>◀ later</button>
+          <span className="dim">{first + 1}–{first + shown.length} of {jobs.length}</span>
+          <button type="button" disabled={first + PAGE >= jobs.length} onClick={() => setFrom(first + PAGE)}>earlier ▶</button>
+        </p>
+      )}
+    </details>
+  );
+}
+
 export function JobMark({ job }: { job: Pick<Job, "state"> }) {
   const { sign, word, tone } = jobState(job.state);
   return <span className={`run-state ${tone}`}><span aria-hidden="true">{sign}</span> {word}</span>;
@@ -144,9 +171,8 @@ function Empty({ page }: { page: JobPage }) {
   const title = page.scope === "own" ? "You have no jobs on this machine" : "No jobs yet";
   return (
     <Notice title={title}>
-      <p>A job waits for its GPUs, runs, and keeps its output:</p>
-      <p><Command text="andon submit --gpus 1 -- python train.py" /></p>
-      <p>Several at once, from a file: <Command text="andon submit jobs.toml" /></p>
+      <p>A job waits for its GPUs, runs, and keeps its output.</p>
+      <p><Submit /></p>
     </Notice>
   );
 }

@@ -83,6 +83,13 @@ export function overwritten(text: string): string {
   return text.replace(/[^\n]*\r(?=[^\r\n])/g, "").replace(/\r+(?=\n|$)/g, "");
 }
 
+/** What runs, then what waits, by its turn; and what has ended. */
+export function split(jobs: Job[]): { ahead: Job[]; ended: Job[] } {
+  const turn = (job: Job) => (job.state === "running" ? 0 : (job.position ?? (job.state === "waiting" ? 1e6 : 1e7)));
+  const ahead = jobs.filter((job) => !isSettled(job)).sort((a, b) => turn(a) - turn(b) || a.submitted_at - b.submitted_at);
+  return { ahead, ended: jobs.filter(isSettled) };
+}
+
 export function matches(job: Job, search: string): boolean {
   const term = search.trim().toLowerCase();
   return !term || [job.label, job.name, job.user, job.state, job.command, job.reason, job.where, ...job.tags, ...job.devices.map((one) => `gpu ${one}`)].some((text) => text?.toLowerCase().includes(term));
@@ -98,6 +105,8 @@ export interface Act {
   query?: Record<string, string>;
   title: string;
   confirm: string;
+  /** The button that does not. */
+  keep?: string;
   says: string;
   command: string;
 }
@@ -106,23 +115,23 @@ export interface Act {
 export function actsOf(job: Pick<Job, "state" | "label" | "engine">): Act[] {
   const { label } = job;
   if (isSettled(job)) {
-    return job.engine !== null ? [] : [{ button: "Retry", key: "y", path: "/retry", title: `Run job ${label} again?`, confirm: "Queue it again", says: "It joins the queue as if it had just been submitted.", command: `andon jobs retry ${label}` }];
+    return job.engine !== null ? [] : [{ button: "Retry", key: "y", path: "/retry", title: `Run job ${label} again?`, confirm: "Queue it again", keep: "Leave it ended", says: "It joins the queue as if it had just been submitted.", command: `andon jobs retry ${label}` }];
   }
   const running = job.state === "running";
   const acts: Act[] = [{
-    button: "Cancel this job", key: "x", path: "/cancel", title: `Cancel job ${label}?`, confirm: running ? "Stop it" : "Cancel it",
+    button: "Cancel this job", key: "x", path: "/cancel", title: `Cancel job ${label}?`, confirm: "Cancel the job",
     says: running ? "Its command is asked to end, and killed if it does not." : "It leaves the queue and never starts.", command: `andon cancel ${label}`,
   }];
   if (job.engine !== null) return acts; // a cluster has its own queue
   if (running) {
-    acts.push({ button: "Move to other GPUs", key: "m", path: "/requeue", title: `Stop job ${label} and queue it again?`, confirm: "Stop and queue it", says: "Its command is asked to end; the job then waits for its next attempt.", command: `andon jobs requeue ${label}` });
+    acts.push({ button: "Move to other GPUs", key: "m", path: "/requeue", title: `Stop job ${label} and queue it again?`, confirm: "Stop and queue it", keep: "Let it run", says: "Its command is asked to end; the job then waits for its next attempt.", command: `andon jobs requeue ${label}` });
   } else {
     acts.push(
-      { button: "Move to the front", key: "f", path: "/move", query: { to: "first" }, title: `Move job ${label} to the front?`, confirm: "Move it", says: "It comes before your own other jobs of the same priority, not before those of others.", command: `andon jobs move ${label} --first` },
-      { button: "Move to the end", key: "e", path: "/move", query: { to: "last" }, title: `Move job ${label} to the end?`, confirm: "Move it", says: "It comes after your own other jobs of the same priority.", command: `andon jobs move ${label} --last` },
+      { button: "Move to the front", key: "f", path: "/move", query: { to: "first" }, title: `Move job ${label} to the front?`, confirm: "Move it", keep: "Leave its place", says: "It comes before your own other jobs of the same priority, not before those of others.", command: `andon jobs move ${label} --first` },
+      { button: "Move to the end", key: "e", path: "/move", query: { to: "last" }, title: `Move job ${label} to the end?`, confirm: "Move it", keep: "Leave its place", says: "It comes after your own other jobs of the same priority.", command: `andon jobs move ${label} --last` },
       job.state === "held"
-        ? { button: "Resume", key: "o", path: "/resume", title: `Let job ${label} wait for its turn again?`, confirm: "Resume it", says: "It takes its place in the queue again.", command: `andon jobs resume ${label}` }
-        : { button: "Hold", key: "o", path: "/hold", title: `Hold job ${label}?`, confirm: "Hold it", says: "It stays in the queue and does not start until it is resumed.", command: `andon jobs hold ${label}` },
+        ? { button: "Resume", key: "o", path: "/resume", title: `Let job ${label} wait for its turn again?`, confirm: "Resume it", keep: "Leave it held", says: "It takes its place in the queue again.", command: `andon jobs resume ${label}` }
+        : { button: "Hold", key: "o", path: "/hold", title: `Hold job ${label}?`, confirm: "Hold it", keep: "Let it wait", says: "It stays in the queue and does not start until it is resumed.", command: `andon jobs hold ${label}` },
     );
   }
   return acts;

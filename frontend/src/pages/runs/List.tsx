@@ -135,9 +135,6 @@ function Empty({ list }: { list: RunList }) {
     <Notice title={whose}>
       <p>A run is recorded by putting andon in front of a command:</p>
       <p><Command text="andon run --name first -- python train.py" /></p>
-      <p>or in Python, around a loop:</p>
-      <p><Command text={'with andon.run("first") as run: …'} /></p>
-      <p>Records from another folder or machine: <Command text="andon runs add DIR" /></p>
     </Notice>
   );
 }

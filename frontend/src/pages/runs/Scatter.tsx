@@ -6,6 +6,8 @@ import { keep, runLink, withQuery } from "../../lib/router";
 import { coloursOf } from "../../lib/timeline";
 import { type Dot, dotsOf, type RunField, scaleOf, textOf } from "./fields";
 
+const MOST_COLOURS = 8;
+
 export function Scatter({ runs, fields, query }: { runs: RunEntry[]; fields: RunField[]; query: URLSearchParams }) {
   const numbers = fields.filter((field) => field.number);
   const usual = (id: string | null, other: string) => numbers.find((field) => field.id === id) ?? numbers.find((field) => field.id === other) ?? numbers[0];
@@ -13,6 +15,9 @@ export function Scatter({ runs, fields, query }: { runs: RunEntry[]; fields: Run
   const y = usual(query.get("y"), numbers.find((field) => field.id.startsWith("value:"))?.id ?? "energy");
   if (!x || !y) return <p className="dim">None of these runs has a number to draw.</p>;
   const dots = dotsOf(runs, x, y);
+  const kinds = (field: RunField) => new Set(dots.map((dot) => textOf(field, dot.run))).size;
+  const groups = fields.filter((field) => kinds(field) > 1 && kinds(field) <= MOST_COLOURS);
+  const by = groups.find((field) => field.id === query.get("colour"));
   const choice = (name: string, field: RunField) => (
     <label className="choice">
       <span className="dim">{name === "x" ? "across" : "up"}</span>
@@ -23,17 +28,27 @@ export function Scatter({ runs, fields, query }: { runs: RunEntry[]; fields: Run
   );
   return (
     <section className="scatter" aria-label="scatter">
-      <p className="ranges">{choice("y", y)} {choice("x", x)} <span className="dim">{count(dots.length, "run")}{runs.length > dots.length && `; ${runs.length - dots.length} without both values`}</span></p>
-      {dots.length > 0 && <Field dots={dots} x={x} y={y} />}
+      <p className="ranges">
+        {choice("y", y)} {choice("x", x)}
+        <label className="choice">
+          <span className="dim">colour by</span>
+          <select value={by?.id ?? ""} aria-label="colour by" onChange={(event) => keep(withQuery(query, { colour: event.target.value }))}>
+            <option value="">group or user</option>
+            {groups.map((one) => <option key={one.id} value={one.id}>{one.title}</option>)}
+          </select>
+        </label>
+        <span className="dim">{count(dots.length, "run")}{runs.length > dots.length && `; ${runs.length - dots.length} without both values`}</span>
+      </p>
+      {dots.length > 0 && <Field dots={dots} x={x} y={y} by={by} />}
     </section>
   );
 }
 
-function Field({ dots, x, y }: { dots: Dot[]; x: RunField; y: RunField }) {
+function Field({ dots, x, y, by }: { dots: Dot[]; x: RunField; y: RunField; by: RunField | undefined }) {
   const [at, setAt] = useState<number | null>(null);
   const box = useRef<HTMLDivElement>(null);
   const [across, up] = [scaleOf(dots.map((dot) => dot.x), x.bases), scaleOf(dots.map((dot) => dot.y), y.bases)];
-  const of = (run: RunEntry) => run.group ?? run.user ?? run.name;
+  const of = (run: RunEntry) => by ? textOf(by, run) : run.group ?? run.user ?? run.name;
   const colours = coloursOf(dots.map((dot) => of(dot.run)));
   const seen = at === null ? null : dots[at];
   const pressed = (event: React.KeyboardEvent) => {
@@ -59,7 +74,7 @@ function Field({ dots, x, y }: { dots: Dot[]; x: RunField; y: RunField }) {
         ))}
       </div>
       <p className="dim scatter-says" aria-hidden="true">{seen ? <><b>{seen.run.name}</b> {y.title} {textOf(y, seen.run)} · {x.title} {textOf(x, seen.run)}</> : <>{y.title} over {x.title}{(up.log || across.log) && ", logarithmic"}; a ring did not succeed</>}</p>
-      <ul className="plain run-legend">{[...colours].slice(0, 8).map(([name, colour]) => <li key={name}><i style={{ background: `var(${colour})` }} />{name}</li>)}</ul>
+      <ul className="plain run-legend">{[...colours].slice(0, MOST_COLOURS).map(([name, colour]) => <li key={name}><i style={{ background: `var(${colour})` }} />{name}</li>)}</ul>
     </>
   );
 }

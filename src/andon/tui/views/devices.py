@@ -6,6 +6,7 @@ from andon.cli.show.entries import NamedDevice, is_masked
 from andon.cli.show.render import no_device, paragraph, state_message
 from andon.cli.show.table import TableColumn, draw
 from andon.cli.show.text import MEDIUM, WIDE, Text, styled
+from andon.model.verdict import VerdictKind
 from andon.tui.graphs import graph, values_across
 from andon.tui.page import Frame, Hit, Page, scrolled, selected
 from andon.tui.state import Focus, TopView
@@ -85,7 +86,11 @@ def _add_availability(columns: list[TableColumn[NamedDevice]], frame: Frame) -> 
     who = columns.pop()
 
     def status(entry: NamedDevice) -> Text:
-        return availability(verdicts.get(entry.status.device.uuid))
+        found = verdicts.get(entry.status.device.uuid)
+        users = {process.user for process in entry.status.processes}
+        if found is not None and found.kind is VerdictKind.HELD and found.by in users:
+            return styled("held")  # its last column says by whom
+        return availability(found)
 
     def narrow(entry: NamedDevice) -> Text:
         """Returns one narrow cell with who uses the device, or that no one does."""
