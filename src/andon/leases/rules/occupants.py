@@ -14,7 +14,6 @@ from andon.explain.evidence.observation import (
     Sharing,
 )
 from andon.leases.rules.membership import is_owners, judge, nearest
-from andon.leases.rules.reservations import UNUSED_SECONDS
 from andon.model.device import NAMES_MISSING, DeviceStatus, Process, ProcessKind, party
 from andon.model.event import Party
 from andon.model.lease import (
@@ -137,10 +136,8 @@ def reserved_devices(reservations: Iterable[Reservation]) -> tuple[ReservedDevic
     for one in reservations:
         id_ = f"reservation:{one.id}"
         id_ = f"{id_}-{one.uid}" if id_ in found else id_
-        stays = one.used or one.blocked
-        lapses = None if stays else one.begins + UNUSED_SECONDS
         devices = tuple(device.uuid for device in one.devices)
-        found[id_] = ReservedDevices(id_, devices, one.begins, one.ends, one.user, lapses)
+        found[id_] = ReservedDevices(id_, devices, one.begins, one.ends, one.user, one.lapses)
     return tuple(found.values())
 
 

@@ -16,8 +16,6 @@ from andon.leases.rules.spans import Span
 from andon.model.lease import BookEntry, Reservation, Ticket
 from andon.units import counted, human_seconds
 
-UNUSED_SECONDS = 1800.0
-"""A reservation that nobody uses ends so long after its start."""
 SHORTEST_SECONDS = 60.0
 DAY_SECONDS = 86_400.0
 MOST_AHEAD_SECONDS = 366 * 86_400.0
@@ -25,8 +23,14 @@ MOST_AHEAD_SECONDS = 366 * 86_400.0
 
 
 def is_over(one: Reservation, at: float) -> bool:
-    lapses = not (one.used or one.blocked)
-    return at >= one.ends or (lapses and at >= one.begins + UNUSED_SECONDS)
+    return at >= one.ends or (one.lapses is not None and at >= one.lapses)
+
+
+def lapsing(one: Reservation, seconds: float | None) -> Reservation:
+    """Returns a reservation with the time at which it is given back if nobody uses it: so long
+    after its start, or after a lease from before was last seen there; None: at its end."""
+    lapses = None if one.used or seconds is None else max(one.begins, one.delayed) + seconds
+    return replace(one, lapses=lapses)
 
 
 def with_older_leases(
@@ -42,8 +46,8 @@ def with_older_leases(
             for share in entry.lease.shares:
                 since[share.uuid] = min(entry.lease.since, since.get(share.uuid, inf))
     return tuple(
-        replace(one, blocked=any(since.get(uuid, inf) < one.begins for uuid in one.uuids))
-        if _is_due(one, at)
+        replace(one, blocked=True, lapses=None)
+        if _is_due(one, at) and any(since.get(uuid, inf) < one.begins for uuid in one.uuids)
         else one
         for one in reservations
     )
@@ -99,9 +103,9 @@ def without_reserved(
 
 
 def undisputed(found: Iterable[tuple[float, Reservation]], at: float) -> tuple[Reservation, ...]:
-    """Returns the reservations that count, of pairs with the time at which the kernel made each
-    one's file: a file that someone wrote by hand takes nothing from an earlier one of another user,
-    and nothing for ever."""
+    """Returns the reservations that count, of pairs with the time at which each one's file was last
+    written, by the kernel: a file that someone wrote by hand takes nothing from an earlier one of
+    another user, and nothing for ever."""
     out = list[Reservation]()
     for _, one in sorted(found, key=lambda pair: pair[0]):
         longest = max(one.ends - one.begins, one.begins - at)
