@@ -72,7 +72,10 @@ def test_what_is_said_of_it() -> None:
 
 def test_a_used_reservation_lasts_to_its_end() -> None:
     begun = reservation(begins=AT - UNUSED_SECONDS)
-    unused, used = lapsing(begun, UNUSED_SECONDS), lapsing(replace(begun, used=True), UNUSED_SECONDS)
+    unused, used = (
+        lapsing(begun, UNUSED_SECONDS),
+        lapsing(replace(begun, used=True), UNUSED_SECONDS),
+    )
     assert is_over(unused, AT)
     assert not is_over(used, AT)
     assert not is_over(lapsing(begun, UNUSED_SECONDS + 1), AT), "root's policy keeps it longer"
@@ -339,7 +342,7 @@ def test_a_reservation_is_written_changed_marked_and_removed(folder: Path) -> No
     assert list(folder.iterdir()) == [], "its notes are removed with it"
 
 
-def test_a_lease_from_before_is_noted_once_a_minute_and_only_while_it_is_reserved(
+def test_a_lease_from_before_is_noted_now_and_then_and_only_while_it_is_reserved(
     folder: Path,
 ) -> None:
     one = reservation(uid=os.getuid())

@@ -30,7 +30,7 @@ USED, BLOCKED = "used", "blocked"
 PAST_SECONDS = WEEK_SECONDS
 """A reservation that is over is removed so long after its end, by its owner's next one: its hours
 count until then."""
-AGAIN_SECONDS = 60.0
+AGAIN_SECONDS = 10.0
 """How often it is noted that a lease from before is still in the way."""
 MOST_OF_ONE_USER = 100
 LARGEST_BYTES = 8192
@@ -91,7 +91,7 @@ def write(folder: Path, one: Reservation, uid: int | None = None) -> None:
         for found in old:
             if found.name != name:
                 files.remove(opened, found.name)
-        _remove_notes(opened, [] if one.used else [f"{one.id}-{owner}-"])
+        _remove_notes(opened, "" if one.used else f"{one.id}-{owner}")
         files.remove_drafts(opened, os.getuid())
 
 
@@ -123,11 +123,12 @@ def _note(folder: int, one: Reservation, what: str) -> None:
         os.utime(folder)  # a change that everyone sees, as every other one
 
 
-def _remove_notes(folder: int, starts: Iterable[str]) -> None:
-    """Removes notes about reservations that begin so, and old ones, as far as this user may."""
-    old = time.time() - PAST_SECONDS
+def _remove_notes(folder: int, about: str = "") -> None:
+    """Removes notes about this reservation, and about none that is there, as far as allowed."""
+    there = {f"{one.name.partition('-')[0]}-{one.uid}" for one in files.scan(folder, SUFFIX)}
     for note in files.scan(folder, NOTE):
-        if note.changed < old or note.name.startswith(tuple(starts)):
+        start = "-".join(note.name.split("-")[:2])
+        if start == about or start not in there:
             files.remove(folder, note.name)
 
 
@@ -143,7 +144,7 @@ def remove(folder: Path, one: Reservation) -> None:
                 raise Denied(
                     f"reservation {one.id} is {one.user}'s", hint=f"ask {one.user}, or use sudo"
                 ) from exc
-        _remove_notes(opened, [f"{one.id}-{one.uid}-"])
+        _remove_notes(opened)
 
 
 def _files_of(folder: int, one: Reservation) -> list[BookFile]:

@@ -86,10 +86,12 @@ class SeenLeases:
         row = self.renew(name, seconds, None)
         return row.id or "", row.until or 0.0
 
-    def reserve(self, request: DeviceRequest, begins: float, ends: float, name: str) -> Reservation:
+    def reserve(
+        self, request: DeviceRequest, times: Sequence[tuple[float, float]], name: str
+    ) -> Sequence[Reservation]:
         """Reserves devices for the caller's account; the server's owners for the server's user."""
         self._refuse(Action.RESERVE)
-        return self._leases.book.reserve(request, begins, ends, name, _account(self._who))
+        return self._leases.book.reserve(request, times, name, _account(self._who))
 
     def change_reservation(
         self, name: str, begins: float | None, ends: float | None, seconds: float | None
