@@ -13,9 +13,14 @@ from andon.errors import Conflict, Invalid
 from andon.leases.rules.eligibility import Obstacle, ObstacleKind
 from andon.leases.rules.policy import WEEK_SECONDS
 from andon.leases.rules.spans import Span
+from andon.leases.rules.verdict import freed, withheld
 from andon.model.lease import BookEntry, Reservation, Ticket
+from andon.model.lease_list import LeaseList
+from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.units import counted, human_seconds
 
+NOBODY = -2
+"""No user's uid."""
 SHORTEST_SECONDS = 60.0
 DAY_SECONDS = 86_400.0
 MOST_AHEAD_SECONDS = 366 * 86_400.0
@@ -72,6 +77,23 @@ def reserved_by_others(
             obstacle = Obstacle(ObstacleKind.RESERVED, _reason(one, at), its_end, one.user)
             found.update(dict.fromkeys(uuids, obstacle))
     return found
+
+
+def for_user(found: LeaseList, uid: int | None) -> LeaseList:
+    """Returns a list whose verdicts are those for one user (None: for a stranger), from whom their
+    own reservations keep nothing. Those that are not andon's keep nothing from anyone."""
+    if uid == found.verdicts_for or not found.reservations:
+        return found
+    ours = (one for one in found.reservations if one.uid >= 0)
+    others = reserved_by_others(ours, NOBODY if uid is None else uid, found.at, None)
+    devices = tuple(_verdict_for(one, others.get(one.uuid)) for one in found.devices)
+    return replace(found, devices=devices, verdicts_for=uid)
+
+
+def _verdict_for(known: DeviceVerdict, found: Obstacle | None) -> DeviceVerdict:
+    if known.kind is not VerdictKind.FREE and known.code != ObstacleKind.RESERVED:
+        return known
+    return freed(known) if found is None else withheld(known, found)
 
 
 def _reason(one: Reservation, at: float) -> str:

@@ -18,6 +18,7 @@ from andon.model.device import Snapshot
 from andon.model.job.device_request import DeviceRequest
 from andon.model.lease import Reservation
 from andon.model.lease_list import LeaseList, LeaseRow
+from andon.model.verdict import DeviceVerdict
 from andon.node.seen.sights import leases_seen_by, seen_by
 from andon.node.watched.leases import ServedLeases
 
@@ -34,7 +35,7 @@ class SeenLeases:
     ) -> None:
         self._leases, self._who, self._sight = leases, who, sight
         self._server_user = server_user
-        self.verdicts, self.holders, self.offer = leases.verdicts, leases.holders, leases.offer
+        self.holders, self.offer = leases.holders, leases.offer
 
     @property
     def supported(self) -> bool:
@@ -43,7 +44,16 @@ class SeenLeases:
     def listed(self) -> LeaseList:
         return self.seen(self._leases.listed())
 
+    def verdicts(self, snapshot: Snapshot) -> tuple[DeviceVerdict, ...]:
+        return self.listed().devices if self.supported else ()
+
     def seen(self, found: LeaseList) -> LeaseList:
+        """Returns a list as the caller may see it, with the verdicts for the caller; for those of
+        the server itself as it is."""
+        if found.reservations and self._who.role is not Role.OWNER:
+            from andon.leases.rules.reservations import for_user
+
+            found = for_user(found, self._who.uid)
         return leases_seen_by(self._who, found, self._server_user)
 
     def listing(
