@@ -1,6 +1,7 @@
 """What devices report on their own, and what the conditions about leases find."""
 
 from collections.abc import Iterable, Iterator, Mapping, Set
+from math import inf
 
 from andon.alerts.rules.state import Episode
 from andon.explain.conditions.catalogue import RULES
@@ -9,6 +10,7 @@ from andon.explain.conditions.judging import (
     DeviceReservation,
     OnEvents,
     OnLease,
+    OnLeaseEnd,
     OnReservation,
     OnReserved,
     OnSharing,
@@ -73,6 +75,8 @@ def _is_new(event: Event, newest: dict[int, float], wall: float) -> bool:
 # What the conditions about leases find: in each lease, and on each device of one.
 
 LEASE = "lease:"
+EXTENSION_SECONDS = 3600.0
+"""A lease is usually extended by so long."""
 LEASE_JUDGES = tuple((r.name, r.judged.judge) for r in RULES if isinstance(r.judged, OnLease))
 END_WITH_LEASE = tuple(
     r.name for r in RULES if isinstance(r.judged, OnLease) and r.judged.ends_with_lease
@@ -84,7 +88,10 @@ RESERVED_JUDGES = tuple((r.name, r.judged.judge) for r in RULES if isinstance(r.
 RESERVATION_JUDGES = tuple(
     (r.name, r.judged.judge) for r in RULES if isinstance(r.judged, OnReservation)
 )
-RESERVATION_NAMES = frozenset(name for name, _ in (*RESERVED_JUDGES, *RESERVATION_JUDGES))
+ENDING_JUDGES = tuple((r.name, r.judged.judge) for r in RULES if isinstance(r.judged, OnLeaseEnd))
+RESERVATION_NAMES = frozenset(
+    name for name, _ in (*RESERVED_JUDGES, *RESERVATION_JUDGES, *ENDING_JUDGES)
+)
 NAMES = frozenset(r.name for r in RULES if isinstance(r.judged, OnLease | OnSharing))
 
 Episodes = Mapping[str, Mapping[str, Episode]]
@@ -185,7 +192,9 @@ def reservation_findings(
     ahead.sort(key=lambda one: one.begins)
     yield from _of_reservations(ahead, leases, statuses, at)
     yield from _of_reserved(ahead, observation, statuses, rulebook)
-    for subject in about.difference(*((one.id, *one.devices) for one in ahead)):
+    yield from _of_endings(ahead, leases, at, rulebook.thresholds)
+    there = ((one.id, *one.devices) for one in ahead)
+    for subject in about.difference(*there, (held.id for held in leases)):
         yield from ((subject, r, ENDED) for r in RESERVATION_NAMES & episodes[subject].keys())
 
 
@@ -198,6 +207,24 @@ def _of_reservations(
             finding = UNKNOWN if unlisted else judge(one, leases, at)
             if finding is not None:
                 yield one.id, name, finding
+
+
+def _of_endings(
+    ahead: list[ReservedDevices],
+    leases: tuple[HeldDevices, ...],
+    at: float,
+    figures: Thresholds,
+) -> Judged:
+    """The findings about leases that end before a reservation, less than an hour before."""
+    for held in leases:
+        until = inf if held.until is None else held.until
+        for one in ahead:
+            near = held.user != one.user and until <= one.begins < until + EXTENSION_SECONDS
+            if near and held.id.startswith(LEASE) and not set(held.devices).isdisjoint(one.devices):
+                for name, judge in ENDING_JUDGES:
+                    if (finding := judge(held, one, at, figures)) is not None:
+                        yield held.id, name, finding
+                break
 
 
 def _of_reserved(
