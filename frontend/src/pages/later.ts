@@ -4,6 +4,7 @@ export { ChartsPage } from "./ChartsPage";
 export { DayAhead } from "./DayAhead";
 export { EstimatePage } from "./EstimatePage";
 export { FleetPage } from "./FleetPage";
+export { FleetWeek } from "./FleetWeek";
 export { HealthPage } from "./HealthPage";
 export { JobsPages } from "./jobs";
 export { ProcessPage } from "./ProcessPage";

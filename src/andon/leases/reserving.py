@@ -125,7 +125,7 @@ def change(
         if before.used and one.begins > before.begins:
             raise Conflict(
                 f"reservation {before.id} has begun and was used",
-                hint=f"andon reserve cancel {before.id}, and reserve again",
+                hint="cancel it, and reserve again: its hours until then count",
             )
         one = replace(one, used=one.used and one.begins <= at)
         check_times(max(one.begins, at) if begins is None else one.begins, one.ends, at)

@@ -1,7 +1,6 @@
 """What devices report on their own, and what the conditions about leases find."""
 
 from collections.abc import Iterable, Iterator, Mapping, Set
-from math import inf
 
 from andon.alerts.rules.state import Episode
 from andon.explain.conditions.catalogue import RULES
@@ -75,8 +74,6 @@ def _is_new(event: Event, newest: dict[int, float], wall: float) -> bool:
 # What the conditions about leases find: in each lease, and on each device of one.
 
 LEASE = "lease:"
-EXTENSION_SECONDS = 3600.0
-"""A lease is usually extended by so long."""
 LEASE_JUDGES = tuple((r.name, r.judged.judge) for r in RULES if isinstance(r.judged, OnLease))
 END_WITH_LEASE = tuple(
     r.name for r in RULES if isinstance(r.judged, OnLease) and r.judged.ends_with_lease
@@ -217,14 +214,11 @@ def _of_endings(
 ) -> Judged:
     """The findings about leases that end before a reservation, less than an hour before."""
     for held in leases:
-        until = inf if held.until is None else held.until
-        for one in ahead:
-            near = held.user != one.user and until <= one.begins < until + EXTENSION_SECONDS
-            if near and held.id.startswith(LEASE) and not set(held.devices).isdisjoint(one.devices):
-                for name, judge in ENDING_JUDGES:
-                    if (finding := judge(held, one, at, figures)) is not None:
-                        yield held.id, name, finding
-                break
+        following = (one for one in ahead if one.follows(held.devices, held.user, held.until))
+        one = next(following, None) if held.id.startswith(LEASE) else None
+        for name, judge in ENDING_JUDGES if one is not None else ():
+            if one is not None and (finding := judge(held, one, at, figures)) is not None:
+                yield held.id, name, finding
 
 
 def _of_reserved(

@@ -183,15 +183,8 @@ def _is_known(snapshot: Snapshot, leases: LeaseList | None) -> bool:
 
 def encoded(digest: Digest) -> bytes:
     """Returns the digest as JSON; lists are left out if it would be too long."""
-    for shorter in (
-        {},
-        {"spans": ()},
-        {"holders": ()},
-        {"users": ()},
-        {"gpu_states": ()},
-        {"free": ()},
-    ):
-        digest = replace(digest, **shorter)
+    for left_out in (None, "spans", "holders", "users", "gpu_states", "free"):
+        digest = digest if left_out is None else replace(digest, **{left_out: ()})
         found = struct_text(digest).encode("utf-8", "replace")
         if len(found) <= MOST_BYTES:
             break

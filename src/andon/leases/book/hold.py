@@ -3,15 +3,16 @@
 import fcntl
 import os
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from andon.errors import AndonError, Gone, Unavailable
+from andon.errors import Gone, Unavailable
 from andon.host.clock import clocks
-from andon.leases.book import files, places
+from andon.leases.book import files
 from andon.leases.rules.validity import LeaseEnd, begun, followed, to_show
 from andon.model import wire
 from andon.model.codec import to_json
@@ -161,6 +162,7 @@ class LeaseHold(Struct):
     lease: Lease
     hold: Hold
     countdown: Countdown | None = None
+    before_release: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         if self.lease.until is not None:
@@ -178,13 +180,6 @@ class LeaseHold(Struct):
         return self.countdown.end.shown
 
     def release(self) -> None:
-        """Releases it. A reservation that waits for it is noted before: its owner's time to use it
-        begins now."""
-        if self.hold.place and self.hold.descriptor >= 0 and os.getpid() == self.hold.pid:
-            folders = places.reservations_folders(Path(self.hold.place).parents[1])
-            with suppress(OSError, AndonError):
-                if any(places.changed_at(one) > self.lease.since for one in folders):
-                    from andon.leases.book.lease_book import Book
-
-                    Book(make=False).reservations()
+        if self.hold.descriptor >= 0 and os.getpid() == self.hold.pid:
+            self.before_release()
         self.hold.release()

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -128,6 +129,13 @@ class Book:
                 self._note_blocked(one)
         return known
 
+    def _note_end(self, lease: Lease) -> None:
+        """Notes which reservations waited for a lease that ends now, if one was made since it
+        began: their owners' time to use them begins."""
+        if any(places.changed_at(path) > lease.since for path in self._places()):
+            with suppress(AndonError, OSError):
+                self.reservations()
+
     def _note_blocked(self, one: Reservation) -> None:
         from andon.leases.book import reservations
 
@@ -180,7 +188,8 @@ class Book:
         text = wire.dumps(document(lease)) + "\n"
         with self._making(LEASES) as folder:
             made = files.make(folder, name, text, lease.until, uid)
-            return LeaseHold(lease, Hold(name, made, folder, place=self._place(LEASES, name)))
+            hold = Hold(name, made, folder, place=self._place(LEASES, name))
+            return LeaseHold(lease, hold, before_release=partial(self._note_end, lease))
 
     def write_ticket(self, ticket: Ticket) -> TicketHold:
         name = f"{ticket.id}-{os.urandom(8).hex()}{TICKET_SUFFIX}"

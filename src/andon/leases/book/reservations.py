@@ -38,10 +38,10 @@ LARGEST_BYTES = 8192
 
 
 def read(
-    folder: Path, kept: Callable[[int], float | None] = lambda uid: None
+    folder: Path, unused_for: Callable[[int], float | None] = lambda uid: None
 ) -> tuple[Reservation, ...]:
     """Returns the reservations in a folder; of several files with one id and owner, the latest.
-    `kept` is how long a user's stays that is not used.
+    `unused_for` is how long a user's stays that is not used.
     A folder that cannot be read is an error, as the book itself is."""
     latest: dict[tuple[int, str], tuple[float, Reservation]] = {}
     counted = Counter[int]()
@@ -57,7 +57,9 @@ def read(
                     latest[one.uid, one.id] = found.changed, one
         notes = tuple(files.scan(opened, NOTE))
     noted = ((made, _noted(one, made, notes)) for made, one in latest.values())
-    return undisputed(((made, lapsing(one, kept(one.uid))) for made, one in noted), time.time())
+    return undisputed(
+        ((made, lapsing(one, unused_for(one.uid))) for made, one in noted), time.time()
+    )
 
 
 def _noted(one: Reservation, made: float, notes: Iterable[BookFile]) -> Reservation:

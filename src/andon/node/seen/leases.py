@@ -14,6 +14,7 @@ from andon.access.roles import (
     signature,
 )
 from andon.errors import Denied
+from andon.leases.rules.reservations import for_user
 from andon.model.device import Snapshot
 from andon.model.job.device_request import DeviceRequest
 from andon.model.lease import Reservation
@@ -51,8 +52,6 @@ class SeenLeases:
         """Returns a list as the caller may see it, with the verdicts for the caller; for those of
         the server itself as it is."""
         if found.reservations and self._who.role is not Role.OWNER:
-            from andon.leases.rules.reservations import for_user
-
             found = for_user(found, self._who.uid)
         return leases_seen_by(self._who, found, self._server_user)
 

@@ -32,7 +32,7 @@ SECONDS = Figure(
 LATER_SECONDS = 900.0, 300.0
 
 
-class Ending(NamedTuple):
+class EndingLease(NamedTuple):
     """A lease, and the reservation before which it must end."""
 
     holders: tuple[HeldDevices, ...]
@@ -50,12 +50,12 @@ def judge(
     left, length = held.until - at, held.until - held.since
     marks = (figures.lease_ending_seconds, *LATER_SECONDS)
     rungs = tuple(HOLDS if 0 < left <= mark < length else CALM for mark in marks)
-    return Finding(rungs, left, about=Ending((held,), ahead, at)) if HOLDS in rungs else None
+    return Finding(rungs, left, about=EndingLease((held,), ahead, at)) if HOLDS in rungs else None
 
 
 def describe(facts: ConditionFacts) -> Description:
     """When it ends, and who has reserved its devices from when."""
-    about: Ending = facts.finding.about
+    about: EndingLease = facts.finding.about
     held, ahead = about.holders[0], about.reserved
     left = facts.finding.value or 0.0
     gap = ahead.begins - about.at - left
