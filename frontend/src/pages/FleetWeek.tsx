@@ -49,7 +49,7 @@ function Weeks() {
   const days = weekOf(list.at);
   const silent = list.nodes.filter((row) => row.gpus > 0 && !isHeard(row)).length;
   const reserved = spans.filter(({ tone }) => tone === "reserved").length;
-  const left = [found.length > rows.length && `${count(found.length - rows.length, "more node")}, not shown`, silent > 0 && `of ${count(silent, "node")} without a report nothing is known`].filter(Boolean);
+  const left = [found.length > rows.length && `${count(found.length - rows.length, "more node")}: narrow the search.`, silent > 0 && `Of ${count(silent, "node")} without a report nothing is known.`].filter(Boolean);
   return (
     <section className="plan week" aria-label="the week of all nodes">
       <div className="ranges">
@@ -65,7 +65,7 @@ function Weeks() {
             title={({ id }) => <a href={nodeLink(id, "#/leases")}>{id}</a>} onBar={({ row }) => location.assign(nodeLink(row, "#/leases"))}
           />
         ) : <p className="hint dim" role="status">No node matches.</p>}
-        <p className="hint dim">{["To reserve, open a node.", ...left].join(" · ")}</p>
+        <p className="hint dim">{["To reserve, open a node.", ...left].join(" ")}</p>
       </div>
     </section>
   );
