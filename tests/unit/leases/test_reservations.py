@@ -19,6 +19,7 @@ from andon.leases.rules.reservations import (
     check_times,
     current_of,
     first_after,
+    for_user,
     is_over,
     lapsing,
     overlapping,
@@ -31,6 +32,8 @@ from andon.leases.rules.reservations import (
 )
 from andon.model.codec import document
 from andon.model.lease import BookEntry, Need, Reservation, ReservedDevice, Ticket
+from andon.model.lease_list import LeaseList
+from andon.model.verdict import DeviceVerdict, VerdictKind
 from tests.integration.parts import need_root
 from tests.support.reservations import AT, HOUR, reservation
 from tests.support.rows import rows
@@ -58,6 +61,28 @@ def test_a_device_is_kept_from_leases_that_would_last_into_a_reservation(
     assert bool(reserved_by_others([one], 2, AT, until)) is is_kept
     assert reserved_by_others([one], 1, AT, until) == {}, "its owner may have it"
     assert reserved_by_others([], 2, AT, until) == {}
+
+
+def test_a_servers_verdicts_are_those_of_who_asks() -> None:
+    """The list is made for the server's user 9, who has reserved g1 as u1 has g0."""
+    free = DeviceVerdict("g2", 2, "2", VerdictKind.FREE)
+    held = replace(free, uuid="g3", index=3, kind=VerdictKind.HELD, code="leased", by="u5")
+    other = replace(free, uuid="g0", index=0, kind=VerdictKind.WITHHELD, code="reserved", by="u1")
+    own = replace(free, uuid="g1", index=1)
+    made = (reservation(("g0", "g3")), reservation(("g1",), uid=9, id_="r2"),
+            reservation(("g2",), uid=-1, id_="slurm1", used=True))  # fmt: skip
+    found = LeaseList(AT, devices=(other, own, free, held), reservations=made, verdicts_for=9)
+
+    def seen(uid: int | None) -> list[str | None]:
+        shown = for_user(found, uid)
+        assert shown.verdicts_for == uid
+        assert [one.uuid for one in shown.devices] == ["g0", "g1", "g2", "g3"]
+        return [one.by if one.kind is not VerdictKind.FREE else None for one in shown.devices]
+
+    assert for_user(found, 9) is found
+    assert seen(1) == [None, "u9", None, "u5"], "their own keeps nothing from them"
+    assert seen(4) == seen(None) == ["u1", "u9", None, "u5"]
+    assert for_user(replace(found, reservations=()), 1).verdicts_for == 9, "nothing is reserved"
 
 
 def test_what_is_said_of_it() -> None:

@@ -63,6 +63,7 @@ class Book:
         self.paths = tuple(p for p in places.books(env) if self._exists(p))
         self._seen: dict[Key, tuple[Stamp, Any]] = {}
         self._reserved: dict[Path, tuple[FolderStamp | None, tuple[Reservation, ...]]] = {}
+        self._near: tuple[tuple[Path, ...], tuple[Path, ...]] | None = None
         self._counted: dict[str, int] = {}  # the files of a part when it was last listed
         self._ignored: dict[tuple[str, str], tuple[str, ...]] = {}
 
@@ -157,8 +158,11 @@ class Book:
 
     def _places(self) -> tuple[Path, ...]:
         """Returns where reservations are, beside books that a reboot has emptied, too."""
-        near = (places.reservations_folders(path) for path in (self.path, *self.paths))
-        return tuple(dict.fromkeys(folder for folders in near for folder in folders))
+        if self._near is None or self._near[0] is not self.paths:
+            near = (places.reservations_folders(path) for path in (self.path, *self.paths))
+            found = dict.fromkeys(folder for folders in near for folder in folders)
+            self._near = self.paths, tuple(found)
+        return self._near[1]
 
     def left_out(self) -> tuple[str, ...]:
         """Returns whose files were ignored when leases and tickets were last read, and why."""

@@ -23,6 +23,7 @@ RESERVATIONS, RESERVATION = "reservations", ".reservation"
 LASTING = {SYSTEM_BOOK: Path("/var/lib/andon-book"), COMMON_BOOK: Path("/var/tmp/andon")}  # noqa: S108
 """Where the reservations of books are that a reboot empties."""
 COARSE_SECONDS = 0.1  # the kernel's time of a change is that of its last tick
+_POLICY = str(POLICY_FILE)
 FolderStamp = tuple[int, int, int]
 """Inode and time of change of a folder, which no one can set, and root's policy's."""
 USAGE_FILES = frozenset({"usage.json", "usage.lock"})  # a server writes these into a book
@@ -193,7 +194,7 @@ def has_reservations(folder: Path) -> bool:
 def changed_at(folder: Path) -> float:
     """Returns when a folder was last changed; 0 where there is none."""
     try:
-        return folder.lstat().st_ctime
+        return os.lstat(folder).st_ctime
     except OSError:
         return 0.0
 
@@ -202,16 +203,15 @@ def reservations_stamp(folder: Path) -> FolderStamp | None:
     """Returns what differs once anything is reserved, changed, used or cancelled in a folder.
     None if that is not known: a change just now has the same time as the next one."""
     try:
-        found = folder.lstat()
+        found = os.lstat(folder)
+        if abs(time.time() - found.st_ctime) <= COARSE_SECONDS:
+            return None
     except OSError:
         return None
-    settled = abs(time.time() - found.st_ctime) > COARSE_SECONDS
-    if not settled:
-        return None
-    policy = 0
-    with suppress(OSError):
-        policy = POLICY_FILE.stat().st_ctime_ns
-    return found.st_ino, found.st_ctime_ns, policy
+    try:
+        return found.st_ino, found.st_ctime_ns, os.stat(_POLICY).st_ctime_ns  # noqa: PTH116
+    except OSError:
+        return found.st_ino, found.st_ctime_ns, 0
 
 
 def prepare(path: Path, mounts: str | None = None) -> None:
