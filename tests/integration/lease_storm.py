@@ -144,14 +144,14 @@ def slow_down(board: Board, luck: random.Random) -> None:
 def slow_down_reservations(pause: Callable[[str], None]) -> None:
     write, cancel = reservations.write, reservations.remove
 
-    def writing(book: Path, one: Reservation, uid: int | None = None) -> None:
+    def writing(folder: Path, one: Reservation, uid: int | None = None) -> None:
         pause("reserving")
-        write(book, one, uid)
+        write(folder, one, uid)
         pause("reserved")
 
-    def cancelling(book: Path, one: Reservation) -> None:
+    def cancelling(folder: Path, one: Reservation) -> None:
         pause("cancelling")
-        cancel(book, one)
+        cancel(folder, one)
 
     reservations.write, reservations.remove = writing, cancelling
 
