@@ -346,10 +346,10 @@ def test_the_week_of_all_nodes_is_on_the_leases_page_of_a_hub(window: Window, hu
     expect(week.locator(".row-title")).to_have_text(["n105"])
     search.fill("nobody")
     expect(week.get_by_text("No node matches.")).to_be_visible()
-    search.fill("n205")
+    search.fill("dora n1")
     assert violations(week) == []
-    week.locator(".bar-of.reserved").click()
-    page.wait_for_url("**/?node=n205#/leases")
+    week.get_by_role("button", name=re.compile("n105: GPU 0–3 reserved")).click()
+    page.wait_for_url("**/?node=n105#/leases")
 
 
 def test_nothing_went_wrong_in_the_browser(window: Window, hub: Served) -> None:
