@@ -21,7 +21,7 @@ export function spansOf(row: NodeRow, at: number): Span[] {
     const says = one.reserved ? `reserved from ${hourOf(one.since ?? at, at)} ${until}` : `held, ${until}`;
     return {
       id: `${row.name} ${nth}`, row: row.name, from: one.since ?? at, to: one.until, sure: one.until ?? at, tone: one.reserved ? "reserved" : "held", who: one.user,
-      label: `${one.gpus} · ${one.user}`, says: `${row.name}: GPU ${one.gpus} ${says}, ${one.user}`,
+      label: `${one.gpus} · ${one.user}`, says: `${one.gpus} · ${one.user} on ${row.name}: ${says}`,
     };
   });
 }
