@@ -2,14 +2,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Reservation } from "../src/api/types";
-import { changeCommand, gpusOf, HOUR, hourAt, idOf, lengthOf, localText, moved, rangeOf, reserveCommand, reservedSpans, summaryOf, weekOf } from "../src/lib/week";
+import { changeCommand, endsFor, gpusOf, HOUR, hourAt, idOf, lengthOf, localText, moved, rangeOf, reserveCommand, reservedSpans, summaryOf, weekOf } from "../src/lib/week";
 
 process.env["TZ"] = "Europe/Berlin";
 const at = (text: string) => new Date(text).getTime() / 1000;
 const NOW = at("2026-11-19T17:20:00");
 const DAYS = weekOf(NOW);
 const hoursOf = (days: number[]) => days.slice(1).map((day, place) => (day - (days[place] as number)) / HOUR);
-const one = (part: Partial<Reservation> = {}): Reservation => ({ id: "r1", devices: [{ uuid: "g0", index: 0 }, { uuid: "g1", index: 1 }], begins: NOW + HOUR, ends: NOW + 3 * HOUR, name: "paper", simulated: false, uid: 7, user: "alice", used: false, ...part });
+const one = (part: Partial<Reservation> = {}): Reservation => ({ id: "r1", devices: [{ uuid: "g0", index: 0 }, { uuid: "g1", index: 1 }], begins: NOW + HOUR, ends: NOW + 3 * HOUR, name: "paper", simulated: false, uid: 7, user: "alice", used: false, blocked: false, delayed: 0, lapses: null, ...part });
 
 test("days are as long as the clock makes them: 23 hours in March, 25 in October", () => {
   assert.deepEqual(hoursOf(DAYS), [24, 24, 24, 24, 24, 24, 24]);
@@ -70,4 +70,18 @@ test("the command says the same, with the zone of this clock and quotes that a s
   assert.equal(changeCommand("r7", null, from, from + HOUR), "andon reserve change r7 --for 1h");
   assert.equal(changeCommand("r7", from, from, from + HOUR), "andon reserve change r7 --from 2026-11-20T18:00+01:00 --for 1h");
   assert.equal(lengthOf(26 * HOUR), "26h");
+});
+
+test("a lease that cannot be extended because of another user's reservation says so in its last hour", () => {
+  const next = one({ begins: NOW + HOUR / 2, devices: [{ uuid: "g1", index: 1 }] });
+  const of = (until: number | null, user = "bob", uuids = ["g0", "g1"], at = NOW) => endsFor(uuids, user, until, [next], at);
+  assert.equal(of(NOW + HOUR / 2), next);
+  assert.equal(of(NOW + 60), next);
+  assert.equal(of(NOW + 60, "alice"), null);
+  assert.equal(of(NOW + 60, "bob", ["g0"]), null);
+  assert.equal(of(null), null);
+  assert.equal(of(NOW + HOUR), null, "an older lease does not end before");
+  assert.equal(of(NOW + 60, "bob", ["g1"], NOW - HOUR), null, "more than an hour ahead");
+  assert.equal(of(NOW + 60, "bob", ["g1"], NOW + 61), null, "over");
+  assert.ok(reserveCommand(["0"], NOW + HOUR, NOW + 2 * HOUR, "", NOW, 4).endsWith(" --for 1h --weekly 4"));
 });

@@ -144,14 +144,14 @@ def slow_down(board: Board, luck: random.Random) -> None:
 def slow_down_reservations(pause: Callable[[str], None]) -> None:
     write, cancel = reservations.write, reservations.remove
 
-    def writing(book: Path, one: Reservation, uid: int | None = None) -> None:
+    def writing(folder: Path, one: Reservation, uid: int | None = None) -> None:
         pause("reserving")
-        write(book, one, uid)
+        write(folder, one, uid)
         pause("reserved")
 
-    def cancelling(book: Path, one: Reservation) -> None:
+    def cancelling(folder: Path, one: Reservation) -> None:
         pause("cancelling")
-        cancel(book, one)
+        cancel(folder, one)
 
     reservations.write, reservations.remove = writing, cancelling
 
@@ -215,7 +215,7 @@ def lasts_into(book: Book, lease: Lease) -> list[str]:
     """The reservations of others that were there before a lease, and that it does not end before.
     One that was changed or cancelled since is not seen."""
     made = dict[str, float]()
-    for path in places.reservations_folder(book.path).glob("*.reservation"):
+    for path in places.reservations_folders(book.path)[0].glob("*.reservation"):
         with suppress(FileNotFoundError):
             made[path.name.partition("-")[0]] = path.stat().st_ctime
     uuids = {share.uuid for share in lease.shares}
@@ -398,7 +398,7 @@ def left_over() -> list[str]:
     reserving.reserve(Availability(snapshot, simulated=True), book, wanted, [(at, at + 1)])
     for one in book.reservations():
         book.cancel(one)
-    return [path.name for path in places.reservations_folder(book.path).iterdir()]
+    return [path.name for path in places.reservations_folders(book.path)[0].iterdir()]
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ export function heldBy(holders: Holder[] | undefined): Held | null {
   const first = holders?.[0];
   if (!holders || !first) return null;
   const users = [...new Set(holders.map((one) => (one.state === "held" ? one.user : `${one.user} (${one.state})`)))].join(", ");
-  return { users, until: holders.length > 1 || first.until === null ? null : hourOf(first.until) };
+  return { users, until: holders.length > 1 || first.until === null ? null : `${hourOf(first.until)}${first.then ? `, then ${first.then}` : ""}` };
 }
 
 /** "for 20 min · alice, until 22:00": what a tile says under "held but idle". */

@@ -66,6 +66,14 @@ export function reservedSpans(reservations: Reservation[], now: number): Span[] 
   })));
 }
 
+const EXTENSION = HOUR;
+
+/** Another user's reservation that keeps a lease from being extended by an hour: it is said an hour before the end. */
+export function endsFor(uuids: string[], user: string, until: number | null, reservations: Reservation[], at: number): Reservation | null {
+  if (until === null || until - at > HOUR || until <= at) return null;
+  return reservations.find((one) => one.user !== user && one.begins >= until && one.begins < until + EXTENSION && one.devices.some(({ uuid }) => uuids.includes(uuid))) ?? null;
+}
+
 /** Files of two users may have one name. */
 export const idOf = (one: Pick<Reservation, "id" | "uid">): string => `reserved/${one.id}/${one.uid}`;
 
@@ -104,8 +112,8 @@ const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 const span = (from: number | null, to: number, begins: number) => `${from === null ? "" : ` --from ${zoned(from)}`} --for ${lengthOf(to - begins)}`;
 
 /** The command that reserves these; without a start, it begins when it is typed. */
-export function reserveCommand(labels: string[], from: number, to: number, name: string, now: number): string {
-  return `andon reserve --gpus ${labels.length} -d ${labels.join(",")}${span(from <= now ? null : from, to, from)}${name ? ` --name ${quoted(name)}` : ""}`;
+export function reserveCommand(labels: string[], from: number, to: number, name: string, now: number, weeks = 1): string {
+  return `andon reserve --gpus ${labels.length} -d ${labels.join(",")}${span(from <= now ? null : from, to, from)}${weeks > 1 ? ` --weekly ${weeks}` : ""}${name ? ` --name ${quoted(name)}` : ""}`;
 }
 
 export const changeCommand = (id: string, from: number | null, begins: number, to: number): string => `andon reserve change ${id}${span(from, to, begins)}`;

@@ -42,12 +42,13 @@ export function LeasesPage({ name, search }: { name: string | null; search: stri
       {!trusted && <p className="dim read-only"><SignInLink to="to take, extend or give back a lease." /></p>}
       {list.devices.length > 0 && <FreeNow list={list} />}
       {list.devices.length > 0 && <LaterPage show={({ DayAhead }) => <DayAhead list={list} chosen={name} />} />}
+      <LaterPage show={({ FleetWeek }) => <FleetWeek />} />
       {list.devices.length > 0 && <LaterPage show={({ WeekAhead }) => <WeekAhead list={list} />} />}
       {list.leases.length === 0 && !(hub && list.devices.length === 0) && <Empty list={list} />}
       {list.leases.length > 0 && shown.length === 0 && <Notice title="No lease matches" />}
       <ul className="leases">
         {shown.map((one, place) => (
-          <LeaseRow key={one.id ?? `unreadable-${place}`} lease={one} at={list.at} chosen={one.id !== null && one.id === name} />
+          <LeaseRow key={one.id ?? `unreadable-${place}`} lease={one} reservations={list.reservations} at={list.at} chosen={one.id !== null && one.id === name} />
         ))}
       </ul>
       {name !== null && !list.leases.some((one) => one.id === name) && <p className="dim" role="status">Lease {name} has ended.</p>}

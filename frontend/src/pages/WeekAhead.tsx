@@ -5,6 +5,7 @@ import type { Job, Leases, Reservation } from "../api/types";
 import { useJobs } from "../api/ports";
 import { useMay } from "../lib/access";
 import { useChange } from "../lib/change";
+import { hourOf } from "../lib/format";
 import { useMe } from "../lib/me";
 import { deviceLink, go, leaseLink } from "../lib/router";
 import { coloursOf, placed } from "../lib/timeline";
@@ -12,14 +13,13 @@ import { type Cell, gpusOf, HOUR, hourAt, idOf, moved, type Range, rangeOf, rese
 import { live } from "../live/store";
 import { Command } from "../parts/Command";
 import { Reserve } from "../parts/Reserve";
+import { WeekRows } from "../parts/WeekRows";
 import { QUEUE } from "./jobs/timeline";
 import { daySpans, peopleOf } from "./leaseSpans";
 
 const NO_JOBS: Job[] = [];
 const USUAL_HOURS = 2;
 const KEYS = "Arrow keys move by an hour and by a GPU, with Shift by a day. Enter begins a range and ends it, Escape leaves it.";
-const weekday = new Intl.DateTimeFormat(undefined, { weekday: "short" });
-const date = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
 const moment = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 
 type Shown = { range: Range } | { reservation: Reservation } | null;
@@ -46,7 +46,7 @@ export function WeekAhead({ list }: { list: Leases }) {
             <li key={idOf(one)}>
               <button type="button" className="quiet" onClick={() => setShown({ reservation: one })}><code>{one.id}</code> <b>{one.user}</b></button>{" "}
               {gpusOf(labelsOf(one))} {timeOf(one, now)}
-              <span className="dim">{one.begins <= now && (one.used ? " · in use" : " · now, not used yet")}{one.name && ` · ${one.name}`}</span>
+              <span className="dim">{one.begins <= now && (one.used ? " · in use" : one.blocked ? " · waits for an older lease" : ` · not used yet${one.lapses === null ? "" : `, given back at ${hourOf(one.lapses, now)}`}`)}{one.name && ` · ${one.name}`}</span>
             </li>
           ))}
         </ul>
@@ -102,7 +102,6 @@ function Grid({ list, jobs, now, onPicked, onReservation }: GridProps) {
   const queued = spans.some((span) => span.row === QUEUE) ? [{ id: QUEUE, title: "waiting" }] : [];
   const found = placed([...rows, ...queued], spans, since, until);
   const colours = coloursOf(peopleOf(list, spans));
-  const share = (at: number) => (100 * (at - since)) / (until - since);
   const range = cursor && rangeOf(begun ?? cursor, cursor, now);
   const start = { row: 0, at: hourAt(days, now, now) };
   const leave = () => (setBegun(null), setCursor(null));
@@ -151,40 +150,11 @@ function Grid({ list, jobs, now, onPicked, onReservation }: GridProps) {
       ref={box} className="timeline week-grid" tabIndex={0} role="application" aria-label={`hours by GPU. ${KEYS}`} aria-roledescription="week"
       onFocus={({ target }) => target === box.current && target.matches(":focus-visible") && setCursor(start)} onKeyDown={pressed} onPointerDown={down} onPointerMove={(event) => begun && event.buttons === 1 && setCursor(under(event))} onPointerUp={() => begun && finish()} onPointerCancel={leave} onBlur={leave}
     >
-      <div className="time-rows">
-        <div className="time-axis midnights" aria-hidden="true">
-          {days.slice(0, -1).map((day, place) => (
-            <span key={day} style={{ left: `${share(day)}%`, width: `${share(days[place + 1] as number) - share(day)}%` }}><b>{weekday.format(day * 1000)}</b> <span className="date">{date.format(day * 1000)}</span></span>
-          ))}
-        </div>
-        <ul>
-          {found.map((row, place) => (
-            <li key={row.id}>
-              <span className="row-title">{live.device(row.id) ? <a href={deviceLink(row.id)} tabIndex={-1}>{row.title}</a> : row.title}</span>
-              <div className="track" data-row={place < rows.length ? place : undefined} style={{ "--lanes": row.lanes } as React.CSSProperties}>
-                <i className="over-already" style={{ width: `${share(now)}%` }} />
-                {days.slice(0, -1).map((day) => <i key={day} className={`tick${[0, 6].includes(new Date(day * 1000).getDay()) ? " weekend" : ""}`} style={{ left: `${share(day)}%`, width: `${share(days[days.indexOf(day) + 1] as number) - share(day)}%` }} />)}
-                {range && place >= range.rows[0] && place <= range.rows[1] && <i className={`picked${begun ? " begun" : ""}`} style={{ left: `${share(range.from)}%`, width: `${share(range.to) - share(range.from)}%` }} />}
-                {row.bars.map(({ span, left, width, expected, open, lane }) => (
-                  <button
-                    key={span.id} type="button" tabIndex={-1} aria-label={span.says} title={span.says} className={`bar-of ${span.tone}${open && span.to === null ? " open" : ""}${span.tone === "reserved" && span.who === me ? " own" : ""}`}
-                    style={{ left: `${left}%`, width: `${width}%`, "--lane": lane, "--who": `var(${colours.get(span.who)})`, "--sure": `${100 * (1 - expected)}%` } as React.CSSProperties}
-                    onClick={() => chosen(span.id)}
-                  >
-                    <span>{span.label}</span>
-                  </button>
-                ))}
-              </div>
-            </li>
-          ))}
-        </ul>
-        <i className="now-line" style={{ "--now": share(now) / 100 } as React.CSSProperties} />
-      </div>
-      <ul className="plain legend" aria-label="users">
-        {[...colours].map(([who, colour]) => <li key={who}><i style={{ background: `var(${colour})` }} />{who}</li>)}
-        <li><i className="reserved" />reserved</li>
-        <li><i className="hatched" />expected</li>
-      </ul>
+      <WeekRows
+        days={days} now={now} rows={found} cells={rows.length} colours={colours} me={me} onBar={({ id }) => chosen(id)}
+        title={(row) => (live.device(row.id) ? <a href={deviceLink(row.id)} tabIndex={-1}>{row.title}</a> : row.title)}
+        over={(row, place) => range && row >= range.rows[0] && row <= range.rows[1] && <i className={`picked${begun ? " begun" : ""}`} style={place(range.from, range.to)} />}
+      />
       <p className="hint dim" role="status">{says ?? "Drag over hours to reserve them; a reservation opens."}</p>
     </div>
   );

@@ -5,6 +5,7 @@ export { DayAhead } from "./DayAhead";
 export { EstimatePage } from "./EstimatePage";
 export { FleetCharts } from "./FleetCharts";
 export { FleetPage } from "./FleetPage";
+export { FleetWeek } from "./FleetWeek";
 export { HealthPage } from "./HealthPage";
 export { JobsPages } from "./jobs";
 export { ProcessPage } from "./ProcessPage";

@@ -22,7 +22,7 @@ export function HeldBy({ holders, at, links = false }: { holders: Holder[]; at: 
 }
 
 function facts(one: Holder, at: number): string {
-  const end = one.until === null ? null : `until ${hourOf(one.until, at)}, ${duration(one.until - at)} left`;
+  const end = one.until === null ? null : `until ${hourOf(one.until, at)}, ${duration(one.until - at)} left${one.then ? `, then ${one.then}` : ""}`;
   const part = one.memory_bytes === null ? "exclusive" : `${gib(one.memory_bytes)}\u00a0GiB`;
   return [part, end].filter(Boolean).join(" · ");
 }

@@ -1,7 +1,7 @@
 /** One lease: its user, GPUs, end and actual use, and how to extend or release it. */
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import { send } from "../api/client";
-import type { Lease } from "../api/types";
+import type { Lease, Reservation } from "../api/types";
 import { useActs, useMay } from "../lib/access";
 import { useChange } from "../lib/change";
 import { quoted } from "../lib/commands";
@@ -9,6 +9,7 @@ import { DASH, duration, gib, hourOf, known, percent } from "../lib/format";
 import { longer, whatEnds } from "../lib/holding";
 import type { Colour } from "../lib/lamps";
 import { deviceLink } from "../lib/router";
+import { endsFor } from "../lib/week";
 import { live, useLive } from "../live/store";
 import { Command } from "./Command";
 import { Confirm } from "./Confirm";
@@ -23,18 +24,20 @@ const MEANING: Record<string, string> = {
 
 interface Props {
   lease: Lease;
+  reservations: Reservation[];
   /** When the list was made, by the server's clock. */
   at: number;
   /** Whether the address names it. */
   chosen: boolean;
 }
 
-export function LeaseRow({ lease, at, chosen }: Props) {
+export function LeaseRow({ lease, reservations, at, chosen }: Props) {
   const row = useRef<HTMLLIElement>(null);
   useEffect(() => {
     if (chosen) row.current?.scrollIntoView({ block: "nearest" });
   }, [chosen]);
   const meaning = MEANING[lease.state];
+  const next = lease.state === "held" ? endsFor(lease.devices.map(({ uuid }) => uuid), lease.user, lease.until, reservations, at) : null;
   return (
     <li ref={row} className={`lease ${lease.state}${chosen ? " chosen" : ""}`} data-lease={lease.id ?? ""}>
       <div className="whose">
@@ -51,6 +54,7 @@ export function LeaseRow({ lease, at, chosen }: Props) {
         <Fact name="memory"><Memory lease={lease} /></Fact>
         <Fact name="utilisation">{percent(lease.utilization_percent)}</Fact>
       </dl>
+      {next && lease.until !== null && <p className="meaning" role="note"><Lamp colour="amber" /> It ends in {duration(lease.until - at)} and cannot be extended beyond {hourOf(next.begins, at)}: {next.user} has reserved {next.name ? `its GPUs (${next.name})` : "its GPUs"}.</p>}
       {meaning && <p className="meaning">{meaning}</p>}
       {lease.kind === "network" && lease.state === "held" && lease.used_bytes === 0 && (
         <p className="meaning dim">Held but not used: its holder runs no process. No andon command gives it to anyone else until it ends.</p>

@@ -11,6 +11,7 @@ import { SignInLink } from "./SignIn";
 
 const HOURS = [1, 2, 4, 8, 12, 24, 48];
 const PATH = "/api/reservations";
+const ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 interface Props {
   now: number;
@@ -32,6 +33,7 @@ export function Reserve({ now, devices, range, reservation, onClose }: Props) {
   const [begins, setBegins] = useState(range?.from ?? reservation?.begins ?? now);
   const [seconds, setSeconds] = useState(range ? range.to - range.from : reservation ? reservation.ends - reservation.begins : HOUR);
   const [name, setName] = useState("");
+  const [weeks, setWeeks] = useState(1);
   useEffect(() => dialog.current?.showModal(), []);
   const close = () => dialog.current?.close();
   const labels = devices.filter(({ uuid }) => chosen.includes(uuid)).map(({ label }) => label);
@@ -42,7 +44,7 @@ export function Reserve({ now, devices, range, reservation, onClose }: Props) {
   const submit = (event: React.FormEvent) => {
     event.preventDefault();
     if (reservation) act("PATCH", `${PATH}/${encodeURIComponent(reservation.id)}`, { ...(moved && { begins }), seconds });
-    else act("POST", PATH, { devices: chosen, gpus: chosen.length, ...(begins > now && { begins }), seconds, name: name.trim() });
+    else act("POST", PATH, { devices: chosen, gpus: chosen.length, ...(begins > now && { begins }), seconds, name: name.trim(), ...(weeks > 1 && { weekly: weeks, zone: ZONE }) });
   };
   const foreign = reservation !== undefined && reservation.uid < 0; // Slurm's: it is shown, and changed there
   const may = reservation ? mayChange && !foreign : signedIn;
@@ -74,11 +76,19 @@ export function Reserve({ now, devices, range, reservation, onClose }: Props) {
             </Field>
           </>
         )}
+        {!reservation && (
+          <Field name="weekly">
+            <span className="choice">
+              <input type="number" min={1} max={53} value={weeks} onChange={({ target }) => setWeeks(Math.min(Math.max(Number(target.value) || 1, 1), 53))} aria-label="for so many weeks" />
+              <span className="dim">{weeks === 1 ? "once" : "weeks, at the same time"}</span>
+            </span>
+          </Field>
+        )}
         {!reservation && <Field name="what for"><input value={name} onChange={({ target }) => setName(target.value)} aria-label="what for" maxLength={200} placeholder="optional, shown to everyone" /></Field>}
-        {!reservation && <p className="dim">Others get a lease on these GPUs only if it ends before. What nobody has used half an hour after its start is free again.</p>}
+        {!reservation && <p className="dim">Others get a lease on these GPUs only if it ends before. What nobody uses after its start is given back.</p>}
         {reservation && may && <p><Command label="as a command" text={changeCommand(reservation.id, moved ? begins : null, begins, ends)} /></p>}
         {reservation && <p>{foreign ? <Command label="made and changed with Slurm" text="scontrol show reservation" /> : <Command label={may ? "or" : "as a command"} text={`andon reserve cancel ${reservation.id}`} />}</p>}
-        {!reservation && labels.length > 0 && <p><Command label="as a command" text={reserveCommand(labels, begins, ends, name.trim(), now)} /></p>}
+        {!reservation && labels.length > 0 && <p><Command label="as a command" text={reserveCommand(labels, begins, ends, name.trim(), now, weeks)} /></p>}
         {!signedIn && <p className="dim"><SignInLink to="to reserve here." /></p>}
         {change.error && <p role="alert" className="wrong">{[change.error.oneLine, ...change.error.details].join("; ")}</p>}
         <p className="end buttons">

@@ -127,10 +127,10 @@ class Held:
             raise Gone(why, hint="request a new lease")
         length = seconds_of(seconds)
         book = Book(make=False)
-        releaser.refuse_extension(book, self._held.lease, os.getuid(), length)
         if not self._held.hold.stands:  # its holder has written a new file
             releaser.extend(book, self.id, length)
-        self._held.hold.stamp(time.time() + length)
+        lease, until = replace(self._held.lease, until=self._held.until()), time.time() + length
+        releaser.move_end(book, lease, os.getuid(), until, self._held.hold.stamp)
 
     def release(self) -> None:
         """Release the devices; does nothing the second time, or in a forked child."""

@@ -1,6 +1,7 @@
 """`andon.reserve`: devices for a time to come; `andon.reservations` lists what is reserved."""
 
 import time
+from collections.abc import Sequence
 from datetime import datetime
 
 from andon.api.lease import availability
@@ -13,6 +14,7 @@ from andon.leases.reserving import reserve as reserve_at
 from andon.leases.rules.requests import Count, Names, RequestOptions, Size
 from andon.model.lease import Reservation
 from andon.settings.moments import parse_moment
+from andon.settings.moments import weekly as weekly_times
 from andon.units import seconds_of
 
 Moment = float | str | datetime
@@ -20,10 +22,10 @@ Moment = float | str | datetime
 
 
 class Reserved:
-    """A reservation of this user."""
+    """A reservation of this user; `later` are those of the weeks that follow."""
 
-    def __init__(self, reservation: Reservation) -> None:
-        self.reservation = reservation
+    def __init__(self, reservation: Reservation, later: Sequence["Reserved"] = ()) -> None:
+        self.reservation, self.later = reservation, tuple(later)
 
     def __repr__(self) -> str:
         return f"<reservation {self.id}: GPU {', '.join(map(str, self.indices))}>"
@@ -59,6 +61,7 @@ def reserve(
     start: Moment = "now",
     seconds: float | str | None = None,
     until: Moment | None = None,
+    weekly: int = 1,
     name: str = "",
     devices: Names = (),
     exclude: Names = (),
@@ -68,9 +71,9 @@ def reserve(
 ) -> Reserved:
     """Reserve devices: `andon.reserve(4, start="Fri 18:00", seconds="12h", name="camera-ready")`.
 
-    It needs one of `seconds` and `until`. In its time `andon.lease`, `run` and jobs of this user
-    get these devices, and nobody else does. Raises Conflict if too few are free of reservations
-    then, Denied beyond root's limits.
+    It needs one of `seconds` and `until`; `weekly=4` is for four weeks, all or none. In its
+    time `andon.lease`, `run` and jobs of this user get these devices, and nobody else does. Raises
+    Conflict if too few are free of reservations then, Denied beyond root's limits.
     """
     if (seconds is None) == (until is None):
         raise Invalid("a reservation needs one of seconds and until", hint='seconds="12h"')
@@ -79,8 +82,11 @@ def reserve(
     )
     begins = _instant(start)
     ends = begins + seconds_of(seconds) if seconds is not None else _instant(until or 0.0)
-    (made,) = reserve_at(availability(simulated), Book(), options.request(), [(begins, ends)], name)
-    return Reserved(made)
+    if not 1 <= weekly <= 53:
+        raise Invalid(f"weekly={weekly}: from 1 to 53")
+    times = weekly_times(begins, ends, weekly, offset(), seconds is None)
+    made = reserve_at(availability(simulated), Book(), options.request(), times, name)
+    return Reserved(made[0], [Reserved(one) for one in made[1:]])
 
 
 def reservations() -> list[Reservation]:

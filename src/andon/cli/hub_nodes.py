@@ -101,7 +101,7 @@ def over_hub(
 def _is_list(path: str, more: Mapping[str, Any]) -> bool:
     """Whether each node must be asked."""
     if path == "free":
-        return any(more[name] for name in NOT_LISTED)
+        return any(more[name] for name in (*NOT_LISTED, "moment", "is_next"))
     return path not in NOT_BY_EACH and not (path == "why" and more["job"])
 
 

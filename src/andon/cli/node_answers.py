@@ -13,10 +13,11 @@ from andon.cli.show.csv_table import csv_line
 from andon.cli.show.text import Text, display_width, harmless, styled, without_commands
 from andon.cli.terminal import Terminal, write
 from andon.errors import AndonError
+from andon.leases.refusal import clock
 from andon.model import wire
 from andon.model.device import SNAPSHOT
 from andon.model.naming import range_of, short_model
-from andon.units import counted, human_bytes
+from andon.units import counted, human_bytes, human_seconds
 
 SNAPSHOTS, ANSWERS = "andon.snapshots/1", "andon.answers/1"
 MOST_NAME, LEAST_TEXT = 32, 40
@@ -197,6 +198,8 @@ def offer_line(found: wire.Json) -> str:
     labels = range_of([row["label"] for row in free])
     names = dict.fromkeys(short_model(row["name"], brief=True) for row in free if row.get("name"))
     models = f", {' and '.join(names)}" if names else ""
+    if found["available"] and "now" in found:
+        return _later_line(found, labels)
     if found["available"]:
         sizes = list(dict.fromkeys(_size(row["free_bytes"]) for row in free))
         size = f"{sizes[0]} each" if len(sizes) == 1 and len(free) > 1 else " and ".join(sizes[:3])
@@ -207,6 +210,14 @@ def offer_line(found: wire.Json) -> str:
     parts = [(sum(row["kind"] == kind for row in rows), text) for kind, text in counts.items()]
     shown += [", ".join(f"{count} {text}" for count, text in parts if count)]
     return f"{'–':<14}  " + "; ".join(filter(None, shown))
+
+
+def _later_line(found: wire.Json, labels: str) -> str:
+    """Returns `GPU 0-3         from Sat 21 Nov 06:00 (in 1 d 12 h), for 2 d`."""
+    at, now, until = found["at"], found["now"], found.get("until")
+    when = f"from {clock(at, now)} (in {human_seconds(at - now)})" if at > now else "now"
+    lasts = f", for {human_seconds(until - at)}" if until is not None else ""
+    return f"{f'GPU {labels}':<14}  {when}{lasts}"
 
 
 def _size(free_bytes: int | None) -> str:
@@ -224,11 +235,12 @@ def ranked(answers: Sequence[NodeAnswer]) -> list[NodeAnswer]:
     return [one for _, one in sorted(map(_as_offer, answers), key=lambda pair: pair[0])]
 
 
-def _as_offer(answer: NodeAnswer) -> tuple[tuple[bool, bool, int, int], NodeAnswer]:
+def _as_offer(answer: NodeAnswer) -> tuple[tuple[bool, bool, float, int, int], NodeAnswer]:
     if answer.error is not None:
-        return (not answer.answered, True, 0, 0), replace(answer, free=None)
+        return (not answer.answered, True, 0.0, 0, 0), replace(answer, free=None)
     found = wire.loads(answer.text, wire.ANSWER)
     free = [row for row in found["devices"] if row["kind"] == "free"]
-    rank = False, not found["available"], -len(free), -sum(r["free_bytes"] or 0 for r in free)
+    size = sum(r["free_bytes"] or 0 for r in free)
+    rank = False, not found["available"], found["at"] * ("now" in found), -len(free), -size
     mark = f"; {SMI_MARK}" if answer.by == "nvidia-smi" else ""
     return rank, replace(answer, text=offer_line(found) + mark, free=len(free))

@@ -130,7 +130,7 @@ def notify_given_back(choices: Choices) -> None:
         near = (
             one for one in places.books(os.environ) if not file_systems.network_system(one, mounts)
         )
-        if not choices.machine() and any(map(places.has_reservations, near)):
+        if not choices.machine() and any(map(places.is_reserved, near)):
             from andon.leases.book.lease_book import Book
             from andon.leases.reserving import given_back
 

@@ -12,8 +12,9 @@ _POSIX_ZONE = re.compile(r"(?:[A-Za-z]{3,}|<[\w+-]+>)[+-]?\d|UTC$|GMT$")
 """Such as `CET-1CEST`."""
 
 
-def offset(zone: str = "") -> Callable[[float], float]:
-    """Returns the UTC offset in seconds at an instant; an empty name means this node's zone."""
+def offset(zone: str = "", of: str = "alerts.time_zone: ") -> Callable[[float], float]:
+    """Returns the UTC offset in seconds at an instant; an empty name means this node's zone. `of`
+    says what named the zone."""
     if not zone:
         return lambda at: float(time.localtime(at).tm_gmtoff)
     from zoneinfo import ZoneInfo
@@ -22,7 +23,7 @@ def offset(zone: str = "") -> Callable[[float], float]:
         found = ZoneInfo(zone)
     except (OSError, ValueError, KeyError) as exc:  # an unknown name is a KeyError
         raise Invalid(
-            f"alerts.time_zone: unknown time zone {zone[:60]!r}",
+            f"{of}unknown time zone {zone[:60]!r}",
             hint='use a name such as "Europe/Berlin"; the package tzdata provides them',
         ) from exc
 

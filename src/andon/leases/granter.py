@@ -247,7 +247,7 @@ class Granter:
             lease = self._lease(attempt, candidates, pages)
             held = self._book.write_lease(lease, attempt.terms.uid)
             self._give_way(attempt, pages, lease)
-            self._mark_used(attempt, pages, (share.uuid for share in lease.shares))
+            self._note_use(attempt, pages, (share.uuid for share in lease.shares))
             self._park(attempt)
             return candidates, held
         if candidates.limit is not None:
@@ -257,7 +257,7 @@ class Granter:
             self._queue(attempt, candidates)
         return candidates, None
 
-    def _mark_used(
+    def _note_use(
         self,
         attempt: GrantAttempt,
         pages: BookContents,
@@ -273,7 +273,7 @@ class Granter:
         uuids = frozenset(devices)
         for one in current_of(pages.reservations, attempt.uid, time.time()):
             if not one.used and uuids & one.uuids and (one.blocked or not waits):
-                self._book.mark_used(one)
+                self._book.note_use(one)
 
     def _give_way(self, attempt: GrantAttempt, pages: BookContents, lease: Lease) -> None:
         """Moves our other tickets behind this one: it is the turn of others who wait."""
@@ -311,7 +311,7 @@ class Granter:
         if attempt.limits.max_gpus_per_user is not None:
             found = self._within(attempt, pages, found, attempt.limits.max_gpus_per_user)
         if not found.choice.chosen:
-            self._mark_used(attempt, pages, found.need.eligible, waits=True)
+            self._note_use(attempt, pages, found.need.eligible, waits=True)
         mine, attempt.turns = found.need.eligible, found.turns
         attempt.ahead = frozenset(ticket.id for ticket in found.ahead)
         taking = (t for t in found.ahead if place_of(t) not in found.late)

@@ -1,5 +1,6 @@
 """Lists the leases: devices, book and queue read together, as every view shows them."""
 
+import os
 import time
 from collections.abc import Sequence
 
@@ -47,6 +48,7 @@ def read_listing(availability: Availability, view: AvailabilityView, book: Book)
         verdicts,
         usage_rows(usage, user_name),
         coming(pages.reservations, at),
+        os.getuid(),
     )
     return LeaseListing(view.snapshot, found, claims, remarks(book))
 

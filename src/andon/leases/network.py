@@ -4,7 +4,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from msgspec import Struct
@@ -29,6 +29,7 @@ from andon.leases.releaser import overdue
 from andon.leases.rules.requests import LONGEST_WAIT_SECONDS
 from andon.leases.rules.rights import check_fence
 from andon.leases.rules.rows import lease_row
+from andon.leases.rules.spans import Span
 from andon.leases.rules.verdict import in_use
 from andon.model.device import Snapshot
 from andon.model.job.device_request import DeviceRequest
@@ -216,12 +217,16 @@ class NetworkLeases:
         return lease
 
     def reserve(
-        self, request: DeviceRequest, begins: float, ends: float, name: str, account: Account | None
-    ) -> Reservation:
+        self,
+        request: DeviceRequest,
+        times: Sequence[Span],
+        name: str,
+        account: Account | None,
+    ) -> Sequence[Reservation]:
         """Reserves devices for a user of this machine, or for the server's own."""
         _refuse_for_others(account, "reserve", RESERVE)
-        times, uid = [(begins, ends)], _uid(account)
-        [made] = reserving.reserve(self._availability, self._made(), request, times, name, uid=uid)
+        book, uid = self._made(), _uid(account)
+        made = reserving.reserve(self._availability, book, request, times, name, uid=uid)
         self.changed()
         return made
 

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 from andon.errors import AndonError, Invalid, Unavailable
@@ -74,6 +75,19 @@ def limits_for(policy: Policy, uid: int) -> UserLimits:
     """Returns the limits of a user, by the machine's uid and not by a namespace's."""
     machines = machine_uid(uid)
     return policy.limits_of(user_name(machines), machines)
+
+
+def unused_seconds(
+    policy: Callable[[], Policy] = read_policy,
+) -> Callable[[int], float | None]:
+    """Returns how long a user's reservation is kept unused, by uid; the default while root's policy
+    has a mistake, and nothing is granted."""
+    try:
+        found = policy()
+    except AndonError:
+        found = NO_POLICY
+    known = found.everyone
+    return lambda uid: (limits_for(found, uid) if found.users else known).max_reserved_unused
 
 
 def _is_roots(facts: os.stat_result, root: int) -> bool:

@@ -77,15 +77,13 @@ def extend(
         raise Conflict(
             f"lease {lease.id} has no end time to change", hint="it ends with its command"
         )
-    refuse_extension(book, lease, claim.uid, seconds, policy)
-    until, before = time.time() + seconds, lease.until
+    until = time.time() + seconds
+
+    def stamp(at: float) -> None:
+        os.utime(folder / claim.file, (at, at), follow_symlinks=False)
+
     try:
-        os.utime(folder / claim.file, (until, until), follow_symlinks=False)
-        try:
-            _refuse_reserved(book, lease, claim.uid, until)  # made meanwhile: nothing is locked
-        except Conflict:
-            os.utime(folder / claim.file, (before, before), follow_symlinks=False)
-            raise
+        move_end(book, lease, claim.uid, until, stamp, policy)
     except FileNotFoundError as exc:
         raise Gone(f"lease {lease.id} has ended", hint="request a new one") from exc
     except PermissionError as exc:
@@ -97,18 +95,27 @@ def extend(
     return replace(lease, until=until)
 
 
-def refuse_extension(
+def move_end(
     book: Book,
     lease: Lease,
     uid: int,
-    seconds: float,
+    until: float,
+    stamp: Callable[[float], None],
     policy: Callable[[], Policy] = read_policy,
 ) -> None:
-    """Raises Denied if root's policy allows the user no lease that long, from its start, and
-    Conflict if others have reserved its devices for a time before its new end."""
+    """Moves the end of a lease by `stamp`. Raises Denied if root's policy allows the user no lease
+    that long, from its start, and Conflict if others have reserved its devices for a time before
+    its new end."""
     at = time.time()
-    limits_for(policy(), uid).check_extension(max(0.0, at - lease.since), seconds)
-    _refuse_reserved(book, lease, uid, at + seconds)
+    limits_for(policy(), uid).check_extension(max(0.0, at - lease.since), until - at)
+    _refuse_reserved(book, lease, uid, until)
+    stamp(until)
+    try:
+        _refuse_reserved(book, lease, uid, until)  # made meanwhile: nothing is locked
+    except Conflict:
+        if lease.until is not None:
+            stamp(lease.until)
+        raise
 
 
 def _refuse_reserved(book: Book, lease: Lease, uid: int, until: float) -> None:

@@ -12,14 +12,15 @@ from andon.host.users import is_root, user_name
 from andon.leases.availability import Availability, BookContents
 from andon.leases.book.lease_book import Book
 from andon.leases.book.places import VARIABLE
-from andon.leases.policy_file import limits_for, read_policy
+from andon.leases.policy_file import limits_for, read_policy, unused_seconds
 from andon.leases.refusal import clock
 from andon.leases.rules.eligibility import need_of, obstacles_of
 from andon.leases.rules.policy import Policy, UserLimits
 from andon.leases.rules.reservations import (
-    UNUSED_SECONDS,
+    SHORTEST_SECONDS,
     check_times,
     is_over,
+    lapsing,
     overlapping,
     pick_devices,
     week_seconds,
@@ -71,7 +72,7 @@ def reserve(
             made.append(one)
             known.append(one)
         _write(book, made, uid)
-    return made
+    return [lapsing(one, unused_seconds(policy)(uid)) for one in made]
 
 
 def _write(book: Book, made: Sequence[Reservation], uid: int) -> None:
@@ -121,6 +122,11 @@ def change(
         starts = before.begins if begins is None else begins
         lasts = before.ends - before.begins if seconds is None else seconds
         one = replace(before, begins=starts, ends=starts + lasts if ends is None else ends)
+        if before.used and one.begins > before.begins:
+            raise Conflict(
+                f"reservation {before.id} has begun and was used",
+                hint="cancel it, and reserve again: its hours until then count",
+            )
         one = replace(one, used=one.used and one.begins <= at)
         check_times(max(one.begins, at) if begins is None else one.begins, one.ends, at)
         others = book.reservations()
@@ -129,7 +135,7 @@ def change(
             raise Conflict(f"{other.user} has reserved it from {when} ({other.id})")
         _check_limits(limits, one, others, None, at)
         book.reserve(one, before.uid)
-    return one
+    return lapsing(one, unused_seconds(policy)(one.uid))
 
 
 def own_reservation(name: str, folder: str = "") -> Reservation:
@@ -143,13 +149,18 @@ def own_reservation(name: str, folder: str = "") -> Reservation:
 
 
 def cancel(book: Book, name: str, uid: int | None = None) -> Reservation:
-    """Removes a reservation: one's own, or as root or the book's owner anyone's."""
-    uid = os.getuid() if uid is None else uid
+    """Ends a reservation: one's own, or as root or the book's owner anyone's. One that has begun
+    stays as long as it lasted, and these hours count."""
+    uid, at = os.getuid() if uid is None else uid, time.time()
     with book.locked():
         found = _find(book, name, uid)
         if found.uid != uid and uid != os.getuid() and not _is_owner(book, uid):
             raise Denied(f"reservation {found.id} is {found.user}'s", hint=f"ask {found.user}")
-        book.cancel(found)
+        may_write = os.getuid() in (0, found.uid)
+        if may_write and at - found.begins >= SHORTEST_SECONDS:
+            book.reserve(replace(found, ends=at, used=True), found.uid)
+        else:
+            book.cancel(found)
     return found
 
 
@@ -160,7 +171,7 @@ def given_back(book: Book) -> list[str]:
     for one in book.reservations():
         if one.uid == os.getuid() and is_over(one, at) and not one.used:
             book.cancel(one)
-            when = clock(min(one.ends, one.begins + UNUSED_SECONDS), at)
+            when = clock(min(one.ends, one.lapses or one.ends), at)
             found.append(f"your reservation {one.id} was not used by {when} and is free again")
     return found
 

@@ -203,7 +203,8 @@ class LeaseTracker:
         near = (p for p in _candidates(self._env) if not file_systems.network_system(p, mounts))
         self._paths = book.paths
         lasting = dict.fromkeys((own, *book.paths))  # a reboot empties books
-        self._reserved = tuple(str(places.reservations_folder(path)) for path in lasting)
+        folders = (folder for path in lasting for folder in places.reservations_folders(path))
+        self._reserved = tuple(map(str, folders))
         self._watched = (*(_watched(path, book.paths) for path in near), *self._reserved)
         self._warn_unread(book)
         return book

@@ -211,6 +211,8 @@ class Reservation(JsonDocument, frozen=True):
     user: ShortName = ""
     used: bool = False  # its owner wanted or got a lease on one of its devices in its time
     blocked: bool = False  # its time has begun, and a lease from before is still held on a device
+    delayed: Moment = 0.0  # when a lease from before was last seen on a device in its time
+    lapses: Moment | None = None  # when it is given back unless its owner uses it
 
     @property
     def uuids(self) -> frozenset[str]:

@@ -108,6 +108,7 @@ class LeaseList(JsonDocument, frozen=True):
     devices: tuple[DeviceVerdict, ...] = ()
     usage: tuple[UserHours, ...] = ()
     reservations: tuple[Reservation, ...] = ()
+    verdicts_for: Pid | None = None  # the uid whose requests `devices` is about; None: a stranger's
 
     @property
     def timestamp(self) -> str:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from andon.errors import Invalid
 from andon.units import has_unit, parse_seconds
 
 Offset = Callable[[float], float]
@@ -190,10 +191,25 @@ def _number(word: str, names: Sequence[str]) -> int:
     return [name.startswith(word) for name in names].index(True)
 
 
-def weeks_later(at: float, weeks: int, offset: Offset) -> float:
-    """Returns when local clocks show the same time so many weeks later."""
+def weekly(
+    begins: float, ends: float, weeks: int, offset: Offset, by_clock: bool
+) -> list[tuple[float, float]]:
+    """Returns the same time of so many weeks by local clocks, whatever DST does: the end, too, or
+    as long after the start."""
+    starts = [_weeks_later(begins, week, offset) for week in range(weeks)]
+    if by_clock:
+        return [(at, _weeks_later(ends, week, offset)) for week, at in enumerate(starts)]
+    return [(at, at + ends - begins) for at in starts]
+
+
+def _weeks_later(at: float, weeks: int, offset: Offset) -> float:
+    """Returns when local clocks show the same time so many weeks later; raises Invalid where they
+    do not, or do twice."""
     wall = _EPOCH + timedelta(seconds=at + offset(at)) + 7 * weeks * _DAY
-    return _instants(wall, offset)[0][0] if weeks else at
+    found, doubt = _instants(wall, offset)[0] if weeks else (at, "")
+    if doubt:
+        raise Invalid(f"{wall:%a %d %b %H:%M} {doubt}", hint="or reserve that week by itself")
+    return found
 
 
 def _instants(wall: datetime, offset: Offset) -> list[_Instant]:

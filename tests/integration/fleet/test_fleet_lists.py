@@ -18,9 +18,11 @@ from msgspec.structs import replace
 
 from andon.fleet.rules.digest import Digest, FreeDevices, encoded
 from andon.fleet.rules.heartbeat import HeartbeatHeader, deflated, heartbeat_body
+from andon.leases.rules.verdict import by_readings
 from andon.model.codec import to_json
 from andon.model.lease import Reservation, ReservedDevice
 from andon.model.lease_list import LeaseList
+from andon.model.verdict import VerdictKind
 from andon.model.wire import snapshot_to_json
 from andon.web.answers.description import ANSWERS
 from tests.integration.fleet.reporting import added
@@ -38,7 +40,7 @@ TOO_HOT = replace(HOT, subject=uuid(2), device=2)
 
 
 def reserved() -> Reservation:
-    devices, begins = (ReservedDevice(uuid(3), 3),), time.time() + 3600
+    devices, begins = (ReservedDevice(uuid(5), 5),), time.time() + 3600
     return Reservation("r7", devices, begins, begins + 7200, "paper", uid=7, user="alice")
 
 
@@ -47,6 +49,7 @@ class Fleet(Struct, frozen=True):
 
     hub: Served
     folder: Path
+    tokens: dict[str, str]
 
     def andon(self, *words: str) -> subprocess.CompletedProcess[str]:
         surroundings = {**os.environ, **own_folders(self.folder / "cli"), "COLUMNS": "140"}
@@ -61,7 +64,9 @@ class Fleet(Struct, frozen=True):
         seen = snapshot_to_json(replace(farm(), node=name, at=time.time(), simulated=True))
         parts = {
             "snapshot": seen,
-            "leases": LeaseList(time.time(), reservations=(reserved(),)),
+            "leases": LeaseList(
+                time.time(), devices=by_readings(farm().devices), reservations=(reserved(),)
+            ),
             "alerts": [to_json(TOO_HOT)],
         }
         digest = Digest(
@@ -88,8 +93,8 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     url = server().schema("lists")
     with serving(folder / "hub", "--store", url, simulate=None, ANDON_NODE="hub",
                  ANDON_LEASE_DIR=str(folder / "book")) as hub:  # fmt: skip
-        made = Fleet(hub, folder)
         tokens = {name: added(hub, name) for name in ("n17", "n18")}
+        made = Fleet(hub, folder, tokens)
         for name, token in tokens.items():
             made.report(name, token, 1)
         wait_for(lambda: _row(made, "n18")["state"] == "silent", 90)
@@ -272,3 +277,24 @@ def _row(fleet: Fleet, name: str) -> dict[str, object]:
     listed = json.loads(fleet.andon("nodes", "--json").stdout)["nodes"]
     found: dict[str, object] = next(one for one in listed if one["name"] == name)
     return found
+
+
+def test_what_is_free_at_a_time_to_come_is_said_of_each_node_with_the_reason_if_not(
+    fleet: Fleet,
+) -> None:
+    free = [row.index for row in by_readings(farm().devices) if row.kind is VerdictKind.FREE]
+    assert 5 in free
+    fleet.report("n17", fleet.tokens["n17"], 3)
+    done = fleet.andon("free", "--at", "90m", "--json")
+    rows = {one["node"]: one for one in json.loads(done.stdout)["nodes"]}
+    then = {one["index"]: one for one in rows["n17"]["answer"]["devices"]}
+    assert then[5]["reason"] == "reserved by alice (r7)"
+    assert rows["n17"]["answer"]["free"] == [one for one in free if one != 5]
+    assert "n18 is silent" in rows["n18"]["reason"]
+    fleet.report("n17", fleet.tokens["n17"], 4)
+    later = fleet.andon("free", "--gpus", str(len(free)), "--next", "--for", "4h")
+    assert later.returncode == 0, later.stderr
+    assert re.search(r"n17 +GPU .* from .* \(in (3 h|2 h 59 min)\)", later.stdout), later.stdout
+    assert "n18 is silent" in later.stdout
+    one = fleet.andon("free", "--gpus", "99", "--next", "--node", "n17")
+    assert one.returncode in (1, 3)

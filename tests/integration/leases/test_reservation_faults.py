@@ -16,8 +16,9 @@ from msgspec.structs import replace
 from andon.errors import AndonError
 from andon.leases import reserving
 from andon.leases.availability import Availability
+from andon.leases.book import places
 from andon.leases.book.lease_book import Book
-from andon.leases.rules.reservations import UNUSED_SECONDS, is_over
+from andon.leases.rules.reservations import is_over, week_seconds
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
 from andon.model.job.device_request import DeviceRequest
 from andon.model.lease import Reservation
@@ -31,6 +32,7 @@ from tests.support.wall_clock import WallClock
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="locks and mounts of Linux")
 HOUR, MOST_STEPS = 3600.0, 60
+UNUSED_SECONDS = 1800.0
 NOBODY_KNOWS = 54_321
 PYTHON = sys.executable
 
@@ -121,8 +123,6 @@ def test_killed_while_its_folder_is_made_the_next_makes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As beside a book that a reboot empties: the folder's parent is made, too."""
-    from andon.leases.book import places
-
     no_other_book(monkeypatch)
     common, lasting = tmp_path / "common", tmp_path / "lasting"
     monkeypatch.setattr(places, "LASTING", {common: lasting})
@@ -138,6 +138,44 @@ def test_killed_while_its_folder_is_made_the_next_makes_it(
         assert 2 <= steps < MOST_STEPS
     finally:
         os.umask(before)
+
+
+@pytest.fixture
+def common(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Book:
+    """The book in /tmp and its folder on the disk, in a folder of the test's own."""
+    need_root()
+    no_other_book(monkeypatch)
+    common, lasting = tmp_path / "common", tmp_path / "lasting"
+    monkeypatch.setattr(places, "COMMON_BOOK", common)
+    monkeypatch.setattr(places, "LASTING", {common: lasting})
+    monkeypatch.delenv("ANDON_LEASE_DIR", raising=False)
+    return Book()
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o711, 0o755])
+def test_a_folder_that_a_stranger_made_first_and_closed_has_no_effect(
+    common: Book, tmp_path: Path, mode: int
+) -> None:
+    lasting = tmp_path / "lasting"
+    shutil.rmtree(lasting)
+    (lasting / "reservations").mkdir(parents=True)
+    lasting.chmod(mode)
+    for one in (lasting, lasting / "reservations"):
+        os.chown(one, NOBODY_KNOWS, NOBODY_KNOWS)
+    forged = lasting / "reservations" / "r9-0.reservation"
+    forged.write_text("{")
+    assert places.is_closed(lasting / "reservations"), "nobody else can write there"
+    made = reserve(common)
+    assert list((common.path / "reservations").glob("*.reservation")), "it is in the book"
+    assert [one.id for one in Book().reservations()] == [made.id]
+    (lasting / "reservations").chmod(0o1777)
+    lasting.chmod(0o755)
+    assert not places.is_closed(lasting / "reservations")
+    assert [one.id for one in Book().reservations()] == [made.id], "also once it is opened"
+    reserving.change(Book(), made.id, time.time() + 5 * HOUR, None)
+    assert len(Book().reservations()) == 1, "it stays where it is"
+    reserving.cancel(Book(), made.id)
+    assert Book().reservations() == ()
 
 
 def test_a_draft_that_was_left_costs_nobody_anything(book: Book) -> None:
@@ -313,8 +351,6 @@ def test_an_owner_who_waits_for_an_older_lease_keeps_the_reservation(book: Book)
         [lease] = held()
         since = time.time() + 0.001
         write(book, since)
-        begun = replace(book.reservations()[0], begins=since - UNUSED_SECONDS - 1, blocked=False)
-        assert is_over(begun, time.time()), "without the older lease it would be given back"
         [one] = book.reservations()
         assert one.blocked
         assert not one.used
@@ -323,6 +359,39 @@ def test_an_owner_who_waits_for_an_older_lease_keeps_the_reservation(book: Book)
         assert refused.code == 125
         assert [one.used for one in book.reservations()] == [True], "its owner wants it"
         assert andon("release", lease).code == 0
+
+
+def test_after_an_older_lease_its_owner_has_half_an_hour_although_nobody_waited(
+    book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running("lease", "--simulate", "1", "--", PYTHON, "-c", FOREVER) as process:
+        assert line(process) == "started"
+        [lease] = held()
+        one = write(book, time.time() + 0.001)
+        path = next((book.path / "reservations").glob("*.reservation"))
+        made = path.stat().st_ctime
+        assert list(path.parent.glob("*.note")) == [], "nobody has looked since it began"
+        assert andon("release", lease).code == 0
+    [after] = Book().reservations()
+    assert not after.blocked
+    assert not after.used
+    assert after.delayed >= made
+    assert after.delayed > one.begins
+    assert after.lapses == after.delayed + UNUSED_SECONDS
+    assert is_over(after, after.lapses), "and not longer"
+
+
+def test_a_cancelled_one_counts_as_long_as_it_lasted(book: Book) -> None:
+    write(book, time.time() - HOUR / 3)
+    andon("run", "--simulate", "1", "--", "true")
+    [one] = book.reservations()
+    assert andon("reserve", "cancel", "r1").code == 0
+    assert "1 of 1 free" in andon("free", "--simulate", "1").out
+    assert "nothing is reserved" in andon("reservations").out
+    [left] = book.reservations()
+    assert (left.id, left.begins, is_over(left, time.time())) == ("r1", one.begins, True)
+    next_one = replace(reserve(book, 1, 1.0, 2.0), id="r3")
+    assert 0 <= week_seconds(next_one, [left]) - 2 * HOUR - HOUR / 3 < 60
 
 
 # Whose account is gone.
@@ -348,7 +417,7 @@ def test_the_reservation_of_a_deleted_account_is_shown_by_its_uid_and_root_cance
 def test_a_failed_write_leaves_what_was_there(book: Book, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever call fails: its error is a sentence, and the reservation as it was."""
     one = reserve(book)
-    for name in ("rename", "fsync", "fchmod", "write", "utime"):
+    for name in ("rename", "fsync", "fchmod", "write"):
         with monkeypatch.context() as patch:
             patch.setattr(os, name, _failing)
             with pytest.raises(AndonError, match="cannot be written: No space left"):

@@ -227,6 +227,10 @@ mine.change(seconds="3h")
 print(mine.reservation.ends - mine.reservation.begins)
 mine.cancel()
 print(andon.reservations())
+weekly = andon.reserve(1, start="2h", seconds="1h", weekly=3, simulated=True)
+print(weekly.id, [one.id for one in weekly.later])
+for one in (weekly, *weekly.later):
+    one.cancel()
 for wrong in (dict(start="2h"), dict(start="yesterday", seconds=60), dict(until="nonsense")):
     try:
         andon.reserve(1, simulated=True, **wrong)
@@ -235,10 +239,10 @@ for wrong in (dict(start="2h"), dict(start="yesterday", seconds=60), dict(until=
 """
     done = typed(script, module="-c")
     lines = done.stdout.splitlines()
-    assert lines[:3] == ["r1 [0, 1] ['paper']", "10800.0", "[]"], done.stderr
-    assert "needs one of seconds and until" in lines[3]
-    assert "is in the past" in lines[4]
-    assert "is not a time" in lines[5]
+    assert lines[:4] == ["r1 [0, 1] ['paper']", "10800.0", "[]", "r1 ['r2', 'r3']"], done.stderr
+    assert "needs one of seconds and until" in lines[4]
+    assert "is in the past" in lines[5]
+    assert "is not a time" in lines[6]
 
 
 def test_its_owner_gets_it_although_others_wait_for_it(typed: Typed) -> None:

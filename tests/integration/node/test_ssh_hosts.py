@@ -259,6 +259,11 @@ def test_free_lists_the_best_host_first_and_says_whether_any_will_do(hosts: SshH
     many = andon(hosts, "free", "--gpus", "9", "--ssh", "lab3,lab5", "--timeout", "40")
     assert many.returncode == 3, many.stdout
     assert andon(hosts, "free", "--ssh", "lab5").returncode == 3
+    later = andon(hosts, "free", "--gpus", "1", "--next", "--ssh", names, "--timeout", "40")
+    lines = later.stdout.splitlines()
+    assert [line.split()[0] for line in lines[:3]] == ["lab1", "lab3", "lab5"], later.stdout
+    assert re.match(r"lab1 +GPU 1 +now", lines[0])
+    assert "nvidia-smi" in lines[1], "what is leased and reserved there is not known"
 
 
 def test_csv_has_a_column_of_hosts(hosts: SshHosts) -> None:

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 from playwright.sync_api import Browser, expect
 
-from andon.fleet.rules.digest import Digest, FreeDevices, NodeTask, encoded
+from andon.fleet.rules.digest import Digest, FreeDevices, NodeSpan, NodeTask, encoded
 from andon.fleet.rules.heartbeat import deflated
 from andon.fleet.rules.nodes import FleetNode, Heartbeat
 from andon.model.job.facts import JobState, JobView
@@ -50,7 +50,17 @@ def digest(number: int) -> Digest:
             f"{place} {'broken - -' if number % 50 == 7 and place == 3 else f'held {place}0 40'}"
             for place in range(8)
         ),
+        spans=spans(number),
     )  # fmt: skip
+
+
+def spans(number: int) -> tuple[NodeSpan, ...]:
+    """On one in 100 carol holds a GPU for an hour, and dora has reserved others for tomorrow."""
+    now = time.time()
+    held = NodeSpan("carol", "4", now, now + 3600)
+    return (NodeSpan("dora", "0–3", now + 86_400, now + 2 * 86_400, True), held) * (
+        number % 100 == 5
+    )
 
 
 NOTHING = deflated({})
@@ -296,6 +306,29 @@ def test_what_changes_is_shown_without_asking_again(window: Window, hub: Served)
     hub.ask("/api/nodes/n020/resume", "POST", **hub.bearer)
     expect(page.locator("tr.node")).not_to_contain_text("drained")
     assert sum(one.endswith("/api/nodes") for one in window.requests) == before
+
+
+def test_the_week_of_all_nodes_is_on_the_leases_page_of_a_hub(window: Window, hub: Served) -> None:
+    page = window.page
+    page.goto(f"{hub.url}/#/leases")
+    week = page.get_by_role("region", name="the week of all nodes")
+    expect(week.locator(".row-title").first).to_have_text("n005")
+    expect(week.get_by_text("5 reservations")).to_be_visible()
+    expect(week.get_by_text("more nodes: narrow the search")).to_be_visible()
+    bar = week.get_by_role("button", name=re.compile("0–3 · dora on n005: reserved from"))
+    expect(bar).to_be_visible()
+    expect(
+        week.get_by_role("button", name=re.compile("4 · carol on n005: held, until"))
+    ).to_be_visible()
+    search = week.get_by_role("searchbox", name="nodes, users and models in the week")
+    search.fill("dora n1")
+    expect(week.locator(".row-title")).to_have_text(["n105"])
+    search.fill("nobody")
+    expect(week.get_by_text("No node matches.")).to_be_visible()
+    search.fill("dora n1")
+    assert violations(week) == []
+    week.get_by_role("button", name=re.compile("0–3 · dora on n105")).click()
+    page.wait_for_url("**/?node=n105#/leases")
 
 
 def test_nothing_went_wrong_in_the_browser(window: Window, hub: Served) -> None:

@@ -1,20 +1,23 @@
 """What the routes about reservations do, over a real book: for whom they are, and who may change
 them."""
 
+import itertools
 import json
 import os
 import pwd
 import time
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from icalendar import Calendar
 
 from andon.access.roles import Identity, Role
 from andon.leases.book.lease_book import Book
-from andon.leases.book.places import reservations_folder
+from andon.leases.book.places import reservations_folders
 from andon.leases.rules.icalendar import TYPE
 from andon.model.device import Snapshot
 from andon.model.lease import FURTHEST
@@ -78,6 +81,32 @@ def test_a_reservation_is_made_moved_and_given_back(
     assert [line["reservation"] for line in log if line["event"] == "done"] == ["r1", "r1", "r1"]
 
 
+def test_weekly_ones_are_at_the_same_time_of_the_callers_clocks_and_all_or_none(
+    client: Caller, book: Book
+) -> None:
+    now = datetime.now(ZoneInfo("Europe/Berlin"))
+    days = (now + timedelta(days) for days in range(1, 400))
+    change = next(day for day in days if day.utcoffset() != (day - timedelta(7)).utcoffset())
+    begins = (change - timedelta(3)).replace(hour=18, minute=0, second=0, microsecond=0).timestamp()
+    first = reserve(client, begins=begins, weekly=3, zone="Europe/Berlin")
+    made = sorted(book.reservations(), key=lambda one: one.begins)
+    assert [one.id for one in made] == ["r1", "r2", "r3"]
+    assert first["id"] == "r1"
+    shown = [datetime.fromtimestamp(one.begins, now.tzinfo).strftime("%a %H:%M") for one in made]
+    assert len(set(shown)) == 1
+    assert len({b.begins - a.begins for a, b in itertools.pairwise(made)}) == 2, "a DST change"
+    for wrong, reason in (
+        ({"zone": "Mars/Olympus"}, "zone: unknown time zone 'Mars/Olympus'"),
+        ({"weekly": 54}, "weekly"),
+        ({"weekly": 2, "devices": ["0", "1", "2", "3"], "gpus": 4}, "4 GPUs wanted"),
+    ):
+        body = {"begins": begins, "seconds": HOUR, **wrong}
+        refused = client.post(PATH, json=body, headers=BEARER)
+        assert 400 <= refused.status_code < 500, refused.text
+        assert reason in refused.text
+    assert len(book.reservations()) == 3, "nothing of what was refused"
+
+
 def test_a_user_reserves_in_the_own_name_and_changes_only_that(
     client: Caller, book: Book, parts: Parts
 ) -> None:
@@ -85,7 +114,7 @@ def test_a_user_reserves_in_the_own_name_and_changes_only_that(
     key = key_of(parts, Identity(Role.USER, NOBODY.pw_uid, NOBODY.pw_name))
     made = reserve(client, key)
     assert (made["user"], made["uid"]) == (NOBODY.pw_name, NOBODY.pw_uid)
-    [file] = reservations_folder(book.path).iterdir()
+    [file] = reservations_folders(book.path)[0].iterdir()
     assert file.stat().st_uid == NOBODY.pw_uid, "it is the file of who reserved"
     others = reserve(client, devices=["1"])["id"]
     for method, more in (("DELETE", {}), ("PATCH", {"json": {"seconds": HOUR}})):
@@ -98,7 +127,7 @@ def test_a_user_reserves_in_the_own_name_and_changes_only_that(
     assert allowed in most.json()["error"]["reason"]
     half = client.request("PATCH", f"{PATH}/r1", headers=key, json={"seconds": HOUR})
     assert half.json()["ends"] == made["begins"] + HOUR
-    [file] = [one for one in reservations_folder(book.path).iterdir() if one.name[:3] == "r1-"]
+    [file] = [one for one in reservations_folders(book.path)[0].iterdir() if one.name[:3] == "r1-"]
     assert file.stat().st_uid == NOBODY.pw_uid, "also the one that took its place"
     assert client.delete(f"{PATH}/r1", headers=key).status_code == 200
 

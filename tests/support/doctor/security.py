@@ -76,6 +76,15 @@ def books() -> Iterator[Case]:
         (C.BOOK_FOREIGN, WARN),
         says="bob owns /tmp/andon and can cordon devices, reorder the queue",
     )
+    place = BookFolder("/var/tmp/andon", "mallory", 1002)
+    for closed, says in (
+        (False, "mallory owns /var/tmp/andon, where reservations are, and can remove them"),
+        (True, "mallory has closed /var/tmp/andon, where reservations would be"),
+    ):
+        found = own(server(), books=bob, reserved_in=place, reserved_closed=closed)
+        found = replace(found, user=ROOT, security=Security())
+        wrong = ((C.BOOK_FOREIGN, WARN), (C.RESERVATIONS_FOREIGN, WARN))
+        yield case(f"reservations of mallory, closed: {closed}", found, *wrong, says=says)
     yield from two_books()
     for mode in (0o777, 0o775, 0o1777, 0o757):
         yield case(

@@ -8,10 +8,19 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from andon.errors import Invalid
-from andon.fleet.rules.digest import IDLE_RULES, MOST_BYTES, decoded, digest_of, encoded
+from andon.fleet.rules.digest import (
+    IDLE_RULES,
+    MOST_BYTES,
+    MOST_SPANS,
+    NodeSpan,
+    decoded,
+    digest_of,
+    encoded,
+)
 from andon.fleet.rules.gpu_states import STATES, gpu_states
 from andon.model.device import DeviceStatus, State
 from andon.model.lamp import DeviceLamp, Lamp
+from andon.model.lease import Reservation, ReservedDevice
 from andon.model.lease_list import LeaseList
 from andon.model.verdict import DeviceVerdict, VerdictKind
 from tests.support.rows import rows
@@ -74,6 +83,22 @@ def test_a_digest_has_them_and_leaves_them_out_before_it_is_too_long() -> None:
     long = replace(found, gpu_states=tuple(f"{'x' * 20} withheld 100 {n}" for n in range(64)))
     long = replace(long, reason="r" * (MOST_BYTES // 2))
     assert decoded(encoded(long)).gpu_states == ()
+
+
+def test_a_digest_has_the_week_and_leaves_it_out_first() -> None:
+    free = farm().devices[3].device
+    mine = Reservation("r7", (ReservedDevice(free.uuid, 3),), 5.0, 9.0, uid=7, user="alice")
+    gone = replace(mine, devices=(ReservedDevice("GPU-gone", 3),))
+    found = LeaseList(0.0, reservations=(gone, mine))
+    digest = digest_of(farm(), found, (), {}, {}, "m", "1.0")
+    assert digest.spans == (NodeSpan("alice", "3", 5.0, 9.0, True),)
+    many = replace(found, reservations=(mine,) * 99)
+    assert len(digest_of(farm(), many, (), {}, {}, "m", "1.0").spans) == MOST_SPANS
+    assert digest_of(farm(), None, (), {}, {}, "m", "1.0").spans == ()
+    long = replace(digest, spans=digest.spans * MOST_SPANS, reason="r" * 200,
+                   users=tuple(f"{n:0>80}" for n in range(24)))  # fmt: skip
+    kept = decoded(encoded(long))
+    assert (kept.spans, kept.users) == ((), long.users)
 
 
 @pytest.mark.parametrize("text", ["3 held", "3 odd 1 1", "3 held 1000 1", "a b held 1 1", ""])

@@ -16,11 +16,12 @@ from andon.leases.book import reservations as files
 from andon.leases.rules.policy import UserLimits
 from andon.leases.rules.reservations import (
     MOST_AHEAD_SECONDS,
-    UNUSED_SECONDS,
     check_times,
     current_of,
     first_after,
+    for_user,
     is_over,
+    lapsing,
     overlapping,
     pick_devices,
     reserved_by_others,
@@ -29,11 +30,16 @@ from andon.leases.rules.reservations import (
     with_older_leases,
     without_reserved,
 )
+from andon.model.codec import document
 from andon.model.lease import BookEntry, Need, Reservation, ReservedDevice, Ticket
+from andon.model.lease_list import LeaseList
+from andon.model.verdict import DeviceVerdict, VerdictKind
+from tests.integration.parts import need_root
 from tests.support.reservations import AT, HOUR, reservation
 from tests.support.rows import rows
 from tests.support.sharing_parts import lease, ticket
 
+UNUSED_SECONDS = UserLimits().max_reserved_unused or 0.0
 GPU = ReservedDevice("GPU-0", 0)
 
 
@@ -51,10 +57,32 @@ GPU = ReservedDevice("GPU-0", 0)
 def test_a_device_is_kept_from_leases_that_would_last_into_a_reservation(
     begins: float, until: float | None, is_kept: bool
 ) -> None:
-    one = reservation(begins=begins)
+    one = lapsing(reservation(begins=begins), UNUSED_SECONDS)
     assert bool(reserved_by_others([one], 2, AT, until)) is is_kept
     assert reserved_by_others([one], 1, AT, until) == {}, "its owner may have it"
     assert reserved_by_others([], 2, AT, until) == {}
+
+
+def test_a_servers_verdicts_are_those_of_who_asks() -> None:
+    """The list is made for the server's user 9, who has reserved g1 as u1 has g0."""
+    free = DeviceVerdict("g2", 2, "2", VerdictKind.FREE)
+    held = replace(free, uuid="g3", index=3, kind=VerdictKind.HELD, code="leased", by="u5")
+    other = replace(free, uuid="g0", index=0, kind=VerdictKind.WITHHELD, code="reserved", by="u1")
+    own = replace(free, uuid="g1", index=1)
+    made = (reservation(("g0", "g3")), reservation(("g1",), uid=9, id_="r2"),
+            reservation(("g2",), uid=-1, id_="slurm1", used=True))  # fmt: skip
+    found = LeaseList(AT, devices=(other, own, free, held), reservations=made, verdicts_for=9)
+
+    def seen(uid: int | None) -> list[str | None]:
+        shown = for_user(found, uid)
+        assert shown.verdicts_for == uid
+        assert [one.uuid for one in shown.devices] == ["g0", "g1", "g2", "g3"]
+        return [one.by if one.kind is not VerdictKind.FREE else None for one in shown.devices]
+
+    assert for_user(found, 9) is found
+    assert seen(1) == [None, "u9", None, "u5"], "their own keeps nothing from them"
+    assert seen(4) == seen(None) == ["u1", "u9", None, "u5"]
+    assert for_user(replace(found, reservations=()), 1).verdicts_for == 9, "nothing is reserved"
 
 
 def test_what_is_said_of_it() -> None:
@@ -69,9 +97,24 @@ def test_what_is_said_of_it() -> None:
 
 def test_a_used_reservation_lasts_to_its_end() -> None:
     begun = reservation(begins=AT - UNUSED_SECONDS)
-    assert is_over(begun, AT)
-    assert not is_over(replace(begun, used=True), AT)
-    assert current_of([begun, replace(begun, used=True)], 1, AT) == (replace(begun, used=True),)
+    unused, used = (
+        lapsing(begun, UNUSED_SECONDS),
+        lapsing(replace(begun, used=True), UNUSED_SECONDS),
+    )
+    assert is_over(unused, AT)
+    assert not is_over(used, AT)
+    assert not is_over(lapsing(begun, UNUSED_SECONDS + 1), AT), "root's policy keeps it longer"
+    assert not is_over(lapsing(begun, None), begun.ends - 1), "to its end"
+    assert is_over(lapsing(begun, None), begun.ends)
+    assert current_of([unused, used], 1, AT) == (used,)
+
+
+def test_after_a_lease_from_before_its_owner_has_the_whole_time_to_use_it() -> None:
+    begun = replace(reservation(begins=AT - 2 * UNUSED_SECONDS), delayed=AT - 60)
+    assert not is_over(lapsing(begun, UNUSED_SECONDS), AT - 61 + UNUSED_SECONDS)
+    assert is_over(lapsing(begun, UNUSED_SECONDS), AT - 60 + UNUSED_SECONDS)
+    early = replace(begun, delayed=begun.begins - 60)
+    assert lapsing(early, UNUSED_SECONDS).lapses == begun.begins + UNUSED_SECONDS, "never shorter"
 
 
 def test_a_reservation_begins_when_the_leases_from_before_have_ended() -> None:
@@ -81,7 +124,8 @@ def test_a_reservation_begins_when_the_leases_from_before_have_ended() -> None:
         return BookEntry("f", 2, "u2", locked, lease(uuid, since=since))
 
     def seen(*entries: BookEntry) -> Reservation:
-        (found,) = with_older_leases((replace(begun, devices=(GPU,)),), lambda: entries, at)
+        one = lapsing(replace(begun, devices=(GPU,)), UNUSED_SECONDS)
+        (found,) = with_older_leases((one,), lambda: entries, at)
         return found
 
     assert seen(held(AT - 60)).blocked
@@ -296,22 +340,84 @@ def test_devices_that_no_lease_holds_then_come_first() -> None:
 # Files.
 
 
-def test_a_reservation_is_written_changed_marked_and_removed(tmp_path: Path) -> None:
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "reservations").mkdir()
+    return tmp_path / "reservations"
+
+
+def test_a_reservation_is_written_changed_marked_and_removed(folder: Path) -> None:
     one = reservation(uid=os.getuid())
-    files.write(tmp_path, one)
-    (found,) = files.read(tmp_path)
+    files.write(folder, one)
+    (found,) = files.read(folder)
     assert (found.id, found.uid, found.used) == ("r1", os.getuid(), False)
-    files.write(tmp_path, replace(found, ends=found.ends + HOUR))
-    (changed,) = files.read(tmp_path)
+    files.write(folder, replace(found, ends=found.ends + HOUR))
+    (changed,) = files.read(folder)
     assert changed.ends == found.ends + HOUR
-    files.mark_used(tmp_path, changed)
-    (used,) = files.read(tmp_path)
+    files.note_use(folder, changed)
+    (used,) = files.read(folder)
     assert used.used
-    files.write(tmp_path, used)
-    assert files.read(tmp_path)[0].used, "a change keeps the mark"
-    files.remove(tmp_path, used)
-    assert files.read(tmp_path) == ()
-    assert (tmp_path / "reservations").stat().st_mode & 0o7777 == 0o1777
+    files.write(folder, used)
+    assert files.read(folder)[0].used, "a change keeps the mark"
+    files.write(folder, replace(used, used=False))
+    assert not files.read(folder)[0].used, "one for a time to come does not"
+    files.note_use(folder, used)
+    files.remove(folder, used)
+    assert files.read(folder) == ()
+    assert list(folder.iterdir()) == [], "its notes are removed with it"
+
+
+def test_a_lease_from_before_is_noted_now_and_then_and_only_while_it_is_reserved(
+    folder: Path,
+) -> None:
+    one = reservation(uid=os.getuid())
+    files.note_blocked(folder, one)
+    assert list(folder.iterdir()) == [], "nothing is reserved"
+    files.write(folder, one)
+    files.note_blocked(folder, one)
+    (seen,) = files.read(folder)
+    assert abs(seen.delayed - time.time()) < HOUR
+    before = [path.stat().st_ctime_ns for path in folder.glob("*.note")]
+    files.note_blocked(folder, seen)
+    assert [path.stat().st_ctime_ns for path in folder.glob("*.note")] == before
+    files.note_blocked(folder, replace(seen, delayed=0.0))
+    (again,) = files.read(folder)
+    assert again.delayed >= seen.delayed
+    assert len(list(folder.glob("*.note"))) == 1
+    files.write(folder, one)
+    assert files.read(folder)[0].delayed == 0.0, "it is moved: what was seen before is of no use"
+
+
+def test_who_is_not_its_owner_cannot_mark_it_as_used(folder: Path) -> None:
+    need_root()
+    files.write(folder, reservation(uid=os.getuid()), 1)
+    (one,) = files.read(folder)
+    (folder / f"r1-1-used-{'0' * 16}.note").touch()
+    os.chown(folder / f"r1-1-used-{'0' * 16}.note", 2, 2)
+    assert not files.read(folder)[0].used
+    os.chown(folder / f"r1-1-used-{'0' * 16}.note", 1, 1)
+    assert files.read(folder)[0].used
+    files.write(folder, replace(one, ends=one.ends + 1), 1)
+    assert not files.read(folder)[0].used, "a note from before it was made says nothing"
+
+
+def test_an_earlier_file_that_is_written_again_or_set_back_comes_last(folder: Path) -> None:
+    """The kernel's time of the last change is the order: no one can set it."""
+    need_root()
+    trap = folder / "r9-0.reservation"
+    trap.touch()
+    os.chown(trap, 2, 2)
+    soon = time.time() + HOUR
+    files.write(folder, reservation(begins=soon, uid=1), 1)
+    mine = [path for path in folder.iterdir() if path != trap]
+    forged = reservation(begins=soon - 1, hours=9, uid=2, id_="r9")
+    later = max(path.stat().st_ctime_ns for path in mine)
+    while trap.stat().st_ctime_ns <= later:  # the kernel's clock of files is coarse
+        trap.write_text(json.dumps(document(forged)))
+        os.utime(trap, (0, 0))
+    assert [(one.uid, one.id) for one in files.read(folder)] == [(1, "r1")]
+    files.note_use(folder, files.read(folder)[0])
+    assert [(one.uid, one.used) for one in files.read(folder)] == [(1, True)], "nor by its use"
 
 
 def _hostile() -> dict[str, bytes]:
@@ -333,19 +439,20 @@ def _hostile() -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("kind", _hostile())
-def test_a_file_that_is_no_reservation_is_none(tmp_path: Path, kind: str) -> None:
-    files.write(tmp_path, reservation(uid=os.getuid()))
-    folder = tmp_path / "reservations"
+def test_a_file_that_is_no_reservation_is_none(folder: Path, kind: str) -> None:
+    files.write(folder, reservation(uid=os.getuid()))
     (folder / "r1-0.reservation").write_bytes(_hostile()[kind])
     (folder / "r9-0.reservation").symlink_to("/etc/passwd")
     os.mkfifo(folder / "r8-0.reservation")
-    assert [one.id for one in files.read(tmp_path)] == ["r1"]
+    assert [one.id for one in files.read(folder)] == ["r1"]
 
 
-def test_whoever_a_file_names_its_owner_is_the_kernels(tmp_path: Path) -> None:
-    files.write(tmp_path, replace(reservation(uid=4711), user="root", used=False))
-    (found,) = files.read(tmp_path)
+def test_whoever_a_file_names_its_owner_is_the_kernels(folder: Path) -> None:
+    forged = replace(reservation(uid=4711), user="root", used=False, delayed=AT, lapses=AT * 2)
+    files.write(folder, forged)
+    (found,) = files.read(folder)
     assert found.uid == os.getuid()
+    assert (found.used, found.delayed, found.lapses) == (False, 0.0, None), "notes say that"
     assert found.user != "u4711"
 
 

@@ -10,8 +10,9 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from andon.cli.main import run
+from andon.errors import Invalid
 from andon.host.clock import offset
-from andon.settings.moments import FORMS, FURTHEST, parse_moment, weeks_later
+from andon.settings.moments import FORMS, FURTHEST, parse_moment, weekly
 from tests.conftest import REPOSITORY
 from tests.support.rows import rows
 
@@ -274,8 +275,32 @@ def test_an_exact_time_is_shown_once_by_local_clocks(text: str, refused: str) ->
         parse_moment(text, stamp(NOW), offset(BERLIN), True, exact=True)
 
 
-def test_weeks_later_local_clocks_show_the_same_time() -> None:
-    at = stamp("2026-03-26 18:00")
-    assert weeks_later(at, 0, offset(BERLIN)) == at
-    assert weeks_later(at, 1, offset(BERLIN)) == stamp("2026-04-02 18:00")
-    assert weeks_later(stamp("2026-03-22 02:30"), 1, offset(BERLIN)) == stamp("2026-03-29 03:30")
+def test_every_week_local_clocks_show_the_same_time() -> None:
+    clock = offset(BERLIN)
+    at, end = stamp("2026-03-26 18:00"), stamp("2026-03-29 18:00")
+    assert weekly(at, end, 1, clock, True) == [(at, end)]
+    lasts = end - at
+    [_, second] = weekly(at, end, 2, clock, False)
+    assert second == (stamp("2026-04-02 18:00"), stamp("2026-04-02 18:00") + lasts)
+    assert weekly(at, end, 2, clock, True)[1] == (second[0], stamp("2026-04-05 18:00"))
+
+
+@rows(
+    "begins, ends, by_clock, refused",
+    [
+        ("2026-03-22 02:30", "2026-03-22 05:00", False, "Sun 29 Mar 02:30 does not exist"),
+        ("2026-03-22 01:30", "2026-03-22 02:30", True, "Sun 29 Mar 02:30 does not exist"),
+        ("2026-10-18 02:30", "2026-10-18 05:00", False, "Sun 25 Oct 02:30 comes twice"),
+        ("2026-10-18 01:30", "2026-10-18 02:30", True, "Sun 25 Oct 02:30 comes twice"),
+        ("2026-03-22 01:30", "2026-03-22 02:30", False, ""),  # an hour, whatever clocks show
+    ],
+)
+def test_a_week_whose_time_clocks_skip_or_repeat_is_refused(
+    begins: str, ends: str, by_clock: bool, refused: str
+) -> None:
+    times = stamp(begins), stamp(ends), 3, offset(BERLIN), by_clock
+    if not refused:
+        assert [end - begin for begin, end in weekly(*times)] == [3600.0] * 3
+        return
+    with pytest.raises(Invalid, match=refused):
+        weekly(*times)

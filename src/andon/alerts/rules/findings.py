@@ -9,6 +9,7 @@ from andon.explain.conditions.judging import (
     DeviceReservation,
     OnEvents,
     OnLease,
+    OnLeaseEnd,
     OnReservation,
     OnReserved,
     OnSharing,
@@ -84,7 +85,10 @@ RESERVED_JUDGES = tuple((r.name, r.judged.judge) for r in RULES if isinstance(r.
 RESERVATION_JUDGES = tuple(
     (r.name, r.judged.judge) for r in RULES if isinstance(r.judged, OnReservation)
 )
-RESERVATION_NAMES = frozenset(name for name, _ in (*RESERVED_JUDGES, *RESERVATION_JUDGES))
+ENDING_JUDGES = tuple((r.name, r.judged.judge) for r in RULES if isinstance(r.judged, OnLeaseEnd))
+RESERVATION_NAMES = frozenset(
+    name for name, _ in (*RESERVED_JUDGES, *RESERVATION_JUDGES, *ENDING_JUDGES)
+)
 NAMES = frozenset(r.name for r in RULES if isinstance(r.judged, OnLease | OnSharing))
 
 Episodes = Mapping[str, Mapping[str, Episode]]
@@ -185,7 +189,9 @@ def reservation_findings(
     ahead.sort(key=lambda one: one.begins)
     yield from _of_reservations(ahead, leases, statuses, at)
     yield from _of_reserved(ahead, observation, statuses, rulebook)
-    for subject in about.difference(*((one.id, *one.devices) for one in ahead)):
+    yield from _of_endings(ahead, leases, at, rulebook.thresholds)
+    there = ((one.id, *one.devices) for one in ahead)
+    for subject in about.difference(*there, (held.id for held in leases)):
         yield from ((subject, r, ENDED) for r in RESERVATION_NAMES & episodes[subject].keys())
 
 
@@ -198,6 +204,21 @@ def _of_reservations(
             finding = UNKNOWN if unlisted else judge(one, leases, at)
             if finding is not None:
                 yield one.id, name, finding
+
+
+def _of_endings(
+    ahead: list[ReservedDevices],
+    leases: tuple[HeldDevices, ...],
+    at: float,
+    figures: Thresholds,
+) -> Judged:
+    """The findings about leases that end before a reservation, less than an hour before."""
+    for held in leases:
+        following = (one for one in ahead if one.follows(held.devices, held.user, held.until))
+        one = next(following, None) if held.id.startswith(LEASE) else None
+        for name, judge in ENDING_JUDGES if one is not None else ():
+            if one is not None and (finding := judge(held, one, at, figures)) is not None:
+                yield held.id, name, finding
 
 
 def _of_reserved(

@@ -100,8 +100,9 @@ def due(episode: Episode, moment: Moment, renotify_seconds: float) -> NoticeKind
     if episode.notified_rank is None:
         new = episode.notifiable and not _ends(episode)
         return NoticeKind.FIRING if new else None
-    if alert.level.rank > episode.notified_rank:
-        return NoticeKind.WORSE if not _ends(episode) else None
+    if _rank(episode) > episode.notified_rank:
+        again = NoticeKind.REMINDER if BY_NAME[alert.rule].each_rung else NoticeKind.WORSE
+        return again if not _ends(episode) else None
     return NoticeKind.REMINDER if moment.steady >= remind_at(episode, renotify_seconds) else None
 
 
@@ -113,11 +114,17 @@ def mark_notified(episode: Episode, kind: NoticeKind, moment: Moment) -> Episode
         episode,
         alert=alert,
         notified_rank=max(
-            alert.level.rank, -1 if episode.notified_rank is None else episode.notified_rank
+            _rank(episode), -1 if episode.notified_rank is None else episode.notified_rank
         ),
         notified_at=moment.steady,
         reminders=episode.reminders + 1 if again else 0,
     )
+
+
+def _rank(episode: Episode) -> int:
+    """Returns how bad an alert is, as far as people are notified again of what is worse."""
+    each = BY_NAME[episode.alert.rule].each_rung
+    return episode.up.bit_length() if each else episode.alert.level.rank
 
 
 def uncovered(episode: Episode) -> Episode:

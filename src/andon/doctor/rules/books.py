@@ -22,6 +22,19 @@ def judge(facts: MachineFacts) -> Iterator[CheckResult]:
         yield _owner(book, facts)
         if _decides(book, facts):
             yield from _contents(book, facts)
+    if (place := own.reserved_in) is not None and place.uid not in (0, facts.user.uid):
+        yield _reserved(place, own.reserved_closed)
+
+
+def _reserved(place: BookFolder, closed: bool) -> CheckResult:
+    message = f"{place.owner} owns {place.path}, where reservations are, and can remove them"
+    if closed:
+        message = (
+            f"{place.owner} has closed {place.path}, where reservations would be: they are in the "
+            "lease book, which a reboot empties"
+        )
+    facts: dict[str, Value] = {"path": place.path, "owner": place.owner, "uid": place.uid}
+    return warning(Check.RESERVATIONS_FOREIGN, message, _SET_UP, **facts)
 
 
 def _decides(book: BookFolder, facts: MachineFacts) -> bool:

@@ -129,6 +129,7 @@ class Check(FindingName):
     BOOK_FOREIGN = "book_foreign", "security"
     BOOK_IGNORED = "book_ignored", "security"
     BOOK_UNSAFE = "book_unsafe", "security"
+    RESERVATIONS_FOREIGN = "reservations_foreign", "security"
     BOOK_MALFORMED = "book_malformed", "security"
     BOOK_LEFTOVERS = "book_leftovers", "security"
     BOOK_CROWDED = "book_crowded", "security"

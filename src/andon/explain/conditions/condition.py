@@ -109,6 +109,7 @@ class Condition(Struct, frozen=True):
     unit: str = ""  # of the value of its alerts
     needs: Precondition = Precondition.READINGS
     weight: int = 0  # 0 to 19: urgency among alerts of one level
+    each_rung: bool = False  # people are notified at each, although they are of one level
     momentary: bool = False  # it counts events: calm is the time since the last one
     behind: tuple[str, ...] = ()
     """Conditions of the same subject that explain this one: while one of them holds, it is neither

@@ -61,6 +61,7 @@ PLACES: Mapping[str, str] = {
     "node_version": "own.node_version",
     "orphan": "sharing.orphan",
     "idle_lease": "sharing.idle_lease",
+    "lease_ending": "sharing.lease_ending",
     "reservation_unused": "sharing.reservation_unused",
 }
 """The file of each, in a folder beside this one."""
@@ -127,6 +128,7 @@ FIGURES: Mapping[str, float] = {
     "node_cpu_percent": 95.0,
     "orphan_seconds": 60.0,
     "idle_lease_seconds": 1800.0,
+    "lease_ending_seconds": 3600.0,
     "reservation_unused_seconds": 300.0,
 }
 """Every threshold and its default."""
@@ -155,6 +157,7 @@ RULES_OF: Mapping[str, str] = {
     "node_cpu_percent": "node_cpu",
     "orphan_seconds": "orphan",
     "idle_lease_seconds": "idle_lease",
+    "lease_ending_seconds": "lease_ending",
     "reservation_unused_seconds": "reservation_unused",
 }
 """The rule of each main figure: setting the figure to "off" turns its rule off."""

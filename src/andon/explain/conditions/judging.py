@@ -139,6 +139,12 @@ class OnReservation(Struct, frozen=True):
     judge: Callable[[ReservedDevices, tuple[HeldDevices, ...], float], Finding | None]
 
 
+class OnLeaseEnd(Struct, frozen=True):
+    """Judged by a lease and another user's reservation in whose way its extension would be."""
+
+    judge: Callable[[HeldDevices, ReservedDevices, float, Thresholds], Finding | None]
+
+
 class OnRequest(Struct, frozen=True):
     """Judged only when somebody runs `why`."""
 
@@ -147,7 +153,7 @@ class OnRequest(Struct, frozen=True):
 
 Judged = (
     OnReading | OnHeld | OnState | OnEvents | OnNode | OnFault | OnReport | OnLease | OnSharing
-    | OnReserved | OnReservation | OnRequest
+    | OnReserved | OnReservation | OnLeaseEnd | OnRequest
 )  # fmt: skip
 
 

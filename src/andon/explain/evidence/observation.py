@@ -1,12 +1,14 @@
 """The input of one step of alerting: a snapshot, and the reports of the lease book and of andon
 itself."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, field
 
 from andon.model.device import Snapshot
 from andon.model.event import Event, Party
+
+HOUR_SECONDS = 3600.0
 
 
 class Moment(Struct, frozen=True):
@@ -48,6 +50,12 @@ class ReservedDevices(Struct, frozen=True):
     ends: float
     user: str
     lapses: float | None = None  # when it is given back if nobody uses it; None once it was used
+
+    def follows(self, devices: Iterable[str], user: str | None, until: float | None) -> bool:
+        """Whether it keeps another user's lease on these devices, which ends then, from being
+        extended by an hour."""
+        begins_soon = until is not None and until <= self.begins < until + HOUR_SECONDS
+        return begins_soon and user != self.user and not set(devices).isdisjoint(self.devices)
 
     def is_over(self, at: float) -> bool:
         return at >= (self.ends if self.lapses is None else min(self.lapses, self.ends))

@@ -2,7 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, islice
 from typing import Annotated
 
 from msgspec import Meta, Struct, field
@@ -10,12 +11,12 @@ from msgspec.structs import replace
 
 from andon.errors import Invalid
 from andon.fleet.rules.gpu_states import MOST, GpuStateText, gpu_states
-from andon.model.codec import Count, Id, Name, Number, Text, Whole, Wrong, read
+from andon.model.codec import Count, Id, Name, Number, Text, Time, Whole, Wrong, read
 from andon.model.device import DeviceStatus, ProcessKind, Snapshot
 from andon.model.job.facts import JobView
 from andon.model.lamp import DeviceLamp
 from andon.model.lease_list import LeaseList, LeaseRow
-from andon.model.naming import device_labels, short_model
+from andon.model.naming import device_labels, range_of, short_model
 from andon.model.programs import program_of
 from andon.model.run.record import RunRow
 from andon.model.verdict import VerdictKind
@@ -24,8 +25,9 @@ from andon.units import and_more
 
 MOST_BYTES = 4096
 IN_USE = VerdictKind.IN_USE
+LONGEST_GPUS = 60
 IDLE_RULES = frozenset({"idle", "idle_lease"})
-MOST_HOLDERS, MOST_MODELS = 24, 8
+MOST_HOLDERS, MOST_MODELS, MOST_SPANS = 24, 8, 24
 MIB = 1 << 20
 METRICS_URL = r"\Ahttps?://([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[0-9]{1,5}\Z"
 MetricsUrl = Annotated[str, Meta(pattern=METRICS_URL)]
@@ -59,6 +61,17 @@ class NodeTask(Struct, frozen=True):
         return self.name or ("run" if self.job is None else f"job {self.job}")
 
 
+class NodeSpan(Struct, frozen=True):
+    """GPUs that a lease holds or a reservation keeps: whose, from when, and until when if known."""
+
+    user: Name
+    gpus: Name
+    """Their labels: `4–7`."""
+    since: Time | None
+    until: Time | None
+    reserved: bool = False
+
+
 class NodeFigures(Struct, frozen=True, kw_only=True):
     """The figures of a node in a list of many."""
 
@@ -80,6 +93,8 @@ class NodeFigures(Struct, frozen=True, kw_only=True):
     free: Annotated[tuple[FreeDevices, ...], Meta(max_length=MOST_MODELS)] = ()
     gpu_states: Annotated[tuple[GpuStateText, ...], Meta(max_length=MOST)] = ()
     """Each GPU, such as `3 held 87 62`; none of an older node."""
+    spans: Annotated[tuple[NodeSpan, ...], Meta(max_length=MOST_SPANS)] = ()
+    """Leases and reservations for the days to come; none of an older node."""
     alerts: Models = field(default_factory=dict)
     """How many fire, by level."""
     utilization_percent: Number | None = None
@@ -152,6 +167,7 @@ def digest_of(
         gpu_states=gpu_states(
             snapshot.devices, () if leases is None else leases.devices, lamps, IDLE_RULES
         ),
+        spans=_spans(snapshot, leases),
         alerts=dict(firing),
         temperature_celsius=max((one for one in heat if one is not None), default=None),
         metrics=metrics if metrics and re.match(METRICS_URL, metrics) else None,
@@ -167,8 +183,8 @@ def _is_known(snapshot: Snapshot, leases: LeaseList | None) -> bool:
 
 def encoded(digest: Digest) -> bytes:
     """Returns the digest as JSON; lists are left out if it would be too long."""
-    for shorter in ({}, {"holders": ()}, {"users": ()}, {"gpu_states": ()}, {"free": ()}):
-        digest = replace(digest, **shorter)
+    for left_out in (None, "spans", "holders", "users", "gpu_states", "free"):
+        digest = digest if left_out is None else replace(digest, **{left_out: ()})
         found = struct_text(digest).encode("utf-8", "replace")
         if len(found) <= MOST_BYTES:
             break
@@ -220,6 +236,28 @@ def _reason(snapshot: Snapshot, lamps: Sequence[DeviceLamp]) -> str | None:
         more = and_more(len(troubled) - 1)
         return f"GPU {label}{more}: {worst.status}"[:200]
     return snapshot.faults[0].reason[:200] if snapshot.faults else None
+
+
+def _spans(snapshot: Snapshot, leases: LeaseList | None) -> tuple[NodeSpan, ...]:
+    """Returns the reservations, the first ones first, and the leases."""
+    labels = device_labels(snapshot.devices)
+
+    def named(uuids: Iterable[str]) -> str:
+        return range_of([labels[uuid] for uuid in uuids if uuid in labels])[:LONGEST_GPUS]
+
+    if leases is None:
+        return ()
+    reserved = (
+        NodeSpan(one.user, gpus, one.begins, one.ends, True)
+        for one in leases.reservations
+        if (gpus := named(device.uuid for device in one.devices))
+    )
+    held = (
+        NodeSpan(row.holder, gpus, row.since, row.until)
+        for row in leases.leases
+        if (gpus := named(share.uuid for share in row.devices))
+    )
+    return tuple(islice(chain(reserved, held), MOST_SPANS))
 
 
 def _free(snapshot: Snapshot, leases: LeaseList | None) -> tuple[FreeDevices, ...]:

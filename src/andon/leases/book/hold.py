@@ -2,6 +2,7 @@
 
 import os
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -161,6 +162,7 @@ class LeaseHold(Struct):
     lease: Lease
     hold: Hold
     countdown: Countdown | None = None
+    before_release: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         if self.lease.until is not None:
@@ -178,4 +180,6 @@ class LeaseHold(Struct):
         return self.countdown.end.shown
 
     def release(self) -> None:
+        if self.hold.descriptor >= 0 and os.getpid() == self.hold.pid:
+            self.before_release()
         self.hold.release()

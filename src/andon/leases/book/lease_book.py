@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -63,6 +64,7 @@ class Book:
         self.paths = tuple(p for p in places.books(env) if self._exists(p))
         self._seen: dict[Key, tuple[Stamp, Any]] = {}
         self._reserved: dict[Path, tuple[FolderStamp | None, tuple[Reservation, ...]]] = {}
+        self._near: tuple[tuple[Path, ...], tuple[Path, ...]] | None = None
         self._counted: dict[str, int] = {}  # the files of a part when it was last listed
         self._ignored: dict[tuple[str, str], tuple[str, ...]] = {}
 
@@ -118,28 +120,50 @@ class Book:
 
     def reservations(self) -> tuple[Reservation, ...]:
         """Returns what is reserved on this machine."""
-        found = tuple(one for path in self._places() for one in self._reserved_beside(path))
+        found = tuple(one for path in self._places() for one in self._reserved_in(path))
         if not found:
             return ()
         from andon.leases.rules.reservations import with_older_leases
 
-        return with_older_leases(found, self.entries, time.time())
+        known = with_older_leases(found, self.entries, time.time())
+        for one in known:
+            if one.blocked:
+                self._note_blocked(one)
+        return known
 
-    def _reserved_beside(self, path: Path) -> tuple[Reservation, ...]:
-        """Returns the reservations beside a book, which are read again if they have changed."""
-        stamp, known = places.reservations_stamp(path), self._reserved.get(path)
+    def _note_end(self, lease: Lease) -> None:
+        """Notes which reservations waited for a lease that ends now, if one was made since it
+        began: their owners' time to use them begins."""
+        if any(places.changed_at(path) > lease.since for path in self._places()):
+            with suppress(AndonError, OSError):
+                self.reservations()
+
+    def _note_blocked(self, one: Reservation) -> None:
+        from andon.leases.book import reservations
+
+        for path in self._places():
+            reservations.note_blocked(path, one)
+
+    def _reserved_in(self, folder: Path) -> tuple[Reservation, ...]:
+        """Returns the reservations in a folder, which are read again if they have changed."""
+        stamp, known = places.reservations_stamp(folder), self._reserved.get(folder)
         if stamp is None or known is None or known[0] != stamp:
             found: tuple[Reservation, ...] = ()
-            if places.has_reservations(path):
+            if places.has_reservations(folder):
                 from andon.leases.book import reservations
+                from andon.leases.policy_file import unused_seconds
 
-                found = reservations.read(path)
-            self._reserved[path] = known = stamp, found
+                found = reservations.read(folder, unused_seconds())
+            self._reserved[folder] = known = stamp, found
         return known[1]
 
     def _places(self) -> tuple[Path, ...]:
-        """Returns the books whose reservations count, those included that a reboot has emptied."""
-        return tuple(dict.fromkeys((self.path, *self.paths)))
+        """Returns where reservations are, beside books that a reboot has emptied, too."""
+        if self._near is None or self._near[0] is not self.paths:
+            near = (places.reservations_folders(path) for path in (self.path, *self.paths))
+            found = dict.fromkeys(folder for folders in near for folder in folders)
+            self._near = self.paths, tuple(found)
+        return self._near[1]
 
     def left_out(self) -> tuple[str, ...]:
         """Returns whose files were ignored when leases and tickets were last read, and why."""
@@ -169,7 +193,8 @@ class Book:
         text = wire.dumps(document(lease)) + "\n"
         with self._making(LEASES) as folder:
             made = files.make(folder, name, text, lease.until, uid)
-            return LeaseHold(lease, Hold(name, made, folder, place=self._place(LEASES, name)))
+            hold = Hold(name, made, folder, place=self._place(LEASES, name))
+            return LeaseHold(lease, hold, before_release=partial(self._note_end, lease))
 
     def write_ticket(self, ticket: Ticket) -> TicketHold:
         name = f"{ticket.id}-{os.urandom(8).hex()}{TICKET_SUFFIX}"
@@ -259,19 +284,24 @@ class Book:
         """Writes a reservation of this user; root may write another's."""
         from andon.leases.book import reservations
 
-        reservations.write(self.path, one, uid)
+        folder = places.prepare_reservations(self.path)
+        key = os.getuid() if uid is None else uid, one.id
+        for place in self._places():
+            if key in ((known.uid, known.id) for known in self._reserved_in(place)):
+                folder = place
+        reservations.write(folder, one, uid)
 
-    def mark_used(self, one: Reservation) -> None:
+    def note_use(self, one: Reservation) -> None:
         from andon.leases.book import reservations
 
         for path in self._places():
-            reservations.mark_used(path, one)
+            reservations.note_use(path, one)
 
     def cancel(self, one: Reservation) -> None:
         from andon.leases.book import reservations
 
         for path in self._places():
-            if places.reservations_folder(path).exists():
+            if path.exists() and not places.is_closed(path):
                 reservations.remove(path, one)
 
     # Helpers.

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from andon.errors import AndonError, Denied, Invalid, Unavailable
 from andon.host import file_systems
+from andon.host.state.user_folder import POLICY_FILE
 from andon.host.users import is_unknown, user_name
 from andon.units import sh
 
@@ -19,12 +20,13 @@ COMMON_BOOK = Path("/tmp/andon")  # noqa: S108 - every user must find the same o
 VARIABLE = "ANDON_LEASE_DIR"
 LEASES, TICKETS, CORDONS = "leases", "tickets", "cordons"
 MODES = {LEASES: 0o1777, TICKETS: 0o1777, CORDONS: 0o755}
-RESERVATIONS = "reservations"
+RESERVATIONS, RESERVATION = "reservations", ".reservation"
 LASTING = {SYSTEM_BOOK: Path("/var/lib/andon-book"), COMMON_BOOK: Path("/var/tmp/andon")}  # noqa: S108
 """Where the reservations of books are that a reboot empties."""
 COARSE_SECONDS = 0.1  # the kernel's time of a change is that of its last tick
-FolderStamp = tuple[int, int]
-"""Inode and time of change of a folder: no one can set them."""
+_POLICY = str(POLICY_FILE)
+FolderStamp = tuple[int, int, int]
+"""Inode and time of change of a folder, which no one can set, and root's policy's."""
 USAGE_FILES = frozenset({"usage.json", "usage.lock"})  # a server writes these into a book
 
 
@@ -50,9 +52,27 @@ def books(env: Mapping[str, str]) -> tuple[Path, ...]:
     return tuple(sorted((own, *others)))
 
 
-def reservations_folder(book: Path) -> Path:
-    """Returns where the reservations of a book's devices are."""
-    return LASTING.get(book, book) / RESERVATIONS
+def reservations_folders(book: Path) -> tuple[Path, ...]:
+    """Returns where the reservations of a book's devices may be. A stranger may have made
+    /var/tmp/andon and closed it: then they are in the book."""
+    lasting = (LASTING.get(book, book), *(book,) * (book == COMMON_BOOK))
+    return tuple(path / RESERVATIONS for path in lasting)
+
+
+def is_closed(folder: Path) -> bool:
+    """Whether a folder of reservations in /var/tmp does not count: its owner has closed it, so that
+    not everyone would know what is in it."""
+    if folder.parent != LASTING.get(COMMON_BOOK):
+        return False
+    try:
+        above = folder.parent.lstat().st_mode
+        if not stat.S_ISDIR(above) or above & 0o005 != 0o005:
+            return True
+        return folder.lstat().st_mode != stat.S_IFDIR | MODES[LEASES]
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
 
 
 def is_set_up() -> bool:
@@ -128,7 +148,7 @@ def is_empty(env: Mapping[str, str]) -> bool:
     try:
         if found:
             refuse_bad_place(book_path(env), mounts)
-        return all(_holds_nothing(path, mounts) and not has_reservations(path) for path in found)
+        return all(_holds_nothing(path, mounts) and not is_reserved(path) for path in found)
     except (AndonError, OSError):
         return False
 
@@ -139,7 +159,7 @@ def has_changed(env: Mapping[str, str], since: float) -> bool:
     for path in books(env):
         if file_systems.network_system(path, mounts) is not None:
             return True
-        for part in (*(path / name for name in MODES), reservations_folder(path)):
+        for part in (*(path / name for name in MODES), *reservations_folders(path)):
             with suppress(OSError):
                 if part.stat().st_mtime >= since:
                     return True
@@ -158,26 +178,44 @@ def _holds_nothing(path: Path, mounts: str) -> bool:
     return is_unused(path) or not any(os.listdir(path / part) for part in MODES)  # noqa: PTH208
 
 
-def has_reservations(path: Path) -> bool:
-    """Whether anything is reserved beside a book; in doubt True: the reader reports what is
-    wrong. A draft that a killed process left is nothing."""
+def is_reserved(book: Path) -> bool:
+    """Whether anything is reserved beside a book."""
+    return any(map(has_reservations, reservations_folders(book)))
+
+
+def has_reservations(folder: Path) -> bool:
+    """Whether a folder has reservations; in doubt True: the reader reports what is wrong."""
     try:
-        return any(not name.startswith(".") for name in os.listdir(reservations_folder(path)))  # noqa: PTH208
+        if not any(name.endswith(RESERVATION) for name in os.listdir(folder)):  # noqa: PTH208
+            return False
     except FileNotFoundError:
         return False
     except OSError:
-        return True
+        pass
+    return not is_closed(folder)
 
 
-def reservations_stamp(path: Path) -> FolderStamp | None:
-    """Returns what differs once anything is reserved, changed, used or cancelled beside a book.
+def changed_at(folder: Path) -> float:
+    """Returns when a folder was last changed; 0 where there is none."""
+    try:
+        return os.lstat(folder).st_ctime
+    except OSError:
+        return 0.0
+
+
+def reservations_stamp(folder: Path) -> FolderStamp | None:
+    """Returns what differs once anything is reserved, changed, used or cancelled in a folder.
     None if that is not known: a change just now has the same time as the next one."""
     try:
-        found = reservations_folder(path).lstat()
+        found = os.lstat(folder)
+        if abs(time.time() - found.st_ctime) <= COARSE_SECONDS:
+            return None
     except OSError:
         return None
-    settled = abs(time.time() - found.st_ctime) > COARSE_SECONDS
-    return (found.st_ino, found.st_ctime_ns) if settled else None
+    try:
+        return found.st_ino, found.st_ctime_ns, os.stat(_POLICY).st_ctime_ns  # noqa: PTH116
+    except OSError:
+        return found.st_ino, found.st_ctime_ns, 0
 
 
 def prepare(path: Path, mounts: str | None = None) -> None:
@@ -281,12 +319,20 @@ def _make(path: Path) -> None:
         ) from exc
 
 
-def prepare_reservations(book: Path) -> None:
-    """Makes the folder, which every user may write to and no one may remove another's file from.
-    That of root's book is root's."""
-    place = reservations_folder(book)
+def prepare_reservations(book: Path) -> Path:
+    """Returns the folder for a new reservation, made if it is missing: every user may write to it,
+    and no one may remove another's file from it. That of root's book is root's."""
+    *lasting, last = reservations_folders(book)
+    for place in lasting:
+        if not is_closed(place) or _owner(place.parent) == os.getuid():
+            with suppress(Unavailable):
+                return _made_folder(book, place)
+    return _made_folder(book, last)
+
+
+def _made_folder(book: Path, place: Path) -> Path:
     if place.exists():
-        return
+        return place
     if book == SYSTEM_BOOK and os.getuid() != 0:
         raise Unavailable(f"there is no {place}", hint="sudo andon setup makes it")
     draft = place.with_name(f".{RESERVATIONS}.{os.urandom(8).hex()}")
@@ -302,7 +348,10 @@ def prepare_reservations(book: Path) -> None:
         with suppress(OSError):
             draft.rmdir()
         if not is_folder(place):  # no other process was first
-            raise Unavailable(f"{place} cannot be made: {exc.strerror}") from exc
+            raise Unavailable(
+                f"{place} cannot be made: {exc.strerror}", hint="sudo andon setup makes one"
+            ) from exc
+    return place
 
 
 def _remove(draft: Path) -> None:

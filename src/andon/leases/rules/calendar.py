@@ -5,8 +5,10 @@ from math import inf
 
 from msgspec.structs import replace
 
+from andon.leases.rules.eligibility import Obstacle, ObstacleKind
 from andon.leases.rules.offer import Offer, OfferRow
 from andon.leases.rules.spans import Span, first_gap
+from andon.leases.rules.verdict import freed, withheld
 from andon.model.lease import Reservation
 from andon.model.verdict import VerdictKind
 
@@ -61,16 +63,11 @@ def _row_at(
     verdict = row.verdict
     row = replace(row, free_bytes=None, utilization_percent=None, score=None, chosen=False)
     is_ready = _ready(row, 0.0) <= moment
-    for one in reservations:
-        if one.begins <= moment < one.ends and verdict.uuid in one.uuids and one.uid != uid:
-            then = replace(
-                verdict, kind=VerdictKind.WITHHELD, by=one.user, lease=None, until=one.ends,
-                code="reserved", reason=f"reserved by {one.user} ({one.id})",
-            )  # fmt: skip
-            return replace(row, verdict=then) if is_ready else row
     if not is_ready:
         return row
-    free = replace(
-        verdict, kind=VerdictKind.FREE, by=None, lease=None, until=None, code=None, reason=None
-    )
-    return replace(row, verdict=free)
+    for one in reservations:
+        if one.begins <= moment < one.ends and verdict.uuid in one.uuids and one.uid != uid:
+            why = f"reserved by {one.user} ({one.id})"
+            then = Obstacle(ObstacleKind.RESERVED, why, one.ends, one.user)
+            return replace(row, verdict=withheld(verdict, then))
+    return replace(row, verdict=freed(verdict))

@@ -14,7 +14,6 @@ from andon.explain.evidence.observation import (
     Sharing,
 )
 from andon.leases.rules.membership import is_owners, judge, nearest
-from andon.leases.rules.reservations import UNUSED_SECONDS
 from andon.model.device import NAMES_MISSING, DeviceStatus, Process, ProcessKind, party
 from andon.model.event import Party
 from andon.model.lease import (
@@ -63,6 +62,7 @@ class Holder(Struct, frozen=True):
     until: float | None
     memory_bytes: int | None
     state: LeaseState
+    then: str | None = None  # who has reserved it within an hour of the end
 
 
 def wanted_pids(entries: Iterable[BookEntry], statuses: Iterable[DeviceStatus]) -> set[int]:
@@ -113,7 +113,7 @@ def holders(page: BookView, uuids: Iterable[str]) -> dict[str, list[Holder]]:
     found: dict[str, list[Holder]] = {}
     for uuid in uuids:
         claims = [c for c in page.claims if c.lease is None or c.share_of(uuid) is not None]
-        on = [_holder(claim, uuid) for claim in claims]
+        on = [_holder(claim, uuid, page.reserved) for claim in claims]
         if on:
             found[uuid] = on
     return found
@@ -137,10 +137,8 @@ def reserved_devices(reservations: Iterable[Reservation]) -> tuple[ReservedDevic
     for one in reservations:
         id_ = f"reservation:{one.id}"
         id_ = f"{id_}-{one.uid}" if id_ in found else id_
-        stays = one.used or one.blocked
-        lapses = None if stays else one.begins + UNUSED_SECONDS
         devices = tuple(device.uuid for device in one.devices)
-        found[id_] = ReservedDevices(id_, devices, one.begins, one.ends, one.user, lapses)
+        found[id_] = ReservedDevices(id_, devices, one.begins, one.ends, one.user, one.lapses)
     return tuple(found.values())
 
 
@@ -309,12 +307,15 @@ def _spare(status: DeviceStatus) -> bool | None:
     return None if size is None else size > 0
 
 
-def _holder(claim: Claim, uuid: str) -> Holder:
+def _holder(claim: Claim, uuid: str, reserved: Iterable[ReservedDevices]) -> Holder:
     lease, share = claim.lease, claim.share_of(uuid)
+    until = None if lease is None else lease.until
+    after = (one.user for one in reserved if one.follows([uuid], claim.user, until))
     return Holder(
         None if lease is None else lease_name(lease),
         plain(claim.holder, LONGEST_COMMAND),
-        None if lease is None else lease.until,
+        until,
         None if share is None else share.memory_bytes,
         claim.state,
+        next((plain(user, LONGEST_COMMAND) for user in after), None),
     )

@@ -31,6 +31,7 @@ class UserLimits(Struct, frozen=True):
     max_reserve_ahead: float | None = WEEK_SECONDS  # until a reservation begins
     max_reserved_gpus: int | None = HALF  # of one reservation
     max_reserved_time: float | None = 48 * 3600.0  # of a user's reservations, in seven days
+    max_reserved_unused: float | None = 1800.0  # after its start, until an unused one is given back
 
     @property
     def text(self) -> str:
@@ -107,7 +108,8 @@ class UserLimits(Struct, frozen=True):
 
 
 NO_LIMITS = UserLimits()
-DURATIONS = ("max_time", "max_reserve_ahead", "max_reserved_time")
+UNUSED = "max_reserved_unused"
+DURATIONS = ("max_time", "max_reserve_ahead", "max_reserved_time", UNUSED)
 NAMES = ("max_gpus_per_user", "max_queued", "max_reserved_gpus", *DURATIONS)
 
 
@@ -192,6 +194,8 @@ def _value(name: str, raw: object) -> float | None:
         seconds = parse_seconds(raw)
         if seconds <= 0:
             raise ValueError("must be longer than 0")
+        if name == UNUSED and not 60 <= seconds <= WEEK_SECONDS:
+            raise ValueError(f'from 1m to 7d, or "{UNLIMITED}"')
         return seconds
     if type(raw) is not int or not 0 <= raw <= MOST:
         raise ValueError(f'not a whole number from 0 to {MOST:,}, nor "{UNLIMITED}"')

@@ -13,11 +13,14 @@ from andon.errors import Conflict, Invalid
 from andon.leases.rules.eligibility import Obstacle, ObstacleKind
 from andon.leases.rules.policy import WEEK_SECONDS
 from andon.leases.rules.spans import Span
+from andon.leases.rules.verdict import freed, withheld
 from andon.model.lease import BookEntry, Reservation, Ticket
+from andon.model.lease_list import LeaseList
+from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.units import counted, human_seconds
 
-UNUSED_SECONDS = 1800.0
-"""A reservation that nobody uses ends so long after its start."""
+NOBODY = -2
+"""No user's uid."""
 SHORTEST_SECONDS = 60.0
 DAY_SECONDS = 86_400.0
 MOST_AHEAD_SECONDS = 366 * 86_400.0
@@ -25,8 +28,14 @@ MOST_AHEAD_SECONDS = 366 * 86_400.0
 
 
 def is_over(one: Reservation, at: float) -> bool:
-    lapses = not (one.used or one.blocked)
-    return at >= one.ends or (lapses and at >= one.begins + UNUSED_SECONDS)
+    return at >= one.ends or (one.lapses is not None and at >= one.lapses)
+
+
+def lapsing(one: Reservation, seconds: float | None) -> Reservation:
+    """Returns a reservation with the time at which it is given back if nobody uses it: so long
+    after its start, or after a lease from before was last seen there; None: at its end."""
+    lapses = None if one.used or seconds is None else max(one.begins, one.delayed) + seconds
+    return replace(one, lapses=lapses)
 
 
 def with_older_leases(
@@ -42,8 +51,8 @@ def with_older_leases(
             for share in entry.lease.shares:
                 since[share.uuid] = min(entry.lease.since, since.get(share.uuid, inf))
     return tuple(
-        replace(one, blocked=any(since.get(uuid, inf) < one.begins for uuid in one.uuids))
-        if _is_due(one, at)
+        replace(one, blocked=True, lapses=None)
+        if _is_due(one, at) and any(since.get(uuid, inf) < one.begins for uuid in one.uuids)
         else one
         for one in reservations
     )
@@ -68,6 +77,23 @@ def reserved_by_others(
             obstacle = Obstacle(ObstacleKind.RESERVED, _reason(one, at), its_end, one.user)
             found.update(dict.fromkeys(uuids, obstacle))
     return found
+
+
+def for_user(found: LeaseList, uid: int | None) -> LeaseList:
+    """Returns a list whose verdicts are those for one user (None: for a stranger), from whom their
+    own reservations keep nothing. Those that are not andon's keep nothing from anyone."""
+    if uid == found.verdicts_for or not found.reservations:
+        return found
+    ours = (one for one in found.reservations if one.uid >= 0)
+    others = reserved_by_others(ours, NOBODY if uid is None else uid, found.at, None)
+    devices = tuple(_verdict_for(one, others.get(one.uuid)) for one in found.devices)
+    return replace(found, devices=devices, verdicts_for=uid)
+
+
+def _verdict_for(known: DeviceVerdict, found: Obstacle | None) -> DeviceVerdict:
+    if known.kind is not VerdictKind.FREE and known.code != ObstacleKind.RESERVED:
+        return known
+    return freed(known) if found is None else withheld(known, found)
 
 
 def _reason(one: Reservation, at: float) -> str:
@@ -99,9 +125,9 @@ def without_reserved(
 
 
 def undisputed(found: Iterable[tuple[float, Reservation]], at: float) -> tuple[Reservation, ...]:
-    """Returns the reservations that count, of pairs with the time at which the kernel made each
-    one's file: a file that someone wrote by hand takes nothing from an earlier one of another user,
-    and nothing for ever."""
+    """Returns the reservations that count, of pairs with the time at which each one's file was last
+    written, by the kernel: a file that someone wrote by hand takes nothing from an earlier one of
+    another user, and nothing for ever."""
     out = list[Reservation]()
     for _, one in sorted(found, key=lambda pair: pair[0]):
         longest = max(one.ends - one.begins, one.begins - at)

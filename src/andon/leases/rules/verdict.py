@@ -108,6 +108,17 @@ def available_by_readings(
     return available(found, need)
 
 
+def freed(one: DeviceVerdict) -> DeviceVerdict:
+    return DeviceVerdict(one.uuid, one.index, one.label, VerdictKind.FREE)
+
+
+def withheld(one: DeviceVerdict, found: Obstacle) -> DeviceVerdict:
+    return DeviceVerdict(
+        one.uuid, one.index, one.label, VerdictKind.WITHHELD, found.by, None, found.until,
+        str(found.kind), plain(found.reason, REASON_CHARACTERS),
+    )  # fmt: skip
+
+
 def verdict(device: Device, label: str, found: Obstacle | None) -> DeviceVerdict:
     if found is None:
         return DeviceVerdict(device.uuid, device.index, label, VerdictKind.FREE)

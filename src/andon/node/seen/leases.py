@@ -15,10 +15,12 @@ from andon.access.roles import (
 from andon.errors import Denied
 from andon.leases.book.holder import Account
 from andon.leases.network import RemoteLease
+from andon.leases.rules.reservations import for_user
 from andon.model.device import Snapshot
 from andon.model.job.device_request import DeviceRequest
 from andon.model.lease import Reservation
 from andon.model.lease_list import LeaseList, LeaseRow
+from andon.model.verdict import DeviceVerdict
 from andon.node.seen.sights import leases_seen_by, seen_by
 from andon.node.watched.leases import ServedLeases
 
@@ -31,7 +33,7 @@ class SeenLeases:
     ) -> None:
         self._leases, self._who, self._sight = leases, who, sight
         self._server_user = server_user
-        self.verdicts, self.holders, self.offer = leases.verdicts, leases.holders, leases.offer
+        self.holders, self.offer = leases.holders, leases.offer
 
     @property
     def supported(self) -> bool:
@@ -40,7 +42,14 @@ class SeenLeases:
     def listed(self) -> LeaseList:
         return self.seen(self._leases.listed())
 
+    def verdicts(self, snapshot: Snapshot) -> tuple[DeviceVerdict, ...]:
+        return self.listed().devices if self.supported else ()
+
     def seen(self, found: LeaseList) -> LeaseList:
+        """Returns a list as the caller may see it, with the verdicts for the caller; for those of
+        the server itself as it is."""
+        if found.reservations and self._who.role is not Role.OWNER:
+            found = for_user(found, self._who.uid)
         return leases_seen_by(self._who, found, self._server_user)
 
     def listing(
@@ -83,10 +92,12 @@ class SeenLeases:
         row = self.renew(name, seconds, None)
         return row.id or "", row.until or 0.0
 
-    def reserve(self, request: DeviceRequest, begins: float, ends: float, name: str) -> Reservation:
+    def reserve(
+        self, request: DeviceRequest, times: Sequence[tuple[float, float]], name: str
+    ) -> Sequence[Reservation]:
         """Reserves devices for the caller's account; the server's owners for the server's user."""
         self._refuse(Action.RESERVE)
-        return self._leases.book.reserve(request, begins, ends, name, _account(self._who))
+        return self._leases.book.reserve(request, times, name, _account(self._who))
 
     def change_reservation(
         self, name: str, begins: float | None, ends: float | None, seconds: float | None

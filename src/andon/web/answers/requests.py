@@ -129,6 +129,8 @@ class ReservationBody(_ReservedDevices):  # type: ignore[misc] # its fields are 
     """The devices and the time that are reserved; without `begins`, from now on."""
 
     name: Annotated[str, Field(max_length=200, description="what for, shown to everyone")] = ""
+    weekly: Annotated[int, Field(ge=1, le=53, description="for so many weeks")] = 1
+    zone: Annotated[str, Field(max_length=60, description="of the clocks: Europe/Berlin")] = ""
 
 
 class RenewRequest(RequestBody):

@@ -46,7 +46,14 @@ from andon.host.state.user_folder import (
 )
 from andon.host.users import user_name
 from andon.leases.book.contents import read_usage
-from andon.leases.book.places import COMMON_BOOK, SYSTEM_BOOK, book_path
+from andon.leases.book.places import (
+    COMMON_BOOK,
+    LASTING,
+    RESERVATIONS,
+    SYSTEM_BOOK,
+    book_path,
+    is_closed,
+)
 from andon.leases.policy_file import limits_for, policy_state
 from andon.leases.rules.rows import usage_rows
 from andon.node.ssh import SshNode
@@ -179,6 +186,7 @@ def sample_trial(settings: Settings) -> SampleTrial:
 
 def own_of(choices: Choices, settings: Settings, mistakes: tuple[str, ...]) -> Installation:
     terminal, path = Terminal.of(choices), config_path()
+    lasting = LASTING[COMMON_BOOK] if LINUX and book_path(os.environ) == COMMON_BOOK else None
     return Installation(
         version=__version__,
         python=platform.python_version(),
@@ -190,6 +198,8 @@ def own_of(choices: Choices, settings: Settings, mistakes: tuple[str, ...]) -> I
         state=_state(),
         books=read_books(Path("/"), book_places()) if LINUX else (),
         book_place=str(book_path(os.environ)),
+        reserved_in=next(iter(read_books(Path("/"), [lasting] if lasting else [])), None),
+        reserved_closed=lasting is not None and is_closed(lasting / RESERVATIONS),
         encoding=sys.stdout.encoding or "ascii",
         columns=terminal.width,
         color=terminal.color,

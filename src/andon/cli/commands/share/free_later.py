@@ -14,6 +14,7 @@ from andon.leases.listing import coming
 from andon.leases.refusal import clock
 from andon.leases.rules.calendar import next_time, offer_at
 from andon.leases.rules.offer import Offer
+from andon.leases.rules.reservations import NOBODY
 from andon.leases.rules.spans import others_spans
 from andon.model.job.device_request import DeviceRequest
 from andon.model.naming import range_of
@@ -33,13 +34,17 @@ def free_later(
     """Prints which devices are free at a time to come, or when the request is next met."""
     if (moment is None) != is_next or (length is not None and not is_next):
         raise Invalid("use one of --at TIME and --next; --for is for --next")
-    if choices.url is not None:
-        raise Invalid("--at and --next are for this machine", hint="type it on that machine")
     if length is not None and length <= 0:
         raise Invalid("--for: duration must be greater than 0")
     at = None if moment is None else coming_moment(moment)
-    found, uid = node_of(choices).leases.offer(request), os.getuid()
-    reserved = coming(Book(make=False).reservations(), found.at)
+    node = node_of(choices)
+    found, uid = node.leases.offer(request), os.getuid()
+    if choices.url is None:
+        reserved = coming(Book(make=False).reservations(), found.at)
+    else:
+        listed = node.leases.listing()[1]
+        reserved = tuple(one for one in listed.reservations if one.uid >= 0)  # not Slurm's
+        uid = NOBODY if listed.verdicts_for is None else listed.verdicts_for
     until = inf
     if at is None:
         at, until = next_time(found, others_spans(reserved, uid, found.at), length)
@@ -48,7 +53,7 @@ def free_later(
     terminal = Terminal.of(choices)
     if as_json:
         ends = {"until": None if until == inf else until} if is_next else {}
-        terminal.show_json({**offer_to_json(then), **ends})
+        terminal.show_json({**offer_to_json(then), "now": found.at, **ends})
     elif not is_next:
         later = f" at {clock(then.at, found.at)}"
         terminal.print(*render_offer(then, True, terminal.width, later))

@@ -30,7 +30,7 @@ from andon.model.codec import document
 from andon.model.lease import Reservation
 from andon.model.lease_list import ReservationList
 from andon.model.naming import range_of
-from andon.settings.moments import weeks_later
+from andon.settings.moments import weekly as weeks_of
 from andon.units import human_seconds, parse_seconds
 
 _FROM = click.option(
@@ -68,7 +68,7 @@ def reserve_(
     choices = chosen()
     _refuse_elsewhere(choices, ())
     starts, stops = _times(begins, length, ends)
-    times = [_later(starts, stops, week, length is None) for week in range(weekly)]
+    times = weeks_of(starts, stops, weekly, offset(), length is None)
     request = request_from(options)
     if len(request.devices) > 1 and not _is_given("gpus"):
         request = replace(request, least=len(request.devices), most=len(request.devices))
@@ -188,13 +188,6 @@ def _end(text: str, starts: float) -> float:
 def _is_given(option: str) -> bool:
     source = click.get_current_context().get_parameter_source(option)
     return source is click.core.ParameterSource.COMMANDLINE
-
-
-def _later(starts: float, stops: float, weeks: int, by_clock: bool) -> tuple[float, float]:
-    """Returns the same time of the week so many weeks later, whatever DST does meanwhile; the end
-    by the clock too, or as long after the start."""
-    begins = weeks_later(starts, weeks, offset())
-    return begins, weeks_later(stops, weeks, offset()) if by_clock else begins + stops - starts
 
 
 def _line(one: Reservation) -> str:
