@@ -51,7 +51,7 @@ def check_job(numbers: str) -> list[CardResult]:
         uuids = [one.device.uuid for one in given]
         statuses, results = checker.candidates(snapshot, uuids)
         cards = [CardToCheck(checker.begin(snapshot, one)) for one in statuses]
-        results += checker.run(cards, until=until)
+        results += checker.run(cards, lambda: time.monotonic() > until)
     for one in results:
         print(f"andon: GPU {one.label}: {one.verdict}: {one.text}", file=sys.stderr)
     return results

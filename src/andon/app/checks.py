@@ -10,7 +10,7 @@ from andon.checks.rules.plan import CheckMode, plan_for
 from andon.checks.session import measure_peers
 from andon.errors import Unavailable
 from andon.leases.availability import Availability
-from andon.leases.placement import Placement, on_lease
+from andon.leases.placement import on_lease
 from andon.leases.rules.environment import LEASE_VARIABLE
 from andon.model.check import CardResult, CheckVerdict, PeerSpeed
 from andon.model.device import DeviceStatus, Snapshot
@@ -71,18 +71,6 @@ def check_cards(
         checked = [one for one in results if one.verdict is not CheckVerdict.NOT_CHECKED]
         results = checked or results
     return CheckOutcome(tuple(results), tuple(peers))
-
-
-def check_placement(sampler: SnapshotSource, placement: Placement) -> tuple[list[CardResult], bool]:
-    """Checks the cards of a lease that this process holds, quickly. The second value says whether a
-    process that cannot be ended keeps its lock."""
-    checker = Checker(sampler, plan_for(CheckMode.QUICK))
-    snapshot = placement.snapshot or sampler.once(with_host=False)
-    statuses, results = checker.candidates(snapshot, placement.uuids)
-    descriptors = placement.descriptors()
-    cards = [CardToCheck(checker.begin(snapshot, one), descriptors) for one in statuses]
-    results += checker.run(cards)
-    return results, checker.stuck
 
 
 def _wanted(snapshot: Snapshot, devices: Sequence[str]) -> list[str] | None:

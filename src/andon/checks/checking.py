@@ -11,14 +11,14 @@ from msgspec.structs import replace
 
 from andon.checks.rules.choosing import by_itself, divided_boards, refusal
 from andon.checks.rules.judging import References, judged
-from andon.checks.rules.plan import START_SECONDS, CheckPlan
+from andon.checks.rules.plan import START_SECONDS, CheckMode, CheckPlan, plan_for
 from andon.checks.session import READING_SECONDS, CardCheck, Readings
 from andon.checks.store import store_check, stored_checks
 from andon.errors import AndonError
 from andon.leases.availability import Availability
 from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms
-from andon.leases.placement import Grant
+from andon.leases.placement import Grant, Placement
 from andon.model.check import CardResult, CheckVerdict
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.job.device_request import DeviceRequest
@@ -140,10 +140,10 @@ class Checker:
     def run(
         self,
         cards: Sequence[CardToCheck],
-        until: float | None = None,
+        is_unwanted: Callable[[], bool] = lambda: False,
     ) -> list[CardResult]:
         """Checks them at once, but their links one after the other; returns what was found, judged
-        and stored. `until` (monotonic) ends those that are not done."""
+        and stored. Those that are not done end once they are unwanted."""
         link = threading.Lock()
         with self._sampler.subscribe(READING_SECONDS) as session:
             readings = Readings(session)
@@ -161,7 +161,7 @@ class Checker:
                     threading.Thread(target=self._one, args=arguments, daemon=True).start()
                 for ended in ends:
                     while not ended.wait(JOIN_SECONDS):
-                        if until is not None and time.monotonic() > until:
+                        if is_unwanted():
                             _stop(checks)
             except BaseException:
                 _stop(checks)
@@ -202,6 +202,20 @@ class Checker:
             self._store(result)
         except (AndonError, OSError) as error:
             self.unstored = str(error)
+
+
+def check_placement(
+    sampler: SnapshotSource, placement: Placement, is_unwanted: Callable[[], bool] = lambda: False
+) -> tuple[list[CardResult], bool]:
+    """Checks the cards of a lease that this process holds, quickly. The second value says whether a
+    process that cannot be ended keeps its lock."""
+    checker = Checker(sampler, plan_for(CheckMode.QUICK))
+    snapshot = placement.snapshot or sampler.once(with_host=False)
+    statuses, results = checker.candidates(snapshot, placement.uuids)
+    descriptors = placement.descriptors()
+    cards = [CardToCheck(checker.begin(snapshot, one), descriptors) for one in statuses]
+    results += checker.run(cards, is_unwanted)
+    return results, checker.stuck
 
 
 def _measured(results: Iterable[CardResult]) -> list[CardResult]:

@@ -352,3 +352,49 @@ def test_inside_a_lease_its_cards_are_checked_and_stay_held(cuda: StandInCuda) -
     assert [one["label"] for one in checks["checks"]] == ["1", "3"]
     assert all(one["verdict"] == "ok" for one in checks["checks"])
     assert len(leases["leases"]) == 1
+
+
+def submitted(*words: str) -> tuple[str, str]:
+    """Submits a job and waits for its end; returns its state and output."""
+    assert andon("submit", "--check", *words).code == 0
+    andon("jobs", "wait", "1")
+    [job] = andon("jobs", "--all", "--json").json()["jobs"]
+    return f"{job['state']}: {job['reason']}", andon("logs", "1").out
+
+
+def test_a_job_gives_a_bad_card_back_and_takes_another(cuda: StandInCuda) -> None:
+    cuda.set_faults(CudaFault(0, "wrong", "fp32", 1))
+    state, log = submitted("--", sys.executable, "-c", ENVIRONMENT)
+    assert state == "succeeded: None"
+    first, taking, second, uuid = log.splitlines()
+    assert first.startswith("andon: GPU 0: wrong_results: WRONG RESULTS on SM 1")
+    assert taking == "andon: taking another"
+    assert second.startswith("andon: GPU 1: ok: as fast as")
+    assert uuid == cuda.node.node[1].uuid
+    assert held() == []
+
+
+def test_a_job_with_broken_cards_alone_fails_and_says_which(cuda: StandInCuda) -> None:
+    cuda.set_faults(*(CudaFault(n, "wrong", "fp32", 1) for n in range(4)))
+    state, log = submitted("--", "touch", "started")
+    assert state.startswith("failed: GPU 0 failed its check: WRONG RESULTS on SM 1")
+    assert "GPU 1 failed its check" in state
+    assert held() == []
+
+
+def test_a_job_uses_a_slow_card_where_there_is_no_other(cuda: StandInCuda) -> None:
+    cuda.set_faults(CudaFault(0, "slow", "memory", 50))
+    state, log = submitted("-d", "0", "--", sys.executable, "-c", ENVIRONMENT)
+    assert state == "succeeded: None"
+    assert log.count("andon: GPU 0: slow: ") == 2, "before and after it was given back"
+    assert log.splitlines()[-1] == cuda.node.node[0].uuid
+
+
+def test_a_job_that_is_cancelled_during_its_check_gives_the_card_back(cuda: StandInCuda) -> None:
+    cuda.set_faults(CudaFault(0, "hang", "fp32"))
+    assert andon("submit", "--check", "--", "true").code == 0
+    wait_for(lambda: "checks GPU 0 first" in andon("jobs", "--json").out)
+    assert len(held()) == 1
+    assert andon("cancel", "1").code == 0
+    wait_for(lambda: not held())
+    assert stored_checks() == []
