@@ -19,7 +19,7 @@ from andon.leases.availability import Availability
 from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms
 from andon.leases.placement import Grant, Placement
-from andon.model.check import CardResult, CheckVerdict
+from andon.model.check import CardResult, CheckPart, CheckVerdict
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.job.device_request import DeviceRequest
 from andon.model.naming import device_labels
@@ -64,8 +64,9 @@ class Checker:
         even_if_used: bool = False,
         earlier: Callable[[], Sequence[CardResult]] = stored_checks,
         store: Callable[[CardResult], object] = store_check,
-        fleet: Sequence[CardResult] = (),
+        fleet: Callable[[Sequence[CardResult]], Sequence[CardResult]] = lambda found: (),
     ) -> None:
+        """`fleet` returns checks of other nodes' cards of the same models."""
         self._sampler, self._plan, self._even_if_used = sampler, plan, even_if_used
         self._earlier, self._store, self._fleet = earlier, store, fleet
         self.unstored: str | None = None  # why a result could not be stored
@@ -86,7 +87,8 @@ class Checker:
             if reason is None:
                 found.append(status)
             else:
-                refused.append(not_checked(self.begin(snapshot, status), reason))
+                begin = _with_link(self.begin(snapshot, status), status)
+                refused.append(not_checked(begin, reason))
         return found, refused
 
     def begin(self, snapshot: Snapshot, status: DeviceStatus) -> CardResult:
@@ -185,12 +187,12 @@ class Checker:
             ended.set()
 
     def _judged(self, results: list[CardResult]) -> list[CardResult]:
-        earlier = list(self._earlier())
-        out = []
+        earlier, out = list(self._earlier()), []
+        fleet = self._fleet([one for one in results if one.parts and not one.instance])
         for result in results:
             past = [one for one in earlier if one.uuid == result.uuid]
             local = [*(one for one in earlier if one.node == result.node), *results]
-            one = judged(result, References(_measured(local), self._fleet, past))
+            one = judged(result, References(_measured(local), fleet, past))
             out.append(one)
         for one in out:
             if one.verdict not in (CheckVerdict.NOT_CHECKED, CheckVerdict.STOPPED):
@@ -227,6 +229,15 @@ def _stop(checks: Iterable[CardCheck]) -> None:
     for check in checks:
         with suppress(AndonError):
             check.stop()
+
+
+def _with_link(begin: CardResult, status: DeviceStatus) -> CardResult:
+    """Adds the link as it is now."""
+    if status.sample is None or status.sample.pcie_width is None:
+        return begin
+    now = status.sample.pcie_generation, status.sample.pcie_width
+    part = CheckPart("to_device", pcie_generation=now[0], pcie_width=now[1])
+    return replace(begin, parts=(part,))
 
 
 def not_checked(begin: CardResult, reason: str) -> CardResult:

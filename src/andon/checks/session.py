@@ -132,6 +132,8 @@ class CardCheck:
         event, result = line.get("event"), self.result
         if event == "card":
             self.result = lines.with_card(result, line)
+        elif event == "rows":
+            self.result = lines.with_rows(result, line)
         elif event == "begin":
             self.part, self._part_since = str(line["part"]), time.time()
         elif event == "wrong":

@@ -211,9 +211,9 @@ def elsewhere(command: F) -> F:
     return at_server(over_ssh(command))
 
 
-def over_ssh(command: F) -> F:
+def over_ssh(command: F, hubs: bool = True) -> F:
     """Adds --ssh, --hosts-file and --timeout. The command is called once for each host, or for each
-    node of a hub."""
+    node of a hub unless it asks that itself: `hubs=False`."""
 
     @wraps(command)
     def called(*args: Any, **more: Any) -> Any:
@@ -222,7 +222,8 @@ def over_ssh(command: F) -> F:
             from andon.cli.ssh.hosts import over_hosts
 
             return over_hosts(choices, partial(command, *args), more)
-        if choices.url is None or choices.url.startswith("ssh:") or choices.node is not None:
+        named = not (choices.url is None or choices.url.startswith("ssh:"))
+        if not (named and hubs) or choices.node is not None:
             return command(*args, **more)
         from andon.cli.hub_nodes import over_hub
 

@@ -84,9 +84,7 @@ class JobChecks:
 
     def _check(self, one: CheckedLease, sampler: Sampler) -> None:
         try:
-            one.results, one.stuck = check_placement(
-                sampler, one.grant, lambda: one.unwanted
-            )
+            one.results, one.stuck = check_placement(sampler, one.grant, lambda: one.unwanted)
         except (AndonError, OSError) as error:
             one.error = str(error)
         finally:

@@ -9,11 +9,11 @@ from contextlib import suppress
 
 from msgspec import Struct
 
+from andon.checks.rules.before_work import AfterCheck
 from andon.errors import AndonError
 from andon.failures.log import FailureLog
 from andon.host.clock import boot_seconds
 from andon.host.files import free_bytes
-from andon.checks.rules.before_work import AfterCheck
 from andon.host.processes.kin import pid_scope
 from andon.jobs.acts import cancel
 from andon.jobs.adopting import ContainerAdopter

@@ -376,7 +376,7 @@ def test_a_job_gives_a_bad_card_back_and_takes_another(cuda: StandInCuda) -> Non
 
 def test_a_job_with_broken_cards_alone_fails_and_says_which(cuda: StandInCuda) -> None:
     cuda.set_faults(*(CudaFault(n, "wrong", "fp32", 1) for n in range(4)))
-    state, log = submitted("--", "touch", "started")
+    state, _ = submitted("--", "touch", "started")
     assert state.startswith("failed: GPU 0 failed its check: WRONG RESULTS on SM 1")
     assert "GPU 1 failed its check" in state
     assert held() == []

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from andon.errors import Invalid
 from andon.fleet.rules.gpu_states import MOST, GpuStateText, gpu_states
-from andon.model.codec import Count, Id, Name, Number, Text, Whole, Wrong, read
+from andon.model.check import CardResult, CheckFigures, CheckVerdict, figures_of
+from andon.model.codec import Count, Id, Name, Names, Number, Text, Whole, Wrong, read
 from andon.model.device import DeviceStatus, ProcessKind, Snapshot
 from andon.model.job.facts import JobView
 from andon.model.lamp import DeviceLamp
@@ -27,6 +28,7 @@ IN_USE = VerdictKind.IN_USE
 IDLE_RULES = frozenset({"idle", "idle_lease"})
 MOST_HOLDERS, MOST_MODELS = 24, 8
 MIB = 1 << 20
+SLOW = str(CheckVerdict.SLOW)
 METRICS_URL = r"\Ahttps?://([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[0-9]{1,5}\Z"
 MetricsUrl = Annotated[str, Meta(pattern=METRICS_URL)]
 Models = Annotated[Mapping[Name, Count], Meta(max_length=MOST_MODELS)]
@@ -80,6 +82,8 @@ class NodeFigures(Struct, frozen=True, kw_only=True):
     free: Annotated[tuple[FreeDevices, ...], Meta(max_length=MOST_MODELS)] = ()
     gpu_states: Annotated[tuple[GpuStateText, ...], Meta(max_length=MOST)] = ()
     """Each GPU, such as `3 held 87 62`; none of an older node."""
+    slow: Annotated[Names, Meta(max_length=MOST)] = ()
+    """GPUs that their last check found slow, by their labels."""
     alerts: Models = field(default_factory=dict)
     """How many fire, by level."""
     utilization_percent: Number | None = None
@@ -99,6 +103,8 @@ class Digest(NodeFigures, frozen=True):
     machine: Id
     """Tells two machines under one name apart."""
     version: Name
+    checks: Annotated[tuple[CheckFigures, ...], Meta(max_length=MOST)] = ()
+    """The last check of each GPU, by which other nodes judge theirs."""
 
 
 def digest_of(
@@ -111,9 +117,12 @@ def digest_of(
     version: str,
     metrics: str | None = None,
     runs: Sequence[RunRow] = (),
+    checks: Sequence[CardResult] = (),
 ) -> Digest:
     """Returns the digest of a snapshot; `jobs` has the job of each lease that has one, `runs` are
-    the present ones. Means are over the devices that answered."""
+    the present ones, `checks` the last one of each device. Means are over the devices that
+    answered."""
+    labels = device_labels(snapshot.devices)
     known = _is_known(snapshot, leases)
     heat = [s.sample.temperature_celsius for s in snapshot.devices if s.answered and s.sample]
     boards = [s for s in snapshot.devices if s.device.parent is None]
@@ -153,9 +162,19 @@ def digest_of(
             snapshot.devices, () if leases is None else leases.devices, lamps, IDLE_RULES
         ),
         alerts=dict(firing),
+        slow=tuple(labels[s.device.uuid] for s in boards if s.check and s.check.verdict == SLOW)[
+            :MOST
+        ],
+        checks=tuple(map(figures_of, filter(is_comparable, checks)))[:MOST],
         temperature_celsius=max((one for one in heat if one is not None), default=None),
         metrics=metrics if metrics and re.match(METRICS_URL, metrics) else None,
     )
+
+
+def is_comparable(result: CardResult) -> bool:
+    """Whether other cards are judged by a check: of a whole card, which had it for itself."""
+    beside = result.even_if_used or result.instance or result.simulated
+    return result.verdict.is_measured and not beside
 
 
 def _is_known(snapshot: Snapshot, leases: LeaseList | None) -> bool:
@@ -167,7 +186,14 @@ def _is_known(snapshot: Snapshot, leases: LeaseList | None) -> bool:
 
 def encoded(digest: Digest) -> bytes:
     """Returns the digest as JSON; lists are left out if it would be too long."""
-    for shorter in ({}, {"holders": ()}, {"users": ()}, {"gpu_states": ()}, {"free": ()}):
+    for shorter in (
+        {},
+        {"holders": ()},
+        {"users": ()},
+        {"checks": ()},
+        {"gpu_states": ()},
+        {"free": ()},
+    ):
         digest = replace(digest, **shorter)
         found = struct_text(digest).encode("utf-8", "replace")
         if len(found) <= MOST_BYTES:
