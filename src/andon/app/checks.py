@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from andon.app.check_fleet import fleet_checks
 from andon.checks.checking import CardToCheck, Checker, SnapshotSource, seconds_of
 from andon.checks.rules.plan import CheckMode, plan_for
 from andon.checks.session import measure_peers
 from andon.errors import Unavailable
+from andon.fleet.siblings import fleet_checks
 from andon.leases.availability import Availability
 from andon.leases.placement import on_lease
 from andon.leases.rules.environment import LEASE_VARIABLE

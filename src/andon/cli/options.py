@@ -166,13 +166,8 @@ def _complete_host(context: click.Context, parameter: click.Parameter, typed: st
     return known_hosts(chosen(context), typed)
 
 
+ASK_THERE = "Ask an andon server instead of this node; or set ANDON_URL."
 _ELSEWHERE = (
-    _remembered(
-        "--url",
-        metavar="URL",
-        envvar="ANDON_URL",
-        help="Ask an andon server instead of this node; or set ANDON_URL.",
-    ),
     _remembered("--token-file", metavar="FILE", help="File with the token; or set ANDON_TOKEN."),
     _remembered(
         "--node",
@@ -200,10 +195,11 @@ _SSH = (
 )
 
 
-def at_server(command: F, nodes: bool = True) -> F:
+def at_server(command: F, nodes: bool = True, about: str = ASK_THERE) -> F:
     """Adds --url, --token-file and --node: a server's devices instead of this node's. `nodes=False`
-    leaves out --node, for what a hub cannot do on its nodes."""
-    return with_options(command, *(_ELSEWHERE if nodes else _ELSEWHERE[:-1]))
+    leaves out --node, for what a hub cannot do on its nodes. `about` is the help of --url."""
+    url = _remembered("--url", metavar="URL", envvar="ANDON_URL", help=about)
+    return with_options(command, url, *(_ELSEWHERE if nodes else _ELSEWHERE[:-1]))
 
 
 def elsewhere(command: F) -> F:

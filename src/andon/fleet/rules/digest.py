@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from andon.errors import Invalid
 from andon.fleet.rules.gpu_states import MOST, GpuStateText, gpu_states
 from andon.model.check import CardResult, CheckFigures, CheckVerdict, figures_of
-from andon.model.codec import Count, Id, Name, Names, Number, Text, Whole, Wrong, read
+from andon.model.codec import Count, Id, Name, Number, Text, Whole, Wrong, read
 from andon.model.device import DeviceStatus, ProcessKind, Snapshot
 from andon.model.job.facts import JobView
 from andon.model.lamp import DeviceLamp
@@ -82,7 +82,7 @@ class NodeFigures(Struct, frozen=True, kw_only=True):
     free: Annotated[tuple[FreeDevices, ...], Meta(max_length=MOST_MODELS)] = ()
     gpu_states: Annotated[tuple[GpuStateText, ...], Meta(max_length=MOST)] = ()
     """Each GPU, such as `3 held 87 62`; none of an older node."""
-    slow: Annotated[Names, Meta(max_length=MOST)] = ()
+    slow: Annotated[tuple[Name, ...], Meta(max_length=MOST)] = ()
     """GPUs that their last check found slow, by their labels."""
     alerts: Models = field(default_factory=dict)
     """How many fire, by level."""

@@ -37,7 +37,7 @@ FAILED, NOTHING, CONFLICT = 1, Unavailable.exit_code, Conflict.exit_code
     help="With --prolog: also fail for these.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print andon.checks/1.")
-@partial(at_server, nodes=False)
+@partial(at_server, nodes=False, about="Compare with the cards of this hub; or set ANDON_URL.")
 @partial(over_ssh, hubs=False)
 @shared
 def check(devices: list[str], **options: Any) -> int:
