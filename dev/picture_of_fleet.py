@@ -85,6 +85,7 @@ def _digest(number: int) -> Digest:
         allocated=8 - count, tasks=0 if count == 8 else 1 + number % 3, reason=SICK.get(number),
         holders=tuple(NodeTask(one, "train") for one in who), users=() if count == 8 else who,
         utilization_percent=float(load), gpu_states=_states(number, count, load),
+        slow=("4",) if number == 5 else (),
         memory_percent=float((23 * number + 40) % 95), idle=2 if number in (2, 6) else 0,
         free=(FreeDevices(model, free, (memory * 1000,) * count),) if count else (),
     )  # fmt: skip
