@@ -10,6 +10,7 @@ const LINES = [
   { part: "tensor", name: "tensor cores", colour: "--chart-2" },
   { part: "memory", name: "memory", colour: "--chart-3" },
 ] as const;
+const LISTED = 8;
 const [WIDTH, HEIGHT, LEAST, MOST] = [300, 60, 0.7, 1.05];
 const TONES: Record<string, string> = { ok: "", unjudged: "", slow: "amber" };
 
@@ -20,7 +21,8 @@ export function Checks({ uuid, label }: { uuid: string; label: string }) {
     <section className="panel checks">
       <h2>Checks <Command text={`andon checks ${label}`} /></h2>
       {found.length > 1 && <Course checks={found} />}
-      <Table caption="checks" columns={COLUMNS} rows={[...found].reverse()} rowKey={(one) => String(one.at)} />
+      <Table caption="checks" columns={COLUMNS} rows={found.slice(-LISTED).reverse()} rowKey={(one) => String(one.at)} stacked />
+      {found.length > LISTED && <p className="dim">the last {LISTED} of {found.length}</p>}
     </section>
   );
 }
@@ -53,7 +55,7 @@ function Course({ checks }: { checks: Check[] }) {
       </svg>
       <figcaption>
         {drawn.map((one) => <span key={one.name}><i style={{ background: `var(${one.colour})` }} /> {one.name} <b>{one.now}</b> </span>)}
-        <span className="dim">since {dateOf(first)}</span>
+        <span className="dim">since {dateOf(first)}; lines at 100 and 85 % of it</span>
       </figcaption>
     </figure>
   );
@@ -72,5 +74,5 @@ const COLUMNS: Column<Check>[] = [
   { name: "tensor", cell: (one) => tera(valueOf(one, "tensor"), "TFLOP/s", 0), number: true },
   { name: "memory", cell: (one) => tera(valueOf(one, "memory"), "TB/s", 2), number: true },
   { name: "host link", cell: linkOf, number: true, wide: true },
-  { name: "result", cell: (one) => <span className={`verdict ${TONES[one.verdict] ?? "red"}`}>{one.text}</span>, rest: true },
+  { name: "result", cell: (one) => <span className={`verdict ${TONES[one.verdict] ?? "red"}`}>{one.text}</span> },
 ];

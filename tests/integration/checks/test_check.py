@@ -398,3 +398,40 @@ def test_a_job_that_is_cancelled_during_its_check_gives_the_card_back(cuda: Stan
     assert andon("cancel", "1").code == 0
     wait_for(lambda: not held())
     assert stored_checks() == []
+
+
+def test_in_a_pod_all_its_cards_are_checked_without_a_lease(
+    cuda: StandInCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container has no numbers of Slurm, and sees its own cards alone."""
+    cuda.set_faults(CudaFault(1, "slow", "memory", 60))
+    done = andon("check", "--prolog")
+    assert (done.code, held()) == (0, []), "a slow card does not end the pod"
+    assert [done.err.count(f"GPU {n}: ") for n in range(4)] == [1, 1, 1, 1]
+    cuda.set_faults(CudaFault(2, "wrong", "fp32", 1))
+    broken = andon("check", "--prolog")
+    assert broken.code == 1
+    assert "GPU 2: wrong_results: WRONG RESULTS on SM 1" in broken.err
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    nothing = andon("check", "--prolog")
+    assert (nothing.code, nothing.err) == (0, ""), "a job of Slurm without a GPU"
+
+
+def test_an_error_of_memory_during_the_check_and_remapped_rows_are_said(
+    cuda: StandInCuda, node: StandIn
+) -> None:
+    node.change(0, remapped_correctable=1, remapped_uncorrectable=2, remap_pending=1)
+    node.change(1, remap_failed=1)
+    done = andon("check", "--quick", "--json")
+    assert done.code == 1
+    first, second, third, _ = done.json()["checks"]
+    assert first["verdict"] == "ok", "what failed earlier has been replaced"
+    assert first["rows"] == {
+        "correctable": 1, "uncorrectable": 2, "pending": True, "failed": False,
+    }  # fmt: skip
+    assert first["rows_before"] == first["rows"]
+    assert (second["verdict"], "no spare row is left" in second["text"]) == ("memory_errors", True)
+    assert third["new_ecc"] == 0
+    text = " ".join(andon("check", "--quick", "-d", "0,2").out.split())
+    assert "GPU 0: memory: 3 rows remapped, 2 after uncorrectable errors; a reset is due" in text
+    assert "GPU 2: memory: no row remapped, 0 new uncorrected errors" in text

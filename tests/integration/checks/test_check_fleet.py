@@ -1,4 +1,4 @@
-"""`andon check` beside a hub: agents report what was found, and cards are judged by those of all."""
+"""`andon check` beside a hub: agents report checks, and cards are judged by those of all nodes."""
 
 import os
 import re

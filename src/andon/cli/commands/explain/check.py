@@ -29,7 +29,7 @@ FAILED, NOTHING, CONFLICT = 1, Unavailable.exit_code, Conflict.exit_code
 @click.option("--full", is_flag=True, help="A minute, with copies between cards.")
 @click.option("--burn", type=duration, metavar="TIME", help="Heat it for this long: 10m.")
 @click.option("--even-if-used", is_flag=True, help="Also GPUs in use; the result says so.")
-@click.option("--prolog", is_flag=True, help="Of a Slurm job: only its GPUs, no lease.")
+@click.option("--prolog", is_flag=True, help="Of a Slurm job or a pod: its GPUs, no lease.")
 @click.option(
     "--drain-if",
     type=click.Choice(["slow"]),
