@@ -221,8 +221,9 @@ def check_placement(
 
 
 def _measured(results: Iterable[CardResult]) -> list[CardResult]:
-    """Returns those with numbers; the other cards of the same check have no verdict yet."""
-    return [one for one in results if one.verdict.is_measured and one.parts]
+    """Returns those with numbers that are right; the other cards of the same check have no verdict
+    yet."""
+    return [one for one in results if one.verdict.is_measured and one.parts and not one.wrong]
 
 
 def _stop(checks: Iterable[CardCheck]) -> None:

@@ -22,9 +22,11 @@ from andon.model.check import CardResult, CheckVerdict
 from andon.units import MIB
 from tests.integration.conftest import andon, is_alive
 from tests.integration.leasing import ENVIRONMENT, entries, held
-from tests.standin import StandIn, StandInProcess, lost
+from tests.standin import StandIn, StandInMig, StandInProcess, lost
 from tests.standin.cuda import CudaFault, StandInCuda
 from tests.support.replaced import constants
+from tests.support.ssh_hosts import SSHD, SshHosts
+from tests.support.ssh_hosts import andon as over_ssh
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.usefixtures("cuda", "own_places")
@@ -435,3 +437,61 @@ def test_an_error_of_memory_during_the_check_and_remapped_rows_are_said(
     text = " ".join(andon("check", "--quick", "-d", "0,2").out.split())
     assert "GPU 0: memory: 3 rows remapped, 2 after uncorrectable errors; a reset is due" in text
     assert "GPU 2: memory: no row remapped, 0 new uncorrected errors" in text
+
+
+@pytest.mark.long
+def test_each_fault_is_a_line_of_the_table(cuda: StandInCuda) -> None:
+    """Wrong words, a card that falls off the bus, one that hangs, and one without free memory."""
+    cuda.set_faults(
+        CudaFault(0, "wrong", "patterns", 3),
+        CudaFault(1, "error", "tensor", 719),
+        CudaFault(2, "hang", "tensor"),
+        CudaFault(3, "error", "patterns", 2),
+    )
+    done = andon("check", "--quick", "--json", timeout_seconds=240)
+    assert (done.code, held()) == (1, [])
+    found = done.json()["checks"]
+    assert [one["verdict"] for one in found] == ["wrong_results", "lost", "hung", "ok"]
+    assert "WRONG RESULTS in memory, bits 0x00010000: " in found[0]["text"]
+    assert "the card stopped working during the check" in found[1]["text"]
+    assert "no answer for 30 s in tensor" in found[2]["text"]
+    assert found[3]["text"] == "as fast as its clock and bus allow"
+
+
+def test_memory_that_is_shared_with_the_host_is_tested_to_a_quarter(cuda: StandInCuda) -> None:
+    StandInCuda(cuda.node, integrated=1, memory=256 * MIB)
+    [one] = checked(0)
+    assert one.verdict is CheckVerdict.OK
+    assert 0 < one.tested_bytes <= 256 * MIB // 4
+
+
+def test_an_instance_is_checked_as_itself(cuda: StandInCuda) -> None:
+    """Its board is not; instances are compared with those of their profile."""
+    mig = StandInMig("MIG-11111111-2222-3333-4444-555555555555")
+    cuda.node.change(0, mig_mode=1, migs=(mig,))
+    cuda.show(mig.uuid)
+    done = andon("check", "--quick", "--all", "--json")
+    found = {one["label"]: one for one in done.json()["checks"]}
+    assert "each is checked as itself" in found["0"]["text"]
+    assert (found["0:0"]["verdict"], found["0:0"]["instance"]) == ("ok", True)
+    assert "others of its model" not in found["0:0"]["text"]
+    assert found["1"]["text"] == "as fast as 2 others of its model here"
+
+
+def test_a_host_over_ssh_checks_its_own_cards(cuda: StandInCuda, tmp_path: Path) -> None:
+    assert Path(SSHD).exists(), "install openssh-server: dev/parts does"
+    hosts = SshHosts(tmp_path / "ssh", 22500)
+    names = ("LD_LIBRARY_PATH", *(name for name in os.environ if name.startswith("STANDIN")))
+    there = {name: os.environ[name] for name in names} | {"ANDON_SIMULATE": "0"}
+    hosts.add("lab1", environment=there)
+    try:
+        cuda.set_faults(CudaFault(1, "wrong", "fp32", 1))
+        done = over_ssh(hosts, "check", "--quick", "--all", "--ssh", "lab1")
+        assert done.returncode == 1, done.stderr
+        assert "WRONG RESULTS on SM 1" in done.stdout
+        assert done.stdout.count("as fast as 2 others of its model here") == 3
+        listed = over_ssh(hosts, "checks", "--ssh", "lab1")
+        assert listed.stdout.count("as fast as 2 others") == 3
+        assert over_ssh(hosts, "checks").stdout.startswith("nothing was checked yet"), "not here"
+    finally:
+        hosts.close()
