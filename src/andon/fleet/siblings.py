@@ -29,13 +29,9 @@ def fleet_checks(
     if not hub:
         return ()
     try:
-        server = connect(hub, token_file, notify)
-        server = server.within(LIMITS._replace(timeout_seconds=SECONDS))
-        found = [
-            one
-            for model in models
-            for one in read_valid(FleetChecks, server.get("/api/checks/fleet", model=model)).checks
-        ]
+        server = connect(hub, token_file, notify).within(LIMITS._replace(timeout_seconds=SECONDS))
+        answers = [server.get("/api/checks/fleet", model=model) for model in models]
+        found = [one for each in answers for one in read_valid(FleetChecks, each).checks]
     except AndonError as error:
         notify(f"not compared with the fleet: {error.reason}")
         return ()

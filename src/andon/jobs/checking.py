@@ -27,9 +27,17 @@ class CheckedLease(Struct):
     supervisor: Supervisor
     results: Sequence[CardResult] = ()
     stuck: bool = False  # a process in the kernel keeps the lock of the lease
-    error: str = ""
+    error: str = "see dispatcher.log"
     ended: bool = False
     unwanted: bool = False
+
+    def check(self, sampler: Sampler) -> None:
+        try:
+            self.results, self.stuck = check_placement(sampler, self.grant, lambda: self.unwanted)
+        except (AndonError, OSError) as error:
+            self.error = str(error)
+        finally:
+            self.ended = True
 
     def give_back(self, pool: SupervisorPool) -> None:
         if self.stuck:
@@ -65,11 +73,8 @@ class JobChecks:
 
     def avoided(self) -> Mapping[int, frozenset[str]]:
         """Returns the devices that jobs are to avoid where there are others."""
-        return {
-            number: frozenset(one.uuid for one in bad)
-            for number, bad in self._bad.items()
-            if number not in self._settled
-        }
+        kept = ((number, bad) for number, bad in self._bad.items() if number not in self._settled)
+        return {number: frozenset(one.uuid for one in bad) for number, bad in kept}
 
     def blocked(self, number: int) -> None:
         """A job got no others: it waits for some if its own were broken, and takes slow ones."""
@@ -78,17 +83,7 @@ class JobChecks:
 
     def begin(self, number: int, one: CheckedLease, sampler: Sampler) -> None:
         self._running[number] = one
-        threading.Thread(
-            target=self._check, args=(one, sampler), name=f"check of job {number}", daemon=True
-        ).start()
-
-    def _check(self, one: CheckedLease, sampler: Sampler) -> None:
-        try:
-            one.results, one.stuck = check_placement(sampler, one.grant, lambda: one.unwanted)
-        except (AndonError, OSError) as error:
-            one.error = str(error)
-        finally:
-            one.ended = True
+        threading.Thread(target=one.check, args=(sampler,), daemon=True).start()
 
     def over(self, is_ready: Callable[[int], bool]) -> Iterator[tuple[int, CheckedLease]]:
         """Yields those whose check has ended, and forgets them; ends those of jobs that are not to
@@ -103,7 +98,7 @@ class JobChecks:
         before = self._bad.get(number, [])
         found, bad = after_check(one.results, bool(before)), bad_cards(one.results)
         lines = [f"GPU {each.label}: {each.verdict}: {each.text}" for each in one.results]
-        lines += [f"the GPUs were not checked: {one.error}"] if one.error else []
+        lines = lines or [f"the GPUs were not checked: {one.error}"]
         if found is AfterCheck.TAKE_OTHERS:
             self._bad[number] = bad
             lines.append("taking another")
@@ -120,7 +115,6 @@ class JobChecks:
         """Writes at the beginning of the attempt's output, which its supervisor continues."""
         with suppress(OSError):
             make_private(self._folder.attempt(number, attempt))
-            output = self._folder.output(number, attempt)
-            descriptor = open_regular(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-            with os.fdopen(descriptor, "w", errors="replace") as file:
-                file.writelines(f"andon: {line}\n" for line in lines)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+            with os.fdopen(open_regular(self._folder.output(number, attempt), flags), "wb") as file:
+                file.write("".join(f"andon: {line}\n" for line in lines).encode(errors="replace"))

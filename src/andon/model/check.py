@@ -178,32 +178,19 @@ def card_id(uuid: str) -> str:
 
 def figures_of(result: CardResult) -> CheckFigures:
     values = (result.value(name) for name in FLEET_PARTS)
-    return CheckFigures(
-        card_id(result.uuid),
-        result.model,
-        result.driver,
-        tuple(None if one is None else round(one / MILLION) for one in values),
-        result.tests,
-        result.limit,
-    )
+    rounded = tuple(None if one is None else round(one / MILLION) for one in values)
+    uuid, model = card_id(result.uuid), result.model
+    return CheckFigures(uuid, model, result.driver, rounded, result.tests, result.limit)
 
 
 def result_of(figures: CheckFigures) -> CardResult:
     """Returns the figures as a result that others are compared with."""
     values = zip(FLEET_PARTS, figures.values, strict=False)
+    parts = tuple(CheckPart(n, None if one is None else one * MILLION) for n, one in values)
     return CardResult(
-        node="",
-        uuid=figures.card,
-        label="",
-        model=figures.model,
-        at=0.0,
-        mode="",
-        verdict=CheckVerdict.UNJUDGED,
-        driver=figures.driver,
-        tests=figures.tests,
-        power_limit_watts=figures.limit,
-        parts=tuple(CheckPart(n, None if one is None else one * MILLION) for n, one in values),
-    )
+        "", figures.card, "", figures.model, 0.0, "", CheckVerdict.UNJUDGED, driver=figures.driver,
+        tests=figures.tests, power_limit_watts=figures.limit, parts=parts,
+    )  # fmt: skip
 
 
 class PeerSpeed(Struct, frozen=True):

@@ -18,6 +18,7 @@ from andon.checks.load import loaded
 from andon.checks.rules.plan import CheckMode, CheckPlan
 from andon.checks.store import stored_checks
 from andon.errors import Unavailable
+from andon.jobs.folder import LOCK, jobs_path
 from andon.model.check import CardResult, CheckVerdict
 from andon.units import MIB
 from tests.integration.conftest import andon, is_alive
@@ -495,3 +496,14 @@ def test_a_host_over_ssh_checks_its_own_cards(cuda: StandInCuda, tmp_path: Path)
         assert over_ssh(hosts, "checks").stdout.startswith("nothing was checked yet"), "not here"
     finally:
         hosts.close()
+
+
+def test_a_job_is_checked_again_when_its_dispatcher_was_killed_meanwhile(cuda: StandInCuda) -> None:
+    assert andon("submit", "--check", "-d", "0", "--", "true").code == 0
+    wait_for(lambda: "checks GPU 0 first" in andon("jobs", "--json").out)
+    os.kill(json.loads((jobs_path() / LOCK).read_text())["pid"], signal.SIGKILL)
+    wait_for(lambda: not held())
+    andon("jobs", "wait", "1")
+    [job] = andon("jobs", "--all", "--json").json()["jobs"]
+    assert (job["state"], job["attempt"]) == ("succeeded", 1)
+    assert andon("logs", "1").out.count("andon: GPU 0: ok: ") == 1, "the first one ended unheard"

@@ -72,9 +72,7 @@ def test_every_state_is_one_that_a_hub_reads(load: float | None, kind: VerdictKi
 
 
 def test_a_digest_has_them_and_leaves_them_out_before_it_is_too_long() -> None:
-    seen = replace(snapshot, devices=devices)
-    digest = digest_of(seen, None, (), {}, {}, "m", "1", checks=[figures(0), *beside])
-    found = decoded(encoded(digest))farm(), LeaseList(0.0), (), {}, {}, "m", "1.0")))
+    found = decoded(encoded(digest_of(farm(), LeaseList(0.0), (), {}, {}, "m", "1.0")))
     assert len(found.gpu_states) == found.gpus
     long = replace(found, gpu_states=tuple(f"{'x' * 20} withheld 100 {n}" for n in range(64)))
     long = replace(long, reason="r" * (MOST_BYTES // 2))

@@ -49,15 +49,7 @@ def check(devices: list[str], **options: Any) -> int:
     was. The exit code is 0 if all are well, 1 if one is slow or broken, 3 if none could be checked.
     """
     choices = chosen()
-    modes = [
-        mode
-        for mode, wanted in (
-            (CheckMode.QUICK, options["quick"]),
-            (CheckMode.FULL, options["full"]),
-            (CheckMode.BURN, options["burn"] is not None),
-        )
-        if wanted
-    ]
+    modes = [one for one in CheckMode if options.get(one) not in (None, False)]
     if len(modes) > 1:
         raise Invalid("--quick, --full and --burn cannot be combined", hint="choose one of them")
     if options["drain_if"] and not options["prolog"]:
