@@ -7,13 +7,12 @@ from msgspec import Struct
 
 from andon.checks.checking import CardToCheck, Checker, SnapshotSource, seconds_of
 from andon.checks.rules.plan import CheckMode, plan_for
-from andon.checks.session import measure_peers
 from andon.errors import Unavailable
 from andon.fleet.siblings import fleet_checks
 from andon.leases.availability import Availability
 from andon.leases.placement import on_lease
 from andon.leases.rules.environment import LEASE_VARIABLE
-from andon.model.check import CheckList, CheckVerdict, PeerSpeed
+from andon.model.check import CheckList, CheckVerdict
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.job.device_request import DeviceRequest
 from andon.model.naming import devices_named
@@ -63,16 +62,12 @@ def check_cards(
         labels = ", ".join(card.begin.label for card in cards)
         notify(f"checking GPU {labels}: about {human_seconds(seconds_of(plan))}")
         results += checker.run(cards)
-    if checker.unstored is not None:
-        notify(checker.unstored)
-    peers = list[PeerSpeed]()
-    if request.mode is CheckMode.FULL and len(cards) > 1:
-        begun = [card.begin for card in cards]
-        peers = measure_peers([one.uuid for one in begun], [one.label for one in begun])
+    for trouble in checker.troubles:
+        notify(trouble)
     if not request.devices and not request.every:
         checked = [one for one in results if one.verdict is not CheckVerdict.NOT_CHECKED]
         results = checked or results
-    return CheckList(tuple(results), tuple(peers))
+    return CheckList(tuple(results), tuple(checker.peers))
 
 
 def _wanted(snapshot: Snapshot, devices: Sequence[str]) -> list[str] | None:

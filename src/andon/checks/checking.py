@@ -12,14 +12,14 @@ from msgspec.structs import replace
 from andon.checks.rules.choosing import by_itself, divided_boards, refusal
 from andon.checks.rules.judging import References, judged
 from andon.checks.rules.plan import START_SECONDS, CheckMode, CheckPlan, plan_for
-from andon.checks.session import READING_SECONDS, CardCheck, Readings
+from andon.checks.session import READING_SECONDS, CardCheck, Readings, measure_peers
 from andon.checks.store import store_check, stored_checks
 from andon.errors import AndonError
 from andon.leases.availability import Availability
 from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms
 from andon.leases.placement import Grant, Placement
-from andon.model.check import CardResult, CheckPart, CheckVerdict
+from andon.model.check import CardResult, CheckPart, CheckVerdict, PeerSpeed
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.job.device_request import DeviceRequest
 from andon.model.naming import device_labels
@@ -69,7 +69,8 @@ class Checker:
         """`fleet` returns checks of other nodes' cards of the same models."""
         self._sampler, self._plan, self._even_if_used = sampler, plan, even_if_used
         self._earlier, self._store, self._fleet = earlier, store, fleet
-        self.unstored: str | None = None  # why a result could not be stored
+        self.peers: Sequence[PeerSpeed] = ()  # of a full check
+        self.troubles = list[str]()  # what a person is told besides the results
         self.stuck = False  # whether a process cannot be ended, and keeps the locks that it has
 
     def candidates(
@@ -146,7 +147,7 @@ class Checker:
     ) -> list[CardResult]:
         """Checks them at once, but their links one after the other; returns what was found, judged
         and stored. Those that are not done end once they are unwanted."""
-        link = threading.Lock()
+        link, together = threading.Lock(), self._plan.mode is CheckMode.FULL and len(cards) > 1
         with self._sampler.subscribe(READING_SECONDS) as session:
             readings = Readings(session)
             checks = [
@@ -159,23 +160,39 @@ class Checker:
             try:
                 for card, check, ended in zip(cards, checks, ends, strict=True):
                     begun += 1
-                    arguments = card, check, ended
+                    arguments = card, check, ended, not together
                     threading.Thread(target=self._one, args=arguments, daemon=True).start()
                 for ended in ends:
                     while not ended.wait(JOIN_SECONDS):
                         if is_unwanted():
                             _stop(checks)
+                if together:
+                    self._measure_peers(list(zip(cards, checks, strict=True)))
             except BaseException:
                 _stop(checks)
                 for ended in ends[:begun]:
                     ended.wait(START_SECONDS)
-                for card in cards[begun:]:
-                    card.done(stuck=False)
+                kept = 0 if together else begun
+                for card, check in zip(cards[kept:], checks[kept:], strict=True):
+                    card.done(check.stuck)
                 raise
         self.stuck = any(check.stuck for check in checks)
         return self._judged([check.result for check in checks])
 
-    def _one(self, card: CardToCheck, check: CardCheck, ended: threading.Event) -> None:
+    def _measure_peers(self, checked: Sequence[tuple[CardToCheck, CardCheck]]) -> None:
+        """Copies between the cards that are well, then releases the leases of all."""
+        well, stuck = [card for card, check in checked if check.is_well], False
+        if len(well) > 1:
+            uuids, labels = [one.begin.uuid for one in well], [one.begin.label for one in well]
+            locks = [each for one in well for each in one.descriptors]
+            self.peers, why, stuck = measure_peers(uuids, labels, locks)
+            self.troubles += [f"copies between cards were not all measured: {why}"] if why else []
+        for card, check in checked:
+            card.done(check.stuck or (stuck and card in well))
+
+    def _one(
+        self, card: CardToCheck, check: CardCheck, ended: threading.Event, releases: bool
+    ) -> None:
         try:
             check.result = check.run()
         except (AndonError, OSError) as error:  # of this side: memory, a full disk
@@ -183,7 +200,8 @@ class Checker:
                 check.result, verdict=CheckVerdict.FAILED, text=str(error) or repr(error)
             )
         finally:
-            card.done(check.stuck)
+            if releases:
+                card.done(check.stuck)
             ended.set()
 
     def _judged(self, results: list[CardResult]) -> list[CardResult]:
@@ -203,7 +221,7 @@ class Checker:
         try:
             self._store(result)
         except (AndonError, OSError) as error:
-            self.unstored = str(error)
+            self.troubles.append(str(error))
 
 
 def check_placement(

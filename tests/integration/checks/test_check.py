@@ -6,13 +6,15 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from andon.app.leases import open_availability
 from andon.app.sampler import open_sampler
 from andon.app.settings import load_settings
-from andon.checks import session
+from andon.checks import checking, session
 from andon.checks.checking import CardToCheck, Checker
 from andon.checks.load import loaded
 from andon.checks.rules.plan import CheckMode, CheckPlan
@@ -169,7 +171,7 @@ def test_a_process_that_cannot_be_ended_keeps_its_lease(
     try:
         assert one.verdict is CheckVerdict.HUNG
         assert "its lease is withheld" in one.text
-        assert other.verdict is CheckVerdict.OK
+        assert other.verdict.is_measured
         assert len(held()) == 1, "the process has its lock; the other lease is released"
     finally:
         for process in kept:
@@ -253,10 +255,10 @@ def test_an_interrupted_check_leaves_neither_leases_nor_processes(cuda: StandInC
 
 def test_cards_are_compared_with_each_other_in_a_full_check(cuda: StandInCuda) -> None:
     StandInCuda(cuda.node, memory=256 * MIB)
-    found = session.measure_peers(
+    found, why, stuck = session.measure_peers(
         [one.uuid for one in cuda.node.node], [str(number) for number in range(4)]
     )
-    assert len(found) == 12
+    assert (len(found), why, stuck) == (12, "", False)
     direct = {(one.source, one.target) for one in found if one.direct}
     assert direct == {("0", "1"), ("1", "0"), ("2", "3"), ("3", "2")}
     assert all(one.right and one.bytes_per_second > 1e9 for one in found)
@@ -499,11 +501,42 @@ def test_a_host_over_ssh_checks_its_own_cards(cuda: StandInCuda, tmp_path: Path)
 
 
 def test_a_job_is_checked_again_when_its_dispatcher_was_killed_meanwhile(cuda: StandInCuda) -> None:
+    cuda.set_faults(CudaFault(0, "hang", "fp32"))
     assert andon("submit", "--check", "-d", "0", "--", "true").code == 0
     wait_for(lambda: "checks GPU 0 first" in andon("jobs", "--json").out)
-    os.kill(json.loads((jobs_path() / LOCK).read_text())["pid"], signal.SIGKILL)
+    dispatcher = json.loads((jobs_path() / LOCK).read_text())["pid"]
+    [child] = children_of(dispatcher)
+    os.kill(dispatcher, signal.SIGKILL)
+    assert len(held()) == 1, "a process that hangs keeps the card"
+    os.kill(child, signal.SIGKILL)
     wait_for(lambda: not held())
+    cuda.set_faults()
     andon("jobs", "wait", "1")
     [job] = andon("jobs", "--all", "--json").json()["jobs"]
     assert (job["state"], job["attempt"]) == ("succeeded", 1)
     assert andon("logs", "1").out.count("andon: GPU 0: ok: ") == 1, "the first one ended unheard"
+
+
+def test_cards_stay_held_until_the_copies_between_them_were_measured(
+    cuda: StandInCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    StandInCuda(cuda.node, memory=256 * MIB).set_faults(CudaFault(3, "wrong", "fp32", 1))
+    seen = list[tuple[int, int]]()
+    real = session.measure_peers
+
+    def measured(uuids: list[str], *more: Any) -> Any:
+        seen.append((len(uuids), len(held())))
+        return real(uuids, *more)
+
+    monkeypatch.setattr(checking, "measure_peers", measured)
+    with open_sampler(load_settings({}).settings) as sampler:
+        settings = load_settings({}).settings
+        availability = open_availability(
+            settings, lambda: sampler.once(with_host=False), simulated=False
+        )
+        checker = Checker(sampler, replace(SHORT, mode=CheckMode.FULL))
+        snapshot = sampler.once(with_host=False)
+        cards, _ = checker.lease(availability, snapshot, snapshot.devices)
+        checker.run(cards)
+    assert seen == [(3, 4)], "not with the one that computes wrongly"
+    assert (len(checker.peers), checker.troubles, held()) == (6, [], [])

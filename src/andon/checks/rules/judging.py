@@ -239,6 +239,11 @@ def _shared(result: CardResult, part: str) -> tuple[str, str] | None:
     return ("occupied", "others used it at the same time") if result.even_if_used else None
 
 
+def _divided(result: CardResult, part: str) -> tuple[str, str] | None:
+    shares = "others on its card share its power and link"
+    return ("occupied", shares) if result.instance else None
+
+
 def _heat(result: CardResult, part: str) -> tuple[str, str] | None:
     found = result.part(part)
     for name in () if found is None else found.throttle:
@@ -265,7 +270,7 @@ def _power(result: CardResult, part: str) -> tuple[str, str] | None:
 
 
 _EXPLAIN: tuple[Callable[[CardResult, str], tuple[str, str] | None], ...] = (
-    _narrow, _shared, _heat, _hardware, _power,
+    _narrow, _shared, _heat, _hardware, _power, _divided,
 )  # fmt: skip
 
 

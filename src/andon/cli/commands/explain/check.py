@@ -64,6 +64,8 @@ def check(devices: list[str], **options: Any) -> int:
     )
     found = _checked(choices, request)
     _show(choices, found, options["as_json"])
+    if any(not one.right for one in found.peers):
+        return FAILED
     return _exit_code(found.checks, named=bool(devices))
 
 
