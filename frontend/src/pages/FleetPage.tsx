@@ -178,7 +178,7 @@ function Share({ percent: share, kind }: { percent: number | null | undefined; k
 }
 
 function State({ row }: { row: NodeRow }): ReactNode {
-  const said = [row.state === "silent" ? row.reason : row.state, row.drained && "drained", row.simulated && "simulated"].filter(Boolean).join(", ");
+  const said = [row.state === "silent" ? row.reason : row.state, row.drained && "drained", row.simulated && "simulated", row.slow?.length && `slow: GPU ${row.slow.join(", ")}`].filter(Boolean).join(", ");
   return <span title={row.reason ?? undefined}><Lamp colour={colourOf(row)} /> {said}{row.reason && row.state !== "silent" && <span className="dim">: {row.reason}</span>}</span>;
 }
 
