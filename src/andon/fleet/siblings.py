@@ -9,9 +9,10 @@ from andon.fleet.sending import read_marks
 from andon.host.state.user_folder import node_path
 from andon.model.check import CardResult, FleetChecks, card_id, result_of
 from andon.model.codec import read_valid
+from andon.node.calls import Target
 from andon.node.local_server import local_servers
 from andon.node.rest import HEALTH, Notify
-from andon.node.server import LIMITS, connect
+from andon.node.server import LIMITS, Server, base_url, connect
 
 SECONDS = 5.0
 
@@ -29,7 +30,11 @@ def fleet_checks(
     if not hub:
         return ()
     try:
-        server = connect(hub, token_file, notify).within(LIMITS._replace(timeout_seconds=SECONDS))
+        # A token that the environment has is for the server that was named, and for no other.
+        named = (
+            connect(url, token_file, notify) if url else Server(Target(base_url(hub), Trust.NAMED))
+        )
+        server = named.within(LIMITS._replace(timeout_seconds=SECONDS))
         answers = [server.get("/api/checks/fleet", model=model) for model in models]
         found = [one for each in answers for one in read_valid(FleetChecks, each).checks]
     except AndonError as error:
