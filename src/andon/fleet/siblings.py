@@ -31,10 +31,9 @@ def fleet_checks(
         return ()
     try:
         # A token that the environment has is for the server that was named, and for no other.
-        named = (
-            connect(url, token_file, notify) if url else Server(Target(base_url(hub), Trust.NAMED))
-        )
-        server = named.within(LIMITS._replace(timeout_seconds=SECONDS))
+        found_out = Server(Target(base_url(hub)))
+        server = connect(url, token_file, notify) if url else found_out
+        server = server.within(LIMITS._replace(timeout_seconds=SECONDS))
         answers = [server.get("/api/checks/fleet", model=model) for model in models]
         found = [one for each in answers for one in read_valid(FleetChecks, each).checks]
     except AndonError as error:

@@ -22,7 +22,7 @@ BUDGET = {
     "explain": 7864,
     "exporter": 1935,
     "failures": 312,
-    "fleet": 1797,
+    "fleet": 1796,
     "history": 2176,
     "host": 5034,
     "jobs": 9757,
