@@ -14,7 +14,7 @@ from andon.node.local_server import local_servers
 from andon.node.rest import HEALTH, Notify
 from andon.node.server import LIMITS, Server, base_url, connect
 
-SECONDS = 5.0
+SECONDS = 10.0
 
 
 def fleet_checks(
