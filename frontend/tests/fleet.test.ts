@@ -101,7 +101,9 @@ test("the headline names the worst nodes, who is silent and what is free", () =>
 
 test("each GPU of a node is a square that says what it is", () => {
   const [held, broken] = gpusOf(node("n1", { gpu_states: ["3 held 87 62", "4:1 broken - -"] }));
-  assert.deepEqual(held, { label: "3", state: "held", load: 87, memory: 62 });
+  assert.deepEqual(held, { label: "3", state: "held", load: 87, memory: 62, slow: false });
+  const [slow] = gpusOf(node("n1", { gpu_states: ["3 free 0 1"], slow: ["3"] }));
+  assert.equal(gpuWords(slow as never), "GPU 3: free, 0\u00a0% busy, memory 1\u00a0%, slow by its last check");
   assert.equal(gpuWords(held as never), "GPU 3: held, 87\u00a0% busy, memory 62\u00a0%");
   assert.equal(gpuWords(broken as never), "GPU 4:1: needs help now");
   assert.deepEqual(gpusOf(node("n1")), [], "an older node does not say");

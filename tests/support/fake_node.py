@@ -19,6 +19,7 @@ from andon.leases.rules.offer import Offer, offer_by
 from andon.leases.rules.rows import EMPTY
 from andon.leases.rules.verdict import verdicts
 from andon.model.alert import Acknowledgement, Alert, Silence
+from andon.model.check import CardResult
 from andon.model.codec import document
 from andon.model.device import Device, Host, Snapshot
 from andon.model.job.device_request import DeviceRequest
@@ -301,6 +302,9 @@ class FakePast:
     ) -> tuple[list[int], Mapping[str, list[float | None]]]:
         self._check()
         return [0] * points, {}
+
+    def checks(self) -> Sequence[CardResult]:
+        return ()
 
     def _check(self) -> Sequence[UsageInterval]:
         if self._uses is None:

@@ -7,7 +7,7 @@ import type { Use } from "../lib/people";
 import { type Work, workOf } from "../lib/progress";
 import { type Found, KEPT_MS, type Question, useAsked } from "./asking";
 import { JOB_NEWS, LATEST_ALERTS, RUN_NEWS } from "./news";
-import type { Alert, Alerts, Board, Charts, Job, JobPage, Leases, NodeCharts, Rules, RunDetails, RunList, RunMarks, Snapshot, Usage, Week, Why } from "./types";
+import type { Alert, Alerts, Board, Charts, CheckList, Job, JobPage, Leases, NodeCharts, Rules, RunDetails, RunList, RunMarks, Snapshot, Usage, Week, Why } from "./types";
 
 const coded = encodeURIComponent;
 const MINUTE_MS = 60_000;
@@ -44,6 +44,7 @@ const PAST = {
   }),
   usage: (uuid: string, span: Span): Question<Usage> => ({ path: spanOf(uuid, "usage", span), kept: 10_000, meanwhile: (before) => before.device === uuid }),
   usageSince: (since: number, when: boolean): Question<{ items: Use[] }> => ({ path: `/api/usage?since=${since}`, every: MINUTE_MS, when }),
+  checks: (uuid: string): Question<CheckList> => ({ path: `/api/checks?device=${coded(uuid)}`, every: MINUTE_MS }),
   users: (): Question<Week> => ({ path: "/api/users", every: MINUTE_MS }),
   snapshots: (when: boolean): Question<{ items: Snapshot[] }> => ({ path: "/api/snapshots", fresh: Infinity, kept: 0, when }),
 };

@@ -61,20 +61,22 @@ export interface Gpu {
   state: string;
   load: number | null;
   memory: number | null;
+  /** By its last check. */
+  slow: boolean;
 }
 
 export function gpusOf(row: NodeRow): Gpu[] {
   return (row.gpu_states ?? []).map((text) => {
     const [label = "", state = "unknown", load, memory] = text.split(" ");
-    return { label, state, load: numberOf(load), memory: numberOf(memory) };
+    return { label, state, load: numberOf(load), memory: numberOf(memory), slow: row.slow?.includes(label) ?? false };
   });
 }
 const numberOf = (text: string | undefined): number | null => (text === undefined || text === "-" ? null : Number(text));
 
 const STATE_WORDS: Record<string, string> = { used: "used without a lease", idle: "held but idle", withheld: "not available", troubled: "needs attention", broken: "needs help now", unknown: "not known" };
 /** "GPU 3: held, 87 % busy, memory 62 %". */
-export function gpuWords({ label, state, load, memory }: Gpu): string {
-  return [`GPU ${label}: ${STATE_WORDS[state] ?? state}`, load !== null && `${load}\u00a0% busy`, memory !== null && `memory ${memory}\u00a0%`].filter(Boolean).join(", ");
+export function gpuWords({ label, state, load, memory, slow }: Gpu): string {
+  return [`GPU ${label}: ${STATE_WORDS[state] ?? state}`, load !== null && `${load}\u00a0% busy`, memory !== null && `memory ${memory}\u00a0%`, slow && "slow by its last check"].filter(Boolean).join(", ");
 }
 
 /** What the fleet says first: its worst nodes by name, who is silent, and what is free. */

@@ -22,6 +22,7 @@ import { Notice } from "../parts/Notice";
 import { Take } from "../parts/Take";
 import { Users } from "../parts/Users";
 import { WhyPanel } from "../parts/WhyPanel";
+import { Checks } from "./Checks";
 
 interface Props {
   uuid: string;
@@ -71,6 +72,7 @@ export function DevicePage({ uuid: name, query, judged }: Props) {
           <Scope query={query} command={`andon history ${live.label(uuid)}`} title={`GPU ${live.label(uuid)}`}>
             {(room) => <DeviceCharts device={device} room={room} />}
           </Scope>
+          {device.check && <Checks uuid={uuid} label={live.label(uuid)} />}
           <div className="below">
             <Facts device={device} />
             <Missing device={device} />

@@ -67,12 +67,12 @@ const Squares = memo(function Squares({ row, links = false }: { row: NodeRow; li
   return (
     <span className="squares" style={{ "--across": Math.min(gpus.length, MOST_ACROSS) } as CSSProperties}>
       {gpus.map((one) => {
-        const look = { className: `square ${one.state}`, title: gpuWords(one), style: { "--load": `${one.load ?? 0}%` } as CSSProperties };
+        const look = { className: `square ${one.state}${one.slow ? " slow" : ""}`, title: gpuWords(one), style: { "--load": `${one.load ?? 0}%` } as CSSProperties };
         return links ? <a key={one.label} {...look} href={nodeLink(row.name, deviceLink(one.label))} aria-label={gpuWords(one)} tabIndex={-1} /> : <i key={one.label} {...look} />;
       })}
     </span>
   );
-}, (a, b) => a.row.name === b.row.name && a.row.state === b.row.state && String(a.row.gpu_states) === String(b.row.gpu_states));
+}, (a, b) => a.row.name === b.row.name && a.row.state === b.row.state && String([a.row.gpu_states, a.row.slow]) === String([b.row.gpu_states, b.row.slow]));
 
 /** Every node of the fleet on one screen: its name and a square for each GPU. */
 function NodeMap({ rows, by }: { rows: NodeRow[]; by: GroupBy | null }) {
@@ -194,7 +194,7 @@ function Share({ percent: share, kind }: { percent: number | null | undefined; k
 }
 
 function State({ row }: { row: NodeRow }): ReactNode {
-  const said = [row.state === "silent" ? row.reason : row.state, row.drained && "drained", row.simulated && "simulated"].filter(Boolean).join(", ");
+  const said = [row.state === "silent" ? row.reason : row.state, row.drained && "drained", row.simulated && "simulated", row.slow?.length && `slow: GPU ${row.slow.join(", ")}`].filter(Boolean).join(", ");
   return <span title={row.reason ?? undefined}><Lamp colour={colourOf(row)} /> {said}{row.reason && row.state !== "silent" && <span className="dim">: {row.reason}</span>}</span>;
 }
 

@@ -30,4 +30,4 @@ def check(
         shared.settings, lambda: shared.once(with_host=False), simulated=False
     )
     request = CheckRequest(names, bool(names), CheckMode(mode), even_if_used=even_if_used)
-    return check_cards(shared, availability, request).results
+    return check_cards(shared, availability, request).checks

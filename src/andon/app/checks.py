@@ -1,21 +1,22 @@
 """Checks for commands and programs: which cards, under which lease, with which plan."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from andon.checks.checking import CardToCheck, Checker, SnapshotSource, seconds_of
 from andon.checks.rules.plan import CheckMode, plan_for
-from andon.checks.session import measure_peers
 from andon.errors import Unavailable
+from andon.fleet.siblings import fleet_checks
 from andon.leases.availability import Availability
-from andon.leases.placement import Placement, on_lease
+from andon.leases.placement import on_lease
 from andon.leases.rules.environment import LEASE_VARIABLE
-from andon.model.check import CardResult, CheckVerdict, PeerSpeed
+from andon.model.check import CheckList, CheckVerdict
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.job.device_request import DeviceRequest
 from andon.model.naming import devices_named
+from andon.node.rest import Notify
 from andon.units import human_seconds
 
 
@@ -27,24 +28,24 @@ class CheckRequest(Struct, frozen=True):
     mode: CheckMode = CheckMode.USUAL
     burn_seconds: float = 0.0
     even_if_used: bool = False
-
-
-class CheckOutcome(Struct, frozen=True):
-    """What was found."""
-
-    results: tuple[CardResult, ...]
-    peers: tuple[PeerSpeed, ...] = ()
+    hub: str | None = None  # whose cards are compared with; None: that of this node, if it has one
+    token_file: str | None = None
 
 
 def check_cards(
     sampler: SnapshotSource,
     availability: Availability,
     request: CheckRequest,
-    notify: Callable[[str], object] = lambda text: None,
-) -> CheckOutcome:
+    notify: Notify = lambda text: None,
+) -> CheckList:
     """Checks the named cards, or those that are free; inside a lease of our own, its cards."""
     plan = plan_for(request.mode, request.burn_seconds)
-    checker = Checker(sampler, plan, request.even_if_used)
+    checker = Checker(
+        sampler,
+        plan,
+        request.even_if_used,
+        fleet=lambda found: fleet_checks(found, request.hub, request.token_file, notify),
+    )
     snapshot = sampler.once(with_host=False)
     if not snapshot.devices:
         fault = snapshot.faults[0] if snapshot.faults else None
@@ -61,28 +62,12 @@ def check_cards(
         labels = ", ".join(card.begin.label for card in cards)
         notify(f"checking GPU {labels}: about {human_seconds(seconds_of(plan))}")
         results += checker.run(cards)
-    if checker.unstored is not None:
-        notify(checker.unstored)
-    peers = list[PeerSpeed]()
-    if request.mode is CheckMode.FULL and len(cards) > 1:
-        begun = [card.begin for card in cards]
-        peers = measure_peers([one.uuid for one in begun], [one.label for one in begun])
+    for trouble in checker.troubles:
+        notify(trouble)
     if not request.devices and not request.every:
         checked = [one for one in results if one.verdict is not CheckVerdict.NOT_CHECKED]
         results = checked or results
-    return CheckOutcome(tuple(results), tuple(peers))
-
-
-def check_placement(sampler: SnapshotSource, placement: Placement) -> tuple[list[CardResult], bool]:
-    """Checks the cards of a lease that this process holds, quickly. The second value says whether a
-    process that cannot be ended keeps its lock."""
-    checker = Checker(sampler, plan_for(CheckMode.QUICK))
-    snapshot = placement.snapshot or sampler.once(with_host=False)
-    statuses, results = checker.candidates(snapshot, placement.uuids)
-    descriptors = placement.descriptors()
-    cards = [CardToCheck(checker.begin(snapshot, one), descriptors) for one in statuses]
-    results += checker.run(cards)
-    return results, checker.stuck
+    return CheckList(tuple(results), tuple(checker.peers))
 
 
 def _wanted(snapshot: Snapshot, devices: Sequence[str]) -> list[str] | None:

@@ -26,6 +26,7 @@ from andon.sampling.spawning import decide_ahead
 from andon.settings.resolution import Settings
 
 if TYPE_CHECKING:
+    from andon.checks.store import RecentChecks
     from andon.ports import HostSource
 
 CHECKS_SECONDS = 10.0  # between two looks at the files of checks
@@ -166,10 +167,11 @@ class _CheckMarks:
     def __init__(self) -> None:
         self._due = 0.0
         self._known: Mapping[str, LastCheck] = {}
+        self._recent: RecentChecks | None = None
 
     def __call__(self, statuses: tuple[DeviceStatus, ...]) -> tuple[DeviceStatus, ...]:
         if time.monotonic() >= self._due:
-            self._due, self._known = time.monotonic() + CHECKS_SECONDS, _latest_checks()
+            self._due, self._known = time.monotonic() + CHECKS_SECONDS, self._latest()
         if not self._known:
             return statuses
         return tuple(
@@ -179,12 +181,11 @@ class _CheckMarks:
             for one in statuses
         )
 
+    def _latest(self) -> dict[str, LastCheck]:
+        if not (node_path() / CHECKS).is_dir():
+            return {}
+        from andon.checks.store import RecentChecks  # only where something was checked
 
-def _latest_checks() -> dict[str, LastCheck]:
-    if not (node_path() / CHECKS).is_dir():
-        return {}
-    from andon.checks.store import latest_checks  # only where something was checked
-
-    return {
-        uuid: LastCheck(one.at, str(one.verdict), one.text) for uuid, one in latest_checks().items()
-    }
+        self._recent = self._recent or RecentChecks()
+        found = self._recent.latest()
+        return {uuid: LastCheck(one.at, str(one.verdict), one.text) for uuid, one in found.items()}

@@ -11,15 +11,15 @@ from msgspec.structs import replace
 
 from andon.checks.rules.choosing import by_itself, divided_boards, refusal
 from andon.checks.rules.judging import References, judged
-from andon.checks.rules.plan import START_SECONDS, CheckPlan
-from andon.checks.session import READING_SECONDS, CardCheck, Readings
+from andon.checks.rules.plan import START_SECONDS, CheckMode, CheckPlan, plan_for
+from andon.checks.session import READING_SECONDS, CardCheck, Readings, measure_peers
 from andon.checks.store import store_check, stored_checks
 from andon.errors import AndonError
 from andon.leases.availability import Availability
 from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms
-from andon.leases.placement import Grant
-from andon.model.check import CardResult, CheckVerdict
+from andon.leases.placement import Grant, Placement
+from andon.model.check import CardResult, CheckPart, CheckVerdict, PeerSpeed
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.job.device_request import DeviceRequest
 from andon.model.naming import device_labels
@@ -64,11 +64,13 @@ class Checker:
         even_if_used: bool = False,
         earlier: Callable[[], Sequence[CardResult]] = stored_checks,
         store: Callable[[CardResult], object] = store_check,
-        fleet: Sequence[CardResult] = (),
+        fleet: Callable[[Sequence[CardResult]], Sequence[CardResult]] = lambda found: (),
     ) -> None:
+        """`fleet` returns checks of other nodes' cards of the same models."""
         self._sampler, self._plan, self._even_if_used = sampler, plan, even_if_used
         self._earlier, self._store, self._fleet = earlier, store, fleet
-        self.unstored: str | None = None  # why a result could not be stored
+        self.peers: Sequence[PeerSpeed] = ()  # of a full check
+        self.troubles = list[str]()  # what a person is told besides the results
         self.stuck = False  # whether a process cannot be ended, and keeps the locks that it has
 
     def candidates(
@@ -86,7 +88,8 @@ class Checker:
             if reason is None:
                 found.append(status)
             else:
-                refused.append(not_checked(self.begin(snapshot, status), reason))
+                begin = _with_link(self.begin(snapshot, status), status)
+                refused.append(not_checked(begin, reason))
         return found, refused
 
     def begin(self, snapshot: Snapshot, status: DeviceStatus) -> CardResult:
@@ -140,11 +143,11 @@ class Checker:
     def run(
         self,
         cards: Sequence[CardToCheck],
-        until: float | None = None,
+        is_unwanted: Callable[[], bool] = lambda: False,
     ) -> list[CardResult]:
         """Checks them at once, but their links one after the other; returns what was found, judged
-        and stored. `until` (monotonic) ends those that are not done."""
-        link = threading.Lock()
+        and stored. Those that are not done end once they are unwanted."""
+        link, together = threading.Lock(), self._plan.mode is CheckMode.FULL and len(cards) > 1
         with self._sampler.subscribe(READING_SECONDS) as session:
             readings = Readings(session)
             checks = [
@@ -157,23 +160,39 @@ class Checker:
             try:
                 for card, check, ended in zip(cards, checks, ends, strict=True):
                     begun += 1
-                    arguments = card, check, ended
+                    arguments = card, check, ended, not together
                     threading.Thread(target=self._one, args=arguments, daemon=True).start()
                 for ended in ends:
                     while not ended.wait(JOIN_SECONDS):
-                        if until is not None and time.monotonic() > until:
+                        if is_unwanted():
                             _stop(checks)
+                if together:
+                    self._measure_peers(list(zip(cards, checks, strict=True)))
             except BaseException:
                 _stop(checks)
                 for ended in ends[:begun]:
                     ended.wait(START_SECONDS)
-                for card in cards[begun:]:
-                    card.done(stuck=False)
+                kept = 0 if together else begun
+                for card, check in zip(cards[kept:], checks[kept:], strict=True):
+                    card.done(check.stuck)
                 raise
         self.stuck = any(check.stuck for check in checks)
         return self._judged([check.result for check in checks])
 
-    def _one(self, card: CardToCheck, check: CardCheck, ended: threading.Event) -> None:
+    def _measure_peers(self, checked: Sequence[tuple[CardToCheck, CardCheck]]) -> None:
+        """Copies between the cards that are well, then releases the leases of all."""
+        well, stuck = [card for card, check in checked if check.is_well], False
+        if len(well) > 1:
+            uuids, labels = [one.begin.uuid for one in well], [one.begin.label for one in well]
+            locks = [each for one in well for each in one.descriptors]
+            self.peers, why, stuck = measure_peers(uuids, labels, locks)
+            self.troubles += [f"copies between cards were not all measured: {why}"] if why else []
+        for card, check in checked:
+            card.done(check.stuck or (stuck and card in well))
+
+    def _one(
+        self, card: CardToCheck, check: CardCheck, ended: threading.Event, releases: bool
+    ) -> None:
         try:
             check.result = check.run()
         except (AndonError, OSError) as error:  # of this side: memory, a full disk
@@ -181,16 +200,17 @@ class Checker:
                 check.result, verdict=CheckVerdict.FAILED, text=str(error) or repr(error)
             )
         finally:
-            card.done(check.stuck)
+            if releases:
+                card.done(check.stuck)
             ended.set()
 
     def _judged(self, results: list[CardResult]) -> list[CardResult]:
-        earlier = list(self._earlier())
-        out = []
+        earlier, out = list(self._earlier()), []
+        fleet = self._fleet([one for one in results if one.parts and not one.instance])
         for result in results:
             past = [one for one in earlier if one.uuid == result.uuid]
             local = [*(one for one in earlier if one.node == result.node), *results]
-            one = judged(result, References(_measured(local), self._fleet, past))
+            one = judged(result, References(_measured(local), fleet, past))
             out.append(one)
         for one in out:
             if one.verdict not in (CheckVerdict.NOT_CHECKED, CheckVerdict.STOPPED):
@@ -201,18 +221,42 @@ class Checker:
         try:
             self._store(result)
         except (AndonError, OSError) as error:
-            self.unstored = str(error)
+            self.troubles.append(str(error))
+
+
+def check_placement(
+    sampler: SnapshotSource, placement: Placement, is_unwanted: Callable[[], bool] = lambda: False
+) -> tuple[list[CardResult], bool]:
+    """Checks the cards of a lease that this process holds, quickly. The second value says whether a
+    process that cannot be ended keeps its lock."""
+    checker = Checker(sampler, plan_for(CheckMode.QUICK))
+    snapshot = placement.snapshot or sampler.once(with_host=False)
+    statuses, results = checker.candidates(snapshot, placement.uuids)
+    descriptors = placement.descriptors()
+    cards = [CardToCheck(checker.begin(snapshot, one), descriptors) for one in statuses]
+    results += checker.run(cards, is_unwanted)
+    return results, checker.stuck
 
 
 def _measured(results: Iterable[CardResult]) -> list[CardResult]:
-    """Returns those with numbers; the other cards of the same check have no verdict yet."""
-    return [one for one in results if one.verdict.is_measured and one.parts]
+    """Returns those with numbers that are right; the other cards of the same check have no verdict
+    yet."""
+    return [one for one in results if one.verdict.is_measured and one.parts and not one.wrong]
 
 
 def _stop(checks: Iterable[CardCheck]) -> None:
     for check in checks:
         with suppress(AndonError):
             check.stop()
+
+
+def _with_link(begin: CardResult, status: DeviceStatus) -> CardResult:
+    """Adds the link as it is now."""
+    if status.sample is None or status.sample.pcie_width is None:
+        return begin
+    now = status.sample.pcie_generation, status.sample.pcie_width
+    part = CheckPart("to_device", pcie_generation=now[0], pcie_width=now[1])
+    return replace(begin, parts=(part,))
 
 
 def not_checked(begin: CardResult, reason: str) -> CardResult:

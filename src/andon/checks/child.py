@@ -13,6 +13,7 @@ from typing import Any
 
 from andon.checks.cuda import LEAST_DRIVER, TOO_OLD, UNCORRECTABLE, Cuda, CudaError, copy_to_peer
 from andon.checks.measuring import CardWork
+from andon.checks.rows import remapped_rows
 from andon.checks.rules.plan import CheckPlan, memory_to_test
 from andon.units import MIB
 
@@ -61,6 +62,7 @@ def _check(cuda: Cuda, uuid: str, plan: CheckPlan) -> int:
     facts = _opened(cuda, uuid)
     free, total = cuda.memory()
     emit("card", free=free, total=total, **facts)
+    emit("rows", **remapped_rows(uuid))
     integrated = bool(facts["integrated"])
     card = CardWork(cuda, facts, emit)
     card.fp32(plan.fp32_seconds)
@@ -72,6 +74,7 @@ def _check(cuda: Cuda, uuid: str, plan: CheckPlan) -> int:
     if not sys.stdin.readline():
         return 1
     card.link(plan.link_seconds)
+    emit("rows", **remapped_rows(uuid))
     emit("done")
     return 0
 

@@ -87,6 +87,11 @@ class CardCheck:
         self._unwanted = threading.Event()
         self._linked = False
 
+    @property
+    def is_well(self) -> bool:
+        """Whether all was measured and nothing was wrong."""
+        return self.result.verdict is CheckVerdict.UNJUDGED and not self.result.wrong
+
     def stop(self) -> None:
         """Ends the check from another thread."""
         self._unwanted.set()
@@ -132,6 +137,8 @@ class CardCheck:
         event, result = line.get("event"), self.result
         if event == "card":
             self.result = lines.with_card(result, line)
+        elif event == "rows":
+            self.result = lines.with_rows(result, line)
         elif event == "begin":
             self.part, self._part_since = str(line["part"]), time.time()
         elif event == "wrong":
@@ -261,18 +268,23 @@ def end(process: "subprocess.Popen[bytes]") -> bool:
     return True
 
 
-def measure_peers(uuids: Sequence[str], labels: Sequence[str]) -> list[PeerSpeed]:
-    """Measures from each card to each other, in a process that sees them all."""
-    found = list[PeerSpeed]()
+def measure_peers(
+    uuids: Sequence[str], labels: Sequence[str], descriptors: Sequence[int] = ()
+) -> tuple[list[PeerSpeed], str, bool]:
+    """Measures from each card to each other, in a process that sees them all. Returns also why that
+    ended early, and whether the process cannot be ended, which keeps these locks."""
+    found, why, stuck = list[PeerSpeed](), "its process ended", False
     with TemporaryDirectory(prefix="andon-check-") as cache, TemporaryFile() as errors:
-        process = start(("peers", *uuids), uuids, cache, errors)
+        process = start(("peers", *uuids), uuids, cache, errors, descriptors)
         try:
             for line in output_lines(process, lambda: START_SECONDS):
                 if line is None or line.get("event") in ("done", "failed"):
+                    line = line or {"text": f"no answer for {START_SECONDS:g} s"}
+                    why = str(line.get("text", ""))
                     break
                 if line.get("event") == "peer":
                     ends = labels[line["source"]], labels[line["target"]]
                     found.append(PeerSpeed(*ends, line["value"], line["direct"], line["right"]))
         finally:
-            end(process)
-    return found
+            stuck = not end(process)
+    return found, why, stuck

@@ -3,7 +3,10 @@
 import hashlib
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from andon.errors import Invalid, Unavailable
 from andon.host.files import make_private, names_in, open_regular, read_regular, replace_file
@@ -16,6 +19,8 @@ from andon.model.wire import ANSWER, dumps, loads
 LARGEST_BYTES = 1 << 20
 TRIMMED_TO = 50  # results of a card, once its file is full
 MOST_CARDS = 1024
+MOST_RECENT = 8  # of a card
+MOST_REPORTED = 64  # cards, to a hub
 
 
 def checks_folder() -> Path:
@@ -56,13 +61,36 @@ def stored_checks(uuid: str | None = None) -> list[CardResult]:
     return sorted(found, key=lambda one: one.at)
 
 
-def latest_checks() -> dict[str, CardResult]:
-    """Returns the latest result of each card that says something about it."""
-    return {one.uuid: one for one in stored_checks() if one.verdict.is_measured or is_fault(one)}
+class RecentChecks:
+    """The latest checks of each card; the files are read again when one has changed."""
+
+    def __init__(self) -> None:
+        self._stamps: dict[str, int] = {}
+        self._known: dict[str, list[CardResult]] = {}
+
+    def __call__(self) -> dict[str, list[CardResult]]:
+        """Returns the last few of each card that say something about it, the oldest first."""
+        if (stamps := _stamps()) != self._stamps:
+            self._stamps, self._known = stamps, {}
+            for one in stored_checks():
+                if one.verdict.is_measured or one.verdict.is_bad:
+                    self._known.setdefault(one.uuid, []).append(one)
+            self._known = {uuid: some[-MOST_RECENT:] for uuid, some in self._known.items()}
+        return self._known
+
+    def latest(self) -> dict[str, CardResult]:
+        return {uuid: some[-1] for uuid, some in self().items()}
+
+    def brief(self) -> list[CardResult]:
+        """Returns all of them without their evidence, for a report."""
+        every = (one for some in list(self().values())[:MOST_REPORTED] for one in some)
+        return [replace(one, wrong=(), evidence={}) for one in every]
 
 
-def is_fault(result: CardResult) -> bool:
-    return result.verdict.is_bad
+def _stamps() -> dict[str, int]:
+    with suppress(OSError), os.scandir(checks_folder()) as entries:
+        return {one.name: one.stat().st_mtime_ns for one in entries}
+    return {}
 
 
 def _name(uuid: str) -> str:

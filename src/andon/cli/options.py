@@ -166,13 +166,8 @@ def _complete_host(context: click.Context, parameter: click.Parameter, typed: st
     return known_hosts(chosen(context), typed)
 
 
+ASK_THERE = "Ask an andon server instead of this node; or set ANDON_URL."
 _ELSEWHERE = (
-    _remembered(
-        "--url",
-        metavar="URL",
-        envvar="ANDON_URL",
-        help="Ask an andon server instead of this node; or set ANDON_URL.",
-    ),
     _remembered("--token-file", metavar="FILE", help="File with the token; or set ANDON_TOKEN."),
     _remembered(
         "--node",
@@ -200,10 +195,11 @@ _SSH = (
 )
 
 
-def at_server(command: F, nodes: bool = True) -> F:
+def at_server(command: F, nodes: bool = True, about: str = ASK_THERE) -> F:
     """Adds --url, --token-file and --node: a server's devices instead of this node's. `nodes=False`
-    leaves out --node, for what a hub cannot do on its nodes."""
-    return with_options(command, *(_ELSEWHERE if nodes else _ELSEWHERE[:-1]))
+    leaves out --node, for what a hub cannot do on its nodes. `about` is the help of --url."""
+    url = _remembered("--url", metavar="URL", envvar="ANDON_URL", help=about)
+    return with_options(command, url, *(_ELSEWHERE if nodes else _ELSEWHERE[:-1]))
 
 
 def elsewhere(command: F) -> F:
@@ -211,9 +207,9 @@ def elsewhere(command: F) -> F:
     return at_server(over_ssh(command))
 
 
-def over_ssh(command: F) -> F:
+def over_ssh(command: F, hubs: bool = True) -> F:
     """Adds --ssh, --hosts-file and --timeout. The command is called once for each host, or for each
-    node of a hub."""
+    node of a hub unless it asks that itself: `hubs=False`."""
 
     @wraps(command)
     def called(*args: Any, **more: Any) -> Any:
@@ -222,7 +218,8 @@ def over_ssh(command: F) -> F:
             from andon.cli.ssh.hosts import over_hosts
 
             return over_hosts(choices, partial(command, *args), more)
-        if choices.url is None or choices.url.startswith("ssh:") or choices.node is not None:
+        named = not (choices.url is None or choices.url.startswith("ssh:"))
+        if not (named and hubs) or choices.node is not None:
             return command(*args, **more)
         from andon.cli.hub_nodes import over_hub
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
+from andon.checks.store import RecentChecks
 from andon.errors import AndonError, Unavailable
 from andon.failures.log import FailureLog
 from andon.failures.retrying import Retrying, RetryTexts
@@ -70,6 +71,7 @@ class Uplink:
         on_trouble: Callable[[AndonError | None], None] = lambda _: None,
         hands_over: bool = True,
         metrics: Callable[[], str | None] = lambda: None,
+        checks: RecentChecks | None = None,
     ) -> None:
         """`on_sent` is called for each acknowledged heartbeat; `afterwards`, with the offset of the
         hub's clock, to send what is not urgent; `on_trouble` when the reason for which reports are
@@ -77,7 +79,7 @@ class Uplink:
         returns the base address of the node's own metrics."""
         self._node, self._link, self._machine = node, link, machine
         self._notices = node.alerts.notices if hands_over else None
-        self._metrics = metrics
+        self._metrics, self._checks = metrics, checks or RecentChecks()
         self._on_sent, self._afterwards = on_sent, afterwards
         self._every_seconds, self._on_trouble = every_seconds, on_trouble
         self._number, self._run_id = 0, secrets.token_hex(8)
@@ -174,6 +176,7 @@ class Uplink:
             __version__,
             self._metrics(),
             going,
+            [*self._checks.latest().values()],
         )
         document: dict[str, Any] = {
             "snapshot": bare_snapshot(snapshot),
@@ -182,6 +185,7 @@ class Uplink:
             "silences": node.alerts.silences(),
             "thresholds": None if book is None else changes_of(book),
             "jobs": jobs,
+            "checks": self._checks.brief(),
         }
         return digest, deflated(document)
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from msgspec import Struct
 
+from andon.checks.rules.before_work import AfterCheck
 from andon.errors import AndonError
 from andon.failures.log import FailureLog
 from andon.host.clock import boot_seconds
@@ -17,6 +18,7 @@ from andon.host.processes.kin import pid_scope
 from andon.jobs.acts import cancel
 from andon.jobs.adopting import ContainerAdopter
 from andon.jobs.attempts import AttemptRecorder, Notifications
+from andon.jobs.checking import CheckedLease, JobChecks
 from andon.jobs.folder import EXPIRED, HELD, JobsFolder
 from andon.jobs.launching import DispatcherSettings, Supervisor, SupervisorPool, task_for
 from andon.jobs.publishing import HoldupWriter
@@ -98,6 +100,7 @@ class Dispatcher:
         self._notifications = Notifications(folder, notify)
         self._board = HoldupWriter(folder)
         self._adopter = ContainerAdopter(folder, settings)
+        self._checks = JobChecks(folder)
         self._takers: dict[Kind, DeviceTaker] = {}
         self._troubles: dict[Kind, tuple[float, str]] = {}
         self._starting: dict[int, _Starting] = {}
@@ -155,6 +158,7 @@ class Dispatcher:
         if not self._is_followed:
             completed = self._recorder.follow(self._jobs)
             self._is_followed = True
+        self._end_checks()
         if changed or completed:
             changed = True
             self._judge(completed)
@@ -261,8 +265,10 @@ class Dispatcher:
         self._board.begin(self._jobs, self._known)
         by_kind: dict[Kind, list[JobFacts]] = {}
         for number, found in self._known.items():
-            if found.is_ready and number not in self._starting and not self._is_backing_off(number):
+            if found.is_ready and not (self._is_starting(number) or self._is_backing_off(number)):
                 by_kind.setdefault(kind_of(self._jobs[number].spec), []).append(self._jobs[number])
+        for number, text in self._checks.texts():
+            self._board.waits(number, text)
         for kind in [kind for kind in self._takers if kind not in by_kind]:
             self._takers[kind].leave()
         for kind, jobs in by_kind.items():
@@ -281,7 +287,9 @@ class Dispatcher:
         try:
             taker = self._taker(kind)
             self._books[kind] = taker.names()
-            found = taker.decide(jobs)
+            found = taker.decide(jobs, self._checks.avoided())
+            for blocked in found.plan.blocked:
+                self._checks.blocked(blocked.number)
             for number, reason in found.vain.items():
                 self._fail(number, reason)
             self._start_planned(taker, found, {one.spec.number: one for one in jobs})
@@ -316,10 +324,43 @@ class Dispatcher:
                     if found.others:  # before it starts: it may end at once, and they would pass us
                         taker.stand_in_line(jobs, found)
                 finally:
-                    self._launch(jobs[start.number], got, supervisor)
+                    self._check_or_launch(jobs[start.number], got, supervisor, taker)
         taker.stand_in_line(jobs, found)
         self._books[kind_of(next(iter(jobs.values())).spec)] = taker.names()
+        self._checks.explain(found)
         self._board.found(found, jobs)
+
+    def _check_or_launch(
+        self, facts: JobFacts, grant: Grant, supervisor: Supervisor, taker: DeviceTaker
+    ) -> None:
+        if facts.spec.check and grant.devices:
+            number = facts.spec.number
+            lease = CheckedLease(self._known[number].attempt, grant, supervisor)
+            self._checks.begin(number, lease, taker.sampler)
+        else:
+            self._launch(facts, grant, supervisor)
+
+    def _end_checks(self) -> None:
+        """Starts the jobs whose devices are well, and gives the others back."""
+        for number, one in self._checks.over(self._is_ready):
+            self._polled_at = 0.0
+            if not self._is_ready(number):  # cancelled, or held
+                one.give_back(self._pool)
+                self._checks.forget(number)
+                continue
+            what, why = self._checks.judge(number, one)
+            if what is AfterCheck.USE:
+                self._launch(self._jobs[number], one.grant, one.supervisor)
+                continue
+            one.give_back(self._pool)
+            if what is AfterCheck.REFUSE:
+                self._fail(number, why)
+
+    def _is_ready(self, number: int) -> bool:
+        return number in self._known and self._known[number].is_ready
+
+    def _is_starting(self, number: int) -> bool:
+        return number in self._starting or number in self._checks
 
     def _launch(self, facts: JobFacts, grant: Grant, supervisor: Supervisor) -> None:
         number, attempt = facts.spec.number, self._known[facts.spec.number].attempt
@@ -426,7 +467,7 @@ class Dispatcher:
         for number, found in self._known.items():
             facts = self._jobs[number]
             limit = facts.spec.timeout_seconds
-            if limit is None or not found.is_ready or number in self._starting:
+            if limit is None or not found.is_ready or self._is_starting(number):
                 continue
             waited = waited_seconds(facts, at, boot, since_boot, self._ready_at(facts))
             if waited >= limit:

@@ -59,6 +59,7 @@ from andon.sampling.rules.masks import visibility
 from andon.sampling.sampler import Sampler
 
 MOST_TICKETS = 4
+NOTHING: Mapping[int, frozenset[str]] = {}
 TAKEN = frozenset((ObstacleKind.LEASED, ObstacleKind.ORPHANED, ObstacleKind.UNLEASED_PROCESS))
 """What is in the way when someone has the device."""
 
@@ -112,8 +113,11 @@ class DeviceTaker:
 
     # Deciding.
 
-    def decide(self, jobs: Sequence[JobFacts]) -> DispatchRound:
-        """Reads the devices, and decides which of these jobs, in their order, start now."""
+    def decide(
+        self, jobs: Sequence[JobFacts], avoided: Mapping[int, frozenset[str]] = NOTHING
+    ) -> DispatchRound:
+        """Reads the devices, and decides which of these jobs, in their order, start now. Jobs
+        leave the `avoided` devices to others if they can."""
         self._ask_places(jobs)
         view = self.availability.view()
         if not view.snapshot.devices:
@@ -131,7 +135,7 @@ class DeviceTaker:
         if pages.reservations:
             self._see_reservations(found, pages, at)
         found.places = {n: ids[t] for n, a in self._tickets.items() if (t := a.ticket_id) in ids}
-        queued = self._queued(jobs, view, found, spaces)
+        queued = self._queued(jobs, view, found, spaces, avoided)
         links = self.availability.weights.links
         found.plan = plan(
             queued, spaces, at, taken.devices.keys(), link_weight=links, booked=found.booked
@@ -174,13 +178,14 @@ class DeviceTaker:
         view: AvailabilityView,
         found: DispatchRound,
         spaces: Sequence[DeviceCapacity],
+        avoided: Mapping[int, frozenset[str]],
     ) -> Iterator[QueuedJob]:
         """Yields the ready jobs lazily: if nothing is free, the plan reads only the first of a long
         queue."""
         self._needs = {}
         orders: dict[tuple[DeviceRequest, frozenset[str]], Rank] = {}
         for facts in jobs:
-            left = left_devices(facts.last)
+            left = left_devices(facts.last) | avoided.get(facts.spec.number, frozenset())
             try:
                 request = request_of(facts, view.snapshot.devices, self.availability.labels)
             except Unavailable as error:

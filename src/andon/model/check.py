@@ -1,16 +1,19 @@
 """The result of a check of one card: what was measured, what it is compared with, the verdict."""
 
 from enum import StrEnum
+from hashlib import sha256
 from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
-from andon.model.codec import Amount, Index, JsonDocument, Name, Names, Text, Texts, Time, Whole
+from andon.model.codec import Amount, Id, Index, JsonDocument, Name, Names, Text, Texts, Time, Whole
+from andon.units import counted
 
 CHECKS_SCHEMA = "andon.checks/1"
 TESTS = 1
 """The number of the measurements: results of different ones are not compared."""
 MOST_WRONG = 64
+MOST_LISTED = 65_536
 
 
 class CheckVerdict(StrEnum):
@@ -70,6 +73,27 @@ class CheckPart(Struct, frozen=True):
     pcie_width: Whole | None = None
 
 
+class RowRemaps(Struct, frozen=True):
+    """Rows of memory that spare ones replace."""
+
+    correctable: Whole  # because of errors that were corrected
+    uncorrectable: Whole
+    pending: bool = False  # the next reset replaces more
+    failed: bool = False  # no spare row was left
+
+    @property
+    def count(self) -> int:
+        return self.correctable + self.uncorrectable
+
+    @property
+    def text(self) -> str:
+        """`2 rows remapped, 1 after uncorrectable errors; a reset is due`."""
+        found = f"{counted(self.count, 'row')} remapped" if self.count else "no row remapped"
+        found += f", {self.uncorrectable} after uncorrectable errors" if self.uncorrectable else ""
+        found += "; a reset is due" if self.pending else ""
+        return f"{found}; NO SPARE ROW IS LEFT" if self.failed else found
+
+
 class CardResult(JsonDocument, frozen=True):
     """A check of one card."""
 
@@ -99,6 +123,8 @@ class CardResult(JsonDocument, frozen=True):
     parts: Annotated[tuple[CheckPart, ...], Meta(max_length=16)] = ()
     wrong: Annotated[tuple[WrongWord, ...], Meta(max_length=MOST_WRONG)] = ()
     new_ecc: Whole | None = None  # uncorrectable errors that were counted during the check
+    rows_before: RowRemaps | None = None  # None: `evidence` says why
+    rows: RowRemaps | None = None  # after it
     events: Names = ()  # Xids during the check
     even_if_used: bool = False
     instance: bool = False  # a part of a card (MIG)
@@ -127,6 +153,46 @@ class CardResult(JsonDocument, frozen=True):
         return None if self.power_limit_watts is None else round(self.power_limit_watts)
 
 
+class CheckFigures(Struct, frozen=True):
+    """The last check of a card in a few numbers, by which other nodes judge theirs."""
+
+    card: Id
+    model: Name
+    driver: Name
+    values: Annotated[tuple[Whole | None, ...], Meta(max_length=3)]
+    """Of FLEET_PARTS, in millions a second."""
+    tests: Whole = TESTS
+    limit: Whole | None = None
+    """Of its power, in watts."""
+
+
+FLEET_PARTS = ("fp32", "tensor", "memory")
+"""What depends on the card alone: copies from the host differ from machine to machine."""
+MILLION = 1e6
+
+
+def card_id(uuid: str) -> str:
+    """Returns what tells cards apart in a fleet, without their identity."""
+    return sha256(uuid.encode(errors="replace")).hexdigest()[:12]
+
+
+def figures_of(result: CardResult) -> CheckFigures:
+    values = (result.value(name) for name in FLEET_PARTS)
+    rounded = tuple(None if one is None else round(one / MILLION) for one in values)
+    uuid, model = card_id(result.uuid), result.model
+    return CheckFigures(uuid, model, result.driver, rounded, result.tests, result.limit)
+
+
+def result_of(figures: CheckFigures) -> CardResult:
+    """Returns the figures as a result that others are compared with."""
+    values = zip(FLEET_PARTS, figures.values, strict=False)
+    parts = tuple(CheckPart(n, None if one is None else one * MILLION) for n, one in values)
+    return CardResult(
+        "", figures.card, "", figures.model, 0.0, "", CheckVerdict.UNJUDGED, driver=figures.driver,
+        tests=figures.tests, power_limit_watts=figures.limit, parts=parts,
+    )  # fmt: skip
+
+
 class PeerSpeed(Struct, frozen=True):
     """What one card copies to another."""
 
@@ -135,3 +201,17 @@ class PeerSpeed(Struct, frozen=True):
     bytes_per_second: Amount
     direct: bool  # without the host's memory between
     right: bool  # what arrived is what was sent
+
+
+class CheckList(JsonDocument, frozen=True):
+    """Checks of a node's cards."""
+
+    schema = CHECKS_SCHEMA
+    checks: Annotated[tuple[CardResult, ...], Meta(max_length=MOST_LISTED)] = ()
+    peers: Annotated[tuple[PeerSpeed, ...], Meta(max_length=MOST_LISTED)] = ()
+
+
+class FleetChecks(Struct, frozen=True):
+    """The last checks of the cards of a hub's nodes."""
+
+    checks: Annotated[tuple[CheckFigures, ...], Meta(max_length=MOST_LISTED)] = ()

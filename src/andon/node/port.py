@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # every command that opens a node imports this, and few use a
     from andon.leases.availability import Availability
     from andon.leases.rules.offer import Offer
     from andon.leases.tracker import LeaseTracker
+    from andon.model.check import CardResult
     from andon.model.lease_list import LeaseList
     from andon.model.run.record import RunRow
     from andon.ports import Store
@@ -234,6 +235,9 @@ class NodePast(Protocol):
     def throttle_shares(
         self, device: str, since: float, until: float, points: int
     ) -> tuple[list[int], Mapping[str, list[float | None]]]: ...
+
+    def checks(self) -> Sequence[CardResult]:
+        """Returns what `andon check` found on its devices, the oldest first."""
 
 
 class NodeRuns(Protocol):

@@ -6,25 +6,30 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from andon.app.leases import open_availability
 from andon.app.sampler import open_sampler
 from andon.app.settings import load_settings
-from andon.checks import session
+from andon.checks import checking, session
 from andon.checks.checking import CardToCheck, Checker
 from andon.checks.load import loaded
 from andon.checks.rules.plan import CheckMode, CheckPlan
 from andon.checks.store import stored_checks
 from andon.errors import Unavailable
+from andon.jobs.folder import LOCK, jobs_path
 from andon.model.check import CardResult, CheckVerdict
 from andon.units import MIB
 from tests.integration.conftest import andon, is_alive
 from tests.integration.leasing import ENVIRONMENT, entries, held
-from tests.standin import StandIn, StandInProcess, lost
+from tests.standin import StandIn, StandInMig, StandInProcess, lost
 from tests.standin.cuda import CudaFault, StandInCuda
 from tests.support.replaced import constants
+from tests.support.ssh_hosts import SSHD, SshHosts
+from tests.support.ssh_hosts import andon as over_ssh
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.usefixtures("cuda", "own_places")
@@ -166,7 +171,7 @@ def test_a_process_that_cannot_be_ended_keeps_its_lease(
     try:
         assert one.verdict is CheckVerdict.HUNG
         assert "its lease is withheld" in one.text
-        assert other.verdict is CheckVerdict.OK
+        assert other.verdict.is_measured
         assert len(held()) == 1, "the process has its lock; the other lease is released"
     finally:
         for process in kept:
@@ -250,10 +255,10 @@ def test_an_interrupted_check_leaves_neither_leases_nor_processes(cuda: StandInC
 
 def test_cards_are_compared_with_each_other_in_a_full_check(cuda: StandInCuda) -> None:
     StandInCuda(cuda.node, memory=256 * MIB)
-    found = session.measure_peers(
+    found, why, stuck = session.measure_peers(
         [one.uuid for one in cuda.node.node], [str(number) for number in range(4)]
     )
-    assert len(found) == 12
+    assert (len(found), why, stuck) == (12, "", False)
     direct = {(one.source, one.target) for one in found if one.direct}
     assert direct == {("0", "1"), ("1", "0"), ("2", "3"), ("3", "2")}
     assert all(one.right and one.bytes_per_second > 1e9 for one in found)
@@ -352,3 +357,186 @@ def test_inside_a_lease_its_cards_are_checked_and_stay_held(cuda: StandInCuda) -
     assert [one["label"] for one in checks["checks"]] == ["1", "3"]
     assert all(one["verdict"] == "ok" for one in checks["checks"])
     assert len(leases["leases"]) == 1
+
+
+def submitted(*words: str) -> tuple[str, str]:
+    """Submits a job and waits for its end; returns its state and output."""
+    assert andon("submit", "--check", *words).code == 0
+    andon("jobs", "wait", "1")
+    [job] = andon("jobs", "--all", "--json").json()["jobs"]
+    return f"{job['state']}: {job['reason']}", andon("logs", "1").out
+
+
+def test_a_job_gives_a_bad_card_back_and_takes_another(cuda: StandInCuda) -> None:
+    cuda.set_faults(CudaFault(0, "wrong", "fp32", 1))
+    state, log = submitted("--", sys.executable, "-c", ENVIRONMENT)
+    assert state == "succeeded: None"
+    first, taking, second, uuid = log.splitlines()
+    assert first.startswith("andon: GPU 0: wrong_results: WRONG RESULTS on SM 1")
+    assert taking == "andon: taking another"
+    assert second.startswith("andon: GPU 1: ok: as fast as")
+    assert uuid == cuda.node.node[1].uuid
+    assert held() == []
+
+
+def test_a_job_with_broken_cards_alone_fails_and_says_which(cuda: StandInCuda) -> None:
+    cuda.set_faults(*(CudaFault(n, "wrong", "fp32", 1) for n in range(4)))
+    state, _ = submitted("--", "touch", "started")
+    assert state.startswith("failed: GPU 0 failed its check: WRONG RESULTS on SM 1")
+    assert "GPU 1 failed its check" in state
+    assert held() == []
+
+
+def test_a_job_uses_a_slow_card_where_there_is_no_other(cuda: StandInCuda) -> None:
+    cuda.set_faults(CudaFault(0, "slow", "memory", 50))
+    state, log = submitted("-d", "0", "--", sys.executable, "-c", ENVIRONMENT)
+    assert state == "succeeded: None"
+    assert log.count("andon: GPU 0: slow: ") == 2, "before and after it was given back"
+    assert log.splitlines()[-1] == cuda.node.node[0].uuid
+
+
+def test_a_job_that_is_cancelled_during_its_check_gives_the_card_back(cuda: StandInCuda) -> None:
+    cuda.set_faults(CudaFault(0, "hang", "fp32"))
+    assert andon("submit", "--check", "--", "true").code == 0
+    wait_for(lambda: "checks GPU 0 first" in andon("jobs", "--json").out)
+    assert len(held()) == 1
+    assert andon("cancel", "1").code == 0
+    wait_for(lambda: not held())
+    assert stored_checks() == []
+
+
+def test_in_a_pod_all_its_cards_are_checked_without_a_lease(
+    cuda: StandInCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container has no numbers of Slurm, and sees its own cards alone."""
+    cuda.set_faults(CudaFault(1, "slow", "memory", 60))
+    done = andon("check", "--prolog")
+    assert (done.code, held()) == (0, []), "a slow card does not end the pod"
+    assert [done.err.count(f"GPU {n}: ") for n in range(4)] == [1, 1, 1, 1]
+    cuda.set_faults(CudaFault(2, "wrong", "fp32", 1))
+    broken = andon("check", "--prolog")
+    assert broken.code == 1
+    assert "GPU 2: wrong_results: WRONG RESULTS on SM 1" in broken.err
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    nothing = andon("check", "--prolog")
+    assert (nothing.code, nothing.err) == (0, ""), "a job of Slurm without a GPU"
+
+
+def test_an_error_of_memory_during_the_check_and_remapped_rows_are_said(
+    cuda: StandInCuda, node: StandIn
+) -> None:
+    node.change(0, remapped_correctable=1, remapped_uncorrectable=2, remap_pending=1)
+    node.change(1, remap_failed=1)
+    done = andon("check", "--quick", "--json")
+    assert done.code == 1
+    first, second, third, _ = done.json()["checks"]
+    assert first["verdict"] == "ok", "what failed earlier has been replaced"
+    assert first["rows"] == {
+        "correctable": 1, "uncorrectable": 2, "pending": True, "failed": False,
+    }  # fmt: skip
+    assert first["rows_before"] == first["rows"]
+    assert (second["verdict"], "no spare row is left" in second["text"]) == ("memory_errors", True)
+    assert third["new_ecc"] == 0
+    text = " ".join(andon("check", "--quick", "-d", "0,2").out.split())
+    assert "GPU 0: memory: 3 rows remapped, 2 after uncorrectable errors; a reset is due" in text
+    assert "GPU 2: memory: no row remapped, 0 new uncorrected errors" in text
+
+
+@pytest.mark.long
+def test_each_fault_is_a_line_of_the_table(cuda: StandInCuda) -> None:
+    """Wrong words, a card that falls off the bus, one that hangs, and one without free memory."""
+    cuda.set_faults(
+        CudaFault(0, "wrong", "patterns", 3),
+        CudaFault(1, "error", "tensor", 719),
+        CudaFault(2, "hang", "tensor"),
+        CudaFault(3, "error", "patterns", 2),
+    )
+    done = andon("check", "--quick", "--json", timeout_seconds=240)
+    assert (done.code, held()) == (1, [])
+    found = done.json()["checks"]
+    assert [one["verdict"] for one in found] == ["wrong_results", "lost", "hung", "ok"]
+    assert "WRONG RESULTS in memory, bits 0x00010000: " in found[0]["text"]
+    assert "the card stopped working during the check" in found[1]["text"]
+    assert "no answer for 30 s in tensor" in found[2]["text"]
+    assert found[3]["text"] == "as fast as its clock and bus allow"
+
+
+def test_memory_that_is_shared_with_the_host_is_tested_to_a_quarter(cuda: StandInCuda) -> None:
+    StandInCuda(cuda.node, integrated=1, memory=256 * MIB)
+    [one] = checked(0)
+    assert one.verdict is CheckVerdict.OK
+    assert 0 < one.tested_bytes <= 256 * MIB // 4
+
+
+def test_an_instance_is_checked_as_itself(cuda: StandInCuda) -> None:
+    """Its board is not; instances are compared with those of their profile."""
+    mig = StandInMig("MIG-11111111-2222-3333-4444-555555555555")
+    cuda.node.change(0, mig_mode=1, migs=(mig,))
+    cuda.show(mig.uuid)
+    done = andon("check", "--quick", "--all", "--json")
+    found = {one["label"]: one for one in done.json()["checks"]}
+    assert "each is checked as itself" in found["0"]["text"]
+    assert (found["0:0"]["verdict"], found["0:0"]["instance"]) == ("ok", True)
+    assert "others of its model" not in found["0:0"]["text"]
+    assert found["1"]["text"] == "as fast as 2 others of its model here"
+
+
+def test_a_host_over_ssh_checks_its_own_cards(cuda: StandInCuda, tmp_path: Path) -> None:
+    assert Path(SSHD).exists(), "install openssh-server: dev/parts does"
+    hosts = SshHosts(tmp_path / "ssh", 22500)
+    names = ("LD_LIBRARY_PATH", *(name for name in os.environ if name.startswith("STANDIN")))
+    there = {name: os.environ[name] for name in names} | {"ANDON_SIMULATE": "0"}
+    hosts.add("lab1", environment=there)
+    try:
+        cuda.set_faults(CudaFault(1, "wrong", "fp32", 1))
+        done = over_ssh(hosts, "check", "--quick", "--all", "--ssh", "lab1")
+        assert done.returncode == 1, done.stderr
+        assert "WRONG RESULTS on SM 1" in done.stdout
+        assert done.stdout.count("as fast as 2 others of its model here") == 3
+        listed = over_ssh(hosts, "checks", "--ssh", "lab1")
+        assert listed.stdout.count("as fast as 2 others") == 3
+        assert over_ssh(hosts, "checks").stdout.startswith("nothing was checked yet"), "not here"
+    finally:
+        hosts.close()
+
+
+def test_a_job_is_checked_again_when_its_dispatcher_was_killed_meanwhile(cuda: StandInCuda) -> None:
+    cuda.set_faults(CudaFault(0, "hang", "fp32"))
+    assert andon("submit", "--check", "-d", "0", "--", "true").code == 0
+    wait_for(lambda: "checks GPU 0 first" in andon("jobs", "--json").out)
+    dispatcher = json.loads((jobs_path() / LOCK).read_text())["pid"]
+    [child] = children_of(dispatcher)
+    os.kill(dispatcher, signal.SIGKILL)
+    assert len(held()) == 1, "a process that hangs keeps the card"
+    os.kill(child, signal.SIGKILL)
+    wait_for(lambda: not held())
+    cuda.set_faults()
+    andon("jobs", "wait", "1")
+    [job] = andon("jobs", "--all", "--json").json()["jobs"]
+    assert (job["state"], job["attempt"]) == ("succeeded", 1)
+    assert andon("logs", "1").out.count("andon: GPU 0: ok: ") == 1, "the first one ended unheard"
+
+
+def test_cards_stay_held_until_the_copies_between_them_were_measured(
+    cuda: StandInCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    StandInCuda(cuda.node, memory=256 * MIB).set_faults(CudaFault(3, "wrong", "fp32", 1))
+    seen = list[tuple[int, int]]()
+    real = session.measure_peers
+
+    def measured(uuids: list[str], *more: Any) -> Any:
+        seen.append((len(uuids), len(held())))
+        return real(uuids, *more)
+
+    monkeypatch.setattr(checking, "measure_peers", measured)
+    with open_sampler(load_settings({}).settings) as sampler:
+        settings = load_settings({}).settings
+        availability = open_availability(
+            settings, lambda: sampler.once(with_host=False), simulated=False
+        )
+        checker = Checker(sampler, replace(SHORT, mode=CheckMode.FULL))
+        snapshot = sampler.once(with_host=False)
+        cards, _ = checker.lease(availability, snapshot, snapshot.devices)
+        checker.run(cards)
+    assert seen == [(3, 4)], "not with the one that computes wrongly"
+    assert (len(checker.peers), checker.troubles, held()) == (6, [], [])

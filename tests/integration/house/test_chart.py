@@ -63,3 +63,12 @@ def test_every_version_takes_what_it_makes(helm: str, tmp_path: Path, values: An
     for version in VERSIONS:
         for one in objects:
             validate(one, version, strict=True)
+
+
+def test_every_version_takes_the_check_before_a_pod() -> None:
+    from kubernetes_validate import validate
+
+    text = (REPOSITORY / "deploy/kubernetes/check.yaml").read_text()
+    for version in VERSIONS:
+        for one in filter(None, yaml.safe_load_all(text)):
+            validate(one, version, strict=True)

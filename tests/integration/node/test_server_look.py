@@ -179,6 +179,7 @@ def _reads_the_book(node: Node) -> bool:
 
 NOT_COMPARED = {
     "cancel",
+    "check",
     "estimate",
     "logs",
     "nodes",
@@ -199,7 +200,7 @@ SHOWN = (
 ANSWERED = (
     ("devices", "--topology"), ("why",), ("why", "1"), ("alerts",), ("alerts", "1", "2"),
     ("alerts", "rules"), ("alerts", "rules", "thermal"), ("history", "--who"), ("runs",),
-    ("jobs",), ("reservations",),
+    ("jobs",), ("reservations",), ("checks",),
 )  # fmt: skip
 
 

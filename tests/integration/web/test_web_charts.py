@@ -197,7 +197,8 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield found
 
 
-OF_A_HUB = ("/api/nodes/items", "/api/nodes/courses")  # tests/integration/fleet/test_fleet_lists.py
+OF_A_HUB = ("/api/nodes/items", "/api/nodes/courses", "/api/checks/fleet")
+"""tests/integration/fleet asks these of a real hub."""
 ASKED = [
     path for method, path in ANSWERS
     if method == "get" and path not in ("/api/alerts/{alert}", *OF_A_HUB)

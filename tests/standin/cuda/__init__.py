@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tests.standin.build import BuildError, find_compiler
 from tests.standin.control import StandIn
@@ -34,12 +35,19 @@ class StandInCuda:
     def __init__(self, node: StandIn, **changes: int) -> None:
         """`changes` to the cards: see `_line`."""
         self.node, self._changes = node, changes
+        self._instances: tuple[str, ...] = ()
+        self.set_faults()
+
+    def show(self, *uuids: str) -> None:
+        """Shows these MIG instances as well, like the first card."""
+        self._instances = uuids
         self.set_faults()
 
     def set_faults(self, *faults: CudaFault, driver: int = 13000) -> None:
         """Only these faults, from the next process on."""
         devices = self.node.node
         lines = [f"driver {driver}", *(_line(one, **self._changes) for one in devices)]
+        lines += [_line(replace(devices[0], uuid=u), **self._changes) for u in self._instances]
         lines += [
             f"fault {devices[one.device].uuid} {one.kind} {one.part} {one.value:g}"
             for one in faults

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from andon.checks.rules import lines, prolog
+from andon.checks.rules.before_work import AfterCheck, after_check
 from andon.checks.rules.choosing import by_itself, divided_boards, refusal
 from andon.checks.rules.plan import (
     LAUNCH_SECONDS,
@@ -20,7 +21,7 @@ from andon.checks.rules.plan import (
     plan_for,
 )
 from andon.model.check import CheckVerdict
-from andon.model.device import DeviceStatus, Process, ProcessKind, Sample, State
+from andon.model.device import NOT_READ, DeviceStatus, Process, ProcessKind, Sample, Setup, State
 from andon.units import GIB, MIB
 from tests.support.checks import check_result
 from tests.support.rows import rows
@@ -62,9 +63,35 @@ def test_a_divided_board_is_checked_by_its_instances() -> None:
 
 
 def test_the_load_of_other_vendors_is_said_to_be_missing() -> None:
-    other = replace(IDLE, device=replace(IDLE.device, vendor="amd"))
-    assert "not built yet" in (by_itself(other) or "")
+    device = replace(IDLE.device, vendor="amd", setup=Setup(ecc=True))
+    sample = None if IDLE.sample is None else replace(IDLE.sample, ecc_uncorrected=0)
+    other = replace(IDLE, device=device, sample=sample)
+    text = by_itself(other) or ""
+    assert text.startswith("a load for amd is not built yet; link 5×16, ECC on, 0 uncorrected")
+    narrow = replace(other.sample, pcie_width=8) if other.sample else None
+    assert "link 5×8 of 5×16" in (by_itself(replace(other, sample=narrow)) or "")
+    silent = replace(other, sample=None, device=replace(other.device, setup=NOT_READ))
+    assert "link not known, ECC not known, errors not known" in (by_itself(silent) or "")
     assert by_itself(IDLE) is None
+
+
+@rows(
+    "first, second, found",
+    [
+        ([], False, AfterCheck.USE),
+        (["ok", "unjudged", "not_checked", "failed"], False, AfterCheck.USE),
+        (["ok", "slow"], False, AfterCheck.TAKE_OTHERS),
+        (["hung"], False, AfterCheck.TAKE_OTHERS),
+        (["slow"], True, AfterCheck.USE),
+        (["slow", "wrong_results"], True, AfterCheck.REFUSE),
+        (["hung"], True, AfterCheck.REFUSE),
+    ],
+)
+def test_what_follows_from_a_check_before_work(
+    first: list[str], second: bool, found: AfterCheck
+) -> None:
+    results = [check_result(f"GPU-{n}", verdict=CheckVerdict(one)) for n, one in enumerate(first)]
+    assert after_check(results, second) is found
 
 
 @rows(

@@ -25,7 +25,7 @@ def test_results_come_back_in_their_order() -> None:
         ("GPU-1", 1), ("GPU-0", 5), ("GPU-0", 9),
     ]  # fmt: skip
     assert [one.at - AT for one in store.stored_checks("GPU-0")] == [5, 9]
-    assert store.latest_checks()["GPU-0"].at == AT + 9
+    assert store.RecentChecks().latest()["GPU-0"].at == AT + 9
 
 
 def test_nothing_is_stored_before_the_first() -> None:
@@ -35,7 +35,7 @@ def test_nothing_is_stored_before_the_first() -> None:
 def test_a_check_that_was_not_made_does_not_hide_the_last_one() -> None:
     stored()
     store.store_check(check_result(at=AT + 1, verdict=CheckVerdict.FAILED))
-    assert store.latest_checks()["GPU-0"].at == AT
+    assert store.RecentChecks().latest()["GPU-0"].at == AT
 
 
 def test_a_torn_or_strange_line_is_left_out() -> None:

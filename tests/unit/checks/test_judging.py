@@ -14,7 +14,15 @@ from andon.checks.rules.judging import (
     lanes,
     per_clock,
 )
-from andon.model.check import CardResult, CheckPart, CheckVerdict, WrongWord
+from andon.model.check import (
+    CardResult,
+    CheckPart,
+    CheckVerdict,
+    RowRemaps,
+    WrongWord,
+    figures_of,
+    result_of,
+)
 from tests.support.checks import check_result, measured, with_part
 from tests.support.rows import rows
 
@@ -212,3 +220,41 @@ def test_a_result_that_ended_badly_keeps_its_verdict(verdict: CheckVerdict) -> N
     if verdict is not CheckVerdict.UNJUDGED:
         one = check_result(verdict=verdict, text="as it ended")
         assert judged(one, References(local=measured(*OTHERS))) == one
+
+
+def test_a_fleet_judges_what_depends_on_the_card_alone() -> None:
+    fleet = [result_of(figures_of(one)) for one in measured("GPU-7", "GPU-8", "GPU-9")]
+    one = check_result()
+    assert verdict_of(one, fleet=fleet) == (CheckVerdict.OK, "as fast as 3 in the fleet")
+    link = with_part(one, "to_device", value=(one.value("to_device") or 0) * 0.7)
+    assert verdict_of(link, fleet=fleet)[0] is CheckVerdict.OK, "another machine, another link"
+    slow = with_part(one, "tensor", value=(one.value("tensor") or 0) * 0.79)
+    found = verdict_of(slow, local=measured("GPU-1", "GPU-2", scale=0.79), fleet=fleet)
+    assert found[0] is CheckVerdict.SLOW
+    assert found[1].startswith("slow: tensor cores 21 % below 3 in the fleet"), "as all here are"
+
+
+def test_figures_for_a_fleet_name_no_card() -> None:
+    found = figures_of(check_result("GPU-secret"))
+    assert "secret" not in str(found)
+    assert figures_of(check_result("GPU-secret")).card == found.card
+    assert figures_of(check_result("GPU-other")).card != found.card
+
+
+@rows(
+    "before, after, words",
+    [
+        (RowRemaps(0, 0), RowRemaps(0, 0), None),
+        (RowRemaps(3, 2, True), RowRemaps(3, 2, True), None),
+        (RowRemaps(0, 0), RowRemaps(1, 0), None),
+        (RowRemaps(0, 0), RowRemaps(0, 2, True), "2 rows of its memory failed during the check"),
+        (RowRemaps(9, 9, True, True), RowRemaps(9, 9, True, True), "no spare row is left"),
+        (None, RowRemaps(0, 2), None),
+    ],
+)
+def test_rows_of_memory_that_fail_during_the_check(
+    before: RowRemaps | None, after: RowRemaps, words: str | None
+) -> None:
+    found = judged(check_result(rows_before=before, rows=after), References(measured(*OTHERS)))
+    assert (found.verdict is CheckVerdict.MEMORY) == (words is not None)
+    assert words is None or words in found.text

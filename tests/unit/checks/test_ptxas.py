@@ -35,5 +35,7 @@ def test_every_text_is_assembled(ptxas: str, architecture: int, tmp_path: Path) 
         path.write_text(text)
         command = [ptxas, f"-arch=sm_{architecture}", "-v", str(path), "-o", str(tmp_path / "out")]
         done = subprocess.run(command, capture_output=True, text=True)
+        if not PLACE.exists() and "is not defined for option" in done.stderr:
+            pytest.skip("this ptxas no longer knows the architecture; dev/ptxas gets one that does")
         assert done.returncode == 0, done.stderr
         assert "0 bytes spill stores" in done.stderr or "spill" not in done.stderr

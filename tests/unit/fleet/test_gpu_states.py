@@ -1,5 +1,6 @@
 """Each GPU of a node in a few words, as a hub lists it."""
 
+import json
 import re
 
 import pytest
@@ -17,12 +18,14 @@ from andon.fleet.rules.digest import (
     digest_of,
     encoded,
 )
-from andon.fleet.rules.gpu_states import STATES, gpu_states
-from andon.model.device import DeviceStatus, State
+from andon.fleet.rules.gpu_states import MOST, STATES, gpu_states
+from andon.model.check import CardResult, CheckVerdict, card_id, result_of
+from andon.model.device import DeviceStatus, LastCheck, State
 from andon.model.lamp import DeviceLamp, Lamp
 from andon.model.lease import Reservation, ReservedDevice
 from andon.model.lease_list import LeaseList
 from andon.model.verdict import DeviceVerdict, VerdictKind
+from tests.support.checks import check_result
 from tests.support.rows import rows
 from tests.support.snapshots import farm, h200, uuid
 
@@ -106,3 +109,48 @@ def test_what_another_machine_reports_is_checked(text: str) -> None:
     found = digest_of(farm(), None, (), {}, {}, "m", "1.0")
     with pytest.raises(Invalid, match="gpu_states"):
         decoded(encoded(replace(found, gpu_states=(text,))))
+
+
+def figures(number: int) -> CardResult:
+    return check_result(f"GPU-{number}", verdict=CheckVerdict.OK)
+
+
+def test_a_digest_has_the_last_check_of_each_card_and_those_that_are_slow() -> None:
+    snapshot = farm()
+    slow = replace(snapshot.devices[1], check=LastCheck(1.0, "slow", "slow: memory"))
+    devices = (snapshot.devices[0], slow, *snapshot.devices[2:])
+    beside = [
+        check_result("GPU-8", verdict=CheckVerdict.WRONG),
+        check_result("GPU-9", verdict=CheckVerdict.OK, even_if_used=True),
+    ]
+    seen = replace(snapshot, devices=devices)
+    digest = digest_of(seen, None, (), {}, {}, "m", "1", checks=[figures(0), *beside])
+    found = decoded(encoded(digest))
+    assert found.slow == ("1",)
+    assert [one.card for one in found.checks] == [card_id("GPU-0")], "wrong or shared: no reference"
+    result = result_of(found.checks[0])
+    assert result.kind == figures(0).kind
+    assert result.value("tensor") == figures(0).value("tensor")
+
+
+def test_many_checks_are_left_out_before_the_states_of_the_gpus() -> None:
+    every = [figures(number) for number in range(100)]
+    digest = digest_of(farm(), None, (), {}, {}, "m", "1", checks=every)
+    assert len(digest.checks) == MOST
+    found = decoded(encoded(digest))
+    assert (found.checks, found.gpu_states) == ((), digest.gpu_states)
+
+
+@rows(
+    "figure",
+    [
+        {"card": "../x"}, {"model": 7}, {"values": [1, 2, 3, 4]}, {"values": [-1]},
+        {"values": ["fast"]}, {"values": [1e400]}, {"limit": -1}, {"model": "x" * 600},
+    ],
+)  # fmt: skip
+def test_strange_checks_of_another_machine_are_refused(figure: dict[str, object]) -> None:
+    good = {"card": "a1", "model": "H200", "driver": "1", "values": [1, None, 3]}
+    digest = {"node": "n", "machine": "m", "version": "1", "checks": [good | figure]}
+    with pytest.raises(Invalid):
+        decoded(json.dumps(digest).encode())
+    assert decoded(json.dumps(digest | {"checks": [good]}).encode()).checks[0].values[1] is None

@@ -5,6 +5,7 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
+from andon.cli.catalogue import COMMANDS, load
 from tests.conftest import REPOSITORY
 
 FOLDER = REPOSITORY / "deploy/kubernetes"
@@ -64,3 +65,23 @@ def test_the_hub_is_not_root_and_may_only_read_nodes_and_manage_jobs() -> None:
     assert manages["metadata"]["namespace"] == "default"
     changed = [one["resources"] for one in manages["rules"] if "create" in one["verbs"]]
     assert changed == [["jobs"]]
+
+
+def test_a_pod_is_checked_by_an_init_container_with_the_same_gpus() -> None:
+    [job] = [one for one in yaml.safe_load_all((FOLDER / "check.yaml").read_text()) if one]
+    pod = job["spec"]["template"]["spec"]
+    assert pod["restartPolicy"] == "Never", "else the same pod would try for ever"
+    [check], [work] = pod["initContainers"], pod["containers"]
+    gpus = [one["resources"]["limits"]["nvidia.com/gpu"] for one in (check, work)]
+    assert gpus[0] == gpus[1]
+    program, command, *options = check["command"]
+    assert (program, command) == ("andon", "check")
+    load(COMMANDS[command].target).make_context(command, options).close()
+    environment = {one["name"]: one["value"] for one in check["env"]}
+    assert "compute" in environment["NVIDIA_DRIVER_CAPABILITIES"], "libcuda is not there without"
+    written = {one["mountPath"] for one in check["volumeMounts"]}
+    assert environment["XDG_STATE_HOME"] in written
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert check["securityContext"]["readOnlyRootFilesystem"] is True
+    assert check["securityContext"]["capabilities"]["drop"] == ["ALL"]
+    assert pod["automountServiceAccountToken"] is False

@@ -5,7 +5,8 @@ from pathlib import Path
 
 STYLES = Path("frontend/src/styles")
 SIZES = {"small": 13, "text": 15, "large": 18, "head": 24, "huge": 36}
-NAMED = {f"var(--{name})" for name in SIZES} | {"inherit"}
+NAMED = {f"var(--{name})" for name in SIZES} | {"inherit", "min(var(--cell), var(--head))"}
+"""A name on the wall of a fleet is as large as its cell allows."""
 ROOT = re.compile(r"^(:root\.on-wall|html) \{[^}]*\}", re.M)  # how large one rem is
 USED = re.compile(r"font-size:\s*([^;}]+)|(?<!-)font:\s*(?:\d+ )?([^/;}\s]+)")
 

@@ -188,7 +188,7 @@ class Turns:
     def names(self) -> frozenset[str]:
         return frozenset()
 
-    def decide(self, jobs: list[JobFacts]) -> DispatchRound:
+    def decide(self, jobs: list[JobFacts], avoided: object = None) -> DispatchRound:
         starts = tuple(PlannedStart(one.spec.number, ("GPU-0",)) for one in jobs)
         view: Any = SimpleNamespace(snapshot=Snapshot("n", AT))
         return DispatchRound(view, DispatchPlan(starts), others=True)
@@ -227,7 +227,7 @@ class HeldMeanwhile(Turns):
     def __init__(self, folder: JobsFolder) -> None:
         self._folder = folder
 
-    def decide(self, jobs: list[JobFacts]) -> DispatchRound:
+    def decide(self, jobs: list[JobFacts], avoided: object = None) -> DispatchRound:
         for one in jobs:
             acts.hold(self._folder, one, JobStatus(JobState.WAITING, 1))
         return super().decide(jobs)
@@ -261,7 +261,7 @@ def test_a_job_that_began_while_it_was_held_is_not_said_to_be_held(tmp_path: Pat
 class Vain(Turns):
     """A retry that asks for more than any device has."""
 
-    def decide(self, jobs: list[JobFacts]) -> DispatchRound:
+    def decide(self, jobs: list[JobFacts], avoided: object = None) -> DispatchRound:
         view: Any = SimpleNamespace(snapshot=Snapshot("n", AT))
         vain = {one.spec.number: "no GPU here has more" for one in jobs}
         return DispatchRound(view, DispatchPlan(), vain=vain)

@@ -56,6 +56,7 @@ retry_oom = 1
 checkpoint = "USR1@90s"
 notify = "fail"
 unique = true
+check = true
 bind = true
 simulate = 2
 tags = ["a", "b"]

@@ -40,6 +40,7 @@ NOBODY, ADA = Identity(), Identity(Role.USER, 1, "ada")
 
 
 BELOW = {
+    "/api/checks/fleet": "/api/checks/fleet is not about a node",
     "/api/health": "/api/health is not about a node",
     "/api/estimate": "/api/estimate is not about a node",
     "/api/proof": "/api/proof is not about a node",

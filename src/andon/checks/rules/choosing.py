@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from andon.model.device import DeviceStatus, ProcessKind, State
+from andon.units import counted
 
 MPS = ("nvidia-cuda-mps-server", "nvidia-cuda-mps-control")
 LOADED = "nvidia"
@@ -38,7 +39,20 @@ def by_itself(status: DeviceStatus) -> str | None:
     """Returns what is known of a card without a load test; None if it has one."""
     if status.device.vendor == LOADED:
         return None
-    return f"a load for {status.device.vendor} is not built yet: identity, link and ECC only"
+    setup, sample = status.device.setup, status.sample
+    ecc = {None: "ECC not known", True: "ECC on", False: "ECC off"}[setup.ecc]
+    errors = None if sample is None else sample.ecc_uncorrected
+    known = "errors not known" if errors is None else counted(errors, "uncorrected error")
+    return f"a load for {status.device.vendor} is not built yet; {_link(status)}, {ecc}, {known}"
+
+
+def _link(status: DeviceStatus) -> str:
+    sample, limits = status.sample, status.device.limits
+    if sample is None or sample.pcie_generation is None or sample.pcie_width is None:
+        return "link not known"
+    now = f"{sample.pcie_generation}×{sample.pcie_width}"
+    best = f"{limits.link_generation}×{limits.link_width}"
+    return f"link {now}" if best == now or limits.link_width is None else f"link {now} of {best}"
 
 
 def slurm_numbers(text: str) -> Collection[str]:

@@ -1,13 +1,13 @@
 """The verdict on a check: wrong results first, then what the card's own clocks allow, then its
 siblings, then its own past; each with its evidence and the condition that explains it."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.model.check import CardResult, CheckVerdict
+from andon.model.check import FLEET_PARTS, CardResult, CheckVerdict
 from andon.model.throttling import ThrottleKind, reason_of
 from andon.units import counted
 
@@ -58,6 +58,8 @@ def judged(result: CardResult, references: References) -> CardResult:
     if result.new_ecc:
         count = counted(result.new_ecc, "uncorrectable memory error")
         return replace(result, verdict=CheckVerdict.MEMORY, text=f"{count} during the check")
+    if trouble := _rows_trouble(result):
+        return replace(result, verdict=CheckVerdict.MEMORY, text=trouble)
     if all(part.value is None for part in result.parts):
         why = next((part.reason for part in result.parts if part.reason), "it reported nothing")
         text = f"nothing could be measured: {why}"
@@ -65,10 +67,15 @@ def judged(result: CardResult, references: References) -> CardResult:
     local = comparable(result, references.local)
     fleet = comparable(result, references.fleet)
     past = _of_limit(result, [one for one in references.past if _alike(result, one)])[-PAST_COUNT:]
-    alone = not local and not fleet
-    bounds = list(_own_bounds(result))
-    findings = [*bounds, *_among(result, (*local, *fleet)), *_since(result, past)]
-    evidence = _evidence(result, (*local, *fleet), past)
+    one = "the other one of its model"
+    findings = [
+        *_own_bounds(result),
+        *_below(result, local, JUDGED, "the others" if len(local) > 1 else one),
+        *_below(result, fleet, FLEET_PARTS, f"{len(fleet)} in the fleet"),
+        *_below(result, past, JUDGED, "its own past"),
+    ]
+    compared = ("others", local), ("fleet", fleet), ("past", past)
+    evidence = {**result.evidence, **_evidence(result, compared)}
     if findings:
         worst = min(findings, key=lambda one: one.share)
         name, why = explanation(result, worst.part)
@@ -76,13 +83,23 @@ def judged(result: CardResult, references: References) -> CardResult:
         return replace(
             result, verdict=CheckVerdict.SLOW, text=text, explained_by=name, evidence=evidence
         )
-    if alone and not past and not _has_bounds(result):
+    if not (local or fleet or past or _has_bounds(result)):
         return replace(
             result, text="numbers without a verdict: nothing to compare with", evidence=evidence
         )
     return replace(
         result, verdict=CheckVerdict.OK, text=_fine(local, fleet, past), evidence=evidence
     )
+
+
+def _rows_trouble(result: CardResult) -> str | None:
+    before, after = result.rows_before, result.rows
+    if before is None or after is None:
+        return None
+    if after.failed:
+        return "memory that failed could not be replaced: no spare row is left"
+    new = after.uncorrectable - before.uncorrectable
+    return f"{counted(new, 'row')} of its memory failed during the check" if new > 0 else None
 
 
 def comparable(result: CardResult, others: Iterable[CardResult]) -> list[CardResult]:
@@ -173,27 +190,17 @@ def _has_bounds(result: CardResult) -> bool:
     return fp32 and bool(result.bandwidth_bytes_per_second)
 
 
-def _among(result: CardResult, others: Sequence[CardResult]) -> Iterable[Shortfall]:
-    """Yields what is slower than the others of its model, beyond their own spread."""
-    for name in JUDGED:
-        found = _below(result.value(name), [one.value(name) for one in others])
-        if found is not None:
-            whom = "the others" if len(others) > 1 else "the other one of its model"
-            text = f"{NAMES[name]} {100 * (1 - found):.0f} % below {whom}"
-            yield Shortfall(name, found, text)
+def _below(
+    result: CardResult, others: Sequence[CardResult], names: Sequence[str], whom: str
+) -> Iterable[Shortfall]:
+    """Yields what is clearly less than the median of others, beyond their own spread."""
+    for name in names:
+        share = _share(result.value(name), [one.value(name) for one in others])
+        if share is not None:
+            yield Shortfall(name, share, f"{NAMES[name]} {100 * (1 - share):.0f} % below {whom}")
 
 
-def _since(result: CardResult, past: Sequence[CardResult]) -> Iterable[Shortfall]:
-    """Yields what is slower than it was on this card."""
-    for name in JUDGED:
-        found = _below(result.value(name), [one.value(name) for one in past])
-        if found is not None:
-            yield Shortfall(
-                name, found, f"{NAMES[name]} {100 * (1 - found):.0f} % below its own past"
-            )
-
-
-def _below(value: float | None, others: Iterable[float | None]) -> float | None:
+def _share(value: float | None, others: Iterable[float | None]) -> float | None:
     """Returns which share of the median a value is, if that is clearly too little."""
     known = [one for one in others if one]
     if value is None or not known:
@@ -232,6 +239,11 @@ def _shared(result: CardResult, part: str) -> tuple[str, str] | None:
     return ("occupied", "others used it at the same time") if result.even_if_used else None
 
 
+def _divided(result: CardResult, part: str) -> tuple[str, str] | None:
+    shares = "others on its card share its power and link"
+    return ("occupied", shares) if result.instance else None
+
+
 def _heat(result: CardResult, part: str) -> tuple[str, str] | None:
     found = result.part(part)
     for name in () if found is None else found.throttle:
@@ -258,7 +270,7 @@ def _power(result: CardResult, part: str) -> tuple[str, str] | None:
 
 
 _EXPLAIN: tuple[Callable[[CardResult, str], tuple[str, str] | None], ...] = (
-    _narrow, _shared, _heat, _hardware, _power,
+    _narrow, _shared, _heat, _hardware, _power, _divided,
 )  # fmt: skip
 
 
@@ -276,13 +288,13 @@ def _fine(
 
 
 def _evidence(
-    result: CardResult, others: Sequence[CardResult], past: Sequence[CardResult]
-) -> Mapping[str, str]:
+    result: CardResult, references: Iterable[tuple[str, Sequence[CardResult]]]
+) -> dict[str, str]:
     found = {}
     for name in ("fp32", "tensor"):
         if (rate := per_clock(result, name)) is not None:
             found[f"{name}_per_clock_and_sm"] = f"{rate:.1f}"
-    for title, some in (("others", others), ("past", past)):
+    for title, some in references:
         for name in JUDGED:
             known = [value for one in some if (value := one.value(name))]
             if known:

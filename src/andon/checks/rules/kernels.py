@@ -7,6 +7,8 @@ same for all warps: the host compares whole blocks of memory.
 import struct
 from functools import cache
 
+from msgspec import Struct
+
 LANES = 32
 CHAINS = 16  # independent sums in a thread: they hide the latency of an addition
 STEPS = 8  # additions of each chain in one round
@@ -201,12 +203,14 @@ def plain() -> str:
     return f".version 6.0\n.target sm_50\n.address_size 64\n{_fp32()}{_FILL}{_compare()}"
 
 
-class _Tensor:
+class _Tensor(Struct, frozen=True):
     """The shape of a multiplication of tensor cores: its text and its data."""
 
-    def __init__(self, version: str, target: str, operation: str, depth: int, half: bool) -> None:
-        self.version, self.target, self.operation = version, target, operation
-        self.depth, self.half = depth, half
+    version: str
+    target: str
+    operation: str
+    depth: int
+    half: bool
 
     @property
     def registers(self) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from andon.model.check import MOST_WRONG, CardResult, CheckPart, CheckVerdict, WrongWord
+from andon.model.check import MOST_WRONG, CardResult, CheckPart, CheckVerdict, RowRemaps, WrongWord
 from andon.model.device import Sample
 from andon.model.throttling import IDLE
 
@@ -26,6 +26,16 @@ def with_card(result: CardResult, line: Mapping[str, Any]) -> CardResult:
         # Both edges of the clock carry data; an integrated card reports neither.
         bandwidth_bytes_per_second=khz * 1000 * 2 * bits / 8 if khz and bits else None,
     )
+
+
+def with_rows(result: CardResult, line: Mapping[str, Any]) -> CardResult:
+    """Adds the rows of memory that were remapped: before the check, then after it."""
+    if "reason" in line:
+        return replace(result, evidence={**result.evidence, "remapped_rows": line["reason"]})
+    found = RowRemaps(
+        line["correctable"], line["uncorrectable"], bool(line["pending"]), bool(line["failed"])
+    )
+    return replace(result, rows_before=result.rows_before or found, rows=found)
 
 
 def with_wrong(result: CardResult, line: Mapping[str, Any]) -> CardResult:

@@ -2,16 +2,12 @@
 
 from collections.abc import Sequence
 
-from andon.model.check import CardResult, CheckVerdict
-
-DRAIN_IF = {"slow": frozenset((CheckVerdict.SLOW,))}
-"""What a site may add, by the word of `--drain-if`."""
+from andon.model.check import CardResult
 
 
 def broken(results: Sequence[CardResult], drain_if: Sequence[str] = ()) -> list[CardResult]:
-    """Returns the results for which the node is drained."""
-    more = frozenset(verdict for word in drain_if for verdict in DRAIN_IF.get(word, ()))
-    return [one for one in results if one.verdict.is_broken or one.verdict in more]
+    """Returns the results for which the node is drained; a site may add verdicts."""
+    return [one for one in results if one.verdict.is_broken or str(one.verdict) in drain_if]
 
 
 def exit_code(results: Sequence[CardResult], drain_if: Sequence[str] = ()) -> int:

@@ -26,6 +26,7 @@ from andon.node.ssh.names import checked_host, configured_hosts, hosts_of, liste
 from andon.units import sh, shell_line
 
 MOST_FILE_BYTES = 4 << 20
+CHECK_SECONDS = 180.0  # a whole one of several cards, which take turns with their links
 NAMING = ("--ssh", "--node", "--host", "-H")
 LIVE_HINT = "live over SSH: andon watch, andon top"
 
@@ -40,11 +41,12 @@ def over_hosts(choices: Choices, call: Callable[..., Any], more: dict[str, Any])
     hosts = named_hosts(choices)
     if path in LIVE:
         return _live(path, choices, hosts, lambda: call(**more), more)
-    return over_nodes(choices, _group(choices, hosts), path, call, more)
+    seconds = CHECK_SECONDS + (more["burn"] or 0.0) if path == "check" else TIMEOUT_SECONDS
+    return over_nodes(choices, _group(choices, hosts, seconds), path, call, more)
 
 
-def _group(choices: Choices, hosts: Sequence[str]) -> NodeGroup:
-    settings, limits = resolved_of(choices).settings, SshLimits(choices.timeout or TIMEOUT_SECONDS)
+def _group(choices: Choices, hosts: Sequence[str], seconds: float) -> NodeGroup:
+    settings, limits = resolved_of(choices).settings, SshLimits(choices.timeout or seconds)
     book = cache(lambda: rulebook(settings))
 
     def opened(name: str, shared: Mapping[str, Any]) -> tuple[ReachedNode, Choices]:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from andon.errors import Invalid
 from andon.fleet.rules.gpu_states import MOST, GpuStateText, gpu_states
+from andon.model.check import CardResult, CheckFigures, CheckVerdict, figures_of
 from andon.model.codec import Count, Id, Name, Number, Text, Time, Whole, Wrong, read
 from andon.model.device import DeviceStatus, ProcessKind, Snapshot
 from andon.model.job.facts import JobView
@@ -29,6 +30,7 @@ LONGEST_GPUS = 60
 IDLE_RULES = frozenset({"idle", "idle_lease"})
 MOST_HOLDERS, MOST_MODELS, MOST_SPANS = 24, 8, 24
 MIB = 1 << 20
+SLOW = str(CheckVerdict.SLOW)
 METRICS_URL = r"\Ahttps?://([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[0-9]{1,5}\Z"
 MetricsUrl = Annotated[str, Meta(pattern=METRICS_URL)]
 Models = Annotated[Mapping[Name, Count], Meta(max_length=MOST_MODELS)]
@@ -95,6 +97,8 @@ class NodeFigures(Struct, frozen=True, kw_only=True):
     """Each GPU, such as `3 held 87 62`; none of an older node."""
     spans: Annotated[tuple[NodeSpan, ...], Meta(max_length=MOST_SPANS)] = ()
     """Leases and reservations for the days to come; none of an older node."""
+    slow: Annotated[tuple[Name, ...], Meta(max_length=MOST)] = ()
+    """GPUs that their last check found slow, by their labels."""
     alerts: Models = field(default_factory=dict)
     """How many fire, by level."""
     utilization_percent: Number | None = None
@@ -114,6 +118,8 @@ class Digest(NodeFigures, frozen=True):
     machine: Id
     """Tells two machines under one name apart."""
     version: Name
+    checks: Annotated[tuple[CheckFigures, ...], Meta(max_length=MOST)] = ()
+    """The last check of each GPU, by which other nodes judge theirs."""
 
 
 def digest_of(
@@ -126,9 +132,12 @@ def digest_of(
     version: str,
     metrics: str | None = None,
     runs: Sequence[RunRow] = (),
+    checks: Sequence[CardResult] = (),
 ) -> Digest:
     """Returns the digest of a snapshot; `jobs` has the job of each lease that has one, `runs` are
-    the present ones. Means are over the devices that answered."""
+    the present ones, `checks` the last one of each device. Means are over the devices that
+    answered."""
+    labels = device_labels(snapshot.devices)
     known = _is_known(snapshot, leases)
     heat = [s.sample.temperature_celsius for s in snapshot.devices if s.answered and s.sample]
     boards = [s for s in snapshot.devices if s.device.parent is None]
@@ -169,9 +178,19 @@ def digest_of(
         ),
         spans=_spans(snapshot, leases),
         alerts=dict(firing),
+        slow=tuple(labels[s.device.uuid] for s in boards if s.check and s.check.verdict == SLOW)[
+            :MOST
+        ],
+        checks=tuple(map(figures_of, filter(is_comparable, checks)))[:MOST],
         temperature_celsius=max((one for one in heat if one is not None), default=None),
         metrics=metrics if metrics and re.match(METRICS_URL, metrics) else None,
     )
+
+
+def is_comparable(result: CardResult) -> bool:
+    """Whether other cards are judged by a check: of a whole card, which had it for itself."""
+    beside = result.even_if_used or result.instance or result.simulated
+    return result.verdict.is_measured and not beside
 
 
 def _is_known(snapshot: Snapshot, leases: LeaseList | None) -> bool:
@@ -183,7 +202,7 @@ def _is_known(snapshot: Snapshot, leases: LeaseList | None) -> bool:
 
 def encoded(digest: Digest) -> bytes:
     """Returns the digest as JSON; lists are left out if it would be too long."""
-    for left_out in (None, "spans", "holders", "users", "gpu_states", "free"):
+    for left_out in (None, "spans", "holders", "users", "checks", "gpu_states", "free"):
         digest = digest if left_out is None else replace(digest, **{left_out: ()})
         found = struct_text(digest).encode("utf-8", "replace")
         if len(found) <= MOST_BYTES:

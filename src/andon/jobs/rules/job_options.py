@@ -82,6 +82,8 @@ JOB_OPTIONS = (
     JobOption("notify", "notify", "end or fail", "", "Send a message at the end.",
               able=Able.NOTIFY),
     JobOption("tags", "words", "of its run", "", "Tag the run.", "TAG", "tag"),
+    JobOption("check", "flag", "check its GPUs first; bad ones are given back, once", "",
+              "Check its GPUs first, for two seconds.", able=Able.CHECK),
     JobOption("unique", "flag",
               "not while a job with the same name, command and folder waits or runs", "",
               "Not if the same job already waits or runs.", able=Able.UNIQUE),

@@ -30,6 +30,7 @@ class Able(StrEnum):
     ARRAY_LIMIT = auto()
     BEGIN = auto()
     BIND = auto()
+    CHECK = auto()  # its devices, before it starts
     CHECKPOINT = auto()
     CONTAINER_OPTIONS = auto()
     DEVICES = auto()  # by index, label or preference

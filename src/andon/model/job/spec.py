@@ -115,6 +115,7 @@ class JobSpec(Struct, frozen=True):
     stop_when: Name | None = None  # such figures that make it hopeless
     book: Word = ""  # ANDON_LEASE_DIR of the submission
     submission: Id | None = None  # its label, if it was submitted on another machine
+    check: bool = False  # its devices, before it starts
     reservation: Name | None = None  # of its user: it starts in its time, on its devices
 
     @property

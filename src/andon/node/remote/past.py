@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.series import Bucket
 from andon.model import wire
+from andon.model.check import CardResult
 from andon.model.codec import Name, Whole, Wrong, read
 from andon.model.device import Device
 from andon.node.rest import RestServer
@@ -60,6 +61,9 @@ class RemotePast:
     def usage(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
         payload = self._server.get("/api/usage", device=device, since=since, until=until)
         return self._each(payload, "items", UsageInterval)
+
+    def checks(self) -> Sequence[CardResult]:
+        return self._each(self._server.get("/api/checks"), "checks", CardResult)
 
     def _each(self, payload: wire.Json, place: str, kind: type[T]) -> list[T]:
         """Decodes the rows at a key of an answer; fields of a newer server are ignored."""

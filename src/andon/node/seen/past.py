@@ -14,7 +14,7 @@ class SeenPast:
     def __init__(self, past: NodePast, sight: Sight) -> None:
         self._past, self._sight = past, sight
         self.devices, self.history = past.devices, past.history
-        self.throttle_shares = past.throttle_shares
+        self.throttle_shares, self.checks = past.throttle_shares, past.checks
 
     @property
     def recorded(self) -> bool:

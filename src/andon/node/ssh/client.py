@@ -20,6 +20,7 @@ _COMMANDS: dict[str, Sequence[str]] = {
     "/api/snapshot": STATUS,
     "/api/leases": LEASES,
     "/api/jobs": ("jobs", "--json", "--look"),
+    "/api/checks": ("checks", "--json"),
     "/api/topology": ("devices", "--topology", "--json"),
 }
 """Requests to a server, and the commands that print the same."""

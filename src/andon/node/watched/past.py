@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from andon.checks.store import stored_checks
 from andon.errors import AndonError, Invalid
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.series import HOST, HOST_METRICS, USED, Bucket
 from andon.history.rules.throttle_shares import throttle_shares
+from andon.model.check import CardResult
 from andon.model.device import SAMPLE_VALUES, Device
 from andon.ports import Store
 
@@ -44,6 +46,9 @@ class ServedPast:
         store = self.store()
         _check_span(since, until)
         return store.usage(device, since, until)
+
+    def checks(self) -> Sequence[CardResult]:
+        return stored_checks()
 
     def throttle_shares(
         self, device: str, since: float, until: float, points: int

@@ -16,6 +16,7 @@ from andon.fleet.rules.states import NodeList
 from andon.history.rules.intervals import UsageInterval
 from andon.leases.rules.occupants import Holder
 from andon.model.alert import Alert, Silence
+from andon.model.check import CheckList, FleetChecks
 from andon.model.device import SNAPSHOT, Device, DeviceStatus, Process, Sample, Snapshot
 from andon.model.job.facts import JobView
 from andon.model.lease import Reservation
@@ -82,6 +83,8 @@ ANSWERS: dict[tuple[str, str], JsonShape] = {
     ("get", "/api/nodes"): shape_of(NodeList),
     ("get", "/api/nodes/items"): shape_of(FleetItems),
     ("get", "/api/nodes/courses"): shape_of(NodeCourses),
+    ("get", "/api/checks"): shape_of(CheckList),
+    ("get", "/api/checks/fleet"): shape_of(FleetChecks),
     ("get", "/api/session"): shape_of(schemas.SessionState),
     ("get", "/api/recent"): shape_of(schemas.Recent),
     ("get", "/api/devices/{device}/why"): WHY_SHAPE,

@@ -16,6 +16,7 @@ from andon.fleet.rules.digest import Digest, decoded
 from andon.fleet.rules.nodes import FleetNode, Heartbeat
 from andon.fleet.rules.states import ALERT_SECONDS, NodeRow, clock_trouble, row_of
 from andon.host.clock import clocks
+from andon.model.check import CheckFigures
 from andon.ports import NodeStore
 from andon.version import __version__
 
@@ -112,6 +113,11 @@ class Hub:
         if found is None:
             raise no_node(name)
         return self._row(found)
+
+    def checks(self, model: str) -> list[CheckFigures]:
+        """Returns the last checks of all nodes' cards of a model."""
+        digests = (self._digest(node) for node in self.nodes().values())
+        return [c for one in digests if one for c in one.checks if c.model == model]
 
     def hear(self, beat: Heartbeat, digest: Digest) -> None:
         """Takes over a stored heartbeat, so that lists show it at once."""

@@ -13,6 +13,7 @@ from andon.fleet.rules.nodes import Heartbeat
 from andon.fleet.rules.states import clock_trouble
 from andon.fleet.rules.thresholds import rulebook_with
 from andon.model.alert import Alert, Silence
+from andon.model.check import CardResult
 from andon.model.codec import Wrong, read, read_valid
 from andon.model.device import Snapshot
 from andon.model.job.facts import JobView
@@ -20,6 +21,8 @@ from andon.model.lease_list import LeaseList
 from andon.model.wire import Json
 from andon.model.wire_in import snapshot_from_json
 from andon.sampling.rules.readings import checked_snapshot
+
+MOST_CHECKS = 1024
 
 
 class Report:
@@ -59,6 +62,12 @@ class Report:
     def jobs(self) -> tuple[JobView, ...]:
         found = [_read(JobView, one) for one in self._items("jobs")]
         return tuple(one for one in found if one is not None)
+
+    @cached_property
+    def checks(self) -> tuple[CardResult, ...]:
+        """The last few checks of each card, as `node`'s."""
+        found = [_read(CardResult, one) for one in self._items("checks")[:MOST_CHECKS]]
+        return tuple(replace(one, node=self.beat.node) for one in found)
 
     def _items(self, name: str) -> list[Json]:
         found = self._document.get(name)

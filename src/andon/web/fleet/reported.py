@@ -21,6 +21,7 @@ from andon.history.rules.series import NodeReadings, facts_of
 from andon.history.rules.tiers import Tier
 from andon.jobs.rules.views import JobListing
 from andon.model.alert import Alert, Silence
+from andon.model.check import CardResult
 from andon.model.device import Host, Snapshot, State
 from andon.model.job.desk import JobAct, JobName, JobOutcome, LogPart
 from andon.model.job.facts import JobState, JobView
@@ -67,7 +68,7 @@ class ReportedNode(NodeOfServer):
         self.alerts = ServedAlerts(ReportedAlerts(self, pasts), latest, prefix, there)
         self.live.alerts = self.alerts.current
         self.leases = ServedLeases(lambda _: self.leases_reported(), latest, elsewhere=name)
-        self.past = ServedPast(self.store)
+        self.past = ReportedPast(self)
 
     @cached_property
     def runs(self) -> ServedRuns:
@@ -146,6 +147,17 @@ class ReportedNode(NodeOfServer):
             self._folded_until = beat.at
         if ticks or uses:
             store.write(ticks, tuple(uses.values()), facts_of(self.report.snapshot))
+
+
+class ReportedPast(ServedPast):
+    """The past that the node sent, and the last few checks of each card by its report."""
+
+    def __init__(self, node: ReportedNode) -> None:
+        super().__init__(node.store)
+        self._node = node
+
+    def checks(self) -> Sequence[CardResult]:
+        return self._node.report.checks
 
 
 class ReportedLive(ServedLive):

@@ -27,6 +27,7 @@ from andon.web.answers.single_flight import SingleFlight
 from andon.web.route_parts import RouteParts
 from andon.web.routes.alerts import alert_routes
 from andon.web.routes.calendars import calendar_routes
+from andon.web.routes.checks import check_routes
 from andon.web.routes.jobs import job_routes
 from andon.web.routes.leases import lease_routes
 from andon.web.routes.nodes import node_routes
@@ -72,6 +73,7 @@ def routes(parts: RouteParts) -> APIRouter:
     _devices(router, parts)
     _past(router, parts)
     alert_routes(router)
+    check_routes(router, parts)
     lease_routes(router)
     reservation_routes(router)
     calendar_routes(router, parts)

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from andon.app.checks import check_placement
+from andon.checks.checking import check_placement
+from andon.checks.rules.before_work import AfterCheck, after_check, bad_cards, sentence, unusable
 from andon.cli.terminal import Choices, notice
 from andon.errors import Conflict, Unavailable
 from andon.leases.placement import Grant
@@ -21,44 +22,41 @@ def checked_grant(
 ) -> Grant:
     """Returns a lease whose GPUs passed a quick check. Those that fail are given back and others
     taken, once; where there are no others, slow ones are used, and broken ones refused."""
-    grant, bad = _checked(sampler, take(request))
+    grant, bad = _checked(sampler, take(request), is_second=False)
     if grant is not None:
         return grant
-    notice(f"{_sentence(bad)}; taking another", choices)
+    notice(f"{sentence(bad)}; taking another", choices)
     others = replace(request, exclude=(*request.exclude, *(one.uuid for one in bad)))
     try:
-        grant, second = _checked(sampler, take(others))
+        found = take(others)
     except (Conflict, Unavailable) as error:
-        if any(one.verdict.is_broken for one in bad):
+        if unusable(bad):
             raise Unavailable(
-                f"{_sentence(bad)}, and no other is available", hint="andon checks"
+                f"{sentence(bad)}, and no other is available", hint="andon checks"
             ) from error
         notice("no other is available: the slow one is used", choices)
         return take(request)
-    if grant is not None:
-        return grant
-    if any(one.verdict.is_broken or one.text.startswith("no answer") for one in second):
-        raise Unavailable(_sentence([*bad, *second]), hint="andon check --all")
-    notice(f"{_sentence(second)}; it is used all the same", choices)
-    return take(others)
+    grant, second = _checked(sampler, found, is_second=True)
+    if grant is None:
+        raise Unavailable(sentence([*bad, *second]), hint="andon check --all")
+    if second:
+        notice(f"{sentence(second)}; it is used all the same", choices)
+    return grant
 
 
-def _checked(sampler: Sampler, grant: Grant) -> tuple[Grant | None, list[CardResult]]:
-    """Returns the lease, or None after it was given back with what is bad about its GPUs."""
+def _checked(
+    sampler: Sampler, grant: Grant, is_second: bool
+) -> tuple[Grant | None, list[CardResult]]:
+    """Returns the lease, or None after it was given back; and what is bad about its GPUs."""
     try:
         results, stuck = check_placement(sampler, grant)
     except BaseException:
         grant.release()
         raise
-    bad = [one for one in results if one.verdict.is_bad]
-    if not bad:
-        return grant, []
+    if after_check(results, is_second) is AfterCheck.USE:
+        return grant, bad_cards(results)
     if stuck:
         grant.held.hold.close()  # a process in the kernel keeps the lock
     else:
         grant.release()
-    return None, bad
-
-
-def _sentence(results: list[CardResult]) -> str:
-    return "; ".join(f"GPU {one.label} failed its check: {one.text}" for one in results)
+    return None, bad_cards(results)

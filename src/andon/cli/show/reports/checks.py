@@ -10,7 +10,7 @@ from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, known, styled, with_mark
 from andon.model.check import CardResult, CheckVerdict, PeerSpeed
 from andon.model.naming import short_model
-from andon.units import human_bytes, human_seconds
+from andon.units import counted, human_bytes, human_seconds
 
 STYLES = {
     CheckVerdict.OK: "green", CheckVerdict.UNJUDGED: "", CheckVerdict.SLOW: "yellow",
@@ -65,13 +65,13 @@ def _tera(value: float | None, unit: str, digits: int) -> Text:
 
 def _link(result: CardResult) -> str:
     up, down = result.value("to_device"), result.value("from_device")
-    if up is None or down is None:
-        return "–"
     part = result.part("to_device")
     lanes = ""
     if part is not None and part.pcie_width and part.pcie_generation:
-        lanes = f" {part.pcie_generation}×{part.pcie_width}"
-    return f"{up / GIGA:.0f}/{down / GIGA:.0f} GB/s{lanes}"
+        lanes = f"{part.pcie_generation}×{part.pcie_width}"
+    if up is None or down is None:
+        return lanes or "–"
+    return f"{up / GIGA:.0f}/{down / GIGA:.0f} GB/s {lanes}".rstrip()
 
 
 def _tested(result: CardResult) -> Text:
@@ -105,6 +105,8 @@ def _reasons(results: Sequence[CardResult], width: int) -> list[Text]:
                 name = NAMES["link" if part.name == "to_device" else part.name]
                 if part.name != "from_device":
                     found.setdefault(f"{name}: {part.reason}", []).append(result.label)
+        if result.rows is not None:
+            found.setdefault(f"memory: {_rows(result)}", []).append(result.label)
         if result.events:
             found.setdefault(f"meanwhile {', '.join(result.events)}", []).append(result.label)
     return [
@@ -112,6 +114,17 @@ def _reasons(results: Sequence[CardResult], width: int) -> list[Text]:
         for text, labels in found.items()
         for line in paragraph(f"GPU {', '.join(labels)}: {text}", width, "dim")
     ]
+
+
+def _rows(result: CardResult) -> str:
+    """The rows that were remapped, before and after, and the errors that were counted."""
+    before, after = result.rows_before, result.rows
+    texts = [] if after is None else [after.text]
+    if before is not None and before != after:
+        texts.append(f"before the check {before.text}")
+    if result.new_ecc is not None:
+        texts.append(counted(result.new_ecc, "new uncorrected error"))
+    return ", ".join(texts)
 
 
 def _matrix(peers: Sequence[PeerSpeed], width: int) -> list[Text]:

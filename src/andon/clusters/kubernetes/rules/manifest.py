@@ -279,6 +279,7 @@ INSTEAD: Final = {
     Able.BEGIN: "a CronJob starts at a time",
     Able.ARRAY: "andon map --on makes a job for each item",
     Able.PER_GPU: "start the processes in the command itself",
+    Able.CHECK: "an init container checks them: deploy/kubernetes/check.yaml",
     Able.MEMORY: f"{_COUNTS}: see resource for parts of one",
     Able.SHARED: f"{_COUNTS}: see resource for shared ones",
     Able.MODEL: f"{_COUNTS}: it prefers nodes and requires none",

@@ -71,6 +71,7 @@ INSTEAD: Final = {
     Able.AFTER: "wait for it: andon jobs wait",
     Able.BEGIN: "submit it then",
     Able.ARRAY_LIMIT: "leave out %N: Ray has no limit",
+    Able.CHECK: "let the command check them: andon.check(), or andon check --quick && …",
     Able.MEMORY: f"{_ALIKE}: use --model",
     Able.SHARED: f"{_ALIKE}: ask for a fraction in a Ray program",
     Able.DEVICES: f"{_ALIKE}: use --model",

@@ -63,6 +63,7 @@ ABLE: Final = frozenset({
 })  # fmt: skip
 _ALIKE: Final = "Slurm gives out whole GPUs and chooses them"
 INSTEAD: Final = {
+    Able.CHECK: "the prolog of andon setup --slurm checks them",
     Able.MEMORY: f"{_ALIKE}: use --model",
     Able.SHARED: f"{_ALIKE}: see --engine-option=--gres=shard:1",
     Able.DEVICES: f"{_ALIKE}: use --model, or --engine-option=--nodelist=NODE",
