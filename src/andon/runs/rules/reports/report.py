@@ -263,7 +263,7 @@ def report_of(
         alert_count=len(fold.alerts),
         events=tuple(fold.events)[-MOST_EVENTS:],
         last_values=dict(fold.last_values),
-        steps_per_second=steps_per_second(fold.logged),
+        steps_per_second=steps_per_second(fold.step_lines),
         begun_twice=len({item.index for item in fold.items if item.begun_before}),
         series=series,
     )
