@@ -264,7 +264,7 @@ class RunExtreme(Struct, frozen=True):
 Values = Annotated[tuple[AnyNumber | None, ...], Meta(max_length=MOST_ITEMS)]
 
 
-class RunCurve(Struct, frozen=True, omit_defaults=True):
+class RunCurve(Struct, frozen=True):
     """The values of one name over the whole run, in buckets; None where none is a finite number.
 
     `at` and `steps` are those of the last value of a bucket, and `at` is in seconds since the
@@ -324,7 +324,8 @@ RunLine = (
 
 
 class RunRow(Struct, frozen=True):
-    """A run as lists show it: what its record says, and what people added to it.
+    """A run as lists show it: what its record says, and what people added to it. `extremes` are the
+    lowest and the highest of each logged value, of the first hundred names.
 
     The record is authoritative: the index that holds these rows can be rebuilt from the files.
     """
@@ -358,6 +359,7 @@ class RunRow(Struct, frozen=True):
     idle_share: Number | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
     last_values: Mapping[Name, AnyNumber] = field(default_factory=dict)  # the last of each
+    extremes: Mapping[Name, tuple[RunExtreme, RunExtreme]] = field(default_factory=dict)
     tags: Names = ()
     note: Text | None = None
     progress: WorkProgress | None = None  # while it runs, where its steps are logged or printed

@@ -28,6 +28,7 @@ from andon.node.watched.run_details import (
 from andon.node.watched.users import Download, RunsOfUser, SharedUsers, only
 from andon.ports import RunIndex
 from andon.runs.growing import MarkLine, RunRecord, RunRecords, mark_lines, opened
+from andon.runs.rules.curves import curves_of
 from andon.runs.rules.fold import row_of
 from andon.runs.rules.matching import RunCounts, RunListing, RunQuery
 
@@ -174,6 +175,7 @@ class ServedRuns(RunsOfUser):
                 duration_seconds=max(0.0, now - row.began) if going else row.duration_seconds,
                 samples=record.fold.samples if row.samples is None else row.samples,
                 series=columns_between(begin, [o for o in lines if isinstance(o, RunSample)]),
+                curves=curves_of(begin.at, lines),
                 uses=uses_of(begin, record.fold.summary()),
                 marks=marks[-MOST_MARKS:],
                 progress=row.progress,

@@ -13,6 +13,7 @@ from andon.model.run.record import (
     RunCurve,
     RunEvent,
     RunExtreme,
+    RunLine,
     RunLogged,
 )
 
@@ -134,7 +135,7 @@ class LoggedWindow(Struct):
         return name in self.last_steps
 
     def _bucket(self, name: str, line: RunLogged) -> ValueBucket:
-        before, found = self.last_steps[name], _bucket_of(line, name)
+        before, found = self.last_steps[name], bucket_of(line, name)
         if line.step is not None:
             self.last_steps[name] = line.step
             found.restarts = max(found.restarts, int(before is not None and line.step < before))
@@ -217,7 +218,7 @@ class LoggedCurves(Struct):
                     continue
                 curve = self.curves[name] = _Curve()
                 self._narrow()
-            curve.add(_bucket_of(line, name), self.began, self._most)
+            curve.add(bucket_of(line, name), self.began, self._most)
 
     def add_all(self, lines: Iterable[RunLogged]) -> None:
         for line in lines:
@@ -248,7 +249,15 @@ class LoggedCurves(Struct):
             curve.buckets.narrow(most)
 
 
-def _bucket_of(line: RunLogged, name: str) -> ValueBucket:
+def curves_of(began: float, lines: Iterable[RunLine]) -> dict[str, RunCurve]:
+    """Returns the curves of these lines alone."""
+    found = LoggedCurves(began)
+    found.add_all(line for line in lines if isinstance(line, RunLogged))
+    return found.result()
+
+
+def bucket_of(line: RunLogged, name: str) -> ValueBucket:
+    """Returns the values of one name that a line has."""
     value, gaps = line.values.get(name), line.gaps.get(name, 0)
     if value is None or not math.isfinite(value):
         gaps += value is not None

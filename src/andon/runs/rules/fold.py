@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct, field
@@ -16,6 +17,7 @@ from andon.model.run.record import (
     RunDevice,
     RunEnd,
     RunEvent,
+    RunExtreme,
     RunFacts,
     RunItem,
     RunJoined,
@@ -36,6 +38,9 @@ MOST_LINES = 20_000
 
 def _bounded() -> deque[Any]:
     return deque(maxlen=MOST_LINES)
+
+
+MOST_EXTREMES = 100  # names of logged values in a list's row
 
 
 class RunFold(Struct):
@@ -191,9 +196,15 @@ def row_of(begin: RunBegin, fold: RunFold, path: str, alive: bool, whole: bool =
         idle_share=mean_of(used, "idle_share"),
         params=begin.params,
         last_values=dict(fold.last_values),
+        extremes=_extremes(fold),
         tags=begin.tags,
         progress=_progress(fold) if alive and end is None else None,
     )
+
+
+def _extremes(fold: RunFold) -> dict[str, tuple[RunExtreme, RunExtreme]]:
+    found = islice(fold.curves().items(), MOST_EXTREMES)
+    return {name: (c.lowest, c.highest) for name, c in found if c.lowest and c.highest}
 
 
 def _progress(fold: RunFold) -> WorkProgress | None:

@@ -69,7 +69,7 @@ def seen_by(sight: Sight, row: RunRow) -> RunRow:
     name, group = (HIDDEN_NAME, None) if row.kind is RunKind.JOB else (row.name, row.group)
     return replace(
         row, name=name, group=group, command=None, note=None, tags=(), message=None, params={},
-        last_values={}, progress=None, path="",
+        last_values={}, extremes={}, progress=None, path="",
     )  # fmt: skip
 
 
