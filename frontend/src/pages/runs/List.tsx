@@ -171,7 +171,7 @@ function columnsOf(fields: RunField[], courses: Record<string, (number | null)[]
   return [
     {
       name: "overlay", acts: true,
-      cell: (run) => <input type="checkbox" checked={chosen.includes(run.id)} disabled={!run.telemetry} onChange={() => toggle(run.id)} aria-label={`overlay ${run.name} ${run.id}`} />,
+      cell: (run) => <input type="checkbox" checked={chosen.includes(run.id)} disabled={!run.telemetry && !Object.keys(run.last_values).length} onChange={() => toggle(run.id)} aria-label={`overlay ${run.name} ${run.id}`} />,
     },
     { name: "run", by: (run) => run.name, cell: (run) => <><a className="name" title={run.name} href={runLink(run.id)}>{run.name}</a> <code className="dim">{run.id}</code>{run.rank !== null && <span className="dim"> rank {run.rank}</span>}</> },
     { name: "utilisation", cell: (run) => <Course run={run} values={courses[run.id]} /> },
