@@ -53,7 +53,8 @@ def written(lines: list[RunLogged], every: int = 50) -> list[RunLogged]:
 def test_no_value_is_lost_and_none_is_made_up(
     logged: list[tuple[str, float, float | None]], every: int
 ) -> None:
-    lines = [RunLogged(BEGAN + n, {name: v}, step) for n, (name, v, step) in enumerate(logged)]
+    # Several are logged within one reading of the clock, as by a command whose output is read.
+    lines = [RunLogged(BEGAN + n // 3, {name: v}, step) for n, (name, v, step) in enumerate(logged)]
     again = [line_from_json(json.loads(line_to_text(one))) for one in written(lines, every)]
     found = curves_of(*[one for one in again if isinstance(one, RunLogged)])
     for name in {name for name, _, _ in logged}:
@@ -124,6 +125,14 @@ def test_steps_that_go_back_are_told_where_they_do() -> None:
     # of values with steps of their own, as of each epoch, none goes back
     mixed = [RunLogged(BEGAN + n, {"ab"[n % 2]: 1.0}, n if n % 2 else n // 10) for n in range(50)]
     assert {one.restarts for one in curves_of(*written(mixed)).values()} == {()}
+
+
+def test_values_of_one_moment_keep_their_order() -> None:
+    steps = [1, 1, 2, 2, 3]
+    lines = [RunLogged(BEGAN, {"loss": float(n)}, step) for n, step in enumerate(steps)]
+    curve = curves_of(*written(lines))["loss"]
+    assert (curve.last, curve.steps) == ((0.0, 1.0, 2.0, 3.0, 4.0), (1, 1, 2, 2, 3))
+    assert curve.restarts == ()
 
 
 def test_what_is_no_number_is_a_gap_with_a_count() -> None:

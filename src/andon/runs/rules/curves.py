@@ -2,6 +2,7 @@
 curves of the whole run. The same bucket serves both, in memory that does not grow with the run."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -114,13 +115,16 @@ class LoggedWindow(Struct):
 
     def take(self, now: float) -> list[RunLogged]:
         """Returns the lines of all values that wait."""
-        lines: dict[tuple[float, float | None, int], dict[str, ValueBucket]] = {}
+        lines: dict[tuple[float, float | None, int, int], dict[str, ValueBucket]] = {}
         for name, waiting in self._waiting.items():
+            again = Counter[float]()  # of the same time: their order is kept
             for one in waiting.found:
-                lines.setdefault((one.at, one.step, one.restarts), {})[name] = one
+                place = (one.at, one.step, one.restarts, again[one.at])
+                lines.setdefault(place, {})[name] = one
+                again[one.at] += 1
         self._waiting, self._written = {}, now
-        in_order = sorted(lines.items(), key=lambda line: line[0][0])
-        return [_line(*place, found) for place, found in in_order]
+        in_order = sorted(lines.items(), key=lambda line: (line[0][0], line[0][3]))
+        return [_line(*place[:3], found) for place, found in in_order]
 
     def fresh(self, event: RunEvent) -> RunEvent | None:
         """Returns the event of values that are no numbers, without names that had one before."""
