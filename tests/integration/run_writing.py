@@ -78,6 +78,7 @@ class WrittenRun:
                 at=self.began + second, state=state, duration_seconds=second,
                 samples=self.fold.samples, summary=dict(self.fold.summary()),
                 series=tallies.series(), curves=self.fold.curves(),
-                last_values=self.fold.last_values, exit_code=0 if state is RunState.SUCCEEDED else 1, **more,
+                last_values=self.fold.last_values,
+                exit_code=0 if state is RunState.SUCCEEDED else 1, **more,
             )
         ])  # fmt: skip

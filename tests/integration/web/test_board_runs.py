@@ -285,6 +285,28 @@ def test_what_a_run_logs_is_drawn_over_time_and_steps_and_moves(
     assert owner.complaints == []
 
 
+def test_a_person_pins_a_run_and_writes_a_note_on_it(
+    owner: Window, reader: Window, home: Served
+) -> None:
+    page = owner.page
+    page.goto(f"{home.url}/#/runs/bbbbbbbb")
+    page.get_by_role("button", name="add note").click()
+    page.get_by_label("note on this run").fill("the <b>new</b> loader")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("the <b>new</b> loader")).to_be_visible()
+    page.get_by_role("button", name="pin", exact=True).click()
+    expect(page.get_by_role("button", name="pinned")).to_have_attribute("aria-pressed", "true")
+    page.goto(f"{home.url}/#/runs")
+    expect(page.locator("tbody tr").first).to_contain_text("bbbbbbbb")
+    reader.page.goto(f"{home.url}/#/runs/bbbbbbbb")
+    expect(reader.page.get_by_role("heading", level=1, name="train.py")).to_be_visible()
+    expect(reader.page.get_by_role("button", name="pin")).to_have_count(0)
+    page.goto(f"{home.url}/#/runs/bbbbbbbb")
+    page.get_by_role("button", name="pinned").click()
+    expect(page.get_by_role("button", name="pin", exact=True)).to_be_visible()
+    assert owner.complaints == []
+
+
 def test_a_run_that_goes_on_has_its_numbers_beside_others_too(
     reader: Window, home: Served, folder: Path
 ) -> None:

@@ -189,6 +189,18 @@ def test_a_value_that_is_no_number_is_told_once_for_each_name() -> None:
     assert [one["data"] for one in lines.of("event")] == [{"loss": "nan", "step": 0}]
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"last": ()}, {"low": (1.0,)}, {"restarts": (2,)}, {"last": (1.0, "x")}]
+)
+def test_a_curve_that_does_not_fit_together_is_not_read(wrong: dict[str, object]) -> None:
+    curve = {"at": (0.0, 1.0), "last": (1.0, 2.0), **wrong}
+    text = json.loads(line_to_text(end()))
+    text["curves"] = {"loss": curve}
+    reader = RecordLines()
+    assert list(reader.feed(json.dumps(text).encode() + b"\n")) == []
+    assert reader.unreadable == 1
+
+
 def test_a_curve_of_a_kind_that_changes_goes_on() -> None:
     lines = [RunLogged(BEGAN, {"n": 1}, 1), RunLogged(BEGAN + 1, {"n": 2.5}, 2)]
     assert curves_of(*lines)["n"].last == (1.0, 2.5)

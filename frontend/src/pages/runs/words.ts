@@ -48,6 +48,9 @@ export function sinceStart(seconds: number): string {
   return days ? `${days} d ${clock}` : clock;
 }
 
+/** The tag of runs that are listed first. */
+export const PINNED = "pinned";
+
 export const PAGE = 50;
 export const FILTERS = [["state", "state", "states"], ["model", "GPU", "models"], ["tag", "tag", "tags"], ["group", "group", "groups"]] as const;
 

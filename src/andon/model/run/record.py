@@ -285,9 +285,11 @@ class RunCurve(Struct, frozen=True):
     highest: RunExtreme | None = None
 
     def __post_init__(self) -> None:
-        columns = (self.last, self.low, self.mean, self.high, self.steps, self.gaps)
-        if any(len(one) not in (len(self.at), 0) for one in columns):
+        count, columns = len(self.at), (self.low, self.mean, self.high, self.steps, self.gaps)
+        if len(self.last) != count or any(len(one) not in (count, 0) for one in columns):
             raise ValueError("has columns of different lengths")
+        if any(place >= count for place in self.restarts):
+            raise ValueError("has a restart beyond its end")
 
 
 class RunEnd(Struct, frozen=True):
@@ -325,7 +327,7 @@ RunLine = (
 
 class RunRow(Struct, frozen=True):
     """A run as lists show it: what its record says, and what people added to it. `extremes` are the
-    lowest and the highest of each logged value, of the first hundred names.
+    lowest and the highest of each logged value, of the first thirty names.
 
     The record is authoritative: the index that holds these rows can be rebuilt from the files.
     """

@@ -40,7 +40,7 @@ def _bounded() -> deque[Any]:
     return deque(maxlen=MOST_LINES)
 
 
-MOST_EXTREMES = 100  # names of logged values in a list's row
+MOST_EXTREMES = 30  # names of logged values in a list's row
 
 
 class RunFold(Struct):

@@ -29,11 +29,13 @@ from andon.cli.show.reports.figures import (
     three,
     when,
 )
+from andon.cli.show.runs.cells import number
+from andon.cli.show.runs.curves import extreme_text, remarks_text
 from andon.cli.show.text import UNKNOWN
 from andon.model.device import reading_label
 from andon.model.naming import title
 from andon.model.run.energy import POWER
-from andon.model.run.record import WAITED, OutOfMemory, RunExtreme, RunState
+from andon.model.run.record import WAITED, OutOfMemory, RunState
 from andon.model.throttling import reason_of
 from andon.runs.rules.reports.advice import Advice
 from andon.runs.rules.reports.report import READINGS, DeviceReport, RunReport
@@ -233,20 +235,11 @@ def _logged(report: RunReport) -> Grid | None:
     rows = []
     for name, curve in islice(report.curves.items(), MOST_LOGGED):
         last = report.last_values.get(name)
-        remarks = [f"{counted(sum(curve.gaps), 'value')} no number"] if curve.gaps else []
-        remarks += [f"steps went back {len(curve.restarts)} ×"] if curve.restarts else []
-        ends = (_extreme(curve.lowest), _extreme(curve.highest))
-        shown = UNKNOWN if last is None else f"{last:.4g}"
-        rows.append((name, shown, *ends, ", ".join(remarks)))
+        shown = UNKNOWN if last is None else number(last)
+        ends = (extreme_text(curve.lowest), extreme_text(curve.highest))
+        rows.append((name, shown, *ends, remarks_text(curve)))
     columns = ("value", "last", "lowest", "highest", "")
     return Grid(columns, tuple(rows)) if rows else None
-
-
-def _extreme(found: RunExtreme | None) -> str:
-    if found is None:
-        return UNKNOWN
-    where = f"after {seconds_text(found.at)}" if found.step is None else f"at {found.step:.15g}"
-    return f"{found.value:.4g} {where}"
 
 
 def _scaled(name: str, values: Sequence[float | None]) -> tuple[float | None, ...]:

@@ -40,21 +40,23 @@ def _last(one: _Named) -> Text:
 def _extreme(name: str) -> "TableColumn[_Named]":
     def cell(one: _Named) -> Text:
         found: RunExtreme | None = getattr(one[1], name)
-        if found is None:
-            return styled(UNKNOWN)
-        where = "" if found.step is None else f" at {found.step:.15g}"
-        return styled(number(found.value)) + styled(where, "dim")
+        return styled(extreme_text(found))
 
     return TableColumn(name.upper(), cell, rank=2, right=True)
 
 
-def _notes(one: _Named) -> Text:
-    curve, parts = one[1], list[str]()
-    if curve.gaps:
-        parts.append(f"{counted(sum(curve.gaps), 'value')} no number")
-    if curve.restarts:
-        parts.append(f"steps went back {counted(len(curve.restarts), 'time')}")
-    return styled(", ".join(parts), "yellow")
+def extreme_text(found: RunExtreme | None) -> str:
+    """Returns `0.2033 at 281`: the value and its step."""
+    if found is None:
+        return UNKNOWN
+    return number(found.value) + ("" if found.step is None else f" at {found.step:.15g}")
+
+
+def remarks_text(curve: RunCurve) -> str:
+    """Says what a curve does not show: values that are no numbers, and steps that went back."""
+    gaps = [f"{counted(sum(curve.gaps), 'value')} no number"] if curve.gaps else []
+    times = counted(len(curve.restarts), "time")
+    return ", ".join([*gaps, *([f"steps went back {times}"] if curve.restarts else [])])
 
 
 _COLUMNS: Sequence[TableColumn[_Named]] = (
@@ -63,5 +65,5 @@ _COLUMNS: Sequence[TableColumn[_Named]] = (
     TableColumn("LAST", _last, right=True),
     _extreme("lowest"),
     _extreme("highest"),
-    TableColumn("", _notes, rank=3),
+    TableColumn("", lambda one: styled(remarks_text(one[1]), "yellow"), rank=3),
 )
