@@ -20,7 +20,7 @@ from andon.drivers.nvidia.backend import Nvidia
 from andon.errors import AndonError
 from andon.explain.conditions.rulebook import Rulebook
 from andon.model.device import Host, Snapshot
-from andon.model.run.record import RunKind, RunState
+from andon.model.run.record import RunKind, RunLogged, RunState
 from andon.runs.alert_lines import RunAlerts
 from andon.runs.header import new_run, record_path
 from andon.runs.line_pipe import LinePipe
@@ -28,6 +28,7 @@ from andon.runs.record import RING_SECONDS, RunOutcome, RunRecorder
 from bench.alerts import MOODS, snapshots_in
 
 DEVICES, TICKS, MOST_PERCENT = 8, 300, 0.3
+LOGGED = 10_000
 RINGS = 5
 HOST = Host(40.0)
 
@@ -49,6 +50,7 @@ def main() -> None:
         share = ring * options.devices / RING_SECONDS / 10
         worst += share
         print(f"the driver's ring: {ring:.2f} ms a device, {share:.3f} % of a core")
+    print(_logged(options.logged))
     verdict = "kept" if worst < MOST_PERCENT else "MISSED"
     print(f"target: under {MOST_PERCENT} % of a core: {worst:.3f} %  {verdict}")
     sys.exit(worst >= MOST_PERCENT)
@@ -73,6 +75,23 @@ def _recorded(mood: str, devices: int, ticks: int) -> tuple[float, float, float,
     writer = after.children_user + after.children_system
     writer -= before.children_user + before.children_system
     return 1000 * median(taken), 1000 * median(judged), 1000 * writer / ticks, size
+
+
+def _logged(steps: int) -> str:
+    """What so many calls of log cost the program, and take in its record."""
+    begin = new_run(RunKind.COMMAND, "bench", Snapshot("bench", time.time()), (), {})
+    with tempfile.TemporaryDirectory() as folder:
+        path = record_path(Path(folder), "bench", time.time())
+        recorder = RunRecorder(begin, LinePipe(path, print), None)
+        recorder.start()
+        began = time.process_time()
+        for step in range(steps):
+            recorder.write(RunLogged(time.time(), {"loss": 1 / (1 + step), "lr": 1e-4}, step))
+        spent = time.process_time() - began
+        recorder.end(RunOutcome(RunState.SUCCEEDED))
+        size = path.stat().st_size
+    each = 1e6 * spent / max(1, steps)
+    return f"{steps:,} logged steps: {each:.1f} us each, and {size / 1024:.0f} KiB in all"
 
 
 def _ring_milliseconds() -> float | None:
@@ -111,6 +130,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--devices", type=int, default=DEVICES)
     parser.add_argument("--ticks", type=int, default=TICKS)
+    parser.add_argument("--logged", type=int, default=LOGGED, metavar="STEPS")
     return parser.parse_args()
 
 

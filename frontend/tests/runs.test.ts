@@ -1,17 +1,18 @@
 /** The parts of the runs' pages that only compute: news, overlays, ranges, words. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { RunDetails, RunUpdate } from "../src/api/types";
+import type { RunCurve, RunDetails, RunUpdate } from "../src/api/types";
+import { curveLines, extended, labelsOf, onSteps, restartMarks, stepAt, stretchesOf, valueText, onOneAxis } from "../src/pages/runs/curves";
 import { linesOf, meanOf, overlaid, withGaps, within, withNews } from "../src/pages/runs/data";
 import { nothingDrawn, readText, requestOf, sinceStart, stateOf as runState } from "../src/pages/runs/words";
 
 const COLUMNS_OF_RUN = { at: [0, 10], devices: { a: { power_watts: [100, null] }, b: { power_watts: [300, 200] } } };
 const RUN = {
   id: "kqzvmtra", state: "running", began: 1000, read: { bytes: 50, of_bytes: 50 }, samples: 2, uses: [], duration_seconds: 10, progress: null,
-  devices: [{ uuid: "a", label: "0" }, { uuid: "b", label: "1" }], series: COLUMNS_OF_RUN,
+  devices: [{ uuid: "a", label: "0" }, { uuid: "b", label: "1" }], series: COLUMNS_OF_RUN, curves: {},
 } as unknown as RunDetails;
 const newsOf = (more: object) => ({
-  id: "kqzvmtra", state: "running", since_bytes: 50, read: { bytes: 90, of_bytes: 90 }, samples: 3, uses: [], marks: [], duration_seconds: 20, progress: { step: 3, total: 9 },
+  id: "kqzvmtra", state: "running", since_bytes: 50, read: { bytes: 90, of_bytes: 90 }, samples: 3, uses: [], marks: [], curves: {}, duration_seconds: 20, progress: { step: 3, total: 9 },
   series: { at: [20], devices: { a: { power_watts: [110] }, b: { power_watts: [null] } } }, ...more,
 }) as unknown as RunUpdate;
 
@@ -67,9 +68,56 @@ test("a run in words", () => {
   assert.equal(readText({ bytes: 10, of_bytes: 10 }), null);
   assert.equal(readText({ bytes: 1, of_bytes: 3_000_000 }), "reading the record: 0 % of 3.0 MB");
   assert.equal(nothingDrawn({ ...RUN, telemetry_reason: null }), null);
-  assert.equal(nothingDrawn({ state: "succeeded", telemetry_reason: "too short", series: { at: [] } }), "too short");
+  assert.equal(nothingDrawn({ state: "succeeded", telemetry_reason: "too short", series: { at: [] }, curves: {} }), "too short");
 });
 
 test("the list asks for what the address and the search say", () => {
   assert.equal(requestOf(new URLSearchParams("tag=a&offset=50&from=3"), " h200 "), "limit=50&tag=a&search=h200&offset=50");
+});
+
+const curve = (more: object) => ({ at: [], last: [], low: [], mean: [], high: [], steps: [], gaps: [], restarts: [], lowest: null, highest: null, ...more }) as RunCurve;
+const LOSS = curve({ at: [0, 1, 2, 3, 4], last: [5, 4, null, 3, 2], steps: [0, 10, 20, 0, 10], restarts: [3], gaps: [0, 0, 2, 0, 0] });
+const LOOK = { label: "loss", colour: "--run-1" };
+
+test("over time a curve is one line with its gaps, and over steps a line for each time that these began", () => {
+  const [line, ...none] = stretchesOf(LOSS, "clock", 1000, LOOK);
+  assert.deepEqual([line?.at, line?.columns.mean, none], [[1000, 1001, 1002, 1003, 1004], [5, 4, null, 3, 2], []]);
+  const parts = stretchesOf(LOSS, "step", 0, LOOK);
+  assert.deepEqual(parts.map((one) => [one.at, one.columns.mean]), [[[0, 10, 20], [5, 4, null]], [[0, 10], [3, 2]]]);
+  const { at, lines } = onOneAxis(parts);
+  assert.deepEqual(at, [0, 10, 20]);
+  assert.deepEqual(lines.map((one) => one.columns.mean), [[5, 4, null], [3, 2, undefined]]);
+  assert.deepEqual(restartMarks({ curves: { loss: LOSS } } as unknown as RunDetails, 1000).map((mark) => mark.at), [1003]);
+});
+
+test("runs are called by what differs between them", () => {
+  const run = (id: string, params: object) => ({ id, name: "t", params, curves: {} }) as unknown as RunDetails;
+  assert.deepEqual([...labelsOf([run("a", { lr: 1, n: 2, job: 1 }), run("b", { lr: 2, n: 2, job: 2 })]).values()], ["t lr=1", "t lr=2"]);
+  assert.deepEqual([...labelsOf([run("a", { lr: 1 }), run("b", { lr: 1 }), run("c", { lr: 2 })]).values()], ["t a", "t b", "t lr=2"]);
+});
+
+test("epochs stand at the steps of the run, not at their own numbers", () => {
+  const epochs = curve({ at: [0.5, 1.5], last: [7, 8], steps: [0, 1] });
+  const run = { curves: { loss: LOSS, epochs } } as unknown as RunDetails;
+  assert.deepEqual(curveLines(run, "epochs", "step", 0, LOOK).map((one) => one.at), [[5, 15]]);
+  assert.deepEqual(curveLines(run, "epochs", "start", 0, LOOK).map((one) => one.at), [[0.5, 1.5]]);
+});
+
+test("a reading of a GPU stands at the step that was logged around its time", () => {
+  assert.deepEqual([-1, 0, 0.5, 2, 2.5, 3.5, 5].map((at) => stepAt(LOSS, at)), [null, 0, 5, 20, null, 5, null]);
+  const line = { ...LOOK, columns: { min: [1, 2, 3, 4], mean: [1, 2, 3, 4], max: [1, 2, 3, 4] } };
+  assert.deepEqual(onSteps(line, [0.5, 1.5, 2.5, 3.5], LOSS).map((one) => [one.at, one.columns.mean]), [[[5, 15], [1, 2]], [[5], [4]]]);
+});
+
+test("what was logged since continues a curve once, and tells where its steps went back", () => {
+  const more = curve({ at: [4, 5, 6], last: [2, 1, 9], low: [2, 0.5, 9], mean: [2, 0.8, 9], high: [2, 1, 9], steps: [10, 5, 6], lowest: { value: 0.5, at: 5, step: 5 } });
+  const next = extended(LOSS, more);
+  assert.deepEqual(next.at, [0, 1, 2, 3, 4, 5, 6]);
+  assert.deepEqual(next.low.slice(-3), [2, 0.5, 9]);
+  assert.deepEqual([next.restarts, next.gaps.length, next.lowest?.value], [[3, 5], 7, 0.5]);
+  assert.equal(extended(next, more), next);
+});
+
+test("a program's own number is short at any size", () => {
+  assert.deepEqual([0, 0.25557, 402_200, 1.2e-7, 3e20, -4].map(valueText), ["0", "0.2556", "402.2K", "1.20e-7", "3.00e+20", "-4"]);
 });

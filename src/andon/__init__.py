@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from andon.api.probe import probe
     from andon.api.recorded import recorded
     from andon.api.reserve import Reserved, reservations, reserve
-    from andon.api.run import RecordedRun, run
+    from andon.api.run import RecordedRun, log, run
     from andon.api.submit import submit
     from andon.api.watch import snapshot, watch
     from andon.callbacks.cord import Cord, on_alert
@@ -91,6 +91,7 @@ _WHERE = {
     "guarded": "andon.callbacks.guard",
     "lease": "andon.api.lease",
     "load_ipython_extension": "andon.cli.notebook.extension",  # for %load_ext andon
+    "log": "andon.api.run",
     "map": "andon.api.map",
     "on_alert": "andon.callbacks.cord",
     "probe": "andon.api.probe",
@@ -149,6 +150,7 @@ __all__ = [
     "get_gpu_monitor",
     "guarded",
     "lease",
+    "log",
     "map",
     "on_alert",
     "probe",

@@ -16,6 +16,7 @@ from andon.model.run.record import (
     RunEvent,
     RunKind,
     RunLine,
+    RunLogged,
     RunSample,
     RunState,
 )
@@ -66,6 +67,9 @@ class WrittenRun:
     def event(self, second: float, name: str, **data: Any) -> None:
         self.write([RunEvent(self.began + second, name, data)])
 
+    def log(self, second: float, step: float, **values: float) -> None:
+        self.write([RunLogged(self.began + second, values, step)])
+
     def end(self, second: float, state: RunState = RunState.SUCCEEDED, **more: Any) -> None:
         tallies = self.fold.tallies
         assert tallies is not None
@@ -73,6 +77,8 @@ class WrittenRun:
             RunEnd(
                 at=self.began + second, state=state, duration_seconds=second,
                 samples=self.fold.samples, summary=dict(self.fold.summary()),
-                series=tallies.series(), exit_code=0 if state is RunState.SUCCEEDED else 1, **more,
+                series=tallies.series(), curves=self.fold.curves(),
+                last_values=self.fold.last_values,
+                exit_code=0 if state is RunState.SUCCEEDED else 1, **more,
             )
         ])  # fmt: skip

@@ -38,6 +38,7 @@ class Lines:
     def __init__(self, path: Path | None = None) -> None:
         self.path, self.dropped, self.closed = path or Path("run.jsonl"), 0, False
         self.lines: list[dict[str, Any]] = []
+        self.puts = 0
 
     @property
     def writes(self) -> bool:
@@ -45,7 +46,8 @@ class Lines:
 
     def put(self, line: str) -> None:
         assert line.endswith("\n")
-        self.lines.append(json.loads(line))
+        self.puts += 1
+        self.lines += map(json.loads, line.splitlines())
 
     def close(self) -> None:
         self.closed = True

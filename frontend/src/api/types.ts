@@ -72,8 +72,9 @@ export interface NodeNews {
   gone: string[];
   whole: boolean;
 }
+export type RunCurve = Schemas["RunCurve"];
 /** The live event `run`. */
-export type RunUpdate = Pick<RunDetails, "id" | "state" | "read" | "duration_seconds" | "series" | "uses" | "progress"> & {
+export type RunUpdate = Pick<RunDetails, "id" | "state" | "read" | "duration_seconds" | "series" | "curves" | "uses" | "progress"> & {
   samples: number;
   since_bytes: number;
   marks: RunMark[];

@@ -21,6 +21,7 @@ export interface Line {
   colour: string; // the name of a custom property
   /** The reading of this instant. */
   now: number | null;
+  dash?: number[];
   /** The mean of an earlier time, at the times of now. */
   before?: { at: number[]; mean: Point[] };
 }
@@ -42,8 +43,10 @@ interface Props {
   stops?: boolean;
   /** Where nothing was read. */
   gaps?: Gap[];
-  /** The axis counts from the start of what is shown, in seconds. */
-  sinceStart?: boolean;
+  /** The axis is the time of day, or counts seconds from the start of what is shown, or steps. */
+  axis?: "clock" | "start" | "step";
+  /** What stands beside the title. */
+  note?: string | undefined;
   /** The numbers stand elsewhere: the legend has names alone. */
   brief?: boolean;
 }
@@ -54,6 +57,10 @@ const HEIGHT = 150;
 const TOP = 8;
 const AXIS = 24;
 const NO_MARKS: ChartMark[] = [];
+
+/** What stands at a place of an axis that is not the time of day. */
+const COUNTED: Partial<Record<string, (at: number) => string>> = { start: duration, step: (at) => NUMBER.format(at) };
+const NUMBER = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 2 });
 
 /** How many times as large as usual the type is: a chart grows with it. */
 const unit = () => parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
@@ -78,7 +85,7 @@ export function Chart(props: Props) {
       made.destroy();
       plot.current = null;
     };
-  }, [props.theme, props.lines.length, props.sinceStart]);
+  }, [props.theme, props.lines.length, props.axis]);
 
   useEffect(() => {
     plot.current?.batch(() => {
@@ -91,12 +98,13 @@ export function Chart(props: Props) {
     const found = placeAt(props.at, at, longest(props, at));
     const gap = props.gaps?.find((one) => at >= one.since && at < one.until);
     const parts = props.lines.map((one) => `${one.label} ${spread(kind, pointAt(one.columns, found))}${gap ? ` (${gap.why})` : ""}`);
-    return `${props.sinceStart ? duration(at) : spanText(at, 0)}: ${parts.join(", ")}`;
+    return `${COUNTED[props.axis ?? "clock"]?.(at) ?? spanText(at, 0)}: ${parts.join(", ")}`;
   };
   return (
     <figure className="chart" aria-label={`${kind.title}: ${summary(props)}`}>
       <figcaption>
         <b>{kind.title}</b>
+        {props.note && <span className="dim">{props.note}</span>}
         <span className="legend">
           {(!props.brief || props.lines.length > 1) && props.lines.map((one) => (
             <span key={one.label}>
@@ -141,7 +149,8 @@ function data(props: Props): uPlot.AlignedData {
 function options(element: HTMLElement, now: () => Props): uPlot.Options {
   const style = getComputedStyle(document.documentElement);
   const colour = (name: string) => style.getPropertyValue(name).trim();
-  const { lines, sinceStart } = now();
+  const { lines, axis: counts = "clock" } = now();
+  const counted = COUNTED[counts];
   const large = unit();
   const font = `${13 * large}px ${style.getPropertyValue("--font")}`;
   const axis: uPlot.Axis = {
@@ -158,12 +167,12 @@ function options(element: HTMLElement, now: () => Props): uPlot.Options {
     legend: { show: false },
     cursor: { show: false },
     scales: {
-      x: { time: !sinceStart, auto: false, range: (_, low, high) => [low, high] },
+      x: { time: !counted, auto: false, range: (_, low, high) => [low, high] },
       y: { range: (u, low, high) => range(now(), low, high, u.height - (TOP + AXIS) * large) },
     },
     axes: [
-      sinceStart
-        ? { ...axis, size: AXIS * large, space, incrs: STEPS, values: (_, splits) => splits.map(duration) }
+      counted
+        ? { ...axis, size: AXIS * large, space, ...(counts === "start" && { incrs: STEPS }), values: (_, splits) => splits.map(counted) }
         : { ...axis, size: AXIS * large, space, values: (_, splits, __, ___, step) => splits.map((at) => stamp(at, step)) },
       { ...axis, size: LEFT * large, space: 32 * large, values: (_, splits) => splits.map((value) => tick(now().kind, value)) },
     ],
@@ -172,7 +181,7 @@ function options(element: HTMLElement, now: () => Props): uPlot.Options {
       ...lines.flatMap((one) => [
         bare,
         bare,
-        { stroke: colour(one.colour), width: 1.5 * large, points: { show: (_, __, first, last) => last - first < 2, size: 4 * large } } as uPlot.Series,
+        { stroke: colour(one.colour), width: 1.5 * large, dash: one.dash, points: { show: (_, __, first, last) => last - first < 2, size: 4 * large } } as uPlot.Series,
       ]),
     ],
     bands: lines.map((one, place) => ({
@@ -306,6 +315,7 @@ function drawLimit(u: uPlot, { limit, kind }: Props, colour: string, font: strin
 
 /** In the largest unit that keeps it short: a long label would be cut. */
 function tick(kind: ChartKind, value: number): string {
+  if (kind.own) return kind.own(value);
   if (kind.unit === "MHz") return `${value / 1000}\u00a0GHz`;
   return kind.unit.endsWith("/s") ? text(kind, value).replace(".0", "") : `${value}\u00a0${kind.unit}`;
 }
@@ -315,6 +325,7 @@ function range({ kind, limit, lines }: Props, low: number | null, high: number |
   const before = Math.max(0, ...lines.flatMap((one) => (one.before?.mean ?? []).map((value) => value ?? 0)));
   const most = Math.max(high ?? 0, before);
   const top = topOf(kind, limit);
+  if (kind.own && low !== null && high !== null && (low < 0 || low > high / 2) && low < high) return [low - (high - low) * 0.05, high + (high - low) * 0.08];
   if (top !== null) return padded(Math.max(top, most), pixels);
   return padded(low === null && !before ? 1 : most <= 0 ? 1 : most * 1.08, pixels);
 }

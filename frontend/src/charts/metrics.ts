@@ -26,6 +26,8 @@ export interface ChartKind {
   /** The top of the scale where the device does not say it; else from the data. */
   top: number | null;
   limit: (device: Device) => Limit | null;
+  /** A program's own values, which may be of any size, and below zero. */
+  own?: (value: number) => string;
   /** Only of devices that report it. */
   rare?: boolean;
 }
@@ -107,6 +109,7 @@ export const CHOICES: { metric: Metric; title: string; kind: ChartKind; colour: 
 );
 
 export function text(kind: ChartKind, value: number): string {
+  if (kind.own) return kind.own(value);
   const rate = RATES[kind.unit];
   return rate ? `${bytes(value * rate)}/s` : withUnit(value, kind.unit, value < 99.95 ? kind.digits : 0);
 }

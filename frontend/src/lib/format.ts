@@ -2,7 +2,7 @@
 import { LABELS, OWN_WORDS, THROTTLE, VENDORS } from "./tables";
 
 export const DASH = "–";
-const NB = "\u00a0";
+export const NB = "\u00a0";
 const GIB = 1024 ** 3;
 type Value = number | null | undefined;
 

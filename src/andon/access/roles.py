@@ -37,6 +37,7 @@ class Action(StrEnum):
     RESERVE = "reserve"
     UNRESERVE = "unreserve"
     LINK_CALENDAR = "link_calendar"
+    ANNOTATE = "annotate"  # pin a run, write a note on it
     SUBMIT = "submit"  # jobs of the server's user: only its owners
     CANCEL = "cancel"
     RETRY = "retry"
@@ -74,6 +75,7 @@ _USER: Mapping[Action, RightExtent] = {
     Action.RESERVE: RightExtent.OWN,
     Action.UNRESERVE: RightExtent.OWN,
     Action.LINK_CALENDAR: RightExtent.OWN,
+    Action.ANNOTATE: RightExtent.OWN,
     Action.CANCEL: RightExtent.OWN,
     Action.RETRY: RightExtent.OWN,
     Action.REQUEUE: RightExtent.OWN,
@@ -124,6 +126,7 @@ _ROUTES = (
     ("DELETE", r"/api/reservations/[^/]+", Action.UNRESERVE),
     ("POST", r"/api/calendar", Action.LINK_CALENDAR),
     ("DELETE", r"/api/calendar", Action.LINK_CALENDAR),
+    ("PATCH", r"/api/runs/[^/]+", Action.ANNOTATE),
     ("POST", r"/api/jobs", Action.SUBMIT),
     ("POST", r"/api/jobs/.+/cancel", Action.CANCEL),
     ("POST", r"/api/jobs/.+/retry", Action.RETRY),

@@ -2,6 +2,7 @@
 
 import signal
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from random import Random
@@ -30,9 +31,11 @@ from andon.work.rules.load import (
     MOST_LINES,
     MOST_RATE,
     MOST_REQUESTS,
+    ClientEnd,
     LoadFigures,
     LoadOrder,
     RequestResult,
+    figures_of,
     made_prompts,
     positive,
     route_of,
@@ -42,6 +45,7 @@ from andon.work.rules.load import (
 MADE_PROMPTS, MOST_TOKENS = 256, 1_000_000
 LOCAL = ("127.0.0.1", "::1", "localhost")
 FAR = "the server is on another machine: name its devices with --devices, if they are of this one"
+WINDOW_SECONDS = 1.0
 THIN = 10  # beyond MOST_LINES, of so many requests one has a line
 
 
@@ -144,7 +148,8 @@ def run_load(
         begun = lambda: first.update(record.used())  # noqa: E731 - called once
         load = DrivenLoad(order, clients, begun) if tool is None else tool(order)
         with _stopped_by_signals(load) as came:
-            found = load.run(lambda one: _took(record, len(load.results), one))
+            windows = _LoadWindows(record, order)
+            found = load.run(lambda one: windows.took(len(load.results), one))
         used = _used(record, devices, found.seconds, first)
         monitored = None if monitor is None else _of_devices(monitor.stop(), devices.uuids)
         result = _result(found, record.id, used, monitored, devices)
@@ -180,15 +185,28 @@ def _used(
     return found
 
 
-def _took(record: RecordedRun, count: int, one: RequestResult) -> None:
-    if count <= MOST_LINES or count % THIN == 0:
-        result = f"{one.tokens} tokens" if one.error is None else f"{one.error} {one.detail}"
-        first = "" if one.first is None else f", first after {one.first:.4f} s"
-        state = ItemState.OK if one.error is None else ItemState.FAILED
-        record.item(
-            f"request {count}", state, index=count, runtime_seconds=one.total,
-            output=f"{result}{first}, sent {one.delay:.4f} s late"[:500],
-        )  # fmt: skip
+class _LoadWindows:
+    """Records each request of a load, and its figures over a second at a time."""
+
+    def __init__(self, record: RecordedRun, order: LoadOrder) -> None:
+        self._record, self._order = record, order
+        self._began, self._results = time.monotonic(), list[RequestResult]()
+
+    def took(self, count: int, one: RequestResult) -> None:
+        if count <= MOST_LINES or count % THIN == 0:
+            result = f"{one.tokens} tokens" if one.error is None else f"{one.error} {one.detail}"
+            first = "" if one.first is None else f", first after {one.first:.4f} s"
+            state = ItemState.OK if one.error is None else ItemState.FAILED
+            self._record.item(
+                f"request {count}", state, index=count, runtime_seconds=one.total,
+                output=f"{result}{first}, sent {one.delay:.4f} s late"[:500],
+            )  # fmt: skip
+        self._results.append(one)
+        now = time.monotonic()
+        if now - self._began >= WINDOW_SECONDS:
+            lasted = ClientEnd((), now - self._began)
+            self._record.log(**values_of_load(figures_of(self._order, self._results, [lasted])))
+            self._began, self._results = now, []
 
 
 @contextmanager

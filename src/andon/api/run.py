@@ -9,6 +9,7 @@ import asyncio
 import atexit
 import functools
 import logging
+import math
 import os
 import sys
 import threading
@@ -40,6 +41,7 @@ from andon.model.run.record import (
 from andon.runs.facts import find_facts
 from andon.runs.header import new_run, place_of
 from andon.runs.record import RunRecorder
+from andon.runs.rules.curves import NOT_FINITE
 from andon.runs.rules.items import ItemLog
 from andon.runs.rules.oom import Verdict
 from andon.runs.rules.plain import ending_of, plain_numbers, plain_table, plain_text
@@ -48,11 +50,9 @@ from andon.runs.rules.sampled import run_candidates
 from andon.runs.rules.usage_text import end_text
 from andon.settings.resolution import Settings
 
-log = logging.getLogger("andon")
+logger = logging.getLogger("andon")
 
 LONGEST_OUTPUT = 4000
-NOT_FINITE = "not_finite"
-"""The event for values of `log` that are no numbers."""
 SEEN, NAMED = "the program, which sees them", "the program, which names them"
 """How the devices of a run were chosen."""
 
@@ -72,6 +72,11 @@ class _Nesting:
     def outer(self) -> str | None:
         """The run that started this process."""
         return self._outer if self._inside else os.environ.get(RUN_VARIABLE)
+
+    @property
+    def latest(self) -> str | None:
+        """The run that this process began last, of those that go on."""
+        return self._inside[-1] if self._inside else None
 
     def enter(self, name: str) -> None:
         with self._lock:
@@ -136,7 +141,7 @@ class RecordedRun:
         self._group = group
         self._folder = None if telemetry_dir is None else Path(telemetry_dir)
         self._variables, self._unsampled, self._last_line = variables or {}, unsampled, words
-        self._items = ItemLog()
+        self._items, self._counted_at = ItemLog(), dict[str, float]()
         self.recorder: RunRecorder | None = None
         """Writes the record; None before it has begun."""
         self._token: Token[str | None] | None = None
@@ -207,7 +212,7 @@ class RecordedRun:
         )  # fmt: skip
         shared = library.shared()
         why = skipped or self._unsampled or (None if uuids else why_no_device(snapshot))
-        found = recording(shared.settings, shared, log.warning, self._folder)
+        found = recording(shared.settings, shared, logger.warning, self._folder)
         return found.open(begin, functools.partial(find_facts, None), why)
 
     def event(self, name: str, /, **data: Any) -> None:
@@ -216,10 +221,27 @@ class RecordedRun:
             self.recorder.write(event_line(name, data))
 
     def log(self, step: float | None = None, /, **values: Any) -> None:
-        """Records the program's values: `run.log(step=10, loss=0.3)` or `run.log(10, loss=0.3)`."""
+        """Records the program's values: `run.log(step=10, loss=0.3)` or `run.log(10, loss=0.3)`.
+
+        `per_second` names amounts: `run.log(tokens=4096, per_second="tokens")` also records
+        `tokens_per_second` since the call before.
+        """
         if self.recorder is not None:
-            for line in logged_lines(values.pop("step", step), values):
+            named = values.pop("per_second", ())
+            amounts = {named} if isinstance(named, str) else set(named)
+            rates = self._rates_of({n: v for n, v in values.items() if n in amounts})
+            for line in logged_lines(values.pop("step", step), {**values, **rates}):
                 self.recorder.write(line)
+
+    def _rates_of(self, amounts: Mapping[str, Any]) -> dict[str, float]:
+        """Returns each amount per second since it was last logged."""
+        now, found = time.monotonic(), dict[str, float]()
+        for name, amount in plain_numbers(amounts)[0].items():
+            before = self._counted_at.get(name)
+            self._counted_at[name] = now
+            if before is not None and now > before:
+                found[f"{name}_per_second"] = amount / (now - before)
+        return found
 
     def item(
         self,
@@ -329,7 +351,8 @@ def logged_lines(step: Any, values: Mapping[str, Any]) -> list[RunLogged | RunEv
     """Returns the line of values that are logged now, and one of those that are no numbers."""
     numbers, others = plain_numbers(values)
     at, place = time.time(), plain_numbers({"step": step})[0].get("step")
-    lines: list[RunLogged | RunEvent] = [RunLogged(at, numbers, place)] if numbers else []
+    known = {**numbers, **dict.fromkeys(others, math.nan)}
+    lines: list[RunLogged | RunEvent] = [RunLogged(at, known, place)] if known else []
     return [*lines, RunEvent(at, NOT_FINITE, {**others, "step": place})] if others else lines
 
 
@@ -348,6 +371,32 @@ def run(
     another run, it is a part of that one. Its end says where the record is, unless `quiet`.
     """
     return RecordedRun(name, params, tags, devices, telemetry_dir, quiet=quiet)
+
+
+_starting = threading.Lock()
+
+
+def log(step: float | None = None, /, **values: Any) -> None:
+    """Record values of the run that this code is in: `andon.log(step=10, loss=0.3)`. Outside of any
+    run, the first call begins one, which lasts until the program ends. As `log` of a run, which
+    also says what `per_second` does."""
+    _current_recording().log(step, **values)
+
+
+def _current_recording() -> RecordedRun:
+    """Returns the run of this thread or task, else the one that this process began last."""
+    with _starting:
+        begun = {one.id: one for one in _open}
+        found = begun.get(_current.get()) or begun.get(_nesting.latest)
+        if found is None:
+            found = RecordedRun()
+            found.start()
+            _whole_program.append(found)
+        return found
+
+
+_whole_program: list[RecordedRun] = []
+"""Runs that `log` began: nobody else keeps them until the program ends."""
 
 
 def chosen_devices(snapshot: Snapshot, wanted: Collection[int | str] | None) -> list[str]:
@@ -399,6 +448,7 @@ def _in_child() -> None:
     """Drops the runs in a forked child: its records are part of the parent's."""
     global _nesting
     _open.clear()
+    _whole_program.clear()
     _nesting = _Nesting()
 
 

@@ -61,7 +61,7 @@ class UserAnswers:
             "runs": self.runs, "run": partial(self.of_run, self._runs.details),
             "marks": partial(self.of_run, self._runs.marks),
             "news": partial(self.of_run, self._runs.update),
-            "record": self.record, "piece": self.piece,
+            "record": self.record, "piece": self.piece, "annotate": self.annotate,
         }  # fmt: skip
         try:
             return {"answer": known[question.pop("ask")](**question)}
@@ -102,6 +102,10 @@ class UserAnswers:
 
     def of_run(self, read: Callable[[RunRow], object], run: str) -> Answer:
         found: Answer = to_json(read(self._runs.resolve(run)))
+        return found
+
+    def annotate(self, run: str, pinned: bool | None, note: str | None) -> Answer:
+        found: Answer = to_json(self._runs.annotate(self._runs.resolve(run), pinned, note))
         return found
 
     def record(self, run: str) -> Answer:

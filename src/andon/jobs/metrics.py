@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from math import isfinite
 from pathlib import Path
 from typing import TypeVar
 
@@ -76,12 +75,11 @@ def refuse_slow(metrics: Mapping[str, str]) -> None:
 def printed_lines(
     found: Sequence[Mapping[str, float]] | None, patterns: Iterable[str], at: float
 ) -> list[RunLine]:
-    """Returns the record lines for the figures that were found: the last ones, and only numbers.
-    None in place of figures means that the patterns took too long."""
+    """Returns the record lines for the figures that were found: the last ones; what is no finite
+    number is a gap. None in place of figures means that the patterns took too long."""
     if found is None:
         return [RunEvent(at, "--metric took too long", {"given up": ", ".join(patterns)})]
-    finite = ({k: v for k, v in values.items() if isfinite(v)} for values in found[-MOST_VALUES:])
-    return [RunLogged(at, values) for values in finite if values]
+    return [RunLogged(at, values) for values in found[-MOST_VALUES:]]
 
 
 class MetricReader:

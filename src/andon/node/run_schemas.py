@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import Struct
 
 from andon.model.job.progress import WorkProgress
-from andon.model.run.record import GitState, OutOfMemory, RunDevice, RunKind, RunState
+from andon.model.run.record import GitState, OutOfMemory, RunCurve, RunDevice, RunKind, RunState
 from andon.model.shapes import Doc
 from andon.node.job_schemas import PageScope
 
@@ -228,6 +228,7 @@ class RunDetails(RunEntry, frozen=True):
     metrics: RunMetrics
     uses: list[RunUse]
     series: RunColumns
+    curves: Annotated[Mapping[str, RunCurve], Doc("what it logged, by name; empty if hidden")]
     signal: int | None
     dropped: Annotated[int, Doc("lines that could not be written in time")]
     out_of_memory: OutOfMemory | None
@@ -264,6 +265,7 @@ class RunUpdate(Struct, frozen=True):
     duration_seconds: float | None
     samples: int
     series: RunColumns
+    curves: Annotated[Mapping[str, RunCurve], Doc("what it logged since then")]
     uses: list[RunUse]
     marks: list[RunMark]
     progress: Progress

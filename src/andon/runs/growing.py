@@ -90,6 +90,8 @@ class RunRecord:
         end = next(reversed(tail_of(file, self.of_bytes).lines), None)
         if not isinstance(end, RunEnd) or (end.series is None and end.samples):
             return False
+        if end.last_values and not end.curves:  # of an earlier andon
+            return False
         self.fold = RunFold(tallying=False)
         self.fold.add_all(head_of(file)[0].lines)
         self.fold.add(end)

@@ -21,6 +21,7 @@ from andon.model.run.record import (
     RunBegin,
     RunDevice,
     RunEnd,
+    RunEvent,
     RunJoined,
     RunLine,
     RunLogged,
@@ -29,7 +30,8 @@ from andon.model.run.record import (
 )
 from andon.model.run.wire import line_to_text
 from andon.runs.alert_lines import RunAlerts
-from andon.runs.rules.fold import RunFold, keep_last
+from andon.runs.rules.curves import NOT_FINITE, LoggedCurves, LoggedWindow
+from andon.runs.rules.fold import RunFold
 from andon.runs.rules.oom import MemoryBeforeEnd, Verdict, memory_growth, memory_numbers
 from andon.runs.rules.sampled import sample_line
 from andon.runs.rules.summary import RunTallies
@@ -130,7 +132,8 @@ class RunRecorder:
         self._follower: Follower | None = None
         self._facts: threading.Thread | None = None
         self._alerts = None if book is None else RunAlerts(frozenset(self.tallies.devices), book)
-        self._last_values: dict[str, float] = {}
+        self._logged, self._window = LoggedCurves(begin.at), LoggedWindow()
+        self._logging = threading.RLock()
         self._joined = False
         self.ended: RunEnd | None = None
 
@@ -166,13 +169,15 @@ class RunRecorder:
     def go_on_from(self, fold: RunFold) -> None:
         """Continues the tallies of what another process has recorded of this run."""
         assert fold.tallies is not None
-        self.tallies, self._last_values = fold.tallies, fold.last_values
+        self.tallies, self._logged = fold.tallies, fold.logged
+        self._window.last_steps = fold.logged.last_steps()
 
     def pause(self) -> None:
         """Leaves the record without an end; another process may continue it."""
         if self._follower is not None:
             self._follower.close(LEAVING_SECONDS)
         self._follower = None
+        self._write_logged()
         self.file.close()
 
     def discard(self) -> None:
@@ -181,12 +186,32 @@ class RunRecorder:
         self.path.unlink(missing_ok=True)
 
     def write(self, line: RunLine) -> None:
-        """Writes a line; nothing after the end, and nothing in a forked child."""
-        if self.ended is not None:
+        """Writes a line; nothing after the end, and nothing in a forked child. Logged values wait
+        for a second, or for the next sample after it, if some were written just before."""
+        if self.ended is not None or not self.is_own:
             return
+        found: RunLine | None = line
         if isinstance(line, RunLogged):
-            keep_last(self._last_values, line.values)  # which the end repeats
-        self.file.put(line_to_text(line))
+            found = self._log(line)
+        elif isinstance(line, RunEvent) and line.name == NOT_FINITE:
+            found = self._window.fresh(line)
+        if found is not None:
+            self.file.put(line_to_text(found))
+
+    def _log(self, line: RunLogged) -> RunEvent | None:
+        with self._logging:
+            refusal = self._window.add(line)
+            if self._window.is_due(time.monotonic()):
+                self._write_logged()
+            return refusal
+
+    def _write_logged(self) -> None:
+        """Writes the values that wait, in one piece."""
+        with self._logging:
+            lines = self._window.take(time.monotonic())
+            self._logged.add_all(lines)
+            if lines:
+                self.file.put("".join(map(line_to_text, lines)))
 
     def take(self, snapshot: Snapshot) -> None:
         """Records one snapshot of the run's devices."""
@@ -194,6 +219,8 @@ class RunRecorder:
         with self._taking:
             self.tallies.add(line)
         self.write(line)
+        if self._window.is_due(time.monotonic()):
+            self._write_logged()
         self._take_rings()
         if self._sample_writer is not None:
             self._sample_writer(snapshot)
@@ -280,6 +307,8 @@ class RunRecorder:
         """Writes the summary, which completes the record."""
         if self._facts is not None:
             self._facts.join(FACTS_SECONDS)
+        if self.is_own:
+            self._write_logged()
         last = self._end_line(outcome, oom)
         self.write(last)
         self.ended = last
@@ -328,7 +357,8 @@ class RunRecorder:
             out_of_memory=oom,
             series=self.tallies.series(),
             node=self.tallies.node(),
-            last_values=dict(self._last_values),
+            last_values=self._logged.last_values(),
+            curves=self._logged.result(),
             devices=self.begin.devices if self._joined else (),
         )
 

@@ -263,6 +263,51 @@ def test_a_run_that_goes_on_is_drawn_as_it_goes_and_ends(
     assert owner.complaints == []
 
 
+def test_what_a_run_logs_is_drawn_over_time_and_steps_and_moves(
+    owner: Window, home: Served, folder: Path
+) -> None:
+    run = WrittenRun(folder, "gggggggg", "learn.py", gpus=1, ago=60)
+    run.sample(*range(1, 40))
+    for second in range(1, 40):
+        run.log(second, 10 * second if second < 30 else second, loss=4 / second)
+    page = owner.page
+    page.goto(f"{home.url}/#/runs/gggggggg")
+    loss = page.locator("figure.chart", has_text="loss")
+    expect(loss).to_contain_text("lowest 0.1026 at 39 · highest 4 at 10 · steps went back 1 ×")
+    expect(page.locator("figure.chart canvas")).to_have_count(5)
+    run.log(41, 41, loss=0.05)
+    expect(loss).to_contain_text("0.05 · lowest 0.05 at 41")
+    page.get_by_role("button", name="steps").click()
+    expect(page.get_by_text("step 10 to step 290")).to_be_visible()
+    assert "time=step" in page.url
+    assert page.locator("figure.chart canvas").count() == 5  # the GPU's too, on the same axis
+    assert violations(page) == []
+    run.end(42)
+    assert owner.complaints == []
+
+
+def test_a_person_pins_a_run_and_writes_a_note_on_it(
+    owner: Window, reader: Window, home: Served
+) -> None:
+    page = owner.page
+    page.goto(f"{home.url}/#/runs/bbbbbbbb")
+    page.get_by_role("button", name="add note").click()
+    page.get_by_label("note on this run").fill("the <b>new</b> loader")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("the <b>new</b> loader")).to_be_visible()
+    page.get_by_role("button", name="pin", exact=True).click()
+    expect(page.get_by_role("button", name="pinned")).to_have_attribute("aria-pressed", "true")
+    page.goto(f"{home.url}/#/runs")
+    expect(page.locator("tbody tr").first).to_contain_text("bbbbbbbb")
+    reader.page.goto(f"{home.url}/#/runs/bbbbbbbb")
+    expect(reader.page.get_by_role("heading", level=1, name="train.py")).to_be_visible()
+    expect(reader.page.get_by_role("button", name="pin")).to_have_count(0)
+    page.goto(f"{home.url}/#/runs/bbbbbbbb")
+    page.get_by_role("button", name="pinned").click()
+    expect(page.get_by_role("button", name="pin", exact=True)).to_be_visible()
+    assert owner.complaints == []
+
+
 def test_a_run_that_goes_on_has_its_numbers_beside_others_too(
     reader: Window, home: Served, folder: Path
 ) -> None:

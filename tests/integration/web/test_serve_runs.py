@@ -131,6 +131,22 @@ def test_a_run_that_goes_on_is_followed_to_its_end(home: Served, folder: Path) -
     assert (after["state"], after["duration_seconds"]) == ("succeeded", 3)
 
 
+def test_a_run_is_pinned_and_noted_by_those_who_may(home: Served, finished: WrittenRun) -> None:
+    path, body = f"/api/runs/{finished.begin.id}", json.dumps({"pinned": True, "note": "a\x1bb"})
+    sent = {"Content_Type": "application/json"}
+    assert home.ask(path, "PATCH", body, **sent).status in (401, 403)
+    key = {"Authorization": f"Bearer {home.token}", **sent}
+    done = home.ask(path, "PATCH", body, **key)
+    assert done.status == 200, done.body
+    found = asked(home, path)
+    assert ("pinned" in found["tags"], found["note"]) == (True, "a\\x1bb")
+    assert home.ask(path, "PATCH", json.dumps({"note": ""}), **key).status == 200
+    found = asked(home, path)
+    assert ("pinned" in found["tags"], found["note"]) == (True, None)
+    assert home.ask(path, "PATCH", json.dumps({"note": "x" * 1001}), **key).status == 422
+    assert home.ask("/api/runs/nothing1", "PATCH", body, **key).status == 404
+
+
 def test_nonsense_can_neither_be_asked_for_nor_followed(home: Served) -> None:
     for path in (
         "?limit=0",
@@ -147,9 +163,9 @@ def test_nonsense_can_neither_be_asked_for_nor_followed(home: Served) -> None:
         for what in ("run ../../etc", "run", "runs of others", 7):
             said = client.call("subscribe", what, timeout=READY_SECONDS)
             assert said["error"]["kind"] == "gone", json.dumps(said)
-        for number in range(8):
+        for number in range(24):
             client.call("subscribe", f"run {number}", timeout=READY_SECONDS)
-        said = client.call("subscribe", "run nine", timeout=READY_SECONDS)
+        said = client.call("subscribe", "run more", timeout=READY_SECONDS)
         assert said["error"]["kind"] == "conflict"
     finally:
         client.disconnect()

@@ -29,6 +29,7 @@ TABLE = {  # action: (anonymous, user about their own, user about another's, own
     Action.RESERVE: (False, True, False, True),
     Action.UNRESERVE: (False, True, False, True),
     Action.LINK_CALENDAR: (False, True, False, True),
+    Action.ANNOTATE: (False, True, False, True),
     Action.SUBMIT: (False, False, False, True),
     Action.CANCEL: (False, True, False, True),
     Action.RETRY: (False, True, False, True),
@@ -65,7 +66,7 @@ OPERATED = {
 }  # fmt: skip
 ADMINISTERED = {
     *OPERATED, Action.SEE_COMMANDS, Action.RETRY, Action.REQUEUE, Action.MANAGE_NODES,
-    Action.MANAGE_TOKENS,
+    Action.MANAGE_TOKENS, Action.ANNOTATE,
 }  # fmt: skip
 
 
@@ -115,6 +116,7 @@ def test_root_and_the_servers_user_are_its_owners(uid: int, server: int, role: R
         ("DELETE", "/api/reservations/r1", Action.UNRESERVE),
         ("POST", "/api/calendar", Action.LINK_CALENDAR),
         ("DELETE", "/api/calendar", Action.LINK_CALENDAR),
+        ("PATCH", "/api/runs/kqzvmtra", Action.ANNOTATE),
         ("POST", "/api/alerts/test", Action.TEST_NOTIFIERS),
         ("PUT", "/api/devices/0/cordon", Action.CORDON),
         ("DELETE", "/api/leases/x/y", Action.OTHER),

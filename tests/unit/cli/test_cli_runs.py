@@ -195,6 +195,17 @@ def test_add_says_what_it_took_and_what_not(told: Told, tmp_path: Path) -> None:
     told("add", str(tmp_path / "nowhere"), code=1)
 
 
+def test_a_pinned_run_is_listed_first_and_keeps_its_tags(told: Told) -> None:
+    three()
+    assert told("pin", "aabb") == "aabbccdd (train) is pinned\n"
+    assert told("--tag", "pinned").count("aabbccdd") == 1
+    newest = told("-n", "1")
+    assert "aabbccdd" in newest.splitlines()[1]
+    assert told("pin", "aabb", "--remove") == "aabbccdd (train) is not pinned\n"
+    assert told("--tag", "pinned") == "no runs\n"
+    assert "aabbccdd" in told("--tag", "paper")
+
+
 def test_tags_and_notes_are_added_and_removed(told: Told) -> None:
     three()
     assert told("tag", "aabb", "x", "y") == "aabbccdd (train): paper x y\n"

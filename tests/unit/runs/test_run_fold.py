@@ -18,7 +18,8 @@ from andon.model.run.record import (
     RunSample,
     RunState,
 )
-from andon.runs.rules.fold import MOST_LINES, MOST_VALUES, RunFold, row_of
+from andon.runs.rules.curves import MOST_NAMES
+from andon.runs.rules.fold import MOST_LINES, RunFold, row_of
 from andon.runs.rules.lines import RecordLines
 from tests.support.run_records import BEGAN, begin, end, sample, text_of, used
 
@@ -49,7 +50,7 @@ def test_every_kind_of_line_is_kept_in_its_place() -> None:
     assert [e.name for e in known.events] == ["epoch"]
     assert [i.item for i in known.items] == ["a.bin"]
     assert [a.rule for a in known.alerts] == ["thermal"]
-    assert [v.step for v in known.logged] == [1, 2]
+    assert [v.step for v in known.step_lines] == [1, 2]
     assert known.last_values == {"loss": 1.0, "lr": 0.1}
     assert (known.samples, known.left_out) == (2, 0)
 
@@ -128,9 +129,9 @@ def test_memory_stays_bounded_and_the_latest_are_kept() -> None:
     events = [RunEvent(BEGAN + n, str(n)) for n in range(MOST_LINES + 2)]
     known = folded(begin(), *events)
     assert (list(known.events), known.left_out) == (events[2:], 2)
-    known.add(RunLogged(BEGAN, {f"v{n}": 1 for n in range(MOST_VALUES + 1)}))
+    known.add(RunLogged(BEGAN, {f"v{n}": 1 for n in range(MOST_NAMES + 1)}))
     known.add(RunLogged(BEGAN, {"v0": 4, "d": 5}))
-    assert known.last_values == {f"v{n}": 1 for n in range(MOST_VALUES)} | {"v0": 4}
+    assert known.last_values == {f"v{n}": 1 for n in range(MOST_NAMES)} | {"v0": 4}
 
 
 def test_without_tallies_nothing_is_counted() -> None:

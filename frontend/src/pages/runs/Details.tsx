@@ -14,6 +14,7 @@ import { type Column, Table } from "../../parts/Table";
 import { energyOf, peakOf, utilizationOf } from "./data";
 import { Gpus, State } from "./List";
 import { download, useRunsOf } from "./queries";
+import { Remarks } from "./Remarks";
 import { isClock, RunCharts } from "./RunCharts";
 import { nothingDrawn, readText, share, sinceStart, spreadText } from "./words";
 
@@ -32,6 +33,7 @@ export function Details({ id, query }: { id: string; query: URLSearchParams }) {
   return (
     <article className="run-page">
       <Head run={run} />
+      <Remarks run={run} />
       {found.error && <Trouble problem={found.error} what="This run can no longer be read; showing what was read" />}
       {run.message && run.state !== "succeeded" && <p className="run-message">{unbroken(run.message)}</p>}
       <Box run={run} />
@@ -128,7 +130,6 @@ function Facts({ run }: { run: RunDetails }) {
     ["group", run.group && <a href={`#/runs?group=${encodeURIComponent(run.group)}`}>{run.group}</a>],
     ["rank", run.rank === null ? null : `${run.rank}${run.world_size ? ` of ${run.world_size}` : ""}`],
     ["tags", run.tags.join(", ")],
-    ["note", run.note],
     ["out of memory", oom && [oom.reported_by, oom.wanted_bytes !== null && `wanted ${inGib(oom.wanted_bytes)}`, oom.free_bytes !== null && `${inGib(oom.free_bytes)} free`].filter(Boolean).join(", ")],
     ["not written", run.dropped ? count(run.dropped, "line") : null],
     ["unreadable", run.read.unreadable ? `${count(run.read.unreadable, "line")}: ${run.read.problem}` : null],

@@ -16,7 +16,7 @@ import { chosenFields, conditionsOf, coursePaths, fieldsOf, meets, type RunField
 import { useCourses } from "./queries";
 import { Parallel } from "./Parallel";
 import { Scatter } from "./Scatter";
-import { FILTERS, MOST_OVERLAID, PAGE, requestOf, stateOf, wantsAll } from "./words";
+import { FILTERS, MOST_OVERLAID, PAGE, PINNED, requestOf, stateOf, wantsAll } from "./words";
 
 const TYPING_MS = 250;
 const NO_RUNS: RunEntry[] = [];
@@ -32,7 +32,8 @@ export function List({ query, search }: { query: URLSearchParams; search: string
   const varied = useMemo(() => (group ? variedParams(items, fields) : []), [group, items, fields]);
   const shown = chosenFields(query.get("cols"), fields, varied);
   const where = conditionsOf(query.get("where") ?? "", fields);
-  const rows = where.conditions.length ? items.filter((run) => where.conditions.every((one) => meets(run, one))) : items;
+  const meeting = where.conditions.length ? items.filter((run) => where.conditions.every((one) => meets(run, one))) : items;
+  const rows = useMemo(() => [...meeting].sort((a, b) => Number(b.tags.includes(PINNED)) - Number(a.tags.includes(PINNED))), [items, query]);
   const courses = useCourses(rows.filter((run) => run.telemetry).map((run) => run.id), rows.some((run) => run.state === "running"));
   const chosen = (query.get("pick") ?? "").split(",").filter(Boolean);
   const unseen = list !== undefined && list.shared && !trusted && list.all === 0;
@@ -170,7 +171,7 @@ function columnsOf(fields: RunField[], courses: Record<string, (number | null)[]
   return [
     {
       name: "overlay", acts: true,
-      cell: (run) => <input type="checkbox" checked={chosen.includes(run.id)} disabled={!run.telemetry} onChange={() => toggle(run.id)} aria-label={`overlay ${run.name} ${run.id}`} />,
+      cell: (run) => <input type="checkbox" checked={chosen.includes(run.id)} disabled={!run.telemetry && !Object.keys(run.last_values).length} onChange={() => toggle(run.id)} aria-label={`overlay ${run.name} ${run.id}`} />,
     },
     { name: "run", by: (run) => run.name, cell: (run) => <><a className="name" title={run.name} href={runLink(run.id)}>{run.name}</a> <code className="dim">{run.id}</code>{run.rank !== null && <span className="dim"> rank {run.rank}</span>}</> },
     { name: "utilisation", cell: (run) => <Course run={run} values={courses[run.id]} /> },

@@ -1,15 +1,17 @@
-/** The four charts of one run, or of several over the time since their start. */
+/** The charts of one run, or of several: what they logged and what their GPUs did, over time or steps. */
 import { type ReactNode, useMemo } from "react";
 import type { RunDetails, RunMark } from "../../api/types";
 import { Chart, type Line } from "../../charts/Chart";
 import { Cursor, placeAt } from "../../charts/cursor";
 import { GIB, pointAt } from "../../charts/data";
-import { KINDS, type Limit, text } from "../../charts/metrics";
+import type { ChartMark } from "../../charts/marks";
+import { type ChartKind, KINDS, type Limit, text } from "../../charts/metrics";
 import { Frame, Readout, spanText, type Told } from "../../charts/Scope";
 import { known } from "../../lib/format";
 import { keep } from "../../lib/router";
 import { useTheme } from "../../lib/theme";
-import { chartMarks, linesOf, overlaid, READINGS, type Reading, widthsOf, withGaps } from "./data";
+import { type Axis, curveLines, curveText, kindOf, labelsOf, MOST_CURVES, namesOf, onOneAxis, onSteps, restartMarks, type Stretch, stepper } from "./curves";
+import { chartMarks, linesOf, lookAt, meansOf, READINGS, type Reading, widthsOf, withGaps } from "./data";
 import { useRunStage } from "./room";
 import { MOST_OVERLAID, sinceStart } from "./words";
 
@@ -17,75 +19,109 @@ const SHOWN = KINDS.slice(0, READINGS.length);
 const NEAR = 0.012; // of the range: a mark this close to the cursor is told
 
 interface Drawn {
-  reading: Reading;
+  kind: ChartKind;
   at: number[];
   lines: Line[];
+  limit?: Limit | null;
+  note?: string;
 }
 
-/** Of one run: a line for each of its GPUs, since its start or against the time of day; everything on the page has the same. */
-export function RunCharts({ run, marks, query }: { run: RunDetails; marks: RunMark[]; query: URLSearchParams }) {
-  const clock = isClock(query);
-  const begin = clock ? run.began : 0;
+interface AxisProps {
+  query: URLSearchParams;
+}
+
+/** What runs log and what their GPUs did, on one axis. Of one run: a line for each of its GPUs; everything on the page has the same axis. */
+export function RunCharts({ run, marks, query }: AxisProps & { run: RunDetails; marks: RunMark[] }) {
+  const axis = axisOf(query, [run]);
+  const begin = axis === "clock" ? run.began : 0;
   const drawn = useMemo(() => {
     const series = withGaps(run.series);
     const at = series.at.map((moment) => begin + moment);
-    return READINGS.map((reading) => ({ reading, at, lines: linesOf({ ...run, series }, reading) }));
-  }, [run, begin]);
-  const found = useMemo(() => chartMarks(marks, begin), [marks, begin]);
-  const choose = (time: string) => {
-    const next = new URLSearchParams(query);
-    if (time) next.set("time", time);
-    else next.delete("time");
-    keep(next);
-  };
+    const logged = Object.entries(run.curves).slice(0, MOST_CURVES).map(([name, curve]): Drawn => ({
+      kind: kindOf(name), note: curveText(curve), ...onOneAxis(curveLines(run, name, axis, begin, { label: name, colour: "--chart-1" })),
+    }));
+    const steps = axis === "step" ? stepper(run) : null;
+    const readings = READINGS.map((reading, place): Drawn => {
+      const lines = linesOf({ ...run, series }, reading);
+      const found = steps ? onOneAxis(lines.flatMap((line) => onSteps(line, series.at, steps))) : { at, lines };
+      return { kind: SHOWN[place]!, limit: limitOf(run, reading), ...found };
+    });
+    return [...logged, ...readings];
+  }, [run, begin, axis]);
+  const found = useMemo(() => (axis === "step" ? [] : [...chartMarks(marks, begin), ...restartMarks(run, begin)]), [run, marks, begin, axis]);
   const last = Math.max(run.duration_seconds ?? 0, run.series.at.at(-1) ?? 0);
-  return (
-    <Charts
-      drawn={drawn} marks={found} query={query} begin={begin} last={last} limitOf={(reading) => limitOf(run, reading)}
-      when={(moment) => timeText(moment, clock)} fromStart={!clock}
-      times={(
-        <span role="group" aria-label="time" className="buttons">
-          <button type="button" aria-pressed={!clock} onClick={() => choose("")}>since start</button>
-          <button type="button" aria-pressed={clock} onClick={() => choose("clock")}>time of day</button>
-        </span>
-      )}
-    />
-  );
+  return <Charts drawn={drawn} marks={found} query={query} axis={axis} begin={begin} last={last} choices={choicesOf([run])} more={Object.keys(run.curves).length - MOST_CURVES} />;
 }
 
-/** Whether times are those of the day; else they count from the start. */
+/** Times are those of the day or count from the start; over steps only where a run logged them. */
 export const isClock = (query: URLSearchParams): boolean => query.get("time") === "clock";
 
-const timeText = (moment: number, clock: boolean): string => (clock ? spanText(moment, 0) : `${sinceStart(moment)} after the start`);
-
-/** Of several: a line for each, the mean of its GPUs. */
-export function OverlaidCharts({ runs, query }: { runs: RunDetails[]; query: URLSearchParams }) {
-  const drawn = useMemo(() => READINGS.map((reading) => ({ reading, ...overlaid(runs.map((run) => ({ ...run, series: withGaps(run.series) })), reading, (run) => `${run.name} ${run.id}`) })), [runs]);
-  const last = Math.max(1, ...runs.map((run) => Math.max(run.duration_seconds ?? 0, run.series.at.at(-1) ?? 0)));
-  return <Charts drawn={drawn} marks={[]} query={query} begin={0} last={last} limitOf={() => null} when={(moment) => timeText(moment, false)} fromStart named />;
+function axisOf(query: URLSearchParams, runs: RunDetails[]): Axis {
+  if (isClock(query)) return "clock";
+  return query.get("time") === "step" && runs.some(stepper) ? "step" : "start";
 }
 
-interface Props {
+const choicesOf = (runs: RunDetails[]): [Axis, string][] => [["start", "since start"], ...(runs.length > 1 ? [] : [["clock", "time of day"] as [Axis, string]]), ...(runs.some(stepper) ? [["step", "steps"] as [Axis, string]] : [])];
+
+/** What a place on the axis is called. */
+const placeText = (at: number, axis: Axis): string => (axis === "clock" ? spanText(at, 0) : axis === "step" ? `step ${Math.round(at)}` : `${sinceStart(at)} after the start`);
+
+/** Of several: a line for each run, of its GPUs their mean. */
+export function OverlaidCharts({ runs, query }: AxisProps & { runs: RunDetails[] }) {
+  const axis = axisOf(query, runs) === "step" ? "step" : "start";
+  const names = useMemo(() => namesOf(runs), [runs]);
+  const drawn = useMemo(() => {
+    const labels = labelsOf(runs);
+    const label = (run: RunDetails) => labels.get(run.id) ?? run.id;
+    const logged = names.slice(0, MOST_CURVES).map((name): Drawn => ({
+      kind: kindOf(name),
+      ...onOneAxis(runs.flatMap((run, place) => curveLines(run, name, axis, 0, lookAt(place, label(run))))),
+    }));
+    const cut = runs.map((run) => ({ ...run, series: withGaps(run.series) }));
+    const readings = READINGS.map((reading, place): Drawn => {
+      const lines = meansOf(cut, reading, label).filter((line) => line.columns.mean.some((value) => typeof value === "number"));
+      const steps = new Map(runs.map((run) => [label(run), stepper(run)]));
+      const onAxis = (line: Stretch) => {
+        const own = steps.get(line.label);
+        return axis === "start" ? [line] : own ? onSteps(line, line.at, own) : [];
+      };
+      return { kind: SHOWN[place]!, ...onOneAxis(lines.flatMap(onAxis)) };
+    });
+    return [...logged, ...readings];
+  }, [runs, names, axis]);
+  const last = Math.max(1, ...runs.map((run) => Math.max(run.duration_seconds ?? 0, run.series.at.at(-1) ?? 0)));
+  return <Charts drawn={drawn} marks={[]} query={query} axis={axis} begin={0} last={last} choices={choicesOf(runs)} more={names.length - MOST_CURVES} named />;
+}
+
+interface Props extends AxisProps {
   drawn: Drawn[];
-  marks: ReturnType<typeof chartMarks>;
-  query: URLSearchParams;
+  marks: ChartMark[];
+  axis: Axis;
   begin: number;
   last: number;
-  limitOf: (reading: Reading) => Limit | null;
-  when: (at: number) => string;
-  fromStart?: boolean;
-  /** The choice of times. */
-  times?: ReactNode;
+  choices: [Axis, string][];
+  /** How many logged values are not drawn. */
+  more: number;
   /** Whether one line alone also has its name. */
   named?: boolean;
 }
 
-function Charts({ drawn, marks, query, begin, last, limitOf: limit, when, fromStart = false, times, named = false }: Props) {
+function Charts({ drawn, marks, query, axis, begin: start, last: seconds, choices, more, named = false }: Props) {
   const theme = useTheme();
   const cursor = useMemo(() => new Cursor(), []);
+  const steps = axis === "step" ? drawn.flatMap((one) => (one.at.length ? [one.at[0] as number, one.at.at(-1) as number] : [])) : [];
+  const begin = steps.length ? Math.min(...steps) : start;
+  const last = steps.length ? Math.max(...steps) - begin : seconds;
   const stage = useRunStage(query, begin, last, () => cursor.get()?.at ?? null);
-  const all = drawn.find((one) => one.lines.length)?.lines ?? [];
-  const told = (at: number, chart: string) => toldAt(drawn.find((one) => titleOf(one.reading) === chart) ?? drawn[0]!, at, marks, stage.until - stage.since);
+  const all = drawn.filter((one) => !named || one.lines.length).flatMap((one) => (named || !one.kind.own ? one.lines : []));
+  const legend = [...new Map(all.map((line) => [line.label, line])).values()];
+  const told = (at: number, chart: string) => toldAt(drawn.find((one) => one.kind.title === chart) ?? drawn[0]!, at, marks, stage.until - stage.since);
+  const choose = (time: Axis) => {
+    const next = new URLSearchParams(query);
+    ["from", "to", "time"].forEach((name) => next.delete(name));
+    if (time !== "start") next.set("time", time);
+    keep(next);
+  };
   return (
     <Frame room={stage} cursor={cursor} className="run-charts">
       <div className="ranges">
@@ -96,28 +132,27 @@ function Charts({ drawn, marks, query, begin, last, limitOf: limit, when, fromSt
           <button type="button" onClick={() => stage.zoom(2)} disabled={!stage.zoomed} aria-label="zoom out">−</button>
           <button type="button" onClick={() => stage.reset()} disabled={!stage.zoomed}>all</button>
         </span>
-        {times}
-        <span className="dim">{fromStart ? `${sinceStart(stage.since)} to ${sinceStart(stage.until)} after the start` : `${spanText(stage.since, 0)} to ${spanText(stage.until, 0)}`}</span>
-        {(all.length > 1 || named) && <Legend lines={all} />}
+        {choices.length > 1 && (
+          <span role="group" aria-label="time" className="buttons">
+            {choices.map(([name, words]) => <button key={name} type="button" aria-pressed={axis === name} onClick={() => choose(name)}>{words}</button>)}
+          </span>
+        )}
+        <span className="dim">{axis === "start" ? `${sinceStart(stage.since)} to ${placeText(stage.until, axis)}` : `${placeText(stage.since, axis)} to ${placeText(stage.until, axis)}`}</span>
+        {(legend.length > 1 || named) && <Legend lines={legend} />}
+        {more > 0 && <span className="dim">and {more} more values: andon runs export --values</span>}
       </div>
       <div className="charts">
-        {drawn.map((one, place) => {
-          const kind = SHOWN[place]!;
-          if (!one.lines.length) return <Unread key={one.reading} title={kind.title} />;
-          return (
-            <Chart
-              key={one.reading} name={titleOf(one.reading)} kind={kind} at={one.at} widths={widthsOf(one.at)} readings={[]} lines={one.lines}
-              limit={limit(one.reading)} room={stage} theme={theme} marks={marks} sinceStart={fromStart} brief
-            />
-          );
-        })}
+        {drawn.map(({ kind, at, lines, limit, note }) => (lines.length ? (
+          <Chart
+            key={kind.title} name={kind.title} kind={kind} at={at} widths={widthsOf(at)} readings={[]} lines={lines}
+            limit={limit ?? null} room={stage} theme={theme} marks={marks} axis={axis} note={note} brief
+          />
+        ) : <Unread key={kind.title} title={kind.title} why={axis === "step" ? "it has no values with a step" : "its devices do not report it"} />))}
       </div>
-      <Readout mine="" width={() => 0} when={when} told={told} />
+      <Readout mine="" width={() => 0} when={(at) => placeText(at, axis)} told={told} />
     </Frame>
   );
 }
-
-const titleOf = (reading: Reading): string => SHOWN[READINGS.indexOf(reading)]!.title;
 
 function Legend({ lines }: { lines: Line[] }): ReactNode {
   return (
@@ -127,13 +162,13 @@ function Legend({ lines }: { lines: Line[] }): ReactNode {
   );
 }
 
-function Unread({ title }: { title: string }) {
-  return <figure className="chart"><figcaption><b>{title}</b></figcaption><p className="dim">its devices do not report it</p></figure>;
+function Unread({ title, why }: { title: string; why: string }) {
+  return <figure className="chart"><figcaption><b>{title}</b></figcaption><p className="dim">{why}</p></figure>;
 }
 
 /** What the chart under the cursor has at an instant, and what happened there. */
 function toldAt(drawn: Drawn, at: number, marks: Props["marks"], range: number): { at: number; rows: Told[] } {
-  const kind = SHOWN[READINGS.indexOf(drawn.reading)]!;
+  const { kind } = drawn;
   const place = placeAt(drawn.at, at, Infinity);
   const rows: Told[] = drawn.lines.flatMap((line) => {
     const found = valueAt(line, place);

@@ -4,6 +4,7 @@ import { type Columns, GIB } from "../../charts/data";
 import { energy } from "../../lib/format";
 import type { Line } from "../../charts/Chart";
 import type { ChartMark } from "../../charts/marks";
+import { extended, onOneAxis, type Stretch } from "./curves";
 
 export const READINGS = ["utilization_percent", "memory_used_bytes", "temperature_celsius", "power_watts"] as const;
 export type Reading = (typeof READINGS)[number];
@@ -70,21 +71,18 @@ export function energyOf(run: RunDetails): string {
 
 /** Several runs on one axis: every time that any of them has, and gaps that do not end a line. */
 export function overlaid(runs: RunDetails[], reading: Reading, label: (run: RunDetails) => string): { at: number[]; lines: Line[] } {
-  const at = [...new Set(runs.flatMap((run) => run.series.at))].sort((a, b) => a - b);
-  const lines = runs.map((run, place) => {
-    const values = meanOf(run.series, reading);
-    const own = new Map(run.series.at.map((moment, index) => [moment, values[index] ?? null]));
-    const scale = reading === "memory_used_bytes" ? GIB : 1;
-    // undefined bridges a time that only another run has; null ends the line until the next value
-    let last: number | null | undefined;
-    const column = at.map((moment) => {
-      const value = own.get(moment);
-      if (value !== undefined) last = value;
-      return typeof value === "number" ? value / scale : last === null ? null : undefined;
-    });
-    return { label: label(run), colour: colourAt(place), columns: { min: column, mean: column, max: column }, now: null };
-  });
-  return { at, lines };
+  return onOneAxis(meansOf(runs, reading, label));
+}
+
+/** A line for each run: the mean of its GPUs. */
+export function meansOf(runs: RunDetails[], reading: Reading, label: (run: RunDetails) => string): Stretch[] {
+  return runs.map((run, place) => ({ ...lookAt(place, label(run)), at: run.series.at, columns: columns(meanOf(run.series, reading), reading) }));
+}
+
+/** What tells the lines of several runs from each other: colours, and dashes where there are more runs than colours. */
+export function lookAt(place: number, label: string): Pick<Stretch, "label" | "colour" | "dash"> {
+  const round = Math.floor(place / COLOURS.length);
+  return { label, colour: colourAt(place), ...(round && { dash: [9 - 3 * round, 3] }) };
 }
 
 export function widthsOf(at: number[]): number[] {
@@ -109,9 +107,17 @@ export function withNews(run: RunDetails, news: RunUpdate): RunDetails | null {
   }
   const at = [...run.series.at, ...fresh.map((place) => news.series.at[place] as number)];
   return {
-    ...run, read: news.read, uses: news.uses, samples: news.samples, duration_seconds: news.duration_seconds, progress: news.progress,
+    ...run, last_values: { ...run.last_values, ...lastOf(news.curves) }, curves: withCurves(run.curves, news.curves), read: news.read, uses: news.uses, samples: news.samples, duration_seconds: news.duration_seconds, progress: news.progress,
     series: { at, devices },
   };
+}
+
+const lastOf = (curves: RunDetails["curves"]): Record<string, number> => Object.fromEntries(
+  Object.entries(curves).flatMap(([name, curve]) => curve.last.filter((value) => value !== null).slice(-1).map((value) => [name, value])),
+);
+
+function withCurves(known: RunDetails["curves"], news: RunDetails["curves"]): RunDetails["curves"] {
+  return { ...known, ...Object.fromEntries(Object.entries(news).map(([name, curve]) => [name, extended(known[name], curve)])) };
 }
 
 const SHORTEST = 2;

@@ -1,8 +1,8 @@
 /** What is said of a run, in words. */
-import type { RunEntry, RunState, RunUse } from "../../api/types";
+import type { RunDetails, RunEntry, RunState, RunUse } from "../../api/types";
 import { bytes, DASH, gib, known, whole, words } from "../../lib/format";
 
-export const MOST_OVERLAID = 8;
+export const MOST_OVERLAID = 24;
 const MARKS: Partial<Record<RunState, [string, string]>> = {
   running: ["●", "good"], succeeded: ["✓", "good"], stopped: ["■", ""], ended: ["■", ""], not_started: ["○", ""], lost: ["?", "bad"],
 };
@@ -23,8 +23,8 @@ export function spreadText(use: RunUse, reading: string, unit: string): string {
 }
 
 /** Why there is nothing to draw; null if there is something. */
-export function nothingDrawn(run: Pick<RunEntry, "telemetry_reason" | "state"> & { series: { at: number[] } }): string | null {
-  if (run.series.at.length) return null;
+export function nothingDrawn(run: Pick<RunEntry, "telemetry_reason" | "state"> & { series: { at: number[] }; curves: RunDetails["curves"] }): string | null {
+  if (run.series.at.length || Object.keys(run.curves).length) return null;
   if (run.telemetry_reason) return run.telemetry_reason;
   return run.state === "running" ? "the first sample has not been read yet" : "its record has no samples";
 }
@@ -47,6 +47,9 @@ export function sinceStart(seconds: number): string {
   const clock = s >= 3600 ? `${hours}:${two(minutes)}:${two(s % 60)}` : `${minutes}:${two(s % 60)}`;
   return days ? `${days} d ${clock}` : clock;
 }
+
+/** The tag of runs that are listed first. */
+export const PINNED = "pinned";
 
 export const PAGE = 50;
 export const FILTERS = [["state", "state", "states"], ["model", "GPU", "models"], ["tag", "tag", "tags"], ["group", "group", "groups"]] as const;

@@ -26,7 +26,7 @@ AHEAD_SECONDS = 86_400.0
 MOST_ROW_BYTES = 30_000
 """Of a run in a list: that of 256 GPUs. A thousand of them are one answer."""
 _LEFT_OUT: tuple[Json, ...] = (
-    {"params": {}, "last_values": {}},
+    {"params": {}, "last_values": {}, "extremes": {}},
     {"devices": (), "tags": (), "command": None, "message": None, "no_samples_reason": None},
 )
 

@@ -172,12 +172,25 @@ class RunSample(Struct, frozen=True):
     progress: WorkProgress | None = None  # where the command's error output tells it
 
 
+class LoggedSpread(Struct, frozen=True, array_like=True):
+    """Several values of one name, of which a line has the last."""
+
+    low: AnyNumber
+    mean: AnyNumber
+    high: AnyNumber
+    count: Whole
+
+
 class RunLogged(Struct, frozen=True):
-    """Values of the program's own: a loss at a step."""
+    """Values of the program's own: a loss at a step. What is logged within the same second is
+    joined, if it is much, to fewer lines: with the last value, time and step."""
 
     at: Time
     values: Mapping[Name, AnyNumber]
     step: AnyNumber | None = None
+    spreads: Mapping[Name, LoggedSpread] = field(default_factory=dict)  # of several values
+    gaps: Mapping[Name, Whole] = field(default_factory=dict)  # how many were no finite numbers
+    restarts: Whole = 0  # how often the step went back
 
 
 class RunEvent(Struct, frozen=True):
@@ -240,6 +253,45 @@ class RunSeries(Struct, frozen=True):
             raise ValueError("has lines of different lengths")
 
 
+class RunExtreme(Struct, frozen=True):
+    """The lowest or the highest value of a curve, and where it was."""
+
+    value: AnyNumber
+    at: Number  # seconds since the begin
+    step: AnyNumber | None = None
+
+
+Values = Annotated[tuple[AnyNumber | None, ...], Meta(max_length=MOST_ITEMS)]
+
+
+class RunCurve(Struct, frozen=True):
+    """The values of one name over the whole run, in buckets; None where none is a finite number.
+
+    `at` and `steps` are those of the last value of a bucket, and `at` is in seconds since the
+    begin. `low`, `mean` and `high` are empty if every bucket has one value, `steps` if none was
+    logged with one, and `gaps` if every value is a number. `restarts` are the places of buckets at
+    which the step went back.
+    """
+
+    at: Annotated[tuple[Number, ...], Meta(max_length=MOST_ITEMS)]
+    last: Values
+    low: Values = ()
+    mean: Values = ()
+    high: Values = ()
+    steps: Values = ()
+    gaps: Annotated[tuple[Whole, ...], Meta(max_length=MOST_ITEMS)] = ()
+    restarts: Annotated[tuple[Whole, ...], Meta(max_length=MOST_ITEMS)] = ()
+    lowest: RunExtreme | None = None
+    highest: RunExtreme | None = None
+
+    def __post_init__(self) -> None:
+        count, columns = len(self.at), (self.low, self.mean, self.high, self.steps, self.gaps)
+        if len(self.last) != count or any(len(one) not in (count, 0) for one in columns):
+            raise ValueError("has columns of different lengths")
+        if any(place >= count for place in self.restarts):
+            raise ValueError("has a restart beyond its end")
+
+
 class RunEnd(Struct, frozen=True):
     """The last line: how it ended and what it used.
 
@@ -265,6 +317,7 @@ class RunEnd(Struct, frozen=True):
     released_by: Name | None = None  # who ended its lease
     release_note: Text | None = None
     devices: RunDevices = ()  # all of them, where some joined later
+    curves: Mapping[Name, RunCurve] = field(default_factory=dict)  # of the logged values
 
 
 RunLine = (
@@ -273,7 +326,8 @@ RunLine = (
 
 
 class RunRow(Struct, frozen=True):
-    """A run as lists show it: what its record says, and what people added to it.
+    """A run as lists show it: what its record says, and what people added to it. `extremes` are the
+    lowest and the highest of each logged value, of the first thirty names.
 
     The record is authoritative: the index that holds these rows can be rebuilt from the files.
     """
@@ -307,6 +361,7 @@ class RunRow(Struct, frozen=True):
     idle_share: Number | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
     last_values: Mapping[Name, AnyNumber] = field(default_factory=dict)  # the last of each
+    extremes: Mapping[Name, tuple[RunExtreme, RunExtreme]] = field(default_factory=dict)
     tags: Names = ()
     note: Text | None = None
     progress: WorkProgress | None = None  # while it runs, where its steps are logged or printed

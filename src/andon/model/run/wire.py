@@ -51,6 +51,8 @@ def line_to_text(line: RunLine) -> str:
         del found["begun_before"]  # a map has many items, and few that a killed one had begun
     if isinstance(line, RunSample) and line.progress is None:
         del found["progress"]
+    if isinstance(line, RunLogged):  # most are one value, and there are many
+        found = {name: one for name, one in found.items() if one or name not in _OF_SEVERAL}
     return struct_text(found) + "\n"
 
 
@@ -108,4 +110,5 @@ def row_from_json(value: Json) -> RunRow:
     return read(RunRow, _without_nulls(value))
 
 
+_OF_SEVERAL = ("spreads", "gaps", "restarts")
 _KINDS: dict[str, Any] = {name: kind for kind, name in EVENTS.items()}

@@ -56,7 +56,7 @@ class SeenNode(NodeOfServer):
 
     @property
     def runs(self) -> SeenRuns:
-        return SeenRuns(self._node.runs, self.sight)
+        return SeenRuns(self._node.runs, self.sight, self.who)
 
     @property
     def jobs(self) -> SeenJobs:

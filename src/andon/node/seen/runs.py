@@ -7,12 +7,12 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.access.roles import BLIND, Sight
+from andon.access.roles import ANONYMOUS, BLIND, Action, Identity, Sight, refusal_for
 from andon.errors import AndonError, Denied
 from andon.model.run.record import RunRow
 from andon.node.job_schemas import PageScope
 from andon.node.port import NodeRuns
-from andon.node.run_schemas import RunCourses, RunDetails, RunMarks, RunPage, RunUpdate
+from andon.node.run_schemas import RunCourses, RunDetails, RunEntry, RunMarks, RunPage, RunUpdate
 from andon.node.seen.sights import (
     details_seen_by,
     entry_seen_by,
@@ -30,8 +30,8 @@ class SeenRuns(NodeRuns):
     """The caller's own runs, everyone's for an owner, and the server user's for anyone else. Calls
     read files: never make them in the event loop."""
 
-    def __init__(self, runs: ServedRuns, sight: Sight) -> None:
-        self._runs, self.sight = runs, sight
+    def __init__(self, runs: ServedRuns, sight: Sight, who: Identity = ANONYMOUS) -> None:
+        self._runs, self.sight, self._who = runs, sight, who
 
     def states(self) -> dict[str, str]:
         """Returns the state of each run, by id."""
@@ -103,6 +103,14 @@ class SeenRuns(NodeRuns):
         """Returns the record's file, which includes the command, folders and output."""
         row, runs = self._readable(run)
         return runs.download(row)
+
+    def annotate(self, run: str, pinned: bool | None, note: str | None) -> RunEntry:
+        """Pins a run of the caller's own, or writes a note on it."""
+        row, runs = self.one(run)
+        is_own = self._who.user is not None and row.user == self._who.user
+        if refused := refusal_for(self._who, Action.ANNOTATE, is_own, row.user or ""):
+            raise refused
+        return entry_of(runs.annotate(row, pinned, note), self._runs.clock())
 
     def _readable(self, run: str) -> tuple[RunRow, RunsOfUser]:
         """Finds a run; raises Denied if the caller may not see what its record contains."""

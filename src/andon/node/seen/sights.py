@@ -97,7 +97,7 @@ def details_seen_by(sight: Sight, found: RunDetails) -> RunDetails:
         return found
     return replace(
         entry_seen_by(sight, found), working_directory=None, path=None, downloadable=False,
-        git=None, git_reason=None, versions_reason=None,
+        git=None, git_reason=None, versions_reason=None, curves={},
     )  # fmt: skip
 
 
@@ -105,7 +105,8 @@ def update_seen_by(sight: Sight, user: str | None, update: RunUpdate) -> RunUpda
     """Hides the values that come from the run's program, if it is another user's."""
     if sight.shows(user):
         return update
-    return replace(update, marks=marks_seen_by(sight, user, update.marks), progress=None)
+    marks = marks_seen_by(sight, user, update.marks)
+    return replace(update, marks=marks, progress=None, curves={})
 
 
 def marks_seen_by(sight: Sight, user: str | None, marks: list[RunMark]) -> list[RunMark]:

@@ -69,6 +69,7 @@ def details_of(row: RunRow, fold: RunFold, read: RecordExtent, now: float) -> Ru
         metrics=RunMetrics(gpu_monitoring(begin, summary, row, entry.duration_seconds or 0.0)),
         uses=uses_of(begin, summary),
         series=columns_of(fold.series()),
+        curves=fold.curves(),
         signal=None if end is None else end.signal,
         dropped=0 if end is None else end.dropped,
         out_of_memory=None if end is None else end.out_of_memory,

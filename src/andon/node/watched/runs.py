@@ -28,8 +28,9 @@ from andon.node.watched.run_details import (
 from andon.node.watched.users import Download, RunsOfUser, SharedUsers, only
 from andon.ports import RunIndex
 from andon.runs.growing import MarkLine, RunRecord, RunRecords, mark_lines, opened
+from andon.runs.rules.curves import curves_of
 from andon.runs.rules.fold import row_of
-from andon.runs.rules.matching import RunCounts, RunListing, RunQuery
+from andon.runs.rules.matching import RunCounts, RunListing, RunQuery, annotated
 
 MOST_NAMED = 10_000
 NOT_ALL = "the record is too long: only what happened in its first part is shown"
@@ -152,6 +153,13 @@ class ServedRuns(RunsOfUser):
         omitted = max(0, len(found) - MOST_MARKS)
         return RunMarks(row.id, found[omitted:], omitted, None if whole else NOT_ALL)
 
+    def annotate(self, row: RunRow, pinned: bool | None, note: str | None) -> RunRow:
+        _check_is_local(row)
+        index, (tags, text) = self.index(True).index, annotated(row, pinned, note)
+        assert index is not None  # it has the row
+        index.annotate(row.id, tags, text or None)
+        return replace(row, tags=tags, note=text or None)
+
     def download(self, row: RunRow) -> Download:
         _check_is_local(row)
         file = opened(row.path, row.id)
@@ -174,6 +182,7 @@ class ServedRuns(RunsOfUser):
                 duration_seconds=max(0.0, now - row.began) if going else row.duration_seconds,
                 samples=record.fold.samples if row.samples is None else row.samples,
                 series=columns_between(begin, [o for o in lines if isinstance(o, RunSample)]),
+                curves=curves_of(begin.at, lines),
                 uses=uses_of(begin, record.fold.summary()),
                 marks=marks[-MOST_MARKS:],
                 progress=row.progress,

@@ -84,6 +84,9 @@ class RunsOfUser(NodeRuns, Protocol):
 
     def download(self, row: RunRow) -> Download: ...
 
+    def annotate(self, row: RunRow, pinned: bool | None, note: str | None) -> RunRow:
+        """Pins a run, or writes a note on it; None leaves it as it is."""
+
 
 class UserNode(NodeOfServer):
     """One user's jobs and runs on this machine, for a server that may show them."""
@@ -222,6 +225,11 @@ class UserRuns(_Read[Sequence[RunRow]], RunsOfUser):
     def update(self, row: RunRow) -> RunUpdate:
         answer = self._ask("news", run=row.id)
         return self._valid(lambda: read(RunUpdate, answer))
+
+    def annotate(self, row: RunRow, pinned: bool | None, note: str | None) -> RunRow:
+        answer = self._ask("annotate", run=row.id, pinned=pinned, note=note)
+        self._list = CachedAnswer(())
+        return replace(self._valid(lambda: row_from_json(answer)), user=self.user)
 
     def download(self, row: RunRow) -> Download:
         answer = self._ask("record", run=row.id)

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct, field
@@ -12,9 +13,11 @@ from andon.model.run.energy import energy_source_of
 from andon.model.run.record import (
     RunAlert,
     RunBegin,
+    RunCurve,
     RunDevice,
     RunEnd,
     RunEvent,
+    RunExtreme,
     RunFacts,
     RunItem,
     RunJoined,
@@ -26,15 +29,18 @@ from andon.model.run.record import (
     RunState,
 )
 from andon.model.run.use import known_of, mean_of, sum_of
+from andon.runs.rules.curves import LoggedCurves
 from andon.runs.rules.summary import RunTallies
 
 MOST_LINES = 20_000
-"""Events, items, logged values and alerts of one run: of more, the latest of each."""
-MOST_VALUES = 500  # names of logged values
+"""Events, items and alerts of one run: of more, the latest of each."""
 
 
 def _bounded() -> deque[Any]:
     return deque(maxlen=MOST_LINES)
+
+
+MOST_EXTREMES = 30  # names of logged values in a list's row
 
 
 class RunFold(Struct):
@@ -52,10 +58,10 @@ class RunFold(Struct):
     samples: int = 0
     events: deque[RunEvent] = field(default_factory=_bounded)
     items: deque[RunItem] = field(default_factory=_bounded)
-    logged: deque[RunLogged] = field(default_factory=_bounded)
     alerts: deque[RunAlert] = field(default_factory=_bounded)
-    left_out: int = 0  # lines that are no longer in these four
-    last_values: dict[str, float] = field(default_factory=dict)
+    left_out: int = 0  # lines that are no longer in these three
+    logged: LoggedCurves = field(default_factory=lambda: LoggedCurves(0.0))
+    step_lines: tuple[RunLogged, ...] = ()  # the first and the last one with a step
     tallies: RunTallies | None = None
 
     def add_all(self, lines: Iterable[RunLine]) -> None:
@@ -81,8 +87,7 @@ class RunFold(Struct):
             case RunAlert():
                 self._keep(self.alerts, line)
             case RunLogged():
-                keep_last(self.last_values, line.values)
-                self._keep(self.logged, line)
+                self._log(line)
             case RunEnd():
                 self._end(line)
 
@@ -96,6 +101,17 @@ class RunFold(Struct):
         """Returns the series of the run: from its end, or from the samples so far."""
         ended = None if self.end is None else self.end.series
         return ended or (None if self.tallies is None else self.tallies.series())
+
+    def curves(self) -> Mapping[str, RunCurve]:
+        """Returns the curves of what it logged: from its end, or from the lines so far. An end
+        without them is of an earlier andon, or of a run that logged nothing."""
+        ended = {} if self.end is None else self.end.curves
+        return ended or self.logged.result()
+
+    @property
+    def last_values(self) -> Mapping[str, float]:
+        """The last of each value that it logged."""
+        return {**self.logged.last_values(), **({} if self.end is None else self.end.last_values)}
 
     def state(self, alive: bool) -> RunState:
         """The state; `alive`: whether its process still runs, which only its own node can know."""
@@ -113,7 +129,7 @@ class RunFold(Struct):
     def _begin(self, line: RunBegin) -> None:
         if self.begin is not None:
             return
-        self.begin = line
+        self.begin, self.logged.began = line, line.at
         if self.tallying:
             self.tallies = RunTallies(line.devices, line.at)
 
@@ -131,22 +147,19 @@ class RunFold(Struct):
         if self.tallies is not None:
             self.tallies.add(line)
 
+    def _log(self, line: RunLogged) -> None:
+        self.logged.add(line)
+        if line.step is not None:
+            self.step_lines = (*self.step_lines[:1], line)
+
     def _end(self, line: RunEnd) -> None:
         self.end = line
         for device in line.devices:
             self._join(device, line.at)
-        keep_last(self.last_values, line.last_values)
 
     def _keep(self, lines: deque[Any], line: RunLine) -> None:
         self.left_out += len(lines) == MOST_LINES
         lines.append(line)
-
-
-def keep_last(last: dict[str, float], values: Mapping[str, float]) -> None:
-    """Stores the last of each value that a program logs; of too many names, the first ones."""
-    for name, value in values.items():
-        if name in last or len(last) < MOST_VALUES:
-            last[name] = value
 
 
 def row_of(begin: RunBegin, fold: RunFold, path: str, alive: bool, whole: bool = True) -> RunRow:
@@ -183,19 +196,25 @@ def row_of(begin: RunBegin, fold: RunFold, path: str, alive: bool, whole: bool =
         idle_share=mean_of(used, "idle_share"),
         params=begin.params,
         last_values=dict(fold.last_values),
+        extremes=_extremes(fold),
         tags=begin.tags,
         progress=_progress(fold) if alive and end is None else None,
     )
 
 
+def _extremes(fold: RunFold) -> dict[str, tuple[RunExtreme, RunExtreme]]:
+    found = islice(fold.curves().items(), MOST_EXTREMES)
+    return {name: (c.lowest, c.highest) for name, c in found if c.lowest and c.highest}
+
+
 def _progress(fold: RunFold) -> WorkProgress | None:
     """Returns the progress that the program logs, or else the progress that it prints."""
     printed = None if fold.latest is None else fold.latest.progress
-    if not fold.logged:
+    if not fold.step_lines:
         return printed
     from andon.runs.rules.progress import logged_progress  # few runs log steps
 
-    return logged_progress(fold.logged) or printed
+    return logged_progress(fold.step_lines) or printed
 
 
 def _ended(fold: RunFold, alive: bool) -> float | None:

@@ -20,6 +20,7 @@ from andon.model.run.record import (
 )
 from andon.model.run.wire import line_from_json
 from andon.model.wire import ANSWER, loads
+from andon.runs.rules.curves import LoggedCurves
 
 SAMPLE, LOGGED = b'{"event":"sample",', b'{"event":"log",'
 """How `line_to_text` begins these lines; one of another form is read like any line."""
@@ -75,6 +76,7 @@ class RecentLines:
         self.most = most
         self.begin: RunBegin | None = None
         self.end: RunEnd | None = None
+        self.curves = LoggedCurves(0.0)  # of what was read
         self.samples, self.happenings = deque[RunSample](maxlen=most), deque[Happening](maxlen=most)
 
     def add_all(self, lines: Iterable[RunLine]) -> None:
@@ -89,7 +91,10 @@ class RecentLines:
                 self.end = line
             case RunSample():
                 self.samples.append(line)
-            case RunEvent() | RunItem() | RunLogged() | RunAlert():
+            case RunLogged():
+                self.curves.add(line)
+                self.happenings.append(line)
+            case RunEvent() | RunItem() | RunAlert():
                 self.happenings.append(line)
 
     @property

@@ -11,11 +11,23 @@ from andon.access.roles import ALL_SEEING, Sight
 from andon.errors import Conflict
 from andon.model.naming import models_text
 from andon.model.run.record import RunKind, RunRow, RunState
+from andon.units import printable
 
 MOST_CALLED = 5
 OF_A_JOB = frozenset({"job", "attempt"})
 """Parameters that tell jobs apart, not what they do."""
 HIDDEN_NAME = "hidden"
+
+PINNED = "pinned"
+"""The tag of runs that are listed first; as every tag, it keeps a run from `andon gc`."""
+
+
+def annotated(row: RunRow, pinned: bool | None, note: str | None) -> tuple[tuple[str, ...], str]:
+    """Returns the tags and the note that a run is to have; None leaves one as it is."""
+    others = set(row.tags) - {PINNED}
+    is_pinned = PINNED in row.tags if pinned is None else pinned
+    text = (row.note or "") if note is None else printable(note).strip()
+    return tuple(sorted(others | ({PINNED} if is_pinned else set()))), text
 
 
 class RunQuery(Struct, frozen=True):
@@ -69,7 +81,7 @@ def seen_by(sight: Sight, row: RunRow) -> RunRow:
     name, group = (HIDDEN_NAME, None) if row.kind is RunKind.JOB else (row.name, row.group)
     return replace(
         row, name=name, group=group, command=None, note=None, tags=(), message=None, params={},
-        last_values={}, progress=None, path="",
+        last_values={}, extremes={}, progress=None, path="",
     )  # fmt: skip
 
 

@@ -76,6 +76,21 @@ def values_of(row: RunRow) -> dict[str, float]:
     return {name: float(value) for name, value in found.items() if value is not None}
 
 
+HIGHER_LOGGED = ("_per_second", "per_joule", "throughput", "accuracy", "reward", "score")
+"""Values of which more is better; for others less is."""
+
+
+def bests_of(row: RunRow, name: str, higher: bool | None = None) -> dict[str, float]:
+    """Returns the best of a logged value, and the step at which it was, as two more measures;
+    without `higher` its name says whether more is better."""
+    found = row.extremes.get(name.removeprefix(LOGGED))
+    if found is None:
+        return {}
+    best = found[name.endswith(HIGHER_LOGGED) if higher is None else higher]
+    known = {f"{name} best": best.value, f"{name} best at step": best.step}
+    return {measure: value for measure, value in known.items() if value is not None}
+
+
 # A number over several runs.
 
 LEAST_RUNS = 3

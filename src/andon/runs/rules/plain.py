@@ -14,6 +14,7 @@ from andon.units import printable
 
 LONGEST_TEXT = 2000
 MOST_ENTRIES = 200
+MOST_NUMBERS = 2000  # of one call: more than a run's names, so that those beyond are refused
 DEEPEST = 4
 MOST_LETTERS = 500_000  # of a whole table: a line of a record has its bound too
 NUMBER_LETTERS = 8
@@ -80,7 +81,7 @@ def plain_numbers(values: Mapping[str, Any]) -> tuple[dict[str, float], dict[str
     """
     numbers: dict[str, float] = {}
     others: dict[str, str] = {}
-    for given, value in first(values.items()):
+    for given, value in islice(values.items(), MOST_NUMBERS):
         name = plain_text(given, NAME)
         try:
             number = float(value)

@@ -42,6 +42,13 @@ class AcknowledgeRequest(RequestBody):
     note: Note = ""
 
 
+class RunRemarks(RequestBody):
+    """What a person adds to a run; what is left out stays, and an empty note removes it."""
+
+    pinned: bool | None = None
+    note: Note | None = None
+
+
 class SilenceRequest(RequestBody):
     """What to silence and for how long; without rule, device and subject, everything."""
 

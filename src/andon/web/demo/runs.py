@@ -173,7 +173,7 @@ class _Record:
             at=work.ended, state=state, duration_seconds=work.ended - work.began,
             samples=fold.samples, summary=dict(fold.summary()), exit_code=code, message=message,
             series=fold.series(),
-            last_values=dict(fold.last_values), **more,
+            last_values=fold.last_values, curves=fold.curves(), **more,
         )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from andon.web.history_reader import HistoryReader
 from andon.web.live.watch import Emit, Wants, Watch, prepared
 
 RUNS = "runs"
-MOST_RUNS = 8  # of one client: as many as the board lays over each other
+MOST_RUNS = 24  # of one client: as many as the board lays over each other
 LIST_SECONDS = 3.0
 _ONE = re.compile(r"run ([A-Za-z0-9_-]{1,64})")
 

@@ -9,12 +9,15 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from andon.model.run.record import RunState
+from andon.model.shapes import to_json
 from andon.node.watched.run_list import MOST_LISTED, MOST_OFFSET
 from andon.node.watched.users import PIECE_BYTES, Download
 from andon.runs.rules.matching import RunQuery
+from andon.web.answers.requests import RunRemarks
 from andon.web.history_reader import HistoryReader
 from andon.web.routes.picked import Picked
-from andon.web.routes.responses import sent, shaped
+from andon.web.routes.responses import sent, sent_json, shaped
+from andon.web.transport.auth import add_notes
 
 _Text = Annotated[str, Query(max_length=200)]
 _RunName = Annotated[str, Path(max_length=64, description="an id, or its prefix")]
@@ -60,6 +63,14 @@ def run_routes(router: APIRouter, reader: HistoryReader) -> None:
         """One run: what it was, its devices, what it used, and its readings over time."""
         runs, key = node.runs, ("run", node.sight, run)
         return sent(await reader.read(request, key, lambda: shaped(runs.details(run))))
+
+    @router.patch("/api/runs/{run}", tags=["record"])
+    async def remark(request: Request, node: Picked, run: _RunName, given: RunRemarks) -> Response:
+        """Pin a run, so that it is listed first, or write a note on it; needs a key of its user."""
+        runs = node.runs
+        entry = await reader.do(lambda: runs.annotate(run, given.pinned, given.note))
+        add_notes(request.scope, run=entry.id, pinned=given.pinned, note=given.note)
+        return sent_json(to_json(entry))
 
     @router.get("/api/runs/{run}/events", tags=["record"])
     async def run_events(request: Request, node: Picked, run: _RunName) -> Response:

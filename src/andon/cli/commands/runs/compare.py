@@ -20,7 +20,7 @@ from andon.model.run.record import RunRow
 from andon.model.shapes import to_json
 from andon.node.port import NodeRuns
 from andon.runs.rules.matching import RunQuery, devices_text
-from andon.runs.rules.measures import ITEMS, STEPS, values_of
+from andon.runs.rules.measures import ITEMS, LOGGED, STEPS, bests_of, values_of
 from andon.runs.rules.reports.compare import (
     ComparedRun,
     RunComparison,
@@ -164,7 +164,8 @@ def _compared(source: NodeRuns, row: RunRow) -> ComparedRun:
     found = read_report(source, row)
     more = {ITEMS: found.items_per_second, STEPS: found.steps_per_second}
     known = {name: value for name, value in more.items() if value is not None}
-    values = {**values_of(row), **known}
+    bests = {n: v for name in row.extremes for n, v in bests_of(row, LOGGED + name).items()}
+    values = {**values_of(row), **bests, **known}
     return ComparedRun(row.id, len(row.devices), values, row.energy_source == POWER)
 
 

@@ -3,6 +3,7 @@
 import time
 
 import click
+from msgspec.structs import replace
 
 from andon.cli.commands.command_group import CommandGroup
 from andon.cli.moments import moment
@@ -14,7 +15,7 @@ from andon.cli.terminal import Terminal, notice
 from andon.model.codec import to_json
 from andon.model.run.record import RunRow, RunState
 from andon.model.run.wire import RUNS_SCHEMA
-from andon.runs.rules.matching import RunQuery
+from andon.runs.rules.matching import PINNED, RunQuery
 
 SHOWN = 50
 COMMANDS = {
@@ -25,6 +26,7 @@ COMMANDS = {
     "compare": ("compare:compare", "Runs side by side."),
     "add": ("add:add", "Add records of any folder or machine to the list."),
     "tag": ("marking:tag", "Add tags to a run, or remove them."),
+    "pin": ("marking:pin", "List a run first, and keep it."),
     "note": ("marking:note", "Write a note on a run."),
     "rm": ("marking:rm", "Delete runs with their records."),
     "baseline": ("baseline:baseline", "Name good runs, and check others against them."),
@@ -86,7 +88,9 @@ def runs(
     )
     source = node_of(chosen()).runs
     found = source.listed(wanted)
-    _show(found.rows, found.total, form)
+    pinned = () if form or tag is not None else source.find(replace(wanted, tag=PINNED))
+    others = [row for row in found.rows if PINNED not in row.tags]
+    _show([*pinned, *others] if pinned else found.rows, found.total, form)
     if found.note:
         notice(found.note, chosen())
     return 0

@@ -1,4 +1,4 @@
-"""`andon runs tag`, `note` and `rm`: what people add to runs, and how one is deleted."""
+"""`andon runs tag`, `pin`, `note` and `rm`: what people add to runs, and how one is deleted."""
 
 import re
 from pathlib import Path
@@ -12,6 +12,7 @@ from andon.errors import AndonError, Conflict, Invalid
 from andon.model.run.record import RunRow, RunState
 from andon.runs.files import delete_record
 from andon.runs.index import RunFinder
+from andon.runs.rules.matching import annotated
 from andon.units import sh
 
 TAG = re.compile(r"[^\s,\ud800-\udfff]{1,60}")  # surrogates are bytes that are no text
@@ -36,6 +37,21 @@ def tag(run: str, tags: tuple[str, ...], remove: bool) -> int:
             raise Invalid(f"{len(marked)} tags", hint=f"a run has at most {MOST_TAGS}")
         finder.index.annotate(row.id, sorted(marked), row.note)
     Terminal.of(chosen()).remark(f"{row.id} ({row.name}): {' '.join(sorted(marked)) or 'no tags'}")
+    return 0
+
+
+@click.command(epilog=RUN_FORMS)
+@click.argument("run", metavar="RUN", shell_complete=complete_run)
+@click.option("--remove", "-r", is_flag=True, help="List it by its time again.")
+@shared
+def pin(run: str, remove: bool) -> int:
+    """List a run before the others, and keep it: pinned ones have the tag pinned."""
+    with finding() as finder:
+        row = _indexed(finder, run)
+        tags, _ = annotated(row, not remove, None)
+        finder.index.annotate(row.id, tags, row.note)
+    state = "is not pinned" if remove else "is pinned"
+    Terminal.of(chosen()).remark(f"{row.id} ({row.name}) {state}")
     return 0
 
 

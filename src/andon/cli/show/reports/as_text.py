@@ -73,7 +73,7 @@ def _column(block: Grid, place: int) -> TableColumn[tuple[str, ...]]:
 
 def _sparks(block: LineChart, width: int) -> list[Text]:
     """Returns one line for each device: as many blocks as fit, each the mean of its span."""
-    head = styled(f"{block.title}, {block.unit}", "dim")
+    head = styled(", ".join(filter(None, (block.title, block.unit))), "dim")
     room = max((display_width(line.label) for line in block.lines), default=0)
     count = max(1, min(MOST_SPARKS, width - room - 4))
     return [

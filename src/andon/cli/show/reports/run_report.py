@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from andon.cli.show.reports.document import (
     ChartLine,
@@ -28,6 +29,8 @@ from andon.cli.show.reports.figures import (
     three,
     when,
 )
+from andon.cli.show.runs.cells import number
+from andon.cli.show.runs.curves import extreme_text, remarks_text
 from andon.cli.show.text import UNKNOWN
 from andon.model.device import reading_label
 from andon.model.naming import title
@@ -40,6 +43,7 @@ from andon.units import GIB, counted, fixed, human_bytes, symbol_of, unit_of
 
 MOST_MARKS = 40
 MOST_PARAMS = 30
+MOST_CURVES, MOST_LOGGED = 24, 100
 FREQUENT_MARKS = 12  # of one name, as of every step: they would cover the chart
 CHARTS = ("utilization_percent", "memory_used_bytes", "temperature_celsius", "power_watts")
 HOTTEST = 100.0
@@ -56,7 +60,8 @@ def run_document(report: RunReport, advice: Sequence[Advice]) -> Document:
             section("Summary", _summary(report)),
             section("Out of memory", _out_of_memory(report.out_of_memory)),
             section("What to improve", _advice(report, advice)),
-            section("Over time", *_charts(report), _no_charts(report)),
+            section("Over time", *_charts(report), *_value_charts(report), _no_charts(report)),
+            section("Logged values", _logged(report)),
             section("Devices", _devices(report)),
             section("Readings", _readings(report)),
             section("Throughput", _throughput(report)),
@@ -105,7 +110,6 @@ def _summary(report: RunReport) -> Facts | None:
             ("Begun twice", _repeated_items(report)),
             ("Steps", _steps(report)),
             ("Waited for data", _waited_for_data(report)),
-            ("Last values", _values(report.last_values)),
             (
                 "Waited for GPUs",
                 seconds_text(report.begin.waited_seconds) if _waited(report) else None,
@@ -168,12 +172,6 @@ def _steps(report: RunReport) -> str | None:
     return None if found is None else rate(found, "steps")
 
 
-def _values(values: object) -> str | None:
-    if not isinstance(values, dict) or not values:
-        return None
-    return ", ".join(f"{name} {value:.4g}" for name, value in list(values.items())[:MOST_PARAMS])
-
-
 def _out_of_memory(found: OutOfMemory | None) -> Facts | None:
     if found is None:
         return None
@@ -221,6 +219,27 @@ def _charts(report: RunReport) -> Iterator[LineChart]:
             label = reading_label(name).capitalize()
             high = _top(name, report.devices)
             yield LineChart(label, unit, series.at, tuple(lines), until, 0.0, high, marks)
+
+
+def _value_charts(report: RunReport) -> Iterator[LineChart]:
+    """Yields a chart for each logged value; where several were joined, of their mean."""
+    for name, curve in islice(report.curves.items(), MOST_CURVES):
+        if len(curve.at) > 1:
+            until = max(report.duration_seconds or 0.0, curve.at[-1])
+            line = ChartLine("", curve.mean or curve.last)
+            unit, marks = symbol_of(name), _marks(report)
+            yield LineChart(name, unit, curve.at, (line,), until, None, None, marks)
+
+
+def _logged(report: RunReport) -> Grid | None:
+    rows = []
+    for name, curve in islice(report.curves.items(), MOST_LOGGED):
+        last = report.last_values.get(name)
+        shown = UNKNOWN if last is None else number(last)
+        ends = (extreme_text(curve.lowest), extreme_text(curve.highest))
+        rows.append((name, shown, *ends, remarks_text(curve)))
+    columns = ("value", "last", "lowest", "highest", "")
+    return Grid(columns, tuple(rows)) if rows else None
 
 
 def _scaled(name: str, values: Sequence[float | None]) -> tuple[float | None, ...]:
@@ -376,7 +395,7 @@ def _where_from(report: RunReport) -> Section | None:
             [
                 ("Command", begin.command),
                 ("Folder", begin.working_directory),
-                ("Commit", f"{git.commit[:12]}{dirty}" if git else None),
+                ("Commit", f"{git.commit[:12]}{dirty}" if git else report.git_reason),
                 ("Versions", versions),
                 ("Parameters", ", ".join(f"{name}={value}" for name, value in params)),
                 ("Tags", ", ".join(begin.tags)),

@@ -6,7 +6,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from andon.cli.show.runs.cells import joules, length, number
+from andon.cli.show.runs.cells import joules, length
+from andon.cli.show.runs.curves import curve_rows
 from andon.cli.show.runs.listing import state_text
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, known, percent, styled
@@ -41,6 +42,7 @@ def render_run(row: RunRow, read: RecordRead, now: float, width: int) -> Iterato
     if devices:
         yield Text()
         yield from draw(_COLUMNS, [TableRow(device) for device in devices], width)
+    yield from curve_rows(read.fold.curves(), width)
     for remark in _remarks(row, read):
         yield styled(remark, "yellow")
 
@@ -75,7 +77,6 @@ def _facts(row: RunRow, read: RecordRead) -> Iterator[tuple[str, str]]:
         "group": _group(begin),
         "parent": begin.parent,
         "params": _pairs(begin.params),
-        "values": _pairs({name: number(one) for name, one in read.fold.last_values.items()}),
         "tags": " ".join(row.tags),
         "note": row.note,
     }

@@ -6,6 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 from andon.cli.show.runs.cells import clock, length, number
+from andon.cli.show.runs.curves import curve_rows
 from andon.cli.show.runs.listing import state_text
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, known, styled
@@ -65,6 +66,7 @@ def render_tail(recent: RecentLines, state: RunState, now: float, width: int) ->
         yield from draw(_COLUMNS, [TableRow(curve) for curve in curves], width)
     elif curves:
         yield styled("no samples yet" if recent.end is None else "no samples", "dim")
+    yield from curve_rows(recent.curves.result(), width, MOST_PAIRS)
     for happening in recent.happenings:
         for text in happening_texts(happening):
             yield text.fit(width)

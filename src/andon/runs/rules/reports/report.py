@@ -11,6 +11,7 @@ from andon.model.run.record import (
     OutOfMemory,
     RunAlert,
     RunBegin,
+    RunCurve,
     RunDevice,
     RunEvent,
     RunItem,
@@ -180,6 +181,7 @@ class RunReport(Struct, frozen=True):
     samples: int | None  # None where only the two ends of an unfinished record were read
     devices: tuple[DeviceReport, ...]
     git: GitState | None = None
+    git_reason: str | None = None  # why there is none
     versions: Mapping[str, str] = field(default_factory=dict)
     exit_code: int | None = None
     message: str | None = None
@@ -198,6 +200,7 @@ class RunReport(Struct, frozen=True):
     steps_per_second: float | None = None
     begun_twice: int = 0  # items that a killed map had begun, and this one began again
     series: RunSeries | None = None
+    curves: Mapping[str, RunCurve] = field(default_factory=dict)  # of the logged values
 
     @property
     def device_seconds(self) -> float | None:
@@ -248,6 +251,7 @@ def report_of(
         samples=end.samples if end else fold.samples if whole else None,
         devices=devices,
         git=fold.facts.git if fold.facts else None,
+        git_reason=fold.facts.git_reason if fold.facts else None,
         versions=fold.facts.versions if fold.facts else {},
         exit_code=end.exit_code if end else None,
         message=end.message if end else None,
@@ -263,9 +267,10 @@ def report_of(
         alert_count=len(fold.alerts),
         events=tuple(fold.events)[-MOST_EVENTS:],
         last_values=dict(fold.last_values),
-        steps_per_second=steps_per_second(fold.logged),
+        steps_per_second=steps_per_second(fold.step_lines),
         begun_twice=len({item.index for item in fold.items if item.begun_before}),
         series=series,
+        curves=fold.curves(),
     )
 
 

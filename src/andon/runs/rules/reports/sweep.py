@@ -12,7 +12,15 @@ from andon.errors import Invalid
 from andon.model.run.energy import POWER
 from andon.model.run.record import RunKind, RunRow, RunState
 from andon.runs.rules.matching import OF_A_JOB
-from andon.runs.rules.measures import DURATION, LOGGED, measure_named, measure_of, values_of
+from andon.runs.rules.measures import (
+    DURATION,
+    HIGHER_LOGGED,
+    LOGGED,
+    bests_of,
+    measure_named,
+    measure_of,
+    values_of,
+)
 from andon.units import parse_seconds
 
 SEEDS = frozenset({"seed", "seeds", "random_seed", "random-seed", "rng_seed"})
@@ -21,8 +29,6 @@ ALIASES = {
     "time": DURATION, "duration": DURATION, "energy": "energy_joules", "peak": "peak_memory_bytes",
     "memory": "peak_memory_bytes", "gpu": "mean_utilization_percent", "idle": "idle_percent",
 }  # fmt: skip
-HIGHER_LOGGED = ("_per_second", "per_joule", "throughput", "accuracy", "reward", "score")
-"""Values of which more is better; for others less is, unless `:max` is given."""
 USUAL = (DURATION, "mean_utilization_percent", "peak_memory_bytes", "energy_joules")
 MOST_LOGGED = 4
 MAX, MIN = ":max", ":min"
@@ -178,10 +184,12 @@ def sweep_table(
     chosen = tuple(_measure(word, known) for word in by)
     logged = [name for name in known if name.startswith(LOGGED)][:MOST_LOGGED]
     named = [one.name for one in chosen]
-    shown = dict.fromkeys((*named, *([] if named else logged), *USUAL))
-    made = [_row(side, params, seeds) for side in sides.values()]
+    made = [_row(side, params, seeds, chosen) for side in sides.values()]
+    bests = list(dict.fromkeys(name for row in made for name in row.values if name not in known))
+    shown = dict.fromkeys((*named, *bests, *([] if named else logged), *USUAL))
     ranked = _ranked(made, chosen, params)
-    listed, estimated = [n for n in shown if n in known], POWER in {r.energy_source for r in runs}
+    listed = [name for name in shown if name in known or name in bests]
+    estimated = POWER in {row.energy_source for row in runs}
     return SweepTable(params, seeds, chosen, tuple(listed), tuple(ranked), estimated)
 
 
@@ -202,9 +210,17 @@ def _measure(word: str, known: Sequence[str]) -> SweepMeasure:
     return SweepMeasure(found, higher)
 
 
-def _row(side: Sequence[RunRow], params: Sequence[str], seeds: Sequence[str]) -> SweepRow:
+def _row(
+    side: Sequence[RunRow],
+    params: Sequence[str],
+    seeds: Sequence[str],
+    by: Sequence[SweepMeasure],
+) -> SweepRow:
     good = [row for row in side if row.state is RunState.SUCCEEDED]
-    values = [values_of(row) for row in good]
+    values = [
+        values_of(row) | {n: v for m in by for n, v in bests_of(row, m.name, m.higher).items()}
+        for row in good
+    ]
     names = dict.fromkeys(name for found in values for name in found)
     others = Counter(str(row.state) for row in side if row.state is not RunState.SUCCEEDED)
     return SweepRow(
