@@ -1,4 +1,4 @@
-"""The files of this machine that `andon setup` writes: units of systemd and what belongs to them."""
+"""The files that `andon setup` writes: units of systemd and what belongs to them."""
 
 import fcntl
 import os

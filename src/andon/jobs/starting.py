@@ -20,12 +20,12 @@ LARGEST_LOG_BYTES = 1_000_000
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
-def lock_dispatcher(folder: JobsFolder) -> int | None:
+def lock_dispatcher(folder: JobsFolder, waits: bool = False) -> int | None:
     """Takes the lock of the only dispatcher, held as long as the descriptor is open; None if
-    another process has it."""
+    another process has it, unless that is waited for."""
     descriptor = os.open(folder.path / LOCK, _OPEN, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
     except BlockingIOError:
         os.close(descriptor)
         return None

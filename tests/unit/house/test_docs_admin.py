@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from andon.cli.catalogue import COMMANDS, load
-from andon.cli.commands.setup.setup import TMPFILES
 from andon.cli.commands.watch.open import URL
 from andon.errors import Invalid
+from andon.host.system_files import SYSTEM, TMPFILES, wanted_files
 from andon.host.state.user_folder import HISTORY
 from andon.leases.book.places import COMMON_BOOK, SYSTEM_BOOK
 from tests.conftest import REPOSITORY
 from tests.support.rows import rows
 
 PAGE = (REPOSITORY / "docs" / "admin.md").read_text(encoding="utf-8")
-UNIT = (REPOSITORY / "deploy" / "systemd" / "andon.service").read_text(encoding="utf-8")
+UNIT = wanted_files("/opt/andon/bin/python")[f"{SYSTEM}/andon.service"]
 SET = re.compile(r"^(\w+)=(.*)$", re.MULTILINE)
 OPTIONS = dict(SET.findall(UNIT))
 BREAKING = {

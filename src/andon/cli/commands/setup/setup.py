@@ -17,6 +17,7 @@ from andon.leases.book import places
 from andon.leases.book.sweeping import clear
 from andon.units import counted
 
+
 @click.command()
 @click.option(
     "--slurm",
