@@ -40,8 +40,7 @@ def reloaded(now: Settings, read: Settings) -> ReloadedSettings:
     different = [name for name in old if old[name] != new[name]]
     live = {name: new[name] for name in different if name in LIVE}
     waiting = [_PLACES.get(name, name) for name in different if name not in LIVE]
-    notifiers = set(now.alerts_notifiers)
-    same = frozenset(one.name for one in read.alerts_notifiers if one in notifiers)
+    same = frozenset(one.name for one in read.alerts_notifiers if one in now.alerts_notifiers)
     return ReloadedSettings(
         replace(now, **live), tuple(_named(now, read, live)), tuple(waiting), same
     )
@@ -54,7 +53,8 @@ def _named(now: Settings, read: Settings, live: dict[str, object]) -> Iterator[s
             figures = sorted({n for n, _ in set(old.items()) ^ set(new.items())})
             yield from (f"alerts.{one} = {_figure(new, one)}" for one in figures)
         elif name == "alerts_notifiers":
-            both = set(now.alerts_notifiers) ^ set(read.alerts_notifiers)
+            known, added = now.alerts_notifiers, read.alerts_notifiers
+            both = [one for one in (*known, *added) if one not in known or one not in added]
             yield from (f"alerts.notifier {one}" for one in sorted({n.name for n in both}))
         else:
             yield _PLACES[name]
