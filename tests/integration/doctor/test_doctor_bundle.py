@@ -18,8 +18,6 @@ SECRETS = {
     "header": "Bearer S3CRETHEADER", "line": "hunter2S3CRET", "log": "logpassS3CRET",
 }  # fmt: skip
 CONFIG = f"""
-[history]
-store = "postgresql://me:{SECRETS["password"]}@127.0.0.1:9/andon"
 [[alerts.notifier]]
 name = "hook"
 kind = "webhook"
@@ -30,6 +28,12 @@ name = "script"
 kind = "command"
 command = ["/bin/true", "--password={SECRETS["line"]}"]
 """
+
+
+def contents(file: Path) -> dict[str, str]:
+    with tarfile.open(file) as tar:
+        opened = {one.name.rpartition("/")[2]: tar.extractfile(one) for one in tar}
+        return {name: part.read().decode() for name, part in opened.items() if part is not None}
 
 
 def test_no_secret_and_no_command_line_is_in_it(
@@ -53,8 +57,7 @@ def test_no_secret_and_no_command_line_is_in_it(
             monkeypatch.setenv(name, value)
         done = andon("doctor", "--bundle", str(file))
         assert file.exists(), done.err
-        with tarfile.open(file) as tar:
-            found = {m.name.rpartition("/")[2]: tar.extractfile(m).read().decode() for m in tar}  # type: ignore[union-attr]
+        found = contents(file)
         assert list(found) == sorted(found)
         assert {"doctor.json", "settings.json", "snapshot.json", "versions.json"} < set(found)
         assert "dispatcher.log" in found
@@ -68,6 +71,19 @@ def test_no_secret_and_no_command_line_is_in_it(
         assert [name for name in found if name not in done.out] == []
         again = andon("doctor", "--bundle", str(file))
         assert again.code == Conflict.exit_code
+
+
+def test_wrong_settings_are_in_it_without_their_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, file = tmp_path / "andon.toml", tmp_path / "report.tar.gz"
+    config.write_text(f'{CONFIG}[history]\nstore = "postgresql://me:{SECRETS["password"]}@db/x"\n')
+    monkeypatch.setenv("ANDON_CONFIG", str(config))
+    monkeypatch.setenv("ANDON_SIMULATE", "1")
+    assert run(["doctor", "--bundle", str(file)]) in (0, 1, 3)
+    found = contents(file)
+    assert "has a password" in found["doctor.json"]
+    assert [n for n, text in found.items() for one in SECRETS.values() if one in text] == []
 
 
 def test_a_full_disk_leaves_nothing(

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from andon.settings.resolution import resolve
 from tests.conftest import REPOSITORY, need
 from tests.integration.parts import daemon, free_port, wait_until
 from tests.integration.prometheus import Prometheus, fetch
@@ -46,6 +47,12 @@ def test_every_service_is_closed_and_its_files_are_there() -> None:
         assert "latest" not in service["image"]
     one = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["andon"]
     assert {key: one.get(key) for key in CLOSED} == CLOSED
+
+
+def test_the_hub_takes_its_settings() -> None:
+    """A URL with a password is refused."""
+    environment = {name: str(value) for name, value in FLEET["hub"]["environment"].items()}
+    assert resolve(None, environment, {}).settings.history_store.startswith("postgresql://andon@")
 
 
 def test_grafana_finds_the_dashboard_and_its_source() -> None:
