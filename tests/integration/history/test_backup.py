@@ -14,7 +14,6 @@ from tests.support.waiting import wait_for
 PAGE = (REPOSITORY / "docs/admin.md").read_text(encoding="utf-8")
 SECTION = PAGE.partition("To copy the history while the server runs")[2].partition("\n## ")[0]
 BACKUP, STOP, RESTORE, START = re.findall(r"^    sudo (.*)$", SECTION, re.MULTILINE)
-QUICK = {"ANDON_INTERVAL": "0.1", "ANDON_HISTORY_FLUSH": "1"}
 
 
 def here(command: str, folder: Path) -> str:
@@ -50,7 +49,7 @@ def history_of(server: Served) -> Path:
 def test_what_was_copied_while_it_was_written_is_there_again(tmp_path: Path, node: StandIn) -> None:
     need("sqlite3")
     assert (STOP, START) == ("systemctl stop andon", "systemctl start andon")
-    with serving(tmp_path, simulate=None, **QUICK) as server:
+    with serving(tmp_path, simulate=None, ANDON_INTERVAL="0.1", ANDON_HISTORY_FLUSH="1") as server:
         live = history_of(server)
         wait_for(lambda: has_ticks(live))
         before = ticks(live)
@@ -62,7 +61,7 @@ def test_what_was_copied_while_it_was_written_is_there_again(tmp_path: Path, nod
     run(here(RESTORE, tmp_path))
     assert live.stat().st_mode & 0o777 == 0o600
     assert ticks(live) == copied
-    with serving(tmp_path, simulate=None, **QUICK) as server:
+    with serving(tmp_path, simulate=None, ANDON_INTERVAL="0.1", ANDON_HISTORY_FLUSH="1") as server:
         wait_for(lambda: ticks(live)[-1] > copied[-1])
         health = server.ask("/api/health", **server.bearer).json()
         assert health["store"]["state"] == "ok"

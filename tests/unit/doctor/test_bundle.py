@@ -3,7 +3,8 @@
 import io
 import tarfile
 
-from andon.doctor.rules.bundle import MOST_BYTES, archive, redacted_log, safe_parts
+from andon.cli.commands.setup.bundle import archive
+from andon.doctor.rules.bundle import MOST_BYTES, redacted_log, safe_parts
 from tests.support.rows import rows
 
 TOKEN = "s3cret-" + "x" * 36

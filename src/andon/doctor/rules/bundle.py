@@ -1,8 +1,5 @@
-"""Makes one archive for a bug report: parts by name, without secrets, of bounded size."""
+"""What an archive for a bug report has: parts by name, without secrets, of bounded size."""
 
-import gzip
-import io
-import tarfile
 from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
@@ -11,7 +8,6 @@ from andon.model.device import Snapshot
 from andon.model.redaction import HIDDEN, redact_text
 from andon.units import printable
 
-FOLDER = "andon-report"
 MOST_BYTES = 1_000_000  # of each part
 SHORTEST_SECRET = 8  # a shorter one occurs in innocent words
 
@@ -42,14 +38,3 @@ def safe_parts(parts: Mapping[str, str], secrets: Iterable[str]) -> dict[str, by
             content = f"left out: it has {len(content)} bytes\n".encode()
         found[name] = content
     return found
-
-
-def archive(parts: Mapping[str, bytes]) -> bytes:
-    """Returns a compressed tar that depends on the parts alone."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as tar:
-        for name, content in parts.items():
-            member = tarfile.TarInfo(f"{FOLDER}/{name}")
-            member.size, member.mode = len(content), 0o600
-            tar.addfile(member, io.BytesIO(content))
-    return gzip.compress(packed.getvalue(), mtime=0)

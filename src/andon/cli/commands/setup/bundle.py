@@ -1,8 +1,11 @@
 """`andon doctor --bundle FILE`: what a bug report needs, in one archive without secrets."""
 
+import gzip
+import io
 import os
 import platform
-from collections.abc import Iterator
+import tarfile
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
@@ -16,7 +19,7 @@ from andon.cli.outfile import refusal
 from andon.cli.show.text import styled
 from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices, Terminal
-from andon.doctor.rules.bundle import archive, redacted_log, safe_parts, without_commands
+from andon.doctor.rules.bundle import redacted_log, safe_parts, without_commands
 from andon.errors import AndonError, Conflict
 from andon.host.files import read_tail, replace_file
 from andon.host.state.node_folder import node_folder
@@ -38,6 +41,7 @@ ABOUT = {
     "snapshot.json": "the readings, users and programs, without command lines",
     "versions.json": "versions of andon, Python and packages",
 }
+FOLDER = "andon-report"
 LOG_BYTES = 64 * 1024
 HEALTH = "/api/health"
 
@@ -70,6 +74,17 @@ def write_bundle(path: Path, choices: Choices, found: wire.Json, snapshot: Snaps
     terminal.print(styled(f"{path}: read it before you send it", "bold"))
     for name, content in contents.items():
         terminal.print(styled(f"  {name:<15} {human_bytes(len(content)):>8}  {ABOUT[name]}"))
+
+
+def archive(parts: Mapping[str, bytes]) -> bytes:
+    """Returns a compressed tar that depends on the parts alone."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        for name, content in parts.items():
+            member = tarfile.TarInfo(f"{FOLDER}/{name}")
+            member.size, member.mode = len(content), 0o600
+            tar.addfile(member, io.BytesIO(content))
+    return gzip.compress(packed.getvalue(), mtime=0)
 
 
 def secrets_of(settings: Settings) -> Iterator[str]:
