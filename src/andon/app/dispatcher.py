@@ -73,7 +73,8 @@ def _serve() -> int:
     lock = lock_dispatcher(folder, waits=True)
     assert lock is not None, "it was waited for"
     _dispatch(folder, lock, idle_seconds=math.inf)
-    return Invalid.exit_code  # only wrong settings end it
+    # Wrong settings ended it, or somebody removed the folder: then it is made again.
+    return Invalid.exit_code if folder.path.is_dir() else 1
 
 
 def _dispatch(folder: JobsFolder, lock: int, idle_seconds: float | None = None) -> int:

@@ -5,6 +5,9 @@ import socket
 import threading
 from pathlib import Path
 
+import pytest
+
+from andon.errors import Invalid
 from andon.host.rules.service_variables import (
     LONGEST_TURN_SECONDS,
     VARIABLES,
@@ -17,6 +20,7 @@ from andon.host.service_manager import taken
 from andon.model.device import Host
 from andon.sampling.rules.masks import Visibility
 from andon.sampling.sampler import NodeIdentity, Sampler
+from andon.web.listening import given
 from tests.support.rows import rows
 from tests.support.waiting import wait_for
 
@@ -90,3 +94,16 @@ def test_a_loop_that_hangs_has_a_turn_that_grows() -> None:
         over.set()
         wait_for(lambda: sampler.turn_seconds() == 0.0)
     sampler.close()
+
+
+def test_only_a_listening_tcp_socket_is_served() -> None:
+    with socket.socket() as opened, socket.socket(socket.AF_UNIX) as local:
+        with pytest.raises(Invalid), given(opened.fileno()):
+            pass  # nobody listens
+        with pytest.raises(Invalid), given(local.fileno()):
+            pass
+        opened.bind(("127.0.0.1", 0))
+        opened.listen()
+        with given(opened.fileno()) as served:
+            assert served.getsockname() == opened.getsockname()
+        assert opened.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1  # it stays open

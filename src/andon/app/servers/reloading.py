@@ -9,6 +9,8 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from andon.alerts.watcher import Watcher
 from andon.app.alerts import open_notifiers
 from andon.app.leases import labels_of, refuse_ambiguous_names
@@ -90,7 +92,9 @@ def reloads(
 
     def reload() -> str:
         """Makes everything that may fail first."""
-        found = reloaded(in_force.settings, read())
+        given = read()
+        board_url = given.alerts_board_url or in_force.settings.alerts_board_url
+        found = reloaded(in_force.settings, replace(given, alerts_board_url=board_url))
         settings, snapshot = found.settings, live.last
         if snapshot is not None:
             refuse_ambiguous_names(settings, snapshot.devices)
