@@ -40,19 +40,19 @@ class ServiceManager(Struct, frozen=True):
         return None if self.watchdog_seconds is None else self.watchdog_seconds / FEEDS
 
     def ready(self, status: str) -> None:
-        self._say("READY=1", f"STATUS={status}")
+        self._send("READY=1", f"STATUS={status}")
 
     def reloading(self) -> None:
-        self._say("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
+        self._send("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def works(self) -> None:
         """Feeds the watchdog."""
-        self._say("WATCHDOG=1")
+        self._send("WATCHDOG=1")
 
     def stopping(self) -> None:
-        self._say("STOPPING=1")
+        self._send("STOPPING=1")
 
-    def _say(self, *lines: str) -> None:
+    def _send(self, *lines: str) -> None:
         if self.address is None:
             return
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:

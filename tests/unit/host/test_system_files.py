@@ -19,13 +19,13 @@ OURS, OLDER = sealed("[Unit]\n"), sealed("[Unit]\nNice=5\n")
     (None, FileChange.NEW, False),
     (OURS, FileChange.SAME, True),
     (OLDER, FileChange.UPDATE, True),  # of an earlier version, or another folder of andon
-    (OURS + "Nice=5\n", FileChange.KEPT, False),
-    (OURS.replace("Unit", "Install"), FileChange.KEPT, False),
-    (OURS.removeprefix(OURS.splitlines()[0] + "\n"), FileChange.KEPT, False),  # no seal
-    ("", FileChange.KEPT, False),
-    ("[Unit]\n", FileChange.KEPT, False),  # an administrator's own of the same name
-    (OLDER.splitlines()[0] + "\n[Unit]\n", FileChange.KEPT, False),
-    (OURS.replace("\n", "\r\n"), FileChange.KEPT, False),
+    (OURS + "Nice=5\n", FileChange.EDITED, False),
+    (OURS.replace("Unit", "Install"), FileChange.EDITED, False),
+    (OURS.removeprefix(OURS.splitlines()[0] + "\n"), FileChange.EDITED, False),  # no seal
+    ("", FileChange.EDITED, False),
+    ("[Unit]\n", FileChange.EDITED, False),  # an administrator's own of the same name
+    (OLDER.splitlines()[0] + "\n[Unit]\n", FileChange.EDITED, False),
+    (OURS.replace("\n", "\r\n"), FileChange.EDITED, False),
 ])  # fmt: skip
 def test_only_what_nobody_edited_is_written_over_or_removed(
     present: str | None, change: FileChange, is_ours: bool

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -25,11 +25,14 @@ from andon.settings.reloading import ReloadedSettings, reloaded
 from andon.settings.resolution import Settings
 from andon.web.transport.keys import Keys, make_token
 
-if TYPE_CHECKING:  # only a hub has it
-    from andon.web.fleet.fleet_alerts import FleetAlerts
-
 log = logging.getLogger("andon.serve")
 TERMINAL = "/dev/tty"
+
+
+class FleetWatcher(Protocol):
+    """What watches the nodes of a hub, by the settings in force."""
+
+    def renew(self) -> None: ...
 
 
 class SettingsInForce:
@@ -83,7 +86,7 @@ def reloads(
     network_leases: NetworkLeases | None,
     reread: Callable[[], Settings] | None = None,
     keys: Keys | None = None,
-    fleet_alerts: "FleetAlerts | None" = None,
+    fleet_alerts: FleetWatcher | None = None,
 ) -> Reloads | None:
     """None in a terminal, whose end ends the server, and where nothing can be read again."""
     if reread is None or not hasattr(signal, "SIGHUP") or _has_terminal():

@@ -15,7 +15,7 @@ class FileChange(StrEnum):
     NEW = "new"
     SAME = "up to date"
     UPDATE = "new version"
-    KEPT = "kept: it was edited"
+    EDITED = "kept: it was edited"
 
 
 def sealed(text: str) -> str:
@@ -34,7 +34,7 @@ def change_of(present: str | None, wanted: str) -> FileChange:
         return FileChange.NEW
     if present == wanted:
         return FileChange.SAME
-    return FileChange.UPDATE if is_unedited(present) else FileChange.KEPT
+    return FileChange.UPDATE if is_unedited(present) else FileChange.EDITED
 
 
 def difference(path: str, present: str, wanted: str) -> list[str]:

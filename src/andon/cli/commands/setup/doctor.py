@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from andon.app.history import store_files
 from andon.app.sampler import open_sampler
 from andon.cli import sources
-from andon.cli.commands.setup.bundle import write_bundle
 from andon.cli.options import chosen, over_ssh, shared
 from andon.cli.show.findings import findings_to_json, render_findings
 from andon.cli.show.text import Text, styled
@@ -90,6 +89,8 @@ def doctor(as_json: bool, bundle: Path | None) -> int:
     code = exit_code(findings, Check.NO_DEVICE)
     value = findings_to_json(SCHEMA, findings, node_of(facts), facts.clock.at, code)
     if bundle is not None:
+        from andon.cli.commands.setup.bundle import write_bundle
+
         write_bundle(bundle, choices, value, facts.trial.snapshot)
     elif as_json:
         terminal.show_json(value)

@@ -44,7 +44,7 @@ def _write(terminal: Terminal, root: Path, yes: bool, dry_run: bool) -> bool:
     files = SystemFiles(root, wanted_files(interpreter()))
     for path, change in files.changes.items():
         terminal.print(styled(f"{path:<42} {change}"))
-        if change is FileChange.KEPT:
+        if change is FileChange.EDITED:
             differs = difference(path, files.present[path] or "", files.wanted[path])
             terminal.print(*(styled(f"    {line}", "yellow") for line in differs))
     paths = files.to_write()
@@ -73,7 +73,7 @@ def _remove(terminal: Terminal, root: Path, yes: bool, dry_run: bool) -> bool:
     paths = files.to_remove()
     for path, text in files.present.items():
         if text is not None:
-            what = "is removed" if path in paths else f"is {FileChange.KEPT}"
+            what = "is removed" if path in paths else f"is {FileChange.EDITED}"
             terminal.print(styled(f"{path:<42} {what}"))
     if not paths:
         terminal.print(styled("there is nothing of andon setup to remove"))
