@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from andon.cli.main import run
-from andon.errors import Conflict, Invalid, Unavailable
+from andon.errors import Conflict, Denied, Invalid, Unavailable
 from andon.host.system_files import SOURCES, SYSTEM
-from tests.support.disks import file_limit
+from tests.support.disks import disk as disk
+from tests.support.disks import file_limit, mount
 
 pytestmark = [
     pytest.mark.process,
@@ -87,3 +88,19 @@ def test_an_andon_that_others_may_change_is_not_run_as_root(
     assert run([*SETUP, str(root), "--yes"]) == 4
     assert "units would run it as root" in capsys.readouterr().err
     assert files(root) == {}
+
+
+def test_whoever_may_not_write_is_told_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert run(["setup", "--system", "--yes"]) == Denied.exit_code
+    assert "sudo andon setup --system" in capsys.readouterr().err
+
+
+def test_a_file_system_without_writing_is_named(
+    disk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert mount("-o", "remount,ro", str(disk)).returncode == 0
+    assert run([*SETUP, str(disk), "--yes"]) == Unavailable.exit_code
+    assert "andon.socket cannot be written: Read-only file system" in capsys.readouterr().err
