@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 from msgspec.structs import replace
@@ -107,12 +107,7 @@ class Watcher:
             FailureLog("andon.watcher", "a listener failed; the others continue")
         )
         self._writer = AlertWriter(open_store, waits)
-        self._workers = {
-            notifier.name: NotifierWorker(
-                notifier, self._work, self._settle, self._delivered, waits
-            )
-            for notifier, _ in notifiers
-        }
+        self._workers = {notifier.name: self._worker(notifier) for notifier, _ in notifiers}
         self._recipients = frozenset(route.name for route in self._routes)
         self._follower = Follower(
             subscription,
@@ -126,6 +121,9 @@ class Watcher:
             begin=self._begin,
         )
         self._follower.start()
+
+    def _worker(self, notifier: Notifier) -> NotifierWorker:
+        return NotifierWorker(notifier, self._work, self._settle, self._delivered, self._waits)
 
     # Queries.
 
@@ -245,6 +243,32 @@ class Watcher:
     @property
     def notifiers(self) -> tuple[str, ...]:
         return tuple(self._workers)
+
+    def judge_by(
+        self, rulebook: Rulebook, notifiers: Sequence[RoutedNotifier], same: Set[str]
+    ) -> None:
+        """Judges by these conditions and notifies through these from now on. Of the names in `same`
+        only the route is new: what they are about to send is not interrupted."""
+        workers = dict(self._workers)
+        same = same & workers.keys()
+        gone = [workers.pop(name) for name in workers.keys() - same]
+        for worker in gone:
+            worker.end()
+        end = time.monotonic() + self._waits.leaving
+        for worker in gone:  # a message is not sent twice
+            worker.join(end - time.monotonic())
+        routes = tuple(route for _, route in notifiers)
+        with self._lock:
+            self.rulebook = rulebook
+            self._routes = routes if self._duty is None else (*routes, HUB_ROUTE)
+            self._recipients = frozenset(route.name for route in self._routes)
+            self._outbox = self._outbox.pruned(time.time(), self._recipients)
+        for notifier, _ in notifiers:
+            if notifier.name in same:
+                notifier.close()
+            else:
+                workers[notifier.name] = self._worker(notifier)
+        self._workers = workers
 
     # Between a node and its hub.
 

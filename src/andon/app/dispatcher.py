@@ -1,9 +1,11 @@
 """The process `dispatcher FOLDER LOCK`: starts the jobs of a folder.
 
 LOCK is the descriptor of the locked file: the process that starts a dispatcher takes the lock.
+Without arguments it is a service: it waits for the lock, and goes on when there is nothing to do.
 """
 
 import logging
+import math
 import os
 import signal
 import sys
@@ -17,10 +19,10 @@ from andon.app.leases import open_availability
 from andon.app.runs import recording
 from andon.app.sampler import open_sampler
 from andon.app.settings import load_settings
-from andon.errors import AndonError
+from andon.errors import AndonError, Invalid
 from andon.host.processes.kin import myself, pid_scope
 from andon.jobs.dispatcher import Dispatcher, Kind
-from andon.jobs.folder import JobsFolder
+from andon.jobs.folder import JobsFolder, open_jobs_folder
 from andon.jobs.launching import INDEX_VARIABLE, JOB_VARIABLE, DispatcherSettings
 from andon.jobs.rules.views import MOST_REASONS
 from andon.jobs.scan import Scanner
@@ -46,6 +48,8 @@ def main(arguments: Sequence[str]) -> int:
     )
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    if not arguments:
+        return _serve()
     folder, lock = JobsFolder(Path(arguments[0])), int(arguments[1])
     return _dispatch_while_needed(folder, lock)
 
@@ -63,7 +67,17 @@ def _dispatch_while_needed(folder: JobsFolder, lock: int | None) -> int:
     return 0
 
 
-def _dispatch(folder: JobsFolder, lock: int) -> int:
+def _serve() -> int:
+    """Dispatches this user's jobs until a signal, after any other dispatcher has ended."""
+    folder = open_jobs_folder()
+    lock = lock_dispatcher(folder, waits=True)
+    assert lock is not None, "it was waited for"
+    _dispatch(folder, lock, idle_seconds=math.inf)
+    # Wrong settings ended it, or somebody removed the folder: then it is made again.
+    return Invalid.exit_code if folder.path.is_dir() else 1
+
+
+def _dispatch(folder: JobsFolder, lock: int, idle_seconds: float | None = None) -> int:
     """Dispatches until there is nothing to do; returns when something last changed."""
     _announce(lock)
     try:
@@ -74,7 +88,7 @@ def _dispatch(folder: JobsFolder, lock: int) -> int:
         folder,
         DispatcherSettings(
             settings.jobs_log_megabytes * 1_000_000,
-            settings.jobs_idle_seconds,
+            settings.jobs_idle_seconds if idle_seconds is None else idle_seconds,
             settings.work_grace_seconds,
         ),
         lambda kind: open_taker(settings, kind),

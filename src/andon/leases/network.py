@@ -26,6 +26,7 @@ from andon.leases.own import holder_as_owner, this_requester
 from andon.leases.reaper import Reaper
 from andon.leases.refusal import refusal
 from andon.leases.releaser import overdue
+from andon.leases.rules.eligibility import Labels
 from andon.leases.rules.requests import LONGEST_WAIT_SECONDS
 from andon.leases.rules.rights import check_fence
 from andon.leases.rules.rows import lease_row
@@ -140,6 +141,10 @@ class NetworkLeases:
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Calls a listener on changes, from any thread; returns a function that stops it."""
         return self._listeners.add(listener)
+
+    def relabel(self, labels: Labels) -> None:
+        """Grants by these labels from now on."""
+        self._availability = replace(self._availability, labels=labels)
 
     def close(self) -> None:
         """Keeps the leases: a later server finds them in the book."""

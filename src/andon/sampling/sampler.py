@@ -86,6 +86,7 @@ class Sampler:
         self._woken = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._turn_began: float | None = None
         self._ticks = 0
         self._failures = FailureLog(
             "andon.sampler", "sampling failed; retrying at the next interval", brief=True
@@ -180,6 +181,17 @@ class Sampler:
         """Adds a function that marks every snapshot, after the earlier functions."""
         self._marks.append(mark)
 
+    def turn_seconds(self) -> float:
+        """Returns for how long the loop has been working on one sample; 0 while it waits."""
+        began = self._turn_began
+        return 0.0 if began is None else time.monotonic() - began
+
+    @property
+    def runs(self) -> bool:
+        """Whether the loop runs; it does while there is a session."""
+        thread = self._thread
+        return thread is not None and thread.is_alive()
+
     def reader_pids(self) -> list[int]:
         return [v.reader_pid for v in self._vendors if v.reader_pid is not None]
 
@@ -216,12 +228,14 @@ class Sampler:
 
     def _loop(self) -> None:
         while not self._closed and self._wait_for_due():
+            self._turn_began = time.monotonic()
             with self._ticking:
                 watched = self._bus.is_watched
                 snapshot = self._safe_tick(
                     watched, self._new_host if watched else self._recent_host
                 )
             self._bus.publish(snapshot, time.monotonic())
+            self._turn_began = None
 
     def _safe_tick(self, expensive_fields: bool, read_host: Callable[[], Host]) -> Snapshot:
         """Returns a snapshot in any case: a caller must not wait forever."""

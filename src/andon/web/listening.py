@@ -14,6 +14,7 @@ from msgspec import Struct
 from andon.access.quotas import MOST, MOST_NODES, RESERVED_FILES, quotas_for
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
 from andon.host.files import open_regular
+from andon.host.service_manager import WatchdogFeed
 from andon.host.state.server_file import local_url
 from andon.model.device import Snapshot
 from andon.node.connection import fingerprint
@@ -94,6 +95,7 @@ def run(
     ready: Callable[[], None],
     knows: Callable[[str], bool],
     keep_alive_seconds: int | None = None,
+    feed: WatchdogFeed | None = None,
 ) -> None:
     """Serve until a signal. `keep_alive_seconds`: how long a connection may be idle."""
     import uvicorn
@@ -118,7 +120,8 @@ def run(
         ssl_certfile=place.certificate,
         ssl_keyfile=place.key,
     )
-    server = QuietServer(config, ready, Places(quotas_for(raised_limit())), RequestTurns(knows))
+    places = Places(quotas_for(raised_limit()))
+    server = QuietServer(config, ready, places, RequestTurns(knows), feed)
     # Until the process ends: closing the other parts must not be interrupted either.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, server.handle_exit)
@@ -150,6 +153,18 @@ def bound(host: str, port: int) -> Iterator[socket.socket]:
             listening.listen(BACKLOG)
         except OSError as exc:
             raise _unbound(exc, host, port) from exc
+        yield listening
+
+
+@contextmanager
+def given(descriptor: int) -> Iterator[socket.socket]:
+    """The listening socket that a service manager opened; it stays open there."""
+    with socket.socket(fileno=os.dup(descriptor)) as listening:
+        kind = listening.type, bool(listening.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+        inet = listening.family in (socket.AF_INET, socket.AF_INET6)
+        if kind != (socket.SOCK_STREAM, True) or not inet:
+            hint = "ListenStream= takes an address and a port: 127.0.0.1:26366"
+            raise Invalid("the socket of the service manager is not one of TCP", hint=hint)
         yield listening
 
 

@@ -5,11 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import REPOSITORY
 from tests.integration.own_systemd import in_a_systemd
 
 pytestmark = pytest.mark.timeout(300)  # a systemd starts and ends, on a machine that may be busy
-UNIT = (REPOSITORY / "deploy/systemd/andon.service").read_text()
 # A hub that knows no token until a file says so.
 HUB = r"""
 cat > /tmp/hub.py <<'X'
@@ -30,30 +28,31 @@ X
 $PYTHON -c 'import fcntl, socket, struct
 with socket.socket() as s: fcntl.ioctl(s, 0x8914, struct.pack("16sh", b"lo", 0x1 | 0x40))'
 $PYTHON /tmp/hub.py > /dev/null 2>&1 &
-mkdir -p /etc/systemd/system/andon.service.d
-cat > /etc/systemd/system/andon.service.d/agent.conf <<X
+$PYTHON -P -m andon.cli setup --system --yes > /dev/null
+mkdir -p /etc/default /etc/systemd/system/andon-agent.service.d
+cat > /etc/default/andon-agent <<X
+OPTIONS=--hub http://127.0.0.1:26366 --simulate 1
+ANDON_HUB_TOKEN=0123456789012345678901234567890123456789abc
+X
+cat > /etc/systemd/system/andon-agent.service.d/test.conf <<X
 [Service]
-ExecStart=
-ExecStart=$PYTHON -P -m andon.cli agent --hub http://127.0.0.1:26366 --simulate 1
-Environment=PYTHONPATH=$PYTHONPATH ANDON_HUB_TOKEN=0123456789012345678901234567890123456789abc
 StandardOutput=file:/srv/agent
 StandardError=file:/srv/agent
 X
 """
 TRIED = r"""
 systemctl daemon-reload
-systemctl start andon
+systemctl start andon-agent
 soon grep -q refused /srv/agent
-systemctl show --property=ActiveState --property=NRestarts andon
+systemctl show --property=ActiveState --property=NRestarts andon-agent
 touch /tmp/known
 soon grep -q "Heartbeat sent" /srv/agent
-systemctl show --property=ActiveState --property=NRestarts andon
-systemctl stop andon
+systemctl show --property=ActiveState --property=NRestarts andon-agent
+systemctl stop andon-agent
 """
 
 
 def test_a_refused_agent_goes_on_and_reports_once_its_token_is_known(tmp_path: Path) -> None:
-    unit = f"cat > /etc/systemd/system/andon.service <<'X'\n{UNIT}X\n"
-    said = in_a_systemd(HUB + unit + TRIED, tmp_path)
+    said = in_a_systemd(HUB + TRIED, tmp_path)
     assert re.findall(r"NRestarts=(\d+)", said) == ["0", "0"], said
     assert re.findall(r"ActiveState=(\w+)", said) == ["active", "active"], said

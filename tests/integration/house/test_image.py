@@ -28,6 +28,7 @@ pytestmark = [
 ]
 DEPLOY = REPOSITORY / "deploy/docker"
 PATIENCE_SECONDS = 120.0
+CLOSED = ("--read-only", "--tmpfs=/tmp", "--cap-drop=ALL", "--security-opt=no-new-privileges")
 LEFT_OUT = {
     "test", "tests", "idlelib", "tkinter", "lib2to3", "turtledemo", "ensurepip", "site-packages",
     "dist-packages", "pydoc_data",
@@ -72,7 +73,7 @@ def image(docker: Docker, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_it_serves_without_root_and_is_healthy(docker: Docker, image: str) -> None:
-    options = ("--detach", "--network=none", "--health-interval=1s")
+    options = ("--detach", "--network=none", "--health-interval=1s", *CLOSED)
     name = docker("run", *options, image, "serve", "--host", "0.0.0.0", "--simulate", "2")
     try:
         state = "{{.State.Status}} {{.State.Health.Status}}"
@@ -82,6 +83,24 @@ def test_it_serves_without_root_and_is_healthy(docker: Docker, image: str) -> No
             first_pause_seconds=0.5,
         )
         assert docker("exec", name, "id", "-u") == "26366"
+    finally:
+        docker("rm", "--force", "--volumes", name)
+
+
+def test_a_container_without_gpus_says_how_it_gets_them(docker: Docker, image: str) -> None:
+    """On standard output of doctor, and in the health that the board shows and Docker asks for."""
+    found = docker("run", "--rm", "--network=none", *CLOSED, image, "doctor", check=False)
+    assert "docker run --gpus all" in found
+    options = ("--detach", "--network=none", "--health-interval=1s", "--health-retries=1", *CLOSED)
+    name = docker("run", *options, image, "serve", "--host", "0.0.0.0")
+    try:
+        state = "{{.State.Health.Status}} {{json .State.Health.Log}}"
+        wait_for(
+            lambda: docker("inspect", "--format", state, name).startswith("unhealthy"),
+            PATIENCE_SECONDS,
+            first_pause_seconds=0.5,
+        )
+        assert "--gpus all" in docker("inspect", "--format", state, name)
     finally:
         docker("rm", "--force", "--volumes", name)
 
@@ -103,7 +122,8 @@ def test_pids_of_the_host_are_said_to_be_the_hosts(
     assert [(p["pid"], p["name"], p["memory_bytes"]) for p in shown] == [
         (os.getpid(), None, 5 << 30)
     ]
-    assert "pids of the host" in docker("run", *options, image, "ps")
+    assert "start it with --pid host" in docker("run", *options, image, "ps")
+    assert "docker run --pid=host" in docker("run", *options, image, "doctor", check=False)
 
 
 def test_the_compose_file_says_the_same() -> None:

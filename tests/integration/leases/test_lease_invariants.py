@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from andon.cli.main import run
 from andon.host.processes.kin import myself, started_ticks
+from andon.host.system_files import TMPFILES, wanted_files
 from andon.leases.book import places
 from andon.leases.book.lease_book import Book
 from andon.model.lease import Work
@@ -240,7 +241,6 @@ def test_a_driver_that_hangs_holds_up_no_line(node: StandIn, book: Book) -> None
 
 
 def test_the_system_books_rules_make_the_modes_that_the_code_expects() -> None:
-    from andon.cli.commands.setup.setup import RULES
-
+    rules = wanted_files("")[TMPFILES]
     for name, mode in places.MODES.items():
-        assert f"d /run/andon/{name} {mode:04o} root root -" in RULES
+        assert f"d /run/andon/{name} {mode:04o} root root -" in rules

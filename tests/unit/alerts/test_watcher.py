@@ -16,6 +16,7 @@ from andon.alerts.rules.rule_page import rule_list
 from andon.app.history import separate_history
 from andon.app.settings import load_settings
 from andon.errors import Gone, Unavailable
+from andon.explain.conditions.rulebook import Rulebook, thresholds
 from andon.explain.evidence.observation import OwnTrouble
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase, Silence
 from andon.model.codec import document
@@ -436,3 +437,33 @@ def test_alerts_of_simulated_devices_are_stored_only_where_a_store_is_named() ->
     assert separate_history(simulated).history_store == MEMORY
     named = replace(simulated, history_store="sqlite:///h.sqlite")
     assert separate_history(named) == named
+
+
+def test_other_notifiers_take_over_and_those_that_stay_are_not_told_twice() -> None:
+    stays, goes, comes = Heard("stays"), Heard("goes"), Heard("comes")
+    playing = Playing(stays, goes)
+    playing.lose()
+    wait_for(lambda: (stays.kinds(), goes.kinds()) == ([FIRING], [FIRING]))
+    unused = Heard("stays")
+    routed = [(one, Route(one.name)) for one in (unused, comes)]
+    playing.watcher.judge_by(playing.watcher.rulebook, routed, {"stays"})
+    assert playing.watcher.notifiers == ("stays", "comes")
+    assert (goes.closed, unused.closed, stays.closed) == (True, True, False)
+    playing.tick(State.LOST, ticks=5)
+    playing.find_again()
+    wait_for(lambda: stays.kinds() == [FIRING, RESOLVED])
+    assert goes.kinds() == [FIRING]
+    assert comes.kinds() == []  # it was never told that it fired
+    playing.watcher.close()
+
+
+def test_a_rule_that_is_turned_off_ends_its_alerts_and_other_thresholds_are_in_force() -> None:
+    phone = Heard()
+    playing = Playing(phone)
+    playing.lose()
+    wait_for(lambda: phone.kinds() == [FIRING])
+    off = Rulebook(thresholds(frozenset({"device_lost"})))
+    playing.watcher.judge_by(off, [(Heard(), Route(phone.name))], {phone.name})
+    playing.tick(State.LOST, ticks=5)
+    assert [alert.rule for alert in playing.watcher.alerts()] == []
+    playing.watcher.close()

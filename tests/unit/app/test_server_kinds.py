@@ -23,16 +23,24 @@ PLACE = ServeOptions("127.0.0.1", 0, lends_simulated=True)
 HUB = "http://127.0.0.1:9"
 SETTINGS = Settings(simulate=1)
 IN_POSTGRES = replace(SETTINGS, history_store="postgresql:///andon")
+
+
+def reread() -> Settings:
+    return SETTINGS
+
+
 SERVERS: dict[str, Callable[[], None]] = {
-    "plain": lambda: serving.serve(SETTINGS, PLACE, print),
-    "without history": lambda: serving.serve(IN_POSTGRES, replace(PLACE, history=False), print),
-    "with a hub": lambda: serving.serve(SETTINGS, replace(PLACE, hub=HUB), print),
-    "hub": lambda: serving.serve(IN_POSTGRES, PLACE, print),
-    "hub of a hub": lambda: serving.serve(IN_POSTGRES, replace(PLACE, hub=HUB), print),
+    "plain": lambda: serving.serve(SETTINGS, PLACE, print, reread),
+    "without history": lambda: serving.serve(
+        IN_POSTGRES, replace(PLACE, history=False), print, reread
+    ),
+    "with a hub": lambda: serving.serve(SETTINGS, replace(PLACE, hub=HUB), print, reread),
+    "hub": lambda: serving.serve(IN_POSTGRES, PLACE, print, reread),
+    "hub of a hub": lambda: serving.serve(IN_POSTGRES, replace(PLACE, hub=HUB), print, reread),
     "demo": lambda: serving.serve_demo(SETTINGS, PLACE, print),
 }
 STARTS = SERVERS | {
-    "agent": lambda: agent.report_to(SETTINGS, HUB, print, threading.Event()),
+    "agent": lambda: agent.report_to(SETTINGS, HUB, print, threading.Event(), reread),
     "exporter": lambda: exporter.export(SETTINGS, print, print),
 }
 

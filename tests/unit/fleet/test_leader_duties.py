@@ -250,3 +250,24 @@ def test_a_hubs_own_machine_is_no_node() -> None:
     for name in ("gpu1", "@hub", "@fleet", "-x", ""):
         with pytest.raises(Invalid):
             hub.add(name)
+
+
+def test_the_watcher_of_the_nodes_is_opened_again_with_other_settings() -> None:
+    opened: list[Teller] = []
+
+    def opener(*_: object) -> Teller:
+        opened.append(Teller())
+        return opened[-1]
+
+    alerts = FleetAlerts(None, "hub", Pasts, opener)  # type: ignore[arg-type]
+    alerts.renew()  # while another hub leads
+    alerts.lead(False)
+    assert opened == []
+    for _ in range(3):
+        alerts.lead(True)
+    assert len(opened) == 1
+    alerts.renew()
+    for _ in range(3):
+        alerts.lead(True)
+    assert len(opened) == 2
+    alerts.close()

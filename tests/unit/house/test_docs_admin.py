@@ -1,4 +1,4 @@
-"""docs/admin.md and deploy/systemd/andon.service: each says what the other and the code do."""
+"""docs/admin.md and the units of `andon setup`: each says what the other and the code do."""
 
 import re
 import subprocess
@@ -7,16 +7,17 @@ from pathlib import Path
 import pytest
 
 from andon.cli.catalogue import COMMANDS, load
-from andon.cli.commands.setup.setup import TMPFILES
 from andon.cli.commands.watch.open import URL
 from andon.errors import Invalid
 from andon.host.state.user_folder import HISTORY
+from andon.host.system_files import SYSTEM, TMPFILES, wanted_files
 from andon.leases.book.places import COMMON_BOOK, SYSTEM_BOOK
 from tests.conftest import REPOSITORY
 from tests.support.rows import rows
 
 PAGE = (REPOSITORY / "docs" / "admin.md").read_text(encoding="utf-8")
-UNIT = (REPOSITORY / "deploy" / "systemd" / "andon.service").read_text(encoding="utf-8")
+FILES = wanted_files("/opt/andon/bin/python")
+UNIT = FILES[f"{SYSTEM}/andon.service"]
 SET = re.compile(r"^(\w+)=(.*)$", re.MULTILINE)
 OPTIONS = dict(SET.findall(UNIT))
 BREAKING = {
@@ -41,7 +42,7 @@ def commands(text: str) -> list[list[str]]:
     lines = re.findall(r"^ {4}(.*)$", text, re.MULTILINE) + re.findall(r"`([^`\n]+)`", text)
     found = (re.search(r"(?:^|(?:sudo|ssh node) |=\S+ )andon( .*)?$", one) for one in lines)
     typed = ((one[1] or "").partition("#")[0].split() for one in found if one is not None)
-    return [words for words in typed if words and words[0] != "serve"]
+    return [words for words in typed if words and words[0] not in ("serve", "agent")]
 
 
 @rows("words", commands(PAGE), ids=" ".join)
@@ -55,6 +56,12 @@ def test_what_the_page_types_can_be_typed(words: list[str]) -> None:
 def test_the_page_shows_the_commands_of_an_administrator() -> None:
     typed = {words[0] for words in commands(PAGE)}
     assert typed >= {"setup", "doctor", "alerts", "config", "audit", "open", "release", "leases"}
+
+
+def test_the_agent_reads_what_the_server_reads() -> None:
+    agent = dict(SET.findall(FILES[f"{SYSTEM}/andon-agent.service"]))
+    assert [name for name in agent if name in BREAKING] == []
+    assert agent["RestartPreventExitStatus"] == OPTIONS["RestartPreventExitStatus"]
 
 
 def test_no_option_of_the_unit_hides_what_the_server_reads() -> None:
@@ -72,11 +79,19 @@ def test_leases_outlive_the_service_and_only_wrong_settings_end_it() -> None:
 
 
 def test_the_unit_and_the_page_name_the_same_places() -> None:
-    program, command = OPTIONS["ExecStart"].split()
+    program, *_, command, _ = OPTIONS["ExecStart"].split()
+    program = program.replace("/python", "/andon")
     assert command in COMMANDS
     assert OPTIONS["Environment"] == "XDG_STATE_HOME=/var/lib"
     state = f"/var/lib/{OPTIONS['StateDirectory']}"
-    named = (program, f"{state}/token", f"{state}/nodes", str(TMPFILES), HISTORY, URL)
+    named = (
+        program.removesuffix("/bin/andon"),
+        f"{state}/token",
+        f"{state}/nodes",
+        TMPFILES,
+        HISTORY,
+        URL,
+    )
     places = (str(SYSTEM_BOOK), str(COMMON_BOOK), "/etc/andon/andon.toml", "~/.local/state/andon")
     assert [one for one in (*named, *places) if one not in PAGE] == []
     assert OPTIONS["StateDirectoryMode"] == "0700", "the server refuses any other"

@@ -37,7 +37,7 @@ BEGINNINGS = frozenset((
 WHEN_ASKED = frozenset((
     "andon.alerts.rules.rule_page", "andon.app.history", "andon.app.job_messages",
     "andon.app.servers.demo", "andon.app.servers.hub", "andon.app.uplink",
-    "andon.cli.commands.share.around",
+    "andon.cli.commands.setup.bundle", "andon.cli.commands.share.around",
     "andon.drivers.replay.recording", "andon.exporter.exports", "andon.fleet.rules.states",
     "andon.history.rules.intervals", "andon.history.rules.series", "andon.history.rules.tiers",
     "andon.host.processes.environment", "andon.host.processes.facts",

@@ -16,6 +16,7 @@ from andon.fleet.rules.digest import Digest
 from andon.fleet.sending import PastSender
 from andon.fleet.uplink import Uplink
 from andon.host.pod_resources import PodDevices, can_ask_kubelet
+from andon.host.service_manager import ServiceManager, WatchdogFeed, taken
 from andon.host.state.node_folder import open_node_folder
 from andon.host.users import user_name
 from andon.jobs.queue_desk import QueueDesk
@@ -28,9 +29,13 @@ from andon.web.run_opening import OpenRuns
 
 
 def report_to(
-    settings: Settings, url: str, on_sent: Callable[[Digest], None], over: threading.Event
+    settings: Settings,
+    url: str,
+    on_sent: Callable[[Digest], None],
+    over: threading.Event,
+    reread: Callable[[], Settings],
 ) -> None:
-    """Reports until `over` is set."""
+    """Reports until `over` is set. `reread` reads the settings again, for SIGHUP."""
     run_with(
         AGENT,
         until_over,
@@ -39,12 +44,23 @@ def report_to(
         folder=open_node_folder(),
         on_sent=on_sent,
         over=over,
+        service=taken(),
+        reread=reread,
         lends_simulated=bool(settings.simulate),
     )
 
 
-def until_over(uplink: Uplink, over: threading.Event) -> None:
-    over.wait()
+def until_over(
+    uplink: Uplink,
+    over: threading.Event,
+    service: ServiceManager,
+    watchdog_feed: WatchdogFeed | None,
+) -> None:
+    service.ready("reporting to the hub")
+    while not over.wait(None if watchdog_feed is None else watchdog_feed.every_seconds):
+        assert watchdog_feed is not None
+        watchdog_feed.call()
+    service.stopping()
 
 
 def runs(settings: Settings) -> Iterator[ServedRuns]:

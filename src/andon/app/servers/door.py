@@ -9,9 +9,10 @@ from msgspec.structs import replace
 from andon.access.gate import is_loopback
 from andon.app.servers.node import sole_server
 from andon.errors import Unavailable
+from andon.host.service_manager import ServiceManager
 from andon.host.state.user_folder import state_folder
 from andon.settings.resolution import Settings
-from andon.web.listening import Listening, ServeOptions, bound, url_of
+from andon.web.listening import Listening, ServeOptions, bound, given, url_of
 from andon.web.transport import logs
 from andon.web.transport.audit import Audit
 from andon.web.transport.calendar_keys import CalendarKeys
@@ -27,8 +28,10 @@ def bounded_logs() -> Iterator[None]:
         yield
 
 
-def listening(place: ServeOptions) -> Iterator[Listening]:
-    with bound(place.host, place.port) as socket:
+def listening(place: ServeOptions, service: ServiceManager) -> Iterator[Listening]:
+    """The socket of the service manager comes before the port of the options."""
+    opened = given(service.sockets[0]) if service.sockets else bound(place.host, place.port)
+    with opened as socket:
         address, port = socket.getsockname()[:2]
         yield Listening(socket, address, port, url_of(place, address, port), is_loopback(address))
 

@@ -8,6 +8,7 @@ from typing import Any
 from andon.alerts.watcher import Watcher
 from andon.app.alerts import open_fleet_watcher
 from andon.app.history import maintainer_of, store_kind, store_url
+from andon.app.servers.reloading import SettingsInForce
 from andon.errors import Conflict, Denied, Unavailable
 from andon.fleet.uplink import Uplink
 from andon.host.machine_id import node_key, node_name
@@ -42,8 +43,12 @@ def fleet(settings: Settings, place: ServeOptions, keys: Keys) -> Fleet:
     return made
 
 
-def fleet_alerts(linked: Settings, sampler: Sampler, watcher: Watcher, fleet: Fleet) -> FleetAlerts:
-    opener = partial(open_fleet_watcher, linked)
+def fleet_alerts(
+    in_force: SettingsInForce, sampler: Sampler, watcher: Watcher, fleet: Fleet
+) -> FleetAlerts:
+    def opener(*given: Any) -> Watcher:
+        return open_fleet_watcher(in_force.settings, *given)
+
     return FleetAlerts(watcher, sampler.node.name, lambda: fleet.pasts, opener)
 
 

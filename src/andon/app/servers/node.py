@@ -10,11 +10,14 @@ from andon.alerts.watcher import Watcher
 from andon.app.alerts import open_alert_store, open_notifiers
 from andon.app.history import open_store, retention_of, separate_history
 from andon.app.leases import open_availability, open_lease_tracker, refuse_ambiguous_names
+from andon.app.servers.reloading import in_force, reloads
 from andon.app.slurm_reservations import slurm_reservations
 from andon.app.thresholds import rulebook
 from andon.fleet.link import HubLink
 from andon.history.writer import Recorder
 from andon.host.clock import offset
+from andon.host.rules.service_variables import is_working
+from andon.host.service_manager import ServiceManager, WatchdogFeed
 from andon.host.state import server_file
 from andon.leases.book.lease_book import Book
 from andon.leases.network import NetworkLeases
@@ -158,4 +161,26 @@ def node(
     )  # fmt: skip
 
 
-WATCHING = (history, lease_tracker, watcher, alerts, network_leases, node)
+def watchdog_feed(service: ServiceManager, sampler: Sampler) -> Iterator[WatchdogFeed | None]:
+    """Feeds the watchdog of the service manager while the sampler works; a driver that hangs does
+    not stop it."""
+    seconds = service.feed_seconds
+
+    def call() -> None:
+        if is_working(sampler.turn_seconds(), sampler.runs):
+            service.works()
+
+    yield None if seconds is None else WatchdogFeed(seconds, call)
+
+
+WATCHING = (
+    in_force,
+    history,
+    lease_tracker,
+    watcher,
+    alerts,
+    network_leases,
+    node,
+    reloads,
+    watchdog_feed,
+)

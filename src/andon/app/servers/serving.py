@@ -10,6 +10,7 @@ from andon.alerts.watcher import Watcher
 from andon.app.history import store_kind, store_url
 from andon.app.parts import run_with
 from andon.app.servers import kinds
+from andon.host.service_manager import ServiceManager, WatchdogFeed, taken
 from andon.host.state import server_file
 from andon.host.state.node_folder import open_node_folder
 from andon.host.state.user_folder import TOKEN, state_folder
@@ -28,10 +29,12 @@ def serve(
     settings: Settings,
     place: ServeOptions,
     on_ready: Callable[[Started], None],
+    reread: Callable[[], Settings],
 ) -> None:
-    """Serve until a signal; invalid options are reported before anything starts."""
+    """Serve until a signal; invalid options are reported before anything starts. `reread` reads the
+    settings again, for SIGHUP."""
     parts = kinds.hub() if _keeps_nodes(settings, place) else kinds.PLAIN
-    _serve(parts, settings, place, on_ready)
+    _serve(parts, settings, place, on_ready, reread=reread)
 
 
 def serve_demo(
@@ -46,10 +49,10 @@ def _serve(
     settings: Settings,
     place: ServeOptions,
     on_ready: Callable[[Started], None],
+    **given: object,
 ) -> None:
     check_certificate(place)
     proxy = proxy_rules(settings.server_proxy, settings.server_proxy_roles)
-    given = dict[str, object]()
     if place.hub is not None:
         from andon.app.uplink import hub_link
 
@@ -64,6 +67,7 @@ def _serve(
         proxy=proxy,
         folder=open_node_folder(),
         on_ready=on_ready,
+        service=taken(),
         keeps_history=place.history,
         lends_simulated=place.lends_simulated,
         past_snapshots=PAST_SNAPSHOTS,
@@ -93,8 +97,10 @@ def until_signal(
     live: WatchedLive,
     watcher: Watcher,
     on_ready: Callable[[Started], None],
+    service: ServiceManager,
     dispatcher_guard: DispatcherGuard | None = None,
     fleet: Fleet | None = None,
+    watchdog_feed: WatchdogFeed | None = None,
     code: str = "",
 ) -> None:
     """Serves; the server is announced once it accepts requests."""
@@ -110,6 +116,7 @@ def until_signal(
                 watcher.notifiers, code,
             )
         )  # fmt: skip
+        service.ready(f"serving {listening.url}")
 
     def knows(key: str) -> bool:
         is_reporter = fleet is not None and fleet.hub.reporter(key) is not None
@@ -117,6 +124,7 @@ def until_signal(
 
     keep_alive_seconds = None if fleet is None else NODE_KEEP_ALIVE_SECONDS
     try:
-        run(application, place, listening.socket, ready, knows, keep_alive_seconds)
+        run(application, place, listening.socket, ready, knows, keep_alive_seconds, watchdog_feed)
     finally:
+        service.stopping()
         server_file.withdraw(folder)

@@ -13,6 +13,7 @@ from andon.alerts.watcher import Watcher
 from andon.app.clusters import open_pollers
 from andon.app.leases import labels_of
 from andon.app.runs import open_run_finder
+from andon.app.servers.reloading import SettingsInForce
 from andon.exporter.exposition import Exposition
 from andon.exporter.scrape import scraped
 from andon.exporter.spreads import ServerCounts
@@ -110,6 +111,7 @@ def jobs(
     keys: Keys,
     live: WatchedLive,
     users: SharedUsers | None,
+    in_force: SettingsInForce,
     desk: OwnDesk | None = None,
 ) -> ServedJobs | None:
     """None if there is no queue, as in a recording or on a system without locks. `desk` has the
@@ -121,7 +123,7 @@ def jobs(
         user=keys.owner.user or "this user",
         wake=start_dispatcher,
         sample=live.latest,
-        labels=partial(labels_of, settings),
+        labels=lambda: labels_of(in_force.settings),
     )
     return ServedJobs(
         desk or queue,

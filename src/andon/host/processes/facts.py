@@ -76,7 +76,10 @@ class Liveness:
         self.close()
 
 
-FOREIGN = "these are pids of the host, whose processes are not visible in this container"
+FOREIGN = (
+    "these are pids of the host, whose processes are not visible in this container: "
+    "start it with --pid host"
+)
 HIDDEN = "/proc is mounted with hidepid, so other users' processes are hidden"
 LATE = "still being looked up"
 RECHECK_SECONDS = 30.0

@@ -8,6 +8,7 @@ from types import FrameType
 
 import uvicorn
 
+from andon.host.service_manager import WatchdogFeed
 from andon.web.bindings.accepting import Acceptor
 from andon.web.bindings.connections import Connection, SharedState
 from andon.web.transport.places import Places, Seat
@@ -23,9 +24,11 @@ class QuietServer(uvicorn.Server):
         ready: Callable[[], None],
         places: Places | None = None,
         turns: RequestTurns | None = None,
+        feed: WatchdogFeed | None = None,
     ) -> None:
+        """`feed` is called in the loop, so that a loop that hangs feeds no watchdog."""
         super().__init__(config)
-        self._ready = ready
+        self._ready, self._feed = ready, feed
         self._places = Places() if places is None else places  # an empty one is falsy
         self._shared = SharedState(turns)
         self._acceptors: list[Acceptor] = []
@@ -42,6 +45,12 @@ class QuietServer(uvicorn.Server):
         gc.collect()
         gc.freeze()
         self._ready()
+        self._feed_watchdog()
+
+    def _feed_watchdog(self) -> None:
+        if self._feed is not None:
+            self._feed.call()
+            asyncio.get_running_loop().call_later(self._feed.every_seconds, self._feed_watchdog)
 
     async def main_loop(self) -> None:
         self._loop = asyncio.get_running_loop()

@@ -60,6 +60,7 @@ class FleetAlerts:
         self._fleet: Watcher | None = None
         self._session: Subscription | None = None
         self._troubles: Sequence[OwnTrouble] = ()
+        self._renews = False
         self._failures = NodeFailures()
         self.waiting: tuple[str, float] | None = None
         """Whose notice waits longest to be sent, and since when on the monotonic clock."""
@@ -71,6 +72,9 @@ class FleetAlerts:
 
     def lead(self, leads: bool) -> None:
         """Opens or closes the watcher that notifies people about nodes."""
+        renews, self._renews = self._renews, False
+        if renews and leads:
+            self.lead(False)
         if leads and self._fleet is None:
             self._session = Subscription(INTERVAL_SECONDS, False, 4, lambda: None)
             self._fleet = self._opener(
@@ -80,6 +84,10 @@ class FleetAlerts:
         elif not leads and self._fleet is not None:
             gone, self._fleet, self._session, self.waiting = self._fleet, None, None, None
             gone.close()
+
+    def renew(self) -> None:
+        """Has the watcher opened again, as its settings have changed."""
+        self._renews = True
 
     def relay(self) -> bool:
         """Sends one heartbeat's notices of each node; only then they are forgotten. Returns whether

@@ -186,6 +186,18 @@ class Keys:
         ended = self._names(lambda one: uid is None or one.who.uid == uid)
         return sum(self._end(name) and name not in brief for name in ended)
 
+    def renew_token(self, token: str) -> bool:
+        """Takes the token that is in the file now; if it is another, all sessions end, as they do
+        at a start with another. Returns whether it is."""
+        digest = token_hash(token)
+        if hmac.compare_digest(digest, self._token):
+            return False
+        self._token = digest
+        self.revoke(None)
+        if self._file is not None:
+            self._file.renew(token)
+        return True
+
     def _names(self, wanted: Callable[["_Issued"], bool]) -> list[bytes]:
         with self._lock:
             return [name for name, one in self._sessions.items() if wanted(one)]

@@ -52,6 +52,11 @@ class SessionFile:
             return []
         return found or []
 
+    def renew(self, token: str) -> None:
+        """Writes with the key of another token from now on."""
+        self._key = sessions_key(token)
+        self.save_soon(())
+
     def save_soon(self, sessions: Sequence[SavedSession]) -> None:
         with self._condition:
             self._pending = sessions

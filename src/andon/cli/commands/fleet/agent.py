@@ -5,6 +5,7 @@ import threading
 
 import click
 
+from andon.app.settings import load_settings
 from andon.cli.options import chosen, shared, store_option
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Terminal
@@ -34,5 +35,11 @@ def agent(hub: str) -> int:
     terminal = Terminal.of(choices)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: over.set())
-    report_to(settings_of(choices), hub, lambda sent: terminal.remark(sent_line(sent)), over)
+    report_to(
+        settings_of(choices),
+        hub,
+        lambda sent: terminal.remark(sent_line(sent)),
+        over,
+        lambda: load_settings(choices.flags()).settings,
+    )
     return 0

@@ -70,26 +70,38 @@ if not LINUX:
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print andon.doctor/1.")
+@click.option(
+    "--bundle",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write an archive (.tar.gz) for a bug report, without secrets; print what is in it.",
+)
 @over_ssh
 @shared
-def doctor(as_json: bool) -> int:
+def doctor(as_json: bool, bundle: Path | None) -> int:
     """Check drivers, libraries, permissions, containers, the system and andon itself.
 
     Every finding is fine, a warning or a failure, and every problem comes with the command that
     fixes it. Nothing is changed, no device is woken, and this process opens none. With --quiet only
     problems are shown. The exit code is 0 without a failure, 3 if no device can be read, else 1.
 
-    With a bug report, send the output of andon doctor --json and andon status --json. Secrets in
-    command lines are hidden; names of users and programs are not: read it first.
+    With a bug report, send the file of andon doctor --bundle FILE: it has no tokens, passwords,
+    addresses of notifiers or command lines, but names of users and programs: read it first.
     """
     choices = chosen()
+    if choices.url is not None and bundle is not None:
+        raise Invalid("--bundle is of this machine", hint="ssh HOST andon doctor --bundle FILE")
     if choices.url is not None:  # a host over SSH
         return check_host(choices, as_json)
     facts = gather(choices)
     findings, terminal = judge(facts), Terminal.of(choices)
     code = exit_code(findings, Check.NO_DEVICE)
-    if as_json:
-        value = findings_to_json(SCHEMA, findings, node_of(facts), facts.clock.at, code)
+    value = findings_to_json(SCHEMA, findings, node_of(facts), facts.clock.at, code)
+    if bundle is not None:
+        from andon.cli.commands.setup.bundle import write_bundle
+
+        write_bundle(bundle, choices, value, facts.trial.snapshot)
+    elif as_json:
         terminal.show_json(value)
     else:
         title = title_of("doctor", node_of(facts))

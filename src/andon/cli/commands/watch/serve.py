@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from andon.app.history import store_url
+from andon.app.settings import load_settings
 from andon.cli.options import F, chosen, shared, store_option, thresholds_option, with_options
 from andon.cli.show.text import styled
 from andon.cli.sources import resolved_of, settings_of
@@ -104,7 +105,12 @@ def _serve(given: dict[str, Any], history: bool, reports_to: str | None = None) 
         resolved.origin.get("simulate") == "flag",
         reports_to,
     )
-    serve(resolved.settings, place, lambda started: _announce(started, choices))
+    serve(
+        resolved.settings,
+        place,
+        lambda started: _announce(started, choices),
+        lambda: load_settings(choices.flags()).settings,
+    )
     return 0
 
 
