@@ -111,6 +111,7 @@ COMMANDS = {
     "audit": CommandEntry("setup", ".setup.audit:audit", "Who changed what through the server."),
     "gc": CommandEntry("setup", ".setup.gc:gc", "Compact the history, delete what is too old."),
     "seed": CommandEntry("setup", ".setup.seed:seed", "Generate sample history."),
+    "mcp": CommandEntry("setup", "andon.cli.mcp.command:mcp", "Answer an assistant (MCP, stdio)."),
     "completion": CommandEntry(
         "setup", ".setup.completion:completion", "Print the shell completion script."
     ),

@@ -11,7 +11,7 @@ BUDGET = {
     "api": 3700,
     "app": 3558,
     "callbacks": 1456,
-    "cli": 21646,
+    "cli": 22255,
     "checks": 2133,
     "clusters": 4741,
     "doctor": 3290,
