@@ -151,9 +151,10 @@ def test_what_may_act_submits_cancels_reserves_and_releases_ones_own(
     with cleaned(settle(monkeypatch, tmp_path)):
         ask("--simulate", "2", "--allow", "act", what=talk)
         rows = andon("audit", "--json").json()["items"]
-    done = [(one["action"], one["subject"], one["result"]) for one in rows]
-    assert done == [("submit", "submit", "done"), ("cancel", "cancel", "done"),
-                    ("reserve", "reserve", "done")]  # fmt: skip
+    done = [(one["action"], one["result"]) for one in rows]
+    assert done == [("submit", "done"), ("cancel", "done"), ("reserve", "done")]
+    assert rows[1]["subject"] == "--simulate=2 long"
+    assert "hf_abc" not in str(rows)
     assert {one["peer"] for one in rows} == {"mcp"}
 
 

@@ -22,6 +22,7 @@ from andon.cli.mcp.calling import DATA, Calls, CommandOutput, as_text, as_value
 from andon.cli.mcp.tools import Tool, command_line
 from andon.errors import AndonError, Gone, Invalid
 from andon.host.state.node_folder import node_folder
+from andon.model.redaction import redact
 from andon.version import __version__
 from andon.web.transport.audit import Audit
 
@@ -29,6 +30,9 @@ INSTRUCTIONS = (
     "andon answers about the GPUs of a machine: what they do, which are free, why one is slow, "
     "what runs and jobs used, whether a model fits. Begin with status or free. " + DATA
 )
+
+
+LONGEST_SUBJECT = 200
 
 
 class Assistant:
@@ -68,8 +72,9 @@ class Assistant:
         refuse_others(tool, words[-1])
         audit = Audit(node_folder())
         user, number = getpass.getuser(), f"mcp-{os.getpid()}-{os.urandom(4).hex()}"
-        facts = {"user": user, "uid": os.getuid(), "peer": "mcp", "path": f"/mcp/{tool.name}"}
-        audit.write("requested", id=number, action=tool.name, words=words[1:21], **facts)
+        facts = {"user": user, "uid": os.getuid(), "peer": "mcp"}
+        subject = redact(words[1:])[:LONGEST_SUBJECT]
+        audit.write("requested", id=number, action=tool.name, subject=subject, **facts)
         printed = self._calls.begin(words)()
         status = 200 if printed.code == 0 else 408 if printed.code is None else 400
         audit.write("done", id=number, status=status)
