@@ -6,12 +6,12 @@ from tests.support.rows import rows
 
 BUDGET = {
     "(modules)": 1273,
-    "access": 1240,
+    "access": 1242,
     "alerts": 4953,
     "api": 3700,
     "app": 3558,
     "callbacks": 1456,
-    "cli": 22255,
+    "cli": 22480,
     "checks": 2133,
     "clusters": 4741,
     "doctor": 3290,
