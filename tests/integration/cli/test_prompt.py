@@ -9,6 +9,7 @@ import pytest
 
 from tests.integration.conftest import andon
 from tests.integration.serving import serving
+from tests.support.waiting import wait_for
 
 COUNT = """
 import sys
@@ -32,6 +33,7 @@ def test_beside_a_server_it_shows_what_is_free_and_loads_less_than_status(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     with serving(tmp_path, simulate=4) as served:
         monkeypatch.setenv("ANDON_PORT", str(served.port))
+        wait_for(lambda: andon("prompt").out, what="the line")  # the first answer takes longest
         done = andon("prompt")
         assert (done.code, done.err) == (0, "")
         assert done.out.startswith("SIMULATED ")
