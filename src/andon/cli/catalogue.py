@@ -42,7 +42,9 @@ COMMANDS = {
     "devices": CommandEntry(
         "watch", ".watch.devices:devices", "Static info: model, UUID, PCI, memory, limits."
     ),
-    "prompt": CommandEntry("watch", ".watch.prompt:prompt", "One short line for a shell's prompt."),
+    "prompt": CommandEntry(
+        "watch", "andon.cli.prompt.command:prompt", "One short line for a shell's prompt."
+    ),
     "exporter": CommandEntry("watch", ".watch.exporter:exporter", "Serve metrics for Prometheus."),
     "serve": CommandEntry("watch", ".watch.serve:serve", "Run the web board, REST and /metrics."),
     "demo": CommandEntry("watch", ".watch.demo:demo", "The board with a simulated lab."),

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from andon.cli.main import run
-from andon.cli.prompt_line import PromptFacts, SharedDevices, prompt_facts
+from andon.cli.prompt.line import PromptFacts, SharedDevices, prompt_facts
 from andon.errors import Unavailable
 from andon.host.state.user_folder import node_path
 from andon.model.codec import read

@@ -35,7 +35,7 @@ BEGINNINGS = frozenset((
 ))  # fmt: skip
 """They load in the order in which things are needed: what is drawn while a driver opens."""
 WHEN_ASKED = frozenset((
-    "andon.alerts.rules.rule_page", "andon.app.history", "andon.app.job_messages",
+    "andon.alerts.rules.rule_page", "andon.app.history", "andon.app.messages.jobs",
     "andon.app.servers.demo", "andon.app.servers.hub", "andon.app.uplink",
     "andon.cli.commands.share.around",
     "andon.drivers.replay.recording", "andon.exporter.exports", "andon.fleet.rules.states",

@@ -6,10 +6,11 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from andon.alerts.self_monitor import SelfMonitor
-from andon.alerts.watcher import Watcher
+from andon.alerts.watcher import RoutedNotifier, Watcher
 from andon.app.alerts import open_alert_store, open_notifiers
 from andon.app.history import open_store, retention_of, separate_history
 from andon.app.leases import open_availability, open_lease_tracker, refuse_ambiguous_names
+from andon.app.messages.personal import personal_routes
 from andon.app.slurm_reservations import slurm_reservations
 from andon.app.thresholds import rulebook
 from andon.fleet.link import HubLink
@@ -88,7 +89,7 @@ def watcher(
         sampler.subscribe(settings.interval_seconds),
         rulebook(settings),
         lambda: open_alert_store(store_settings),
-        [] if settings.replay else open_notifiers(linked or settings, sampler.node.name),
+        _notifiers(linked or settings, sampler.node.name),
         offset(settings.alerts_time_zone),
         sampler.node.boot,
         SelfMonitor(sampler.costs, history.vitals),
@@ -97,6 +98,13 @@ def watcher(
     )
     sampler.mark_by(made.lasting)
     return made
+
+
+def _notifiers(settings: Settings, node: str) -> list[RoutedNotifier]:
+    """Returns those that are configured, and the desktop if notify.me.alerts wants it."""
+    if settings.replay:
+        return []
+    return [*open_notifiers(settings, node), *personal_routes(settings)]
 
 
 def alerts(watcher: Watcher) -> Iterator[AlertJudge]:

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from andon.cli.options import chosen, shared
-from andon.cli.prompt_line import PromptFacts, SharedDevices, prompt_facts
+from andon.cli.prompt.line import PromptFacts, SharedDevices, prompt_facts
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import AndonError
 from andon.host.files import read_regular, replace_file
