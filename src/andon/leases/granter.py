@@ -461,6 +461,7 @@ class Granter:
             even_if_used=request.even_if_used,
             fence=next_fence(time.time_ns() // 1000, fences),
             whom=terms.whom,
+            job=terms.jobs_behind is not None,
         )
 
     def _ticket(self, attempt: GrantAttempt, candidates: Candidates) -> Ticket:

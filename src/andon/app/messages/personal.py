@@ -1,23 +1,29 @@
 """Messages to the person who runs this: by their notifiers, on their desktop, or the terminal."""
 
 import getpass
+import logging
 import time
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from andon.alerts.rules.messages import JOB_RULE, MessageContext
-from andon.alerts.rules.routes import Route
+from andon.alerts.rules.routes import Route, concerns
 from andon.alerts.watcher import RoutedNotifier
 from andon.app.alerts import open_notifiers
 from andon.errors import AndonError
 from andon.host.clock import offset
 from andon.host.machine_id import node_name
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase
+from andon.model.event import Party
+from andon.model.lease import Claim
 from andon.ports import Notifier
 from andon.registry import NOTIFIERS, load
 from andon.settings.alerts import NotifierSettings
 from andon.settings.resolution import Settings
 from andon.units import human_seconds, printable
 
+log = logging.getLogger("andon.messages")
 DESKTOP = NotifierSettings("desktop", "desktop", timeout_seconds=10.0)
 
 
@@ -75,6 +81,24 @@ def personal_notice(
         advice=advice,
     )
     return Notice(f"{alert.id}:end", NoticeKind.FIRING, alert, at, node_name(), simulated)
+
+
+def lease_warning(settings: Settings, claim: Claim, text: str) -> bool:
+    """Sends a warning about a lease to those who want to know of its owner; whether one took it."""
+    made = personal_notice(f"lease of {claim.user}", text, good=False)
+    pid = 0 if claim.lease is None else claim.lease.owner.pid
+    alert = replace(made.alert, affected=(Party(pid, claim.user),))
+    took = False
+    for notifier, route in open_notifiers(settings):
+        try:
+            if concerns(route, alert):
+                notifier.send([replace(made, alert=alert)], [])
+                took = True
+        except AndonError as error:
+            log.warning("%s was not warned by %s: %s", claim.user, notifier.name, error.reason)
+        finally:
+            notifier.close()
+    return took
 
 
 def run_notice(name: str, code: int, seconds: float, simulated: bool) -> Notice:

@@ -1,6 +1,7 @@
 """The parts that watch this machine: in every server, and in an agent."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -10,14 +11,16 @@ from andon.alerts.watcher import RoutedNotifier, Watcher
 from andon.app.alerts import open_alert_store, open_notifiers
 from andon.app.history import open_store, retention_of, separate_history
 from andon.app.leases import open_availability, open_lease_tracker, refuse_ambiguous_names
-from andon.app.messages.personal import personal_routes
+from andon.app.messages.personal import lease_warning, personal_routes
 from andon.app.slurm_reservations import slurm_reservations
 from andon.app.thresholds import rulebook
+from andon.failures.log import FailureLog
 from andon.fleet.link import HubLink
 from andon.history.writer import Recorder
 from andon.host.clock import offset
 from andon.host.state import server_file
 from andon.leases.book.lease_book import Book
+from andon.leases.idle.releaser import CHECK_SECONDS, IdleReleaser, may_release
 from andon.leases.network import NetworkLeases
 from andon.leases.tracker import LeaseTracker
 from andon.model.device import Snapshot
@@ -27,6 +30,7 @@ from andon.node.watched.live import WatchedLive
 from andon.node.watched.node import WatchedNode
 from andon.node.watched.recorded_past import NoPast, RecordedPast
 from andon.node.watched.runs import ServedRuns
+from andon.sampling.follower import Follower, SnapshotDelivery
 from andon.sampling.sampler import Sampler
 from andon.settings.resolution import Settings
 from andon.settings.store_url import MEMORY
@@ -107,6 +111,22 @@ def _notifiers(settings: Settings, node: str) -> list[RoutedNotifier]:
     return [*open_notifiers(settings, node), *personal_routes(settings)]
 
 
+def idle_leases(
+    settings: Settings, sampler: Sampler, lease_tracker: LeaseTracker | None
+) -> Follower | None:
+    """Releases idle leases, where this is root's server and root's policy says so."""
+    if lease_tracker is None or settings.replay or not may_release():
+        return None
+    releaser = IdleReleaser(lease_tracker.page, partial(lease_warning, settings))
+    return Follower(
+        sampler.subscribe(CHECK_SECONDS),
+        releaser.check,
+        "idle leases",
+        FailureLog("andon.idle_leases", "idle leases are not released; retrying"),
+        taking=SnapshotDelivery.NEWEST,
+    ).start()
+
+
 def alerts(watcher: Watcher) -> Iterator[AlertJudge]:
     """The alerts that are shown: this machine's."""
     yield watcher
@@ -166,4 +186,4 @@ def node(
     )  # fmt: skip
 
 
-WATCHING = (history, lease_tracker, watcher, alerts, network_leases, node)
+WATCHING = (history, lease_tracker, idle_leases, watcher, alerts, network_leases, node)

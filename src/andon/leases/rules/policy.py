@@ -31,6 +31,7 @@ class UserLimits(Struct, frozen=True):
     max_reserve_ahead: float | None = WEEK_SECONDS  # until a reservation begins
     max_reserved_gpus: int | None = HALF  # of one reservation
     max_reserved_time: float | None = 48 * 3600.0  # of a user's reservations, in seven days
+    release_idle_after: float | None = None  # seconds; None: an idle lease is not released
 
     @property
     def text(self) -> str:
@@ -44,6 +45,8 @@ class UserLimits(Struct, frozen=True):
             parts.append(f"{self.max_queued} waiting")
         if self.max_reserved_gpus not in (None, HALF):
             parts.append(f"{self.max_reserved_gpus} reserved at a time")
+        if self.release_idle_after is not None:
+            parts.append(f"{human_seconds(self.release_idle_after)} idle")
         return f"at most {', '.join(parts)}" if parts else ""
 
     def check_terms(self, least: int, seconds: float | None) -> None:
@@ -107,7 +110,7 @@ class UserLimits(Struct, frozen=True):
 
 
 NO_LIMITS = UserLimits()
-DURATIONS = ("max_time", "max_reserve_ahead", "max_reserved_time")
+DURATIONS = ("max_time", "max_reserve_ahead", "max_reserved_time", "release_idle_after")
 NAMES = ("max_gpus_per_user", "max_queued", "max_reserved_gpus", *DURATIONS)
 
 
