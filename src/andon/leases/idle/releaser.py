@@ -84,7 +84,7 @@ def may_release() -> bool:
 
 
 def _releases(policy: Policy) -> bool:
-    own = chain.from_iterable(policy.users.values())
+    own = chain(*policy.users.values(), *(one.limits for one in policy.groups.values()))
     return policy.everyone.release_idle_after is not None or "release_idle_after" in own
 
 
