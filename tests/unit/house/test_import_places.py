@@ -19,8 +19,8 @@ from tests.support.import_graph import (
 from tests.support.snapshots import GOLDEN
 
 LATE = frozenset((
-    "_winapi", "click", "click.shell_completion", "ctypes", "ctypes.util", "difflib", "fcntl", "grp",
-    "hashlib", "http.client", "importlib", "importlib.metadata", "json", "logging",
+    "_winapi", "click", "click.shell_completion", "ctypes", "ctypes.util", "difflib", "fcntl",
+    "grp", "hashlib", "http.client", "importlib", "importlib.metadata", "json", "logging",
     "msgspec.structs", "msvcrt", "pty", "pwd", "resource", "shlex", "shutil", "signal", "site",
     "socket", "struct", "subprocess", "tempfile", "termios", "tomllib", "tty", "unicodedata",
     "zoneinfo",
