@@ -17,6 +17,7 @@ import { Boundary } from "./parts/Boundary";
 import { Command } from "./parts/Command";
 import { Help } from "./parts/Help";
 import { Notice, Trouble } from "./parts/Notice";
+import { Notifying } from "./parts/NotifyMe";
 import { Phone } from "./parts/Phone";
 import { Share } from "./parts/Share";
 import { Tour } from "./parts/Tour";
@@ -92,6 +93,7 @@ export function App({ trouble }: { trouble: Problem | null }) {
         </Boundary>}
       </main>
       <Foot here={refused || route.page === "sign-in"} live={!unknown} />
+      {!refused && <Notifying />}
       <Help open={help} onClose={shut} />
       {palette}
     </>

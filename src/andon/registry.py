@@ -51,6 +51,7 @@ NOTIFIERS = AdapterTable(
         "alertmanager": "andon.notifiers.alertmanager:Alertmanager",
         "apprise": "andon.notifiers.apprise:AppriseNotifier",
         "command": "andon.notifiers.command:CommandNotifier",
+        "desktop": "andon.notifiers.desktop:DesktopNotifier",
         "email": "andon.notifiers.apprise:AppriseNotifier",
         "pagerduty": "andon.notifiers.apprise:AppriseNotifier",
         "slack": "andon.notifiers.apprise:AppriseNotifier",

@@ -67,8 +67,32 @@ def by_command(folder: Path) -> NotifierService:
     )
 
 
-STARTS = {"command": [pytest.mark.process]}
-OWN = ("alertmanager", "apprise", "command", "webhook")
+DESKTOP_SCRIPT = """
+import json, sys, time, pathlib
+folder = pathlib.Path(sys.argv[1])
+manner = (folder / "manner").read_text()
+if manner == "never":
+    time.sleep(600)
+if manner == "badly":
+    sys.exit("no: " + sys.argv[2])
+with (folder / "heard").open("a") as file:
+    file.write(json.dumps(sys.argv[3:]) + "\\n")
+"""
+
+
+def by_desktop(folder: Path) -> NotifierService:
+    found = by_command(folder)
+    (folder / "tell.py").write_text(DESKTOP_SCRIPT)
+    own = {"kind": "desktop"}
+    return replace(
+        found,
+        settings=replace(found.settings, **own),
+        unreachable=replace(found.unreachable, **own),
+    )
+
+
+STARTS = {"command": [pytest.mark.process], "desktop": [pytest.mark.process]}
+OWN = ("alertmanager", "apprise", "command", "desktop", "webhook")
 """Those whose other side can be here; slack, email and pagerduty are Apprise with an address."""
 
 
@@ -81,6 +105,8 @@ class TestNotifiers(NotifierContract):
     ) -> NotifierService:
         if request.param == "command":
             return by_command(tmp_path)
+        if request.param == "desktop":
+            return by_desktop(tmp_path)
         if request.param == "apprise":
             return by_http("apprise", "json", "/told", listening)
         if request.param == "webhook":

@@ -12,6 +12,7 @@ import { AlertRow, Silences } from "../parts/AlertRow";
 import { Command } from "../parts/Command";
 import { Loading } from "../parts/Loading";
 import { Notice, Trouble } from "../parts/Notice";
+import { NotifyMe } from "../parts/NotifyMe";
 import { OnNodes } from "../parts/OnNodes";
 import { type Column, Table } from "../parts/Table";
 
@@ -100,13 +101,13 @@ function Elsewhere({ name, at }: { name: string; at: number }) {
 /** Who hears of an alert that is not looked at. */
 function Notified() {
   const notifiers = notifiersOf(useHealth(60_000).data?.alerts);
-  if (!notifiers) return null;
   return (
     <>
       <h2>Notifications</h2>
-      {notifiers.length > 0 ? <p className="dim">Sent through {notifiers.join(", ")}.</p> : (
+      <NotifyMe />
+      {notifiers && (notifiers.length > 0 ? <p className="dim">Sent through {notifiers.join(", ")}.</p> : (
         <p className="dim">Nobody is notified: no notifier is configured. To add a Slack channel: <Command text="andon alerts notify add slack URL" /></p>
-      )}
+      ))}
     </>
   );
 }

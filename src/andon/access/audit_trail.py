@@ -105,7 +105,9 @@ def _action(entry: Mapping[str, object]) -> str:
 
 
 def _subject(entry: Mapping[str, object]) -> str | None:
-    """Returns the name in the path, as in /api/leases/NAME/renew."""
+    """Returns the name in the path, as in /api/leases/NAME/renew, or what an assistant asked."""
+    if (text := _text(entry.get("subject"))) is not None:
+        return text
     parts = str(entry.get("path") or "").split("/")
     if len(parts) > 3:
         return parts[3]

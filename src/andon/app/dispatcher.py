@@ -30,6 +30,7 @@ from andon.jobs.starting import lock_dispatcher
 from andon.jobs.taking import DeviceTaker
 from andon.leases.rules.environment import LEASE_VARIABLE
 from andon.model.job.facts import Holdup, dumps
+from andon.model.job.spec import NotifyWhen
 from andon.runs.rules.ranks import RECORD_VARIABLE, RUN_VARIABLE
 from andon.sampling.rules.masks import VARIABLES
 from andon.settings.resolution import Settings
@@ -90,6 +91,8 @@ def _dispatch(folder: JobsFolder, lock: int, idle_seconds: float | None = None) 
             settings.jobs_log_megabytes * 1_000_000,
             settings.jobs_idle_seconds if idle_seconds is None else idle_seconds,
             settings.work_grace_seconds,
+            None if settings.notify_me_jobs == "no" else NotifyWhen(settings.notify_me_jobs),
+            settings.notify_me_turn,
         ),
         lambda kind: open_taker(settings, kind),
         lambda ended: _notify(settings, folder, [facts.spec.number for facts in ended]),
@@ -131,7 +134,7 @@ def open_taker(settings: Settings, kind: Kind) -> DeviceTaker:
 
 
 def _notify(settings: Settings, folder: JobsFolder, numbers: Sequence[int]) -> None:
-    from andon.app.job_messages import send_job_message
+    from andon.app.messages.jobs import send_job_message
 
     send_job_message(settings, folder, numbers)
 

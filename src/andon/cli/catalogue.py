@@ -42,6 +42,9 @@ COMMANDS = {
     "devices": CommandEntry(
         "watch", ".watch.devices:devices", "Static info: model, UUID, PCI, memory, limits."
     ),
+    "prompt": CommandEntry(
+        "watch", "andon.cli.prompt.command:prompt", "One short line for a shell's prompt."
+    ),
     "exporter": CommandEntry("watch", ".watch.exporter:exporter", "Serve metrics for Prometheus."),
     "serve": CommandEntry("watch", ".watch.serve:serve", "Run the web board, REST and /metrics."),
     "demo": CommandEntry("watch", ".watch.demo:demo", "The board with a simulated lab."),
@@ -111,6 +114,7 @@ COMMANDS = {
     "audit": CommandEntry("setup", ".setup.audit:audit", "Who changed what through the server."),
     "gc": CommandEntry("setup", ".setup.gc:gc", "Compact the history, delete what is too old."),
     "seed": CommandEntry("setup", ".setup.seed:seed", "Generate sample history."),
+    "mcp": CommandEntry("setup", "andon.cli.mcp.command:mcp", "Answer an assistant (MCP, stdio)."),
     "completion": CommandEntry(
         "setup", ".setup.completion:completion", "Print the shell completion script."
     ),

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from andon.sampling.sampler import Sampler
 
 
+WAITED_SECONDS = 3.0  # from then on a person may look elsewhere
 NO_DEVICE = 3  # the exit code if none responds
 
 
@@ -150,11 +152,28 @@ def take(
     from andon.leases.book.lease_book import Book
     from andon.leases.granter import Granter
 
-    line = WaitingLine(choices)
+    line, began = WaitingLine(choices), time.monotonic()
     try:
-        return Granter(Book(), availability).grant(request, terms, timeout_seconds, line)
+        grant = Granter(Book(), availability).grant(request, terms, timeout_seconds, line)
     finally:
         line.clear()
+    if time.monotonic() - began > WAITED_SECONDS and settings_of(choices).notify_me_turn:
+        from andon.leases.refusal import chosen_title
+
+        notify_turn(choices, chosen_title(grant.candidates))
+    return grant
+
+
+def notify_turn(choices: Choices, title: str) -> None:
+    """Sends a message that a command which waited can have its devices."""
+    from andon.app.messages.personal import personal_notice
+    from andon.cli.personal import notify_person
+
+    text = f"Your turn: {title}"
+    notify_person(
+        settings_of(choices),
+        personal_notice("GPUs", text, good=True, simulated=choices.simulate is not None),
+    )
 
 
 def recording_of(

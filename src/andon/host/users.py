@@ -1,6 +1,7 @@
 """The names of users, and their uids across user namespaces; `submit` must import little."""
 
 import os
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -32,6 +33,24 @@ def account_name(uid: int) -> str | None:
         return pwd.getpwuid(uid).pw_name
     except (KeyError, OSError, OverflowError):
         return None
+
+
+@lru_cache(maxsize=1024)
+def system_groups(user: str) -> tuple[str, ...]:
+    """Returns the names of a user's groups, the primary one first; none of an unknown user."""
+    import grp
+    import pwd
+
+    try:
+        gid = pwd.getpwnam(user).pw_gid
+        gids = dict.fromkeys((gid, *os.getgrouplist(user, gid)))
+    except (KeyError, OSError, ValueError):
+        return ()
+    names = list[str]()
+    for one in gids:
+        with suppress(KeyError, OSError):
+            names.append(grp.getgrgid(one).gr_name.encode(errors="replace").decode())
+    return tuple(names)
 
 
 # Uids across user namespaces: inside one, root's files have no owner's number, and 0 is a user.

@@ -21,7 +21,7 @@ from andon.jobs.rules.states import is_running
 from andon.leases.placement import Grant
 from andon.model.codec import to_json
 from andon.model.job.facts import AttemptFacts, AttemptVerdict, JobFacts, dumps
-from andon.model.job.spec import JobSpec
+from andon.model.job.spec import JobSpec, NotifyWhen
 from andon.model.lease import Owner
 from andon.model.run.record import RunEvent
 from andon.runs.opening import RunRecording
@@ -178,8 +178,14 @@ class Notifications:
     message is sent at least once.
     """
 
-    def __init__(self, folder: JobsFolder, send: Callable[[Sequence[JobFacts]], None]) -> None:
-        self._folder, self._send = folder, send
+    def __init__(
+        self,
+        folder: JobsFolder,
+        send: Callable[[Sequence[JobFacts]], None],
+        usual: NotifyWhen | None = None,
+    ) -> None:
+        """`usual`: of jobs that say nothing."""
+        self._folder, self._send, self._usual = folder, send, usual
         self._waiting: list[JobFacts] = []
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -188,9 +194,12 @@ class Notifications:
     def is_sending(self) -> bool:
         return self._thread is not None
 
+    def wish(self, facts: JobFacts) -> NotifyWhen | None:
+        return facts.spec.notify or self._usual
+
     def is_unsent(self, facts: JobFacts) -> bool:
         """Whether people wait for a message about a job that has just ended."""
-        if facts.spec.notify is None or time.time() - settled_at(facts) > UNSENT_SECONDS:
+        if self.wish(facts) is None or time.time() - settled_at(facts) > UNSENT_SECONDS:
             return False
         return read_text(self._folder.job(facts.spec.number) / NOTIFIED) != _ended_attempt(facts)
 
@@ -216,7 +225,7 @@ class Notifications:
             which = f"job {first} and {more} more" if more else f"job {first}"
             try:
                 self._send(batch)
-                for one in batch:
+                for one in filter(_has_ended, batch):
                     place = self._folder.job(one.spec.number)
                     with suppress(OSError):
                         write_whole(place, NOTIFIED, _ended_attempt(one), sync=False)
@@ -224,6 +233,10 @@ class Notifications:
                 log.error("%s: no one could be notified: %s", which, error.reason)
             except Exception:
                 log.exception("%s: no one could be notified", which)
+
+
+def _has_ended(facts: JobFacts) -> bool:
+    return facts.last is None or facts.last.end is not None
 
 
 def _ended_attempt(facts: JobFacts) -> str:

@@ -97,7 +97,7 @@ class Dispatcher:
         self._scanner = Scanner(folder)
         self._recorder = AttemptRecorder(folder, self._recording)
         self._pool = SupervisorPool()
-        self._notifications = Notifications(folder, notify)
+        self._notifications = Notifications(folder, notify, settings.notify)
         self._board = HoldupWriter(folder)
         self._adopter = ContainerAdopter(folder, settings)
         self._checks = JobChecks(folder)
@@ -205,6 +205,8 @@ class Dispatcher:
         self._known = self._status_cache.judge(self._jobs, time.time(), self._folder.paused)
         for number, found in self._known.items():
             was = before.get(number)
+            if self._settings.notify_turn and _has_its_turn(was, found):
+                self._notifications.notify_later(self._jobs[number])
             if not found.state.is_settled or (was is not None and was.state.is_settled):
                 continue
             facts = self._jobs[number]
@@ -213,7 +215,7 @@ class Dispatcher:
 
     def _settled(self, facts: JobFacts, found: JobStatus) -> None:
         number = facts.spec.number
-        wish = facts.spec.notify
+        wish = self._notifications.wish(facts)
         log.info("job %s: %s%s", facts.spec.label, found.state.text, _more(found.reason))
         if wish is None or self._notified.get(number) == found.attempt:
             return
@@ -229,7 +231,7 @@ class Dispatcher:
         jobs = [one for one in self._jobs.values() if one.spec.group == group]
         if not all(self._known[one.spec.number].state.is_settled for one in jobs):
             return []
-        ended = [one for one in jobs if one.spec.notify is not None]
+        ended = [one for one in jobs if self._notifications.wish(one) is not None]
         self._notified |= {n: self._known[n].attempt for n in (one.spec.number for one in ended)}
         return ended
 
@@ -504,3 +506,8 @@ class Dispatcher:
 
 def _more(reason: str | None) -> str:
     return f" ({reason})" if reason else ""
+
+
+def _has_its_turn(was: JobStatus | None, found: JobStatus) -> bool:
+    waited = was is not None and was.state in (JobState.WAITING, JobState.LATER)
+    return waited and found.state is JobState.RUNNING

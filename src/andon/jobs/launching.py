@@ -22,7 +22,7 @@ from andon.leases.book.hold import LeaseHold
 from andon.leases.placement import Placement
 from andon.model.job import facts
 from andon.model.job.facts import AttemptFacts
-from andon.model.job.spec import JobSpec
+from andon.model.job.spec import JobSpec, NotifyWhen
 from andon.model.lease import Owner
 from andon.runs.rules.ranks import run_variables
 from andon.standalone import STANDALONE
@@ -43,6 +43,8 @@ class DispatcherSettings(Struct, frozen=True):
     log_bytes: int
     idle_seconds: float
     grace_seconds: float  # of jobs that name none
+    notify: NotifyWhen | None = None  # of jobs that say nothing
+    notify_turn: bool = False  # that a job starts, too
 
 
 class AttemptRun(Struct, frozen=True):

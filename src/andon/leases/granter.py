@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 
 from msgspec import Struct, field
@@ -308,8 +308,8 @@ class Granter:
         found = self._availability.candidates(
             seen, pages, attempt.request, attempt.ticket, at, turns, until, attempt.uid
         )
-        if attempt.limits.max_gpus_per_user is not None:
-            found = self._within(attempt, pages, found, attempt.limits.max_gpus_per_user)
+        if attempt.limits.bounds_devices:
+            found = self._within(attempt, pages, found)
         if not found.choice.chosen:
             self._note_use(attempt, pages, found.need.eligible, waits=True)
         mine, attempt.turns = found.need.eligible, found.turns
@@ -323,18 +323,26 @@ class Granter:
         pages = BookContents.of(self._book)
         return replace(pages, passing=attempt.passing) if attempt.passing else pages
 
-    def _within(
-        self, attempt: GrantAttempt, pages: BookContents, found: Candidates, most: int
-    ) -> Candidates:
-        """Limits the candidates to as many devices as root's limit leaves this user now."""
-        uid, limits, least = attempt.uid, attempt.limits, found.need.least
+    def _within(self, attempt: GrantAttempt, pages: BookContents, found: Candidates) -> Candidates:
+        """Limits the candidates to as many devices as root's limits leave this user now."""
+        limits, least = attempt.limits, found.need.least
         limits.check_terms(least, None)  # "all" may be too many
-        own = (e.lease for e in pages.entries if e.locked and e.uid == uid and e.lease is not None)
-        alike = (lease for lease in own if lease.simulated == found.snapshot.simulated)
-        held = len({share.uuid for lease in alike for share in lease.shares})
-        limit = limits.over_limit(held, least)
-        chosen = () if limit is not None else found.choice.chosen[: most - held]
+        held = self._held_by({attempt.uid}, pages, found.snapshot.simulated)
+        of_group = 0
+        if limits.max_gpus_per_group is not None:
+            policy, uids = self._policy(), {entry.uid for entry in pages.entries}
+            group = {one for one in uids if limits_for(policy, one).group == limits.group}
+            of_group = self._held_by(group, pages, found.snapshot.simulated)
+        limit = limits.over_limit(held, least, of_group)
+        room = 0 if limit is not None else limits.room(held, of_group)
+        chosen = found.choice.chosen[:room]
         return replace(found, choice=replace(found.choice, chosen=chosen), limit=limit)
+
+    def _held_by(self, uids: Collection[int], pages: BookContents, simulated: bool) -> int:
+        """Returns how many devices the leases of these users hold."""
+        own = (e.lease for e in pages.entries if e.locked and e.uid in uids and e.lease is not None)
+        alike = (lease for lease in own if lease.simulated == simulated)
+        return len({share.uuid for lease in alike for share in lease.shares})
 
     def _refuse_queueing(self, attempt: GrantAttempt, pages: BookContents) -> None:
         """Refuses to queue beyond root's limits; jobs were counted when they were submitted."""
@@ -461,6 +469,7 @@ class Granter:
             even_if_used=request.even_if_used,
             fence=next_fence(time.time_ns() // 1000, fences),
             whom=terms.whom,
+            job=terms.jobs_behind is not None,
         )
 
     def _ticket(self, attempt: GrantAttempt, candidates: Candidates) -> Ticket:

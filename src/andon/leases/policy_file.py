@@ -8,7 +8,7 @@ from pathlib import Path
 from andon.errors import AndonError, Invalid, Unavailable
 from andon.host.files import read_regular
 from andon.host.state.user_folder import POLICY_FILE
-from andon.host.users import is_unknown, machine_uid, user_name
+from andon.host.users import is_unknown, machine_uid, system_groups, user_name
 from andon.leases.rules.policy import NO_POLICY, Policy, UserLimits, policy_from
 from andon.units import sh
 
@@ -74,7 +74,15 @@ def _content(path: Path, root: int) -> bytes:
 def limits_for(policy: Policy, uid: int) -> UserLimits:
     """Returns the limits of a user, by the machine's uid and not by a namespace's."""
     machines = machine_uid(uid)
-    return policy.limits_of(user_name(machines), machines)
+    user = user_name(machines)
+    return policy.limits_of(user, machines, system_groups(user) if policy.groups else ())
+
+
+def group_of(policy: Policy, user: str) -> str:
+    """Returns a user's group: the first one of the policy, else of the system, without the one
+    that only this user is named after; empty if there is none."""
+    system = system_groups(user)
+    return policy.group_of(user, system) or next((one for one in system if one != user), "")
 
 
 def unused_seconds(

@@ -57,7 +57,8 @@ def hint_of(candidates: Candidates) -> str:
     if is_hopeless(candidates):
         return "simulated work never ends; for idle devices: ANDON_SIMULATE_SCENARIO=idle"
     if candidates.limit is not None:
-        return "release one of yours: andon leases"
+        own = candidates.limit.startswith("you ")
+        return "release one of yours: andon leases" if own else "who holds them: andon leases"
     if candidates.lacks_memory:
         return "no GPU has that much even when nothing runs on it: use a smaller --memory"
     if candidates.choice.reason is not None:

@@ -90,6 +90,7 @@ class Lease(JsonDocument, frozen=True):
     fence: int = 0  # increases with every lease: a smaller one is outdated
     whom: str = ""  # for whom its owner holds it, as the owner says
     containers: ShortNames = ()  # ids of those that its owner started on its devices
+    job: bool = False  # whether the queue of its owner holds it for a job
 
     def share_of(self, uuid: str) -> Share | None:
         for share in self.shares:  # called for every lease and device: no generator

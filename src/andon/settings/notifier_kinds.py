@@ -171,6 +171,7 @@ KINDS: Mapping[str, NotifierKind] = {
     "webhook": NotifierKind(("url",), ("headers",), _webhook, _http_check),
     "pagerduty": NotifierKind(("routing_key",), (), _pagerduty),
     "command": NotifierKind(("command",)),
+    "desktop": NotifierKind((), ("command",)),
     "alertmanager": NotifierKind(("url",), check=_alertmanager_check),
     "apprise": NotifierKind(("url",)),
 }

@@ -274,10 +274,19 @@ def _leaves(path: str, text: str, mistakes: list[str]) -> Iterator[tuple[str, ob
         return
     sections = {f.place.partition(".")[0] for f in FIELDS}
     for section, body in document.items():
-        if section in sections and isinstance(body, dict):
-            yield from ((f"{section}.{key}", raw) for key, raw in body.items())
-        else:
+        if section not in sections or not isinstance(body, dict):
             yield section, body
+            continue
+        for key, raw in body.items():
+            place = f"{section}.{key}"
+            if place in _INNER and isinstance(raw, dict):
+                yield from ((f"{place}.{inner}", value) for inner, value in raw.items())
+            else:
+                yield place, raw
+
+
+_INNER = {found for f in FIELDS if "." in (found := f.place.rpartition(".")[0])}
+"""Sections within a section, such as notify.me."""
 
 
 def _unknown_place(place: str, places: Mapping[str, Field]) -> str:

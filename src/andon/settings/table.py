@@ -69,6 +69,10 @@ class Settings(Struct, frozen=True):
     jobs_idle_seconds: float = 60.0
     jobs_submit_over_http: bool = False
     jobs_on: str = ""
+    notify_me_jobs: str = "no"
+    notify_me_turn: bool = False
+    notify_me_alerts: bool = False
+    notify_me_by: tuple[str, ...] = ()
     server_allow_origins: tuple[str, ...] = ()
     server_sign_in: bool = True
     server_proxy: str = ""
@@ -279,6 +283,23 @@ FIELDS = (
     Field(
         "ssh_andon", "ssh.andon", "ANDON_SSH_ANDON", TEXT,
         "where andon is on the hosts of --ssh, if not on their PATH; ~/ is the home there",
+    ),
+    Field(
+        "notify_me_jobs", "notify.me.jobs", "ANDON_NOTIFY_ME_JOBS", TEXT,
+        "notify you of the end of your jobs and runs: all, or those that fail",
+        choices=("no", "end", "fail"),
+    ),
+    Field(
+        "notify_me_turn", "notify.me.turn", "ANDON_NOTIFY_ME_TURN", YES_OR_NO,
+        "notify you when a job of yours starts, or a command that waited has its GPUs",
+    ),
+    Field(
+        "notify_me_alerts", "notify.me.alerts", "ANDON_NOTIFY_ME_ALERTS", YES_OR_NO,
+        "your own andon serve shows alerts about your processes and devices on your desktop",
+    ),
+    Field(
+        "notify_me_by", "notify.me.by", "ANDON_NOTIFY_ME_BY", NAMES,
+        "by which notifiers, or desktop; empty: all that are configured, else the desktop",
     ),
     Field(
         "server_allow_origins", "server.allow_origins", "ANDON_SERVER_ALLOW_ORIGINS", ORIGINS,

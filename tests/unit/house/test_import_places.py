@@ -20,7 +20,7 @@ from tests.support.snapshots import GOLDEN
 
 LATE = frozenset((
     "_winapi", "click", "click.shell_completion", "ctypes", "ctypes.util", "difflib", "fcntl",
-    "hashlib", "http.client", "importlib", "importlib.metadata", "json", "logging",
+    "grp", "hashlib", "http.client", "importlib", "importlib.metadata", "json", "logging",
     "msgspec.structs", "msvcrt", "pty", "pwd", "resource", "shlex", "shutil", "signal", "site",
     "socket", "struct", "subprocess", "tempfile", "termios", "tomllib", "tty", "unicodedata",
     "zoneinfo",
@@ -35,7 +35,7 @@ BEGINNINGS = frozenset((
 ))  # fmt: skip
 """They load in the order in which things are needed: what is drawn while a driver opens."""
 WHEN_ASKED = frozenset((
-    "andon.alerts.rules.rule_page", "andon.app.history", "andon.app.job_messages",
+    "andon.alerts.rules.rule_page", "andon.app.history", "andon.app.messages.jobs",
     "andon.app.servers.demo", "andon.app.servers.hub", "andon.app.uplink",
     "andon.cli.commands.setup.bundle", "andon.cli.commands.share.around",
     "andon.drivers.replay.recording", "andon.exporter.exports", "andon.fleet.rules.states",

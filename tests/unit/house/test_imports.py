@@ -156,6 +156,7 @@ COMMANDS = {
     "run": ["run", "--", "true"],
     "jobs": ["jobs"],
     "submit": ["submit", "--", "true"],
+    "prompt": ["prompt"],
 }
 READER = "reader"  # with the driver's backend, as soon as it is asked
 LIBRARY = {

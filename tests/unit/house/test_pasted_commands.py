@@ -39,7 +39,7 @@ NUMBERS = {
 }  # fmt: skip
 """Numbers, what andon's own tables have, and parts that are quoted before."""
 IDS = {
-    "api/submit.py": {"self.label"}, "app/job_messages.py": {"view.label"},
+    "api/submit.py": {"self.label"}, "app/messages/jobs.py": {"view.label"},
     "cli/commands/explain/alerts.py": {"made"}, "cli/commands/runs/compare.py": {"row.id"},
     "cli/commands/runs/opened.py": {"row.id"},
     "cli/commands/runs/show.py": {"row.id", "verb"},

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from andon.app.job_messages import job_notice
+from andon.app.messages.jobs import job_notice
 from andon.cli.commands.explain.why_job import _lines
 from andon.cli.commands.jobs import following, group
 from andon.cli.commands.jobs.common import notice_if_interrupted

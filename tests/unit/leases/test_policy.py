@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
 from andon.host.users import user_name
@@ -15,7 +16,7 @@ from andon.leases.availability import Availability
 from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms, Progress
 from andon.leases.policy_file import read_policy
-from andon.leases.rules.policy import NO_POLICY, Policy, UserLimits, policy_from
+from andon.leases.rules.policy import NO_POLICY, GroupLimits, Policy, UserLimits, policy_from
 from andon.model.device import Snapshot
 from andon.units import parse_seconds
 from tests.support.sharing_parts import gpu, request, ticket
@@ -251,3 +252,70 @@ def test_an_extension_is_limited_too(file: Path, book: Book) -> None:
     with pytest.raises(Denied, match=f"allows {user_name(os.getuid())} leases of at most 10 min"):
         releaser.extend(book, grant.held.lease.id, 601.0, policy=policy)
     grant.held.release()
+
+
+GROUPS = """
+max_gpus_per_user = 2
+[users.alice]
+max_gpus_per_user = 8
+[groups.vision]
+members = ["bob", "alice"]
+max_gpus_per_user = 4
+max_gpus_per_group = 5
+[groups.speech]
+max_time = "1h"
+"""
+
+
+@pytest.mark.parametrize(
+    ("user", "system", "most", "group"),
+    [
+        ("bob", (), 4, "vision"),
+        ("alice", (), 8, "vision"),
+        ("carol", ("speech",), 2, "speech"),
+        ("carol", ("vision",), 2, ""),  # its members are listed
+        ("bob", ("speech",), 4, "vision"),  # the first one counts
+    ],
+)
+def test_limits_of_a_group_are_between_everyones_and_ones_own(
+    user: str, system: tuple[str, ...], most: int, group: str
+) -> None:
+    found = policy_from(GROUPS, PATH).limits_of(user, 7, system)
+    assert (found.max_gpus_per_user, found.group) == (most, group)
+
+
+def test_a_group_has_a_limit_of_its_own_for_all_members_together() -> None:
+    bob = policy_from(GROUPS, PATH).limits_of("bob", 7)
+    assert bob.over_limit(1, 2, of_group=3) is None
+    assert bob.room(1, 3) == 2
+    assert bob.room(0, 9) == 0
+    assert bob.over_limit(1, 3, of_group=3) == (
+        "group vision holds 3 GPUs, and /etc/andon/policy.toml allows it 5 GPUs at a time"
+    )
+    with pytest.raises(Denied, match="the others of group vision 5 GPUs at a time"):
+        replace(bob, max_gpus_per_user=None).check_terms(6, None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["groups = 3", "[groups]\na = 3", '[groups.a]\nmembers = "bob"', "[groups.a]\nnothing = 3",
+     "max_gpus_per_group = 3", "[users.bob]\nmax_gpus_per_group = 3"],
+)  # fmt: skip
+def test_nonsense_about_groups_is_a_mistake(text: str) -> None:
+    with pytest.raises(Invalid):
+        policy_from(text, PATH)
+
+
+def test_real_grants_keep_the_limit_of_a_group(book: Book) -> None:
+    own = frozenset([user_name(os.getuid())])
+    policy = Policy(PATH, groups={"vision": GroupLimits({"max_gpus_per_group": 3}, own)})
+    seen = Availability(lambda: Snapshot("n", 1.0, devices=tuple(map(gpu, range(4)))))
+    ours = Granter(book, seen, lambda: policy)
+    held = [ours.grant(request(2), LeaseTerms(), 0.0)]
+    with pytest.raises(Conflict, match="group vision holds 2 GPUs") as refused:
+        ours.grant(request(2), LeaseTerms(), 0.0)
+    assert "yours" not in refused.value.hint
+    held.append(ours.grant(request(1, most=4), LeaseTerms(), 0.0))
+    assert len(held[1].held.lease.shares) == 1, "as many as are left to the group"
+    for grant in held:
+        grant.held.release()

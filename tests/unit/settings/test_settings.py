@@ -93,6 +93,10 @@ EXPECTED = Settings(
     jobs_idle_seconds=5.0,
     jobs_submit_over_http=True,
     jobs_on="lab",
+    notify_me_jobs="fail",
+    notify_me_turn=True,
+    notify_me_alerts=True,
+    notify_me_by=("desktop", "slack"),
     server_allow_origins=("http://localhost:3000",),
     server_sign_in=False,
     server_proxy="10.0.0.7",
@@ -160,6 +164,11 @@ def test_every_setting_can_be_given_in_the_file() -> None:
     idle = "5s"
     submit_over_http = true
     on = "lab"
+    [notify.me]
+    jobs = "fail"
+    turn = true
+    alerts = true
+    by = ["desktop", "slack"]
     [server]
     allow_origins = ["http://localhost:3000"]
     sign_in = false
@@ -200,6 +209,8 @@ def test_every_setting_can_be_given_by_a_variable() -> None:
         "ANDON_JOBS_LOG_MEGABYTES": "7", "ANDON_JOBS_KEEP_DAYS": "3", "ANDON_JOBS_IDLE": "5s",
         "ANDON_JOBS_SUBMIT_OVER_HTTP": "yes",
         "ANDON_JOBS_ON": "lab",
+        "ANDON_NOTIFY_ME_JOBS": "fail", "ANDON_NOTIFY_ME_TURN": "yes",
+        "ANDON_NOTIFY_ME_ALERTS": "yes", "ANDON_NOTIFY_ME_BY": "desktop,slack",
         "ANDON_SERVER_ALLOW_ORIGINS": "http://localhost:3000", "ANDON_SERVER_SIGN_IN": "no",
         "ANDON_SERVER_PROXY": "10.0.0.7", "ANDON_SERVER_PROXY_ROLES": "ops:operate",
         "ANDON_HUB_UNENCRYPTED": "yes", "ANDON_HUB_METRICS": "devices",

@@ -1,18 +1,21 @@
 """The parts that watch this machine: in every server, and in an agent."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from andon.alerts.self_monitor import SelfMonitor
 from andon.alerts.watcher import Watcher
-from andon.app.alerts import open_alert_store, open_notifiers
+from andon.app.alerts import open_alert_store
 from andon.app.history import open_store, retention_of, separate_history
 from andon.app.leases import open_availability, open_lease_tracker, refuse_ambiguous_names
+from andon.app.messages.personal import lease_warning, watching_notifiers
 from andon.app.servers.reloading import in_force, reloads
 from andon.app.slurm_reservations import slurm_reservations
 from andon.app.thresholds import rulebook
+from andon.failures.log import FailureLog
 from andon.fleet.link import HubLink
 from andon.history.writer import Recorder
 from andon.host.clock import offset
@@ -20,6 +23,7 @@ from andon.host.rules.service_variables import is_working
 from andon.host.service_manager import ServiceManager, WatchdogFeed
 from andon.host.state import server_file
 from andon.leases.book.lease_book import Book
+from andon.leases.idle.releaser import CHECK_SECONDS, IdleReleaser, may_release
 from andon.leases.network import NetworkLeases
 from andon.leases.tracker import LeaseTracker
 from andon.model.device import Snapshot
@@ -29,6 +33,7 @@ from andon.node.watched.live import WatchedLive
 from andon.node.watched.node import WatchedNode
 from andon.node.watched.recorded_past import NoPast, RecordedPast
 from andon.node.watched.runs import ServedRuns
+from andon.sampling.follower import Follower, SnapshotDelivery
 from andon.sampling.sampler import Sampler
 from andon.settings.resolution import Settings
 from andon.settings.store_url import MEMORY
@@ -91,7 +96,7 @@ def watcher(
         sampler.subscribe(settings.interval_seconds),
         rulebook(settings),
         lambda: open_alert_store(store_settings),
-        [] if settings.replay else open_notifiers(linked or settings, sampler.node.name),
+        watching_notifiers(linked or settings, sampler.node.name),
         offset(settings.alerts_time_zone),
         sampler.node.boot,
         SelfMonitor(sampler.costs, history.vitals),
@@ -100,6 +105,22 @@ def watcher(
     )
     sampler.mark_by(made.lasting)
     return made
+
+
+def idle_leases(
+    settings: Settings, sampler: Sampler, lease_tracker: LeaseTracker | None
+) -> Follower | None:
+    """Releases idle leases, where this is root's server and root's policy says so."""
+    if lease_tracker is None or settings.replay or not may_release():
+        return None
+    releaser = IdleReleaser(lease_tracker.page, partial(lease_warning, settings))
+    return Follower(
+        sampler.subscribe(CHECK_SECONDS),
+        releaser.check,
+        "idle leases",
+        FailureLog("andon.idle_leases", "idle leases are not released; retrying"),
+        taking=SnapshotDelivery.NEWEST,
+    ).start()
 
 
 def alerts(watcher: Watcher) -> Iterator[AlertJudge]:
@@ -177,6 +198,7 @@ WATCHING = (
     in_force,
     history,
     lease_tracker,
+    idle_leases,
     watcher,
     alerts,
     network_leases,

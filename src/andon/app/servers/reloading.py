@@ -12,8 +12,8 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from andon.alerts.watcher import Watcher
-from andon.app.alerts import open_notifiers
 from andon.app.leases import labels_of, refuse_ambiguous_names
+from andon.app.messages.personal import watching_notifiers
 from andon.app.thresholds import rulebook
 from andon.errors import AndonError
 from andon.failures.log import FailureLog
@@ -116,13 +116,12 @@ def reloads(
 
 def _judge_by(found: ReloadedSettings, watcher: Watcher, node: str) -> None:
     settings, book = found.settings, rulebook(found.settings)
-    notifiers = [] if settings.replay else open_notifiers(settings, node)
-    watcher.judge_by(book, notifiers, found.same_notifiers)
+    watcher.judge_by(book, watching_notifiers(settings, node), found.same_notifiers)
 
 
 def _has_terminal() -> bool:
     """Whether this process belongs to a terminal: SIGHUP says that it was closed."""
     with suppress(OSError):
-        os.close(os.open(TERMINAL, os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC))
+        os.close(os.open(TERMINAL, os.O_RDONLY | os.O_NOCTTY))
         return True
     return False

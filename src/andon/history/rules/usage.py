@@ -85,6 +85,15 @@ def summed(days: Iterable[tuple[tuple[str, str], UserUsage]]) -> list[UserUsage]
     return sorted(found.values(), key=lambda usage: (-usage.device_seconds, usage.user))
 
 
+def renamed(days: Days, name_of: Callable[[str], str]) -> Days:
+    """Returns the usage under other names, such as those of groups; of one name together."""
+    found: Days = {}
+    for (day, user), usage in days.items():
+        name = name_of(user)
+        found.setdefault((day, name), UserUsage(name)).add(usage)
+    return found
+
+
 class DeviceReadings(Struct, frozen=True):
     """A device's series in the same buckets, all of equal width."""
 

@@ -1,7 +1,7 @@
 """Limits per user that root sets: how many GPUs, for how long, how many queued or reserved."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from msgspec import Struct, field
@@ -13,7 +13,7 @@ from andon.units import counted, human_seconds, parse_seconds
 UNLIMITED = "unlimited"
 MOST = 1_000_000  # the largest count of anything
 MOST_USERS = 10_000
-USERS = "users"
+USERS, GROUPS, MEMBERS = "users", "groups", "members"
 USUAL_PATH = "/etc/andon/policy.toml"
 HALF = -1
 """Of the machine's devices, but at least one; written `"half"`."""
@@ -32,6 +32,9 @@ class UserLimits(Struct, frozen=True):
     max_reserved_gpus: int | None = HALF  # of one reservation
     max_reserved_time: float | None = 48 * 3600.0  # of a user's reservations, in seven days
     max_reserved_unused: float | None = 1800.0  # after its start, until an unused one is given back
+    release_idle_after: float | None = None  # seconds; None: an idle lease is not released
+    max_gpus_per_group: int | None = None  # of all members together
+    group: str = ""  # whose limits these are; empty if the user is in none
 
     @property
     def text(self) -> str:
@@ -39,12 +42,16 @@ class UserLimits(Struct, frozen=True):
         parts = []
         if self.max_gpus_per_user is not None:
             parts.append(gpus(self.max_gpus_per_user))
+        if self.max_gpus_per_group is not None:
+            parts.append(f"{gpus(self.max_gpus_per_group)} in group {self.group}")
         if self.max_time is not None:
             parts.append(f"{human_seconds(self.max_time)} a lease")
         if self.max_queued is not None:
             parts.append(f"{self.max_queued} waiting")
         if self.max_reserved_gpus not in (None, HALF):
             parts.append(f"{self.max_reserved_gpus} reserved at a time")
+        if self.release_idle_after is not None:
+            parts.append(f"{human_seconds(self.release_idle_after)} idle")
         return f"at most {', '.join(parts)}" if parts else ""
 
     def check_terms(self, least: int, seconds: float | None) -> None:
@@ -52,6 +59,10 @@ class UserLimits(Struct, frozen=True):
         most, longest = self.max_gpus_per_user, self.max_time
         if most is not None and least > most:
             raise self._denied(f"{gpus(most)} at a time", f"{gpus(least)} requested")
+        whole = self.max_gpus_per_group
+        if whole is not None and least > whole:
+            allowed = f"and the others of group {self.group} {gpus(whole)} at a time"
+            raise self._denied(allowed, f"{gpus(least)} requested")
         if longest is not None and seconds is not None and seconds > longest:
             hint = f"use --for {_typed(longest)} or less, or ask root to change {self.path}"
             lasting = f"leases of at most {human_seconds(longest)}"
@@ -92,12 +103,28 @@ class UserLimits(Struct, frozen=True):
                 "cancel one that you do not need: andon reservations",
             )
 
-    def over_limit(self, held: int, least: int) -> str | None:
-        """Returns why the user has to wait for the end of their own leases; None if they do not."""
-        most = self.max_gpus_per_user
-        if most is None or held + least <= most:
-            return None
-        return f"you hold {gpus(held)}, and {self.path} allows you {gpus(most)} at a time"
+    @property
+    def bounds_devices(self) -> bool:
+        return self.max_gpus_per_user is not None or self.max_gpus_per_group is not None
+
+    def room(self, held: int, of_group: int) -> int:
+        """Returns how many more devices the user may have now."""
+        user, group = self.max_gpus_per_user, self.max_gpus_per_group
+        own = MOST if user is None else user - held
+        return max(0, min(own, MOST if group is None else group - of_group))
+
+    def over_limit(self, held: int, least: int, of_group: int = 0) -> str | None:
+        """Returns why the user has to wait for the end of their own leases, or of those of their
+        group; None if they do not."""
+        user, group = self.max_gpus_per_user, self.max_gpus_per_group
+        if user is not None and held + least > user:
+            return f"you hold {gpus(held)}, and {self.path} allows you {gpus(user)} at a time"
+        if group is not None and of_group + least > group:
+            return (
+                f"group {self.group} holds {gpus(of_group)}, and {self.path} allows it "
+                f"{gpus(group)} at a time"
+            )
+        return None
 
     def _denied(self, allowed: str, wanted: str, hint: str = "") -> Denied:
         return Denied(
@@ -109,8 +136,26 @@ class UserLimits(Struct, frozen=True):
 
 NO_LIMITS = UserLimits()
 UNUSED = "max_reserved_unused"
-DURATIONS = ("max_time", "max_reserve_ahead", "max_reserved_time", UNUSED)
+DURATIONS = (
+    "max_time",
+    "max_reserve_ahead",
+    "max_reserved_time",
+    UNUSED,
+    "release_idle_after",
+)
 NAMES = ("max_gpus_per_user", "max_queued", "max_reserved_gpus", *DURATIONS)
+OF_GROUPS = ("max_gpus_per_group",)
+
+
+class GroupLimits(Struct, frozen=True):
+    """The section of a group: what it sets, and who is in it; None: as the system says."""
+
+    limits: Mapping[str, float | None]
+    members: frozenset[str] | None = None
+
+    def has(self, name: str, user: str, system: Collection[str]) -> bool:
+        """Whether a user is in this group; `system` are the user's groups on the machine."""
+        return name in system if self.members is None else user in self.members
 
 
 class Policy(Struct, frozen=True):
@@ -119,11 +164,20 @@ class Policy(Struct, frozen=True):
     path: str
     everyone: UserLimits = NO_LIMITS
     users: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
+    groups: Mapping[str, GroupLimits] = field(default_factory=dict)
 
-    def limits_of(self, user: str, uid: int) -> UserLimits:
-        """Returns a user's limits: those of a section by name or uid, else everyone's."""
+    def limits_of(self, user: str, uid: int, system: Collection[str] = ()) -> UserLimits:
+        """Returns a user's limits: those of a section by name or uid, else those of the first
+        group that the user is in, else everyone's."""
         own = self.users.get(user) or self.users.get(str(uid)) or {}
-        return replace(self.everyone, **own, user=user, path=self.path)
+        group = self.group_of(user, system)
+        shared = self.groups[group].limits if group else {}
+        found = {**shared, **own}
+        return replace(self.everyone, **found, user=user, path=self.path, group=group)
+
+    def group_of(self, user: str, system: Collection[str] = ()) -> str:
+        """Returns the first group of the file that has this user; empty if none has."""
+        return next((n for n, one in self.groups.items() if one.has(n, user, system)), "")
 
 
 NO_POLICY = Policy("")
@@ -140,7 +194,7 @@ def policy_from(text: str, path: str) -> Policy:
         at = f":{line[1]}" if line else ""
         raise _invalid(path, [f"{path}{at}: not valid TOML: {exc}"]) from exc
     mistakes: list[str] = []
-    users = document.pop(USERS, {})
+    users, groups = document.pop(USERS, {}), document.pop(GROUPS, {})
     everyone = _values(document, "", path, text, mistakes)
     own: dict[str, Mapping[str, float | None]] = {}
     if not isinstance(users, dict) or len(users) > MOST_USERS:
@@ -151,9 +205,27 @@ def policy_from(text: str, path: str) -> Policy:
             own[name] = _values(section, f"{USERS}.{name}", path, text, mistakes)
         else:
             mistakes.append(f"{path}: {USERS}.{name} is not a section: write [users.{name}]")
+    shared = _groups(groups, path, text, mistakes)
     if mistakes:
         raise _invalid(path, mistakes)
-    return Policy(path, UserLimits(**everyone), own)  # type: ignore[arg-type] # checked one by one
+    return Policy(path, UserLimits(**everyone), own, shared)  # type: ignore[arg-type] # checked one by one
+
+
+def _groups(groups: object, path: str, text: str, mistakes: list[str]) -> dict[str, GroupLimits]:
+    if not isinstance(groups, dict) or len(groups) > MOST_USERS:
+        mistakes.append(f"{path}: {GROUPS} is not a table of groups: write [{GROUPS}.vision]")
+        return {}
+    found = dict[str, GroupLimits]()
+    for name, section in groups.items():
+        members = section.pop(MEMBERS, None) if isinstance(section, dict) else ()
+        listed = isinstance(members, list) and all(isinstance(one, str) for one in members)
+        if members is not None and not listed:
+            wrong = f'{GROUPS}.{name} is not a section with {MEMBERS} = ["alice", …]'
+            mistakes.append(f"{path}: {wrong}")
+            continue
+        limits = _values(section, f"{GROUPS}.{name}", path, text, mistakes, (*NAMES, *OF_GROUPS))
+        found[name] = GroupLimits(limits, None if members is None else frozenset(members))
+    return found
 
 
 def _typed(seconds: float) -> str:
@@ -167,14 +239,19 @@ def gpus(count: int) -> str:
 
 
 def _values(
-    section: Mapping[str, Any], place: str, path: str, text: str, mistakes: list[str]
+    section: Mapping[str, Any],
+    place: str,
+    path: str,
+    text: str,
+    mistakes: list[str],
+    names: Collection[str] = NAMES,
 ) -> dict[str, float | None]:
     out: dict[str, float | None] = {}
     for name, raw in section.items():
         where = f"{path}{_line_of(place, name, text)}"
         full = f"{place}.{name}" if place else name
-        if name not in NAMES:
-            mistakes.append(f"{where}: there is no limit {full[:80]!r}; use {', '.join(NAMES)}")
+        if name not in names:
+            mistakes.append(f"{where}: there is no limit {full[:80]!r}; use {', '.join(names)}")
             continue
         try:
             out[name] = _value(name, raw)

@@ -19,7 +19,15 @@ from andon.cli.device_request import (
 from andon.cli.options import chosen, elsewhere, fresh_option, shared
 from andon.cli.show.offer import offer_to_json, render_offer
 from andon.cli.show.waiting import WaitingLine
-from andon.cli.sources import availability_of, node_of, notify_given_back, sampling_ahead
+from andon.cli.sources import (
+    WAITED_SECONDS,
+    availability_of,
+    node_of,
+    notify_given_back,
+    notify_turn,
+    sampling_ahead,
+    settings_of,
+)
 from andon.cli.terminal import Terminal, notice
 from andon.errors import Invalid
 from andon.leases.book.lease_book import Book
@@ -83,8 +91,9 @@ def _is_given(option: str) -> bool:
 @request_devices
 @request_options
 @queue_options
+@click.option("--notify", is_flag=True, help="Send a message when they are available.")
 @shared
-def wait(**options: Any) -> int:
+def wait(notify: bool, **options: Any) -> int:
     """Wait until GPUs are available (does not lease them). Exit code 75 after --timeout.
 
     To wait and lease in one step, use andon run or andon lease.
@@ -114,7 +123,11 @@ def wait(**options: Any) -> int:
                 time.sleep(min(POLL_SECONDS, max(0.0, seconds - waited)))
         finally:
             line.clear()
-    notice(f"available now: {chosen_title(candidates)}", choices)
+    title = chosen_title(candidates)
+    notice(f"available now: {title}", choices)
+    waited = time.monotonic() - began
+    if notify or (waited > WAITED_SECONDS and settings_of(choices).notify_me_turn):
+        notify_turn(choices, title)
     return 0
 
 

@@ -1,6 +1,7 @@
 """`andon run`: waits for devices, leases them, runs a command, and records what it used."""
 
 import os
+import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -109,6 +110,11 @@ class RunCommand(click.Command):
     "--telemetry-dir", metavar="DIR", help="Folder of the run record [default: the state folder]."
 )
 @click.option("--csv", "as_csv", is_flag=True, help="Also write the samples as CSV next to it.")
+@click.option(
+    "--notify",
+    type=click.Choice(["end", "fail"]),
+    help="Send a message at the end, or if it fails",
+)
 @click.option("--check", is_flag=True, help="Check its GPUs first, for two seconds.")
 @click.option("--nsys", is_flag=True, help="Profile it with Nsight Systems.")
 @click.option(
@@ -142,13 +148,29 @@ def run(command: tuple[str, ...], **options: Any) -> int:
                 find(command)
             elif options["nsys"]:
                 raise Invalid("--nsys is for commands on this machine", hint="leave out --image")
-            return _run(choices, command, bind, contained(image, command), options)
+            began, inside = time.monotonic(), contained(image, command)
+            code = _run(choices, command, bind, inside, options)
+            _notify(choices, command, options, code, time.monotonic() - began)
+            return code
         except CannotStart as error:
             report(error)
             return error.code
     except AndonError as error:
         report(error)
         return OURS
+
+
+def _notify(
+    choices: Choices, command: Sequence[str], options: dict[str, Any], code: int, seconds: float
+) -> None:
+    """Sends a message about the end of the command, if one is wanted."""
+    when = options["notify"] or settings_of(choices).notify_me_jobs
+    if when == "end" or (when == "fail" and code != 0):
+        from andon.app.messages.personal import run_notice
+        from andon.cli.personal import notify_person
+
+        name, simulated = options["name"] or command_name(command), choices.simulate is not None
+        notify_person(settings_of(choices), run_notice(name, code, seconds, simulated))
 
 
 def _run_on(

@@ -24,16 +24,19 @@ from andon.cli.show.table import TableColumn, TableRow, choose, draw
 from andon.cli.show.text import UNKNOWN, Text, known, percent, styled, with_mark
 from andon.cli.show.waiting import queue_line
 from andon.cli.sources import exit_code, node_of, settings_of
-from andon.cli.terminal import Terminal
+from andon.cli.terminal import Terminal, notice
 from andon.explain.conditions.node.drivers import has_none
 from andon.explain.evidence.blame import last_used
-from andon.history.rules.usage import UNKNOWN_USER, UserUsage
+from andon.history.rules.usage import UNKNOWN_USER, UserUsage, renamed
+from andon.leases.policy_file import group_of, policy_state
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList
 from andon.model.naming import device_labels, narrowed, unread_text
 from andon.units import gpu_hours, human_bytes, human_joules
 
 USE_RANK = 2  # of the columns that come from the history
+WITHOUT_USER = "– user: a process whose owner is not visible from here"
+WITHOUT_GROUP = "– group: users who are in no group that is known here"
 NOT_KNOWN = "Who uses the devices now is not known."
 
 
@@ -58,13 +61,14 @@ class UserRow(Struct):
 
 
 class People:
-    """Every user who was seen."""
+    """Every user who was seen, or every group of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, name_of: Callable[[str], str] = str) -> None:
         self._rows: dict[tuple[str, bool], UserRow] = {}
+        self._name_of = name_of
 
     def row(self, user: str | None, simulated: bool) -> UserRow:
-        name = user or UNKNOWN_USER
+        name = self._name_of(user or UNKNOWN_USER)
         return self._rows.setdefault((name, simulated), UserRow(name, simulated))
 
     def add_past(self, past: PastUse) -> None:
@@ -85,11 +89,19 @@ class WhoReport(Struct, frozen=True):
     rows: list[UserRow]
     notes: tuple[str, ...]
     unknown: str | None
+    by: str = "user"
 
 
 @click.command()
 @with_devices()
 @since_option
+@click.option(
+    "--by",
+    type=click.Choice(["user", "group"]),
+    default="user",
+    show_default=True,
+    help="A row for each, of root's policy or the system.",
+)
 @format_option(
     "Report per user and day: text, md, html, json or csv.",
     as_json="Print andon.who/1: bytes, joules, seconds.",
@@ -98,7 +110,7 @@ class WhoReport(Struct, frozen=True):
 @fresh_option
 @elsewhere
 @shared
-def who(devices: list[str], since: float, form: str | None, out: Path | None) -> int:
+def who(devices: list[str], since: float, by: str, form: str | None, out: Path | None) -> int:
     """Print who uses and holds the devices, now and since --since.
 
     Hours, energy and idle share come from the history that andon serve keeps; a dash means
@@ -108,7 +120,9 @@ def who(devices: list[str], since: float, form: str | None, out: Path | None) ->
     """
     if out is not None and form is None:
         raise click.UsageError("--out needs --format")
-    choices, terminal, people = chosen(), Terminal.of(chosen()), People()
+    choices, terminal = chosen(), Terminal.of(chosen())
+    name_of = _group_of() if by == "group" else str
+    people = People(name_of)
     node = node_of(choices)
     snapshot, leases, _ = node.leases.listing()
     shown = narrowed(snapshot, devices)
@@ -116,18 +130,20 @@ def who(devices: list[str], since: float, form: str | None, out: Path | None) ->
     uuids = {s.device.uuid for s in shown.devices} if devices else None
     runs = read_runs(node, since) if form is not None else RecordedRuns()
     past = past_use(node.past, since, uuids, runs.rows)
+    if by == "group":
+        past.real, past.simulated = (renamed(days, name_of) for days in (past.real, past.simulated))
     people.add_past(past)
     rows, code = people.rows(), exit_code(snapshot)
     unknown = _unknown(snapshot) if code else None
     mixed = not snapshot.simulated
     dashed = form is not None or _shows_use(rows, terminal.width, mixed)
-    remarks = _remarks(shown, rows, past.recorded, dashed)
+    remarks = _remarks(shown, rows, past.recorded, dashed, by)
     if form is not None:
         notes = (*([unknown] if unknown else ()), *remarks, *runs.notes)
-        report = WhoReport(shown, since, past, rows, notes, unknown)
+        report = WhoReport(shown, since, past, rows, notes, unknown, by)
         deliver(_report(report, form, terminal, plain=out is not None), form, out, terminal)
         return code
-    lines = _lines(rows, unknown, terminal.width, mixed, bool(code and snapshot.devices))
+    lines = _lines(rows, unknown, terminal.width, mixed, bool(code and snapshot.devices), by)
     terminal.print(*with_mark(lines, unreal(snapshot), terminal.width))
     for place in leases.waiting:
         terminal.print(styled(queue_line(place, leases.at), "dim"))
@@ -142,13 +158,22 @@ def _lines(
     width: int,
     mixed: bool = False,
     blind: bool = False,
+    by: str = "user",
 ) -> list[Text]:
     """Returns the table, and a note if a device's processes cannot be read."""
     people = [TableRow(person) for person in rows]
-    lines = draw(_columns(mixed, blind), people, width) if rows else []
+    lines = draw(_columns(mixed, blind, by), people, width) if rows else []
     if unknown is not None:
         return [*lines, *paragraph(unknown, width, indent=0)]
     return lines or [styled("no one uses or holds a device", "dim")]
+
+
+def _group_of() -> Callable[[str], str]:
+    """Returns what names a user's group; those of whom none is known share a row."""
+    policy, error = policy_state()
+    if error is not None:
+        notice(f"groups are those of the system: {error.reason}", chosen())
+    return lambda user: group_of(policy, user) or UNKNOWN_USER
 
 
 def _unknown(snapshot: Snapshot) -> str:
@@ -183,6 +208,7 @@ def _report(report: WhoReport, form: str, terminal: Terminal, plain: bool) -> st
         value = {
             "schema": "andon.who/1",
             "since": report.since,
+            "by": report.by,
             "users": users,
             "note": report.unknown,
         }
@@ -199,6 +225,7 @@ def _report(report: WhoReport, form: str, terminal: Terminal, plain: bool) -> st
         recorded=past.recorded,
         notes=report.notes,
         prices=prices_of(settings_of(chosen())),
+        by=report.by,
     )
     return as_document(group_usage.group_document(group), form, terminal, plain)
 
@@ -210,7 +237,7 @@ def _shows_use(rows: list[UserRow], width: int, mixed: bool) -> bool:
 
 
 def _remarks(
-    snapshot: Snapshot, rows: list[UserRow], recorded: bool, dashed: bool = True
+    snapshot: Snapshot, rows: list[UserRow], recorded: bool, dashed: bool = True, by: str = "user"
 ) -> list[str]:
     """Why there are dashes, and what is not known; `dashed`: whether use is shown at all."""
     out = []
@@ -223,7 +250,7 @@ def _remarks(
     if any(person.memory_bytes is None for person in rows):
         out.append("– memory: that of a process of this user cannot be read")
     if any(person.user == UNKNOWN_USER for person in rows):
-        out.append("– user: a process whose owner is not visible from here")
+        out.append(WITHOUT_GROUP if by == "group" else WITHOUT_USER)
     if unread := unread_text(snapshot.devices, "who uses it", "who uses them"):
         silent = snapshot.silence is not None  # which is said above
         out += [*([] if silent else [f"{unread} is not known"]), *last_used(snapshot.devices)]
@@ -255,11 +282,13 @@ def _memory(person: UserRow, blind: bool) -> str:
     return UNKNOWN if size is None else human_bytes(size)
 
 
-def _columns(mixed: bool, blind: bool = False) -> tuple[TableColumn[UserRow], ...]:
+def _columns(
+    mixed: bool, blind: bool = False, by: str = "user"
+) -> tuple[TableColumn[UserRow], ...]:
     """`blind`: no device answers, so that it is not known who uses them."""
     none = UNKNOWN if blind else "none"
     return (
-        TableColumn("USER", lambda p: _user(p, mixed), elastic=8),
+        TableColumn(by.upper(), lambda p: _user(p, mixed), elastic=8),
         TableColumn("GPU", lambda p: styled(",".join(p.devices) or none)),
         TableColumn("MEMORY", lambda p: styled(_memory(p, blind)), right=True),
         TableColumn("LEASES", lambda p: styled(" ".join(p.held) or "none"), rank=1, elastic=6),

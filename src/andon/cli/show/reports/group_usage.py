@@ -38,6 +38,7 @@ class GroupUsage(Struct, frozen=True):
     recorded: bool = True  # whether there is any history
     notes: tuple[str, ...] = ()  # what is not known, and why
     prices: Prices = NO_PRICES
+    by: str = "user"  # or group
 
 
 def group_document(group: GroupUsage) -> Document:
@@ -48,8 +49,14 @@ def group_document(group: GroupUsage) -> Document:
         warning="SIMULATED" if group.simulated else None,
         sections=sections(
             section("Summary", _summary(group, users), sentences(group.notes, quiet=True)),
-            section("Users", _users_chart(users), _grid(users, group.recorded)),
-            section("Days", _days_chart(group.days, users), _days(group.days, group.recorded)),
+            section(
+                f"{group.by.title()}s",
+                _users_chart(users, group.by),
+                _grid(users, group.recorded, group.by),
+            ),
+            section(
+                "Days", _days_chart(group.days, users), _days(group.days, group.recorded, group.by)
+            ),
             section("What the words mean", sentences(MEANINGS, quiet=True)) if users else None,
         ),
     )
@@ -75,7 +82,7 @@ def _summary(group: GroupUsage, users: Sequence[UserUsage]) -> Facts | None:
     cost = None if kwh is None or price is None else kwh * price
     return facts(
         [
-            ("Users", str(len(users))),
+            (f"{group.by.title()}s", str(len(users))),
             (
                 "GPU hours",
                 gpu_hours(whole.device_seconds) if group.recorded else UNKNOWN,
@@ -114,17 +121,17 @@ def _cells(usage: UserUsage, recorded: bool) -> tuple[str, ...]:
 COLUMNS = ("GPU hours", "energy", "idle", "held idle", "runs", "waited")
 
 
-def _grid(users: Sequence[UserUsage], recorded: bool) -> Grid | None:
+def _grid(users: Sequence[UserUsage], recorded: bool, by: str) -> Grid | None:
     rows = tuple((usage.user, *_cells(usage, recorded)) for usage in users)
-    return Grid(("user", *COLUMNS), rows) if rows else None
+    return Grid((by, *COLUMNS), rows) if rows else None
 
 
-def _days(days: Days, recorded: bool) -> Grid | None:
+def _days(days: Days, recorded: bool, by: str) -> Grid | None:
     rows = tuple((day, user, *_cells(days[day, user], recorded)) for day, user in sorted(days))
-    return Grid(("day", "user", *COLUMNS), rows, text_columns=2) if rows else None
+    return Grid(("day", by, *COLUMNS), rows, text_columns=2) if rows else None
 
 
-def _users_chart(users: Sequence[UserUsage]) -> BarChart | None:
+def _users_chart(users: Sequence[UserUsage], by: str) -> BarChart | None:
     """Returns a chart of time in use and idle; time without readings counts as in use."""
     rows = tuple(
         (
@@ -134,7 +141,7 @@ def _users_chart(users: Sequence[UserUsage]) -> BarChart | None:
         for usage in users
         if usage.device_seconds
     )
-    return BarChart("By user", "GPU hours", ("in use", "idle"), rows) if rows else None
+    return BarChart(f"By {by}", "GPU hours", ("in use", "idle"), rows) if rows else None
 
 
 def _days_chart(days: Days, users: Sequence[UserUsage]) -> BarChart | None:

@@ -5,8 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from andon.alerts.rules.messages import JOB_RULE
-from andon.app.alerts import open_notifiers
-from andon.errors import AndonError
+from andon.app.messages.personal import personal_notifiers, send_all
 from andon.host.machine_id import node_name
 from andon.jobs.folder import JobsFolder
 from andon.jobs.queue import Queue
@@ -27,16 +26,7 @@ def send_job_message(settings: Settings, folder: JobsFolder, numbers: Sequence[i
     ]
     if not notices:
         return
-    failed: AndonError | None = None
-    for notifier, _ in open_notifiers(settings):
-        try:
-            notifier.send(notices, [])
-        except AndonError as error:
-            failed = error
-        finally:
-            notifier.close()
-    if failed is not None:
-        raise failed
+    send_all(personal_notifiers(settings), notices)
 
 
 def _by_group(views: Sequence[JobView]) -> list[list[JobView]]:
@@ -68,7 +58,7 @@ def group_notice(views: Sequence[JobView], at: float, node: str) -> Notice:
 
 def job_notice(view: JobView, at: float, node: str) -> Notice:
     """A job's end as a notice: a failure is a warning, a success only information."""
-    good = view.state is JobState.SUCCEEDED
+    good = view.state in (JobState.SUCCEEDED, JobState.RUNNING)
     took = "" if view.seconds is None else f" after {human_seconds(view.seconds)}"
     why = f": {view.reason}" if view.reason else ""
     alert = Alert(
@@ -79,7 +69,13 @@ def job_notice(view: JobView, at: float, node: str) -> Notice:
         state=Phase.FIRING,
         since=at,
         where=f"job {view.label} ({view.name})",
-        message=f"Job {view.label} ({view.name}) {view.state.text}{took}{why}",
+        message=f"Job {view.label} ({view.name}) {_state_text(view)}{took}{why}",
         advice=f"andon logs {view.label}",
     )
     return Notice(f"{alert.id}:end", NoticeKind.FIRING, alert, at, node, view.simulated)
+
+
+def _state_text(view: JobView) -> str:
+    if view.state is not JobState.RUNNING:
+        return view.state.text
+    return f"has its turn: it runs on GPU {', '.join(view.devices)}" if view.devices else "runs"

@@ -1,0 +1,1 @@
+"""Messages to the person who runs this: of jobs, runs, turns and alerts of their own."""

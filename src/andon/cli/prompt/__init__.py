@@ -1,0 +1,1 @@
+"""`andon prompt`: one line for the prompt of a shell, a bar or an editor."""

@@ -1,0 +1,1 @@
+"""Ends idle leases where root's policy says so, after two warnings."""

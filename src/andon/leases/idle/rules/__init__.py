@@ -1,0 +1,1 @@
+"""Decides which leases are idle, and what is due for them."""
