@@ -172,8 +172,8 @@ class Checker:
                 _stop(checks)
                 for ended in ends[:begun]:
                     ended.wait(START_SECONDS)
-                kept = 0 if together else begun
-                for card, check in zip(cards[kept:], checks[kept:], strict=True):
+                first = 0 if together else begun
+                for card, check in zip(cards[first:], checks[first:], strict=True):
                     card.done(check.stuck)
                 raise
         self.stuck = any(check.stuck for check in checks)

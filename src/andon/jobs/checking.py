@@ -73,8 +73,10 @@ class JobChecks:
 
     def avoided(self) -> Mapping[int, frozenset[str]]:
         """Returns the devices that jobs are to avoid where there are others."""
-        kept = ((number, bad) for number, bad in self._bad.items() if number not in self._settled)
-        return {number: frozenset(one.uuid for one in bad) for number, bad in kept}
+        unsettled = (
+            (number, bad) for number, bad in self._bad.items() if number not in self._settled
+        )
+        return {number: frozenset(one.uuid for one in bad) for number, bad in unsettled}
 
     def blocked(self, number: int) -> None:
         """A job got no others: it waits for some if its own were broken, and takes slow ones."""

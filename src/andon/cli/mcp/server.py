@@ -22,6 +22,7 @@ from andon.cli.mcp.calling import DATA, Calls, CommandOutput, as_text, as_value
 from andon.cli.mcp.tools import Tool, command_line
 from andon.errors import AndonError, Gone, Invalid
 from andon.host.state.node_folder import node_folder
+from andon.leases.own import own_leases
 from andon.model.redaction import redact
 from andon.version import __version__
 from andon.web.transport.audit import Audit
@@ -86,11 +87,8 @@ def refuse_others(tool: Tool, name: str) -> None:
     jobs of a cluster. The queue of this machine is the user's own."""
     if tool.name == "cancel" and ":" in name:
         raise Invalid("only jobs of this machine's queue", hint="andon cancel, in a terminal")
-    if tool.name == "release":
-        from andon.leases.own import own_leases
-
-        if name not in [one.id for one in own_leases()]:
-            raise Gone(f"you hold no lease {name[:40]!r}", hint="leases shows yours")
+    if tool.name == "release" and name not in [one.id for one in own_leases()]:
+        raise Gone(f"you hold no lease {name[:40]!r}", hint="leases shows yours")
 
 
 def _described(tool: Tool) -> ToolDescription:

@@ -117,7 +117,7 @@ def _check_installed() -> None:
     except (OSError, subprocess.SubprocessError) as exc:
         raise Unavailable(
             f"{interpreter()} does not find andon without this shell's variables",
-            hint="install it, such as in /opt/andon: docs/admin.md",
+            hint="install it for root, such as in /opt/andon",
         ) from exc
 
 
