@@ -34,7 +34,7 @@ BUDGET = {
     "runs": 4993,
     "sampling": 2754,
     "settings": 2213,
-    "standalone": 1046,
+    "standalone": 1047,
     "stores": 2584,
     "testing": 2181,
     "tui": 4422,
