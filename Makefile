@@ -1,8 +1,8 @@
 # The commands of this repository; each sets up what it needs, once.
 BIN := .venv/bin
 
-.PHONY: run unit test frameworks long kubernetes ray check golden bench screenshots pictures setup \
-    setup-to-run clean
+.PHONY: run unit test frameworks long kubernetes ray check golden bench screenshots pictures \
+    packages pyz pythons freeze release-check setup setup-to-run clean
 
 # Serves this machine's GPUs, or a simulated lab (which says so) where there is none.
 run: setup-to-run
@@ -74,6 +74,26 @@ screenshots: setup
 pictures: setup
 	@dev/parts
 	@PYTHONPATH=. $(BIN)/python -m dev.pictures
+
+# Wheel and sdist in dist.
+packages: setup
+	@$(BIN)/python -m dev.release.packages
+
+# andon.pyz in dist, one file for hosts without pip.
+pyz: packages
+	@$(BIN)/python -m dev.release.pyz
+
+# The wheel in an empty environment of every Python that this machine has or can fetch.
+pythons: packages
+	@$(BIN)/python -m dev.release.pythons
+
+# What this release leaves on a disk, for the tests of later ones: before each release, once.
+freeze: setup
+	@$(BIN)/python -m dev.release.freeze
+
+# Whether what is here could be released; 15 minutes, of which most are for the Pythons.
+release-check: setup
+	@$(BIN)/python -m dev.release.check
 
 setup:
 	@dev/install

@@ -23,7 +23,9 @@ STAMP = STATIC / "built.txt"
 INSTALLED = HERE / "node_modules" / ".andon-installed"
 LEAST_NODE = 18
 GENERATED = HERE / "src" / "api" / "schema.d.ts"
-SOURCES = ("index.html", "package.json", "package-lock.json", "tsconfig.json", "vite.config.ts")
+SOURCES = (
+    "build.py", "index.html", "package.json", "package-lock.json", "tsconfig.json", "vite.config.ts",
+)  # fmt: skip
 FOLDERS = ("src", "public")
 
 Npm = Callable[[list[str]], None]
@@ -126,7 +128,8 @@ def licenses() -> str:
         if not place or facts.get("dev") or facts.get("devOptional"):
             continue
         folder = HERE / place
-        found = sorted(p for p in folder.glob("LICEN[CS]E*") if p.is_file())
+        names = folder.glob("[Ll][Ii][Cc][Ee][Nn][CcSs][Ee]*")
+        found = sorted(p for p in names if p.is_file())
         terms = found[0].read_text(encoding="utf-8") if found else facts.get("license", "")
         name = place.rpartition("node_modules/")[2]
         parts.append(f"{name} {facts['version']}\n\n{terms.strip()}\n")

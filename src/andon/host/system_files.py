@@ -46,7 +46,7 @@ def safe_interpreter() -> str:
                 whose = user_name(found.st_uid) if found.st_uid else "others than root"
                 raise Denied(
                     f"{one} may be changed by {whose}, and units would run it as root",
-                    hint="install andon in a folder of root, such as /opt/andon: docs/admin.md",
+                    hint="install andon in a folder of root, such as /opt/andon",
                 )
     return python
 

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     encode_basestring_ascii: Callable[[str], str]
     make_encoder: Callable[..., Callable[[Any, int], tuple[str, ...]]]
-    make_scanner: Callable[[object], Callable[[str, int], tuple[Any, int]]] | None
+    make_scanner: Callable[[object], Callable[[str, int], tuple[Any, int]]]
 else:
     import _signal as signal  # noqa: F401 - for those who import it from here
 
     try:
         from _json import encode_basestring_ascii, make_encoder, make_scanner
     except ImportError:  # another Python than CPython
-        make_scanner = None
+        make_scanner = make_encoder = encode_basestring_ascii = None
 
 
 class suppress:  # noqa: N801 - as contextlib has it
@@ -45,22 +45,22 @@ class _Plain:
     """The attributes that the scanner of `json` needs of a decoder."""
 
     strict = True
-    object_hook = object_pairs_hook = None
+    object_hook = object_pairs_hook = array_hook = None
     parse_float, parse_int, parse_constant = float, int, float
     memo: dict[str, str] = {}  # noqa: RUF012 - cleared by the scanner itself
 
 
 def loads(content: bytes) -> "Any":
     """Parses JSON as andon writes it, which begins with its value; ValueError for anything else."""
-    if make_scanner is None:
-        import json
-
-        return json.loads(content)
     text = content.decode()
     try:
         value, end = make_scanner(_Plain)(text, 0)
     except StopIteration:
         raise ValueError("not JSON") from None
+    except (AttributeError, TypeError):  # that of a later Python wants more
+        import json
+
+        return json.loads(text)
     if text[end:].strip():
         raise ValueError("more than one value")
     return value
@@ -68,14 +68,15 @@ def loads(content: bytes) -> "Any":
 
 def dumps(value: "Any") -> str:
     """Returns JSON of plain values, in ASCII, by the encoder in C that `json` uses."""
-    if make_scanner is None:
+    try:
+        encode = make_encoder(
+            None, None, encode_basestring_ascii, None, ": ", ", ", False, False, False
+        )
+        return "".join(encode(value, 0))
+    except TypeError:  # that of a later Python is called otherwise
         import json
 
         return json.dumps(value)
-    encode = make_encoder(
-        None, None, encode_basestring_ascii, None, ": ", ", ", False, False, False
-    )
-    return "".join(encode(value, 0))
 
 
 def dumps_within(value: "dict[str, Any]", name: str, most: int) -> bytes:

@@ -34,7 +34,7 @@ BUDGET = {
     "runs": 5371,
     "sampling": 2740,
     "settings": 2327,
-    "standalone": 1046,
+    "standalone": 1047,
     "stores": 2601,
     "testing": 2208,
     "tui": 4429,

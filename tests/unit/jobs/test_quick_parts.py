@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.standalone import STANDALONE
+from andon.standalone import STANDALONE, quick_parts
 from andon.standalone.quick_parts import dumps, loads, read_most, receive_descriptors, suppress
+from tests.support.replaced import fails
 
 texts = st.text(st.characters())  # lone surrogates too: a path or a variable may have them
 values = st.recursive(
@@ -31,6 +32,18 @@ def test_json_is_read_and_written_as_json_does(value: Any) -> None:
     assert json.loads(dumps(value)) == value
     assert loads(json.dumps(value).encode() + b"\n") == value
     assert loads(json.dumps(["ü", value], ensure_ascii=False).encode(errors="replace"))[0] == "ü"
+
+
+@pytest.mark.parametrize("error", [AttributeError("array_hook"), TypeError("not callable")])
+def test_json_is_read_and_written_where_the_parts_in_c_are_others(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python 3.15 wanted one attribute more, and every supervisor died."""
+    fails(monkeypatch, quick_parts, "make_scanner", error)
+    fails(monkeypatch, quick_parts, "make_encoder", TypeError("takes 10 arguments"))
+    assert loads(dumps({"a": [1, None, "ü"]}).encode()) == {"a": [1, None, "ü"]}
+    with pytest.raises(ValueError):
+        loads(b"{} {}")
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"{", b"[1,]", b"nonsense", b"{} {}", b"\xff"])

@@ -1,0 +1,1 @@
+"""What is released: packages, andon.pyz, upgrades."""
