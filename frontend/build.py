@@ -24,8 +24,13 @@ INSTALLED = HERE / "node_modules" / ".andon-installed"
 LEAST_NODE = 18
 GENERATED = HERE / "src" / "api" / "schema.d.ts"
 SOURCES = (
-    "build.py", "index.html", "package.json", "package-lock.json", "tsconfig.json", "vite.config.ts",
-)  # fmt: skip
+    "build.py",
+    "index.html",
+    "package.json",
+    "package-lock.json",
+    "tsconfig.json",
+    "vite.config.ts",
+)
 FOLDERS = ("src", "public")
 
 Npm = Callable[[list[str]], None]
