@@ -12,6 +12,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import tomllib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,6 @@ WANTED = ("3.11", "3.12", "3.13", "3.14")
 SUITE, SUITE_PYTHONS = "forky", ("3.13", "3.14", "3.15")
 DEBIAN = ROOT / ".build/debian" / SUITE
 WHEELS = ROOT / ".build/wheels"
-EXTRAS = ("export", "notebooks", "notify", "parquet", "postgres", "serve", "top", "yaml")
 SMOKE = Path(__file__).with_name("smoke.py")
 IN_CHROOT = (
     'mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" && '
@@ -128,8 +128,10 @@ def wheels(wheel: Path, version: str, folder: Path) -> tuple[str, list[str]]:
 
     if download(["all"]):
         return "all", []
-    able = [extra for extra in EXTRAS if download([extra])]
-    return ",".join(able), [extra for extra in EXTRAS if extra not in able]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = re.findall(r"\w+", project["optional-dependencies"]["all"][0])[1:]
+    able = [extra for extra in extras if download([extra])]
+    return ",".join(able), [extra for extra in extras if extra not in able]
 
 
 def try_python(wheel: Path, version: str, place: Place) -> str:
