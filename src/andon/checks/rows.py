@@ -4,21 +4,21 @@ import ctypes
 from typing import Any
 
 LIBRARY = "libnvidia-ml.so.1"
-NO_ATTACH = 2  # only the card that is asked about is opened
 NAMES = ("correctable", "uncorrectable", "pending", "failed")
 
 
 def remapped_rows(uuid: str) -> dict[str, Any]:
-    """Returns the four values, or the reason why they are not known."""
+    """Returns the four values, or the reason why they are not known. Each call needs the one
+    before: without a handle the driver's library ends the process."""
     try:
         library = ctypes.CDLL(LIBRARY)
         handle, found = ctypes.c_void_p(), [ctypes.c_uint() for _ in NAMES]
-        for code in (
-            library.nvmlInitWithFlags(NO_ATTACH),
-            library.nvmlDeviceGetHandleByUUID(uuid.encode(), ctypes.byref(handle)),
-            library.nvmlDeviceGetRemappedRows(handle, *map(ctypes.byref, found)),
+        for name, arguments in (
+            ("nvmlInit_v2", ()),
+            ("nvmlDeviceGetHandleByUUID", (uuid.encode(), ctypes.byref(handle))),
+            ("nvmlDeviceGetRemappedRows", (handle, *map(ctypes.byref, found))),
         ):
-            if code != 0:
+            if code := getattr(library, name)(*arguments):
                 return {"reason": f"the driver does not report them (NVML error {code})"}
     except (OSError, AttributeError) as error:
         return {"reason": str(error)}
