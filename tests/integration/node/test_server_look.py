@@ -182,6 +182,7 @@ NOT_COMPARED = {
     "check",
     "estimate",
     "logs",
+    "mcp",
     "nodes",
     "open",
     "release",

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from msgspec.structs import replace
@@ -97,6 +98,9 @@ class Reports:
                 beats.append(Heartbeat(name, "s", sequence, at, at, made, parts))
         self._store.take(beats)
 
+    def close(self) -> None:
+        self._store.close()
+
 
 @pytest.fixture(scope="module")
 def url() -> str:
@@ -110,7 +114,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory, url: str) -> Iterator[Served]:
     serve = serving(
         folder / "hub", "--store", url, simulate=None, ANDON_LEASE_DIR=book, ANDON_NODE="hub"
     )
-    with serve as found, again_and_again(Reports(url)):
+    with serve as found, closing(Reports(url)) as reports, again_and_again(reports):
         token = found.ask("/api/nodes", "POST", '{"name": "x17"}', **JSON, **found.bearer).json()[
             "token"
         ]

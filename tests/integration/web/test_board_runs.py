@@ -266,12 +266,12 @@ def test_a_run_that_goes_on_is_drawn_as_it_goes_and_ends(
 def test_what_a_run_logs_is_drawn_over_time_and_steps_and_moves(
     owner: Window, home: Served, folder: Path
 ) -> None:
-    run = WrittenRun(folder, "gggggggg", "learn.py", gpus=1, ago=60)
+    run = WrittenRun(folder, "kkkkkkkk", "learn.py", gpus=1, ago=60)
     run.sample(*range(1, 40))
     for second in range(1, 40):
         run.log(second, 10 * second if second < 30 else second, loss=4 / second)
     page = owner.page
-    page.goto(f"{home.url}/#/runs/gggggggg")
+    page.goto(f"{home.url}/#/runs/kkkkkkkk")
     loss = page.locator("figure.chart", has_text="loss")
     expect(loss).to_contain_text("lowest 0.1026 at 39 · highest 4 at 10 · steps went back 1 ×")
     expect(page.locator("figure.chart canvas")).to_have_count(5)
