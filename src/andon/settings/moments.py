@@ -190,6 +190,14 @@ def _number(word: str, names: Sequence[str]) -> int:
     return [name.startswith(word) for name in names].index(True)
 
 
+def last_weekly(text: str, at: float, offset: Offset) -> float:
+    """Returns the last time that was `Mon 08:00`, say; raises ValueError if it is not weekly."""
+    day = text.lower().partition(" ")[0]
+    if len(day) < 3 or not any(name.startswith(day) for name in _WEEKDAYS):
+        raise ValueError(f"{text[:40]!r} is not weekly: use 'Mon 08:00'")
+    return parse_moment(text, at, offset)
+
+
 def weeks_later(at: float, weeks: int, offset: Offset) -> float:
     """Returns when local clocks show the same time so many weeks later."""
     wall = _EPOCH + timedelta(seconds=at + offset(at)) + 7 * weeks * _DAY

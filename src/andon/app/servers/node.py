@@ -11,6 +11,8 @@ from andon.alerts.watcher import RoutedNotifier, Watcher
 from andon.app.alerts import open_alert_store, open_notifiers
 from andon.app.history import open_store, retention_of, separate_history
 from andon.app.leases import open_availability, open_lease_tracker, refuse_ambiguous_names
+from andon.app.messages.digest import CHECK_SECONDS as DIGEST_SECONDS
+from andon.app.messages.digest import DigestSender, Nodes
 from andon.app.messages.personal import lease_warning, personal_routes
 from andon.app.slurm_reservations import slurm_reservations
 from andon.app.thresholds import rulebook
@@ -186,4 +188,25 @@ def node(
     )  # fmt: skip
 
 
-WATCHING = (history, lease_tracker, idle_leases, watcher, alerts, network_leases, node)
+def digests(
+    settings: Settings,
+    sampler: Sampler,
+    watcher: Watcher,
+    node: WatchedNode,
+    linked: Settings | None = None,
+    reported_nodes: Callable[[], Nodes] = dict,
+) -> Follower | None:
+    """Sends the digest of each week, on a hub of all its nodes, where [reports] says so."""
+    if settings.replay or not settings.reports_weekly:
+        return None
+    nodes = lambda: {**reported_nodes(), node.name: node}  # noqa: E731
+    return Follower(
+        sampler.subscribe(DIGEST_SECONDS),
+        DigestSender(watcher, linked or settings, nodes).check,
+        "digests",
+        FailureLog("andon.digests", "the digest was not made; retrying"),
+        taking=SnapshotDelivery.NEWEST,
+    ).start()
+
+
+WATCHING = (history, lease_tracker, idle_leases, watcher, alerts, network_leases, node, digests)
