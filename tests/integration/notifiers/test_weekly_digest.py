@@ -4,12 +4,16 @@ import json
 import sqlite3
 import sys
 import time
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 
 import pytest
 
-from tests.integration.serving import andon, serving
+from andon.app.alerts import open_alert_store
+from andon.settings.table import Settings
+from tests.integration.fleet.reporting import reporting
+from tests.integration.serving import Served, andon, serving
+from tests.support.postgres import server
 from tests.support.waiting import wait_for
 
 TELL = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read())"
@@ -77,3 +81,27 @@ def test_a_notifier_that_is_not_there_is_refused_at_the_start(tmp_path: Path) ->
     assert done.code == 2
     assert "reports.by: no notifier that takes digests is named 'nobody'" in done.err
     assert "notifiers: mine" in done.err
+
+
+@pytest.mark.process
+def test_a_hub_sends_one_digest_of_all_its_nodes(tmp_path: Path) -> None:
+    state, url = tmp_path / "state", server().schema("digest")
+
+    def hub(weekly: str) -> AbstractContextManager[Served]:
+        file = configured(tmp_path, weekly)
+        return serving(
+            state, "--store", url, simulate=None, ANDON_CONFIG=file, ANDON_NODE="hub",
+            ANDON_LEASE_DIR=str(tmp_path / "book"),
+        )  # fmt: skip
+
+    with hub("Mon 08:00") as served, reporting(served, count=1):
+        store = open_alert_store(Settings(history_store=url, node="hub"))
+        wait_for(lambda: (seen := store.load()) and seen.state.get("reported"), what="the mark")
+        store.close()
+        began = time.time()
+    wait_for(lambda: time.time() > began + 2, what="the time of the digest")
+    with hub(time.strftime("%a %H:%M:%S", time.gmtime(began + 1))):
+        wait_for(lambda: len(heard(tmp_path)) == 1, what="the digest")
+    (text,) = heard(tmp_path)
+    assert "• hub: " in text
+    assert "• r0: " in text
