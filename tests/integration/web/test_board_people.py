@@ -86,9 +86,9 @@ def test_months_of_a_user_and_of_groups_have_idle_energy_and_cost(
         items = [{"user": name, **SHARE, "days": [january, february]}, other]
         route.fulfill(json={**WEEK, "price_per_kwh": 0.5, "currency": "EUR", "items": items})
 
-    page.route("**/api/users?each=month*", months)
+    page.route(re.compile(r"/api/users\?each=month"), months)
     page.goto(f"{home.url}/#/user/ada")
-    table = page.get_by_role("table", name="by month")
+    table = page.get_by_role("region", name="by month")
     rows = table.get_by_role("row")
     expect(rows).to_have_count(3)
     expect(rows.nth(1)).to_have_text(re.compile(r"February 2026\s*ada\s*10\.0\sh\s*–\s*–\s*–"))
