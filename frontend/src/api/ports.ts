@@ -46,6 +46,8 @@ const PAST = {
   usageSince: (since: number, when: boolean): Question<{ items: Use[] }> => ({ path: `/api/usage?since=${since}`, every: MINUTE_MS, when }),
   checks: (uuid: string): Question<CheckList> => ({ path: `/api/checks?device=${coded(uuid)}`, every: MINUTE_MS }),
   users: (): Question<Week> => ({ path: "/api/users", every: MINUTE_MS }),
+  /** The same figures by month; the last one grows slowly. */
+  months: (by: "user" | "group", since: number): Question<Week> => ({ path: `/api/users?each=month&by=${by}&since=${since}`, fresh: 10 * MINUTE_MS }),
   snapshots: (when: boolean): Question<{ items: Snapshot[] }> => ({ path: "/api/snapshots", fresh: Infinity, kept: 0, when }),
 };
 

@@ -1,5 +1,5 @@
 /** One user: their GPUs now, their week, jobs and runs, and what that used. */
-import { useMemo } from "react";
+import { useMemo, useState } from "react";
 import { useFeatures } from "../api/asking";
 import type { Problem } from "../api/client";
 import { useJobs, usePast, useRuns } from "../api/ports";
@@ -30,6 +30,7 @@ const MINUTE_MS = 60_000;
 const HOUR = 3600;
 const RANGE_DAYS = 7;
 const DAY = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric" });
+const MONTH = new Intl.DateTimeFormat(undefined, { month: "long", year: "numeric" });
 const hours = (seconds: number): string => (seconds > 0 && seconds < 360 ? duration(seconds) : withUnit(seconds / HOUR, "h", 1));
 
 export function UserPage({ name }: { name: string }) {
@@ -54,6 +55,7 @@ export function UserPage({ name }: { name: string }) {
         <Jobs name={name} at={snapshot.at} />
         <Runs name={name} />
       </div>
+      <Months name={name} />
     </article>
   );
 }
@@ -114,6 +116,43 @@ function Days({ own }: { own: Share }) {
           </li>
         ))}
       </ul>
+    </section>
+  );
+}
+
+interface Month {
+  who: string;
+  month: Share["days"][number];
+  cost: number | null;
+}
+
+const PAST_MONTHS = 11; // and this one
+const MONTHS: Column<Month>[] = [
+  { name: "month", by: (one) => one.month.day, cell: (one) => MONTH.format(new Date(`${one.month.day}-15T12:00`)) },
+  { name: "who", by: (one) => one.who, cell: (one) => one.who },
+  { name: "GPU time", by: (one) => one.month.device_seconds, cell: (one) => hours(one.month.device_seconds), number: true },
+  { name: "idle", by: (one) => one.month.idle_share, cell: (one) => percent(one.month.idle_share === null ? null : 100 * one.month.idle_share), number: true },
+  { name: "energy", by: (one) => one.month.energy_joules, cell: (one) => energy(one.month.energy_joules), number: true },
+  { name: "cost", by: (one) => one.cost, cell: (one) => (one.cost === null ? DASH : one.cost.toFixed(2)), number: true },
+];
+
+/** A year by month: of this user, of everyone, or of groups. */
+function Months({ name }: { name: string }) {
+  const [of, setOf] = useState("");
+  const [since] = useState(() => { const now = new Date(); return new Date(now.getFullYear(), now.getMonth() - PAST_MONTHS, 1).getTime() / 1000; });
+  const year = usePast((past) => past.months(of === "groups" ? "group" : "user", since));
+  const rows = useMemo(() => (year.data?.items ?? []).filter((one) => of !== "" || one.user === name).flatMap((one) =>
+    one.days.map((month) => ({ who: one.user, month, cost: costOf(month.energy_joules, year.data?.price_per_kwh ?? null) }))), [year.data, of, name]);
+  const money = year.data && (year.data.price_per_kwh === null ? "no price is set (runs.price_per_kwh)" : `at ${year.data.price_per_kwh} ${year.data.currency ?? ""} per kWh`);
+  return (
+    <section>
+      <h2>By month</h2>
+      <p><select aria-label="whose months" value={of} onChange={(event) => setOf(event.target.value)}>
+        <option value="">{name}</option><option value="users">every user</option><option value="groups">groups</option>
+      </select> <span className="dim">cost: {money ?? "not known"}</span></p>
+      {year.error ? <p className="dim">Not known: {year.error.oneLine}</p> : year.isPending ? <Loading what="the months" />
+        : rows.length === 0 ? <p className="dim">No GPU use is recorded in these months.</p>
+        : <Table caption="by month" columns={MONTHS} rows={rows} rowKey={(one) => `${one.month.day}-${one.who}`} sort="month" />}
     </section>
   );
 }

@@ -92,6 +92,7 @@ class Watcher:
         self._self_checks, self._book, self._leads = self_checks, book, leads
         self._duty = Duty(time.monotonic()) if has_hub else None
         self._open_elsewhere: tuple[Alert, ...] = ()
+        self._reported: float | None = None
         routes = tuple(route for _, route in notifiers)
         self._routes = (*routes, HUB_ROUTE) if has_hub else routes
         self._lock = threading.Lock()
@@ -270,6 +271,34 @@ class Watcher:
                 workers[notifier.name] = self._worker(notifier)
         self._workers = workers
 
+    # The weekly digest.
+
+    @property
+    def reported(self) -> float | None:
+        """When the last digest was made, also by an earlier process; None if none ever was.
+        Unavailable until the store is open."""
+        self._started.wait(self._waits.opening)
+        _ = self._writer.store
+        return self._last_report()
+
+    def report(self, at: float, digests: Mapping[str, Notice]) -> None:
+        """Sends a digest through each of these notifiers. Its time is stored with it."""
+        with self._lock:
+            made = [Delivery(one, name, at) for name, one in digests.items()]
+            box = replace(self._outbox, deliveries=(*self._outbox.deliveries, *made))
+            self._reported = at
+            self._write(box)
+            self._outbox = box
+        for worker in self._workers.values():
+            worker.wake()
+
+    def _last_report(self) -> float | None:
+        """Returns the mark of a store that may have opened late."""
+        if self._reported is None and (saved := self._writer.opened(0)) is not None:
+            found = saved.state.get("reported")
+            self._reported = found if isinstance(found, float) else None
+        return self._reported
+
     # Between a node and its hub.
 
     def hand_over(self) -> tuple[HandedNotice, ...]:
@@ -419,6 +448,7 @@ class Watcher:
             "informed": dict(box.informed),
             "accepted": {alert: list(accepted) for alert, accepted in box.accepted.items()},
             "elsewhere": to_json(self._open_elsewhere),
+            "reported": self._last_report(),
         }
         self._writer.write(state, changed, box.deliveries)
 

@@ -118,6 +118,14 @@ def _quiet(value: object) -> str:
     return _text(value)
 
 
+def _weekly(value: object) -> str:
+    from andon.settings.moments import last_weekly  # only if digests are sent
+
+    if text := _text(value):
+        last_weekly(text, 1e9, lambda at: 0.0)
+    return text
+
+
 def _store(value: object) -> str:
     from andon.settings.store_url import parse_store_url  # only if a store is set
 
@@ -162,4 +170,5 @@ NUMBER_OR_OFF = ValueKind('a number, or "off"', _or_off(_number))
 SECONDS_OR_OFF = ValueKind('a number of seconds such as 300 or 5m, or "off"', _or_off(_seconds))
 ORIGINS = ValueKind('a list of exact origins such as ["http://localhost:3000"]', _origins)
 QUIET = ValueKind('a time range such as "22:00-07:00"', _quiet)
+WEEKLY = ValueKind('a day of the week and a time such as "Mon 08:00"', _weekly)
 RULES = ValueKind('a list of rules such as ["fan"]', _any_names)

@@ -191,6 +191,14 @@ def _number(word: str, names: Sequence[str]) -> int:
     return [name.startswith(word) for name in names].index(True)
 
 
+def last_weekly(text: str, at: float, offset: Offset) -> float:
+    """Returns the last time that was `Mon 08:00`, say; raises ValueError if it is not weekly."""
+    day = text.lower().partition(" ")[0]
+    if len(day) < 3 or not any(name.startswith(day) for name in _WEEKDAYS):
+        raise ValueError(f"{text[:40]!r} is not weekly: use 'Mon 08:00'")
+    return parse_moment(text, at, offset)
+
+
 def weekly(
     begins: float, ends: float, weeks: int, offset: Offset, by_clock: bool
 ) -> list[tuple[float, float]]:

@@ -18,6 +18,7 @@ from andon.settings.kinds import (
     SECONDS,
     STORE,
     TEXT,
+    WEEKLY,
     WHOLE,
     WORD,
     YES_OR_NO,
@@ -73,6 +74,8 @@ class Settings(Struct, frozen=True):
     notify_me_turn: bool = False
     notify_me_alerts: bool = False
     notify_me_by: tuple[str, ...] = ()
+    reports_weekly: str = ""
+    reports_by: tuple[str, ...] = ()
     server_allow_origins: tuple[str, ...] = ()
     server_sign_in: bool = True
     server_proxy: str = ""
@@ -300,6 +303,14 @@ FIELDS = (
     Field(
         "notify_me_by", "notify.me.by", "ANDON_NOTIFY_ME_BY", NAMES,
         "by which notifiers, or desktop; empty: all that are configured, else the desktop",
+    ),
+    Field(
+        "reports_weekly", "reports.weekly", "ANDON_REPORTS_WEEKLY", WEEKLY,
+        "when a server sends the digest of a week, such as Mon 08:00; empty: never",
+    ),
+    Field(
+        "reports_by", "reports.by", "ANDON_REPORTS_BY", NAMES,
+        "by which notifiers; empty: all. One with owners gets what these users used",
     ),
     Field(
         "server_allow_origins", "server.allow_origins", "ANDON_SERVER_ALLOW_ORIGINS", ORIGINS,

@@ -10,7 +10,7 @@ from tests.integration.board import violations_in_both_themes
 from tests.integration.browser import Window
 from tests.integration.serving import Served, serving
 
-DAY = {"day": "2026-11-16", "device_seconds": 7200.0, "energy_joules": None}
+DAY = {"day": "2026-11-16", "device_seconds": 7200.0, "energy_joules": None, "idle_share": None}
 SHARE = {"device_seconds": 7200.0, "idle_share": 0.25, "held_idle_share": None,
          "energy_joules": 3.6e6, "days": [DAY]}  # fmt: skip
 WEEK = {"since": 0, "until": 1, "price_per_kwh": None, "currency": None}
@@ -69,3 +69,36 @@ def test_a_user_has_a_page_and_what_is_not_known_says_why(reader: Window, home: 
     page.goto(f"{home.url}/#/user/nobody-here")
     expect(page.get_by_text("No GPU use of theirs is recorded")).to_be_visible()
     expect(page.get_by_text("No process of theirs is on a GPU")).to_be_visible()
+
+
+def test_months_of_a_user_and_of_groups_have_idle_energy_and_cost(
+    reader: Window, home: Served
+) -> None:
+    page = reader.page
+    asked: list[str] = []
+    january = {**DAY, "day": "2026-01", "energy_joules": 7.2e6, "idle_share": 0.25}
+    february = {**DAY, "day": "2026-02", "device_seconds": 36000.0}
+
+    def months(route: Route) -> None:
+        asked.append(route.request.url)
+        name = "vision" if "by=group" in route.request.url else "ada"
+        other = {"user": "bob", **SHARE, "days": [january]}
+        items = [{"user": name, **SHARE, "days": [january, february]}, other]
+        route.fulfill(json={**WEEK, "price_per_kwh": 0.5, "currency": "EUR", "items": items})
+
+    page.route(re.compile(r"/api/users\?each=month"), months)
+    page.goto(f"{home.url}/#/user/ada")
+    table = page.get_by_role("region", name="by month")
+    rows = table.get_by_role("row")
+    expect(rows).to_have_count(3)
+    expect(rows.nth(1)).to_have_text(re.compile(r"February 2026\s*ada\s*10\.0\sh\s*–\s*–\s*–"))
+    expect(rows.nth(2)).to_have_text(
+        re.compile(r"January 2026\s*ada\s*2\.0\sh\s*25\s%\s*2\.00\skWh\s*1\.00")
+    )
+    expect(page.get_by_text("at 0.5 EUR per kWh")).to_be_visible()
+    page.get_by_label("whose months").select_option("groups")
+    expect(table.get_by_role("cell", name="vision")).to_have_count(2)
+    page.get_by_label("whose months").select_option("every user")
+    expect(rows).to_have_count(4)
+    assert len(asked) == 2
+    assert violations_in_both_themes(page.get_by_role("main")) == []

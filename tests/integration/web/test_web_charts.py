@@ -176,6 +176,12 @@ def test_each_user_has_hours_and_days(tmp_path: Path) -> None:
     assert (alice["idle_share"], alice["energy_joules"]) == (0.0, None)
     assert [one["device_seconds"] for one in alice["days"]] == [4.0]
     assert found["price_per_kwh"] is None
+    month = asked(tmp_path, "/api/users?since=90&until=120&each=month&by=group", filled()).json()
+    (group,) = month["items"]
+    assert [(one["day"], one["device_seconds"], one["idle_share"]) for one in group["days"]] == [
+        ("1970-01", 4.0, 0.0)
+    ]
+    assert asked(tmp_path, "/api/users?by=nonsense", filled()).status_code == 422
     refused = asked(tmp_path, "/api/users?since=5&until=4", filled())
     assert refused.status_code == 422
     assert refused.json()["error"]["hint"] == "since must be before until"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from andon.alerts.rules.digest import MachineWeek, WeekDigest, digest_notice
 from andon.alerts.rules.handover import HandedNotice
 from andon.alerts.rules.outbox import Delivery, SavedAlerts
 from andon.alerts.rules.past import Query
@@ -26,6 +27,7 @@ from andon.settings.moments import QuietHours
 from andon.settings.store_url import MEMORY
 from andon.stores.memory import MemoryAlertStore
 from tests.support.alerting_parts import SOON, Heard, Moody, Playing, look
+from tests.support.notices import AT
 from tests.support.waiting import wait_for
 
 FIRING, RESOLVED = NoticeKind.FIRING, NoticeKind.RESOLVED
@@ -467,3 +469,51 @@ def test_a_rule_that_is_turned_off_ends_its_alerts_and_other_thresholds_are_in_f
     playing.tick(State.LOST, ticks=5)
     assert [alert.rule for alert in playing.watcher.alerts()] == []
     playing.watcher.close()
+
+
+def digest() -> Notice:
+    week = WeekDigest(AT, (MachineWeek("m", {}),), lambda at: 0.0)
+    return digest_notice(week)
+
+
+def test_a_digest_is_kept_until_its_notifier_takes_it_and_never_sent_again() -> None:
+    phone, mail = Heard(), Heard("mail")
+    phone.broken = True
+    playing = Playing(phone, mail)
+    assert playing.watcher.reported is None
+    at = time.time()
+    playing.watcher.report(at, {"phone": digest(), "mail": digest()})
+    wait_for(lambda: [one.alert.rule for one in mail.told] == ["digest"])
+    wait_for(phone.entered.is_set)
+    playing.again(later := Heard(), other := Heard("mail"))
+    wait_for(lambda: [one.alert.rule for one in later.told] == ["digest"])
+    assert "What broke:" in later.told[0].alert.evidence.values()
+    assert playing.watcher.reported == at
+    playing.again(last := Heard())
+    playing.lose()
+    wait_for(lambda: last.kinds() == [FIRING])
+    assert [one.alert.rule for one in (*last.told, *other.told)] == ["device_lost"]
+    assert playing.watcher.reported == at
+    playing.watcher.close()
+
+
+def test_whether_a_digest_was_sent_is_not_known_while_the_store_cannot_be_opened() -> None:
+    gate, ledger = threading.Event(), MemoryAlertStore()
+    ledger.save({"reported": 7.0}, (), ())
+
+    def opened() -> AlertStore:
+        if not gate.is_set():
+            raise Unavailable("not yet")
+        return ledger
+
+    playing = Playing(ledger=opened)
+    with pytest.raises(Unavailable):
+        _ = playing.watcher.reported
+    playing.tick(State.OK)
+    gate.set()
+    wait_for(lambda: playing.watcher.health()["state"] == "ok")
+    assert playing.watcher.reported == 7.0
+    playing.watcher.close()
+    saved = ledger.load()
+    assert saved is not None
+    assert saved.state["reported"] == 7.0

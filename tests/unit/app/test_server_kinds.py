@@ -170,6 +170,7 @@ def test_the_kinds_differ_in_their_lists(compositions: dict[str, Composition]) -
     assert beyond("with a hub", "plain") == {"past", "uplink"}
     assert beyond("hub of a hub", "hub") == {"past", "uplink"}
     nodes = {"fleet", "fleet_alerts", "leader_duties", "everywhere", "own_reports"}
+    nodes |= {"reported_nodes"}
     assert beyond("hub", "plain") == nodes
     assert beyond("plain", "hub") == set()
     assert compositions["plain"].parts == compositions["without history"].parts

@@ -97,6 +97,8 @@ EXPECTED = Settings(
     notify_me_turn=True,
     notify_me_alerts=True,
     notify_me_by=("desktop", "slack"),
+    reports_weekly="Mon 08:00",
+    reports_by=("slack",),
     server_allow_origins=("http://localhost:3000",),
     server_sign_in=False,
     server_proxy="10.0.0.7",
@@ -169,6 +171,9 @@ def test_every_setting_can_be_given_in_the_file() -> None:
     turn = true
     alerts = true
     by = ["desktop", "slack"]
+    [reports]
+    weekly = "Mon 08:00"
+    by = ["slack"]
     [server]
     allow_origins = ["http://localhost:3000"]
     sign_in = false
@@ -211,6 +216,7 @@ def test_every_setting_can_be_given_by_a_variable() -> None:
         "ANDON_JOBS_ON": "lab",
         "ANDON_NOTIFY_ME_JOBS": "fail", "ANDON_NOTIFY_ME_TURN": "yes",
         "ANDON_NOTIFY_ME_ALERTS": "yes", "ANDON_NOTIFY_ME_BY": "desktop,slack",
+        "ANDON_REPORTS_WEEKLY": "Mon 08:00", "ANDON_REPORTS_BY": "slack",
         "ANDON_SERVER_ALLOW_ORIGINS": "http://localhost:3000", "ANDON_SERVER_SIGN_IN": "no",
         "ANDON_SERVER_PROXY": "10.0.0.7", "ANDON_SERVER_PROXY_ROLES": "ops:operate",
         "ANDON_HUB_UNENCRYPTED": "yes", "ANDON_HUB_METRICS": "devices",

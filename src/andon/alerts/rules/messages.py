@@ -17,6 +17,7 @@ from andon.settings.moments import Offset
 from andon.units import and_more, counted, human_seconds, printable
 
 JOB_RULE = "job"  # of a notice about a job, which is no alert
+DIGEST_RULE = "digest"  # of a week's digest, whose evidence is its lines
 MOST_LISTED = 8
 MOST_NAMED = 3
 TITLE_CHARACTERS = 70
@@ -73,17 +74,32 @@ class MessageContext(Struct, frozen=True):
 def message(notices: Sequence[Notice], at: float, offset: Offset, board_url: str = "") -> Message:
     """Returns one message for all notices."""
     latest = [without_secrets(notice) for notice in latest_per_alert(notices)]
-    found = (
-        single_message(latest[0], at, offset)
-        if len(latest) == 1
-        else combined_message(latest, at, offset)
-    )
+    found = _message_of(latest, at, offset)
     lines = [SIMULATED] if any(notice.simulated for notice in latest) else []
     lines += [LATE] if at - min(notice.at for notice in latest) > LATE_SECONDS else []
     lines += [found.body]
     lines += [board_url] if board_url else []
     mark = "SIMULATED " if any(notice.simulated for notice in latest) else ""
-    return Message(_cut(mark + found.title, TITLE_CHARACTERS), "\n".join(lines), found.level)
+    return Message(cut(mark + found.title, TITLE_CHARACTERS), "\n".join(lines), found.level)
+
+
+def _message_of(notices: Sequence[Notice], at: float, offset: Offset) -> Message:
+    """Returns the message about alerts; digests follow whole below."""
+    digests = [digest_message(one) for one in notices if one.alert.rule == DIGEST_RULE]
+    others = [one for one in notices if one.alert.rule != DIGEST_RULE]
+    if len(others) == 1:
+        digests.insert(0, single_message(others[0], at, offset))
+    elif others:
+        digests.insert(0, combined_message(others, at, offset))
+    first, *more = digests
+    body = "\n\n".join([first.body, *(f"{one.title}\n{one.body}" for one in more)])
+    return Message(first.title, body, first.level)
+
+
+def digest_message(notice: Notice) -> Message:
+    """Returns the digest of a week: its alert's evidence are the lines."""
+    lines = [_tame(str(line)) for line in notice.alert.evidence.values()]
+    return Message(_sentence(notice.alert), cut("\n".join(lines), BODY_CHARACTERS), Level.INFO)
 
 
 def latest_per_alert(notices: Sequence[Notice]) -> list[Notice]:
@@ -101,7 +117,7 @@ def single_message(notice: Notice, at: float, offset: Offset) -> Message:
     if notice.kind is NoticeKind.TEST:
         return Message(f"TEST {notice.node}: andon can reach you", _sentence(alert), None)
     over = notice.kind is NoticeKind.RESOLVED
-    first = f"Resolved: {_headline(alert)}" if over else _sentence(alert)
+    first = f"Resolved: {headline(alert)}" if over else _sentence(alert)
     lines = [first, f"Where: {_place(notice)}", _when(notice, at, offset)]
     if alert.no_data_since is not None and not over:
         since = local_time(alert.no_data_since, at, offset)
@@ -112,7 +128,7 @@ def single_message(notice: Notice, at: float, offset: Offset) -> Message:
         )
     if alert.advice and not over:
         lines.append(f"What to do: {alert.advice}")
-    title = f"{_label(notice)} {notice.node}: {_headline(alert)}"
+    title = f"{_label(notice)} {notice.node}: {headline(alert)}"
     return Message(title, "\n".join(lines), _level(notice))
 
 
@@ -123,7 +139,7 @@ def combined_message(notices: Sequence[Notice], at: float, offset: Offset) -> Me
     listed, several = _in_turn(ordered), len({notice.node for notice in notices}) > 1
     share = BODY_CHARACTERS // len(listed)
     for notice, following in zip(listed, [*listed[1:], None], strict=True):
-        item = _cut(_item(notice, at, offset, f"{notice.node}: " if several else ""), share)
+        item = cut(_item(notice, at, offset, f"{notice.node}: " if several else ""), share)
         lines.append(item)
         advice = f"  What to do: {_advice(notice)}"
         if _advice(notice) and _advice(notice) != _advice(following) and len(item + advice) < share:
@@ -169,12 +185,12 @@ def without_secrets(notice: Notice) -> Notice:
 
 def _tame(text: str) -> str:
     """Defuses `@everyone` and `<!channel>`, which would notify a whole channel in a chat."""
-    return _cut(_MENTION.sub(r"\g<0> ", printable(text)), TEXT_CHARACTERS)
+    return cut(_MENTION.sub(r"\g<0> ", printable(text)), TEXT_CHARACTERS)
 
 
 def redacted_command(command: str) -> str:
     """Returns a command line that may leave this machine."""
-    return _cut(redact(command.split()), COMMAND_CHARACTERS)
+    return cut(redact(command.split()), COMMAND_CHARACTERS)
 
 
 def local_time(then: float, now: float, offset: Offset) -> str:
@@ -208,7 +224,7 @@ def _item(notice: Notice, at: float, offset: Offset, node: str) -> str:
     if notice.kind is NoticeKind.RESOLVED:
         affected = f", affected {who}" if who else ""
         lasted = _when(notice, at, offset).lower()
-        return f"• RESOLVED {node}{_headline(alert)}{affected}, {lasted}"
+        return f"• RESOLVED {node}{headline(alert)}{affected}, {lasted}"
     affects = f", affects {who}" if who else ""
     since = local_time(alert.since, at, offset)
     return f"• {_label(notice)} {node}{_sentence(alert)}{affects}, since {since}"
@@ -255,7 +271,7 @@ def _more(alert: Alert) -> str:
     return f";{more}" if more else ""
 
 
-def _headline(alert: Alert) -> str:
+def headline(alert: Alert) -> str:
     """Returns the part of the message before the colon; if that is only the device, the rule's
     title follows."""
     first = _sentence(alert).partition(": ")[0]
@@ -279,5 +295,5 @@ def _rank(notice: Notice) -> tuple[int, int, float]:
     return (-1 if level is None else level.rank, notice.alert.severity, -notice.alert.since)
 
 
-def _cut(text: str, characters: int) -> str:
+def cut(text: str, characters: int) -> str:
     return text if len(text) <= characters else text[: characters - 1].rstrip() + "…"

@@ -8,10 +8,12 @@ from typing import Any
 from andon.alerts.watcher import Watcher
 from andon.app.alerts import open_fleet_watcher
 from andon.app.history import maintainer_of, store_kind, store_url
+from andon.app.messages.digest import Nodes
 from andon.app.servers.reloading import SettingsInForce
-from andon.errors import Conflict, Denied, Unavailable
+from andon.errors import AndonError, Conflict, Denied, Unavailable
 from andon.fleet.uplink import Uplink
 from andon.host.machine_id import node_key, node_name
+from andon.node.port import Node
 from andon.node.watched.alerts import AlertJudge
 from andon.node.watched.node import WatchedNode
 from andon.ports import RunIndex
@@ -59,6 +61,18 @@ def alerts(fleet_alerts: FleetAlerts) -> Iterator[AlertJudge]:
 
 def leader_duties(settings: Settings, fleet: Fleet, fleet_alerts: FleetAlerts) -> LeaderDuties:
     return LeaderDuties(fleet, fleet_alerts, partial(maintainer_of, settings))
+
+
+def reported_nodes(fleet: Fleet) -> Iterator[Callable[[], Nodes]]:
+    """The nodes that report here, for the digest."""
+
+    def asked(name: str) -> Node | AndonError:
+        try:
+            return fleet.node(name)
+        except AndonError as error:
+            return error
+
+    yield lambda: {name: asked(name) for name in fleet.hub.nodes()}
 
 
 def own_reports(node: WatchedNode, fleet: Fleet) -> Uplink:

@@ -27,7 +27,7 @@ def hub() -> Parts:
     shown = parts.instead(WATCHING, hub.alerts)
     return (
         *DOOR, *DEVICES, node.distinct_names, hub.fleet, *shown, hub.fleet_alerts,
-        hub.leader_duties, hub.everywhere, *WEB, *ACCOUNTS, hub.own_reports,
+        hub.leader_duties, hub.everywhere, hub.reported_nodes, *WEB, *ACCOUNTS, hub.own_reports,
     )  # fmt: skip
 
 

@@ -11,6 +11,8 @@ from andon.alerts.watcher import Watcher
 from andon.app.alerts import open_alert_store
 from andon.app.history import open_store, retention_of, separate_history
 from andon.app.leases import open_availability, open_lease_tracker, refuse_ambiguous_names
+from andon.app.messages.digest import CHECK_SECONDS as DIGEST_SECONDS
+from andon.app.messages.digest import DigestSender, Nodes
 from andon.app.messages.personal import lease_warning, watching_notifiers
 from andon.app.servers.reloading import in_force, reloads
 from andon.app.slurm_reservations import slurm_reservations
@@ -182,6 +184,27 @@ def node(
     )  # fmt: skip
 
 
+def digests(
+    settings: Settings,
+    sampler: Sampler,
+    watcher: Watcher,
+    node: WatchedNode,
+    linked: Settings | None = None,
+    reported_nodes: Callable[[], Nodes] = dict,
+) -> Follower | None:
+    """Sends the digest of each week, on a hub of all its nodes, where [reports] says so."""
+    if settings.replay or not settings.reports_weekly:
+        return None
+    nodes = lambda: {**reported_nodes(), node.name: node}  # noqa: E731
+    return Follower(
+        sampler.subscribe(DIGEST_SECONDS),
+        DigestSender(watcher, linked or settings, nodes).check,
+        "digests",
+        FailureLog("andon.digests", "the digest was not made; retrying"),
+        taking=SnapshotDelivery.NEWEST,
+    ).start()
+
+
 def watchdog_feed(service: ServiceManager, sampler: Sampler) -> Iterator[WatchdogFeed | None]:
     """Feeds the watchdog of the service manager while the sampler works; a driver that hangs does
     not stop it."""
@@ -203,6 +226,7 @@ WATCHING = (
     alerts,
     network_leases,
     node,
+    digests,
     reloads,
     watchdog_feed,
 )

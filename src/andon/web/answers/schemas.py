@@ -129,11 +129,12 @@ class Usage(Struct, frozen=True):
 
 
 class UserDay(Struct, frozen=True):
-    """One day of a user, by the server's clock."""
+    """One day or month of a user or group, by the server's clock."""
 
-    day: str
+    day: Annotated[str, Doc("2026-11-09, or 2026-11 of a month")]
     device_seconds: float
     energy_joules: float | None
+    idle_share: float | None
 
 
 class UserShare(Struct, frozen=True):

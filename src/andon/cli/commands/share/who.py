@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import Struct, field
@@ -15,7 +15,6 @@ from andon.cli.commands.reporting import (
     prices_of,
 )
 from andon.cli.commands.share.leases import on_devices
-from andon.cli.commands.share.who_past import PastUse, RecordedRuns, past_use, read_runs
 from andon.cli.moments import since_option
 from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
 from andon.cli.show.entries import unreal
@@ -32,7 +31,11 @@ from andon.leases.policy_file import group_of, policy_state
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList
 from andon.model.naming import device_labels, narrowed, unread_text
+from andon.node.past_use import PastUse, RecordedRuns, past_use, read_runs
 from andon.units import gpu_hours, human_bytes, human_joules
+
+if TYPE_CHECKING:
+    from andon.node.port import Node
 
 USE_RANK = 2  # of the columns that come from the history
 WITHOUT_USER = "– user: a process whose owner is not visible from here"
@@ -102,6 +105,9 @@ class WhoReport(Struct, frozen=True):
     show_default=True,
     help="A row for each, of root's policy or the system.",
 )
+@click.option(
+    "--digest", is_flag=True, help="The weekly digest of [reports], as it would be sent now."
+)
 @format_option(
     "Report per user and day: text, md, html, json or csv.",
     as_json="Print andon.who/1: bytes, joules, seconds.",
@@ -110,7 +116,9 @@ class WhoReport(Struct, frozen=True):
 @fresh_option
 @elsewhere
 @shared
-def who(devices: list[str], since: float, by: str, form: str | None, out: Path | None) -> int:
+def who(
+    devices: list[str], since: float, by: str, digest: bool, form: str | None, out: Path | None
+) -> int:
     """Print who uses and holds the devices, now and since --since.
 
     Hours, energy and idle share come from the history that andon serve keeps; a dash means
@@ -118,12 +126,16 @@ def who(devices: list[str], since: float, by: str, form: str | None, out: Path |
     among its users. --format reports the same per user and day, with the time that devices
     were held but idle, runs and waits. The exit code is 3 if no device can be read.
     """
+    if digest and (form or devices):
+        raise click.UsageError("--digest is of the whole week and machine, as text")
     if out is not None and form is None:
         raise click.UsageError("--out needs --format")
     choices, terminal = chosen(), Terminal.of(chosen())
     name_of = _group_of() if by == "group" else str
     people = People(name_of)
     node = node_of(choices)
+    if digest:
+        return _digest(node, terminal)
     snapshot, leases, _ = node.leases.listing()
     shown = narrowed(snapshot, devices)
     _add_present(people, shown, on_devices(leases, devices))
@@ -150,6 +162,19 @@ def who(devices: list[str], since: float, by: str, form: str | None, out: Path |
     for remark in remarks:
         terminal.print(*paragraph(remark, terminal.width, "dim"))
     return code
+
+
+def _digest(node: "Node", terminal: Terminal) -> int:
+    """Prints the digest of the last seven days; nothing is sent."""
+    from andon.alerts.rules.digest import digest_notice
+    from andon.alerts.rules.messages import message
+    from andon.app.messages.digest import read_digest
+
+    snapshot, now = node.live.latest(commands=False), time.time()
+    found = read_digest({snapshot.node: node}, now, settings_of(chosen()))
+    sent = message([digest_notice(found)], now, found.offset)
+    terminal.print(*map(styled, (sent.title, "", *sent.body.splitlines())))
+    return exit_code(snapshot)
 
 
 def _lines(

@@ -1,4 +1,4 @@
-"""The past use that `andon who` shows: the history of the devices, and recorded runs."""
+"""The past use of a node: the history of the devices, and recorded runs."""
 
 import time
 from collections.abc import Sequence
@@ -48,10 +48,15 @@ def read_runs(node: "Node", since: float) -> RecordedRuns:
 
 
 def past_use(
-    past: "NodePast", since: float, uuids: set[str] | None, runs: Sequence["RunRow"]
+    past: "NodePast",
+    since: float,
+    uuids: set[str] | None,
+    runs: Sequence["RunRow"],
+    until: float | None = None,
 ) -> PastUse:
-    """Returns the use by day and user. `uuids`: only these devices; None means all."""
-    found, now = PastUse(), time.time()
+    """Returns the use by day and user, up to now by default. `uuids`: only these devices; None
+    means all."""
+    found, now = PastUse(), time.time() if until is None else until
     if past.recorded:
         found.recorded = True
         found.real = _days(past, since, now, uuids, False, runs)
