@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.integration.parts import need_root
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="two users need setpriv")
 OTHER = 12_345
@@ -216,6 +217,46 @@ def test_a_job_starts_in_its_reservation(typed: Typed) -> None:
         assert "reservation r1 is over" in typed("jobs", "--all", uid=OTHER).stdout
     finally:
         typed("cancel", "--all", uid=OTHER)
+
+
+def test_the_end_of_a_job_is_noted_for_the_reservation_that_waited(
+    typed: Typed, tmp_path: Path
+) -> None:
+    typed("run", *SIM, "--", "true")  # the book is root's
+    os.mkfifo(pipe := tmp_path / "pipe")
+    pipe.chmod(0o666)
+    assert typed("submit", *SIM, "-d", "0", "--", "cat", str(pipe), uid=OTHER).returncode == 0
+    wait_for(lambda: "running" in typed("jobs", uid=OTHER).stdout)
+    made = typed("reserve", *SIM, "-d", "0", "--from", "1s", "--for", "1h")
+    assert "lease" in made.stdout, made.stderr
+    wait_for(lambda: "waits for an older lease" in typed("reservations").stdout)
+    folder = tmp_path / "book" / "reservations"
+    for note in folder.glob("*.note"):
+        note.unlink()
+    pipe.write_text("")
+    wait_for(lambda: list(folder.glob("r1-0-blocked-*.note")))
+    assert "now, not used yet" in typed("reservations").stdout
+
+
+def test_the_library_extends_no_lease_into_a_reservation(typed: Typed) -> None:
+    typed("reserve", *SIM, "-d", "0", "--from", "2h", "--for", "1h")
+    script = """
+import andon
+with andon.lease(1, devices="0", seconds="1h", timeout=0, simulated=True) as held:
+    before = held.until
+    try:
+        held.extend("3h")
+    except andon.errors.Conflict as error:
+        print(error.reason)
+    print(held.until == before)
+    held.extend("90m")
+    print(held.until > before)
+"""
+    done = typed(script, module="-c", uid=OTHER)
+    assert done.returncode == 0, done.stderr
+    reason, *rest = done.stdout.splitlines()
+    assert re.match("root has reserved its GPUs in (2 h|1 h 59 min)", reason)
+    assert rest == ["True", "True"]
 
 
 def test_python_reserves_as_the_command_does(typed: Typed) -> None:
