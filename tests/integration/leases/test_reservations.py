@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.integration.machine import on_a_machine, told
 from tests.integration.parts import need_root
 from tests.support.waiting import wait_for
 
@@ -257,6 +258,39 @@ with andon.lease(1, devices="0", seconds="1h", timeout=0, simulated=True) as hel
     reason, *rest = done.stdout.splitlines()
     assert re.match("root has reserved its GPUs in (2 h|1 h 59 min)", reason)
     assert rest == ["True", "True"]
+
+
+def test_roots_policy_says_who_reserves_how_much_and_how_long_it_is_kept() -> None:
+    said = on_a_machine(
+        r"""
+andon setup >/dev/null
+mkdir -p /etc/andon
+policy() { printf "$1" > /etc/andon/policy.toml; }
+as() { uid=$1; shift; user $uid "$PYTHON" -P -m andon.cli "$@" 2>&1 || true; }
+kept() { as 1000 reservations --json; }
+policy 'max_reserved_gpus = 0
+[users.1000]
+max_reserved_gpus = 3
+max_reserved_unused = "5m"
+'
+echo @@others; as 1001 reserve --simulate 4 --for 1h; echo @@
+echo @@own; as 1000 reserve --simulate 4 --gpus 3 --from 1h --for 1h; echo @@
+echo @@short; kept; echo @@
+policy 'max_reserved_unused = "unlimited"
+'
+echo @@long; kept; echo @@
+policy 'max_reserved_unused = "8d"
+'
+echo @@wrong; as 1000 reserve --simulate 4 --from 3h --for 1h; echo @@
+"""
+    )
+    found = told(said)
+    assert "to reserve 0 GPUs of 4 at a time; 1 GPU requested" in found["others"], said
+    assert "reserved r1: GPU 0" in found["own"], said
+    [short], [long] = (found[name]["reservations"] for name in ("short", "long"))
+    assert abs(short["lapses"] - short["begins"] - 300) < 0.001
+    assert long["lapses"] is None
+    assert 'policy.toml:1: max_reserved_unused: from 1m to 7d, or "unlimited"' in found["wrong"]
 
 
 def test_python_reserves_as_the_command_does(typed: Typed) -> None:

@@ -27,7 +27,7 @@ BUDGET = {
     "host": 5430,
     "jobs": 9797,
     "kill": 526,
-    "leases": 9032,
+    "leases": 9039,
     "model": 5609,
     "node": 8197,
     "notifiers": 582,

@@ -215,12 +215,10 @@ def _note_end(hold: Hold) -> None:
     """Notes which reservations waited for this lease: its program does not."""
     book = Path(hold.place).parent.parent
     if any(map(places.has_reservations, places.reservations_folders(book))):
-        from andon.leases.book.lease_book import Book  # rarely needed, and slow to import
-        from andon.leases.book.rejoin import lease_of
+        from andon.leases.book.rejoin import note_end  # rarely needed, and slow to import
 
         with suppress(AndonError, OSError):
-            lease = lease_of(hold)
-            Book({places.VARIABLE: str(book)}, make=False).note_end(lease.devices, lease.since)
+            note_end(hold)
 
 
 def _keep(hold: Hold, countdown: Countdown | None, waited: Sequence[int]) -> Sequence[int]:

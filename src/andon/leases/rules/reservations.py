@@ -68,8 +68,8 @@ def delays(one: Reservation, since: float, uuids: Iterable[str], at: float) -> b
 
 def _later(one: Reservation, at: float) -> Reservation:
     """Returns a reservation whose owner's time to use it begins at this time."""
-    kept = None if one.lapses is None else one.lapses - max(one.begins, one.delayed)
-    return lapsing(replace(one, delayed=at), kept)
+    seconds = None if one.lapses is None else one.lapses - max(one.begins, one.delayed)
+    return lapsing(replace(one, delayed=at), seconds)
 
 
 def _is_due(one: Reservation, at: float) -> bool:
