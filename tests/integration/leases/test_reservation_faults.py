@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from andon.errors import AndonError
+from andon.errors import AndonError, Conflict
 from andon.leases import reserving
 from andon.leases.availability import Availability
 from andon.leases.book import places
 from andon.leases.book.hold import LeaseHold
 from andon.leases.book.holder import HolderProcess
 from andon.leases.book.lease_book import Book
+from andon.leases.releaser import move_end
 from andon.leases.rules.reservations import is_over, week_seconds
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
 from andon.model.job.device_request import DeviceRequest
@@ -431,6 +432,25 @@ def test_a_holder_without_its_program_notes_the_end_of_its_lease(book: Book) -> 
     assert len(notes(book)) == 1
     [after] = Book().reservations()
     assert after.lapses == after.delayed + UNUSED_SECONDS
+
+
+def test_one_that_is_made_while_a_lease_is_extended_takes_the_extension_back(book: Book) -> None:
+    need_root()
+    at, made = time.time(), write(book, time.time() + 2 * HOUR)
+    with book.locked():
+        book.cancel(made)
+    shares = tuple(Share(one.uuid, one.index) for one in made.devices)
+    ends = list[float]()
+
+    def stamp(until: float) -> None:
+        if not ends:
+            book.reserve(made, NOBODY_KNOWS)
+        ends.append(until)
+
+    before = replace(lease(since=at, until=at + HOUR), shares=shares)
+    with pytest.raises(Conflict, match="has reserved its GPUs in"):
+        move_end(book, before, 0, at + 3 * HOUR, stamp)
+    assert ends == [at + 3 * HOUR, at + HOUR]
 
 
 def test_a_cancelled_one_counts_as_long_as_it_lasted(book: Book) -> None:
