@@ -18,6 +18,8 @@ from andon.jobs.metrics import MetricReader, MetricReaders
 from andon.jobs.record import FactsFinder, begin_record, finish
 from andon.jobs.rules.retention import settled_at
 from andon.jobs.rules.states import is_running
+from andon.leases.book.lease_book import Book
+from andon.leases.book.places import VARIABLE
 from andon.leases.placement import Grant
 from andon.model.codec import to_json
 from andon.model.job.facts import AttemptFacts, AttemptVerdict, JobFacts, dumps
@@ -32,6 +34,7 @@ from andon.work.preparing import bound_line, bound_to, free_port
 log = logging.getLogger("andon.jobs")
 Place = tuple[int, int]
 """The number of a job, and of its attempt."""
+JUST_SECONDS = 60.0
 UNSENT_SECONDS = 3600.0
 """After this time no message is sent that a killed dispatcher left."""
 
@@ -132,6 +135,7 @@ class AttemptRecorder:
         place = (number, attempt.number)
         verdict = self._unwritten.get(place)
         if verdict is None:
+            _note_end(facts.spec, attempt)
             verdict = self._judge(facts, attempt)
             self._ports.pop(place, None)
         folder = self._folder.attempt(number, attempt.number)
@@ -166,6 +170,15 @@ class AttemptRecorder:
         for found in self._recorders.values():
             found.pause()
         self._recorders = {}
+
+
+def _note_end(spec: JobSpec, attempt: AttemptFacts) -> None:
+    """Notes which reservations waited for the lease of an attempt that has just ended: its
+    supervisor does not."""
+    if attempt.end is not None and time.time() - attempt.end.ended < JUST_SECONDS:
+        with suppress(AndonError, OSError):
+            book = Book({VARIABLE: spec.book} if spec.book else None, make=False)
+            book.note_end(attempt.claim.devices, attempt.claim.at)
 
 
 class Notifications:

@@ -97,7 +97,7 @@ def late_leases(book: Book, one: Reservation) -> list[str]:
             continue
         end, uuids = entry.lease.until, labels.keys() & {s.uuid for s in entry.lease.shares}
         if uuids and (end is None or end > one.begins):
-            gpus = ", ".join(str(labels[uuid]) for uuid in uuids)
+            gpus = ", ".join(map(str, sorted(labels[uuid] for uuid in uuids)))
             when = "has no end" if end is None else f"ends at {clock(end, time.time())}"
             found.append(f"GPU {gpus}: lease {entry.lease.id} of {entry.user} {when}; ask them")
     return found
@@ -132,7 +132,10 @@ def change(
         others = book.reservations()
         for other in overlapping(one, others, at).values():
             when = f"{clock(other.begins, at)} to {clock(other.ends, at)}"
-            raise Conflict(f"{other.user} has reserved it from {when} ({other.id})")
+            raise Conflict(
+                f"{other.user} has reserved it from {when} ({other.id})",
+                hint="andon reservations lists what is",
+            )
         _check_limits(limits, one, others, None, at)
         book.reserve(one, before.uid)
     return lapsing(one, unused_seconds(policy)(one.uid))

@@ -92,6 +92,10 @@ class Lease(JsonDocument, frozen=True):
     containers: ShortNames = ()  # ids of those that its owner started on its devices
     job: bool = False  # whether the queue of its owner holds it for a job
 
+    @property
+    def devices(self) -> frozenset[str]:
+        return frozenset(share.uuid for share in self.shares)
+
     def share_of(self, uuid: str) -> Share | None:
         for share in self.shares:  # called for every lease and device: no generator
             if share.uuid == uuid:

@@ -13,21 +13,26 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from andon.errors import AndonError
+from andon.errors import AndonError, Conflict
 from andon.leases import reserving
 from andon.leases.availability import Availability
 from andon.leases.book import places
+from andon.leases.book.hold import LeaseHold
+from andon.leases.book.holder import HolderProcess
 from andon.leases.book.lease_book import Book
+from andon.leases.releaser import move_end
 from andon.leases.rules.reservations import is_over, week_seconds
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
 from andon.model.job.device_request import DeviceRequest
-from andon.model.lease import Reservation
+from andon.model.lease import Reservation, Share
 from tests.conftest import need
 from tests.integration.conftest import andon
-from tests.integration.leasing import FOREVER, held, line, running
+from tests.integration.leasing import FOREVER, entries, held, line, running
 from tests.integration.parts import need_root
 from tests.support.homes import no_other_book
 from tests.support.killed_at import killed_at
+from tests.support.sharing_parts import lease
+from tests.support.waiting import wait_for
 from tests.support.wall_clock import WallClock
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="locks and mounts of Linux")
@@ -379,6 +384,73 @@ def test_after_an_older_lease_its_owner_has_half_an_hour_although_nobody_waited(
     assert after.delayed > one.begins
     assert after.lapses == after.delayed + UNUSED_SECONDS
     assert is_over(after, after.lapses), "and not longer"
+
+
+def older(book: Book) -> tuple[LeaseHold, Reservation]:
+    """A lease from before a reservation whose time it is; nobody has looked since."""
+    one = write(book, time.time() + HOUR)
+    [device] = one.devices
+    share = Share(device.uuid, device.index)
+    with book.locked():
+        hold = book.write_lease(replace(lease(since=time.time()), shares=(share,)))
+        one = replace(one, begins=time.time() + 0.001)
+        book.reserve(one)
+    wait_for(lambda: time.time() > one.begins)
+    assert notes(book) == []
+    return hold, one
+
+
+def notes(book: Book) -> list[Path]:
+    return list((book.path / "reservations").glob("*.note"))
+
+
+def test_after_a_killed_lease_its_owner_has_half_an_hour_from_the_first_look(book: Book) -> None:
+    hold, one = older(book)
+    hold.hold.close()  # as the kernel does when its holder is killed: the file stays
+    assert (held(), len(entries())) == ([], 1)
+    [first] = Book().reservations()
+    assert (first.blocked, first.used) == (False, False)
+    assert first.delayed > one.begins
+    assert first.lapses == first.delayed + UNUSED_SECONDS
+    [note] = notes(book)
+    made = note.stat().st_ctime_ns
+    [second] = Book().reservations()
+    assert [one.stat().st_ctime_ns for one in notes(book)] == [made], "once, by whoever looks"
+    assert abs(second.delayed - first.delayed) < 60
+    assert is_over(second, made / 1e9 + UNUSED_SECONDS + 1), "its file is still there"
+
+
+def test_a_holder_without_its_program_notes_the_end_of_its_lease(book: Book) -> None:
+    hold, _ = older(book)
+    holder = HolderProcess(detached=True)
+    holder.take_over(hold)
+    assert (len(held()), notes(book)) == (1, [])
+    holder.recall()
+    holder.process.wait(timeout=60)
+    holder.disconnect()
+    assert entries() == []
+    assert len(notes(book)) == 1
+    [after] = Book().reservations()
+    assert after.lapses == after.delayed + UNUSED_SECONDS
+
+
+def test_one_that_is_made_while_a_lease_is_extended_takes_the_extension_back(book: Book) -> None:
+    need_root()
+    at, made = time.time(), write(book, time.time() + 2 * HOUR)
+    with book.locked():
+        book.cancel(made)
+    shares = tuple(Share(one.uuid, one.index) for one in made.devices)
+    ends = list[float]()
+
+    def stamp(until: float) -> None:
+        if not ends:
+            book.reserve(made, NOBODY_KNOWS)
+        ends.append(until)
+
+    before = replace(lease(since=at, until=at + HOUR), shares=shares)
+    with pytest.raises(Conflict, match="has reserved its GPUs in"):
+        move_end(book, before, 0, at + 3 * HOUR, stamp)
+    assert ends == [at + 3 * HOUR, at + HOUR]
 
 
 def test_a_cancelled_one_counts_as_long_as_it_lasted(book: Book) -> None:

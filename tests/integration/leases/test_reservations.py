@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from tests.integration.machine import on_a_machine, told
 from tests.integration.parts import need_root
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="two users need setpriv")
 OTHER = 12_345
@@ -216,6 +218,79 @@ def test_a_job_starts_in_its_reservation(typed: Typed) -> None:
         assert "reservation r1 is over" in typed("jobs", "--all", uid=OTHER).stdout
     finally:
         typed("cancel", "--all", uid=OTHER)
+
+
+def test_the_end_of_a_job_is_noted_for_the_reservation_that_waited(
+    typed: Typed, tmp_path: Path
+) -> None:
+    typed("run", *SIM, "--", "true")  # the book is root's
+    os.mkfifo(pipe := tmp_path / "pipe")
+    pipe.chmod(0o666)
+    assert typed("submit", *SIM, "-d", "0", "--", "cat", str(pipe), uid=OTHER).returncode == 0
+    wait_for(lambda: "running" in typed("jobs", uid=OTHER).stdout)
+    made = typed("reserve", *SIM, "-d", "0", "--from", "1s", "--for", "1h")
+    assert "lease" in made.stdout, made.stderr
+    wait_for(lambda: "waits for an older lease" in typed("reservations").stdout)
+    folder = tmp_path / "book" / "reservations"
+    for note in folder.glob("*.note"):
+        note.unlink()
+    pipe.write_text("")
+    wait_for(lambda: list(folder.glob("r1-0-blocked-*.note")))
+    assert "now, not used yet" in typed("reservations").stdout
+
+
+def test_the_library_extends_no_lease_into_a_reservation(typed: Typed) -> None:
+    typed("reserve", *SIM, "-d", "0", "--from", "2h", "--for", "1h")
+    script = """
+import andon
+with andon.lease(1, devices="0", seconds="1h", timeout=0, simulated=True) as held:
+    before = held.until
+    try:
+        held.extend("3h")
+    except andon.errors.Conflict as error:
+        print(error.reason)
+    print(held.until == before)
+    held.extend("90m")
+    print(held.until > before)
+"""
+    done = typed(script, module="-c", uid=OTHER)
+    assert done.returncode == 0, done.stderr
+    reason, *rest = done.stdout.splitlines()
+    assert re.match("root has reserved its GPUs in (2 h|1 h 59 min)", reason)
+    assert rest == ["True", "True"]
+
+
+def test_roots_policy_says_who_reserves_how_much_and_how_long_it_is_kept() -> None:
+    said = on_a_machine(
+        r"""
+andon setup >/dev/null
+mkdir -p /etc/andon
+policy() { printf "$1" > /etc/andon/policy.toml; }
+as() { uid=$1; shift; user $uid "$PYTHON" -P -m andon.cli "$@" 2>&1 || true; }
+kept() { as 1000 reservations --json; }
+policy 'max_reserved_gpus = 0
+[users.1000]
+max_reserved_gpus = 3
+max_reserved_unused = "5m"
+'
+echo @@others; as 1001 reserve --simulate 4 --for 1h; echo @@
+echo @@own; as 1000 reserve --simulate 4 --gpus 3 --from 1h --for 1h; echo @@
+echo @@short; kept; echo @@
+policy 'max_reserved_unused = "unlimited"
+'
+echo @@long; kept; echo @@
+policy 'max_reserved_unused = "8d"
+'
+echo @@wrong; as 1000 reserve --simulate 4 --from 3h --for 1h; echo @@
+"""
+    )
+    found = told(said)
+    assert "to reserve 0 GPUs of 4 at a time; 1 GPU requested" in found["others"], said
+    assert "reserved r1: GPU 0" in found["own"], said
+    [short], [long] = (found[name]["reservations"] for name in ("short", "long"))
+    assert abs(short["lapses"] - short["begins"] - 300) < 0.001
+    assert long["lapses"] is None
+    assert 'policy.toml:1: max_reserved_unused: from 1m to 7d, or "unlimited"' in found["wrong"]
 
 
 def test_python_reserves_as_the_command_does(typed: Typed) -> None:

@@ -19,6 +19,7 @@ from andon.leases.policy_file import read_policy
 from andon.leases.rules.policy import NO_POLICY, GroupLimits, Policy, UserLimits, policy_from
 from andon.model.device import Snapshot
 from andon.units import parse_seconds
+from tests.support.rows import rows
 from tests.support.sharing_parts import gpu, request, ticket
 
 PATH = "/etc/andon/policy.toml"
@@ -58,6 +59,20 @@ def test_all_mistakes_are_named_at_once_with_their_lines() -> None:
 def test_nonsense_is_a_mistake(text: str) -> None:
     with pytest.raises(Invalid):
         policy_from(text, PATH)
+
+
+@rows("typed, seconds", [
+    ("59s", ...), ("1m", 60.0), ("7d", 604_800.0), ("169h", ...), ("unlimited", None), ("0s", ...),
+])  # fmt: skip
+def test_how_long_an_unused_reservation_is_kept_is_from_a_minute_to_a_week(
+    typed: str, seconds: object
+) -> None:
+    text = f'max_reserved_unused = "{typed}"'
+    if seconds is ...:
+        with pytest.raises(Invalid, match=r"max_reserved_unused: (from 1m to 7d|must be longer)"):
+            policy_from(text, PATH)
+        return
+    assert policy_from(text, PATH).limits_of("bob", 7).max_reserved_unused == seconds
 
 
 @pytest.mark.parametrize(

@@ -120,8 +120,10 @@ def test_after_a_lease_from_before_its_owner_has_the_whole_time_to_use_it() -> N
 def test_a_reservation_begins_when_the_leases_from_before_have_ended() -> None:
     begun, at = reservation(begins=AT, uid=1), AT + UNUSED_SECONDS + HOUR
 
-    def held(since: float, uuid: int = 0, locked: bool = True) -> BookEntry:
-        return BookEntry("f", 2, "u2", locked, lease(uuid, since=since))
+    def held(
+        since: float, uuid: int = 0, locked: bool = True, until: float | None = None
+    ) -> BookEntry:
+        return BookEntry("f", 2, "u2", locked, lease(uuid, since=since, until=until))
 
     def seen(*entries: BookEntry) -> Reservation:
         one = lapsing(replace(begun, devices=(GPU,)), UNUSED_SECONDS)
@@ -132,7 +134,11 @@ def test_a_reservation_begins_when_the_leases_from_before_have_ended() -> None:
     assert not is_over(seen(held(AT - 60)), at)
     assert not seen(held(AT + UNUSED_SECONDS)).blocked, "it was given back, then leased"
     assert not seen(held(AT - 60, uuid=1)).blocked, "another device"
-    assert not seen(held(AT - 60, locked=False)).blocked, "it has ended"
+    killed = seen(held(AT - 60, locked=False))
+    assert not killed.blocked, "it has ended"
+    assert (killed.delayed, killed.lapses) == (at, at + UNUSED_SECONDS), "when is not known"
+    assert is_over(seen(held(AT - 60, locked=False, until=AT)), at), "before it began"
+    assert is_over(seen(held(AT, locked=False)), at), "it was given back, then leased"
     assert is_over(seen(), at)
     later = replace(begun, begins=at + 1, ends=at + HOUR)
     assert with_older_leases((later,), unread, at) == (later,), "the leases are not read for it"
@@ -216,8 +222,13 @@ WISH = st.tuples(
 )  # devices, begin, length in hours, user
 
 
-@given(st.lists(WISH, max_size=12))
-def test_no_device_is_promised_twice_at_one_time(wishes: list[tuple[int, int, int, int]]) -> None:
+MOVE = st.tuples(st.integers(0, 3), st.integers(0, 20), st.integers(1, 10))  # which, to where
+
+
+@given(st.lists(WISH, max_size=12), st.lists(MOVE, max_size=6))
+def test_no_device_is_promised_twice_at_one_time(
+    wishes: list[tuple[int, int, int, int]], moves: list[tuple[int, int, int]]
+) -> None:
     made = list[Reservation]()
     for number, (count, begin, length, uid) in enumerate(wishes):
         begins, ends = AT + begin * HOUR, AT + (begin + length) * HOUR
@@ -228,6 +239,11 @@ def test_no_device_is_promised_twice_at_one_time(wishes: list[tuple[int, int, in
         one = reservation(sorted(uuids), begins, length, uid, f"r{number}")
         assert overlapping(one, made, AT) == {}
         made.append(one)
+    for place, begin, length in moves:
+        times = {"begins": AT + begin * HOUR, "ends": AT + (begin + length) * HOUR}
+        for one in made[place : place + 1]:
+            if not overlapping(moved := replace(one, **times), made, AT):
+                made[place] = moved
     for one in made:
         others = [other for other in made if other.id != one.id and other.uuids & one.uuids]
         assert all(o.ends <= one.begins or one.ends <= o.begins for o in others)

@@ -16,12 +16,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 from andon.errors import AndonError, Unavailable
 from andon.host.interpreter import module_environment, process_command
+from andon.leases.book import places
 from andon.leases.book.hold import Countdown, Hold, LeaseHold
-from andon.leases.book.places import VARIABLE
 from andon.leases.book.release_notes import read_note
 from andon.leases.rules.validity import LeaseEnd
 from andon.model.codec import document
@@ -162,7 +163,9 @@ def _plain_environment() -> dict[str, str]:
     """Returns what the process needs of the server's environment, and nothing else: its user can
     read it."""
     known = os.environ
-    return module_environment({name: known[name] for name in ("PATH", VARIABLE) if name in known})
+    return module_environment(
+        {name: known[name] for name in ("PATH", places.VARIABLE) if name in known}
+    )
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -184,6 +187,8 @@ def main(arguments: Sequence[str]) -> int:
     ended_by = _keep(hold, countdown, [terminated.fileno(), *program, *descriptors[2:]])
     if terminated.fileno() in ended_by and not order["detached"]:
         _pass_on_note(hold, channel)
+    if order["detached"]:
+        _note_end(hold)
     hold.release()
     return 0
 
@@ -204,6 +209,16 @@ def _pass_on_note(hold: Hold, channel: socket.socket) -> None:
     with suppress(OSError):
         if note is not None:
             channel.send(json.dumps(document(note)).encode())
+
+
+def _note_end(hold: Hold) -> None:
+    """Notes which reservations waited for this lease: its program does not."""
+    book = Path(hold.place).parent.parent
+    if any(map(places.has_reservations, places.reservations_folders(book))):
+        from andon.leases.book.rejoin import note_end  # rarely needed, and slow to import
+
+        with suppress(AndonError, OSError):
+            note_end(hold)
 
 
 def _keep(hold: Hold, countdown: Countdown | None, waited: Sequence[int]) -> Sequence[int]:

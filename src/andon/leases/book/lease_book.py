@@ -3,7 +3,7 @@
 import errno
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -126,17 +126,28 @@ class Book:
         from andon.leases.rules.reservations import with_older_leases
 
         known = with_older_leases(found, self.entries, time.time())
-        for one in known:
-            if one.blocked:
-                self._note_blocked(one)
-        return known
+        return tuple(map(self._noted, found, known))
 
-    def _note_end(self, lease: Lease) -> None:
+    def note_end(self, uuids: Collection[str], since: float) -> None:
         """Notes which reservations waited for a lease that ends now, if one was made since it
         began: their owners' time to use them begins."""
-        if any(places.changed_at(path) > lease.since for path in self._places()):
+        if any(places.changed_at(path) > since for path in self._places()):
+            from andon.leases.rules.reservations import delays
+
             with suppress(AndonError, OSError):
-                self.reservations()
+                for one in self.reservations():
+                    if not one.blocked and delays(one, since, uuids, time.time()):
+                        self._note_blocked(one)
+
+    def _noted(self, before: Reservation, one: Reservation) -> Reservation:
+        """Notes what delays a reservation; a killed lease does once."""
+        if one.blocked:
+            self._note_blocked(one)
+        elif one.delayed != before.delayed:
+            from andon.leases.book import reservations
+
+            return one if any(reservations.note_killed(p, one) for p in self._places()) else before
+        return one
 
     def _note_blocked(self, one: Reservation) -> None:
         from andon.leases.book import reservations
@@ -194,7 +205,8 @@ class Book:
         with self._making(LEASES) as folder:
             made = files.make(folder, name, text, lease.until, uid)
             hold = Hold(name, made, folder, place=self._place(LEASES, name))
-            return LeaseHold(lease, hold, before_release=partial(self._note_end, lease))
+            ends = partial(self.note_end, lease.devices, lease.since)
+            return LeaseHold(lease, hold, before_release=ends)
 
     def write_ticket(self, ticket: Ticket) -> TicketHold:
         name = f"{ticket.id}-{os.urandom(8).hex()}{TICKET_SUFFIX}"

@@ -88,6 +88,12 @@ def lease_of(hold: Hold) -> Lease:
     return lease if lease.until is None else replace(lease, until=hold.stamped)
 
 
+def note_end(hold: Hold) -> None:
+    """Notes which reservations waited for a held lease that ends now."""
+    lease = lease_of(hold)
+    Book(make=False).note_end(lease.devices, lease.since)
+
+
 def _refuse_taken(lease: Lease, entries: Iterable[BookEntry]) -> None:
     for entry in entries:
         other = entry.lease

@@ -26,7 +26,7 @@ from andon.model.codec import document, read_document
 from andon.model.lease import Reservation
 
 NOTE = ".note"
-USED, BLOCKED = "used", "blocked"
+USED, BLOCKED, KILLED = "used", "blocked", "killed"
 PAST_SECONDS = WEEK_SECONDS
 """A reservation that is over is removed so long after its end, by its owner's next one: its hours
 count until then."""
@@ -68,7 +68,7 @@ def _noted(one: Reservation, made: float, notes: Iterable[BookFile]) -> Reservat
     own = [note for note in notes if note.name.startswith(f"{one.id}-{one.uid}-")]
     own = [note for note in own if note.changed >= made]
     used = any(f"-{USED}-" in note.name and note.uid in (0, one.uid) for note in own)
-    seen = [note.changed for note in own if f"-{BLOCKED}-" in note.name]
+    seen = [note.changed for note in own if f"-{USED}-" not in note.name]
     return replace(one, used=used, delayed=max(seen, default=0.0))
 
 
@@ -111,6 +111,18 @@ def note_blocked(folder: Path, one: Reservation) -> None:
     with suppress(OSError, AndonError), _opened(folder) as opened:
         if _files_of(opened, one):
             _note(opened, one, BLOCKED)
+
+
+def note_killed(folder: Path, one: Reservation) -> bool:
+    """Notes that the file of a killed lease from before was seen: by one look only. Returns whether
+    it was this one."""
+    with suppress(OSError, AndonError), _opened(folder) as opened:
+        start = f"{one.id}-{one.uid}-{KILLED}-"
+        known = any(note.name.startswith(start) for note in files.scan(opened, NOTE))
+        if not known and _files_of(opened, one):
+            _note(opened, one, KILLED)
+            return True
+    return False
 
 
 def _note(folder: int, one: Reservation, what: str) -> None:

@@ -5,7 +5,7 @@ ended: the reservation begins when it can.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import inf, isfinite
+from math import isfinite
 
 from msgspec.structs import replace
 
@@ -42,20 +42,34 @@ def with_older_leases(
     reservations: tuple[Reservation, ...], entries: Callable[[], Iterable[BookEntry]], at: float
 ) -> tuple[Reservation, ...]:
     """Returns the reservations; one begins only when the leases from before have ended, and its
-    owner has not had a chance to use it until then."""
+    owner has not had a chance to use it until then. When a killed one ended is not known: that is
+    now, for who sees it first."""
     if not any(_is_due(one, at) for one in reservations):
         return reservations
-    since = dict[str, float]()
-    for entry in entries():
-        if entry.lease is not None and (entry.locked or entry.left):
-            for share in entry.lease.shares:
-                since[share.uuid] = min(entry.lease.since, since.get(share.uuid, inf))
-    return tuple(
-        replace(one, blocked=True, lapses=None)
-        if _is_due(one, at) and any(since.get(uuid, inf) < one.begins for uuid in one.uuids)
-        else one
-        for one in reservations
-    )
+    found = [(entry, entry.lease) for entry in entries() if entry.lease is not None]
+    held = [lease for entry, lease in found if entry.locked or entry.left]
+    killed = [lease for entry, lease in found if not (entry.locked or entry.left)]
+
+    def delayed(one: Reservation) -> Reservation:
+        if any(delays(one, lease.since, lease.devices, at) for lease in held):
+            return replace(one, blocked=True, lapses=None)
+        ended = (lease for lease in killed if lease.until is None or lease.until > one.begins)
+        if any(delays(one, lease.since, lease.devices, at) for lease in ended):
+            return _later(one, at)
+        return one
+
+    return tuple(map(delayed, reservations))
+
+
+def delays(one: Reservation, since: float, uuids: Iterable[str], at: float) -> bool:
+    """Whether a lease on these devices is from before a reservation, which waits for its end."""
+    return _is_due(one, at) and since < one.begins and not one.uuids.isdisjoint(uuids)
+
+
+def _later(one: Reservation, at: float) -> Reservation:
+    """Returns a reservation whose owner's time to use it begins at this time."""
+    seconds = None if one.lapses is None else one.lapses - max(one.begins, one.delayed)
+    return lapsing(replace(one, delayed=at), seconds)
 
 
 def _is_due(one: Reservation, at: float) -> bool:
