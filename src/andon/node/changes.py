@@ -46,11 +46,14 @@ def changes_of(node: Node, device: str, since: float, until: float) -> ChangeLis
             unknown.append(f"{what}: {error.reason}")
             return ()
 
+    readings = _readings(node, device, before, until)
+    if not any(bucket.count for both in readings.values() for bucket in both):
+        unknown.append("readings: nothing was read in either range")
     facts = RangeFacts(
         since,
         until,
         time.time(),
-        _readings(node, device, before, until),
+        readings,
         () if device == HOST else past.usage(device, since, until),
         [
             *known("runs", lambda: list(_runs(node, device, until))),

@@ -84,4 +84,6 @@ def test_what_else_changed_is_told_in_order_without_the_names_of_others_programs
         "power fell from 300 W to 90 W",
     ]
     named = client.get("/api/history/changes", params=params, headers=BEARER).json()
+    nothing = client.get("/api/history/changes", params={"device": "1", "since": 9, "until": 10})
+    assert nothing.json()["unknown"][0] == "readings: nothing was read in either range"
     assert "train.py of alice ended, with up to 4.0 GiB" in [c["text"] for c in named["changes"]]

@@ -29,7 +29,7 @@ BUDGET = {
     "kill": 526,
     "leases": 8500,
     "model": 5519,
-    "node": 8437,
+    "node": 8440,
     "notifiers": 487,
     "runs": 5371,
     "sampling": 2754,
