@@ -22,13 +22,13 @@ export function PastOf({ uuid, room }: { uuid: string; room: Room }) {
       {chosen && <h2>What else changed <span className="dim">against the {duration(room.view.seconds)} before</span></h2>}
       {chosen && changes.error && <Trouble problem={changes.error} what="It is not known what changed" />}
       {chosen && found && (found.changes.length ? (
-        <ol className="plain happened">
-          {found.changes.map((one) => <li key={`${one.at}${one.text}`}><time className="dim">{one.at === null ? "" : momentOf(one.at)}</time> {one.text}</li>)}
+        <ol className="plain">
+          {found.changes.map((one) => <li key={`${one.at}${one.text}`}>{one.at !== null && <time className="dim">{momentOf(one.at).slice(11)} </time>}{one.text}</li>)}
         </ol>
       ) : <p className="dim">Nothing else that is recorded.</p>)}
       {chosen && found?.unknown.map((reason) => <p key={reason} className="dim">not compared: {reason}</p>)}
       {notes.length > 0 && <h2>Notes</h2>}
-      <ul className="plain happened">{notes.map((one) => <Note key={one.id} note={one} />)}</ul>
+      <ul className="plain">{notes.map((one) => <Note key={one.id} note={one} />)}</ul>
       {may && <Writing uuid={uuid} room={room} />}
     </section>
   );
