@@ -1,22 +1,20 @@
 """The history of a server."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
 
 from msgspec import Meta, Struct
 
 from andon.errors import Invalid
+from andon.history.rules.changes import ChangeList
 from andon.history.rules.intervals import UsageInterval
+from andon.history.rules.notes import HistoryNote
 from andon.history.rules.series import Bucket
 from andon.model import wire
 from andon.model.codec import Name, Whole, Wrong, read, read_document
 from andon.model.device import Device
 from andon.node.rest import RestServer
-
-if TYPE_CHECKING:  # few commands show them
-    from andon.history.rules.changes import ChangeList
-    from andon.history.rules.notes import HistoryNote
 
 MOST_ROWS = 1_000_000
 MOST_CHART_POINTS = 2_000
@@ -67,15 +65,11 @@ class RemotePast:
         payload = self._server.get("/api/usage", device=device, since=since, until=until)
         return self._each(payload, "items", UsageInterval)
 
-    def notes(self, device: str | None, since: float, until: float) -> "Sequence[HistoryNote]":
-        from andon.history.rules.notes import HistoryNote
-
+    def notes(self, device: str | None, since: float, until: float) -> Sequence[HistoryNote]:
         payload = self._server.get(NOTES, device=device, since=since, until=until)
         return self._each(payload, "items", HistoryNote)
 
-    def add_note(self, note: "HistoryNote") -> "HistoryNote":
-        from andon.history.rules.notes import HistoryNote
-
+    def add_note(self, note: HistoryNote) -> HistoryNote:
         names = ("device", "since", "until", "text", "by")
         made = self._server.post(NOTES, {name: getattr(note, name) for name in names})
         try:
@@ -86,9 +80,7 @@ class RemotePast:
     def remove_note(self, number: str) -> None:
         self._server.delete(f"{NOTES}/{quote(number, safe='')}")
 
-    def changes(self, device: str, since: float, until: float) -> "ChangeList":
-        from andon.history.rules.changes import ChangeList
-
+    def changes(self, device: str, since: float, until: float) -> ChangeList:
         path = "/api/history/changes"
         payload = self._server.get(path, device=device, since=since, until=until)
         try:
