@@ -11,6 +11,7 @@ from andon.alerts.rules.overview import AlertOverview
 from andon.errors import Gone, Unavailable
 from andon.explain.conditions.rulebook import Rulebook
 from andon.history.rules.intervals import UsageInterval
+from andon.history.rules.notes import HistoryNote
 from andon.history.rules.series import Bucket
 from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.rules.views import JobListing
@@ -305,6 +306,15 @@ class FakePast:
 
     def checks(self) -> Sequence[CardResult]:
         return ()
+
+    def notes(self, device: str | None, since: float, until: float) -> Sequence[HistoryNote]:
+        return ()
+
+    def add_note(self, note: HistoryNote) -> HistoryNote:
+        raise Unavailable("no server runs", hint="start: andon serve")
+
+    def remove_note(self, number: str) -> None:
+        raise Unavailable("no server runs", hint="start: andon serve")
 
     def _check(self) -> Sequence[UsageInterval]:
         if self._uses is None:

@@ -62,6 +62,7 @@ BODIES: Mapping[str, Any] = {
     "POST /api/alerts/{alert}/acknowledge": {"by": "x"},
     "PUT /api/devices/{device}/cordon": {"reason": "x"},
     "POST /api/estimate": {"model": "llama-3-8b"},
+    "POST /api/history/notes": {"text": "x", "since": 1, "until": 2},
     "POST /api/jobs": {"command": ["true"]},
     "POST /api/leases": {"gpus": 99, "seconds": 600},
     "POST /api/leases/{lease}/renew": {"seconds": 600, "fence": 1},
@@ -75,6 +76,7 @@ BODIES: Mapping[str, Any] = {
 }
 QUERIES = {
     "/api/devices/{device}/history": "?metric=power_watts",
+    "/api/history/changes": "?device=0",
     "/api/proof": f"?nonce={'0' * 64}",
     "/api/run-courses": "?runs={run}",
 }

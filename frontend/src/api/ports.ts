@@ -7,7 +7,7 @@ import type { Use } from "../lib/people";
 import { type Work, workOf } from "../lib/progress";
 import { type Found, KEPT_MS, type Question, useAsked } from "./asking";
 import { JOB_NEWS, LATEST_ALERTS, RUN_NEWS } from "./news";
-import type { Alert, Alerts, Board, Charts, CheckList, Job, JobPage, Leases, NodeCharts, Rules, RunDetails, RunList, RunMarks, Snapshot, Usage, Week, Why } from "./types";
+import type { Alert, Alerts, Board, ChangeList, Charts, CheckList, Job, JobPage, Leases, NodeCharts, NoteList, Rules, RunDetails, RunList, RunMarks, Snapshot, Usage, Week, Why } from "./types";
 
 const coded = encodeURIComponent;
 const MINUTE_MS = 60_000;
@@ -43,6 +43,12 @@ const PAST = {
     path: `/api/charts?metric=${metric}&since=${span.since}&until=${span.until}&points=${points}`, when, kept: 10_000, meanwhile: (before) => before.metric === metric,
   }),
   usage: (uuid: string, span: Span): Question<Usage> => ({ path: spanOf(uuid, "usage", span), kept: 10_000, meanwhile: (before) => before.device === uuid }),
+  /** What changed most against the range before. */
+  changes: (uuid: string, { since, until }: Span, when: boolean): Question<ChangeList> => ({ path: `/api/history/changes?device=${coded(uuid)}&since=${since}&until=${until}`, when, kept: 10_000 }),
+  /** Of a device and the node, or of all. */
+  notes: (uuid: string | null, { since, until }: Span): Question<NoteList> => ({
+    path: `/api/history/notes?since=${since}&until=${until}${uuid === null ? "" : `&device=${coded(uuid)}`}`, kept: 10_000, meanwhile: () => true, every: MINUTE_MS,
+  }),
   usageSince: (since: number, when: boolean): Question<{ items: Use[] }> => ({ path: `/api/usage?since=${since}`, every: MINUTE_MS, when }),
   checks: (uuid: string): Question<CheckList> => ({ path: `/api/checks?device=${coded(uuid)}`, every: MINUTE_MS }),
   users: (): Question<Week> => ({ path: "/api/users", every: MINUTE_MS }),

@@ -13,6 +13,7 @@ import { bands, type Drawn, drawnFrom, firstRead, pointAt, scaleOf, shareOf } fr
 import { type Gap, gapsOf, whyGap } from "./gaps";
 import { type Happened, useHappened } from "./happened";
 import { marksOn } from "./marks";
+import { PastOf } from "./Past";
 import { type ChartKind, kindsOf, nowOf, spread, text } from "./metrics";
 import type { Room } from "./room";
 import type { Sheet } from "./saving";
@@ -82,6 +83,7 @@ export function ChartsOfDevice({ device, room, kinds }: Props) {
         <Strips title="Throttling" name={`Throttling of GPU ${label}`} rows={throttleRows(drawn)} room={room} at={drawn.at} told={told} empty={untold ? `not known: ${untold}` : nothing} />
         <Strips title="Processes" name={`Processes of GPU ${label}`} rows={useRows(uses.data, room.now)} room={room} at={drawn.at} told={(at) => spanText(at, 0)} empty={uses.error ? uses.error.reason : nothing} />
       </div>
+      <PastOf uuid={device.uuid} room={room} />
       <Readout width={(at) => widthAt(drawn, at)} told={(at) => toldAt(drawn, at, shown, then, gaps)} mine={` GPU ${label}`} />
     </div>
   );

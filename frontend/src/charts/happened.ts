@@ -1,8 +1,8 @@
 /** Asks for what happened on the devices. */
 import { useMemo } from "react";
-import { useAlerts, useJobs } from "../api/ports";
+import { useAlerts, useJobs, usePast } from "../api/ports";
 import type { Alert } from "../api/types";
-import { alertMarks, type ChartMark, jobMarks } from "./marks";
+import { alertMarks, type ChartMark, jobMarks, noteMarks } from "./marks";
 
 export interface Happened {
   alerts: Alert[];
@@ -14,5 +14,6 @@ export function useHappened(since: number, seconds: number): Happened {
   const from = Math.max(0, Math.floor(since / step) * step);
   const alerts = useAlerts((all) => all.since(from)).data?.alerts;
   const jobs = useJobs((all) => all.list("", "jobs")).data;
-  return useMemo(() => ({ alerts: alerts ?? [], marks: [...alertMarks(alerts ?? []), ...(jobs ? jobMarks(jobs) : [])] }), [alerts, jobs]);
+  const notes = usePast((past) => past.notes(null, { since: from, until: Math.ceil((since + seconds) / step + 1) * step })).data?.items;
+  return useMemo(() => ({ alerts: alerts ?? [], marks: [...alertMarks(alerts ?? []), ...(jobs ? jobMarks(jobs) : []), ...noteMarks(notes ?? [])] }), [alerts, jobs, notes]);
 }

@@ -1,7 +1,7 @@
 /** What happened as marks on the time axis: alerts, and jobs that started and ended. */
-import type { Alert, JobPage } from "../api/types";
+import type { Alert, HistoryNote, JobPage } from "../api/types";
 import { hourOf } from "../lib/format";
-import { alertLink, jobLink } from "../lib/links";
+import { alertLink, deviceLink, jobLink } from "../lib/links";
 import { jobName, userNamed } from "../lib/jobs";
 
 /** Something that happened at an instant. */
@@ -9,10 +9,10 @@ export interface ChartMark {
   at: number;
   title: string;
   bad: boolean;
-  kind?: "alert" | "start" | "end";
+  kind?: "alert" | "start" | "end" | "note";
   href?: string;
-  /** The devices that it concerns. */
-  devices?: string[];
+  /** The devices that it concerns; null for all. */
+  devices?: string[] | null;
 }
 
 export function alertMarks(alerts: Alert[]): ChartMark[] {
@@ -37,8 +37,20 @@ export function jobMarks(page: Pick<JobPage, "jobs" | "scope" | "user">): ChartM
   });
 }
 
+const AROUND_SECONDS = 600;
+
+/** A note leads to its range, with a little around a moment. */
+export function noteMarks(notes: HistoryNote[]): ChartMark[] {
+  return notes.map((one) => {
+    const seconds = Math.max(AROUND_SECONDS, one.until - one.since);
+    const range = `?seconds=${Math.round(seconds)}&until=${Math.round((one.since + one.until + seconds) / 2)}`;
+    const title = one.driver ? one.text : `note of ${one.by || "someone"}: ${one.text}`;
+    return { kind: "note" as const, at: one.since, title, bad: false, devices: one.device === null ? null : [one.device], href: one.device === null ? `#/charts${range}` : deviceLink(one.device) + range };
+  });
+}
+
 /** Those of one device. */
-export const marksOn = (marks: ChartMark[], uuid: string): ChartMark[] => marks.filter((one) => one.devices?.includes(uuid));
+export const marksOn = (marks: ChartMark[], uuid: string): ChartMark[] => marks.filter((one) => one.devices === null || one.devices?.includes(uuid));
 
 export interface Cluster {
   /** Where, from 0 to 1. */

@@ -9,7 +9,7 @@ from andon.model.codec import LATEST, shown
 
 LONGEST_LINE = 128 * 1024
 """The line of a request that has queued 10,000 jobs, as many as one may, has 90,000 characters."""
-_CREATED = ("silence", "node", "token")
+_CREATED = ("silence", "node", "token", "note")
 _SEVERAL = ("drain", "move")
 """Actions for several things that are done: the path says which."""
 _OUTCOMES = {403: "refused", 401: "refused"}

@@ -19,7 +19,8 @@ MOST_ANSWER_BYTES = 64 << 20  # two minutes of 256 GPUs
 _END = b"\n\n"
 _LISTENS = b" 00010000 "  # the flags of a socket that accepts connections
 _READS = re.compile(
-    r"/api/(?:board|checks|features|health|history/devices|leases|processes|reservations|silences|snapshots?"
+    r"/api/(?:board|checks|features|health|history/(?:changes|devices|notes)|leases|processes"
+    r"|reservations|silences|snapshots?"
     r"|system|topology|usage|alerts(?:/rules)?(?:/[^/?#]+)?"
     r"|devices(?:/[^/?#]+(?:/(?:charts|history|usage|why))?)?)(?:\?[^#]*)?",
     re.ASCII,

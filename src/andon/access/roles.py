@@ -37,7 +37,7 @@ class Action(StrEnum):
     RESERVE = "reserve"
     UNRESERVE = "unreserve"
     LINK_CALENDAR = "link_calendar"
-    ANNOTATE = "annotate"  # pin a run, write a note on it
+    ANNOTATE = "annotate"  # pin a run, write a note on it or on a time of the history
     SUBMIT = "submit"  # jobs of the server's user: only its owners
     CANCEL = "cancel"
     RETRY = "retry"
@@ -127,6 +127,8 @@ _ROUTES = (
     ("POST", r"/api/calendar", Action.LINK_CALENDAR),
     ("DELETE", r"/api/calendar", Action.LINK_CALENDAR),
     ("PATCH", r"/api/runs/[^/]+", Action.ANNOTATE),
+    ("POST", r"/api/history/notes", Action.ANNOTATE),
+    ("DELETE", r"/api/history/notes/[^/]+", Action.ANNOTATE),
     ("POST", r"/api/jobs", Action.SUBMIT),
     ("POST", r"/api/jobs/.+/cancel", Action.CANCEL),
     ("POST", r"/api/jobs/.+/retry", Action.RETRY),

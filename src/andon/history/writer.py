@@ -77,7 +77,10 @@ class Recorder:
         flush_seconds: float = 5.0,
         retention: Retention | None = None,
         back_off: BackOff = USUAL,
+        see: Callable[[Snapshot], None] = lambda _: None,
     ) -> None:
+        """`see` is given every snapshot, before it is written."""
+        self._see = see
         self._open_store, self._flush_seconds = open_store, flush_seconds
         self._retention = retention or Retention()
         self._lock = threading.Lock()
@@ -153,6 +156,7 @@ class Recorder:
             self._flush()
 
     def _take(self, snapshot: Snapshot) -> None:
+        self._see(snapshot)
         used, changes = self._ledger.take(snapshot)
         self._uses, changed = self._uses.follow(snapshot, changes)
         with self._lock:

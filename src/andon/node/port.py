@@ -22,6 +22,7 @@ from andon.settings.resolution import Settings
 
 if TYPE_CHECKING:  # every command that opens a node imports this, and few use all of it
     from andon.history.rules.intervals import UsageInterval
+    from andon.history.rules.notes import HistoryNote
     from andon.history.rules.series import Bucket
     from andon.jobs.clusters.desk import ClusterDesk
     from andon.jobs.desk import JobDesk
@@ -238,6 +239,15 @@ class NodePast(Protocol):
 
     def checks(self) -> Sequence[CardResult]:
         """Returns what `andon check` found on its devices, the oldest first."""
+
+    def notes(self, device: str | None, since: float, until: float) -> Sequence[HistoryNote]:
+        """Returns the notes that touch a range of a device, or of `host`, and those of the node;
+        None means all devices."""
+
+    def add_note(self, note: HistoryNote) -> HistoryNote:
+        """Keeps a note, and returns it with its id. `Unavailable` if no server runs."""
+
+    def remove_note(self, number: str) -> None: ...
 
 
 class NodeRuns(Protocol):

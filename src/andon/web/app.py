@@ -23,7 +23,7 @@ from andon.web.live.node_watch import NodeWatch
 from andon.web.live.run_watch import RunWatch
 from andon.web.live.watch import Watch
 from andon.web.route_parts import RouteParts
-from andon.web.routes import charts, sharing, users
+from andon.web.routes import charts, history, sharing, users
 from andon.web.routes.api import routes
 from andon.web.routes.pages import add_api_page, add_board
 from andon.web.routes.parameters import refuse_unknown_parameters
@@ -65,6 +65,7 @@ def _api(parts: RouteParts, run: Callable[[], AbstractAsyncContextManager[None]]
     api.state.server = parts
     api.include_router(routes(parts))
     api.include_router(charts.routes(parts))
+    api.include_router(history.routes(parts))
     api.include_router(users.routes(parts))
     api.include_router(sharing.routes())
     describe(api)

@@ -393,3 +393,22 @@ def _slowed(uuid: str, at: float, slowed: bool) -> NodeReadings:
     sample = Sample(at, utilization_percent=50, throttle=reasons)
     status = DeviceStatus(Device(uuid, 0, "sim", "X"), State.OK, at, sample=sample)
     return tick_of(Snapshot("n", at, devices=(status,)))
+
+
+def test_a_chosen_range_says_what_else_changed_and_keeps_notes(owner: Window, home: Served) -> None:
+    page, text = owner.page, "new fan <b>&"
+    device(page, home)
+    past = page.get_by_role("region", name="what else changed")
+    expect(past).not_to_contain_text("against the")
+    past.get_by_role("textbox", name="note on this time").fill(text)
+    past.get_by_role("button", name="Add note").click()
+    expect(past.get_by_role("listitem").filter(has_text=text)).to_be_visible()
+    place = page.url.partition("?")[0]
+    page.goto(f"{place}?seconds=60&until={int(time.time()) + 30}")
+    expect(past).to_contain_text("against the")
+    expect(past.locator("ol")).to_contain_text(f": {text}")
+    expect(page.locator(".marks .of-note a").first).to_have_attribute(
+        "aria-label", re.compile("new fan")
+    )
+    past.get_by_role("button", name=f"remove the note {text}").click()
+    expect(past.get_by_role("listitem").filter(has_text=text)).to_have_count(0)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from andon.history.notes import NoteBook
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.series import NodeReadings, throttle_mask
 from andon.model.device import State
@@ -28,7 +29,9 @@ GPU = drawn.uuid(0)
 
 
 class Kept(NoPast):
-    """A memory with a store that a test filled."""
+    """A memory with a store that a test filled, and notes."""
+
+    book = NoteBook()
 
     def __init__(self, store: Store | None) -> None:
         super().__init__("the disk is full", "make room")
@@ -217,7 +220,8 @@ def test_the_described_types_are_what_is_said(client: Caller, path: str) -> None
     asked = path
     for place, name in named.items():
         asked = asked.replace(place, name)
-    asked += "?runs=kqzvmtra,nothing" if path == "/api/run-courses" else ""
+    more = {"/api/run-courses": "?runs=kqzvmtra,nothing", "/api/history/changes": "?device=0"}
+    asked += more.get(path, "")
     said = client.get(asked, headers={"Authorization": f"Bearer {TOKEN}"})
     check(said.json(), ANSWERS["get", path])
 

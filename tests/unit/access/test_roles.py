@@ -117,6 +117,8 @@ def test_root_and_the_servers_user_are_its_owners(uid: int, server: int, role: R
         ("POST", "/api/calendar", Action.LINK_CALENDAR),
         ("DELETE", "/api/calendar", Action.LINK_CALENDAR),
         ("PATCH", "/api/runs/kqzvmtra", Action.ANNOTATE),
+        ("POST", "/api/history/notes", Action.ANNOTATE),
+        ("DELETE", "/api/history/notes/3fcd78c1", Action.ANNOTATE),
         ("POST", "/api/alerts/test", Action.TEST_NOTIFIERS),
         ("PUT", "/api/devices/0/cordon", Action.CORDON),
         ("DELETE", "/api/leases/x/y", Action.OTHER),

@@ -34,7 +34,11 @@ from tests.support.snapshots import farm, uuid
 from tests.support.web_parts import BEARER, HOME, Caller, Parts, served
 
 ALERT = "thermal@x"
-GIVEN = {"/api/devices/{device}/history": "?metric=power_watts", "/api/run-courses": f"?runs={RUN}"}
+GIVEN = {
+    "/api/devices/{device}/history": "?metric=power_watts",
+    "/api/history/changes": "?device=0",
+    "/api/run-courses": f"?runs={RUN}",
+}
 OWNER, READER = Identity(Role.OWNER), Identity(Role.READ)
 NOBODY, ADA = Identity(), Identity(Role.USER, 1, "ada")
 
@@ -49,6 +53,7 @@ BELOW = {
     "/api/tokens": "/api/tokens is not about a node",
     "/api/runs/{run}/record": f"the record of {RUN} is on {NAME}",
     "/api/jobs/{job}/log": "the output of a job stays on its node",
+    "/api/history/notes": "notes are kept on the node itself",
 }
 """What is not answered below a node, and why: it is the server's own, or never reaches a hub."""
 

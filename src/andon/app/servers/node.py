@@ -19,6 +19,7 @@ from andon.app.slurm_reservations import slurm_reservations
 from andon.app.thresholds import rulebook
 from andon.failures.log import FailureLog
 from andon.fleet.link import HubLink
+from andon.history.notes import FILE, NoteBook
 from andon.history.writer import Recorder
 from andon.host.clock import offset
 from andon.host.rules.service_variables import is_working
@@ -56,20 +57,21 @@ def distinct_names(settings: Settings, first_snapshot: Snapshot | None) -> Itera
 
 
 def history(
-    settings: Settings, sampler: Sampler, keeps_history: bool = True
+    settings: Settings, sampler: Sampler, folder: Path, keeps_history: bool = True
 ) -> Iterator[RecordedPast | NoPast]:
     if not keeps_history:
         yield NoPast("history is disabled", "start without --no-history")
         return
     store_settings = separate_history(settings)
-    session = sampler.subscribe(settings.interval_seconds)
+    session, book = sampler.subscribe(settings.interval_seconds), NoteBook(folder / FILE)
     recorder = Recorder(
         lambda: open_store(store_settings),
         session,
         settings.history_flush_seconds,
         retention_of(settings),
+        see=book.see,
     )
-    yield RecordedPast(recorder, settings.history_max_megabytes * 1_000_000)
+    yield RecordedPast(recorder, settings.history_max_megabytes * 1_000_000, book)
     recorder.close()
 
 

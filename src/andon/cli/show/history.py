@@ -12,6 +12,7 @@ from andon.cli.show.reports.figures import size
 from andon.cli.show.table import TableColumn, TableRow, choose, draw, sizes_of
 from andon.cli.show.text import UNKNOWN, Text, known, styled
 from andon.history.rules.intervals import UsageInterval
+from andon.history.rules.notes import HistoryNote
 from andon.history.rules.series import HOST, Bucket, summary
 from andon.history.rules.sparkline import sparkline
 from andon.model.codec import JsonDocument
@@ -171,6 +172,24 @@ def render_uses(
         return [styled("no one used a device in this period")]
     rows = [TableRow(use) for use in sorted(uses, key=lambda use: (-use.last, -use.first, use.pid))]
     return draw(columns, rows, width)
+
+
+def render_notes(notes: Sequence[HistoryNote], devices: Sequence[Device], width: int) -> list[Text]:
+    """A line for each note, the earliest first; none without notes."""
+    labels = {device.uuid: recorded_label(device) for device in devices}
+    columns: list[TableColumn[HistoryNote]] = [
+        TableColumn("NOTE", lambda note: styled(note.id, "dim"), rank=1),
+        TableColumn("GPU", lambda note: styled(labels.get(note.device or "", HOST), "bold")),
+        TableColumn("FROM", lambda note: styled(_clock(note.since))),
+        TableColumn("FOR", lambda note: styled(_length(note)), rank=2, right=True),
+        TableColumn("BY", lambda note: styled(note.by or "andon"), elastic=6),
+        TableColumn("TEXT", lambda note: styled(note.text), elastic=8),
+    ]
+    return [Text(), *draw(columns, [TableRow(one) for one in notes], width)] if notes else []
+
+
+def _length(note: HistoryNote) -> str:
+    return human_seconds(note.until - note.since) if note.until > note.since else ""
 
 
 def history_to_json(lines: Sequence[HistoryLine], since: float, until: float) -> Json:

@@ -87,25 +87,25 @@ class LocalAlerts:
         raise Gone(f"there is no alert {number!r}")
 
     def acknowledge(self, number: str, by: str, note: str) -> Alert:
-        _refuse()
+        refuse_without_server()
 
     def unacknowledge(self, number: str) -> Alert:
-        _refuse()
+        refuse_without_server()
 
     def silence(self, body: Mapping[str, Any]) -> Silence:
-        _refuse()
+        refuse_without_server()
 
     def unsilence(self, number: str) -> None:
-        _refuse()
+        refuse_without_server()
 
     def test(self, notifier: str | None) -> Mapping[str, Any]:
-        _refuse()
+        refuse_without_server()
 
     def check_server(self) -> None:
-        _refuse()
+        refuse_without_server()
 
 
-def _refuse() -> NoReturn:
+def refuse_without_server() -> NoReturn:
     """Raises Unavailable: the request needs a server."""
     if (url := silent_server()) is not None:
         raise Unavailable(f"{url} does not answer", hint="it hangs, is stopped or has much to do")

@@ -1,8 +1,11 @@
 """The history of this machine: this user's file, or what the machine's server records."""
 
+from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from andon.errors import AndonError
+from andon.host.state.user_folder import node_path
 from andon.model.vendors import SIMULATED
 from andon.node.local.context import LocalContext
 from andon.node.usual_server import may_be_running
@@ -10,6 +13,8 @@ from andon.node.watched.past import ServedPast
 from andon.ports import Store
 
 if TYPE_CHECKING:
+    from andon.history.notes import NoteBook
+    from andon.history.rules.notes import HistoryNote
     from andon.node.remote.past import RemotePast
 
 
@@ -18,7 +23,7 @@ class LocalPast(ServedPast):
 
     def __init__(self, context: LocalContext, found: Store | None) -> None:
         super().__init__(lambda: found or context.parts.open_past(context.settings))
-        self._found = found
+        self._found, self._context = found, context
 
     @property
     def recorded(self) -> bool:
@@ -27,6 +32,33 @@ class LocalPast(ServedPast):
     def close(self) -> None:
         if self._found is not None:
             self._found.close()
+
+    @cached_property
+    def book(self) -> "NoteBook":
+        from andon.history.notes import FILE, NoteBook
+
+        return NoteBook(node_path() / FILE)
+
+    @cached_property
+    def _running(self) -> "RemotePast | None":
+        return _of_the_server(self._context)
+
+    def notes(self, device: str | None, since: float, until: float) -> "Sequence[HistoryNote]":
+        return (self._running.notes if self._running else super().notes)(device, since, until)
+
+    def add_note(self, note: "HistoryNote") -> "HistoryNote":
+        return self._server().add_note(note)
+
+    def remove_note(self, number: str) -> None:
+        self._server().remove_note(number)
+
+    def _server(self) -> "RemotePast":
+        """Returns what alone writes notes; raises Unavailable if it is not running."""
+        if self._running is None:
+            from andon.node.local.alerts import refuse_without_server
+
+            refuse_without_server()
+        return self._running
 
 
 def past_of(context: LocalContext) -> "LocalPast | RemotePast":

@@ -6,16 +6,20 @@ from urllib.parse import quote
 
 from msgspec import Meta, Struct
 
+from andon.errors import Invalid
+from andon.history.rules.changes import ChangeList
 from andon.history.rules.intervals import UsageInterval
+from andon.history.rules.notes import HistoryNote
 from andon.history.rules.series import Bucket
 from andon.model import wire
 from andon.model.check import CardResult
-from andon.model.codec import Name, Whole, Wrong, read
+from andon.model.codec import Name, Whole, Wrong, read, read_document
 from andon.model.device import Device
 from andon.node.rest import RestServer
 
 MOST_ROWS = 1_000_000
 MOST_CHART_POINTS = 2_000
+NOTES = "/api/history/notes"
 T = TypeVar("T")
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 
@@ -64,6 +68,29 @@ class RemotePast:
 
     def checks(self) -> Sequence[CardResult]:
         return self._each(self._server.get("/api/checks"), "checks", CardResult)
+
+    def notes(self, device: str | None, since: float, until: float) -> Sequence[HistoryNote]:
+        payload = self._server.get(NOTES, device=device, since=since, until=until)
+        return self._each(payload, "items", HistoryNote)
+
+    def add_note(self, note: HistoryNote) -> HistoryNote:
+        names = ("device", "since", "until", "text", "by")
+        made = self._server.post(NOTES, {name: getattr(note, name) for name in names})
+        try:
+            return read(HistoryNote, made)
+        except Wrong as exc:
+            raise self._server.of_another_version(f"the note: {exc}") from exc
+
+    def remove_note(self, number: str) -> None:
+        self._server.delete(f"{NOTES}/{quote(number, safe='')}")
+
+    def changes(self, device: str, since: float, until: float) -> ChangeList:
+        path = "/api/history/changes"
+        payload = self._server.get(path, device=device, since=since, until=until)
+        try:
+            return read_document(ChangeList, payload)
+        except Invalid as exc:
+            raise self._server.of_another_version(exc.reason) from exc
 
     def _each(self, payload: wire.Json, place: str, kind: type[T]) -> list[T]:
         """Decodes the rows at a key of an answer; fields of a newer server are ignored."""

@@ -52,7 +52,7 @@ class SeenNode(NodeOfServer):
 
     @cached_property
     def past(self) -> SeenPast:
-        return SeenPast(self._node.past, self._sight_of_readings)
+        return SeenPast(self._node.past, self._sight_of_readings, self.who)
 
     @property
     def runs(self) -> SeenRuns:

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 
-from andon.errors import AndonError, Gone
+from andon.errors import AndonError, Gone, Invalid
+from andon.history.rules.changes import ChangeList
 from andon.history.rules.intervals import UsageInterval
+from andon.history.rules.notes import HistoryNote
 from andon.history.rules.series import HOST, USED, Bucket
-from andon.model.codec import Wrong, read
+from andon.model.codec import Wrong, read, read_document
 from andon.model.device import Device
 from andon.model.run.record import RunRow
 from andon.model.run.wire import row_from_json
@@ -78,6 +80,19 @@ class SshPast(RemotePast):
     def usage(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
         found = self._each(self._query("--who", *_span(since, until)), "usage", UsageInterval)
         return [use for use in found if device in (None, use.device)]
+
+    def notes(self, device: str | None, since: float, until: float) -> Sequence[HistoryNote]:
+        more = () if device is None else ("--device", device)
+        found = self._query("--metric", "utilization_percent", *_span(since, until, 1), *more)
+        return self._each(found, "notes", HistoryNote) if "notes" in found else ()
+
+    def changes(self, device: str, since: float, until: float) -> ChangeList:
+        middle, seconds = f"@{(since + until) / 2:.3f}", f"{until - since:.3f}s"
+        command = ("why", "--device", device, "--at", middle, "--range", seconds, "--json")
+        try:
+            return read_document(ChangeList, self._host.object(command))
+        except Invalid as exc:
+            raise self._host.of_another_version(exc.reason) from exc
 
     def _series(self, metrics: str, *options: str) -> list[Json]:
         found = self._query("--metric", metrics, *options).get("series")

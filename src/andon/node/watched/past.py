@@ -1,15 +1,22 @@
 """The history in a store that this process keeps."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from andon.checks.store import stored_checks
-from andon.errors import AndonError, Invalid
+from andon.errors import AndonError, Invalid, Unavailable
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.series import HOST, HOST_METRICS, USED, Bucket
 from andon.history.rules.throttle_shares import throttle_shares
 from andon.model.check import CardResult
 from andon.model.device import SAMPLE_VALUES, Device
 from andon.ports import Store
+
+if TYPE_CHECKING:  # few commands show notes
+    from andon.history.notes import NoteBook
+    from andon.history.rules.notes import HistoryNote
 
 METRICS = (*(name for name in SAMPLE_VALUES if name != "throttle"), *USED)
 """The readings with a minimum, mean and maximum."""
@@ -18,9 +25,10 @@ METRICS = (*(name for name in SAMPLE_VALUES if name != "throttle"), *USED)
 class ServedPast:
     """Fills NodePast; every call may block."""
 
-    def __init__(self, store: Callable[[], Store]) -> None:
-        """`store` returns the store, or raises the reason if there is none."""
-        self.store = store
+    def __init__(self, store: Callable[[], Store], book: NoteBook | None = None) -> None:
+        """`store` returns the store, or raises the reason if there is none; without a book the
+        notes are elsewhere."""
+        self.store, self._book = store, book
 
     @property
     def recorded(self) -> bool:
@@ -54,6 +62,23 @@ class ServedPast:
         self, device: str, since: float, until: float, points: int
     ) -> tuple[list[int], Mapping[str, list[float | None]]]:
         return throttle_shares(self.store(), device, since, until, points)
+
+    @property
+    def book(self) -> NoteBook:
+        if self._book is None:
+            raise Unavailable("notes are kept on the node itself", hint="there: andon history")
+        return self._book
+
+    def notes(self, device: str | None, since: float, until: float) -> Sequence[HistoryNote]:
+        return self.book.on(device, since, until)
+
+    def add_note(self, note: HistoryNote) -> HistoryNote:
+        if note.since > note.until:
+            raise Invalid("the time range is empty", hint="since must not be after until")
+        return self.book.add(note)
+
+    def remove_note(self, number: str) -> None:
+        self.book.remove(number)
 
 
 def _check_span(since: float, until: float) -> None:

@@ -4,6 +4,7 @@ from typing import NoReturn
 
 from andon.alerts.rules.self_checks import StoreStats
 from andon.errors import Unavailable
+from andon.history.notes import NoteBook
 from andon.history.writer import Recorder
 from andon.model.shapes import to_json
 from andon.model.wire import Json
@@ -13,8 +14,13 @@ from andon.node.watched.past import ServedPast
 class RecordedPast(ServedPast):
     """The history of the recorder in this process."""
 
-    def __init__(self, recorder: Recorder, budget_bytes: int | None = None) -> None:
-        super().__init__(lambda: recorder.store)
+    def __init__(
+        self,
+        recorder: Recorder,
+        budget_bytes: int | None = None,
+        book: NoteBook | None = None,
+    ) -> None:
+        super().__init__(lambda: recorder.store, book)
         self._recorder, self._budget_bytes = recorder, budget_bytes
 
     def health(self) -> Json:
@@ -35,6 +41,10 @@ class NoPast(ServedPast):
     def __init__(self, reason: str, hint: str) -> None:
         super().__init__(self._refuse)
         self._reason, self._hint = reason, hint
+
+    @property
+    def book(self) -> NoteBook:
+        self._refuse()
 
     def _refuse(self) -> NoReturn:
         raise Unavailable(self._reason, hint=self._hint)

@@ -13,7 +13,9 @@ from andon.estimate.rules.wire import EstimateAnswer
 from andon.explain.wire import REASON_SHAPE, WHY, Explained, ExplainedReason
 from andon.fleet.rules.items import FleetItems
 from andon.fleet.rules.states import NodeList
+from andon.history.rules.changes import ChangeList
 from andon.history.rules.intervals import UsageInterval
+from andon.history.rules.notes import HistoryNote, NoteList
 from andon.leases.rules.occupants import Holder
 from andon.model.alert import Alert, Silence
 from andon.model.check import CheckList, FleetChecks
@@ -90,6 +92,10 @@ ANSWERS: dict[tuple[str, str], JsonShape] = {
     ("get", "/api/devices/{device}/why"): WHY_SHAPE,
     ("get", "/api/devices/{device}/charts"): shape_of(schemas.Charts),
     ("get", "/api/charts"): shape_of(schemas.NodeCharts),
+    ("get", "/api/history/changes"): shape_of(ChangeList),
+    ("get", "/api/history/notes"): shape_of(NoteList),
+    ("post", "/api/history/notes"): shape_of(HistoryNote),
+    ("delete", "/api/history/notes/{note}"): shape_of(schemas.Ended),
     ("get", "/api/users"): shape_of(schemas.UserShares),
     ("get", "/api/devices/{device}/usage"): shape_of(schemas.Usage),
     ("get", "/api/board"): shape_of(schemas.Board, "BoardShape"),

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 
+from andon.history.rules.notes import LONGEST_NOTE
 from andon.leases.rules.requests import (
     LONGEST_REMOTE_SECONDS,
     MOST_GPUS,
@@ -47,6 +48,16 @@ class RunRemarks(RequestBody):
 
     pinned: bool | None = None
     note: Note | None = None
+
+
+class NoteRequest(RequestBody):
+    """A note on a time range of a device; without a device, of the node."""
+
+    text: Annotated[str, Field(min_length=1, max_length=LONGEST_NOTE)]
+    since: Annotated[float, Field(ge=0, le=FURTHEST)]
+    until: Annotated[float, Field(ge=0, le=FURTHEST)]
+    device: Short | int | None = None
+    by: Short = ""
 
 
 class SilenceRequest(RequestBody):

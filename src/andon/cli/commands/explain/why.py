@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 import click
 
 from andon.cli.commands.completing import complete_job
-from andon.cli.options import chosen, duration, elsewhere, fresh_option, shared, with_devices
+from andon.cli.options import (
+    above_zero,
+    chosen,
+    duration,
+    elsewhere,
+    fresh_option,
+    shared,
+    with_devices,
+)
 from andon.cli.screen import in_color
 from andon.cli.show.text import styled
 from andon.cli.show.why import answer, answer_to_json, render_why
@@ -50,21 +58,41 @@ INTERVAL_SECONDS = 0.5  # five samples in two seconds: enough to tell bursts fro
     shell_complete=complete_job,
     help="Explain why this job waits, and who is ahead.",
 )
+@click.option("--at", metavar="WHEN", help="What changed around this time: 03:10, '2 days ago'.")
+@click.option(
+    "--range",
+    "around",
+    type=above_zero,
+    default="10m",
+    show_default=True,
+    metavar="S",
+    help="With --at: how long a time around it.",
+)
 @fresh_option
 @elsewhere
 @shared
-def why(devices: list[str], as_json: bool, seconds: float, job: str | None) -> int:
+def why(
+    devices: list[str],
+    as_json: bool,
+    seconds: float,
+    job: str | None,
+    at: str | None,
+    around: float,
+) -> int:
     """Say why a device is hot, slow, full, loud, idle or silent, and what to do.
 
     Without DEVICE (index, 3:0, UUID or its prefix, PCI address) the one that most needs attention
     is explained, and the others get a line each. Each reason comes with its evidence; a value that
     cannot be read counts as unknown. For a job of a cluster: andon why lab:4711
+
+    With --at: what changed in the readings, processes, runs, leases, alerts, driver versions and
+    notes of a GPU (or host) around a past time, against the time before it.
     """
     if job is None and len(devices) == 1 and ":" in devices[0]:
         from andon.cli.commands.explain.why_job import is_cluster_job
 
         job = devices.pop() if is_cluster_job(chosen(), devices[0]) else None
-    elif job is not None and devices:
+    elif job is not None and (devices or at is not None):
         raise click.UsageError("--job explains a job; leave out the GPU")
     if job is not None:
         from andon.cli.commands.explain.why_job import why_job
@@ -74,6 +102,12 @@ def why(devices: list[str], as_json: bool, seconds: float, job: str | None) -> i
         raise click.UsageError(f"did you mean: andon why --job {sh(devices[1])}?")
     if len(devices) > 1:
         raise click.UsageError("name only one GPU")
+    if at is not None:
+        from andon.cli.commands.explain.why_then import why_then
+
+        if not devices:
+            raise click.UsageError("--at needs a GPU, or host: andon why 3 --at 03:10")
+        return why_then(devices[0], at, around, as_json)
     device = devices[0] if devices else None
     node = node_of(chosen())
     snapshots = sampled(node, chosen(), seconds, device)

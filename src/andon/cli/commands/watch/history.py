@@ -1,5 +1,6 @@
 """`andon history`: past readings, and who used the devices."""
 
+import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -7,6 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 from msgspec import Struct
 
 from andon.cli.moments import moment, since_option
@@ -17,9 +19,11 @@ from andon.cli.show.history import HistoryLine, UsageReport, throttle_lines
 from andon.cli.show.text import painted
 from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal, notice
-from andon.errors import Gone
+from andon.errors import AndonError, Gone
 from andon.history.rules.intervals import UsageInterval
+from andon.history.rules.notes import LONGEST_NOTE, HistoryNote
 from andon.history.rules.series import HOST, HOST_METRICS, METRICS, USED, summary
+from andon.host.users import user_name
 from andon.model import wire
 from andon.model.codec import document, to_json
 from andon.model.device import Device
@@ -111,6 +115,8 @@ def _whole_name(name: str, known: AbstractSet[str]) -> str:
 )
 @click.option("--points", "-n", type=whole, metavar="N", help="Number of intervals.")
 @click.option("--who", is_flag=True, help="Who used the device, and when.")
+@click.option("--note", metavar="TEXT", help="Write a note on the time from --since to --until.")
+@click.option("--remove-note", "removed", metavar="ID", help="Remove a note.")
 @click.option("--json", "form", flag_value="json", help="Print andon.history/1: UTC, bytes.")
 @click.option("--csv", "form", flag_value="csv", help="Print CSV, one row per interval.")
 @click.option("--jsonl", "form", flag_value="jsonl", help="Print one JSON object per interval.")
@@ -124,17 +130,24 @@ def history(
     until: float,
     points: int | None,
     who: bool,
+    note: str | None,
+    removed: str | None,
     form: str | None,
     parquet: Path | None,
 ) -> int:
-    """Print past readings, or with --who, who used the devices.
+    """Print past readings and notes, or with --who, who used the devices.
 
     DEVICE is an index, 6:0, a UUID or its prefix, a PCI address, or "host" for the node itself; by
     default all devices are shown. Charts run from the earliest reading to the latest, and from zero
     to the value under OF; a gap means that nothing was recorded. -m throttle shows the share of
     time of each reason. `andon serve` records the history. Users without a server of their own see
-    that of the machine's server.
+    that of the machine's server. A --note is on the devices, or without one on the node; on this
+    moment, or if --since is given, on the time from there.
     """
+    if note is not None or removed is not None:
+        source = click.get_current_context().get_parameter_source("since")
+        since = until if source is ParameterSource.DEFAULT else since
+        return _remark(devices, since, until, note, removed)
     if since >= until:
         raise click.UsageError("--since must be earlier than --until")
     if points is not None and points > MOST_POINTS:
@@ -152,19 +165,57 @@ def history(
         latest = _latest(past, found)  # first: meanwhile the uses become longer
         text = _who(_uses(past, found, shown), latest, known, shown)
     else:
-        text = _history(_lines(past, found, metrics, points, shown), shown)
+        notes = _notes(past, found, shown)
+        text = _history(_lines(past, found, metrics, points, shown), known, notes, shown)
     (terminal.show if shown.drawn else terminal.show_data)(text)
     return 0
+
+
+def _remark(
+    devices: Sequence[str], since: float, until: float, text: str | None, removed: str | None
+) -> int:
+    """Writes a note on each device, or on the node, and removes the one that was named."""
+    past, terminal = node_of(chosen()).past, Terminal.of(chosen())
+    if text is not None:
+        if since > until:
+            raise click.UsageError("--since must not be later than --until")
+        if not text.strip() or len(text) > LONGEST_NOTE:
+            raise click.BadParameter(f"a note has 1 to {LONGEST_NOTE} characters")
+        found = _devices(list(past.devices()), devices) if devices else [None]
+        for device in found:
+            uuid = None if device is None else device.uuid
+            by = user_name(os.getuid()) if hasattr(os, "getuid") else ""
+            note = HistoryNote("new", time.time(), since, until, text, uuid, by)
+            terminal.remark(f"note {past.add_note(note).id} was written")
+    if removed is not None:
+        past.remove_note(removed)
+        terminal.remark(f"note {removed} was removed")
+    return 0
+
+
+def _notes(
+    past: NodePast, devices: Sequence[Device | None], shown: HistoryView
+) -> Sequence[HistoryNote]:
+    """Returns the notes on these devices and the node; says why if they cannot be read."""
+    if not shown.drawn and shown.form != "json":
+        return ()
+    uuids = {None, *(device.uuid for device in devices if device is not None)}
+    try:
+        found = past.notes(None, shown.since, shown.until)
+    except AndonError as error:
+        notice(f"notes are not shown: {error.reason}", chosen())
+        return ()
+    return [note for note in found if note.device in uuids]
 
 
 def _devices(known: Sequence[Device], names: Sequence[str]) -> list[Device | None]:
     """The devices that match; None is the node itself."""
     if not names:
         return [*known] or [None]
-    return [None if name == HOST else _recorded(known, name) for name in names]
+    return [None if name == HOST else recorded_device(known, name) for name in names]
 
 
-def _recorded(known: Sequence[Device], name: str) -> Device:
+def recorded_device(known: Sequence[Device], name: str) -> Device:
     """Finds a device by its recorded facts; `6:0` and `cuda:0` are only valid on the live node."""
     try:
         return recorded_named(name, known)
@@ -215,18 +266,27 @@ def _uses(
     return [use for use in past.usage(None, shown.since, shown.until) if use.device in uuids]
 
 
-def _history(lines: list[HistoryLine], shown: HistoryView) -> str:
+def _history(
+    lines: list[HistoryLine],
+    known: Sequence[Device],
+    notes: Sequence[HistoryNote],
+    shown: HistoryView,
+) -> str:
     terminal, span = shown.terminal, (shown.since, shown.until)
     if shown.file is not None:
         rows = history_text.history_to_rows(lines)
         return _written(shown.file, rows, history_parquet.HISTORY, history_text.HISTORY)
     if shown.form == "json":
-        return terminal.json_text(history_text.history_to_json(lines, *span))
+        found = history_text.history_to_json(lines, *span)
+        return terminal.json_text({**found, "notes": to_json(notes)})
     if shown.form == "csv":
         return history_text.BUCKETS.text(history_text.history_to_rows(lines))
     if shown.form == "jsonl":
         return "".join(wire.dumps(row) + "\n" for row in history_text.history_to_rows(lines))
-    return painted(history_text.render_history(lines, *span, terminal.width), terminal.color)
+    drawn = history_text.render_history(lines, *span, terminal.width)
+    return painted(
+        [*drawn, *history_text.render_notes(notes, known, terminal.width)], terminal.color
+    )
 
 
 def _latest(past: NodePast, devices: Sequence[Device | None]) -> dict[str, float]:
