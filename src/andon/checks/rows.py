@@ -1,9 +1,12 @@
-"""Rows of a card's memory that were replaced by spare ones, by NVML in the process of that card."""
+"""What NVML says in the process of one card: its remapped rows, and who it is if it slept."""
 
 import ctypes
+from contextlib import suppress
 from typing import Any
 
 LIBRARY = "libnvidia-ml.so.1"
+SLEEPER = "nvidia@"  # before the address, where a card was never awake
+TEXT_BYTES = 96
 NO_ATTACH = 2  # only the card that is asked about is opened
 NAMES = ("correctable", "uncorrectable", "pending", "failed")
 
@@ -23,3 +26,20 @@ def remapped_rows(uuid: str) -> dict[str, Any]:
     except (OSError, AttributeError) as error:
         return {"reason": str(error)}
     return dict(zip(NAMES, (one.value for one in found), strict=True))
+
+
+def awake(uuid: str) -> dict[str, str]:
+    """Wakes a card that is known by its address alone; returns its identity and model, or
+    nothing for every other card."""
+    address, given = uuid.removeprefix(SLEEPER).encode(), dict[str, str]()
+    if not uuid.startswith(SLEEPER):
+        return given
+    with suppress(OSError, AttributeError):
+        library, handle = ctypes.CDLL(LIBRARY), ctypes.c_void_p()
+        library.nvmlInitWithFlags(NO_ATTACH)
+        library.nvmlDeviceGetHandleByPciBusId_v2(address, ctypes.byref(handle))
+        for name, function in (("uuid", "UUID"), ("model", "Name")):
+            text = ctypes.create_string_buffer(TEXT_BYTES)
+            if library[f"nvmlDeviceGet{function}"](handle, text, TEXT_BYTES) == 0:
+                given[name] = text.value.decode(errors="replace")
+    return given

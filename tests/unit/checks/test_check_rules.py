@@ -73,6 +73,8 @@ def test_the_load_of_other_vendors_is_said_to_be_missing() -> None:
     silent = replace(other, sample=None, device=replace(other.device, setup=NOT_READ))
     assert "link not known, ECC not known, errors not known" in (by_itself(silent) or "")
     assert by_itself(IDLE) is None
+    made_up = replace(IDLE, device=replace(IDLE.device, vendor="sim"))
+    assert by_itself(made_up) == "simulated: there is no card to measure"
 
 
 @rows(
@@ -171,18 +173,23 @@ def test_what_was_not_read_is_not_known() -> None:
 
 
 @rows(
-    "kind, code, verdict",
+    "kind, code, begun, verdict",
     [
-        ("refused", None, CheckVerdict.NOT_CHECKED), ("too_old", 35, CheckVerdict.FAILED),
-        ("no_library", None, CheckVerdict.FAILED), ("uncorrectable", 214, CheckVerdict.MEMORY),
-        ("failed", 719, CheckVerdict.LOST), ("failed", 999, CheckVerdict.LOST),
-        ("failed", 2, CheckVerdict.FAILED),
+        ("refused", None, False, CheckVerdict.NOT_CHECKED),
+        ("too_old", 35, False, CheckVerdict.NOT_CHECKED),
+        ("no_library", None, False, CheckVerdict.NOT_CHECKED),
+        ("uncorrectable", 214, True, CheckVerdict.MEMORY),
+        ("failed", 719, True, CheckVerdict.LOST),
+        ("failed", 999, True, CheckVerdict.LOST),
+        ("failed", 999, False, CheckVerdict.FAILED),  # a driver that does not start is no lost card
+        ("failed", 46, True, CheckVerdict.FAILED),  # busy
+        ("failed", 2, False, CheckVerdict.NOT_CHECKED),
     ],
-)  # fmt: skip
+)
 def test_how_a_process_that_gives_up_is_judged(
-    kind: str, code: int | None, verdict: CheckVerdict
+    kind: str, code: int | None, begun: bool, verdict: CheckVerdict
 ) -> None:
-    assert lines.failure(kind, "why", code)[0] is verdict
+    assert lines.failure(kind, "why", code, begun)[0] is verdict
 
 
 @rows("verdict", list(CheckVerdict))
