@@ -1,6 +1,8 @@
 """Which cards are checked, for how long, what their lines mean, and how a prolog ends."""
 
+from math import inf
 from typing import Any
+from unittest.mock import Mock
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,12 +22,14 @@ from andon.checks.rules.plan import (
     next_rounds,
     plan_for,
 )
+from andon.checks.session import MOST_SNAPSHOTS, Readings
 from andon.model.check import CheckVerdict
 from andon.model.device import NOT_READ, DeviceStatus, Process, ProcessKind, Sample, Setup, State
+from andon.model.event import Event, EventKind
 from andon.units import GIB, MIB
 from tests.support.checks import check_result
 from tests.support.rows import rows
-from tests.support.snapshots import h200, mig_board
+from tests.support.snapshots import h200, mig_board, simulated
 
 IDLE = replace(h200(0), processes=())
 WORK = Process(7, ProcessKind.COMPUTE, user="alice", name="python")
@@ -135,6 +139,20 @@ def test_a_burn_lasts_as_long_as_it_is_told() -> None:
     assert plan_for(CheckMode.BURN, 600.0).tensor_seconds == 600.0
     assert plan_for(CheckMode.BURN, 1.0).tensor_seconds == LEAST_BURN_SECONDS
     assert plan_for(CheckMode.QUICK) is PLANS[CheckMode.QUICK]
+
+
+def test_a_long_burn_keeps_its_first_reading_and_every_event() -> None:
+    session = Mock()
+    readings = Readings(session)
+    [seen] = session.call.call_args.args
+    xid = Event(EventKind.XID, "GPU-0", 1.0, code=48)
+    for number in range(MOST_SNAPSHOTS + 50):
+        events = (xid,) if number == 1 else ()
+        status = replace(IDLE, device=replace(IDLE.device, uuid="GPU-0"), sample=Sample(number))
+        seen(replace(simulated(), devices=(status,), events=events))
+    found = readings.samples("GPU-0", 0.0, inf)
+    assert (found[0].at, found[-1].at, len(found)) == (0, MOST_SNAPSHOTS + 49, MOST_SNAPSHOTS + 1)
+    assert [one.code for one in readings.events("GPU-0", 0.0)] == [48]
 
 
 def line(event: str, **values: Any) -> dict[str, Any]:
