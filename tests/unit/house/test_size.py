@@ -12,7 +12,7 @@ BUDGET = {
     "app": 3913,
     "callbacks": 1456,
     "cli": 23101,
-    "checks": 2372,
+    "checks": 2380,
     "clusters": 4744,
     "doctor": 3351,
     "drivers": 7670,
