@@ -12,7 +12,7 @@ from andon.fleet.siblings import fleet_checks
 from andon.leases.availability import Availability
 from andon.leases.placement import on_lease
 from andon.leases.rules.environment import LEASE_VARIABLE
-from andon.model.check import CheckList, CheckVerdict
+from andon.model.check import CardResult, CheckList
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.job.device_request import DeviceRequest
 from andon.model.naming import devices_named
@@ -52,22 +52,23 @@ def check_cards(
         raise Unavailable(
             fault.reason if fault else "no GPU found", hint=fault.hint if fault else ""
         )
-    statuses, results = checker.candidates(snapshot, _wanted(snapshot, request.devices))
+    statuses, left_out = checker.candidates(snapshot, _wanted(snapshot, request.devices))
     if lease := os.environ.get(LEASE_VARIABLE):
         cards = _on_lease(checker, lease, availability, snapshot, statuses)
     else:
         cards, refused = checker.lease(availability, snapshot, statuses)
-        results += refused
+        left_out += refused
+    found = list[CardResult]()
     if cards:
         labels = ", ".join(card.begin.label for card in cards)
         notify(f"checking GPU {labels}: about {human_seconds(seconds_of(plan))}")
-        results += checker.run(cards)
+        found = checker.run(cards)
     for trouble in checker.troubles:
         notify(trouble)
-    if not request.devices and not request.every:
-        checked = [one for one in results if one.verdict is not CheckVerdict.NOT_CHECKED]
-        results = checked or results
-    return CheckList(tuple(results), tuple(checker.peers))
+    shown = [*(one for one in left_out if one.verdict.is_bad), *found]
+    if request.devices or request.every or not shown:
+        shown = [*left_out, *found]
+    return CheckList(tuple(shown), tuple(checker.peers))
 
 
 def _wanted(snapshot: Snapshot, devices: Sequence[str]) -> list[str] | None:

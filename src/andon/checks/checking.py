@@ -11,7 +11,14 @@ from msgspec.structs import replace
 
 from andon.checks.rules.choosing import by_itself, divided_boards, refusal
 from andon.checks.rules.judging import References, judged
-from andon.checks.rules.plan import START_SECONDS, CheckMode, CheckPlan, plan_for
+from andon.checks.rules.plan import (
+    END_SECONDS,
+    SILENT_SECONDS,
+    START_SECONDS,
+    CheckMode,
+    CheckPlan,
+    plan_for,
+)
 from andon.checks.session import READING_SECONDS, CardCheck, Readings, measure_peers
 from andon.checks.store import store_check, stored_checks
 from andon.errors import AndonError
@@ -20,7 +27,7 @@ from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms
 from andon.leases.placement import Grant, Placement
 from andon.model.check import CardResult, CheckPart, CheckVerdict, PeerSpeed
-from andon.model.device import DeviceStatus, Snapshot
+from andon.model.device import DeviceStatus, Snapshot, State
 from andon.model.job.device_request import DeviceRequest
 from andon.model.naming import device_labels
 from andon.sampling.bus import Subscription
@@ -88,8 +95,9 @@ class Checker:
             if reason is None:
                 found.append(status)
             else:
-                begin = _with_link(self.begin(snapshot, status), status)
-                refused.append(not_checked(begin, reason))
+                begin = not_checked(_with_link(self.begin(snapshot, status), status), reason)
+                lost = status.visible and status.state is State.LOST
+                refused.append(replace(begin, verdict=CheckVerdict.LOST) if lost else begin)
         return found, refused
 
     def begin(self, snapshot: Snapshot, status: DeviceStatus) -> CardResult:
@@ -119,6 +127,8 @@ class Checker:
         self, availability: Availability, snapshot: Snapshot, statuses: Iterable[DeviceStatus]
     ) -> tuple[list[CardToCheck], list[CardResult]]:
         """Takes a lease for each card; returns those, and a result for each that someone has."""
+        # With an end: what others have reserved for later is free until then.
+        terms = LeaseTerms(command=COMMAND, seconds=_longest(self._plan), usual=True)
         cards, refused, granter = list[CardToCheck](), list[CardResult](), Granter(
             Book(), availability
         )  # fmt: skip
@@ -129,7 +139,7 @@ class Checker:
                 )
                 begin = self.begin(snapshot, status)
                 try:
-                    grant = granter.grant(request, LeaseTerms(command=COMMAND), 0.0)
+                    grant = granter.grant(request, terms, 0.0)
                 except AndonError as error:
                     refused.append(not_checked(begin, "; ".join(error.mistakes) or error.reason))
                     continue
@@ -181,14 +191,17 @@ class Checker:
 
     def _measure_peers(self, checked: Sequence[tuple[CardToCheck, CardCheck]]) -> None:
         """Copies between the cards that are well, then releases the leases of all."""
-        well, stuck = [card for card, check in checked if check.is_well], False
+        # A process sees one instance of a divided board at most.
+        well = [one for one in checked if one[1].is_well and not one[0].begin.instance]
+        stuck = False
         if len(well) > 1:
-            uuids, labels = [one.begin.uuid for one in well], [one.begin.label for one in well]
-            locks = [each for one in well for each in one.descriptors]
+            uuids = [check.result.uuid for _, check in well]
+            labels = [card.begin.label for card, _ in well]
+            locks = [each for card, _ in well for each in card.descriptors]
             self.peers, why, stuck = measure_peers(uuids, labels, locks)
             self.troubles += [f"copies between cards were not all measured: {why}"] if why else []
         for card, check in checked:
-            card.done(check.stuck or (stuck and card in well))
+            card.done(check.stuck or (stuck and (card, check) in well))
 
     def _one(
         self, card: CardToCheck, check: CardCheck, ended: threading.Event, releases: bool
@@ -267,3 +280,8 @@ def seconds_of(plan: CheckPlan) -> float:
     """Returns about how long a check lasts, for a person who waits."""
     parts = plan.fp32_seconds + plan.tensor_seconds + plan.memory_seconds + plan.link_seconds
     return parts + 1.0 + plan.passes * 0.3
+
+
+def _longest(plan: CheckPlan) -> float:
+    """Returns after how many seconds a check is over, also if its card hangs."""
+    return 2 * seconds_of(plan) + START_SECONDS + SILENT_SECONDS + END_SECONDS

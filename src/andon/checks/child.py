@@ -7,13 +7,13 @@ the plan; a line on its standard input lets it use the link to the host, the end
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from andon.checks.cuda import LEAST_DRIVER, TOO_OLD, UNCORRECTABLE, Cuda, CudaError, copy_to_peer
 from andon.checks.measuring import CardWork
-from andon.checks.rows import remapped_rows
+from andon.checks.rows import awake, remapped_rows
 from andon.checks.rules.plan import CheckPlan, memory_to_test
 from andon.units import MIB
 
@@ -38,12 +38,14 @@ def emit(event: str, **values: Any) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Checks the card, or measures from each visible card to each other."""
     try:
+        if woken := awake(arguments[0]):
+            os.environ["CUDA_VISIBLE_DEVICES"] = woken.get("uuid", "")
         cuda = Cuda()
         if arguments[0] == PEERS:
             return _peers(cuda, len(arguments) - 1)
         if arguments[0] == LOAD:
             return _load(cuda, arguments[1], float(arguments[2]))
-        return _check(cuda, arguments[0], CheckPlan(**json.loads(arguments[1])))
+        return _check(cuda, arguments[0], CheckPlan(**json.loads(arguments[1])), woken)
     except CardRefused as refusal:
         kind, text = refusal.args
         emit("failed", kind=kind, text=text, code=None)
@@ -58,10 +60,11 @@ def main(arguments: Sequence[str]) -> int:
     return 1
 
 
-def _check(cuda: Cuda, uuid: str, plan: CheckPlan) -> int:
+def _check(cuda: Cuda, uuid: str, plan: CheckPlan, woken: Mapping[str, str]) -> int:
+    uuid = woken.get("uuid", uuid)
     facts = _opened(cuda, uuid)
     free, total = cuda.memory()
-    emit("card", free=free, total=total, **facts)
+    emit("card", free=free, total=total, **facts, **woken)
     emit("rows", **remapped_rows(uuid))
     integrated = bool(facts["integrated"])
     card = CardWork(cuda, facts, emit)

@@ -24,7 +24,8 @@ def loaded(uuid: str, seconds: float) -> Iterator[int]:
                 if line is None:
                     raise Unavailable("the load did not start in time")
                 if line.get("event") == "failed":
-                    raise Unavailable(failure(line["kind"], line["text"], line["code"])[1])
+                    why = failure(line["kind"], line["text"], line["code"], begun=True)[1]
+                    raise Unavailable(why)
                 if line.get("event") == "tick":
                     break
             else:

@@ -1,6 +1,7 @@
-"""Rows of a card's memory that were replaced by spare ones, by NVML in the process of that card."""
+"""What NVML says in the process of one card: its remapped rows, and who it is if it slept."""
 
 import ctypes
+from contextlib import suppress
 from typing import Any
 
 LIBRARY = "libnvidia-ml.so.1"
@@ -23,3 +24,27 @@ def remapped_rows(uuid: str) -> dict[str, Any]:
     except (OSError, AttributeError) as error:
         return {"reason": str(error)}
     return dict(zip(NAMES, (one.value for one in found), strict=True))
+
+
+SLEEPER = "nvidia@"  # before the address of a card that was never awake
+TEXT_BYTES = 96
+
+
+def awake(uuid: str) -> dict[str, str]:
+    """Wakes a card that is known by its address alone; returns its identity and model, or nothing
+    for every other card. Without a handle nothing is asked."""
+    found = dict[str, str]()
+    if not uuid.startswith(SLEEPER):
+        return found
+    with suppress(OSError, AttributeError):
+        library, handle = ctypes.CDLL(LIBRARY), ctypes.c_void_p()
+        address = uuid.removeprefix(SLEEPER).encode()
+        if library.nvmlInit_v2() or library.nvmlDeviceGetHandleByPciBusId_v2(
+            address, ctypes.byref(handle)
+        ):
+            return found
+        for name, function in (("uuid", "nvmlDeviceGetUUID"), ("model", "nvmlDeviceGetName")):
+            text = ctypes.create_string_buffer(TEXT_BYTES)
+            if getattr(library, function)(handle, text, TEXT_BYTES) == 0:
+                found[name] = text.value.decode(errors="replace")
+    return found

@@ -29,7 +29,7 @@ from andon.sampling.bus import Subscription
 from andon.sampling.rules.masks import VARIABLES
 
 READING_SECONDS = 0.25
-MOST_SNAPSHOTS = 4096
+MOST_SNAPSHOTS, MOST_EVENTS = 4096, 4096
 LOST_XID = 79
 POLL_SECONDS = 0.1
 _PIECE_BYTES = 1 << 16
@@ -40,11 +40,13 @@ class Readings:
 
     def __init__(self, session: Subscription) -> None:
         self._snapshots: list[Snapshot] = []
+        self._events: list[Event] = []
         session.call(self._add)
 
     def _add(self, snapshot: Snapshot) -> None:
         self._snapshots.append(snapshot)
-        del self._snapshots[:-MOST_SNAPSHOTS]
+        self._events += snapshot.events
+        del self._snapshots[1:-MOST_SNAPSHOTS], self._events[MOST_EVENTS:]  # the first is "before"
 
     def samples(self, uuid: str, since: float, until: float) -> list[Sample]:
         found = (self._status(one, uuid) for one in list(self._snapshots))
@@ -59,8 +61,7 @@ class Readings:
         return self._status(known[-1], uuid) if known else None
 
     def events(self, uuid: str, since: float) -> list[Event]:
-        every = (event for snapshot in list(self._snapshots) for event in snapshot.events)
-        return [one for one in every if one.uuid == uuid and one.at >= since]
+        return [one for one in list(self._events) if one.uuid == uuid and one.at >= since]
 
     @staticmethod
     def _status(snapshot: Snapshot, uuid: str) -> DeviceStatus | None:
@@ -153,7 +154,8 @@ class CardCheck:
         elif event == "wants_link":
             self._give_link(process)
         elif event == "failed":
-            self._ended(*lines.failure(line["kind"], line["text"], line["code"]))
+            kind, text, code = line["kind"], line["text"], line["code"]
+            self._ended(*lines.failure(kind, text, code, begun=bool(result.capability)))
         return event in ("done", "failed")
 
     def _give_link(self, process: "subprocess.Popen[bytes]") -> None:
@@ -176,7 +178,7 @@ class CardCheck:
         events = self._readings.events(result.uuid, result.at)
         codes = [one.code for one in events if one.kind is EventKind.XID and one.code is not None]
         new_ecc = None
-        before = self._readings.samples(result.uuid, 0.0, result.at + READING_SECONDS)
+        before = self._readings.samples(result.uuid, 0.0, time.time())
         if before and after is not None and after.sample is not None:
             first, last = before[0].ecc_uncorrected, after.sample.ecc_uncorrected
             new_ecc = None if first is None or last is None else max(0, last - first)
@@ -184,7 +186,7 @@ class CardCheck:
             result, events=tuple(f"Xid {one}" for one in dict.fromkeys(codes)), new_ecc=new_ecc
         )
         lost = LOST_XID in codes or (after is not None and after.state is State.LOST)
-        if result.wrong and result.verdict is not CheckVerdict.STOPPED:
+        if result.wrong:
             result = replace(result, verdict=CheckVerdict.UNJUDGED)  # the words decide
         elif lost:
             reason = "" if after is None or not after.reason else f": {after.reason}"
@@ -250,6 +252,7 @@ def output_lines(
             with suppress(ValueError):
                 if isinstance(found := json.loads(one), dict):
                     yield found
+                    heard = time.monotonic()  # the caller may have waited for a link meanwhile
         if len(rest) > lines.LONGEST_LINE:
             return
 

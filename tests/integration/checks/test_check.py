@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from andon.app import check_prolog
 from andon.app.leases import open_availability
 from andon.app.sampler import open_sampler
 from andon.app.settings import load_settings
@@ -23,7 +25,7 @@ from andon.errors import Unavailable
 from andon.jobs.folder import LOCK, jobs_path
 from andon.model.check import CardResult, CheckVerdict
 from andon.units import MIB
-from tests.integration.conftest import andon, is_alive
+from tests.integration.conftest import PCI, andon, is_alive
 from tests.integration.leasing import ENVIRONMENT, entries, held
 from tests.standin import StandIn, StandInMig, StandInProcess, lost
 from tests.standin.cuda import CudaFault, StandInCuda
@@ -67,7 +69,7 @@ def test_a_slow_card_and_wrong_results_are_named_and_the_command_fails(cuda: Sta
     cuda.set_faults(CudaFault(1, "slow", "tensor", 21), CudaFault(2, "wrong", "fp32", 1))
     done = andon("check", "--quick")
     assert done.code == 1
-    assert "slow: tensor cores 21 % below the others · andon why 1" in done.out
+    assert "slow: tensor cores 21 % below the others · 1,980 MHz · andon why 1" in done.out
     assert "WRONG RESULTS on SM 1: " in done.out
     assert "andon cordon 2" in done.out
     assert done.out.count("as fast as") == 2
@@ -202,12 +204,105 @@ def test_what_a_driver_refuses_is_said(cuda: StandInCuda) -> None:
         assert (one.verdict, words in one.text) == (CheckVerdict.NOT_CHECKED, True)
 
 
+def test_cards_that_cannot_be_checked_have_their_rows_and_a_run_says_it(
+    cuda: StandInCuda, node: StandIn
+) -> None:
+    cuda.set_faults(CudaFault(1, "oom", "memory"))
+    done = andon("check", "--quick")
+    assert (done.code, done.out.count("as fast as 2 others")) == (0, 3)
+    assert "not checked: it has no memory left for a check" in done.out
+    server = subprocess.Popen(["nvidia-cuda-mps-server", "600"], executable="/bin/sleep")
+    try:
+        node.change(2, processes=(StandInProcess(server.pid),))
+        shared = andon("check", "--quick", "-d", "2", "--even-if-used")
+        assert (shared.code, "MPS shares it between programs" in shared.out) == (3, True)
+    finally:
+        server.kill()
+        server.wait()
+    StandInCuda(cuda.node, mode=3)
+    refused = andon("check", "--quick", "-d", "0")
+    assert (refused.code, "not checked: its compute mode is exclusive" in refused.out) == (3, True)
+    used = andon("run", "--check", "-d", "0", "--", "true")
+    assert used.code == 0
+    assert "GPU 0 was not checked: its compute mode is exclusive" in used.err
+
+
+def test_a_sleeping_card_is_checked_if_it_is_named(cuda: StandInCuda, kernel: Path) -> None:
+    """Until then its address alone is known."""
+    cards = kernel / "sys/bus/pci/drivers/nvidia"
+    for pci in PCI[4:]:
+        shutil.rmtree(cards / pci)
+    power = cards / PCI[1] / "power"
+    (power / "control").write_text("auto\n")
+    (power / "runtime_status").write_text("suspended\n")
+    every = andon("check", "--quick", "--all")
+    assert every.code == 0
+    assert "not checked: asleep: a check would wake it; name it with -d" in every.out
+    done = andon("check", "--quick", "-d", "1", "--json")
+    [one] = done.json()["checks"]
+    assert (done.code, one["uuid"], one["model"]) == (0, cuda.node.node[1].uuid, "NVIDIA H200")
+    assert one["text"] == "as fast as 3 others of its model here"
+
+
+def test_a_card_that_is_lost_already_fails_the_check_and_the_prolog(
+    cuda: StandInCuda, node: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with node.broken(lost(1)):
+        done = andon("check", "--quick")
+        assert (done.code, "lost: it has fallen off the bus" in done.out) == (1, True)
+        monkeypatch.setenv("SLURM_JOB_GPUS", "0,1")
+        assert andon("check", "--prolog").code == 1
+        monkeypatch.setenv("SLURM_JOB_GPUS", "0,2")
+        assert andon("check", "--prolog").code == 0, "it is not the job's"
+
+
+def test_a_driver_that_does_not_start_drains_no_node(cuda: StandInCuda) -> None:
+    cuda.set_faults(CudaFault(0, "error", "init", 999))
+    done = andon("check", "--prolog")
+    assert (done.code, "GPU 0: failed: cuInit" in done.err) == (0, True)
+    assert andon("check", "--prolog", "--full").code == 2, "it is always quick"
+    assert andon("check", "--drain-if", "slow").code == 2
+
+
+def test_what_others_have_reserved_for_later_is_checked_until_then(cuda: StandInCuda) -> None:
+    with open_sampler(load_settings({}).settings) as sampler:
+        settings = load_settings({}).settings
+        availability = open_availability(
+            settings, lambda: sampler.once(with_host=False), simulated=False
+        )
+        checker, snapshot = Checker(sampler, SHORT), sampler.once(with_host=False)
+        [card], _ = checker.lease(availability, snapshot, snapshot.devices[:1])
+        assert card.grant is not None
+        lease = card.grant.held.lease
+        assert lease.until is not None
+        assert 60 < lease.until - lease.since < 600, "it ends, so it can come before a reservation"
+        card.done(stuck=False)
+
+
+def test_a_card_that_waits_for_the_link_of_one_that_hangs_is_not_hung(
+    cuda: StandInCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    constants(monkeypatch, session, SILENT_SECONDS=3.0)
+    cuda.set_faults(*(CudaFault(n, "hang", "link") for n in (0, 1)))
+    found = checked(0, 1, 2)
+    assert [one.verdict for one in found] == [CheckVerdict.HUNG, CheckVerdict.HUNG, CheckVerdict.OK]
+
+
+def test_wrong_results_of_a_check_that_is_cut_short_count(
+    cuda: StandInCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    constants(monkeypatch, check_prolog, LONGEST_SECONDS=6.0)
+    cuda.set_faults(CudaFault(0, "wrong", "fp32", 1), CudaFault(0, "hang", "tensor"))
+    assert check_prolog.prolog() == 1
+    assert CheckVerdict.WRONG in [one.verdict for one in stored_checks()]
+
+
 def test_without_the_library_the_card_is_not_blamed(
     cuda: StandInCuda, library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LD_LIBRARY_PATH", str(library))
     done = andon("check", "--quick", "-d", "0")
-    assert done.code == 1
+    assert done.code == 3
     assert "CUDA driver library is not here" in done.out
 
 
@@ -267,7 +362,7 @@ def test_cards_are_compared_with_each_other_in_a_full_check(cuda: StandInCuda) -
 def test_simulated_cards_are_not_checked() -> None:
     done = andon("--simulate", "2", "check")
     assert done.code == 3
-    assert "not built" in done.out
+    assert done.out.count("not checked: simulated: there is no card to measure") == 2
 
 
 def children_of(parent: int) -> list[int]:
@@ -377,6 +472,13 @@ def test_a_job_gives_a_bad_card_back_and_takes_another(cuda: StandInCuda) -> Non
     assert second.startswith("andon: GPU 1: ok: as fast as")
     assert uuid == cuda.node.node[1].uuid
     assert held() == []
+
+
+def test_a_program_submits_with_a_check(cuda: StandInCuda) -> None:
+    program = "import andon, os; print(andon.submit(os.getuid, check=True).result(60))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == f"{os.getuid()}\n", done.stderr
+    assert "andon: GPU 0: ok: as fast as" in andon("logs", "1").out
 
 
 def test_a_job_with_broken_cards_alone_fails_and_says_which(cuda: StandInCuda) -> None:

@@ -23,7 +23,8 @@ def asked(path, document=None, key=token):
     except urllib.error.HTTPError as error:
         return [error.code, error.read().decode()]
 
-job = {"command": "id -u > ran", "folder": "/tmp/state%s" % os.getuid(), "simulate": 1}
+job = {"command": "id -u > ran", "folder": "/tmp/state%s" % os.getuid(), "simulate": 1,
+       "check": True}
 found = {"stranger": asked("/api/jobs", job, "0" * 40)[0],
          "wrong": asked("/api/jobs", {**job, "gpus": "many", "for": 3}),
          "queued": asked("/api/jobs", {**job, "unique": True})}
@@ -32,6 +33,7 @@ while asked("/api/jobs/1")[1]["state"] not in ("succeeded", "failed"):
     assert time.monotonic() < end, asked("/api/jobs/1")
     time.sleep(0.1)
 found["ended"] = asked("/api/jobs/1")[1]["state"]
+found["log"] = asked("/api/jobs/1/log")[1]
 found["ran"] = Path(job["folder"], "ran").read_text().strip()
 print("found", json.dumps(found))
 """
@@ -61,4 +63,5 @@ def test_a_server_of_an_ordinary_user_queues_what_is_posted_and_it_runs() -> Non
     assert "for" in words
     assert found["queued"][0] == 201, found
     assert found["queued"][1]["jobs"] == [1]
+    assert "andon: GPU 0: not_checked: simulated" in str(found["log"]), "it was to be checked"
     assert (found["ended"], found["ran"]) == ("succeeded", str(UID))

@@ -1,6 +1,8 @@
 """Which cards are checked, for how long, what their lines mean, and how a prolog ends."""
 
+from math import inf
 from typing import Any
+from unittest.mock import Mock
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,12 +22,14 @@ from andon.checks.rules.plan import (
     next_rounds,
     plan_for,
 )
+from andon.checks.session import MOST_SNAPSHOTS, Readings
 from andon.model.check import CheckVerdict
 from andon.model.device import NOT_READ, DeviceStatus, Process, ProcessKind, Sample, Setup, State
+from andon.model.event import Event, EventKind
 from andon.units import GIB, MIB
 from tests.support.checks import check_result
 from tests.support.rows import rows
-from tests.support.snapshots import h200, mig_board
+from tests.support.snapshots import h200, mig_board, simulated
 
 IDLE = replace(h200(0), processes=())
 WORK = Process(7, ProcessKind.COMPUTE, user="alice", name="python")
@@ -73,6 +77,8 @@ def test_the_load_of_other_vendors_is_said_to_be_missing() -> None:
     silent = replace(other, sample=None, device=replace(other.device, setup=NOT_READ))
     assert "link not known, ECC not known, errors not known" in (by_itself(silent) or "")
     assert by_itself(IDLE) is None
+    made_up = replace(IDLE, device=replace(IDLE.device, vendor="sim"))
+    assert by_itself(made_up) == "simulated: there is no card to measure"
 
 
 @rows(
@@ -135,6 +141,20 @@ def test_a_burn_lasts_as_long_as_it_is_told() -> None:
     assert plan_for(CheckMode.QUICK) is PLANS[CheckMode.QUICK]
 
 
+def test_a_long_burn_keeps_its_first_reading_and_every_event() -> None:
+    session = Mock()
+    readings = Readings(session)
+    [seen] = session.call.call_args.args
+    xid = Event(EventKind.XID, "GPU-0", 1.0, code=48)
+    for number in range(MOST_SNAPSHOTS + 50):
+        events = (xid,) if number == 1 else ()
+        status = replace(IDLE, device=replace(IDLE.device, uuid="GPU-0"), sample=Sample(number))
+        seen(replace(simulated(), devices=(status,), events=events))
+    found = readings.samples("GPU-0", 0.0, inf)
+    assert (found[0].at, found[-1].at, len(found)) == (0, MOST_SNAPSHOTS + 49, MOST_SNAPSHOTS + 1)
+    assert [one.code for one in readings.events("GPU-0", 0.0)] == [48]
+
+
 def line(event: str, **values: Any) -> dict[str, Any]:
     return {"event": event, **values}
 
@@ -171,18 +191,23 @@ def test_what_was_not_read_is_not_known() -> None:
 
 
 @rows(
-    "kind, code, verdict",
+    "kind, code, begun, verdict",
     [
-        ("refused", None, CheckVerdict.NOT_CHECKED), ("too_old", 35, CheckVerdict.FAILED),
-        ("no_library", None, CheckVerdict.FAILED), ("uncorrectable", 214, CheckVerdict.MEMORY),
-        ("failed", 719, CheckVerdict.LOST), ("failed", 999, CheckVerdict.LOST),
-        ("failed", 2, CheckVerdict.FAILED),
+        ("refused", None, False, CheckVerdict.NOT_CHECKED),
+        ("too_old", 35, False, CheckVerdict.NOT_CHECKED),
+        ("no_library", None, False, CheckVerdict.NOT_CHECKED),
+        ("uncorrectable", 214, True, CheckVerdict.MEMORY),
+        ("failed", 719, True, CheckVerdict.LOST),
+        ("failed", 999, True, CheckVerdict.LOST),
+        ("failed", 999, False, CheckVerdict.FAILED),  # a driver that does not start is no lost card
+        ("failed", 46, True, CheckVerdict.FAILED),  # busy
+        ("failed", 2, False, CheckVerdict.NOT_CHECKED),
     ],
-)  # fmt: skip
+)
 def test_how_a_process_that_gives_up_is_judged(
-    kind: str, code: int | None, verdict: CheckVerdict
+    kind: str, code: int | None, begun: bool, verdict: CheckVerdict
 ) -> None:
-    assert lines.failure(kind, "why", code)[0] is verdict
+    assert lines.failure(kind, "why", code, begun)[0] is verdict
 
 
 @rows("verdict", list(CheckVerdict))

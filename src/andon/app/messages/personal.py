@@ -1,7 +1,7 @@
 """Messages to the person who runs this: by their notifiers, on their desktop, or the terminal."""
 
-import getpass
 import logging
+import os
 import time
 from collections.abc import Sequence
 
@@ -14,6 +14,7 @@ from andon.app.alerts import open_notifiers
 from andon.errors import AndonError
 from andon.host.clock import offset
 from andon.host.machine_id import node_name
+from andon.host.users import user_name
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase
 from andon.model.event import Party
 from andon.model.lease import Claim
@@ -46,7 +47,7 @@ def watching_notifiers(settings: Settings, node: str) -> list[RoutedNotifier]:
 def personal_routes(settings: Settings) -> list[RoutedNotifier]:
     """Returns what tells the person of alerts about their devices, if they want that: the desktop,
     as the notifiers that are configured have routes of their own."""
-    route = Route(DESKTOP.name, owners=(getpass.getuser(),))
+    route = Route(DESKTOP.name, owners=(user_name(os.getuid()),))
     return [(_desktop(settings), route)] if settings.notify_me_alerts else []
 
 

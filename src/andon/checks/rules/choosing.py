@@ -6,7 +6,7 @@ from andon.model.device import DeviceStatus, ProcessKind, State
 from andon.units import counted
 
 MPS = ("nvidia-cuda-mps-server", "nvidia-cuda-mps-control")
-LOADED = "nvidia"
+LOADED, SIMULATED = "nvidia", "sim"
 
 
 def refusal(status: DeviceStatus, divided: bool, named: bool, even_if_used: bool) -> str | None:
@@ -39,6 +39,8 @@ def by_itself(status: DeviceStatus) -> str | None:
     """Returns what is known of a card without a load test; None if it has one."""
     if status.device.vendor == LOADED:
         return None
+    if status.device.vendor == SIMULATED:
+        return "simulated: there is no card to measure"
     setup, sample = status.device.setup, status.sample
     ecc = {None: "ECC not known", True: "ECC on", False: "ECC off"}[setup.ecc]
     errors = None if sample is None else sample.ecc_uncorrected

@@ -215,11 +215,15 @@ def _share(value: float | None, others: Iterable[float | None]) -> float | None:
 
 def explanation(result: CardResult, part: str) -> tuple[str | None, str]:
     """Returns the condition that explains a slow part, and how the sentence goes on."""
-    for explain in _EXPLAIN:
-        found = explain(result, part)
-        if found is not None:
-            return found[0], f" · {found[1]}"
-    return None, ""
+    every = (explain(result, part) for explain in _EXPLAIN)
+    name, why = next((one for one in every if one is not None), (None, ""))
+    words = ", ".join(one for one in (_clock(result, part), why) if one)
+    return name, f" · {words}" if words else ""
+
+
+def _clock(result: CardResult, part: str) -> str:
+    found = result.part(part)
+    return "" if found is None or found.clock_mhz is None else f"{found.clock_mhz:,.0f} MHz"
 
 
 def _narrow(result: CardResult, part: str) -> tuple[str, str] | None:

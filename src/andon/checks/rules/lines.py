@@ -10,7 +10,8 @@ from andon.model.device import Sample
 from andon.model.throttling import IDLE
 
 LONGEST_LINE = 1 << 20
-NO_CONTEXT = frozenset((46, 101, 700, 702, 709, 714, 715, 716, 717, 718, 719, 999))
+OUT_OF_MEMORY = 2
+NO_CONTEXT = frozenset((700, 702, 709, 714, 715, 716, 717, 718, 719, 999))
 """Errors of the driver after which the card answers no call of this process."""
 
 
@@ -20,6 +21,8 @@ def with_card(result: CardResult, line: Mapping[str, Any]) -> CardResult:
     clock = line.get("clock_khz")
     return replace(
         result,
+        uuid=line.get("uuid", result.uuid),  # of a card that slept
+        model=line.get("model", result.model),
         capability=f"{line['major']}.{line['minor']}",
         sms=line.get("sms"),
         clock_mhz=None if clock is None else clock / 1000,
@@ -83,16 +86,18 @@ def _during(samples: Sequence[Sample]) -> dict[str, Any]:
     return found
 
 
-def failure(kind: str, text: str, code: int | None) -> tuple[CheckVerdict, str]:
-    """What a check ends with whose process gave up."""
+def failure(kind: str, text: str, code: int | None, begun: bool) -> tuple[CheckVerdict, str]:
+    """What a check ends with whose process gave up; `begun`: the card had answered."""
     if kind == "refused":
         return CheckVerdict.NOT_CHECKED, text
     if kind == "too_old":
-        return CheckVerdict.FAILED, f"the driver is too old for this check: {text}"
+        return CheckVerdict.NOT_CHECKED, f"the driver is too old for this check: {text}"
     if kind == "no_library":
-        return CheckVerdict.FAILED, f"NVIDIA's CUDA driver library is not here: {text}"
+        return CheckVerdict.NOT_CHECKED, f"NVIDIA's CUDA driver library is not here: {text}"
     if kind == "uncorrectable":
         return CheckVerdict.MEMORY, f"memory error that could not be corrected: {text}"
-    if code in NO_CONTEXT:
+    if code == OUT_OF_MEMORY:
+        return CheckVerdict.NOT_CHECKED, f"it has no memory left for a check: {text}"
+    if code in NO_CONTEXT and begun:
         return CheckVerdict.LOST, f"the card stopped working during the check: {text}"
     return CheckVerdict.FAILED, text

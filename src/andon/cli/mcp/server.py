@@ -1,6 +1,5 @@
 """The server on standard input and output, by the official SDK; its only module that imports it."""
 
-import getpass
 import os
 from collections.abc import Sequence
 from functools import partial
@@ -22,6 +21,7 @@ from andon.cli.mcp.calling import DATA, Calls, CommandOutput, as_text, as_value
 from andon.cli.mcp.tools import Tool, command_line
 from andon.errors import AndonError, Gone, Invalid
 from andon.host.state.node_folder import node_folder
+from andon.host.users import user_name
 from andon.leases.own import own_leases
 from andon.model.redaction import redact
 from andon.version import __version__
@@ -72,7 +72,7 @@ class Assistant:
         """Does what was asked, with a line in the audit before and after; not if that fails."""
         refuse_others(tool, words[-1])
         audit = Audit(node_folder())
-        user, number = getpass.getuser(), f"mcp-{os.getpid()}-{os.urandom(4).hex()}"
+        user, number = user_name(os.getuid()), f"mcp-{os.getpid()}-{os.urandom(4).hex()}"
         facts = {"user": user, "uid": os.getuid(), "peer": "mcp"}
         subject = redact(words[1:])[:LONGEST_SUBJECT]
         audit.write("requested", id=number, action=tool.name, subject=subject, **facts)

@@ -19,6 +19,7 @@ from andon.model.check import CardResult, CheckList, CheckVerdict
 from andon.model.codec import document, read_document
 from andon.node.ssh import SshNode
 
+NOT_IN_PROLOG = ("every", "even_if_used", "as_json")
 FAILED, NOTHING, CONFLICT = 1, Unavailable.exit_code, Conflict.exit_code
 
 
@@ -54,6 +55,9 @@ def check(devices: list[str], **options: Any) -> int:
         raise Invalid("--quick, --full and --burn cannot be combined", hint="choose one of them")
     if options["drain_if"] and not options["prolog"]:
         raise Invalid("--drain-if is for a prolog", hint="add --prolog")
+    given = devices or modes not in ([], [CheckMode.QUICK]) or any(map(options.get, NOT_IN_PROLOG))
+    if options["prolog"] and (given or _is_ssh(choices)):
+        raise Invalid("--prolog checks the GPUs of its job, quickly", hint="leave out the others")
     if options["prolog"]:
         return prolog(options["drain_if"])
     if options["every"] and devices:
@@ -70,12 +74,16 @@ def check(devices: list[str], **options: Any) -> int:
 
 
 def _checked(choices: Choices, request: CheckRequest) -> CheckList:
-    if choices.url is not None and choices.url.startswith("ssh:"):
+    if _is_ssh(choices):
         return _over_ssh(choices, request)
     request = replace(request, hub=choices.url, token_file=choices.token_file)
     with sampling_ahead(choices) as sampler:
         availability = availability_of(choices, sampler)
         return check_cards(sampler, availability, request, partial(notice, choices=choices))
+
+
+def _is_ssh(choices: Choices) -> bool:
+    return choices.url is not None and choices.url.startswith("ssh:")
 
 
 def _over_ssh(choices: Choices, request: CheckRequest) -> CheckList:

@@ -22,7 +22,7 @@ def checked_grant(
 ) -> Grant:
     """Returns a lease whose GPUs passed a quick check. Those that fail are given back and others
     taken, once; where there are no others, slow ones are used, and broken ones refused."""
-    grant, bad = _checked(sampler, take(request), is_second=False)
+    grant, bad = _checked(choices, sampler, take(request), is_second=False)
     if grant is not None:
         return grant
     notice(f"{sentence(bad)}; taking another", choices)
@@ -36,7 +36,7 @@ def checked_grant(
             ) from error
         notice("no other is available: the slow one is used", choices)
         return take(request)
-    grant, second = _checked(sampler, found, is_second=True)
+    grant, second = _checked(choices, sampler, found, is_second=True)
     if grant is None:
         raise Unavailable(sentence([*bad, *second]), hint="andon check --all")
     if second:
@@ -45,7 +45,7 @@ def checked_grant(
 
 
 def _checked(
-    sampler: Sampler, grant: Grant, is_second: bool
+    choices: Choices, sampler: Sampler, grant: Grant, is_second: bool
 ) -> tuple[Grant | None, list[CardResult]]:
     """Returns the lease, or None after it was given back; and what is bad about its GPUs."""
     try:
@@ -53,6 +53,9 @@ def _checked(
     except BaseException:
         grant.release()
         raise
+    for one in results:
+        if not one.verdict.is_measured and not one.verdict.is_bad:
+            notice(f"GPU {one.label} was not checked: {one.text}", choices)
     if after_check(results, is_second) is AfterCheck.USE:
         return grant, bad_cards(results)
     if stuck:
