@@ -24,7 +24,7 @@ const PAGES: Record<string, { kinds: string; one: string; columns: Key[]; brief?
   user: { kinds: "job,lease,process", one: "line", columns: ["kind", "state", "node", "GPUs", "what", "memory", "since"] },
 };
 const PAGE = 100;
-const COLOURS: Record<string, Colour> = { critical: "red", warning: "amber", info: "info", pending: "ring", silenced: "grey", silence: "grey", acknowledged: "grey", running: "green", failed: "red", lost: "red" };
+const COLOURS: Record<string, Colour> = { critical: "red", warning: "amber", info: "info", pending: "ring", silenced: "grey", silence: "grey", acknowledged: "grey", waiting: "grey", running: "green", held: "green", failed: "red", lost: "red" };
 
 /** `own`: whether the hub's own machine has something that follows below. */
 export function OnNodes({ page, user = "", own: has = true }: { page: keyof typeof PAGES; user?: string; own?: boolean }) {

@@ -93,8 +93,8 @@ export function Reserve({ now, devices, range, reservation, onClose }: Props) {
         {change.error && <p role="alert" className="wrong">{[change.error.oneLine, ...change.error.details].join("; ")}</p>}
         <p className="end buttons">
           <button type="button" onClick={close}>Close</button>
-          {reservation && mayCancel && !foreign && <button type="button" className="danger" disabled={change.isPending} onClick={() => act("DELETE", `${PATH}/${encodeURIComponent(reservation.id)}`)}>Cancel reservation</button>}
-          {may && <button type="submit" className="main" disabled={!chosen.length || change.isPending || (reservation && !moved && ends === reservation.ends)}>{reservation ? "Change" : `Reserve for ${inHours(seconds)}`}</button>}
+          {reservation && mayCancel && !foreign && <button type="button" className="danger" disabled={change.isPending} onClick={() => act("DELETE", `${PATH}/${encodeURIComponent(reservation.id)}`)}>Cancel the reservation</button>}
+          {may && <button type="submit" className="main" disabled={!chosen.length || change.isPending || (reservation && !moved && ends === reservation.ends)}>{reservation ? "Change the reservation" : `Reserve for ${inHours(seconds)}`}</button>}
         </p>
       </form>
     </dialog>

@@ -163,6 +163,7 @@ def test_the_fleet_is_the_first_page_and_says_what_needs_someone(
     broken = first.locator(".square.broken")
     expect(broken).to_have_attribute("title", "GPU 3: needs help now")
     expect(broken).to_have_attribute("href", "/?node=n007#/device/3")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1280
     assert violations_in_both_themes(page) == []
 
 
