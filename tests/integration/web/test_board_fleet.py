@@ -163,7 +163,10 @@ def test_the_fleet_is_the_first_page_and_says_what_needs_someone(
     broken = first.locator(".square.broken")
     expect(broken).to_have_attribute("title", "GPU 3: needs help now")
     expect(broken).to_have_attribute("href", "/?node=n007#/device/3")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+    expect(first.locator(".day-line")).to_be_visible()
+    for width in (1024, 1280):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert violations_in_both_themes(page) == []
 
 
