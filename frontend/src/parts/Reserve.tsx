@@ -1,5 +1,5 @@
 /** Reserves GPUs for a time, and changes or cancels what is reserved: a form, and the command that does the same. */
-import { type ReactNode, useEffect, useId, useRef, useState } from "react";
+import { useEffect, useId, useRef, useState } from "react";
 import { send } from "../api/client";
 import type { Reservation } from "../api/types";
 import { useActs, useMay } from "../lib/access";
@@ -8,6 +8,7 @@ import { hourOf } from "../lib/format";
 import { changeCommand, gpusOf, HOUR, localText, type Range, reserveCommand, timeOf } from "../lib/week";
 import { Command } from "./Command";
 import { SignInLink } from "./SignIn";
+import { Field } from "./Take";
 
 const HOURS = [1, 2, 4, 8, 12, 24, 48];
 const PATH = "/api/reservations";
@@ -99,10 +100,6 @@ export function Reserve({ now, devices, range, reservation, onClose }: Props) {
       </form>
     </dialog>
   );
-}
-
-function Field({ name, children }: { name: string; children: ReactNode }) {
-  return <div className="field"><span className="dim">{name}</span>{children}</div>;
 }
 
 function inHours(seconds: number): string {
