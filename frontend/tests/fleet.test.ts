@@ -89,13 +89,13 @@ test("what acts on a node is typed there", () => {
 
 test("the headline names the worst nodes, who is silent and what is free", () => {
   const said = (rows: object[]) => headline(rows as never, totals(rows as never));
-  assert.deepEqual(said(ROWS), { text: "n2: GPU 3: lost · n4 has been silent for 40 s · 4 GPUs free on 2 nodes", colour: "amber" });
+  assert.deepEqual(said(ROWS), { text: "n2: GPU 3: lost\u00a0· n4 has been silent for 40 s\u00a0· 4 GPUs free on 2 nodes", colour: "amber" });
   assert.deepEqual(said([node("n1")]), { text: "2 GPUs free on 1 node", colour: "green" });
-  assert.deepEqual(said([node("n4", SILENT)]), { text: "n4 has been silent for 40 s · no GPU is free", colour: "amber" });
+  assert.deepEqual(said([node("n4", SILENT)]), { text: "n4 has been silent for 40 s\u00a0· no GPU is free", colour: "amber" });
   const sick = (name: string, critical: number) => node(name, { state: "sick", reason: "hot", alerts: { critical }, free: [] });
-  assert.deepEqual(said([sick("n1", 0), sick("n2", 0), sick("n3", 1)]), { text: "n3: hot · n1: hot · 1 more needs attention · no GPU is free", colour: "red" });
+  assert.deepEqual(said([sick("n1", 0), sick("n2", 0), sick("n3", 1)]), { text: "n3: hot\u00a0· n1: hot\u00a0· 1 more needs attention\u00a0· no GPU is free", colour: "red" });
   const added = node("n5", { ...SILENT, state: "new", reason: "it has not reported yet" });
-  assert.deepEqual(said([added]), { text: "1 node has not reported yet · no GPU is free", colour: "grey" });
+  assert.deepEqual(said([added]), { text: "1 node has not reported yet\u00a0· no GPU is free", colour: "grey" });
   assert.equal(said([added, node("n1")]).colour, "green");
 });
 

@@ -51,8 +51,8 @@ interface Props {
   brief?: boolean;
 }
 
-export const LEFT = 56;
-export const RIGHT = 18; // room for half of the last tick label
+const LEFT = 64; // room for "100 GB/s"
+const RIGHT = 26; // room for half of the last tick label, which may have seconds
 const HEIGHT = 150;
 const TOP = 8;
 const AXIS = 24;

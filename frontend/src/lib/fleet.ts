@@ -89,7 +89,7 @@ export function headline(rows: NodeRow[], sum: Totals, most = 2): { text: string
   const { number, nodes } = sum.shows.free;
   said.push(number ? `${number} ${number === 1 ? "GPU" : "GPUs"} free on ${nodes} ${nodes === 1 ? "node" : "nodes"}` : "no GPU is free");
   const worst = troubled[0];
-  return { text: said.join(" · "), colour: worst === undefined ? (unheard === rows.length ? "grey" : "green") : worst.state === "silent" ? "amber" : colourOf(worst) };
+  return { text: said.join("\u00a0· "), colour: worst === undefined ? (unheard === rows.length ? "grey" : "green") : worst.state === "silent" ? "amber" : colourOf(worst) };
 }
 const rankOf = (row: NodeRow): number => (colourOf(row) === "red" ? 2 : row.state === "sick" ? 1 : 0);
 

@@ -184,7 +184,7 @@ const COLUMNS: Column<NodeRow>[] = [
   { name: "memory", cell: (row) => <Share percent={row.memory_percent} kind="memory" />, number: true, wide: true },
   { name: "hottest", cell: (row) => (row.temperature_celsius == null ? DASH : `${Math.round(row.temperature_celsius)} °C`), number: true, wide: true },
   { name: "users", cell: (row) => <span className="users" title={row.holders.map(taskWords).join(", ") || row.users.join(", ")}>{row.users.join(", ") || DASH}</span>, wide: true },
-  { name: "age", cell: (row) => (row.age_seconds === null ? DASH : isHeard(row) ? "now" : `${duration(Math.round(row.age_seconds))}, ${hourOf(Date.now() / 1000 - row.age_seconds)}`), number: true, wide: true },
+  { name: "age", cell: (row) => (row.age_seconds === null ? DASH : isHeard(row) ? "now" : <span title={`since ${hourOf(Date.now() / 1000 - row.age_seconds)}`}>{duration(Math.round(row.age_seconds))}</span>), number: true, wide: true },
 ];
 
 /** A bar and its number. */

@@ -33,7 +33,7 @@ async function choose(on: boolean): Promise<void> {
 export function NotifyMe() {
   const now = useSyncExternalStore(subscribe, state);
   if (now === "none") return <p className="dim">This browser shows notifications only over https or on this machine.</p>;
-  if (now === "denied") return <p className="dim">This browser does not let this page show notifications: allow it in its settings of the page.</p>;
+  if (now === "denied") return <p className="dim">This browser does not let this page show notifications: allow them for this page in the browser's settings.</p>;
   return (
     <p>
       <button type="button" aria-pressed={now === "on"} onClick={() => void choose(now !== "on")}>{now === "on" ? "Do not notify me" : "Notify me"}</button>{" "}

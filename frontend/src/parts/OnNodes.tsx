@@ -21,10 +21,10 @@ const PAGES: Record<string, { kinds: string; one: string; columns: Key[]; brief?
   processes: { kinds: "process", one: "process", columns: ["node", "GPUs", "user", "what", "memory", "since", "detail"] },
   leases: { kinds: "lease", one: "lease", columns: ["node", "GPUs", "user", "what", "state", "util", "since", "until"] },
   jobs: { kinds: "job", one: "job", columns: ["state", "node", "what", "user", "GPUs", "since", "detail"] },
-  user: { kinds: "job,lease,process", one: "line", columns: ["kind", "state", "node", "GPUs", "what", "memory", "since"] },
+  user: { kinds: "job,lease,process", one: "item", columns: ["kind", "state", "node", "GPUs", "what", "memory", "since"] },
 };
 const PAGE = 100;
-const COLOURS: Record<string, Colour> = { critical: "red", warning: "amber", info: "info", pending: "ring", silenced: "grey", silence: "grey", acknowledged: "grey", running: "green", failed: "red", lost: "red" };
+const COLOURS: Record<string, Colour> = { critical: "red", warning: "amber", info: "info", pending: "ring", silenced: "grey", silence: "grey", acknowledged: "grey", waiting: "grey", running: "green", held: "green", failed: "red", lost: "red" };
 
 /** `own`: whether the hub's own machine has something that follows below. */
 export function OnNodes({ page, user = "", own: has = true }: { page: keyof typeof PAGES; user?: string; own?: boolean }) {
@@ -116,7 +116,7 @@ function cellOf(key: Key, item: FleetItem, own: string, at: number) {
     case "node": return <a href={placeOf(item.node, own, "#/")}>{item.node}</a>;
     case "GPUs": return item.gpus.length ? gpusOf(item.gpus).replace(/^GPUs? /, "") : item.wants ? `wants ${item.wants}` : DASH;
     case "user": return item.user ? <a href={userLink(item.user)}>{item.user}</a> : DASH;
-    case "what": return <a href={itemLink(item, own)}>{unbroken(item.kind === "job" ? `${item.id} ${item.title}` : item.title)}</a>;
+    case "what": return <a href={itemLink(item, own)}>{unbroken(item.kind !== "job" ? item.title : item.title === "hidden" ? item.id : `${item.id} ${item.title}`)}</a>;
     case "memory": return item.memory_bytes === null ? DASH : `${gib(item.memory_bytes)}\u00a0GiB`;
     case "util": return percent(item.utilization_percent);
     case "since": return item.since === null ? DASH : duration(Math.max(0, Math.round(at - item.since)));

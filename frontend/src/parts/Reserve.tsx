@@ -1,5 +1,5 @@
 /** Reserves GPUs for a time, and changes or cancels what is reserved: a form, and the command that does the same. */
-import { type ReactNode, useEffect, useId, useRef, useState } from "react";
+import { useEffect, useId, useRef, useState } from "react";
 import { send } from "../api/client";
 import type { Reservation } from "../api/types";
 import { useActs, useMay } from "../lib/access";
@@ -8,6 +8,7 @@ import { hourOf } from "../lib/format";
 import { changeCommand, gpusOf, HOUR, localText, type Range, reserveCommand, timeOf } from "../lib/week";
 import { Command } from "./Command";
 import { SignInLink } from "./SignIn";
+import { Field } from "./Take";
 
 const HOURS = [1, 2, 4, 8, 12, 24, 48];
 const PATH = "/api/reservations";
@@ -93,16 +94,12 @@ export function Reserve({ now, devices, range, reservation, onClose }: Props) {
         {change.error && <p role="alert" className="wrong">{[change.error.oneLine, ...change.error.details].join("; ")}</p>}
         <p className="end buttons">
           <button type="button" onClick={close}>Close</button>
-          {reservation && mayCancel && !foreign && <button type="button" className="danger" disabled={change.isPending} onClick={() => act("DELETE", `${PATH}/${encodeURIComponent(reservation.id)}`)}>Cancel reservation</button>}
-          {may && <button type="submit" className="main" disabled={!chosen.length || change.isPending || (reservation && !moved && ends === reservation.ends)}>{reservation ? "Change" : `Reserve for ${inHours(seconds)}`}</button>}
+          {reservation && mayCancel && !foreign && <button type="button" className="danger" disabled={change.isPending} onClick={() => act("DELETE", `${PATH}/${encodeURIComponent(reservation.id)}`)}>Cancel the reservation</button>}
+          {may && <button type="submit" className="main" disabled={!chosen.length || change.isPending || (reservation && !moved && ends === reservation.ends)}>{reservation ? "Change the reservation" : `Reserve for ${inHours(seconds)}`}</button>}
         </p>
       </form>
     </dialog>
   );
-}
-
-function Field({ name, children }: { name: string; children: ReactNode }) {
-  return <div className="field"><span className="dim">{name}</span>{children}</div>;
 }
 
 function inHours(seconds: number): string {

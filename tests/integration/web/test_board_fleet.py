@@ -150,7 +150,7 @@ def test_the_fleet_is_the_first_page_and_says_what_needs_someone(
     headline = page.get_by_role("heading", level=1)
     expect(headline).to_contain_text(re.compile(r"n0?07: GPU 3: fell off the bus"))
     expect(headline).to_contain_text(
-        re.compile(r"more need attention · \d+ GPUs free on \d+ nodes")
+        re.compile(r"more need attention\s· \d+ GPUs free on \d+ nodes")
     )
     sums = page.get_by_role("group", name="show only").get_by_role("button")
     expect(sums.nth(0)).to_contain_text(re.compile("1[01] sick"))  # x17 gets hot
@@ -167,6 +167,9 @@ def test_the_fleet_is_the_first_page_and_says_what_needs_someone(
     broken = first.locator(".square.broken")
     expect(broken).to_have_attribute("title", "GPU 3: needs help now")
     expect(broken).to_have_attribute("href", "/?node=n007#/device/3")
+    for width in (1024, 1280):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert violations_in_both_themes(page) == []
 
 

@@ -521,7 +521,7 @@ def test_hours_are_reserved_by_dragging_and_by_keys_then_moved_and_cancelled(
     expect(dialog).to_have_count(0)
     listed.get_by_role("button").first.click()
     dialog.get_by_label("for how long").select_option("1 h")
-    dialog.get_by_role("button", name="Change", exact=True).click()
+    dialog.get_by_role("button", name="Change the reservation").click()
     expect(dialog).to_have_count(0)
     [moved] = Book(make=False).reservations()
     assert (moved.begins, moved.ends) == (made.begins, made.begins + 3600)
@@ -535,7 +535,7 @@ def test_hours_are_reserved_by_dragging_and_by_keys_then_moved_and_cancelled(
     page.get_by_role("button", name="End my link").click()
     wait_for(lambda: home.ask(path).status == 404)
     week.get_by_role("button", name="<b>paper</b>").first.click()
-    dialog.get_by_role("button", name="Cancel reservation").click()
+    dialog.get_by_role("button", name="Cancel the reservation").click()
     expect(listed).to_have_count(0)
     assert Book(make=False).reservations() == ()
     assert owner.complaints == []

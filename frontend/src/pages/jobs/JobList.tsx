@@ -141,10 +141,11 @@ export function JobMark({ job }: { job: Pick<Job, "state"> }) {
   return <span className={`run-state ${tone}`}><span aria-hidden="true">{sign}</span> {word}</span>;
 }
 
-/** Everyone who waits for GPUs, in the order of their turns; names and commands are nobody else's business. */
+/** Everyone who waits for GPUs, in the order of their turns, where not all of them are jobs of the list above; names and commands are nobody else's business. */
 function Queue({ page }: { page: JobPage }) {
   const session = useSession();
-  if (page.queue.length === 0) return null;
+  const listed = (one: QueuePlace) => page.jobs.some((job) => job.position === one.position && job.user === one.user);
+  if (page.queue.every(listed)) return null;
   const columns: Column<QueuePlace>[] = [
     { name: "place", cell: (one) => one.position, number: true },
     { name: "user", cell: (one) => <>{one.user}{one.user === session?.user && <span className="dim"> (you)</span>}</> },

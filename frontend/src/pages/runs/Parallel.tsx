@@ -4,7 +4,7 @@ import type { RunEntry } from "../../api/types";
 import { runLink } from "../../lib/router";
 import { axesOf, axisOf, type RunField, textOf } from "./fields";
 
-const [HIGH, TOP, BOTTOM] = [210, 34, 186];
+const [HIGH, TOP, BOTTOM, SIZE] = [210, 34, 186, 13]; // of the drawing: the letters grow with it
 
 export function Parallel({ runs, fields }: { runs: RunEntry[]; fields: RunField[] }) {
   const [seen, setSeen] = useState<RunEntry | null>(null);
@@ -17,7 +17,7 @@ export function Parallel({ runs, fields }: { runs: RunEntry[]; fields: RunField[
   const says = (run: RunEntry) => axes.map((axis) => `${axis.field.title} ${textOf(axis.field, run)}`).join(" · ");
   return (
     <figure className="parallel" aria-label="parameters and results">
-      <svg viewBox={`-70 0 ${wide + 140} ${HIGH}`} role="group" aria-label={`${runs.length} runs, a line each`}>
+      <svg viewBox={`-70 0 ${wide + 140} ${HIGH}`} fontSize={SIZE} style={{ minWidth: `${(wide + 140) / 16}rem` }} role="group" aria-label={`${runs.length} runs, a line each`}>
         {axes.map((axis, place) => (
           <g key={axis.field.id}>
             <line className="axis" x1={x(place)} x2={x(place)} y1={TOP} y2={BOTTOM} />
