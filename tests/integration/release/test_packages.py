@@ -105,6 +105,14 @@ def test_the_version_is_in_one_place() -> None:
     assert packages.version() == __version__
 
 
+def test_the_changes_begin_with_this_version() -> None:
+    """What is newer stands above it under "Unreleased", until it is released."""
+    text = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
+    titles = re.findall(r"^## (.+)$", text, re.M)
+    assert next(title for title in titles if title != "Unreleased") == __version__
+    assert titles.count("Unreleased") <= (titles[0] == "Unreleased")
+
+
 def test_what_the_one_file_bundles_is_pinned() -> None:
     named = {re.split(r"[>=<;\[]", one)[0] for one in PROJECT["dependencies"]}
     named |= {"textual"}
