@@ -27,7 +27,7 @@ def filled(request: pytest.FixtureRequest) -> tuple[Demo, MemoryStore]:
     demo = Demo(1, now, specimens(8, 1, "lab"))
     store = MemoryStore()
     store.load([behaviour.describe(one) for one in demo.devices], day.blocks(demo, now))
-    store.write(day.last_ticks(demo, now), day.uses(demo, now))
+    store.write(day.last_ticks(demo, now, now), day.uses(demo, now))
     return demo, store
 
 
@@ -90,3 +90,11 @@ def test_history_and_record_agree_on_how_busy_a_run_was(
         (chart,) = store.history(uuid, "utilization_percent", work.began + 360, work.ended - 360, 1)
         assert chart.mean is not None
         assert abs(mean - chart.mean) < 4, work
+
+
+def test_a_demo_that_starts_across_the_end_of_a_window_has_no_gap() -> None:
+    packed = 1_795_125_599.0  # a second before ten minutes are full
+    demo = Demo(1, packed, specimens(8, 1, "lab"))
+    ticks = day.last_ticks(demo, packed, packed + 4)
+    assert ticks[0].at <= packed - 590
+    assert ticks[-1].at >= packed + 2

@@ -41,10 +41,10 @@ def blocks(demo: Demo, now: float) -> Iterator[StoredBlock]:
         yield from ((*key, Tier.RAW, start, pack_points(*column)) for key, column in made.items())
 
 
-def last_ticks(demo: Demo, now: float) -> list[NodeReadings]:
-    """Returns the readings that are not packed yet."""
+def last_ticks(demo: Demo, packed: float, now: float) -> list[NodeReadings]:
+    """Returns the readings up to now that the blocks up to `packed` do not have."""
     now_ms = int(now * 1000)
-    return list(_between(demo, window(Tier.RAW, now_ms), now_ms, now_ms))
+    return list(_between(demo, window(Tier.RAW, int(packed * 1000)), now_ms, now_ms))
 
 
 def uses(demo: Demo, now: float) -> list[UsageInterval]:

@@ -46,10 +46,10 @@ def cordon_one(demo: Demo) -> None:
 
 
 def fill_history(store: Store, demo: Demo) -> None:
-    facts, now = [behaviour.describe(one) for one in demo.devices], time.time()
-    store.load(facts, day.blocks(demo, now))
+    facts, packed = [behaviour.describe(one) for one in demo.devices], time.time()
+    store.load(facts, day.blocks(demo, packed))
     now = time.time() + STARTING_SECONDS  # until the server records them
-    store.write(day.last_ticks(demo, now), day.uses(demo, now))
+    store.write(day.last_ticks(demo, packed, now), day.uses(demo, now))
 
 
 def fill_alerts(store: AlertStore, demo: Demo, book: Rulebook) -> None:
