@@ -183,13 +183,13 @@ def figures_of(result: CardResult) -> CheckFigures:
     return CheckFigures(uuid, model, result.driver, rounded, result.tests, result.limit)
 
 
-def result_of(figures: CheckFigures) -> CardResult:
+def result_of(known: CheckFigures) -> CardResult:
     """Returns the figures as a result that others are compared with."""
-    values = zip(FLEET_PARTS, figures.values, strict=False)
+    values = zip(FLEET_PARTS, known.values, strict=False)
     parts = tuple(CheckPart(n, None if one is None else one * MILLION) for n, one in values)
     return CardResult(
-        "", figures.card, "", figures.model, 0.0, "", CheckVerdict.UNJUDGED, driver=figures.driver,
-        tests=figures.tests, power_limit_watts=figures.limit, parts=parts,
+        "", known.card, "", known.model, 0.0, "", CheckVerdict.UNJUDGED, driver=known.driver,
+        tests=known.tests, power_limit_watts=known.limit, parts=parts,
     )  # fmt: skip
 
 

@@ -41,6 +41,7 @@ READING = (
 )  # fmt: skip
 """Every command that has `--url`, with what it needs."""
 INTERACTIVE = {"top"}  # it asks through the same class, in threads of its own
+LATER = {"check", "mcp"}  # once a card was measured, or an assistant calls one of the others
 ASKS_NOTHING = {"reserve", "reserve change", "reserve cancel"}  # says where to type it
 
 
@@ -111,7 +112,7 @@ def test_every_command_that_has_a_url_is_tried() -> None:
     for name, entry in COMMANDS.items():
         walk(name, load(entry.target))
     tried = {" ".join(words[:n]) for words in READING for n in (1, 2)}
-    assert found - tried - INTERACTIVE - ASKS_NOTHING == set()
+    assert found - tried - INTERACTIVE - LATER - ASKS_NOTHING == set()
 
 
 @rows("command", READING)

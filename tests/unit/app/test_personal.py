@@ -1,6 +1,6 @@
 """Messages to the person: which notifiers, and what a terminal shows."""
 
-import pytest
+import os
 
 from andon.app.messages.personal import (
     personal_notice,
@@ -9,6 +9,7 @@ from andon.app.messages.personal import (
     run_notice,
     terminal_message,
 )
+from andon.host.users import user_name
 from andon.model.alert import Level
 from andon.settings.alerts import NotifierSettings
 from andon.settings.resolution import Settings
@@ -31,13 +32,10 @@ def test_who_gets_a_message_to_the_person(
     assert [one.name for one in personal_notifiers(settings)] == names
 
 
-def test_alerts_of_ones_own_go_to_the_desktop_only_if_wanted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("LOGNAME", "ada")
+def test_alerts_of_ones_own_go_to_the_desktop_only_if_wanted() -> None:
     assert personal_routes(Settings()) == []
     ((notifier, route),) = personal_routes(Settings(notify_me_alerts=True))
-    assert (notifier.name, route.owners) == ("desktop", ("ada",))
+    assert (notifier.name, route.owners) == ("desktop", (user_name(os.getuid()),))
 
 
 @rows("code, level, text", [

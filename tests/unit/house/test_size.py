@@ -22,7 +22,7 @@ BUDGET = {
     "explain": 7974,
     "exporter": 1935,
     "failures": 312,
-    "fleet": 2086,
+    "fleet": 2087,
     "history": 2617,
     "host": 5430,
     "jobs": 9797,

@@ -23,6 +23,7 @@ OWN = (
     "drivers/",  # a vendor's own code
     "sampling/rules/masks.py",  # the rules of CUDA's and ROCm's runtimes
     "checks/session.py",  # what the process of a card sees
+    "checks/child.py",
     "events/rules/kernel_log.py",  # the grammar of each driver's messages
 )
 

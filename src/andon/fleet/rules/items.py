@@ -18,6 +18,7 @@ from andon.model.job.facts import JobView
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.naming import device_labels
 from andon.model.programs import program_of
+from andon.model.utilisation import ZERO_READING
 
 MOST_USERS: Final = 200
 BEGINS, ENDS = r"(?<![\w])", r"(?!\d)"
@@ -149,7 +150,7 @@ def _job(node: str, job: JobView) -> FleetItem:
 
 
 def _lease(node: str, lease: LeaseRow, labels: dict[str, str]) -> FleetItem:
-    idle = lease.state.value == "held" and lease.utilization_percent == 0
+    idle = lease.state.value == "held" and lease.utilization_percent == ZERO_READING
     return FleetItem(
         kind=ItemKind.LEASE, node=node, id=lease.id or "", user=lease.holder,
         title=program_of(lease.command) or "a lease", state="idle" if idle else lease.state.value,

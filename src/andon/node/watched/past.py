@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from andon.checks.store import stored_checks
-from andon.errors import AndonError, Invalid, Unavailable
+from andon.errors import AndonError, Gone, Invalid
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.series import HOST, HOST_METRICS, USED, Bucket
 from andon.history.rules.throttle_shares import throttle_shares
@@ -66,7 +66,7 @@ class ServedPast:
     @property
     def book(self) -> NoteBook:
         if self._book is None:
-            raise Unavailable("notes are kept on the node itself", hint="there: andon history")
+            raise Gone("notes are kept on the node itself", hint="there: andon history")
         return self._book
 
     def notes(self, device: str | None, since: float, until: float) -> Sequence[HistoryNote]:
