@@ -32,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("cuda", "own_places")
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[Served]:
     book = own_folders(tmp_path / "hub")["ANDON_LEASE_DIR"]
-    url = server().schema("checks")
+    url = server().schema(f"checks_{secrets.token_hex(4)}")
     with serving(
         tmp_path / "hub", "--store", url, simulate=None, ANDON_LEASE_DIR=book, ANDON_NODE="hub"
     ) as found:

@@ -12,7 +12,7 @@ import anyio
 import psutil
 import pytest
 from mcp.client.client import Client
-from mcp.client.stdio import StdioServerParameters
+from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp_types import CallToolResult, TextContent
 
 from andon.cli.mcp.tools import ACTING, READING
@@ -30,8 +30,9 @@ CALLS = 1000
 async def assistant(*options: str) -> AsyncIterator[Client]:
     command = ["-m", "andon.cli", "mcp", *options]
     started = StdioServerParameters(command=sys.executable, args=command, env=dict(os.environ))
-    async with Client(started) as client:
-        yield client
+    with open(os.devnull, "w") as errors:  # noqa: PTH123 - not what pytest captured once
+        async with Client(stdio_client(started, errors)) as client:
+            yield client
 
 
 def ask(*options: str, what: Callable[[Client], Awaitable[Any]]) -> Any:
