@@ -1,4 +1,4 @@
-/** What a person is told of in the browser, whether this tab is in front or not: what is new since the page was opened. */
+/** Notifications of the browser, whether this tab is in front or not: what is new since the page was opened. */
 import type { Alert, Job, Reservation } from "../api/types";
 import { duration } from "./format";
 import { jobKey, jobName } from "./jobs";

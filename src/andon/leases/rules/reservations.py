@@ -141,7 +141,7 @@ def without_reserved(
 def undisputed(found: Iterable[tuple[float, Reservation]], at: float) -> tuple[Reservation, ...]:
     """Returns the reservations that count, of pairs with the time at which each one's file was last
     written, by the kernel: a file that someone wrote by hand takes nothing from an earlier one of
-    another user, and nothing for ever."""
+    another user, and none reserves without an end."""
     out = list[Reservation]()
     for _, one in sorted(found, key=lambda pair: pair[0]):
         longest = max(one.ends - one.begins, one.begins - at)

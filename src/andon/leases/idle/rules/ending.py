@@ -68,6 +68,6 @@ def followed(
     statuses: Mapping[str, DeviceStatus],
     at: float,
 ) -> dict[str, IdleLease]:
-    """Returns the idle leases by id; one that was busy meanwhile begins anew."""
+    """Returns the idle leases by id; the time of one that was busy meanwhile starts again."""
     idle = [c.lease.id for c in claims if c.lease is not None and is_idle(c, statuses)]
     return {name: before.get(name, IdleLease(at)) for name in idle}
