@@ -10,7 +10,7 @@ Span = tuple[float, float]
 
 
 def first_gap(taken: Iterable[Span], at: float, seconds: float | None) -> float:
-    """Returns the first time from `at` on with so long (None: without an end) outside of these spans."""
+    """Returns the first time from `at` on with so long (None: for ever) outside of these spans."""
     length = inf if seconds is None else seconds
     for begins, ends in sorted(taken):
         if begins >= at + length:
