@@ -1,5 +1,5 @@
 /** One chart: a line for the mean, a band from least to most, the limit, and what they are called. */
-import { useEffect, useLayoutEffect, useRef } from "react";
+import { type CSSProperties, useEffect, useLayoutEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { duration } from "../lib/format";
@@ -24,6 +24,13 @@ export interface Line {
   dash?: number[];
   /** The mean of an earlier time, at the times of now. */
   before?: { at: number[]; mean: Point[] };
+}
+
+/** What a legend shows of a line: its colour, and its dashes where it has some. */
+export function swatchOf({ colour, dash }: Pick<Line, "colour" | "dash">): CSSProperties {
+  if (!dash) return { background: `var(${colour})` };
+  const [drawn = 0, gap = 0] = dash;
+  return { width: "1.6em", background: `repeating-linear-gradient(90deg, var(${colour}) 0 ${drawn}px, transparent ${drawn}px ${drawn + gap}px)` };
 }
 
 interface Props {
@@ -108,7 +115,7 @@ export function Chart(props: Props) {
         <span className="legend">
           {(!props.brief || props.lines.length > 1) && props.lines.map((one) => (
             <span key={one.label}>
-              <i style={{ background: `var(${one.colour})` }} />
+              <i style={swatchOf(one)} />
               {props.lines.length > 1 && `${one.label} `}
               {room.view?.until === null && one.now !== null && <><b>{text(kind, one.now)}</b> now · </>}
               {!props.brief && <span className="dim">{props.lines.length > 1 ? rangeText(kind, one, props.readings).replace(/ \(.*/, "") : rangeText(kind, one, props.readings)}</span>}

@@ -1,7 +1,7 @@
 /** The charts of one run, or of several: what they logged and what their GPUs did, over time or steps. */
 import { type ReactNode, useMemo } from "react";
 import type { RunDetails, RunMark } from "../../api/types";
-import { Chart, type Line } from "../../charts/Chart";
+import { Chart, type Line, swatchOf } from "../../charts/Chart";
 import { Cursor, placeAt } from "../../charts/cursor";
 import { GIB, pointAt } from "../../charts/data";
 import type { ChartMark } from "../../charts/marks";
@@ -157,7 +157,7 @@ function Charts({ drawn, marks, query, axis, begin: start, last: seconds, choice
 function Legend({ lines }: { lines: Line[] }): ReactNode {
   return (
     <ul className="plain run-legend">
-      {lines.slice(0, 2 * MOST_OVERLAID).map((line) => <li key={line.label}><i style={{ background: `var(${line.colour})` }} />{line.label}</li>)}
+      {lines.slice(0, 2 * MOST_OVERLAID).map((line) => <li key={line.label}><i style={swatchOf(line)} />{line.label}</li>)}
     </ul>
   );
 }
