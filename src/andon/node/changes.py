@@ -90,7 +90,7 @@ def _runs(node: Node, device: str, until: float) -> Iterator[RecordedWork]:
             ended = None if row.ended is None else float(row.ended)
             failed = row.state not in NOT_FAILED
             label = f"run {row.id} ({row.name}) of {row.user or 'an unknown user'}"
-            outcome = row.state.replace("_", " ")
+            outcome = f": {row.state.replace('_', ' ')}"
             yield RecordedWork(ChangeKind.RUN, label, row.began, ended, outcome, failed)
 
 
@@ -98,7 +98,7 @@ def _leases(node: Node, device: str, since: float, until: float) -> Iterator[Rec
     """Yields those that are held now, and those whose end a server saw since then."""
     wanted = None if device == HOST else device
     for over in node.past.ended_leases(wanted, since, max(until, time.time())):
-        lasted = f"after {human_seconds(over.ended - over.since)}"
+        lasted = f" after {human_seconds(over.ended - over.since)}"
         label = f"a lease of {over.holder}"
         yield RecordedWork(ChangeKind.LEASE, label, over.since, over.ended, lasted)
     for lease in node.leases.listing()[1].leases:

@@ -193,7 +193,8 @@ def test_the_commands_read_a_servers_runs_as_their_own(
     wait_for(lambda: ids[1] in andon(tmp_path, "runs", "--json", *server).out, 60, 0.3)
     for words in (("--name", "other*", "--json"), ("show", ids[0]), ("tail", ids[0]),
                   ("report", ids[0], "--format", "md"), ("compare", *ids),
-                  ("compare", "--group", "sweep", "--by", "loss"), ("--name", "other*", "--csv")):  # fmt: skip
+                  ("compare", "--group", "sweep", "--by", "loss"),
+                  ("--name", "other*", "--csv")):  # fmt: skip
         here, there = andon(home.state, "runs", *words), andon(tmp_path, "runs", *words, *server)
         assert (here.code, there.code) == (0, 0), (words, there.err)
         told = here.out  # the record's place is the server's, not a temporary file

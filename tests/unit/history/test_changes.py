@@ -112,7 +112,7 @@ def test_the_order_is_that_of_what_matters_most() -> None:
         {"temperature_celsius": (bucket(54), bucket(71))},
         [use(1100, 5000)],
         [
-            RecordedWork(ChangeKind.RUN, "run k (x) of ada", 10, 1200, "failed", failed=True),
+            RecordedWork(ChangeKind.RUN, "run k (x) of ada", 10, 1200, ": failed", failed=True),
             RecordedWork(ChangeKind.LEASE, "a lease of ada", 1100),
             RecordedWork(ChangeKind.RUN, "run m (y) of ada", 10, None),
         ],

@@ -342,7 +342,7 @@ def test_notes_and_leases_that_ended_are_those_of_the_last_report(reporting: Rep
     assert len(seen.past.ended_leases(uuid(0), now - 100, now)) == MOST_REPORTED
     found = changes_of(seen, uuid(0), now - 100, now)
     assert [one.text for one in found.changes if one.kind in ("note", "lease")] == [
-        "note of ada: new fan", "a lease of bob ended: after 1 min 55 s",
+        "note of ada: new fan", "a lease of bob ended after 1 min 55 s",
     ]  # fmt: skip
     assert not [one for one in found.unknown if "note" in one or "lease" in one]
     reporting.noted = None
