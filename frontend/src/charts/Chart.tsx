@@ -1,12 +1,12 @@
 /** One chart: a line for the mean, a band from least to most, the limit, and what they are called. */
-import { type CSSProperties, useEffect, useLayoutEffect, useRef } from "react";
+import { useEffect, useLayoutEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { duration } from "../lib/format";
 import type { Theme } from "../lib/theme";
 import { padded, stamp, STEPS } from "./axis";
 import { placeAt } from "./cursor";
-import { type Columns, type Point, pointAt, summaryOf } from "./data";
+import { type Columns, type Point, pointAt, summaryOf, swatchOf } from "./data";
 import type { Gap } from "./gaps";
 import type { ChartMark } from "./marks";
 import { Marks } from "./MarkList";
@@ -24,13 +24,6 @@ export interface Line {
   dash?: number[];
   /** The mean of an earlier time, at the times of now. */
   before?: { at: number[]; mean: Point[] };
-}
-
-/** What a legend shows of a line: its colour, and its dashes where it has some. */
-export function swatchOf({ colour, dash }: Pick<Line, "colour" | "dash">): CSSProperties {
-  if (!dash) return { background: `var(${colour})` };
-  const [drawn = 0, gap = 0] = dash;
-  return { width: "1.6em", background: `repeating-linear-gradient(90deg, var(${colour}) 0 ${drawn}px, transparent ${drawn}px ${drawn + gap}px)` };
 }
 
 interface Props {

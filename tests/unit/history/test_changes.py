@@ -54,6 +54,7 @@ def note(since: float, text: str = "new fan", driver: bool = False) -> HistoryNo
     ("temperature_celsius", bucket(54), bucket(56), None),
     ("power_watts", bucket(700), bucket(350), "power fell from 700 W to 350 W"),
     ("memory_used_bytes", bucket(0), bucket(61 * GIB), "memory rose from 0 B to 61.0 GiB"),
+    ("memory_used_bytes", bucket(2048 * GIB), bucket(2049 * GIB), None),
     ("utilization_percent", bucket(20, 30), bucket(22, 100),
      "utilisation was up to 100 %, before up to 30 %"),
     ("ecc_uncorrected", bucket(0), bucket(1), "uncorrected ECC errors rose from 0 to 1"),

@@ -93,7 +93,7 @@ def test_the_end_of_a_lease_is_kept_for_the_next_server(tmp_path: Path) -> None:
     path, now, held = tmp_path / "notes.jsonl", drawn.farm(), lease(0, name="k1")
     unreal = claim(replace(lease(0, name="k2"), simulated=True))
     some = BookView((claim(held),))
-    pages = [BookView((claim(held), unreal)), None, some, BookView(), BookView()]
+    pages = [BookView((claim(held), unreal)), some, None, BookView(), BookView()]
     book = NoteBook(path, lambda: pages.pop(0))
     ended = EndedLease("alice", tuple(share.uuid for share in held.shares), held.since, now.at)
     for found in ((), (), (), (ended,), (ended,)):

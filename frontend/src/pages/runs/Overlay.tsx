@@ -1,7 +1,7 @@
 /** Up to 24 runs over the time since each began. */
 import type { RunDetails } from "../../api/types";
 import { DASH, gib, measured, percent } from "../../lib/format";
-import { swatchOf } from "../../charts/Chart";
+import { swatchOf } from "../../charts/data";
 import { runLink } from "../../lib/router";
 import { Notice, Trouble } from "../../parts/Notice";
 import { type Column, Table } from "../../parts/Table";

@@ -1,9 +1,9 @@
 /** The charts of one run, or of several: what they logged and what their GPUs did, over time or steps. */
 import { type ReactNode, useMemo } from "react";
 import type { RunDetails, RunMark } from "../../api/types";
-import { Chart, type Line, swatchOf } from "../../charts/Chart";
+import { Chart, type Line } from "../../charts/Chart";
 import { Cursor, placeAt } from "../../charts/cursor";
-import { GIB, pointAt } from "../../charts/data";
+import { GIB, pointAt, swatchOf } from "../../charts/data";
 import type { ChartMark } from "../../charts/marks";
 import { type ChartKind, KINDS, type Limit, text } from "../../charts/metrics";
 import { Frame, Readout, spanText, type Told } from "../../charts/Scope";
