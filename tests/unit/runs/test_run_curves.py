@@ -18,8 +18,10 @@ from andon.runs.rules.curves import (
     REFUSED,
     WHOLE_CURVES,
     WRITTEN_VALUES,
+    Buckets,
     LoggedCurves,
     LoggedWindow,
+    ValueBucket,
 )
 from andon.runs.rules.fold import RunFold
 from andon.runs.rules.lines import RecordLines
@@ -71,6 +73,17 @@ def test_no_value_is_lost_and_none_is_made_up(
             for low, mean, high in zip(curve.low, curve.mean, curve.high, strict=True):
                 assert (low is None) == (mean is None) == (high is None)
                 assert low is None or low <= mean <= high  # type: ignore[operator]
+
+
+def test_every_bucket_has_as_many_additions_but_the_last() -> None:
+    for most in (7, 8):
+        found = Buckets()
+        for number in range(1, 100):
+            found.add(ValueBucket(float(number), None, 1.0, 1.0, 1.0, 1.0, 1), most)
+            counts = [one.count for one in found.found]
+            assert (sum(counts), counts[:-1]) == (number, [found.width] * (len(counts) - 1))
+            assert 1 <= counts[-1] == found.filled <= found.width
+            assert len(counts) <= most
 
 
 @given(LOGGED)
