@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { RunCurve, RunDetails, RunUpdate } from "../src/api/types";
 import { curveLines, extended, labelsOf, onSteps, restartMarks, stepAt, stretchesOf, valueText, onOneAxis } from "../src/pages/runs/curves";
-import { linesOf, meanOf, overlaid, withGaps, within, withNews } from "../src/pages/runs/data";
+import { swatchOf } from "../src/charts/data";
+import { linesOf, lookAt, meanOf, overlaid, withGaps, within, withNews } from "../src/pages/runs/data";
 import { nothingDrawn, readText, requestOf, sinceStart, stateOf as runState } from "../src/pages/runs/words";
 
 const COLUMNS_OF_RUN = { at: [0, 10], devices: { a: { power_watts: [100, null] }, b: { power_watts: [300, 200] } } };
@@ -116,6 +117,13 @@ test("what was logged since continues a curve once, and tells where its steps we
   assert.deepEqual(next.low.slice(-3), [2, 0.5, 9]);
   assert.deepEqual([next.restarts, next.gaps.length, next.lowest?.value], [[3, 5], 7, 0.5]);
   assert.equal(extended(next, more), next);
+});
+
+test("a swatch has the dashes of its line, and lines of one colour have others", () => {
+  const looks = [0, 8, 16].map((place) => swatchOf(lookAt(place, "")));
+  assert.equal(looks[0]?.background, "var(--run-1)");
+  assert.match(String(looks[1]?.background), /^repeating-linear-gradient\(90deg, var\(--run-1\) 0 6px, transparent 6px 9px\)$/);
+  assert.equal(new Set(looks.map((one) => one.background)).size, 3);
 });
 
 test("a program's own number is short at any size", () => {

@@ -57,13 +57,19 @@ def distinct_names(settings: Settings, first_snapshot: Snapshot | None) -> Itera
 
 
 def history(
-    settings: Settings, sampler: Sampler, folder: Path, keeps_history: bool = True
+    settings: Settings,
+    sampler: Sampler,
+    folder: Path,
+    lease_tracker: LeaseTracker | None,
+    keeps_history: bool = True,
 ) -> Iterator[RecordedPast | NoPast]:
     if not keeps_history:
         yield NoPast("history is disabled", "start without --no-history")
         return
     store_settings = separate_history(settings)
-    session, book = sampler.subscribe(settings.interval_seconds), NoteBook(folder / FILE)
+    session = sampler.subscribe(settings.interval_seconds)
+    page = (lambda: None) if lease_tracker is None else lease_tracker.page
+    book = NoteBook(folder / FILE, page)
     recorder = Recorder(
         lambda: open_store(store_settings),
         session,
@@ -221,8 +227,8 @@ def watchdog_feed(service: ServiceManager, sampler: Sampler) -> Iterator[Watchdo
 
 WATCHING = (
     in_force,
-    history,
     lease_tracker,
+    history,
     idle_leases,
     watcher,
     alerts,
