@@ -23,7 +23,7 @@ const HAS: Record<Show, (row: NodeRow) => number> = {
   silent: (row) => Number(row.state === "silent"),
 };
 
-export interface Sum {
+interface Sum {
   nodes: number;
   /** GPUs; nodes for those that are sick or silent. */
   number: number;
@@ -56,7 +56,7 @@ export function totals(rows: NodeRow[]): Totals {
 }
 
 /** One GPU of a node, from `3 held 87 62`: what it is, and how busy and how full in percent; null where that is not known. */
-export interface Gpu {
+interface Gpu {
   label: string;
   state: string;
   load: number | null;

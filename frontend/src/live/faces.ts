@@ -114,7 +114,7 @@ export function lastRead(device: Device): string {
 }
 
 /** Users by the memory they hold: "alice, bob"; a single user with the program: "alice · python". */
-export function whoOf(processes: Process[]): string {
+function whoOf(processes: Process[]): string {
   const held = new Map<string, number>();
   for (const one of processes) {
     const user = one.user ?? `pid ${one.pid}`;

@@ -128,7 +128,7 @@ function useElsewhere(typed: string): Entry[] {
     return () => clearTimeout(timer);
   }, [typed]);
   const when = hub && settled.length > 1;
-  const items = useItems(new URLSearchParams({ search: settled, limit: String(FOUND) }), when).data;
+  const items = useItems(new URLSearchParams({ kinds: "alert,silence,job,lease,waiting,cordon,process", search: settled, limit: String(FOUND) }), when).data;
   const runs = useRuns((all) => ({ ...all.list(`limit=${FOUND}&search=${encodeURIComponent(settled)}`), when })).data;
   return useMemo(() => (!hub || !list ? NONE : [
     ...nodeEntries(list.nodes, list.own ?? "", typed),
