@@ -15,9 +15,7 @@ NOW = time.time()
 
 def lines(number: int) -> tuple[FleetItem, ...]:
     one = PlayedNode(number, NOW)
-    return items_of(
-        one.snapshot, one.alerts, one.silences, one.leases, one.jobs, (one.ended,)
-    )
+    return items_of(one.snapshot, one.alerts, one.silences, one.leases, one.jobs, (one.ended,))
 
 
 ALL = [item for number in range(120) for item in lines(number)]

@@ -291,5 +291,6 @@ def _need(item: FleetItem) -> tuple[int, int, float, str]:
     """What needs someone, or is the largest or the latest of its kind, comes first."""
     states = _URGENCY.get(item.kind, ())
     place = states.index(item.state) if item.state in states else len(states)
-    size = (item.since or 0.0) if item.wants is not None else -(item.memory_bytes or item.since or 0.0)
+    waits = item.wants is not None
+    size = (item.since or 0.0) if waits else -(item.memory_bytes or item.since or 0.0)
     return _KINDS.index(item.kind), place, size, item.node
