@@ -40,7 +40,7 @@ export function LeasesPage({ name, search }: { name: string | null; search: stri
       </div>
       <OnNodes page="leases" own={list.devices.length > 0} />
       {found.error && <Trouble problem={found.error} what="This list is out of date: leases cannot be read now" />}
-      {!trusted && <p className="dim read-only"><SignInLink to="to take, extend or give back a lease." /></p>}
+      {!trusted && (!hub || list.devices.length > 0) && <p className="dim read-only"><SignInLink to="to take, extend or give back a lease." /></p>}
       {list.devices.length > 0 && <FreeNow list={list} />}
       {list.devices.length > 0 && <LaterPage show={({ DayAhead }) => <DayAhead list={list} chosen={name} />} />}
       <LaterPage show={({ FleetWeek }) => <FleetWeek />} />

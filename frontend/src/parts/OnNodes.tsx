@@ -40,7 +40,7 @@ const PAGES: Record<string, Lines[]> = {
   user: [{ kinds: "job,lease,waiting,process", one: "item", columns: ["kind", "state", "node", "GPUs", "what", "memory", "since"] }],
 };
 const PAGE = 100;
-const COLOURS: Record<string, Colour> = { critical: "red", warning: "amber", info: "info", pending: "ring", silenced: "grey", silence: "grey", resolved: "ring", cordoned: "grey", acknowledged: "grey", waiting: "grey", running: "green", held: "green", failed: "red", lost: "red" };
+const COLOURS: Record<string, Colour> = { critical: "red", warning: "amber", info: "info", pending: "ring", silenced: "grey", silence: "grey", idle: "ring", unknown: "grey", resolved: "grey", cordoned: "grey", acknowledged: "grey", waiting: "grey", orphaned: "amber", unreadable: "red", running: "green", held: "green", failed: "red", lost: "red" };
 
 /** `own`: whether the hub's own machine has something that follows below. */
 export function OnNodes({ page, user = "", own: has = true }: { page: keyof typeof PAGES; user?: string; own?: boolean }) {
@@ -141,9 +141,9 @@ function columnOf(key: Key, { titles = {}, brief = false }: Lines, own: string, 
 
 function cellOf(key: Key, item: FleetItem, own: string, at: number) {
   switch (key) {
-    case "state": return <><Lamp colour={COLOURS[item.state] ?? "ring"} /> {words(item.state)}</>;
+    case "state": return <>{item.kind !== "process" && <Lamp colour={COLOURS[item.state] ?? "grey"} />} {words(item.state)}</>;
     case "node": return <a href={placeOf(item.node, own, "#/")}>{item.node}</a>;
-    case "GPUs": return item.gpus.length ? gpusOf(item.gpus).replace(/^GPUs? /, "") : item.wants ? `wants ${item.wants}` : DASH;
+    case "GPUs": return item.gpus.length ? <><span className="on-phone">GPU </span>{gpusOf(item.gpus).replace(/^GPUs? /, "")}</> : item.wants ? <>wants {item.wants}<span className="on-phone"> GPUs</span></> : DASH;
     case "user": return item.user ? <a href={userLink(item.user)}>{item.user}</a> : DASH;
     case "what": return <a href={itemLink(item, own)}>{unbroken(item.kind !== "job" ? item.title : item.title === "hidden" ? item.id : `${item.id} ${item.title}`)}</a>;
     case "memory": return item.memory_bytes === null ? DASH : `${gib(item.memory_bytes)}\u00a0GiB`;

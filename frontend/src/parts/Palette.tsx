@@ -33,7 +33,7 @@ interface Props {
   onFilter: (text: string) => void;
 }
 
-export default function Palette({ first, judged, onClose, onHelp, onFilter }: Props) {
+export function Palette({ first, judged, onClose, onHelp, onFilter }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
   const [typed, setTyped] = useState(first);

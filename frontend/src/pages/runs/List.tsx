@@ -179,7 +179,7 @@ function columnsOf(fields: RunField[], courses: Record<string, (number | null)[]
   ];
 }
 
-const NARROW = new Set(["state", "GPUs", "user", "began", "duration", "util"]); // shown on a phone
+const NARROW = new Set(["state", "GPUs", "user", "node", "began", "duration", "util"]); // shown on a phone
 
 function cellOf(field: RunField, run: RunEntry, course: (number | null)[] = []) {
   const read = course.flatMap((value) => value ?? []);
