@@ -106,7 +106,7 @@ export function grouped(rows: NodeRow[], by: GroupBy | null): [title: string, ro
   if (by === null) return [["", rows]];
   const found = new Map<string, NodeRow[]>();
   for (const row of rows) found.set(GROUP_OF[by](row), [...(found.get(GROUP_OF[by](row)) ?? []), row]);
-  return [...found].sort(([a], [b]) => byName(a, b));
+  return [...found].sort(([a], [b]) => (by === "state" ? URGENCY[a as NodeRow["state"]] - URGENCY[b as NodeRow["state"]] : byName(a, b)));
 }
 
 /** Nodes that take work and have so many free GPUs of one model with this memory, as `andon free` chooses them. */
