@@ -4,7 +4,7 @@ import { test } from "node:test";
 import type { RunCurve, RunDetails, RunUpdate } from "../src/api/types";
 import { curveLines, extended, labelsOf, onSteps, restartMarks, stepAt, stretchesOf, valueText, onOneAxis } from "../src/pages/runs/curves";
 import { swatchOf } from "../src/charts/data";
-import { linesOf, lookAt, meanOf, overlaid, withGaps, within, withNews } from "../src/pages/runs/data";
+import { linesOf, meanOf, meansOf, withGaps, within, withNews } from "../src/pages/runs/data";
 import { nothingDrawn, readText, requestOf, sinceStart, stateOf as runState } from "../src/pages/runs/words";
 
 const COLUMNS_OF_RUN = { at: [0, 10], devices: { a: { power_watts: [100, null] }, b: { power_watts: [300, 200] } } };
@@ -36,7 +36,7 @@ test("a line for each GPU that was read, and one for each run that is laid over 
   assert.deepEqual(linesOf(RUN, "temperature_celsius"), []);
   assert.deepEqual(meanOf(COLUMNS_OF_RUN, "power_watts"), [200, 200]);
   const other = { ...RUN, series: { at: [5], devices: { a: { power_watts: [50] } } } } as unknown as RunDetails;
-  const { at, lines } = overlaid([RUN, other], "power_watts", (run) => run.id);
+  const { at, lines } = onOneAxis(meansOf([RUN, other], "power_watts", (run) => run.id));
   assert.deepEqual(at, [0, 5, 10]);
   assert.deepEqual(lines.map((line) => line.columns.mean), [[200, undefined, 200], [undefined, 50, undefined]]);
 });
@@ -50,7 +50,7 @@ test("a pause in a run ends its line, and another run's times do not bridge it",
   assert.equal(withGaps(even), even, "coarse steps before fine ones are no pause");
   const paused = { ...RUN, series: cut } as unknown as RunDetails;
   const other = { ...RUN, series: { at: [100, 325], devices: { a: { power_watts: [7, 8] } } } } as unknown as RunDetails;
-  const [first] = overlaid([paused, other], "power_watts", (run) => run.id).lines;
+  const [first] = onOneAxis(meansOf([paused, other], "power_watts", (run) => run.id)).lines;
   assert.deepEqual(first?.columns.mean, [1, 2, 3, null, null, 4, undefined, 5, 6]);
 });
 
