@@ -89,16 +89,20 @@ def test_every_parameter_is_an_option_of_its_command() -> None:
     assert wrong == []
 
 
-def test_only_acts_that_were_allowed_are_there_and_none_at_a_server() -> None:
+def test_only_acts_that_were_allowed_are_there() -> None:
     acting = {one.name for one in ACTING}
     assert acting == {"submit", "cancel", "release", "reserve"}
     assert not acting & {one.name for one in tools(None, acting=False)}
     assert acting <= {one.name for one in tools(None, acting=True)}
-    far = {one.name: one for one in tools("http://hub", acting=False)}
-    assert not acting & far.keys()
-    assert "nodes" in far
-    assert {"doctor", "checks"}.isdisjoint(far)
+    assert not acting & {one.name for one in tools("http://hub", acting=False)}
+    far = {one.name: one for one in tools("http://hub", acting=True)}
+    assert far.keys() == {*EVERY}
     assert "node" in far["status"].schema["properties"]
+    assert "node" not in far["doctor"].schema["properties"]
+    assert far["doctor"].about.startswith("Of the machine of this assistant")
+    assert "as who runs the server" in far["submit"].description
+    words = command_line(far["submit"], {"command": ["python", "--help"], "folder": "/data"})
+    assert words == ["submit", "--folder=/data", "--", "python", "--help"]
 
 
 def test_no_tool_ends_processes() -> None:

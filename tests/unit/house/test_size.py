@@ -11,7 +11,7 @@ BUDGET = {
     "api": 3774,
     "app": 4060,
     "callbacks": 1456,
-    "cli": 23205,
+    "cli": 23327,
     "checks": 2377,
     "clusters": 4744,
     "doctor": 3351,
