@@ -40,7 +40,10 @@ def describe(facts: ConditionFacts) -> Description:
     about: Blockers = facts.finding.about
     left = human_seconds(facts.finding.value or 0.0)
     text = f"{reservation_name(about.reserved)} of {facts.gpus} begins in {left}"
-    return Description(Clause(text), reservation_evidence(about))
+    advice = (
+        f"andon run takes its GPUs; to give it back: andon reserve cancel {about.reserved.name}"
+    )
+    return Description(Clause(text), reservation_evidence(about), advice=advice)
 
 
 CONDITION = Condition(
@@ -48,8 +51,7 @@ CONDITION = Condition(
     title="Reservation begins soon",
     subject_kind=Subject.RESERVATION,
     why="Its owner can use it from then on; what nobody uses is given back.",
-    advice="andon run and andon lease take its GPUs for its owner; to give it back: andon reserve "
-    "cancel ID",
+    advice="Use it by andon run or andon lease, or give it back: andon reserve cancel ID",
     judged=OnReservation(judge),
     rungs=(Rung(INFO, "{reservation_ahead_seconds} s before its start", 0, "begun, cancelled", 0),),
     describe=describe,
