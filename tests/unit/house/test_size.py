@@ -19,7 +19,7 @@ BUDGET = {
     "engines": 456,
     "estimate": 4146,
     "events": 501,
-    "explain": 8056,
+    "explain": 8058,
     "exporter": 1935,
     "failures": 312,
     "fleet": 2087,
