@@ -4,7 +4,7 @@ import { test } from "node:test";
 import type { RunCurve, RunDetails, RunUpdate } from "../src/api/types";
 import { curveLines, extended, labelsOf, onSteps, restartMarks, stepAt, stretchesOf, valueText, onOneAxis } from "../src/pages/runs/curves";
 import { swatchOf } from "../src/charts/data";
-import { linesOf, meanOf, meansOf, withGaps, within, withNews } from "../src/pages/runs/data";
+import { linesOf, lookAt, meanOf, meansOf, withGaps, within, withNews } from "../src/pages/runs/data";
 import { nothingDrawn, readText, requestOf, sinceStart, stateOf as runState } from "../src/pages/runs/words";
 
 const COLUMNS_OF_RUN = { at: [0, 10], devices: { a: { power_watts: [100, null] }, b: { power_watts: [300, 200] } } };

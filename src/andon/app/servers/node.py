@@ -14,7 +14,7 @@ from andon.app.leases import open_availability, open_lease_tracker, refuse_ambig
 from andon.app.messages.digest import CHECK_SECONDS as DIGEST_SECONDS
 from andon.app.messages.digest import DigestSender, Nodes
 from andon.app.messages.personal import lease_warning, watching_notifiers
-from andon.app.servers.reloading import in_force, reloads
+from andon.app.servers.reloading import SettingsInForce, in_force, reloads
 from andon.app.slurm_reservations import slurm_reservations
 from andon.app.thresholds import rulebook
 from andon.failures.log import FailureLog
@@ -197,16 +197,16 @@ def digests(
     sampler: Sampler,
     watcher: Watcher,
     node: WatchedNode,
-    linked: Settings | None = None,
+    in_force: SettingsInForce,
     reported_nodes: Callable[[], Nodes] = dict,
 ) -> Follower | None:
     """Sends the digest of each week, on a hub of all its nodes, where [reports] says so."""
-    if settings.replay or not settings.reports_weekly:
+    if settings.replay:
         return None
     nodes = lambda: {**reported_nodes(), node.name: node}  # noqa: E731
     return Follower(
         sampler.subscribe(DIGEST_SECONDS),
-        DigestSender(watcher, linked or settings, nodes).check,
+        DigestSender(watcher, lambda: in_force.settings, nodes).check,
         "digests",
         FailureLog("andon.digests", "the digest was not made; retrying"),
         taking=SnapshotDelivery.NEWEST,
