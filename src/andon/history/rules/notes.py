@@ -75,28 +75,28 @@ class KnownNotes(Struct, frozen=True):
         return KnownNotes(self.notes[-most:], leases=self.leases[-most:])
 
 
-class _Kept(Struct, frozen=True):
+class _OtherFacts(Struct, frozen=True):
     versions: Texts = {}
     leases: tuple[EndedLease, ...] = ()
 
 
 def notes_of(lines: Iterable[str]) -> KnownNotes:
     """Reads the lines of a file; one that is damaged is left out."""
-    notes, kept = list[HistoryNote](), _Kept()
+    notes, others = list[HistoryNote](), _OtherFacts()
     for line in lines:
         try:
             value = json.loads(line)
             if isinstance(value, dict) and "versions" in value:
-                kept = read(_Kept, value)
+                others = read(_OtherFacts, value)
             else:
                 notes.append(read(HistoryNote, value))
         except (Wrong, ValueError, RecursionError):
             continue
-    return KnownNotes(tuple(notes[-MOST_NOTES:]), kept.versions, kept.leases[-MOST_LEASES:])
+    return KnownNotes(tuple(notes[-MOST_NOTES:]), others.versions, others.leases[-MOST_LEASES:])
 
 
 def lines_of(known: KnownNotes) -> list[str]:
-    values = [to_json(_Kept(known.versions, known.leases)), *map(to_json, known.notes)]
+    values = [to_json(_OtherFacts(known.versions, known.leases)), *map(to_json, known.notes)]
     return [json.dumps(one, separators=(",", ":")) for one in values]
 
 
