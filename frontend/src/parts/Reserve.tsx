@@ -53,6 +53,7 @@ export function Reserve({ now, devices, range, reservation, onClose }: Props) {
   const may = reservation ? mayChange && !foreign : signedIn;
   const lengths = [...new Set([...HOURS.map((one) => one * HOUR), seconds])].sort((a, b) => a - b);
   return (
+    <>
     <dialog ref={dialog} onClose={onClose} aria-labelledby={id} className="take">
       <h2 id={id}>{reservation ? `Reservation ${reservation.id} of ${reservation.user}` : "Reserve GPUs"}</h2>
       {reservation && <p>{gpusOf(labels)} {timeOf(reservation, now)}{reservation.name && `: ${reservation.name}`}</p>}
@@ -100,12 +101,13 @@ export function Reserve({ now, devices, range, reservation, onClose }: Props) {
           {may && <button type="submit" className="main" disabled={!chosen.length || change.isPending || (reservation && !moved && ends === reservation.ends)}>{reservation ? "Change the reservation" : `Reserve for ${inHours(seconds)}`}</button>}
         </p>
       </form>
-      {asking && reservation && (
-        <Confirm title={`Cancel reservation ${reservation.id} of ${reservation.user}?`} confirm="Cancel the reservation" onConfirm={() => (setAsking(false), act("DELETE", `${PATH}/${encodeURIComponent(reservation.id)}`))} onCancel={() => setAsking(false)}>
-          <p>{gpusOf(labels)} {timeOf(reservation, now)}{reservation.name && `: ${reservation.name}`}. Anyone can take or reserve this time then.</p>
-        </Confirm>
-      )}
     </dialog>
+    {asking && reservation && (
+      <Confirm title={`Cancel reservation ${reservation.id} of ${reservation.user}?`} confirm="Cancel the reservation" onConfirm={() => (setAsking(false), act("DELETE", `${PATH}/${encodeURIComponent(reservation.id)}`))} onCancel={() => setAsking(false)}>
+        <p>{gpusOf(labels)} {timeOf(reservation, now)}{reservation.name && `: ${reservation.name}`}. Anyone can take or reserve this time then.</p>
+      </Confirm>
+    )}
+    </>
   );
 }
 
