@@ -4,17 +4,29 @@ import json
 import re
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mcp_types import CallToolRequestParams
+from msgspec.structs import replace
 
 from andon.cli.catalogue import COMMANDS, load
 from andon.cli.main import cli
 from andon.cli.mcp.calling import MOST_TEXT, Calls, CommandOutput, as_text, as_value
+from andon.cli.mcp.far import FarActs
+from andon.cli.mcp.server import Assistant
 from andon.cli.mcp.tools import ACTING, HUB, READING, SUBMIT, Tool, command_line, tools
-from andon.errors import Invalid
+from andon.errors import Invalid, Unavailable
+from andon.model.codec import document
+from andon.model.lease_list import LeaseList
+from andon.web.transport.audit import Audit
+from tests.support.replaced import answers, fails
 from tests.support.rows import rows
+from tests.support.sharing_parts import lease_row
 
 PAGE = Path(__file__).parents[3] / "docs" / "assistants.md"
 EVERY = {one.name: one for one in (*READING, *ACTING, HUB)}
@@ -189,3 +201,47 @@ def test_a_command_that_hangs_ends_that_call_alone() -> None:
         ended.set()
         hanging()
         assert calls.begin(["again"])().out == "again\n"
+
+
+def acted(far: FarActs | None, tool: str, said: dict[str, object]) -> tuple[list[list[str]], Any]:
+    """The command lines that a call of an assistant led to, and what it got."""
+    lines = list[list[str]]()
+
+    def run(words: list[str]) -> int:
+        lines.append(words)
+        return 0
+
+    calls = Calls(run, seconds=60.0)
+    assistant = Assistant(tools(None if far is None else "http://hub", acting=True), [], calls, far)
+    given = CallToolRequestParams(name=tool, arguments=said)
+    return lines, anyio.run(assistant.called, None, given)
+
+
+def test_what_cannot_be_written_to_the_audit_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: dict[str, object] = {"command": ["true"]}
+    lines, got = acted(None, "submit", said)
+    assert lines == [["submit", "--", "true"]], got.content
+    fails(monkeypatch, Audit, "write", Unavailable("the disk is full"))
+    lines, result = acted(None, "submit", said)
+    assert (lines, result.is_error) == ([], True)
+    assert "the disk is full" in result.content[0].text
+
+
+def test_a_lease_of_another_user_is_not_released_at_a_server_whatever_the_key_may(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = lease_row("k3f9"), replace(lease_row("p3xw"), user="bob")
+    said = {
+        "/api/session": {"user": None, "server_user": "alice"},
+        "/api/leases": document(
+            LeaseList(0.0, (lease_row("k3f9"), replace(lease_row("p3xw"), user="bob")))
+        ),
+    }
+    server = SimpleNamespace(get=said.__getitem__, close=lambda: None)
+    answers(monkeypatch, FarActs, "_server", server)
+    far = FarActs("http://hub", None)
+    lines, result = acted(far, "release", {"lease": "p3xw"})
+    assert (lines, result.is_error) == ([], True)
+    assert "you hold no lease 'p3xw' there" in result.content[0].text
+    lines, _ = acted(far, "release", {"lease": "k3f9"})
+    assert lines == [["release", "k3f9"]]

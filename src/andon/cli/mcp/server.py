@@ -21,7 +21,7 @@ from andon.cli.mcp.calling import DATA, Calls, CommandOutput, as_text, as_value
 from andon.cli.mcp.far import FarActs
 from andon.cli.mcp.tools import Tool, command_line
 from andon.errors import AndonError, Gone, Invalid
-from andon.host.state.node_folder import node_folder
+from andon.host.state.node_folder import open_node_folder
 from andon.host.users import user_name
 from andon.leases.own import own_leases
 from andon.model.redaction import redact
@@ -82,7 +82,7 @@ class Assistant:
     def _act(self, tool: Tool, words: list[str], _: Mapping[str, Any]) -> CallToolResult:
         """Does what was asked, with a line in the audit before and after; not if that fails."""
         refuse_others(tool, words[-1])
-        audit = Audit(node_folder())
+        audit = Audit(open_node_folder())
         user, number = user_name(os.getuid()), f"mcp-{os.getpid()}-{os.urandom(4).hex()}"
         facts = {"user": user, "uid": os.getuid(), "peer": "mcp"}
         subject = redact(words[1:])[:LONGEST_SUBJECT]
