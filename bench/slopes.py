@@ -1,4 +1,4 @@
-"""Whether a figure grows over time: a robust line through its samples, and their noise beside it."""
+"""Whether a figure grows over time: a robust line through its samples, beside their noise."""
 
 import statistics
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ def trend(points: Sequence[Point]) -> Trend | None:
 
 
 def settled(points: Sequence[Point], share: float) -> list[Point]:
-    """Returns what comes after this share of the time, in which caches fill and all restarts lie."""
+    """Returns what comes after this share of the time, in which caches fill."""
     if not points:
         return []
     first, last = points[0][0], points[-1][0]

@@ -81,8 +81,8 @@ def _sample(world: World, series: Series, every: float, over: threading.Event) -
 def _figures(world: World) -> Iterator[tuple[str, str, float]]:
     """Yields all figures of this moment; a process that is being started again has none."""
     pids = {role.name: role.pid for role in (world.server, world.agent, world.hub)}
-    pids |= {"agent's reader": pid for pid in world.agent.readers()}
-    for who, pid in pids.items():
+    readers = [("agent's reader", pid) for pid in world.agent.readers()]
+    for who, pid in (*pids.items(), *readers):
         with suppress(OSError, IndexError, ValueError):
             yield from [(who, what, value) for what, value in _held(pid)]
     for role in world.roles:
@@ -105,7 +105,7 @@ def _held(pid: int) -> Iterator[tuple[str, float]]:
 
 def _is_socket(descriptor: Path) -> bool:
     with suppress(OSError):  # closed meanwhile
-        return os.readlink(descriptor).startswith("socket:")
+        return str(descriptor.readlink()).startswith("socket:")
     return False
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from andon.node.audit_file import NAME as AUDIT
 from andon.web.transport.audit import MOST_BYTES
 from bench.clients import Client
-from bench.soak_world import DEVICES, Role, World, andon
+from bench.soak_world import Role, World, andon
 
 COMMAND_SECONDS = 120.0
 LIVE_SECONDS = 1.0

@@ -6,7 +6,6 @@ sampler are as they are, and a sample is taken as often as settings allow. So a 
 ticks as fit in, not one a second. PostgreSQL and the kernel's times of files keep the real clock.
 """
 
-import os
 import re
 import signal
 import subprocess
