@@ -247,7 +247,7 @@ def minutes(seconds: float) -> str:
 
 
 def main(named: Sequence[str]) -> int:
-    os.environ.setdefault("ANDON_FUZZ_SECONDS", "15")
+    os.environ.setdefault("ANDON_FUZZ_SECONDS", "5")
     began = time.monotonic()
     subprocess.run([PYTHON, "-m", "tests.standin"], cwd=ROOT, check=True)
     with tempfile.TemporaryDirectory(prefix="andon-test.", ignore_cleanup_errors=True) as folder:
