@@ -298,6 +298,7 @@ def _settled(hosts: SshHosts, name: str) -> bool:
     return all(state in ("succeeded", "failed", "lost") for state in states)
 
 
+@pytest.mark.long
 def test_a_job_is_started_elsewhere_once_it_cannot_run_on_its_host(hosts: SshHosts) -> None:
     _clean(hosts)
     (label,) = _submitted(hosts, "ssh:n19", "--name", "moved", "--", "sh", "-c", "sleep 600")
