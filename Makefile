@@ -24,7 +24,7 @@ frameworks: setup
 	@dev/frameworks
 
 # What takes too long for every change: all kills, every moment of the timelines, long fuzzing, a
-# hundred examples of each property, all frameworks, a month of the calendar.
+# hundred examples of each property, all frameworks, two months of the calendar.
 long: setup
 	@ANDON_STORM=full ANDON_EVERY_LOOK=1 ANDON_FUZZ_SECONDS=$${ANDON_FUZZ_SECONDS:-900} \
 	    $(BIN)/python -m pytest -q -s tests/integration/jobs/test_job_storm.py \

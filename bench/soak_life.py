@@ -21,6 +21,7 @@ from bench.soak_world import Role, World, andon
 
 COMMAND_SECONDS = 120.0
 LIVE_SECONDS = 1.0
+RESTART_SECONDS = 75.0
 CLIENTS = 3
 HOT, COOL = 96, 40
 ASKED = (
@@ -34,7 +35,7 @@ class Life:
 
     def __init__(self, world: World) -> None:
         self._world, self.done = world, Counter[str]()
-        self._hot = False
+        self._hot, self._restarted = False, time.monotonic()
         self._reserved = ""
         self._turns: tuple[Callable[[], None], ...] = (
             self._run, self._requests, self._submit, self._live, self._reserve, self._heat,
@@ -107,7 +108,10 @@ class Life:
             self.done["readers killed"] += 1
 
     def _restart_other(self) -> None:
-        self._again(self._world.restarted)
+        """Not before it has tidied its history, which it does a minute after its start."""
+        if time.monotonic() - self._restarted >= RESTART_SECONDS:
+            self._restarted = time.monotonic()
+            self._again(self._world.restarted)
 
     def _again(self, role: Role) -> None:
         self.done[f"starts of {role.name}"] += 1

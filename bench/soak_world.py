@@ -1,8 +1,8 @@
 """The machines of a soak: a server, two agents and a hub as processes, whose wall clock hurries.
 
-The calendar runs faster, so a month of retention, reservations, alerts' times and a change to
-summer or winter time goes by. Steady clocks do not: sleeps, timeouts, lease ends and the queue of a
-sampler are as they are, and a sample is taken as often as settings allow. So a month has as many
+The calendar runs faster, so two months of retention, reservations, alerts' times and a change to
+summer or winter time go by. Steady clocks do not: sleeps, timeouts, lease ends and the queue of a
+sampler are as they are, and a sample is taken as often as settings allow. So it has as many
 ticks as fit in, not one a second. PostgreSQL and the kernel's times of files keep the real clock.
 """
 
@@ -37,7 +37,7 @@ SETTINGS = {
     "ANDON_JOBS_KEEP_DAYS": "0.01",
     "ANDON_RUNS_KEEP_DAYS": "1",
 }
-"""The shortest that anything may be kept, so that a month sees the end of all."""
+"""The shortest that anything may be kept, so that the run sees the end of all."""
 
 
 class Role:
