@@ -24,7 +24,7 @@ frameworks: setup
 	@dev/frameworks
 
 # What takes too long for every change: all kills, every moment of the timelines, long fuzzing, a
-# hundred examples of each property.
+# hundred examples of each property, all frameworks, two months of the calendar.
 long: setup
 	@ANDON_STORM=full ANDON_EVERY_LOOK=1 ANDON_FUZZ_SECONDS=$${ANDON_FUZZ_SECONDS:-900} \
 	    $(BIN)/python -m pytest -q -s tests/integration/jobs/test_job_storm.py \
@@ -36,6 +36,7 @@ long: setup
 	@$(BIN)/python -m pytest -q -p dev.pytest_lanes --lanes=3 --hypothesis-profile=long tests/unit \
 	    tests/contract
 	@$(BIN)/python -m pytest -q -p dev.pytest_lanes --lanes=4 -m "long and not kubernetes" tests
+	@dev/frameworks
 
 # Jobs on a real API server, scheduler and controller manager: built once, 15 minutes of CPU.
 kubernetes: setup

@@ -31,6 +31,10 @@ ENDED_BY_ITSELF = (0, 1, 5)  # all passed, some failed, none was there
 
 # Hints for the order alone, as a run prints them; what is not listed is guessed by its size.
 SECONDS: dict[str, float] = {
+    "integration/jobs/test_ssh_jobs.py": 80, "integration/checks/test_check.py": 75,
+    "integration/leases/test_reservations.py": 60, "integration/jobs/test_desks.py": 50,
+    "integration/web/test_board_fleet_pages.py": 45, "integration/jobs/test_one_desk.py": 45,
+    "integration/node/test_one_question.py": 35, "integration/cli/test_mcp.py": 30,
     "integration/tui/test_top.py": 110, "integration/fleet/test_hub.py": 96,
     "integration/engines/test_containers.py": 84, "integration/web/test_board_leases.py": 80,
     "integration/node/test_ssh_hosts.py": 68, "integration/jobs/test_slurm_commands.py": 68,
@@ -48,10 +52,10 @@ SECONDS: dict[str, float] = {
     "integration/node/test_serve_impostor.py": 32, "integration/web/test_board_survival.py": 30,
     "integration/web/test_board_access.py": 30, "integration/web/test_serve_schema.py": 28,
     "integration/jobs/test_clusters.py": 20, "integration/web/test_serve_alerts.py": 25,
-    "integration/history/test_history_size.py": 20, "fuzz/test_fuzz_environments.py": 22,
-    "fuzz/test_fuzz_settings.py": 20, "fuzz/test_fuzz_books.py": 15,
-    "fuzz/test_fuzz_packets.py": 15, "fuzz/test_fuzz_bodies.py": 10,
-    "fuzz/test_fuzz_documents.py": 10,
+    "integration/history/test_history_size.py": 20, "fuzz/test_fuzz_environments.py": 8,
+    "fuzz/test_fuzz_settings.py": 7, "fuzz/test_fuzz_books.py": 5,
+    "fuzz/test_fuzz_packets.py": 5, "fuzz/test_fuzz_bodies.py": 4,
+    "fuzz/test_fuzz_documents.py": 4,
 }  # fmt: skip
 LINES_A_SECOND = {"unit": 250.0, "contract": 250.0, "integration": 15.0}
 LEFT_OUT = re.compile(rb"^(pytestmark = .*|    )pytest\.mark\.long\b", re.MULTILINE)
@@ -247,7 +251,7 @@ def minutes(seconds: float) -> str:
 
 
 def main(named: Sequence[str]) -> int:
-    os.environ.setdefault("ANDON_FUZZ_SECONDS", "15")
+    os.environ.setdefault("ANDON_FUZZ_SECONDS", "5")
     began = time.monotonic()
     subprocess.run([PYTHON, "-m", "tests.standin"], cwd=ROOT, check=True)
     with tempfile.TemporaryDirectory(prefix="andon-test.", ignore_cleanup_errors=True) as folder:

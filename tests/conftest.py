@@ -36,7 +36,7 @@ from tests.support.homes import no_other_book, own_folders  # noqa: E402
 
 # By --hypothesis-profile `make unit` asks for few examples of each property, `make long` for many.
 settings.register_profile("quick", max_examples=3, deadline=None, database=None)
-settings.register_profile("usual", max_examples=10, deadline=None)
+settings.register_profile("usual", max_examples=5, deadline=None)
 settings.register_profile("long", max_examples=100, deadline=None)
 settings.load_profile("usual")
 # A few examples hit no constant of a thousand modules, which take seconds to look through.

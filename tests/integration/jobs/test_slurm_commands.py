@@ -10,6 +10,7 @@ import re
 from functools import partial
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from tests.integration.parts import wait_until
@@ -134,6 +135,7 @@ def test_functions_and_processes_for_each_gpu(login: Login) -> None:
     assert sorted(login.andon("logs", ranks).splitlines()) == ["0 0", "1 1"]
 
 
+@pytest.mark.long
 def test_a_map_has_the_same_outputs_on_one_gpu_and_on_several(login: Login) -> None:
     (login.folder / "items").write_text("".join(f"{number}\n" for number in range(9)))
     on = ("map", "--on", "slurm", "--keep-order", "--items", "items")

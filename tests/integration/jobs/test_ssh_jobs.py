@@ -260,6 +260,7 @@ def test_a_sweep_is_spread_over_the_hosts(hosts: SshHosts) -> None:
     assert andon(hosts, "jobs", "wait", *labels).returncode == 0
 
 
+@pytest.mark.long
 def test_an_array_is_spread_too(hosts: SshHosts) -> None:
     _clean(hosts)
     words = ("--array", "0-11", "--name", "both", "--", "sh", "-c", "echo $ANDON_ARRAY_INDEX")
@@ -272,7 +273,9 @@ def test_an_array_is_spread_too(hosts: SshHosts) -> None:
     assert sorted(one["array_index"] for one in found) == list(range(12))
 
 
-@pytest.mark.parametrize("seconds", [0.05, 0.2, 0.35, 0.5, 0.8])
+@pytest.mark.parametrize(
+    "seconds", [0.2, *(pytest.param(one, marks=pytest.mark.long) for one in (0.05, 0.35, 0.5, 0.8))]
+)
 def test_a_cut_connection_never_makes_two_jobs(hosts: SshHosts, seconds: float) -> None:
     _clean(hosts)
     name = f"cut-{seconds}"
@@ -295,6 +298,7 @@ def _settled(hosts: SshHosts, name: str) -> bool:
     return all(state in ("succeeded", "failed", "lost") for state in states)
 
 
+@pytest.mark.long
 def test_a_job_is_started_elsewhere_once_it_cannot_run_on_its_host(hosts: SshHosts) -> None:
     _clean(hosts)
     (label,) = _submitted(hosts, "ssh:n19", "--name", "moved", "--", "sh", "-c", "sleep 600")

@@ -181,7 +181,7 @@ class TestDemo(NodeContract):
         yield from node_of(visited.served.url)
 
 
-@pytest.mark.parametrize("role", ["alice", "token"])
+@pytest.mark.parametrize("role", ["alice", pytest.param("token", marks=pytest.mark.long)])
 def test_the_server_of_root_is_a_node_for_each_user(role: str) -> None:
     script = f'{USERS}\n"$PYTHON" -P -m tests.support.user_nodes {role}\n'
     found = told(on_a_machine(script, network=True))["failures"]

@@ -39,7 +39,7 @@ def test_a_tour_of_five_sentences_is_shown_once(reader: Window, demo: Demo) -> N
     expect(tiles(page)).to_have_count(8)
     tour = page.get_by_role("complementary", name="a short tour")
     expect(tour).to_contain_text("1 of 5")
-    assert violations_in_both_themes(page) == []
+    assert violations_in_both_themes(tour) == []
     for number in range(2, 6):
         tour.get_by_role("button", name="Next").click()
         expect(tour).to_contain_text(f"{number} of 5")

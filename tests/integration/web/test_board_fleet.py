@@ -235,7 +235,6 @@ def test_all_nodes_are_on_a_map(window: Window, hub: Served) -> None:
     page.get_by_label("group").select_option("model")
     expect(page.locator(".node-group h2").first).to_contain_text("A100-SXM4")
     assert page.evaluate("location.hash") == "#/fleet?view=map&group=model"
-    assert violations(page) == []
     page.get_by_role("button", name="list").click()
     expect(page.locator("tr.node").first).to_be_visible()
 

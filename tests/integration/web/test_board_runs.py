@@ -331,10 +331,16 @@ def test_the_pages_open_while_the_server_is_away(seen: Window, home: Served) -> 
     expect(page.get_by_role("heading", level=1, name="Runs")).to_be_visible()
 
 
-def test_axe_finds_nothing_and_nothing_is_cut(reader: Window, home: Served) -> None:
+@pytest.mark.parametrize(
+    "names",
+    [("/aaaaaaaa", "/aaaaaaaa,bbbbbbbb"), pytest.param(("", "/dddddddd"), marks=pytest.mark.long)],
+)
+def test_axe_finds_nothing_and_nothing_is_cut(
+    reader: Window, home: Served, names: tuple[str, ...]
+) -> None:
     page = reader.page
     wrong = {}
-    for name in ("", "/aaaaaaaa", "/dddddddd", "/aaaaaaaa,bbbbbbbb"):
+    for name in names:
         page.goto(f"{home.url}/#/runs{name}")
         drawn(page)
         expect(page.get_by_role("heading", level=1)).to_be_visible()

@@ -30,6 +30,7 @@ def tab_of(page: Page, served: Served) -> Page:
     return tab
 
 
+@pytest.mark.long
 def test_a_new_tab_has_the_session_of_its_siblings_and_ends_with_it(
     seen: Window, two: tuple[Served, Served]
 ) -> None:

@@ -16,6 +16,8 @@ from tests.support.alert_stories import Story, stories
 from tests.support.web_parts import BEARER, Caller, Parts
 
 ORIGIN = "http://localhost"
+USUAL = ("fine", "lost", "pending", "silenced beside hung", "held but idle")
+"""For every change, one of each kind; what all stories say on other surfaces is a unit test."""
 LASTED = {"hung": "8 min", "lost": "20 s", "held but idle": "20 min"}
 """What the tile of a story says about its time."""
 
@@ -72,7 +74,11 @@ def stage(window: Window, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     found.close()
 
 
-@pytest.mark.parametrize("name", [story.name for story in stories()])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(one.name, marks=() if one.name in USUAL else pytest.mark.long)
+     for one in stories()],
+)  # fmt: skip
 def test_the_board_says_what_rest_says(name: str, stage: Stage) -> None:
     (story,) = (story for story in stories() if story.name == name)  # its times are from now on
     stage.tell(story)

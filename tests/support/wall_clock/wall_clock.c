@@ -1,5 +1,6 @@
-/* The wall clock of a process under test, set by a file while it runs: $TEST_WALL_CLOCK holds an
- * offset in seconds as one 64-bit number. Clocks that no one can set are left alone. */
+/* The wall clock of a process under test, set by a file while it runs: $TEST_WALL_CLOCK holds three
+ * 64-bit numbers, an offset in seconds, how many seconds it gains in each, and the nanosecond of the
+ * steady clock at which it began to. Clocks that no one can set are left alone. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>
@@ -10,7 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 
-static const volatile int64_t *offset;
+#define NS 1000000000LL
+
+struct setting { int64_t offset, gains, since_ns; };
+static const volatile struct setting *set;
 static pid_t mapped_by;
 
 /* A forked command is told of its clock only after the fork. */
@@ -18,19 +22,29 @@ static void map(void) {
     const char *path = getenv("TEST_WALL_CLOCK");
     int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     if (file < 0) return;
-    void *page = mmap(0, sizeof *offset, PROT_READ, MAP_SHARED, file, 0);
+    void *page = mmap(0, sizeof *set, PROT_READ, MAP_SHARED, file, 0);
     if (page != MAP_FAILED) {
-        offset = page;
+        set = page;
         mapped_by = getpid();
     }
     close(file);
 }
 
+static void advance(struct timespec *now) {
+    int64_t ns = now->tv_nsec;
+    if (set->gains) {
+        struct timespec steady;
+        syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &steady);
+        ns += (steady.tv_sec * NS + steady.tv_nsec - set->since_ns) * set->gains;
+    }
+    now->tv_sec += set->offset + ns / NS;
+    now->tv_nsec = ns % NS;
+}
+
 int clock_gettime(clockid_t clock, struct timespec *now) {
     if (mapped_by != getpid()) map();
     int failed = (int)syscall(SYS_clock_gettime, clock, now);
-    if (!failed && offset && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
-        now->tv_sec += *offset;
+    if (!failed && set && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) advance(now);
     return failed;
 }
 
