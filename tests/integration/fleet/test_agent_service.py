@@ -36,8 +36,8 @@ ANDON_HUB_TOKEN=0123456789012345678901234567890123456789abc
 X
 cat > /etc/systemd/system/andon-agent.service.d/test.conf <<X
 [Service]
-StandardOutput=file:/srv/agent
-StandardError=file:/srv/agent
+StandardOutput=append:/srv/agent
+StandardError=append:/srv/agent
 X
 """
 TRIED = r"""
