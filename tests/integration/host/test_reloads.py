@@ -70,12 +70,14 @@ mkdir /run/store && chown postgres /run/store
 su postgres -c "%(bin)s/initdb -D /run/store/data -A trust -N" > /srv/store
 su postgres -c "%(bin)s/pg_ctl -D /run/store/data -o '-k /run/store -h \"\"' -w start" >> /srv/store
 $PYTHON -P -m andon.cli setup --system --yes -q > /dev/null
-mkdir -p /etc/default /etc/systemd/system/andon-hub.service.d
+CONF=/etc/systemd/system/andon-hub.service.d
+mkdir -p /etc/default $CONF
 echo 'ANDON_HISTORY=postgresql:///postgres?host=/run/store&user=postgres' > /etc/default/andon-hub
-printf '[Service]\nStandardError=append:/srv/hub\nProtectHome=no\n' > /etc/systemd/system/andon-hub.service.d/x.conf
+printf '[Service]\nStandardError=append:/srv/hub\nProtectHome=no\n' > $CONF/x.conf
 URL=http://127.0.0.1:26366
 TOKEN=/var/lib/andon-hub/andon/token
-role() { curl -s -H "Authorization: Bearer $(cat $1)" $URL/api/session | grep -o '"role":"[a-z]*"'; }
+said() { curl -s -H "Authorization: Bearer $(cat $1)" $URL/api/session; }
+role() { said $1 | grep -o '"role":"[a-z]*"'; }
 """
 TOKENS = r"""
 systemctl daemon-reload
