@@ -9,9 +9,11 @@ import pytest
 
 from andon.cli.main import run
 from andon.errors import Conflict, Denied, Invalid, Unavailable
-from andon.host.system_files import SOURCES, SYSTEM
+from andon.host import system_files
+from andon.host.system_files import SOURCES, SYSTEM, sole_setup
 from tests.support.disks import disk as disk
 from tests.support.disks import file_limit, mount
+from tests.support.replaced import constants
 
 pytestmark = [
     pytest.mark.process,
@@ -74,6 +76,19 @@ def test_two_at_once_are_refused_and_a_full_disk_leaves_no_half_file(
     assert files(tmp_path).keys() == {f"{SYSTEM}/andon.socket"}
     assert run([*SETUP, str(tmp_path), "--yes"]) == 0
     assert files(tmp_path).keys() == SOURCES.keys()
+
+
+def test_a_stranger_who_locks_the_root_folder_is_in_nobodys_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    constants(monkeypatch, system_files, LOCK=tmp_path / "lock")
+    stranger = os.open("/", os.O_RDONLY)
+    fcntl.flock(stranger, fcntl.LOCK_EX)
+    with sole_setup(Path("/")):
+        assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o600
+        with pytest.raises(Conflict), sole_setup(Path("/")):
+            pass
+    os.close(stranger)
 
 
 def test_an_andon_that_others_may_change_is_not_run_as_root(
