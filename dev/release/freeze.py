@@ -25,7 +25,7 @@ from dev.release.packages import ROOT, version
 from andon.host.spool import read_spool
 
 FIXTURES = ROOT / "tests/fixtures/released"
-MOST_BYTES = 300_000
+MOST_BYTES = 400_000
 PARTS = ("state", "book", "config", "work", *freeze_hub.PARTS)
 SETTINGS = """\
 [node]
@@ -58,6 +58,7 @@ VOLATILE = {
     "uptime_seconds", "waited_seconds",
 }  # fmt: skip
 """What depends on when it is asked."""
+LEASE = ("id", "user", "state", "kind", "devices", "since", "until", "command", "fence")
 
 
 def leave(work: int) -> dict[str, Any]:
@@ -123,7 +124,7 @@ def seen(at: float, env: Mapping[str, str] | None = None) -> dict[str, Any]:
     documents = {
         "history": ("history", "SIM-", *day(at), "-n", "12", "--json"),
         "who": ("history", "SIM-", "--who", *day(at), "--json"),
-        "notes": ("history", "host", *day(at)[:2], "--json"),
+        "notes": ("history", "host", "-m", "load", *day(at)[:2], "--json"),
         "runs": ("runs", "--json"),
         "curve": ("runs", "show", "curve", "--json"),
         "baselines": ("runs", "baseline", "--json"),
@@ -136,7 +137,8 @@ def seen(at: float, env: Mapping[str, str] | None = None) -> dict[str, Any]:
     }
     texts = {"log of 1": ("logs", "1"), "log of 2": ("logs", "2")}
     found = {name: json.loads(andon(*words, env=env)) for name, words in documents.items()}
-    found["leases"] = found["cordons"]["leases"]
+    found["notes"] = found["notes"]["notes"]
+    found["leases"] = [{name: one[name] for name in LEASE} for one in found["cordons"]["leases"]]
     found["cordons"] = found["cordons"]["cordons"]
     named = found["settings"].pop("settings")
     found["settings"]["of the file"] = {

@@ -105,6 +105,15 @@ def test_an_andon_that_others_may_change_is_not_run_as_root(
     assert files(root) == {}
 
 
+def test_an_andon_that_only_this_shell_finds_is_not_started_by_units(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("andon.cli.commands.setup.system.interpreter", lambda: "/usr/bin/python3")
+    assert run([*SETUP, str(tmp_path), "--yes"]) == Unavailable.exit_code
+    assert "does not find andon without this shell's variables" in capsys.readouterr().err
+    assert files(tmp_path) == {}
+
+
 def test_whoever_may_not_write_is_told_so(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
