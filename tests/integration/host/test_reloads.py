@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.fleet.test_agent_service import HUB
+from tests.integration.agent_unit import HUB
 from tests.integration.own_systemd import in_a_systemd
 from tests.support.postgres import binary
 
