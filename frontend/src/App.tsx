@@ -1,5 +1,5 @@
-/** The frame around every page, all of which are loaded with it: navigation, connection state and sign-in state. */
-import { lazy, memo, Suspense, useCallback, useEffect, useRef, useState } from "react";
+/** The frame around every page: navigation, connection state and sign-in state. */
+import { memo, useCallback, useEffect, useRef, useState } from "react";
 import { type Problem, sessionEnded, signOut } from "./api/client";
 import { openCommand, useTrusted } from "./lib/access";
 import { badge } from "./lib/alerting";
@@ -21,21 +21,13 @@ import { Notifying } from "./parts/NotifyMe";
 import { Phone } from "./parts/Phone";
 import { Share } from "./parts/Share";
 import { Tour } from "./parts/Tour";
-import { AlertsPage } from "./pages/AlertsPage";
 import { BoardPage } from "./pages/BoardPage";
-import { DevicePage } from "./pages/DevicePage";
 import { LaterPage, loadLater } from "./pages/LaterPage";
-import { LeasesPage } from "./pages/LeasesPage";
-import { ProcessesPage } from "./pages/ProcessesPage";
 import { SignInPage } from "./pages/SignInPage";
 
 /** Pages that belong to one of the menu. */
 const PARTS: Record<string, string> = { device: "board", process: "processes", user: "processes" };
 const KEYS: Record<string, string> = { b: "#/", c: "#/charts", p: "#/processes", a: "#/alerts", l: "#/leases", r: "#/runs", h: "#/health", w: "#/wall" };
-const loadPalette = () => import("./parts/Palette");
-const loadWall = () => import("./pages/WallPage");
-const Palette = lazy(loadPalette);
-const WallPage = lazy(loadWall);
 
 export function App({ trouble }: { trouble: Problem | null }) {
   const route = useRoute();
@@ -61,18 +53,18 @@ export function App({ trouble }: { trouble: Problem | null }) {
   }, [judged.colour]);
   useFirstFleet();
   const unknown = useUnknownNode();
-  const has = useLive((now) => now.snapshot !== null);
-  useEffect(() => void (has && Promise.all([loadLater(), loadPalette(), loadWall()]).catch(() => undefined)), [has]);
+  const shown = useLive((_, store) => store.readings > 1); // what everyone waits for is not delayed by what comes later
+  useEffect(() => void (shown && loadLater().catch(() => undefined)), [shown]);
   const palette = finding !== null && (
     <Boundary place="palette">
-      <Suspense fallback={null}><Palette first={finding} judged={judged} onClose={() => setFinding(null)} onHelp={open} onFilter={setSearch} /></Suspense>
+      <LaterPage show={({ Palette }) => <Palette first={finding} judged={judged} onClose={() => setFinding(null)} onHelp={open} onFilter={setSearch} />} />
     </Boundary>
   );
   if (route.page === "wall" && !refused) {
     return (
       <>
         {NODE !== null && <BelowHub name={NODE} />}
-        <main id="main" tabIndex={-1}><Suspense fallback={null}><WallPage judged={judged} /></Suspense></main>
+        <main id="main" tabIndex={-1}><LaterPage show={({ WallPage }) => <WallPage judged={judged} />} /></main>
         {palette}
       </>
     );
@@ -216,21 +208,19 @@ function Page({ route, search, judged }: { route: Route; search: string; judged:
     case "board":
       return <BoardPage judged={judged} search={search} query={route.query} />;
     case "device":
-      return (
-        <DevicePage key={route.name} uuid={route.name ?? ""} query={route.query} judged={judged} />
-      );
+      return <LaterPage show={({ DevicePage }) => <DevicePage key={route.name} uuid={route.name ?? ""} query={route.query} judged={judged} />} />;
     case "charts":
       return <Charts query={route.query} judged={judged} search={search} />;
     case "processes":
-      return <ProcessesPage search={search} query={route.query} />;
+      return <LaterPage show={({ ProcessesPage }) => <ProcessesPage search={search} query={route.query} />} />;
     case "process":
       return <LaterPage show={({ ProcessPage }) => <ProcessPage name={route.name ?? ""} query={route.query} />} />;
     case "user":
       return <LaterPage show={({ UserPage }) => <UserPage name={route.name ?? ""} />} />;
     case "alerts":
-      return <AlertsPage name={route.name} search={search} />;
+      return <LaterPage show={({ AlertsPage }) => <AlertsPage name={route.name} search={search} />} />;
     case "leases":
-      return <LeasesPage name={route.name} search={search} />;
+      return <LaterPage show={({ LeasesPage }) => <LeasesPage name={route.name} search={search} />} />;
     case "runs":
       return <LaterPage show={({ RunsPages }) => <RunsPages name={route.name} search={search} query={route.query} />} />;
     case "estimate":

@@ -114,7 +114,7 @@ test("nodes on a map are grouped by what they are", () => {
   const titles = (by: "model" | "state" | "version" | null) => grouped(ROWS, by).map(([title, rows]) => [title, names(rows).join()]);
   assert.deepEqual(titles(null), [["", "n10,n2,n3,n4"]]);
   assert.deepEqual(titles("model"), [["A100", "n3"], ["H200", "n10,n2,n4"]]);
-  assert.deepEqual(titles("state"), [["healthy", "n10,n3"], ["sick", "n2"], ["silent", "n4"]]);
+  assert.deepEqual(titles("state"), [["sick", "n2"], ["silent", "n4"], ["healthy", "n10,n3"]]);
   assert.deepEqual(titles("version"), [["andon 1.0", "n10,n2,n3,n4"]]);
 });
 

@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { RunCurve, RunDetails, RunUpdate } from "../src/api/types";
 import { curveLines, extended, labelsOf, onSteps, restartMarks, stepAt, stretchesOf, valueText, onOneAxis } from "../src/pages/runs/curves";
-import { linesOf, meanOf, overlaid, withGaps, within, withNews } from "../src/pages/runs/data";
+import { swatchOf } from "../src/charts/data";
+import { linesOf, lookAt, meanOf, meansOf, withGaps, within, withNews } from "../src/pages/runs/data";
 import { nothingDrawn, readText, requestOf, sinceStart, stateOf as runState } from "../src/pages/runs/words";
 
 const COLUMNS_OF_RUN = { at: [0, 10], devices: { a: { power_watts: [100, null] }, b: { power_watts: [300, 200] } } };
@@ -35,7 +36,7 @@ test("a line for each GPU that was read, and one for each run that is laid over 
   assert.deepEqual(linesOf(RUN, "temperature_celsius"), []);
   assert.deepEqual(meanOf(COLUMNS_OF_RUN, "power_watts"), [200, 200]);
   const other = { ...RUN, series: { at: [5], devices: { a: { power_watts: [50] } } } } as unknown as RunDetails;
-  const { at, lines } = overlaid([RUN, other], "power_watts", (run) => run.id);
+  const { at, lines } = onOneAxis(meansOf([RUN, other], "power_watts", (run) => run.id));
   assert.deepEqual(at, [0, 5, 10]);
   assert.deepEqual(lines.map((line) => line.columns.mean), [[200, undefined, 200], [undefined, 50, undefined]]);
 });
@@ -49,7 +50,7 @@ test("a pause in a run ends its line, and another run's times do not bridge it",
   assert.equal(withGaps(even), even, "coarse steps before fine ones are no pause");
   const paused = { ...RUN, series: cut } as unknown as RunDetails;
   const other = { ...RUN, series: { at: [100, 325], devices: { a: { power_watts: [7, 8] } } } } as unknown as RunDetails;
-  const [first] = overlaid([paused, other], "power_watts", (run) => run.id).lines;
+  const [first] = onOneAxis(meansOf([paused, other], "power_watts", (run) => run.id)).lines;
   assert.deepEqual(first?.columns.mean, [1, 2, 3, null, null, 4, undefined, 5, 6]);
 });
 
@@ -116,6 +117,13 @@ test("what was logged since continues a curve once, and tells where its steps we
   assert.deepEqual(next.low.slice(-3), [2, 0.5, 9]);
   assert.deepEqual([next.restarts, next.gaps.length, next.lowest?.value], [[3, 5], 7, 0.5]);
   assert.equal(extended(next, more), next);
+});
+
+test("a swatch has the dashes of its line, and lines of one colour have others", () => {
+  const looks = [0, 8, 16].map((place) => swatchOf(lookAt(place, "")));
+  assert.equal(looks[0]?.background, "var(--run-1)");
+  assert.match(String(looks[1]?.background), /^repeating-linear-gradient\(90deg, var\(--run-1\) 0 6px, transparent 6px 9px\)$/);
+  assert.equal(new Set(looks.map((one) => one.background)).size, 3);
 });
 
 test("a program's own number is short at any size", () => {

@@ -54,7 +54,9 @@ def _wrongs(episode: Episode) -> list[str]:
         or firing != (alert.fired is not None),
         "its level is not that of an active rung": firing
         and alert.level not in [r.level for n, r in enumerate(rungs) if episode.up >> n & 1],
-        "a notice was sent for information": told is not None and told <= Level.INFO.rank,
+        "a notice was sent for information": told is not None
+        and told <= Level.INFO.rank
+        and not BY_NAME[alert.rule].to_owner,
         "notified but not counted": (told is not None) != (alert.notified > 0),
         "covered but not acknowledged": (episode.covered is None) != (alert.acknowledged is None),
         "without data but not marked so": (episode.dark is None) != (alert.no_data_since is None),

@@ -19,7 +19,7 @@ from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.model.job.facts import JobState, JobView
 from andon.model.lamp import DeviceLamp, Lamp
 from andon.model.lease import LeaseKind, LeaseState, Share
-from andon.model.lease_list import LeaseList, LeaseRow
+from andon.model.lease_list import CordonRow, LeaseList, LeaseRow, WaitingRow
 from andon.model.run.record import RunDevice, RunKind, RunRow, RunState
 from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.model.wire import bare_snapshot
@@ -128,6 +128,16 @@ class PlayedNode:
         return tuple(found)
 
     @property
+    def ended(self) -> Alert:
+        """Yesterday it was too hot for an hour."""
+        uuid, since = self.devices[1].device.uuid, self.now - 80_000 - 60 * self.number
+        return Alert(
+            f"thermal@{uuid}#{int(since)}", "thermal", uuid, Level.WARNING, Phase.RESOLVED, since,
+            device=1, where="GPU 1", fired=since, resolved=since + 3600,
+            message="GPU 1 was too hot (90 °C, slows down at 89 °C)",
+        )  # fmt: skip
+
+    @property
     def silences(self) -> tuple[Silence, ...]:
         if not (self.hot and self.number > EVERY):
             return ()
@@ -178,7 +188,12 @@ class PlayedNode:
             )
             for place, one in enumerate(self.devices)
         )
-        return LeaseList(self.now, tuple(rows), devices=verdicts)
+        waiting = (WaitingRow(1, self.user(1), 2, 60 * GIB, self.now - 700, 0),)
+        cordon = CordonRow(verdicts[7].uuid, 7, self.now - 90_000, "root", "a new fan on Monday")
+        return LeaseList(
+            self.now, tuple(rows), waiting if self.free == 0 else (),
+            (cordon,) if self.drained else (), devices=verdicts,
+        )  # fmt: skip
 
     def _verdict(self, place: int) -> VerdictKind:
         if self.lost and place == 5:
@@ -319,8 +334,9 @@ def reported(store: NodeStore, count: int, number: int) -> None:
 
 
 def recorded(pasts: NodePasts, numbers: Sequence[int]) -> None:
-    """Stores the last day and a run of these nodes."""
+    """Stores the last day, a run and an alert of these nodes."""
     for number in numbers:
         node = PlayedNode(number, time.time())
         pasts.history(node.name).load([one.device for one in node.devices[:2]], node.blocks())
         pasts.runs(node.name).put([node.run])
+        pasts.alerts(node.name).save({}, [node.ended], ())

@@ -12,6 +12,7 @@ from andon.fleet.rules.digest import decoded, digest_of, encoded
 from andon.fleet.rules.heartbeat import deflated
 from andon.fleet.rules.nodes import FleetNode, Heartbeat
 from andon.fleet.rules.thresholds import changes_of
+from andon.history.rules.notes import KnownNotes
 from andon.history.rules.series import Bucket
 from andon.leases.rules.verdict import by_readings
 from andon.model.job.facts import JobState, JobView
@@ -33,6 +34,7 @@ class ReportingNode:
 
     def __init__(self) -> None:
         self.rulebook = Rulebook()
+        self.noted: KnownNotes | None = KnownNotes()
         self._numbers, self._beats, self._added = itertools.count(1), list[Heartbeat](), 0.0
         self._store, self._alerts, self._runs = MemoryStore(), MemoryAlertStore(), MemoryRunIndex()
         self._runs.put([
@@ -58,6 +60,7 @@ class ReportingNode:
             "leases": leases,
             "jobs": [job],
             "thresholds": changes_of(self.rulebook),
+            "noted": self.noted,
         }
         beat = Heartbeat(NAME, "s", next(self._numbers), now, now, encoded(digest), deflated(parts))
         self._beats = [*self._beats[-9:], beat]

@@ -121,7 +121,11 @@ class Player:
         before = self.sent.setdefault(alert.id, [])
         assert (kind is NoticeKind.FIRING) == (not before), f"{kind} after {before}"
         assert NoticeKind.RESOLVED not in before, f"{kind} after the end"
-        assert kind is NoticeKind.RESOLVED or alert.level is not Level.INFO
+        assert (
+            kind is NoticeKind.RESOLVED
+            or alert.level is not Level.INFO
+            or BY_NAME[alert.rule].to_owner
+        )
         before.append(kind)
         self.notices.append(notice)
 

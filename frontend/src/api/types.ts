@@ -4,7 +4,6 @@ import type { components } from "./schema";
 type Schemas = components["schemas"];
 export type Snapshot = Schemas["Snapshot"];
 export type Device = Schemas["DeviceStatus"];
-export type Sample = Schemas["Sample"];
 export type Process = Schemas["Process"];
 export type Why = Schemas["Why"];
 export type Reason = Schemas["Reason"];

@@ -6,7 +6,7 @@ import { duration } from "../lib/format";
 import type { Theme } from "../lib/theme";
 import { padded, stamp, STEPS } from "./axis";
 import { placeAt } from "./cursor";
-import { type Columns, type Point, pointAt, summaryOf } from "./data";
+import { type Columns, type Point, pointAt, summaryOf, swatchOf } from "./data";
 import type { Gap } from "./gaps";
 import type { ChartMark } from "./marks";
 import { Marks } from "./MarkList";
@@ -108,7 +108,7 @@ export function Chart(props: Props) {
         <span className="legend">
           {(!props.brief || props.lines.length > 1) && props.lines.map((one) => (
             <span key={one.label}>
-              <i style={{ background: `var(${one.colour})` }} />
+              <i style={swatchOf(one)} />
               {props.lines.length > 1 && `${one.label} `}
               {room.view?.until === null && one.now !== null && <><b>{text(kind, one.now)}</b> now · </>}
               {!props.brief && <span className="dim">{props.lines.length > 1 ? rangeText(kind, one, props.readings).replace(/ \(.*/, "") : rangeText(kind, one, props.readings)}</span>}

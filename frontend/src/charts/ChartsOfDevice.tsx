@@ -144,7 +144,7 @@ function throttledAt(drawn: Drawn, at: number): string[] {
   });
 }
 
-export function percentText(share: number): string {
+function percentText(share: number): string {
   if (share > 0 && share < 0.01) return "less than 1 %";
   return `${Math.round(share * 100)}\u00a0%`;
 }

@@ -1,4 +1,5 @@
 /** History and live readings in one set of columns. */
+import type { CSSProperties } from "react";
 import type { Charts } from "../api/types";
 import { METRICS, type Metric, type Ring } from "../live/rings";
 
@@ -179,4 +180,11 @@ export function pointAt(columns: Columns, place: number | null): Summary | null 
   const mean = place === null ? null : columns.mean[place];
   if (place === null || typeof mean !== "number") return null;
   return { mean, min: columns.min[place] ?? mean, max: columns.max[place] ?? mean };
+}
+
+/** What a legend shows of a line: its colour, and its dashes where it has some. */
+export function swatchOf({ colour, dash }: { colour: string; dash?: number[] | undefined }): CSSProperties {
+  if (!dash) return { background: `var(${colour})` };
+  const [drawn = 0, gap = 0] = dash;
+  return { width: "1.6em", background: `repeating-linear-gradient(90deg, var(${colour}) 0 ${drawn}px, transparent ${drawn}px ${drawn + gap}px)` };
 }

@@ -52,7 +52,7 @@ export function noteMarks(notes: HistoryNote[]): ChartMark[] {
 /** Those of one device. */
 export const marksOn = (marks: ChartMark[], uuid: string): ChartMark[] => marks.filter((one) => one.devices === null || one.devices?.includes(uuid));
 
-export interface Cluster {
+interface Cluster {
   /** Where, from 0 to 1. */
   share: number;
   text: string;

@@ -10,7 +10,7 @@ export interface Limit {
   value: number;
 }
 
-export interface ChartLine {
+interface ChartLine {
   label: string;
   metric: Metric;
   colour: string;

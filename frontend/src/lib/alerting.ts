@@ -60,7 +60,7 @@ export function parts(all: Listed[]): Parts {
   };
 }
 
-export interface Badge {
+interface Badge {
   count: number;
   colour: Colour;
 }

@@ -38,7 +38,7 @@ function isTroubled({ colour, word, handled }: Lamp): boolean {
 }
 
 /** Whether this person holds it, has it held for them, or has a process on it. */
-export function isMine({ device, holders }: Told, me: string): boolean {
+function isMine({ device, holders }: Told, me: string): boolean {
   if (!me) return false;
   const mine = (user: string | null) => user !== null && (user === me || user.endsWith(` for ${me}`));
   return holders.some((one) => mine(one.user)) || device.processes.some((one) => one.user === me) || device.last_users.includes(me);

@@ -12,7 +12,7 @@ export function quoted(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-export interface Located {
+interface Located {
   text: string;
   /** "on node17:" where the command must be typed on the node itself. */
   place: string | null;

@@ -1,7 +1,7 @@
 /** What the form of the estimate page sends, and how a GPU's bar is divided. */
 import type { Estimate, EstimateFit } from "../api/types";
 
-export interface EstimateBody {
+interface EstimateBody {
   model?: string;
   config?: unknown;
   task?: unknown;

@@ -2,7 +2,7 @@
 import { LENGTHS } from "./holding";
 
 export const KINDS = ["alert", "page", "node", "GPU", "job", "run", "lease", "process", "user", "action", "command"] as const;
-export type Kind = (typeof KINDS)[number];
+type Kind = (typeof KINDS)[number];
 
 export interface Entry {
   kind: Kind;

@@ -4,7 +4,7 @@ import { useLayoutEffect, useState, type RefObject } from "react";
 /** "hero": large numbers, with the charts below. */
 export type Density = "hero" | "grand" | "roomy" | "medium" | "compact";
 
-export interface Fit {
+interface Fit {
   density: Density;
   columns: number;
   /** Of one row, in pixels. */

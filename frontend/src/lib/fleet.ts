@@ -23,7 +23,7 @@ const HAS: Record<Show, (row: NodeRow) => number> = {
   silent: (row) => Number(row.state === "silent"),
 };
 
-export interface Sum {
+interface Sum {
   nodes: number;
   /** GPUs; nodes for those that are sick or silent. */
   number: number;
@@ -56,7 +56,7 @@ export function totals(rows: NodeRow[]): Totals {
 }
 
 /** One GPU of a node, from `3 held 87 62`: what it is, and how busy and how full in percent; null where that is not known. */
-export interface Gpu {
+interface Gpu {
   label: string;
   state: string;
   load: number | null;
@@ -106,7 +106,7 @@ export function grouped(rows: NodeRow[], by: GroupBy | null): [title: string, ro
   if (by === null) return [["", rows]];
   const found = new Map<string, NodeRow[]>();
   for (const row of rows) found.set(GROUP_OF[by](row), [...(found.get(GROUP_OF[by](row)) ?? []), row]);
-  return [...found].sort(([a], [b]) => byName(a, b));
+  return [...found].sort(([a], [b]) => (by === "state" ? URGENCY[a as NodeRow["state"]] - URGENCY[b as NodeRow["state"]] : byName(a, b)));
 }
 
 /** Nodes that take work and have so many free GPUs of one model with this memory, as `andon free` chooses them. */

@@ -124,7 +124,7 @@ const MEANS: Record<string, string> = {
 };
 
 /** "History is failing: the disk is full": what is wrong, what it means, and what to do. */
-export interface HealthTrouble {
+interface HealthTrouble {
   title: string;
   says: string;
   means: string | null;

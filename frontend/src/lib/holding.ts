@@ -120,7 +120,7 @@ export function startCommand(environment: Record<string, string>): string | null
   return masks.some(([name]) => name.includes("VISIBLE")) ? [...masks.map(([name, value]) => `${name}=${value}`), "$SHELL"].join(" ") : null;
 }
 
-export interface Length {
+interface Length {
   /** As commands accept it. */
   text: string;
   seconds: number;

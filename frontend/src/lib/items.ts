@@ -14,15 +14,18 @@ const PLACES: Record<FleetItem["kind"], (item: FleetItem) => string> = {
   silence: () => "#/alerts",
   job: (item) => jobLink(item.id, item.user ?? undefined),
   lease: (item) => leaseLink(item.id),
+  waiting: () => "#/leases",
+  cordon: (item) => deviceLink(item.id),
+  ended: (item) => alertLink(item.id),
   process: (item) => `#/process/${encodeURIComponent(item.id)}`,
 };
 
 export const itemLink = (item: FleetItem, own: string): string => placeOf(item.node, own, PLACES[item.kind](item));
 
-const KINDS: Record<FleetItem["kind"], Entry["kind"]> = { alert: "alert", silence: "alert", job: "job", lease: "lease", process: "process" };
+const KINDS: Record<FleetItem["kind"], Entry["kind"]> = { alert: "alert", silence: "alert", job: "job", lease: "lease", waiting: "lease", cordon: "GPU", ended: "alert", process: "process" };
 
 export function entryOf(item: FleetItem, own: string): Entry {
-  const title = item.kind === "job" ? `Job ${item.id} ${item.title}` : unbroken(item.title);
+  const title = item.kind === "waiting" ? `${item.user} waits for ${item.wants} GPUs` : item.kind === "cordon" ? `GPU ${item.gpus[0]} is out of service: ${item.title}` : item.kind === "job" ? `Job ${item.id} ${item.title}` : unbroken(item.title);
   const gpus = item.gpus.length ? `GPU ${item.gpus.join(", ")}` : "";
   return { kind: KINDS[item.kind], title, detail: [item.node, words(item.state), item.user, gpus].filter(Boolean).join(" · "), act: itemLink(item, own) };
 }

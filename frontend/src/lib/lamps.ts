@@ -19,7 +19,7 @@ export interface Lamp {
 export const UNKNOWN: Lamp = { colour: "grey", word: "no data", reason: null, forWhom: null, by: null, handled: false };
 
 /** The lamps that the server sent, and when. */
-export interface ServerLamps {
+interface ServerLamps {
   at: number;
   devices: Map<string, BoardDevice>;
 }

@@ -1,6 +1,6 @@
 /** The pages of the menu, in groups; index.html has the same, for the first paint. */
 
-export interface Item {
+interface Item {
   page: string;
   title: string;
   /** Begins a group. */

@@ -4,7 +4,7 @@ import { duration } from "./format";
 import { jobKey, jobName } from "./jobs";
 import { alertLink, jobLink } from "./links";
 
-export interface NoticeText {
+interface NoticeText {
   /** The same thing is shown once, also by several tabs. */
   tag: string;
   title: string;

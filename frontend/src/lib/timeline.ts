@@ -16,7 +16,7 @@ export interface Span {
   says: string;
 }
 
-export interface Placed {
+interface Placed {
   span: Span;
   left: number;
   width: number;

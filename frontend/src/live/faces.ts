@@ -35,7 +35,7 @@ export interface Face {
 
 const faces = new Map<string, { device: Device; face: Face }>();
 const LONG_REDRAWN_SECONDS = 30;
-const drawn = new Map<string, { slot: number; length: number; long: boolean; found: Paths }>();
+const drawn = new Map<string, { slot: number; length: number; long: boolean; last: number | undefined; found: Paths }>();
 
 export function useFace(uuid: string): Face | undefined {
   return useSyncExternalStore(live.subscribe, () => face(uuid));
@@ -87,10 +87,10 @@ function pathsOf(uuid: string, last: number | undefined): Paths {
   const long = live.hours.enough || (last !== undefined && until - last > SPANS * SPAN_SECONDS);
   const slot = Math.floor(until / (long ? LONG_REDRAWN_SECONDS : REDRAWN_SECONDS));
   const kept = drawn.get(uuid);
-  if (last === undefined && kept && kept.slot === slot && kept.long === long && (long || ring.at.length - kept.length < 6)) return kept.found;
+  if (kept && kept.last === last && kept.slot === slot && kept.long === long && (long || ring.at.length - kept.length < 6)) return kept.found;
   const end = last ?? until; // of one that is lost: the hours before
   const found = paths(long ? live.hours.of(uuid, end) : spans(ring.at, ring.values.utilization_percent, end, SPAN_SECONDS, SPANS));
-  drawn.set(uuid, { slot, length: ring.at.length, long, found });
+  drawn.set(uuid, { slot, length: ring.at.length, long, last, found });
   return found;
 }
 
@@ -114,7 +114,7 @@ export function lastRead(device: Device): string {
 }
 
 /** Users by the memory they hold: "alice, bob"; a single user with the program: "alice · python". */
-export function whoOf(processes: Process[]): string {
+function whoOf(processes: Process[]): string {
   const held = new Map<string, number>();
   for (const one of processes) {
     const user = one.user ?? `pid ${one.pid}`;

@@ -27,6 +27,8 @@ const LATE_SECONDS = 30;
 export class LiveStore {
   readonly rings = new Rings();
   readonly hours = new Hours();
+  /** How many there were: the first is asked for, later ones are live. */
+  readings = 0;
   private now: Now = { snapshot: null, link: { state: "connecting" }, staleSeconds: null, refusal: null };
   private byUuid = new Map<string, Device>();
   private labels = new Map<string, string>();
@@ -69,6 +71,7 @@ export class LiveStore {
     if (late > 0 && late < LATE_SECONDS) return; // further back means that the server's clock was set
     if (before && snapshot.at > before.at) this.tickSeconds = Math.min(60, snapshot.at - before.at);
     this.receivedAt = this.clock();
+    this.readings += 1;
     this.byUuid = new Map(snapshot.devices.map((device) => [device.uuid, device]));
     this.labels = new Map(snapshot.devices.map((device) => [device.uuid, device.label]));
     this.rings.add(snapshot);

@@ -43,8 +43,8 @@ export function AlertsPage({ name, search }: { name: string | null; search: stri
       </div>
       <OnNodes page="alerts" />
       {name !== null && !all.some((one) => covers(one, name)) && <Elsewhere name={name} at={at} />}
-      {shown.active.length === 0 && (silence !== null ? <Notice title={silence}><p>Its alerts are not known.</p></Notice> : (
-        <Notice title={search.trim() ? "No active alert matches" : hub ? "No active alerts on this machine" : "No active alerts"}>
+      {shown.active.length === 0 && (hub ? <p className="dim">No active alerts on this machine.</p> : silence !== null ? <Notice title={silence}><p>Its alerts are not known.</p></Notice> : (
+        <Notice title={search.trim() ? "No active alert matches" : "No active alerts"}>
           <p>An alert appears here when a rule below holds for long enough: a GPU is too hot, lost, not responding, throttled or running out of memory. Being busy is not an alert. Alerts are shown to everyone: none is hidden here.</p>
         </Notice>
       ))}

@@ -56,7 +56,10 @@ export function FleetCharts({ query }: { query: URLSearchParams }) {
             {place !== null && <i style={{ left: `${(100 * (place + 0.5)) / whole.length}%` }} />}
             <input type="range" aria-label="time" aria-valuetext={place === null ? "the whole day" : hourOf(at(place))} min={0} max={whole.length - 1} value={place ?? whole.length - 1} onChange={(event) => setPlace(Number(event.target.value))} onPointerMove={(event) => setPlace(Math.max(0, Math.min(whole.length - 1, Math.floor((whole.length * event.nativeEvent.offsetX) / event.currentTarget.clientWidth))))} onPointerLeave={() => setPlace(null)} onBlur={() => setPlace(null)} />
           </div>
-          <p className="dim ticks" aria-hidden="true">{days.at && timeTicks(days.at.since, days.at.until, 8).map((tick) => <span key={tick.at} style={{ left: `${(100 * (tick.at - (days.at?.since ?? 0))) / 86_400}%` }}>{tick.text}</span>)}</p>
+          <p className="dim ticks" aria-hidden="true">{days.at && timeTicks(days.at.since, days.at.until, 8).map((tick) => {
+            const left = (100 * (tick.at - (days.at?.since ?? 0))) / 86_400;
+            return <span key={tick.at} style={{ left: `${left}%`, ...(left < 4 && { transform: "none" }) }}>{tick.text}</span>;
+          })}</p>
         </section>
       )}
       <ul className="node-days">

@@ -27,7 +27,7 @@ export function spansOf(row: NodeRow, at: number): Span[] {
 }
 
 /** Nodes whose name, users or models have every word; those with something in their week come first. */
-export function inWeek(rows: NodeRow[], search: string): NodeRow[] {
+function inWeek(rows: NodeRow[], search: string): NodeRow[] {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
   const text = (row: NodeRow) => [row.name, ...Object.keys(row.models), ...row.spans.map(({ user }) => user)].join(" ").toLowerCase();
   return rows.filter((row) => isHeard(row) && row.gpus > 0 && words.every((word) => text(row).includes(word))).sort((a, b) => Number(b.spans.length > 0) - Number(a.spans.length > 0) || a.name.localeCompare(b.name, "en", { numeric: true }));

@@ -14,6 +14,7 @@ import { Loading } from "../parts/Loading";
 import { Notice, Trouble } from "../parts/Notice";
 import { OnNodes } from "../parts/OnNodes";
 import { SignInLink } from "../parts/SignIn";
+import { Free } from "../parts/Strip";
 import { Take } from "../parts/Take";
 import { LaterPage } from "./LaterPage";
 
@@ -39,7 +40,7 @@ export function LeasesPage({ name, search }: { name: string | null; search: stri
       </div>
       <OnNodes page="leases" own={list.devices.length > 0} />
       {found.error && <Trouble problem={found.error} what="This list is out of date: leases cannot be read now" />}
-      {!trusted && <p className="dim read-only"><SignInLink to="to take, extend or give back a lease." /></p>}
+      {!trusted && (!hub || list.devices.length > 0) && <p className="dim read-only"><SignInLink to="to take, extend or give back a lease." /></p>}
       {list.devices.length > 0 && <FreeNow list={list} />}
       {list.devices.length > 0 && <LaterPage show={({ DayAhead }) => <DayAhead list={list} chosen={name} />} />}
       <LaterPage show={({ FleetWeek }) => <FleetWeek />} />
@@ -78,9 +79,8 @@ function FreeNow({ list }: { list: Leases }) {
   const free = list.devices.filter((one) => one.kind === "free").flatMap((one) => live.device(one.uuid) ?? []);
   return (
     <div className="free-now">
-      {free.length === 0 ? <span><b>No GPU is free now.</b> <Command label="wait for one" text="andon run -- python train.py" /></span> : (
-        <span><b>Free now:</b> {free.map((one, place) => <span key={one.uuid}>{place > 0 && ", "}<a href={deviceLink(one.uuid)} aria-label={`GPU ${live.label(one.uuid)}`}>{live.label(one.uuid)}</a></span>)}</span>
-      )}
+      <span><Free devices={free} /></span>
+      {free.length === 0 && <Command label="wait for one" text="andon run -- python train.py" />}
       <Take free={free} />
     </div>
   );

@@ -41,7 +41,7 @@ const COLUMNS: Column<Row>[] = [
 const GROUPS: [string, string][] = [["", "none"], ["gpu", "GPU"], ["user", "user"]];
 
 /** Sort and group are in the address, so that a reload or a link shows the same. */
-export function orderOf(query: URLSearchParams): Order {
+function orderOf(query: URLSearchParams): Order {
   const text = query.get("sort") ?? "-memory GiB";
   return { name: text.replace(/^-/, ""), down: text.startsWith("-") };
 }

@@ -11,7 +11,7 @@ import "../styles/wall.css";
 
 const NOTHING = new URLSearchParams();
 
-export default function WallPage({ judged }: { judged: Judged }) {
+export function WallPage({ judged }: { judged: Judged }) {
   const { snapshot, staleSeconds, link } = useLive(whole);
   useDark();
   useAwake();

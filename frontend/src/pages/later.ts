@@ -1,14 +1,20 @@
 /** Pages that the first one does without: a script of their own, loaded right after it. */
+export { AlertsPage } from "./AlertsPage";
 export { ChartsOfDevice } from "../charts/ChartsOfDevice";
 export { ChartsPage } from "./ChartsPage";
 export { DayAhead } from "./DayAhead";
+export { DevicePage } from "./DevicePage";
 export { EstimatePage } from "./EstimatePage";
 export { FleetCharts } from "./FleetCharts";
 export { FleetPage } from "./FleetPage";
 export { FleetWeek } from "./FleetWeek";
 export { HealthPage } from "./HealthPage";
 export { JobsPages } from "./jobs";
+export { LeasesPage } from "./LeasesPage";
+export { Palette } from "../parts/Palette";
+export { ProcessesPage } from "./ProcessesPage";
 export { ProcessPage } from "./ProcessPage";
 export { RunsPages } from "./runs";
 export { UserPage } from "./UserPage";
+export { WallPage } from "./WallPage";
 export { WeekAhead } from "./WeekAhead";

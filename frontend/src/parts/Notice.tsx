@@ -46,7 +46,7 @@ function Hint({ text }: { text: string }) {
 }
 
 /** "for a new one: andon open" is words and a command. */
-export function splitHint(text: string): { words: string; command: string | null } {
+function splitHint(text: string): { words: string; command: string | null } {
   const found = /^(?:(.*): )?(andon [a-z].*)$/.exec(text);
   if (!found) return { words: text, command: null };
   return { words: found[1] ? `${found[1]}: ` : "", command: found[2] ?? null };

@@ -2,10 +2,9 @@
 import { useHub, useItems, useNodes } from "../api/server";
 import type { FleetItem, FleetItems } from "../api/types";
 import { byName } from "../lib/fleet";
-import { count, DASH, duration, gib, percent, unbroken, words } from "../lib/format";
+import { count, DASH, duration, gib, hourOf, percent, unbroken, words } from "../lib/format";
 import { itemLink, placeOf } from "../lib/items";
 import type { Colour } from "../lib/lamps";
-import { nodeLink } from "../lib/node";
 import { keep, userLink, useRoute, withQuery } from "../lib/router";
 import { gpusOf } from "../lib/week";
 import { Lamp } from "./Lamp";
@@ -15,16 +14,33 @@ import { type Column, type Order, Table } from "./Table";
 
 type Key = "kind" | "state" | "node" | "GPUs" | "user" | "what" | "memory" | "util" | "since" | "until" | "detail";
 
-/** What each page asks for, what its lines are called, and which columns they have. */
-const PAGES: Record<string, { kinds: string; one: string; columns: Key[]; brief?: boolean }> = {
-  alerts: { kinds: "alert,silence", one: "alert", columns: ["state", "node", "GPUs", "what", "since", "until", "user", "detail"], brief: true },
-  processes: { kinds: "process", one: "process", columns: ["node", "GPUs", "user", "what", "memory", "since", "detail"] },
-  leases: { kinds: "lease", one: "lease", columns: ["node", "GPUs", "user", "what", "state", "util", "since", "until"] },
-  jobs: { kinds: "job", one: "job", columns: ["state", "node", "what", "user", "GPUs", "since", "detail"] },
-  user: { kinds: "job,lease,process", one: "item", columns: ["kind", "state", "node", "GPUs", "what", "memory", "since"] },
+interface Lines {
+  kinds: string;
+  /** One of them, and several. */
+  one: string;
+  many?: string;
+  columns: Key[];
+  titles?: Partial<Record<Key, string>>;
+  brief?: boolean;
+}
+
+/** What each page asks for, what its lines are called, and which columns they have; of several the first is shown unless another is chosen. */
+const PAGES: Record<string, Lines[]> = {
+  alerts: [
+    { kinds: "alert,silence", one: "active alert", columns: ["state", "node", "GPUs", "what", "since", "until", "user", "detail"], titles: { what: "alert" }, brief: true },
+    { kinds: "ended", one: "ended alert", columns: ["state", "node", "GPUs", "what", "detail", "since", "until"], titles: { what: "alert", detail: "level", since: "began", until: "ended" }, brief: true },
+  ],
+  processes: [{ kinds: "process", one: "process", many: "processes", columns: ["node", "GPUs", "user", "what", "memory", "since", "detail"], titles: { what: "program" } }],
+  leases: [
+    { kinds: "lease", one: "lease", columns: ["node", "GPUs", "user", "what", "state", "util", "since", "until"], titles: { what: "for" } },
+    { kinds: "waiting", one: "waiting request", columns: ["node", "what", "GPUs", "user", "memory", "since"], titles: { what: "place", since: "waiting" } },
+    { kinds: "cordon", one: "GPU out of service", many: "GPUs out of service", columns: ["node", "GPUs", "what", "user", "since"], titles: { what: "why", user: "by" }, brief: true },
+  ],
+  jobs: [{ kinds: "job", one: "job", columns: ["state", "node", "what", "user", "GPUs", "since", "detail"], titles: { what: "job" } }],
+  user: [{ kinds: "job,lease,waiting,process", one: "item", columns: ["kind", "state", "node", "GPUs", "what", "memory", "since"] }],
 };
 const PAGE = 100;
-const COLOURS: Record<string, Colour> = { critical: "red", warning: "amber", info: "info", pending: "ring", silenced: "grey", silence: "grey", acknowledged: "grey", waiting: "grey", running: "green", held: "green", failed: "red", lost: "red" };
+const COLOURS: Record<string, Colour> = { critical: "red", warning: "amber", info: "info", pending: "ring", silenced: "grey", silence: "grey", idle: "ring", unknown: "grey", resolved: "grey", cordoned: "grey", acknowledged: "grey", waiting: "grey", orphaned: "amber", unreadable: "red", running: "green", held: "green", failed: "red", lost: "red" };
 
 /** `own`: whether the hub's own machine has something that follows below. */
 export function OnNodes({ page, user = "", own: has = true }: { page: keyof typeof PAGES; user?: string; own?: boolean }) {
@@ -33,7 +49,9 @@ export function OnNodes({ page, user = "", own: has = true }: { page: keyof type
 
 function Listed({ page, user, has }: { page: string; user: string; has: boolean }) {
   const { query } = useRoute();
-  const { kinds, one, columns, brief = false } = PAGES[page] as (typeof PAGES)[string];
+  const all = PAGES[page] as Lines[];
+  const lines = all.find((each) => each.kinds === query.get("show")) ?? (all[0] as Lines);
+  const { kinds, one, columns } = lines;
   const from = Number(query.get("from")) || 0;
   const asked = new URLSearchParams({ kinds, limit: String(PAGE), offset: String(from), search: [query.get("q"), page === "jobs" && query.get("state") !== "active" && query.get("state")].filter(Boolean).join(" "), node: query.get("on") ?? "", user: user || (query.get("who") ?? ""), sort: query.get("by") ?? "" });
   const found = useItems(asked);
@@ -46,13 +64,18 @@ function Listed({ page, user, has }: { page: string; user: string; has: boolean 
   return (
     <section className="on-nodes" aria-label="all nodes">
       <div className="ranges tools-of">
-        <Choice title="node" value={query.get("on") ?? ""} all={(list?.nodes ?? []).map((row) => row.name).sort(byName)} put={(on) => put({ on })} />
+        <NodeChoice query={query} />
         {!user && <Choice title="user" value={query.get("who") ?? ""} all={data?.users.map((each) => each.user) ?? []} put={(who) => put({ who })} />}
-        {data && <span role="status" className="dim">{sumText(data, one, list?.nodes.length ?? 0)}</span>}
+        {all.length > 1 && (
+          <span className="buttons" role="group" aria-label="show">
+            {all.map((each) => <button key={each.kinds} type="button" aria-pressed={each === lines} onClick={() => put({ show: each === all[0] ? "" : each.kinds, by: "" })}>{data ? countText(data, each) : nameOf(each)}</button>)}
+          </span>
+        )}
+        {data && <span role="status" className="dim">{sumText(data, lines, all.length > 1, list?.nodes.length ?? 0)}</span>}
       </div>
       {found.error && <Trouble problem={found.error} what="What the nodes have cannot be read now" />}
       {found.isPending && <Loading what="what the nodes have" />}
-      {data && data.items.length > 0 && <Table caption={`${page} of all nodes`} columns={columns.filter((key) => filled(key, data)).map((key) => columnOf(key, page, brief, own, data.at))} rows={data.items} rowKey={(item) => `${item.kind} ${item.node} ${item.id} ${item.user ?? ""}`} order={order} onOrder={(next) => put({ by: `${next.down ? "-" : ""}${next.name}` })} sorted stacked />}
+      {data && data.items.length > 0 && <Table caption={`${page} of all nodes`} columns={columns.filter((key) => filled(key, data)).map((key) => columnOf(key, lines, own, data.at))} rows={data.items} rowKey={(item) => `${item.kind} ${item.node} ${item.id} ${item.user ?? ""}`} order={order} onOrder={(next) => put({ by: `${next.down ? "-" : ""}${next.name}` })} sorted stacked />}
       {data && data.items.length === 0 && <p className="none-found">{query.get("q") || query.get("on") || query.get("who") ? `No ${one} matches.` : `No ${one} on any node that reports.`}</p>}
       {data && data.total > PAGE && (
         <p className="buttons pages">
@@ -67,8 +90,15 @@ function Listed({ page, user, has }: { page: string; user: string; has: boolean 
   );
 }
 
-function sumText({ total, unread }: FleetItems, one: string, nodes: number): string {
-  const said = `${total === 1 || one !== "process" ? count(total, one) : `${total} processes`} on `;
+const nameOf = ({ one, many = `${one}s` }: Lines): string => many;
+const countText = ({ counts }: FleetItems, lines: Lines): string => {
+  const number = lines.kinds.split(",").reduce((sum, kind) => sum + (counts[kind] ?? 0), 0);
+  return `${number} ${number === 1 ? lines.one : nameOf(lines)}`;
+};
+
+function sumText(found: FleetItems, lines: Lines, counted: boolean, nodes: number): string {
+  const { unread } = found;
+  const said = counted ? "on " : `${countText(found, lines)} on `;
   return said + (unread.length ? `${nodes - unread.length} of ${nodes} nodes; the others are being read` : count(nodes, "node"));
 }
 
@@ -85,12 +115,12 @@ function Choice({ title, value, all, put }: { title: string; value: string; all:
   );
 }
 
-/** On a page that has the nodes' own already, or asks one node: the same page of one of them. */
-export function OfNode({ page }: { page: string }) {
+/** Which node of a hub a page is narrowed to, in the address. */
+export function NodeChoice({ query }: { query: URLSearchParams }) {
   const hub = useHub();
   const list = useNodes(false).data;
   if (!hub || !list?.nodes.length) return null;
-  return <Choice title="node" value="" all={list.nodes.map((row) => row.name).sort(byName)} put={(name) => name && location.assign(nodeLink(name, `#/${page}`))} />;
+  return <Choice title="node" value={query.get("on") ?? ""} all={list.nodes.map((row) => row.name).sort(byName)} put={(on) => keep(withQuery(query, { on, from: "", offset: "" }))} />;
 }
 
 const VALUES: Record<Key, (item: FleetItem) => unknown> = {
@@ -100,11 +130,10 @@ const VALUES: Record<Key, (item: FleetItem) => unknown> = {
 const filled = (key: Key, data: FleetItems): boolean => data.items.some((item) => VALUES[key](item) != null);
 const NUMBERS = new Set<Key>(["memory", "util", "since"]);
 const WIDE = new Set<Key>(["detail", "until", "util"]);
-const TITLES: Partial<Record<string, string>> = { alerts: "alert", processes: "program", leases: "for", jobs: "job" };
 
-function columnOf(key: Key, page: string, brief: boolean, own: string, at: number): Column<FleetItem> {
+function columnOf(key: Key, { titles = {}, brief = false }: Lines, own: string, at: number): Column<FleetItem> {
   return {
-    name: key, ...(key === "what" && { title: TITLES[page] ?? "what" }), ...(key === "since" && { title: "age" }),
+    name: key, title: titles[key] ?? (key === "since" ? "age" : key),
     ...(key !== "kind" && key !== "detail" && { by: () => null }),
     cell: (item) => cellOf(key, item, own, at), number: NUMBERS.has(key), wide: WIDE.has(key), rest: brief ? key === "what" : key === "detail",
   };
@@ -112,15 +141,15 @@ function columnOf(key: Key, page: string, brief: boolean, own: string, at: numbe
 
 function cellOf(key: Key, item: FleetItem, own: string, at: number) {
   switch (key) {
-    case "state": return <><Lamp colour={COLOURS[item.state] ?? "ring"} /> {words(item.state)}</>;
+    case "state": return <>{item.kind !== "process" && <Lamp colour={COLOURS[item.state] ?? "grey"} />} {words(item.state)}</>;
     case "node": return <a href={placeOf(item.node, own, "#/")}>{item.node}</a>;
-    case "GPUs": return item.gpus.length ? gpusOf(item.gpus).replace(/^GPUs? /, "") : item.wants ? `wants ${item.wants}` : DASH;
+    case "GPUs": return item.gpus.length ? <><span className="on-phone">GPU </span>{gpusOf(item.gpus).replace(/^GPUs? /, "")}</> : item.wants ? <>wants {item.wants}<span className="on-phone"> GPUs</span></> : DASH;
     case "user": return item.user ? <a href={userLink(item.user)}>{item.user}</a> : DASH;
     case "what": return <a href={itemLink(item, own)}>{unbroken(item.kind !== "job" ? item.title : item.title === "hidden" ? item.id : `${item.id} ${item.title}`)}</a>;
     case "memory": return item.memory_bytes === null ? DASH : `${gib(item.memory_bytes)}\u00a0GiB`;
     case "util": return percent(item.utilization_percent);
-    case "since": return item.since === null ? DASH : duration(Math.max(0, Math.round(at - item.since)));
-    case "until": return item.until === null ? DASH : item.until > at ? `${duration(Math.round(item.until - at))} left` : DASH;
+    case "since": return item.since === null ? DASH : item.kind === "ended" ? hourOf(item.since, at) : duration(Math.max(0, Math.round(at - item.since)));
+    case "until": return item.until === null ? DASH : item.kind === "ended" ? hourOf(item.until, at) : item.until > at ? `${duration(Math.round(item.until - at))} left` : DASH;
     case "detail": return item.kind === "process" || item.kind === "lease" ? <code>{item.detail ?? DASH}</code> : unbroken(item.detail ?? DASH);
     default: return item[key];
   }

@@ -33,7 +33,7 @@ interface Props {
   onFilter: (text: string) => void;
 }
 
-export default function Palette({ first, judged, onClose, onHelp, onFilter }: Props) {
+export function Palette({ first, judged, onClose, onHelp, onFilter }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
   const [typed, setTyped] = useState(first);
@@ -128,7 +128,7 @@ function useElsewhere(typed: string): Entry[] {
     return () => clearTimeout(timer);
   }, [typed]);
   const when = hub && settled.length > 1;
-  const items = useItems(new URLSearchParams({ search: settled, limit: String(FOUND) }), when).data;
+  const items = useItems(new URLSearchParams({ kinds: "alert,silence,job,lease,waiting,cordon,process", search: settled, limit: String(FOUND) }), when).data;
   const runs = useRuns((all) => ({ ...all.list(`limit=${FOUND}&search=${encodeURIComponent(settled)}`), when })).data;
   return useMemo(() => (!hub || !list ? NONE : [
     ...nodeEntries(list.nodes, list.own ?? "", typed),

@@ -7,6 +7,7 @@ import { useChange } from "../lib/change";
 import { hourOf } from "../lib/format";
 import { changeCommand, gpusOf, HOUR, localText, type Range, reserveCommand, timeOf } from "../lib/week";
 import { Command } from "./Command";
+import { Confirm } from "./Confirm";
 import { SignInLink } from "./SignIn";
 import { Field } from "./Take";
 
@@ -35,6 +36,7 @@ export function Reserve({ now, devices, range, reservation, onClose }: Props) {
   const [seconds, setSeconds] = useState(range ? range.to - range.from : reservation ? reservation.ends - reservation.begins : HOUR);
   const [name, setName] = useState("");
   const [weeks, setWeeks] = useState(1);
+  const [asking, setAsking] = useState(false);
   useEffect(() => dialog.current?.showModal(), []);
   const close = () => dialog.current?.close();
   const labels = devices.filter(({ uuid }) => chosen.includes(uuid)).map(({ label }) => label);
@@ -94,10 +96,15 @@ export function Reserve({ now, devices, range, reservation, onClose }: Props) {
         {change.error && <p role="alert" className="wrong">{[change.error.oneLine, ...change.error.details].join("; ")}</p>}
         <p className="end buttons">
           <button type="button" onClick={close}>Close</button>
-          {reservation && mayCancel && !foreign && <button type="button" className="danger" disabled={change.isPending} onClick={() => act("DELETE", `${PATH}/${encodeURIComponent(reservation.id)}`)}>Cancel the reservation</button>}
+          {reservation && mayCancel && !foreign && <button type="button" className="danger" disabled={change.isPending} onClick={() => setAsking(true)}>Cancel the reservation</button>}
           {may && <button type="submit" className="main" disabled={!chosen.length || change.isPending || (reservation && !moved && ends === reservation.ends)}>{reservation ? "Change the reservation" : `Reserve for ${inHours(seconds)}`}</button>}
         </p>
       </form>
+      {asking && reservation && (
+        <Confirm title={`Cancel reservation ${reservation.id} of ${reservation.user}?`} confirm="Cancel the reservation" onConfirm={() => (setAsking(false), act("DELETE", `${PATH}/${encodeURIComponent(reservation.id)}`))} onCancel={() => setAsking(false)}>
+          <p>{gpusOf(labels)} {timeOf(reservation, now)}{reservation.name && `: ${reservation.name}`}. Anyone can take or reserve this time then.</p>
+        </Confirm>
+      )}
     </dialog>
   );
 }

@@ -1,11 +1,21 @@
 /** Under the headline: which GPUs are free, what all of them do together, and the host's own values. */
-import type { Snapshot } from "../api/types";
+import type { Device, Snapshot } from "../api/types";
 import type { Judged } from "../lib/judged";
 import { deviceLink } from "../lib/router";
 import { hostLine, totals } from "../lib/totals";
 import { live } from "../live/store";
 
 const MOST_NAMED = 16;
+
+/** "free: GPU 4, 6", as `andon status` says it. */
+export function Free({ devices }: { devices: Device[] }) {
+  if (devices.length > MOST_NAMED) return <>free: <b>{devices.length} GPUs</b></>;
+  return (
+    <>free: <b>{devices.length ? "GPU " : "none"}{devices.map((one, place) => (
+      <span key={one.uuid}>{place > 0 && ", "}<a href={deviceLink(one.uuid)} aria-label={`GPU ${live.label(one.uuid)}, free`}>{live.label(one.uuid)}</a></span>
+    ))}</b></>
+  );
+}
 
 export function Strip({ snapshot, judged, old }: { snapshot: Snapshot; judged: Judged; old: boolean }) {
   const found = totals(snapshot, judged.verdicts);
@@ -15,14 +25,7 @@ export function Strip({ snapshot, judged, old }: { snapshot: Snapshot; judged: J
       {snapshot.devices.length > 0 && (
         <ul className="strip" aria-label="GPUs">
           {found.free && (
-            <li className={found.free.length ? "free" : "none"}>
-              <b>{found.free.length} free</b>
-              {found.free.length > 0 && found.free.length <= MOST_NAMED && (
-                <>: {found.free.map((one, place) => (
-                  <span key={one.uuid}>{place > 0 && ", "}<a href={deviceLink(one.uuid)} aria-label={`GPU ${live.label(one.uuid)}, free`}>{live.label(one.uuid)}</a></span>
-                ))}</>
-              )}
-            </li>
+            <li className={found.free.length ? "free" : "none"}><Free devices={found.free} /></li>
           )}
           {found.silent && <li><b>{found.silent}</b></li>}
           {found.busy && <li className="util"><b>{found.busy}</b> busy</li>}

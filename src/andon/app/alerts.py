@@ -41,14 +41,17 @@ def open_notifiers(settings: Settings, node: str = "") -> list[RoutedNotifier]:
         simulated=bool(settings.simulate),
     )
     for one in settings.alerts_notifiers:
+        level = one.minimum_level or Level(settings.alerts_minimum_level)
+        takes_information = level is not Level.CRITICAL and one.kind != "alertmanager"
         # Alertmanager has its own mute times.
         quiet = "" if one.kind == "alertmanager" else settings.alerts_quiet_hours
         route = Route(
             name=one.name,
-            level=one.minimum_level or Level(settings.alerts_minimum_level),
+            level=level,
             rules=one.rules,
             devices=one.devices,
             owners=one.owners,
+            informs=one.owners if takes_information else (),
             quiet=parse_quiet(quiet if one.quiet_hours is None else one.quiet_hours),
             bypass_quiet_hours=None
             if one.bypass_quiet_hours == "never"

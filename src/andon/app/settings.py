@@ -47,6 +47,7 @@ def check_settings(flags: Mapping[str, object]) -> Resolved:
     from andon.app.alerts import open_notifiers
     from andon.app.desks import check_clusters
     from andon.app.history import store_kind, store_url
+    from andon.app.messages.digest import recipients
     from andon.settings.alerts import addresses
 
     try:
@@ -62,6 +63,7 @@ def check_settings(flags: Mapping[str, object]) -> Resolved:
             raise Invalid(reason, hint=exc.hint, mistakes=mistakes) from exc
         raise
     open_notifiers(resolved.settings)
+    recipients(resolved.settings)
     store_kind(store_url(resolved.settings))
     check_clusters(resolved.settings)
     return resolved

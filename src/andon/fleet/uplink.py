@@ -20,6 +20,7 @@ from andon.fleet.rules.digest import Digest, digest_of, encoded
 from andon.fleet.rules.heartbeat import HeartbeatHeader, deflated, heartbeat_body, packed_ticks
 from andon.fleet.rules.states import clock_trouble
 from andon.fleet.rules.thresholds import changes_of
+from andon.history.rules.notes import KnownNotes
 from andon.history.rules.series import NodeReadings, tick_of
 from andon.model.device import Snapshot
 from andon.model.run.record import RunRow, RunState
@@ -163,6 +164,9 @@ class Uplink:
         views = node.jobs.listing().views if node.has_jobs else ()
         jobs = [one for one in views if one.ended is None and one.engine is None]
         by_lease = {one.lease: one for one in jobs if one.lease is not None}
+        noted: KnownNotes | None = None
+        with suppress(AndonError):  # there is no history, or its notes cannot be read
+            noted = node.past.noted.latest()
         going: Sequence[RunRow] = ()
         with suppress(AndonError):  # their index cannot be read
             going = node.runs.find(RunQuery(state=RunState.RUNNING))
@@ -186,6 +190,7 @@ class Uplink:
             "thresholds": None if book is None else changes_of(book),
             "jobs": jobs,
             "checks": self._checks.brief(),
+            "noted": noted,
         }
         return digest, deflated(document)
 

@@ -1,15 +1,19 @@
-"""The notes on the history of a machine: a small file, which its server alone writes."""
+"""The notes on the history of a machine, and the leases that ended: a small file, which its server
+alone writes."""
 
 import logging
 import secrets
 import threading
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from andon.errors import AndonError, Conflict, Gone, Unavailable
 from andon.history.rules.notes import (
+    MOST_LEASES,
     MOST_NOTES,
+    EndedLease,
     HistoryNote,
     KnownNotes,
     lines_of,
@@ -17,9 +21,13 @@ from andon.history.rules.notes import (
     other_versions,
 )
 from andon.host.files import read_regular, replace_file
+from andon.leases.rules.occupants import BookView
 from andon.model.device import Snapshot
+from andon.model.lease import Claim
+from andon.units import plain
 
 FILE = "notes.jsonl"
+LONGEST_HOLDER = 200
 _LARGEST_BYTES = 16 << 20  # above what the most notes with the longest texts take
 log = logging.getLogger("andon.notes")
 
@@ -27,19 +35,22 @@ log = logging.getLogger("andon.notes")
 class NoteBook:
     """Notes may be added and removed from any thread; each change is on disk when it returns."""
 
-    def __init__(self, path: Path | None = None) -> None:
-        """Without a path they are in memory alone."""
-        self._path, self._lock = path, threading.Lock()
+    def __init__(
+        self, path: Path | None = None, page: Callable[[], BookView | None] = lambda: None
+    ) -> None:
+        """Without a path they are in memory alone. `page` returns what the lease book has, or None
+        while that is unknown."""
+        self._path, self._lock, self._page = path, threading.Lock(), page
         self._known: KnownNotes | None = None if path else KnownNotes()
         self._seen: object = None
+        self._held = dict[str, Claim]()
 
-    def on(self, device: str | None, since: float, until: float) -> tuple[HistoryNote, ...]:
+    def known(self) -> KnownNotes:
         with self._lock:
-            return self._read().on(device, since, until)
+            return self._read()
 
     def find(self, number: str) -> HistoryNote:
-        with self._lock:
-            found = [note for note in self._read().notes if note.id == number]
+        found = [note for note in self.known().notes if note.id == number]
         if not found:
             raise Gone(f"there is no note {number[:60]!r}", hint="andon history lists them")
         return found[0]
@@ -62,16 +73,39 @@ class NoteBook:
             self._write(replace(known, notes=left))
 
     def see(self, snapshot: Snapshot) -> None:
-        """Notes it if a driver has another version than before."""
-        if snapshot.versions == self._seen or not snapshot.versions:
+        """Notes it if a driver has another version than before, and if a lease has ended."""
+        ended = self._ended(snapshot)
+        if not ended and (snapshot.versions == self._seen or not snapshot.versions):
             return
         try:
-            self._note_versions(snapshot)
-        except AndonError as error:  # tried again when the versions are seen the next time
-            log.warning("a new version of a driver was not noted: %s", error.reason)
+            self._note(snapshot, ended)
+        except AndonError as error:  # of a driver, when its version is seen the next time
+            log.warning("a new driver, or the end of a lease, was not noted: %s", error.reason)
         self._seen = snapshot.versions
 
-    def _note_versions(self, snapshot: Snapshot) -> None:
+    def _ended(self, snapshot: Snapshot) -> list[EndedLease]:
+        """Returns the leases that have ended since the last snapshot."""
+        page = self._page()
+        if page is None:
+            return []
+        before, self._held = self._held, {
+            one.lease.id: one
+            for one in page.claims
+            if one.lease is not None and one.lease.simulated == snapshot.simulated
+        }  # fmt: skip
+        over = [one for key, one in before.items() if key not in self._held]
+        return [
+            EndedLease(
+                plain(one.holder, LONGEST_HOLDER),
+                tuple(share.uuid for share in one.lease.shares),
+                min(max(0.0, one.lease.since), snapshot.at),
+                snapshot.at,
+            )
+            for one in over
+            if one.lease is not None
+        ]
+
+    def _note(self, snapshot: Snapshot, ended: Iterable[EndedLease]) -> None:
         at = snapshot.at
         with self._lock:
             known = self._read()
@@ -80,9 +114,9 @@ class NoteBook:
                 for text in other_versions(known.versions, snapshot.versions)
             )
             versions = {**known.versions, **snapshot.versions}
-            if versions != known.versions:
-                notes = (*known.notes, *made)[-MOST_NOTES:]
-                self._write(KnownNotes(notes, versions))
+            leases = (*known.leases, *ended)[-MOST_LEASES:]
+            if (versions, leases) != (known.versions, known.leases):
+                self._write(KnownNotes((*known.notes, *made)[-MOST_NOTES:], versions, leases))
 
     def _read(self) -> KnownNotes:
         if self._known is None and self._path is not None:

@@ -38,7 +38,7 @@ RESERVED_BY = "reserved_by"
 
 
 class Level(StrEnum):
-    """Severity of an alert; INFO is shown and never sent."""
+    """Severity of an alert; INFO is shown, and sent to its owner at most."""
 
     INFO = "info"
     WARNING = "warning"

@@ -22,6 +22,7 @@ from andon.node.local.alerts import LocalAlerts
 from andon.node.port import Node
 from andon.node.remote.past import RemotePast
 from andon.runs.rules.matching import RunQuery
+from andon.units import human_seconds
 
 MOST_RUNS = 200
 NODE_SUBJECT = "node"
@@ -57,7 +58,7 @@ def changes_of(node: Node, device: str, since: float, until: float) -> ChangeLis
         () if device == HOST else past.usage(device, since, until),
         [
             *known("runs", lambda: list(_runs(node, device, until))),
-            *known("leases", lambda: list(_leases(node, device))),
+            *known("leases", lambda: list(_leases(node, device, since, until))),
         ],
         known("alerts", lambda: _alerts(node, device, since, unknown)),
         known("notes", lambda: past.notes(device, since, until)),
@@ -89,12 +90,17 @@ def _runs(node: Node, device: str, until: float) -> Iterator[RecordedWork]:
             ended = None if row.ended is None else float(row.ended)
             failed = row.state not in NOT_FAILED
             label = f"run {row.id} ({row.name}) of {row.user or 'an unknown user'}"
-            outcome = row.state.replace("_", " ")
+            outcome = f": {row.state.replace('_', ' ')}"
             yield RecordedWork(ChangeKind.RUN, label, row.began, ended, outcome, failed)
 
 
-def _leases(node: Node, device: str) -> Iterator[RecordedWork]:
-    """Yields those that are held now: of the ones that ended only runs are recorded."""
+def _leases(node: Node, device: str, since: float, until: float) -> Iterator[RecordedWork]:
+    """Yields those that are held now, and those whose end a server saw since then."""
+    wanted = None if device == HOST else device
+    for over in node.past.ended_leases(wanted, since, max(until, time.time())):
+        lasted = f" after {human_seconds(over.ended - over.since)}"
+        label = f"a lease of {over.holder}"
+        yield RecordedWork(ChangeKind.LEASE, label, over.since, over.ended, lasted)
     for lease in node.leases.listing()[1].leases:
         mine = device == HOST or any(share.uuid == device for share in lease.devices)
         if mine and lease.since is not None:

@@ -22,7 +22,7 @@ from andon.settings.resolution import Settings
 
 if TYPE_CHECKING:  # every command that opens a node imports this, and few use all of it
     from andon.history.rules.intervals import UsageInterval
-    from andon.history.rules.notes import HistoryNote
+    from andon.history.rules.notes import EndedLease, HistoryNote
     from andon.history.rules.series import Bucket
     from andon.jobs.clusters.desk import ClusterDesk
     from andon.jobs.desk import JobDesk
@@ -243,6 +243,9 @@ class NodePast(Protocol):
     def notes(self, device: str | None, since: float, until: float) -> Sequence[HistoryNote]:
         """Returns the notes that touch a range of a device, or of `host`, and those of the node;
         None means all devices."""
+
+    def ended_leases(self, device: str | None, since: float, until: float) -> Sequence[EndedLease]:
+        """Returns the leases of a device, or of any, whose end in this range a server saw."""
 
     def add_note(self, note: HistoryNote) -> HistoryNote:
         """Keeps a note, and returns it with its id. `Unavailable` if no server runs."""

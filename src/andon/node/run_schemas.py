@@ -6,7 +6,15 @@ from typing import Annotated
 from msgspec import Struct
 
 from andon.model.job.progress import WorkProgress
-from andon.model.run.record import GitState, OutOfMemory, RunCurve, RunDevice, RunKind, RunState
+from andon.model.run.record import (
+    GitState,
+    OutOfMemory,
+    RunCurve,
+    RunDevice,
+    RunExtreme,
+    RunKind,
+    RunState,
+)
 from andon.model.shapes import Doc
 from andon.node.job_schemas import PageScope
 
@@ -55,6 +63,10 @@ class RunEntry(Struct, frozen=True):
     tags: list[str]
     note: str | None
     last_values: Annotated[Mapping[str, float], Doc("the last of each value that it logged")]
+    extremes: Annotated[
+        Mapping[str, tuple[RunExtreme, RunExtreme]],
+        Doc("the lowest and the highest of each value that it logged, of the first thirty names"),
+    ]
     params: Annotated[Mapping[str, Plain] | None, Doc("null if hidden")]
     command: Annotated[str | None, Doc("null if hidden or if there is none")]
     hidden: Annotated[

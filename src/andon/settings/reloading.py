@@ -10,7 +10,8 @@ from andon.settings.table import FIELDS, Settings
 
 LIVE = frozenset({
     "alerts_figures", "alerts_overrides", "alerts_disabled_rules", "alerts_renotify_seconds",
-    "alerts_notifiers", "alerts_minimum_level", "alerts_quiet_hours", "share_labels",
+    "alerts_notifiers", "alerts_minimum_level", "alerts_quiet_hours", "reports_weekly",
+    "reports_by", "share_labels",
 })  # fmt: skip
 """The settings that change without a restart."""
 _PLACES = {field.name: field.place for field in FIELDS} | {n: p for p, n in TABLES.items()}

@@ -298,7 +298,8 @@ FIELDS = (
     ),
     Field(
         "notify_me_alerts", "notify.me.alerts", "ANDON_NOTIFY_ME_ALERTS", YES_OR_NO,
-        "your own andon serve shows alerts about your processes and devices on your desktop",
+        "your own andon serve shows alerts about your processes and devices on your desktop, and "
+        "tells you of a reservation ahead",
     ),
     Field(
         "notify_me_by", "notify.me.by", "ANDON_NOTIFY_ME_BY", NAMES,

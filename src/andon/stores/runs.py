@@ -128,6 +128,7 @@ class RunTables:
             "tag": _searched(query.tag),
             "group": _searched(query.group),
             "state": None if query.state is None else str(query.state),
+            "on": _searched(query.node),
             "model": _searched(None if query.model is None else query.model.lower()),
             "words": _list([word.lower() for word in query.words]),
             "without": _list(sorted(query.without)),

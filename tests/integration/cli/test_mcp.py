@@ -173,9 +173,9 @@ def test_a_lease_of_ones_own_is_released(monkeypatch: pytest.MonkeyPatch, tmp_pa
             running.communicate()
 
 
-def test_acts_and_a_server_are_not_combined() -> None:
-    done = andon("mcp", "--allow", "act", "--url", "http://127.0.0.1:9")
-    assert (done.code, "--allow act is for this machine" in done.err) == (2, True)
+def test_acts_need_a_server_that_speaks_rest() -> None:
+    done = andon("mcp", "--allow", "act", "--url", "ssh:node7")
+    assert (done.code, "--allow act needs the http or https URL" in done.err) == (2, True)
 
 
 def test_without_the_extra_it_says_how_to_get_it(

@@ -171,7 +171,7 @@ def test_every_reading_command_takes_a_node(fleet: FleetUnderTest) -> None:
 def test_routes_below_a_node_are_those_of_a_server(fleet: FleetUnderTest) -> None:
     for path in ("snapshot", "snapshots", "devices", "devices/0", "devices/0/why", "processes",
                  "system", "leases", "alerts", "board", "gpu/summary", "charts", "topology",
-                 "history/devices", "usage", "jobs", "silences", "recent", "users",
+                 "history/devices", "history/notes", "usage", "jobs", "silences", "recent", "users",
                  "features"):  # fmt: skip
         answer = fleet.get(f"/api/nodes/n17/{path}")
         assert answer.status == 200, (path, answer.body)

@@ -17,8 +17,9 @@ pytestmark = pytest.mark.process
 
 NODES = 60
 ROUTES = (
-    "fleet", "fleet?view=map", "fleet?group=label", "alerts", "processes", "leases", "jobs", "runs",
-    "charts", "estimate", "user/bob", "wall", "health",
+    "fleet", "fleet?view=map", "fleet?group=label", "alerts", "alerts?show=ended", "processes",
+    "leases", "leases?show=waiting", "leases?show=cordon", "jobs", "runs", "runs?on=n03", "charts",
+    "estimate", "user/bob", "wall", "health",
 )  # fmt: skip
 
 
@@ -58,8 +59,13 @@ def test_every_route_of_a_hub_passes_axe(page: Page, hub: Served, route: str) ->
 
 @pytest.mark.parametrize(
     ("route", "said"),
-    [("alerts", "criticaln035GPU 5 fell off the bus"), ("processes", "n000alicetrain_0.py81.8 GiB"),
-     ("leases", "n020, 3, 6caroltrain_2.py"), ("jobs", "waitingn008 eval-0alicewants 2")],
+    [("alerts", "criticaln03GPU 5GPU 5 fell off the bus"),
+     ("alerts?show=ended", "resolvedn00GPU 1GPU 1 was too hot (90 °C, slows down at 89 °C)warning"),
+     ("processes", "n00GPU 0alicetrain_0.py81.8 GiB"),
+     ("leases", "n02GPU 0, 3, 6caroltrain_2.py"),
+     ("leases?show=waiting", "n02place 1wants 2 GPUsdora60.0 GiB"),
+     ("leases?show=cordon", "n04GPU 7a new fan on Mondayroot"),
+     ("jobs", "waitingn008 eval-0alicewants 2")],
 )  # fmt: skip
 def test_a_page_has_what_all_nodes_have(page: Page, hub: Served, route: str, said: str) -> None:
     page.goto(f"{hub.url}/#/{route}")
@@ -88,6 +94,28 @@ def test_it_is_filtered_sorted_and_paged_in_the_address(page: Page, hub: Served)
     expect(page.get_by_role("navigation", name="hub")).to_contain_text("n17")
     page.goto(f"{hub.url}/#/alerts?q=thermal+silenced")
     expect(page.locator(".on-nodes tbody")).to_contain_text("n57")
+
+
+def test_each_kind_of_line_has_its_number_and_is_chosen(page: Page, hub: Served) -> None:
+    page.goto(f"{hub.url}/#/leases?on=n04")
+    show = page.get_by_role("group", name="show")
+    expect(show.get_by_role("button")).to_have_text(
+        ["2 leases", "1 waiting request", "1 GPU out of service"]
+    )
+    show.get_by_role("button", name="out of service").click()
+    assert page.evaluate("location.hash") == "#/leases?on=n04&show=cordon"
+    expect(page.locator(".on-nodes tbody tr")).to_have_count(1)
+    link = page.get_by_role("link", name="a new fan on Monday")
+    expect(link).to_have_attribute("href", re.compile(r"^/\?node=n04#/device/GPU-00000004-0007"))
+
+
+def test_the_runs_of_a_node_are_no_others(page: Page, hub: Served) -> None:
+    page.goto(f"{hub.url}/#/runs")
+    page.get_by_role("combobox", name="node", exact=True).select_option("n03")
+    expect(page.get_by_role("status").first).to_have_text("1 of 4 runs")
+    listed = hub.ask("/api/runs?node=n03", **hub.bearer).json()
+    assert [one["node"] for one in listed["items"]] == ["n03"]
+    assert hub.ask("/api/runs?node=n0", **hub.bearer).json()["total"] == 0
 
 
 def test_the_badge_counts_the_alerts_of_all_nodes(page: Page, hub: Served) -> None:
@@ -137,7 +165,7 @@ def test_the_list_is_grouped(page: Page, hub: Served) -> None:
     page.get_by_label("group").select_option("label")
     expect(page.locator("tr.group").first).to_contain_text("drained: 2 nodes")
     page.get_by_label("group").select_option("state")
-    expect(page.locator("tr.group").first).to_contain_text("healthy:")
+    expect(page.locator("tr.group").first).to_contain_text("sick:")
 
 
 def test_the_wall_has_every_node_on_one_screen_the_worst_first(page: Page, hub: Served) -> None:

@@ -397,7 +397,7 @@ def test_the_board_says_who_holds_a_device(owner: Window, home: Served) -> None:
 
 def test_a_free_one_is_taken_for_somebody_and_given_back(owner: Window, home: Served) -> None:
     page = owner.page
-    expect(page.locator(".free-now")).to_contain_text("Free now: 0, 1, 2")  # of the test before
+    expect(page.locator(".free-now")).to_contain_text("free: GPU 0, 1, 2")  # of the test before
     page.get_by_role("button", name="Take for 2 h…").click()
     dialog = page.get_by_role("dialog", name="Take a GPU")
     dialog.get_by_label("for whom").fill("")
@@ -418,12 +418,12 @@ def test_a_free_one_is_taken_for_somebody_and_given_back(owner: Window, home: Se
     assert held["until"] == pytest.approx(held["since"] + 4 * 3600, abs=5)
     expect(rows(page)).to_contain_text("dora")
     expect(rows(page)).to_contain_text("Held but not used")
-    expect(page.locator(".free-now")).to_contain_text("Free now: 0, 2")
+    expect(page.locator(".free-now")).to_contain_text("free: GPU 0, 2")
 
     page.get_by_role("link", name="Board", exact=True).click()
     tile = page.get_by_role("link", name=re.compile(rf"^GPU 1, held by {held['user']}.* for dora"))
     expect(tile).to_be_visible()
-    expect(page.get_by_role("list", name="GPUs")).to_contain_text("2 free: 0, 2")
+    expect(page.get_by_role("list", name="GPUs")).to_contain_text("free: GPU 0, 2")
     page.get_by_role("button", name="free 2").click()
     expect(page.locator("li.tile.faded")).to_have_count(1)
     tile.click()
@@ -536,6 +536,12 @@ def test_hours_are_reserved_by_dragging_and_by_keys_then_moved_and_cancelled(
     wait_for(lambda: home.ask(path).status == 404)
     week.get_by_role("button", name="<b>paper</b>").first.click()
     dialog.get_by_role("button", name="Cancel the reservation").click()
+    asked = page.get_by_role("dialog", name="Cancel reservation")
+    assert violations(asked) == []
+    asked.get_by_role("button", name="Keep it").click()
+    expect(listed).to_have_count(1)
+    dialog.get_by_role("button", name="Cancel the reservation").click()
+    asked.get_by_role("button", name="Cancel the reservation").click()
     expect(listed).to_have_count(0)
     assert Book(make=False).reservations() == ()
     assert owner.complaints == []

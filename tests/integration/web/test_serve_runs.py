@@ -32,11 +32,16 @@ def folder(home: Served) -> Path:
     return home.state / "andon" / "runs"
 
 
+VALUES = ("last_values", "extremes", "curves")
+
+
 @pytest.fixture(scope="module")
 def finished(folder: Path) -> WrittenRun:
     run = WrittenRun(folder, "kqzvmtra", "train.py", user=ME, tags=("baseline",), group="sweep")
     run.sample(*range(0, 60, 5))
     run.event(30, "epoch", path="/home/secret")
+    run.log(20, 100, loss=0.25)
+    run.log(40, 200, loss=0.5)
     run.end(60)
     return run
 
@@ -76,10 +81,13 @@ def test_a_stranger_sees_that_it_ran_but_not_what(home: Served, finished: Writte
     assert mine["command"] == f"python train.py --key of-{ME}"
     assert mine["path"] == str(finished.path)
     hidden = ("command", "path", "params", "working_directory")
+    assert [list(one[name]) for one in (mine, theirs) for name in VALUES] == [["loss"]] * 3 + [
+        []
+    ] * 3
     assert [theirs[name] for name in hidden] == [None] * 4
     assert theirs["hidden"]
     assert (mine["tags"], theirs["tags"]) == (["baseline"], [])
-    same = set(mine) - {*hidden, "hidden", "downloadable", "tags"}
+    same = set(mine) - {*hidden, *VALUES, "hidden", "downloadable", "tags"}
     assert {name: theirs[name] for name in same} == {name: mine[name] for name in same}
     assert asked(home, "/api/runs?search=of-", known=False)["items"] == []
     told = [asked(home, "/api/runs/kqzvmtra/events", known)["items"] for known in (True, False)]
@@ -178,12 +186,15 @@ def test_the_commands_read_a_servers_runs_as_their_own(
     """From another state folder, as on another machine: there the token is named."""
     other = WrittenRun(folder, "cmpvmtrb", "other.py", user=ME, group="sweep")
     other.sample(*range(0, 60, 5))
+    other.log(30, 150, loss=0.125)
     other.end(60)
     ids = finished.begin.id, other.begin.id
     server = ("--url", home.url, "--token-file", str(home.state / "andon" / "token"))
     wait_for(lambda: ids[1] in andon(tmp_path, "runs", "--json", *server).out, 60, 0.3)
     for words in (("--name", "other*", "--json"), ("show", ids[0]), ("tail", ids[0]),
-                  ("report", ids[0], "--format", "md"), ("compare", *ids)):  # fmt: skip
+                  ("report", ids[0], "--format", "md"), ("compare", *ids),
+                  ("compare", "--group", "sweep", "--by", "loss"),
+                  ("--name", "other*", "--csv")):  # fmt: skip
         here, there = andon(home.state, "runs", *words), andon(tmp_path, "runs", *words, *server)
         assert (here.code, there.code) == (0, 0), (words, there.err)
         told = here.out  # the record's place is the server's, not a temporary file
@@ -191,5 +202,6 @@ def test_the_commands_read_a_servers_runs_as_their_own(
             told = told.replace(str(one.path), f"{home.url}/api/runs/{one.begin.id}")
         # The next command asks the same server.
         assert there.out.replace(f" {shell_line(*server)}\n", "\n") == told, words
+        assert words[0] != "compare" or "loss best" in told
     assert andon(tmp_path, "runs", "show", "zzzz", *server).code == 5
     assert andon(tmp_path, "runs", "tail", ids[0], "-f", *server).code == 2

@@ -41,6 +41,17 @@ def test_information_is_for_nobody() -> None:
     assert not concerns(Route("a", level=Level.INFO), replace(HOT, level=Level.INFO))
 
 
+def test_information_goes_to_whom_it_is_about_and_to_nobody_else() -> None:
+    ahead = replace(
+        HOT, rule="reservation_ahead", level=Level.INFO, evidence={"reserved_by": "alice"}
+    )
+    assert concerns(Route("a", informs=("alice",)), ahead)
+    assert not concerns(Route("a", informs=("bob",)), ahead)
+    assert not concerns(Route("a", owners=("alice",)), ahead)
+    assert not concerns(Route("a", rules=("thermal",), informs=("alice",)), ahead)
+    assert not concerns(Route("a", informs=("alice",), owners=("bob",)), replace(HOT, affected=()))
+
+
 def test_nobody_is_told_through_the_notifier_that_fails() -> None:
     broken = replace(HOT, rule="notifier", subject="notifier:phone", device=None)
     assert not concerns(Route("phone"), broken)

@@ -2,12 +2,14 @@
 
 import os
 
+from msgspec.structs import replace
+
 from andon.app.messages.personal import (
     personal_notice,
     personal_notifiers,
-    personal_routes,
     run_notice,
     terminal_message,
+    watching_notifiers,
 )
 from andon.host.users import user_name
 from andon.model.alert import Level
@@ -33,9 +35,32 @@ def test_who_gets_a_message_to_the_person(
 
 
 def test_alerts_of_ones_own_go_to_the_desktop_only_if_wanted() -> None:
-    assert personal_routes(Settings()) == []
-    ((notifier, route),) = personal_routes(Settings(notify_me_alerts=True))
+    assert watching_notifiers(Settings(), "node7") == []
+    ((notifier, route),) = watching_notifiers(Settings(notify_me_alerts=True), "node7")
     assert (notifier.name, route.owners) == ("desktop", (user_name(os.getuid()),))
+    assert watching_notifiers(Settings(notify_me_alerts=True, replay="x"), "node7") == []
+
+
+@rows("wanted, by, informed", [
+    (False, (), {"mine": (), "bobs": ("bob",), "strict": ()}),
+    (True, (), {"mine": ("ME",), "bobs": ("bob",), "strict": ("ME",), "desktop": ("ME",)}),
+    (True, ("bobs",), {"mine": (), "bobs": ("bob", "ME"), "strict": (), "desktop": ("ME",)}),
+])  # fmt: skip
+def test_who_is_sent_a_reservation_ahead(
+    wanted: bool, by: tuple[str, ...], informed: dict[str, tuple[str, ...]]
+) -> None:
+    plain = NotifierSettings("mine", "command", command=("true",))
+    bobs = replace(plain, name="bobs", owners=("bob",))
+    strict = replace(plain, name="strict", minimum_level=Level.CRITICAL)
+    settings = Settings(
+        alerts_notifiers=(plain, bobs, strict), notify_me_alerts=wanted, notify_me_by=by
+    )
+    found = {one.name: one.informs for _, one in watching_notifiers(settings, "node7")}
+    me = user_name(os.getuid())
+    assert found == {
+        name: tuple(me if one == "ME" else one for one in people)
+        for name, people in informed.items()
+    }
 
 
 @rows("code, level, text", [

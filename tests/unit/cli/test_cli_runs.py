@@ -346,6 +346,9 @@ def test_export_as_csv_has_a_row_for_each_device_and_sample(told: Told, tmp_path
     assert datetime.fromisoformat(rows[2]["at_iso"]).timestamp() == float(rows[2]["at"])
     assert told("export", "last", "--csv") == told("export", "last", "--format", "csv")
     assert told("export", "last", "--csv", "--format", "jsonl", code=2)
+    assert "jsonl is the whole record" in told(
+        "export", "last", "--values", "--format", "jsonl", code=2
+    )
     told("export", "last", "--out", str(tmp_path / "x.csv"))
     assert len((tmp_path / "x.csv").read_text().splitlines()) == 41
 

@@ -1,6 +1,9 @@
 """What an assistant may say becomes a command line, and nothing else."""
 
+import json
+import re
 import threading
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,6 +16,7 @@ from andon.cli.mcp.tools import ACTING, HUB, READING, SUBMIT, Tool, command_line
 from andon.errors import Invalid
 from tests.support.rows import rows
 
+PAGE = Path(__file__).parents[3] / "docs" / "assistants.md"
 EVERY = {one.name: one for one in (*READING, *ACTING, HUB)}
 
 
@@ -89,16 +93,30 @@ def test_every_parameter_is_an_option_of_its_command() -> None:
     assert wrong == []
 
 
-def test_only_acts_that_were_allowed_are_there_and_none_at_a_server() -> None:
+def test_only_acts_that_were_allowed_are_there() -> None:
     acting = {one.name for one in ACTING}
     assert acting == {"submit", "cancel", "release", "reserve"}
     assert not acting & {one.name for one in tools(None, acting=False)}
     assert acting <= {one.name for one in tools(None, acting=True)}
-    far = {one.name: one for one in tools("http://hub", acting=False)}
-    assert not acting & far.keys()
-    assert "nodes" in far
-    assert {"doctor", "checks"}.isdisjoint(far)
+    assert not acting & {one.name for one in tools("http://hub", acting=False)}
+    far = {one.name: one for one in tools("http://hub", acting=True)}
+    assert far.keys() == {*EVERY}
     assert "node" in far["status"].schema["properties"]
+    assert "node" not in far["doctor"].schema["properties"]
+    assert far["doctor"].about.startswith("Of the machine of this assistant")
+    assert "as who runs the server" in far["submit"].description
+    words = command_line(far["submit"], {"command": ["python", "--help"], "folder": "/data"})
+    assert words == ["submit", "--folder=/data", "--", "python", "--help"]
+
+
+def test_the_page_about_assistants_has_every_tool_and_no_other() -> None:
+    rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    assert named == EVERY.keys()
+    said = re.findall(r"^    (\w+) (\{.*\})$", PAGE.read_text(), re.MULTILINE)
+    assert [command_line(EVERY[name], json.loads(words))[0] for name, words in said] == [
+        "free", "why", "runs", "estimate",
+    ]  # fmt: skip
 
 
 def test_no_tool_ends_processes() -> None:

@@ -15,7 +15,7 @@ NOW = time.time()
 
 def lines(number: int) -> tuple[FleetItem, ...]:
     one = PlayedNode(number, NOW)
-    return items_of(one.snapshot, one.alerts, one.silences, one.leases, one.jobs)
+    return items_of(one.snapshot, one.alerts, one.silences, one.leases, one.jobs, (one.ended,))
 
 
 ALL = [item for number in range(120) for item in lines(number)]
@@ -68,6 +68,36 @@ def test_a_process_on_several_devices_is_one_line() -> None:
     assert one.memory_bytes is None, "unknown is not 0"
 
 
+def test_places_in_a_queue_cordons_and_ended_alerts_are_lines_of_their_own() -> None:
+    waiting, cordons = found(kind="waiting"), found(kind="cordon")
+    assert (waiting[0].title, waiting[0].wants, waiting[0].user) == ("place 1", "2", "alice")
+    assert {(one.node, one.gpus, one.title) for one in cordons} == {
+        (node, ("7",), "a new fan on Monday") for node in ("n04", "n54", "n104")
+    }
+    ended = found(kind="ended")
+    assert [one.node for one in ended[:2]] == ["n00", "n01"], "the latest first"
+    assert {one.state for one in ended} == {"resolved"}
+    assert "resolved" not in {one.state for one in found(kind="alert")}
+
+
+def test_each_kind_is_counted_whichever_is_chosen() -> None:
+    for kind in ("lease", "waiting", "cordon"):
+        asked = Wanted(frozenset([ItemKind(kind)]), node="n04", limit=500)
+        page = page_of(ALL, asked, NOW, (), ())
+        assert page.total == page.counts[kind] == len(page.items)
+        assert page.counts["cordon"] == 1
+
+
+def test_a_cordoned_device_that_is_gone_has_its_uuid() -> None:
+    one = PlayedNode(4, NOW)
+    (cordon,) = one.leases.cordons
+    gone = replace(one.leases, cordons=(replace(cordon, uuid="GPU-gone", index=None),))
+    (line,) = (
+        each for each in items_of(one.snapshot, (), (), gone, ()) if each.kind is ItemKind.CORDON
+    )
+    assert line.gpus == ("GPU-gone",)
+
+
 @given(
     st.sampled_from(sorted(SORTS)), st.booleans(), st.sampled_from(["", "alice", "n1", "python"]),
     st.sampled_from(["", "bob"]), st.integers(1, 90),
@@ -88,7 +118,8 @@ def test_pages_together_are_everything_once(
 
 def test_users_are_counted_before_one_is_chosen() -> None:
     page = page_of(ALL, Wanted(user="bob"), NOW, (), ())
-    assert {one.user for one in page.users} == {"alice", "bob", "carol", "dora", "erik"}
+    users = {"alice", "bob", "carol", "dora", "erik", "root"}
+    assert {one.user for one in page.users} == users
     assert sum(one.count for one in page.users if one.user == "bob") == page.total
 
 

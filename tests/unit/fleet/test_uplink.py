@@ -19,6 +19,7 @@ from andon.fleet.rules.nodes import Heartbeat
 from andon.fleet.rules.states import NodeRow, NodeState
 from andon.fleet.rules.thresholds import changes_of, rulebook_with
 from andon.fleet.uplink import Uplink
+from andon.history.rules.notes import HistoryNote, KnownNotes
 from andon.leases.rules.verdict import by_readings
 from andon.model import wire, wire_in
 from andon.model.alert import Alert, Silence
@@ -26,6 +27,7 @@ from andon.model.lease_list import LeaseList
 from andon.node.connection import TimedConnection
 from andon.node.watched.leases import ServedLeases
 from andon.node.watched.live import WatchedLive
+from andon.node.watched.recorded_past import NoPast
 from andon.sampling.rules.readings import checked_snapshot
 from andon.web.fleet.leader_duties import found_in
 from andon.web.fleet.report import Report, notices_in
@@ -66,7 +68,10 @@ def node_of(
     )  # fmt: skip
     leases = ServedLeases(lambda _: LeaseList(5.0), live.latest)
     runs = SimpleNamespace(find=lambda query: ())
-    return SimpleNamespace(live=live, alerts=said, leases=leases, has_jobs=False, runs=runs)
+    past = NoPast("history is disabled", "")
+    return SimpleNamespace(
+        live=live, alerts=said, leases=leases, has_jobs=False, runs=runs, past=past
+    )  # fmt: skip
 
 
 @pytest.mark.slow
@@ -103,6 +108,8 @@ def test_a_report_is_read_as_it_was_sent() -> None:
         [Override(model="H200", figures={"memory_percent": 50.0})],
     )
     node = node_of(sampler, (HOT,), (silence,), (handed,), hotter)
+    note = HistoryNote("n1", 1.0, 2.0, 3.0, "new fan", None, "ada")
+    node.past = SimpleNamespace(noted=KnownNotes((note,), {"nvml": "12"}))
     uplink = Uplink(node, hub, "m", sent.append)
     sampler.bus.publish(farm(), 1.0)
     wait_for(lambda: sent, 20)
@@ -113,6 +120,7 @@ def test_a_report_is_read_as_it_was_sent() -> None:
     assert report.snapshot == checked_snapshot(plainly)
     assert (report.leases, report.alerts, report.silences) == (LeaseList(5.0), (HOT,), (silence,))
     assert notices_in(beat) == (of_node(handed, "node17"),)
+    assert report.noted == KnownNotes((note,)), "versions are in the snapshot"
     found = report.rulebook
     assert found is not None
     assert (found.thresholds, found.overrides) == (hotter.thresholds, hotter.overrides)

@@ -54,6 +54,7 @@ def note(since: float, text: str = "new fan", driver: bool = False) -> HistoryNo
     ("temperature_celsius", bucket(54), bucket(56), None),
     ("power_watts", bucket(700), bucket(350), "power fell from 700 W to 350 W"),
     ("memory_used_bytes", bucket(0), bucket(61 * GIB), "memory rose from 0 B to 61.0 GiB"),
+    ("memory_used_bytes", bucket(2048 * GIB), bucket(2049 * GIB), None),
     ("utilization_percent", bucket(20, 30), bucket(22, 100),
      "utilisation was up to 100 %, before up to 30 %"),
     ("ecc_uncorrected", bucket(0), bucket(1), "uncorrected ECC errors rose from 0 to 1"),
@@ -112,7 +113,7 @@ def test_the_order_is_that_of_what_matters_most() -> None:
         {"temperature_celsius": (bucket(54), bucket(71))},
         [use(1100, 5000)],
         [
-            RecordedWork(ChangeKind.RUN, "run k (x) of ada", 10, 1200, "failed", failed=True),
+            RecordedWork(ChangeKind.RUN, "run k (x) of ada", 10, 1200, ": failed", failed=True),
             RecordedWork(ChangeKind.LEASE, "a lease of ada", 1100),
             RecordedWork(ChangeKind.RUN, "run m (y) of ada", 10, None),
         ],

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from andon.cli.show.runs.curves import blocks
 from andon.model.run.record import MOST_LINE_BYTES, RunCurve, RunEnd, RunEvent, RunLogged, RunState
 from andon.model.run.wire import line_from_json, line_to_text
 from andon.runs.record import RunOutcome, RunRecorder
@@ -18,11 +19,14 @@ from andon.runs.rules.curves import (
     REFUSED,
     WHOLE_CURVES,
     WRITTEN_VALUES,
+    Buckets,
     LoggedCurves,
     LoggedWindow,
+    ValueBucket,
 )
-from andon.runs.rules.fold import RunFold
+from andon.runs.rules.fold import MOST_EXTREMES, RunFold, row_of
 from andon.runs.rules.lines import RecordLines
+from andon.runs.rules.measures import bests_of
 from tests.support.run_parts import Lines
 from tests.support.run_records import BEGAN, begin, end
 
@@ -71,6 +75,17 @@ def test_no_value_is_lost_and_none_is_made_up(
             for low, mean, high in zip(curve.low, curve.mean, curve.high, strict=True):
                 assert (low is None) == (mean is None) == (high is None)
                 assert low is None or low <= mean <= high  # type: ignore[operator]
+
+
+def test_every_bucket_has_as_many_additions_but_the_last() -> None:
+    for most in (7, 8):
+        found = Buckets()
+        for number in range(1, 100):
+            found.add(ValueBucket(float(number), None, 1.0, 1.0, 1.0, 1.0, 1), most)
+            counts = [one.count for one in found.found]
+            assert (sum(counts), counts[:-1]) == (number, [found.width] * (len(counts) - 1))
+            assert 1 <= counts[-1] == found.filled <= found.width
+            assert len(counts) <= most
 
 
 @given(LOGGED)
@@ -204,3 +219,47 @@ def test_a_curve_that_does_not_fit_together_is_not_read(wrong: dict[str, object]
 def test_a_curve_of_a_kind_that_changes_goes_on() -> None:
     lines = [RunLogged(BEGAN, {"n": 1}, 1), RunLogged(BEGAN + 1, {"n": 2.5}, 2)]
     assert curves_of(*lines)["n"].last == (1.0, 2.5)
+
+
+def test_what_waits_is_in_the_end_of_a_record() -> None:
+    recorder = RunRecorder(begin(), Lines(), None)
+    recorder.start()
+    for value in (3.0, 2.0, 1.0):
+        recorder.write(RunLogged(BEGAN + 1, {"loss": value}, value))
+    assert recorder.end(RunOutcome(RunState.SUCCEEDED)).last_values == {"loss": 1.0}
+
+
+def test_a_run_that_another_process_goes_on_with_knows_its_names_and_steps() -> None:
+    fold = RunFold()
+    names = {f"n{number}": 1.0 for number in range(MOST_NAMES)}
+    fold.add_all([begin(), RunLogged(BEGAN + 1, names, 100.0)])
+    lines = Lines()
+    recorder = RunRecorder(begin(), lines, None)
+    recorder.go_on_from(fold)
+    recorder.write(RunLogged(BEGAN + 2, {"n0": 1.0, "new": 1.0}, 5.0))
+    curves = recorder.end(RunOutcome(RunState.SUCCEEDED)).curves
+    assert "new" not in curves
+    assert curves["n0"].restarts == (1,)
+    assert [one["data"]["names"] for one in lines.of("event")] == ["new"]
+    assert [one["restarts"] for one in lines.of("log")] == [1]
+
+
+def test_a_row_has_the_extremes_of_the_first_names_and_the_best_by_the_name() -> None:
+    fold = RunFold()
+    for step, value in enumerate((0.5, 0.2, 0.9)):
+        names = {"loss": value, "accuracy": value, **{f"n{n}": value for n in range(40)}}
+        fold.add(RunLogged(BEGAN + step, names, step))
+    row = row_of(begin(), fold, "", alive=False)
+    assert len(row.extremes) == MOST_EXTREMES
+    assert bests_of(row, "log.loss") == {"log.loss best": 0.2, "log.loss best at step": 1.0}
+    assert bests_of(row, "log.accuracy")["log.accuracy best"] == 0.9
+    assert bests_of(row, "log.accuracy", higher=False)["log.accuracy best"] == 0.2
+    assert bests_of(row, "log.n39") == {}
+
+
+def test_the_blocks_of_a_curve_are_the_last_of_each_part() -> None:
+    rising = RunCurve(tuple(map(float, range(48))), tuple(map(float, range(48))))
+    few = RunCurve((0.0, 1.0), (1.0, None))
+    assert (len(blocks(rising)), blocks(rising)[-1]) == (24, "█")
+    assert blocks(rising)[12] == blocks(rising, 48)[25]
+    assert blocks(few) == blocks(few, 2)

@@ -1,5 +1,6 @@
 """Reports as people read them: golden text, escaped HTML, honest gaps."""
 
+import re
 import time
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -13,7 +14,15 @@ from msgspec.structs import replace
 from andon.cli.show.reports.as_html import document_html
 from andon.cli.show.reports.as_markdown import document_markdown
 from andon.cli.show.reports.as_text import document_text, thinned
-from andon.cli.show.reports.charts import clock, line_chart, ticks, time_ticks
+from andon.cli.show.reports.charts import (
+    BOTTOM,
+    HEIGHT,
+    TOP,
+    clock,
+    line_chart,
+    ticks,
+    time_ticks,
+)
 from andon.cli.show.reports.document import ChartLine, Document, LineChart
 from andon.cli.show.reports.figures import hours, rate, seconds_text, three
 from andon.cli.show.reports.group_usage import (
@@ -26,14 +35,24 @@ from andon.cli.show.reports.group_usage import (
 from andon.cli.show.reports.report_rows import DEVICES, report_json
 from andon.cli.show.reports.run_comparison import comparison_document
 from andon.cli.show.reports.run_report import run_document
+from andon.cli.show.reports.sweep import run_charts
 from andon.cli.show.text import painted
 from andon.history.rules.usage import UserUsage
-from andon.model.run.record import OutOfMemory, RunAlert, RunDevice, RunEvent, RunLine, RunState
+from andon.model.run.record import (
+    OutOfMemory,
+    RunAlert,
+    RunDevice,
+    RunEvent,
+    RunLine,
+    RunLogged,
+    RunState,
+)
 from andon.model.wire import dumps
 from andon.runs.rules.reports.advice import advice_on
 from andon.runs.rules.reports.compare import ComparedRun, RunSide, compare
 from andon.runs.rules.reports.report import Prices, RunReport
 from andon.units import GIB
+from tests.support.rows import rows
 from tests.support.run_records import BEGAN, begin, end, sample
 from tests.support.run_reports import report, report_on
 from tests.support.run_stories import story
@@ -121,6 +140,51 @@ def test_no_line_of_a_report_is_wider_than_the_screen() -> None:
     for width in (40, 80, 200):
         wide = [line for line in text(training(), width).splitlines() if len(line) > width]
         assert not wide
+
+
+def lines_of(chart: str) -> list[float]:
+    """The heights of all points of a chart's lines."""
+    return [float(y) for path in re.findall(r' d="M([^"]*)"', chart)
+            for y in re.findall(r",([0-9.]+)", path)]  # fmt: skip
+
+
+@rows("values, tick", [
+    ((-5.0, -1.0), "-4"),
+    ((-3e-7, -1e-7), "-3e-07"),
+    ((1e30, 4e30), "4e+30"),
+    ((0.0, 0.0), "0"),
+    ((-1.7e308, 1.7e308), "-1.7e+308"),
+])  # fmt: skip
+def test_the_axis_of_a_logged_value_reaches_from_its_lowest_to_above_its_highest(
+    values: tuple[float, ...], tick: str
+) -> None:
+    chart = line_chart(LineChart("loss", "", (0, 1), (ChartLine("", values),), 1, None))
+    assert f">{tick}</text>" in chart
+    assert max(map(len, re.findall(r'"end">([^<]*)<', chart))) < 10, "beside the chart"
+    assert all(TOP < y <= HEIGHT - BOTTOM for y in lines_of(chart)) or max(values) > 1e308
+
+
+def test_what_was_logged_is_drawn_for_each_run_of_a_group() -> None:
+    """From its first value to its last: before and after there is none."""
+
+    def logged(*values: float) -> RunReport:
+        lines = (RunLogged(BEGAN + 20 + 20 * n, {"loss": one}) for n, one in enumerate(values))
+        return report_on(begin(), sample(1), *lines, end(duration_seconds=119.0))
+
+    charts = run_charts([("a", logged(3.0, 2.0, 1.0)), ("b", logged(5.0)), ("c", logged())])
+    [loss] = [one for one in charts if one.title == "loss"]
+    assert [one.label for one in loss.lines] == ["a", "b"]
+    first, second = (one.values for one in loss.lines)
+    assert [first[place] for place in (19, 20, 39, 40, 60, 61, 62)] == [None, 3, 3, 2, 1, 1, None]
+    assert [second[place] for place in (19, 20, 21, 22)] == [None, 5, 5, None]
+    assert loss.low is None
+    assert charts[1].title == "Utilisation"
+
+
+def test_names_that_were_refused_are_told() -> None:
+    refused = RunEvent(BEGAN + 3, "names_refused", {"names": "n993, <b>", "most": 1000})
+    shown = text(report_on(begin(), refused, end()))
+    assert "values beyond 1,000 names: n993, <b>" in shown
 
 
 def test_out_of_memory_is_told_with_its_numbers() -> None:

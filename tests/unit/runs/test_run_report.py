@@ -173,6 +173,16 @@ def test_steps_by_time_need_two_that_advance(steps: list[float], rate: float | N
     assert steps_per_second(logged) == rate
 
 
+def test_of_steps_that_went_back_there_is_no_rate() -> None:
+    """The last is not as far from the first as they were many."""
+
+    def rate(*steps: float) -> float | None:
+        lines = (RunLogged(BEGAN + n, {"loss": 1.0}, step) for n, step in enumerate(steps))
+        return report_on(begin(), *lines, end()).steps_per_second
+
+    assert (rate(0, 10, 20), rate(0, 10, 5)) == (10.0, None)
+
+
 def test_of_a_finished_record_samples_are_passed_over_and_nothing_else() -> None:
     lines: list[RunLine] = [begin(), sample(1), item(1), sample(2), end()]
     data = "".join(map(line_to_text, lines)).encode()

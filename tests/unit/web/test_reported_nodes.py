@@ -13,6 +13,7 @@ from andon.cli.terminal import Choices, for_machine
 from andon.errors import Conflict, Denied, Gone, Invalid, Unavailable
 from andon.explain.conditions.rulebook import Rulebook, thresholds
 from andon.fleet.rules.nodes import FleetNode, own_token
+from andon.history.rules.notes import MOST_REPORTED, EndedLease, HistoryNote, KnownNotes
 from andon.host.processes.facts import exited
 from andon.model.device import State
 from andon.model.job.desk import JobAct
@@ -20,6 +21,7 @@ from andon.model.job.facts import JobState
 from andon.model.lease import LeaseState, Share
 from andon.model.lease_list import LeaseRow
 from andon.model.run.record import RunKind, RunRow, RunState
+from andon.node.changes import changes_of
 from andon.node.seen.node import SeenNode
 from andon.node.watched.runs import FoundRuns
 from andon.runs.rules.matching import HIDDEN_NAME, RunQuery
@@ -53,7 +55,6 @@ BELOW = {
     "/api/tokens": "/api/tokens is not about a node",
     "/api/runs/{run}/record": f"the record of {RUN} is on {NAME}",
     "/api/jobs/{job}/log": "the output of a job stays on its node",
-    "/api/history/notes": "notes are kept on the node itself",
 }
 """What is not answered below a node, and why: it is the server's own, or never reaches a hub."""
 
@@ -326,6 +327,34 @@ def test_every_route_of_a_node_is_answered_by_what_a_hub_has(
             if answer.status_code != 200:
                 refused[path] = answer.json()["error"]["reason"]
     assert refused == {**BELOW, "/api/alerts/{alert}": f"there is no alert {ALERT!r}"}
+
+
+def test_notes_and_leases_that_ended_are_those_of_the_last_report(reporting: ReportingNode) -> None:
+    """A node of an earlier andon reports none: then it is said where they are."""
+    now = time.time()
+    note = HistoryNote("n1", now, now - 90, now - 80, "new fan", uuid(0), "ada")
+    over = EndedLease("bob", (uuid(0),), now - 200, now - 85)
+    reporting.noted = KnownNotes((note,), leases=(over,) * (MOST_REPORTED + 1))
+    reporting.report()
+    reporting.node.refresh()
+    seen = SeenNode(reporting.node, NOBODY)
+    assert seen.past.notes(uuid(0), now - 100, now) == (note,)
+    assert len(seen.past.ended_leases(uuid(0), now - 100, now)) == MOST_REPORTED
+    found = changes_of(seen, uuid(0), now - 100, now)
+    assert [one.text for one in found.changes if one.kind in ("note", "lease")] == [
+        "note of ada: new fan", "a lease of bob ended after 1 min 55 s",
+    ]  # fmt: skip
+    assert not [one for one in found.unknown if "note" in one or "lease" in one]
+    reporting.noted = None
+    reporting.report()
+    reporting.node.refresh()
+    with pytest.raises(Gone, match="notes are kept on the node itself"):
+        seen.past.notes(None, 0, now)
+    with pytest.raises(Denied):
+        SeenNode(reporting.node, READER).past.add_note(note)
+    unknown = changes_of(seen, uuid(0), now - 100, now).unknown
+    assert {"notes: notes are kept on the node itself",
+            "leases: notes are kept on the node itself"} <= set(unknown)  # fmt: skip
 
 
 def test_a_server_that_is_no_hub_refuses_each_request_with_an_error_of_its_own() -> None:

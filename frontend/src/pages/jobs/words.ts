@@ -15,7 +15,7 @@ const MARKS: Record<JobState, [string, string]> = {
   unknown: ["?", "dim"],
 };
 const MOST_TEXT = 512 * 1024;
-export const SETTLED: ReadonlySet<string> = new Set(["succeeded", "failed", "cancelled", "timed_out", "lost"]);
+const SETTLED: ReadonlySet<string> = new Set(["succeeded", "failed", "cancelled", "timed_out", "lost"]);
 export const STATES: [string, string][] = [["", "all"], ["active", "not ended"], ["waiting", "waiting"], ["running", "running"], ["failed", "failed"], ["lost", "lost"]];
 
 export function jobState(state: JobState): { sign: string; word: string; tone: string } {

@@ -9,7 +9,7 @@ import { go, keep, orderIn, runLink, withQuery } from "../../lib/router";
 import { Command } from "../../parts/Command";
 import { Loading } from "../../parts/Loading";
 import { Notice, Trouble } from "../../parts/Notice";
-import { OfNode } from "../../parts/OnNodes";
+import { NodeChoice } from "../../parts/OnNodes";
 import { SignInLink, Unseen } from "../../parts/SignIn";
 import { type Column, Table } from "../../parts/Table";
 import { chosenFields, conditionsOf, coursePaths, fieldsOf, meets, type RunField, textOf, variedParams } from "./fields";
@@ -47,7 +47,7 @@ export function List({ query, search }: { query: URLSearchParams; search: string
         {list && FILTERS.map(([name, title, choices]) => (
           <Choice key={name} title={title} value={query.get(name) ?? ""} choices={list.choices[choices]} onChange={(value) => put(name, value)} />
         ))}
-        <OfNode page="runs" />
+        <NodeChoice query={query} />
         <Command text={varied.length ? `andon runs compare --group ${group}` : "andon runs"} />
       </div>
       {found.error && <Trouble problem={found.error} what="Runs cannot be read" />}
@@ -179,7 +179,7 @@ function columnsOf(fields: RunField[], courses: Record<string, (number | null)[]
   ];
 }
 
-const NARROW = new Set(["state", "GPUs", "user", "began", "duration", "util"]); // shown on a phone
+const NARROW = new Set(["state", "GPUs", "user", "node", "began", "duration", "util"]); // shown on a phone
 
 function cellOf(field: RunField, run: RunEntry, course: (number | null)[] = []) {
   const read = course.flatMap((value) => value ?? []);

@@ -1,10 +1,11 @@
-/** Up to eight runs over the time since each began. */
+/** Up to 24 runs over the time since each began. */
 import type { RunDetails } from "../../api/types";
 import { DASH, gib, measured, percent } from "../../lib/format";
+import { swatchOf } from "../../charts/data";
 import { runLink } from "../../lib/router";
 import { Notice, Trouble } from "../../parts/Notice";
 import { type Column, Table } from "../../parts/Table";
-import { colourAt, energyOf, peakOf, utilizationOf } from "./data";
+import { energyOf, lookAt, peakOf, utilizationOf } from "./data";
 import { Gpus, State } from "./List";
 import { useRunsOf } from "./queries";
 import { OverlaidCharts } from "./RunCharts";
@@ -35,7 +36,7 @@ export function Overlay({ ids, query }: { ids: string[]; query: URLSearchParams 
 
 function columnsOf(drawn: RunDetails[]): Column<RunDetails>[] {
   return [
-    { name: "run", cell: (run) => <><i className="swatch" style={{ background: drawn.includes(run) ? `var(${colourAt(drawn.indexOf(run))})` : "none" }} /><a href={runLink(run.id)}>{run.name}</a> <code className="dim">{run.id}</code></> },
+    { name: "run", cell: (run) => <><i className="swatch" style={drawn.includes(run) ? swatchOf(lookAt(drawn.indexOf(run), "")) : { background: "none" }} /><a href={runLink(run.id)}>{run.name}</a> <code className="dim">{run.id}</code></> },
     { name: "state", cell: (run) => <State run={run} /> },
     { name: "GPUs", cell: (run) => <Gpus run={run} /> },
     { name: "duration", cell: (run) => (run.duration_seconds === null ? DASH : measured(run.duration_seconds)), number: true },

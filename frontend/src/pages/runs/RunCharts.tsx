@@ -3,7 +3,7 @@ import { type ReactNode, useMemo } from "react";
 import type { RunDetails, RunMark } from "../../api/types";
 import { Chart, type Line } from "../../charts/Chart";
 import { Cursor, placeAt } from "../../charts/cursor";
-import { GIB, pointAt } from "../../charts/data";
+import { GIB, pointAt, swatchOf } from "../../charts/data";
 import type { ChartMark } from "../../charts/marks";
 import { type ChartKind, KINDS, type Limit, text } from "../../charts/metrics";
 import { Frame, Readout, spanText, type Told } from "../../charts/Scope";
@@ -157,7 +157,7 @@ function Charts({ drawn, marks, query, axis, begin: start, last: seconds, choice
 function Legend({ lines }: { lines: Line[] }): ReactNode {
   return (
     <ul className="plain run-legend">
-      {lines.slice(0, 2 * MOST_OVERLAID).map((line) => <li key={line.label}><i style={{ background: `var(${line.colour})` }} />{line.label}</li>)}
+      {lines.slice(0, 2 * MOST_OVERLAID).map((line) => <li key={line.label}><i style={swatchOf(line)} />{line.label}</li>)}
     </ul>
   );
 }

@@ -151,7 +151,7 @@ export function curveText(curve: RunCurve): string {
   const gaps = curve.gaps.reduce((sum, one) => sum + one, 0);
   const parts = [last === undefined ? "no number" : valueText(last), extremeText("lowest", curve.lowest), extremeText("highest", curve.highest)];
   if (gaps) parts.push(`${gaps} ${gaps === 1 ? "value is no number" : "values are no numbers"}`);
-  if (curve.restarts.length) parts.push(`steps went back ${curve.restarts.length} ×`);
+  if (curve.restarts.length) parts.push(`steps went back ${curve.restarts.length}${NB}×`);
   return parts.filter(Boolean).join(" · ");
 }
 

@@ -4,7 +4,7 @@ import { type Columns, GIB } from "../../charts/data";
 import { energy } from "../../lib/format";
 import type { Line } from "../../charts/Chart";
 import type { ChartMark } from "../../charts/marks";
-import { extended, onOneAxis, type Stretch } from "./curves";
+import { extended, type Stretch } from "./curves";
 
 export const READINGS = ["utilization_percent", "memory_used_bytes", "temperature_celsius", "power_watts"] as const;
 export type Reading = (typeof READINGS)[number];
@@ -67,11 +67,6 @@ export function energyOf(run: RunDetails): string {
   const sum = parts.length && parts.length === run.uses.length ? parts.reduce((a, b) => a + b, 0) : null;
   const isEstimate = run.energy_source === "power" || run.uses.some((use) => use.energy_source === "power");
   return energy(run.energy_joules ?? sum, isEstimate ? "power" : null);
-}
-
-/** Several runs on one axis: every time that any of them has, and gaps that do not end a line. */
-export function overlaid(runs: RunDetails[], reading: Reading, label: (run: RunDetails) => string): { at: number[]; lines: Line[] } {
-  return onOneAxis(meansOf(runs, reading, label));
 }
 
 /** A line for each run: the mean of its GPUs. */

@@ -125,7 +125,7 @@ export const textOf = (field: RunField, run: RunEntry): string => {
   return field.cell && typeof value === "number" ? field.cell(value) : field.text(value, run);
 };
 
-export interface Condition {
+interface Condition {
   field: RunField;
   sign: string;
   value: string;
@@ -165,7 +165,7 @@ export function meets(run: RunEntry, { field, sign, value }: Condition): boolean
   }
 }
 
-export interface Scale {
+interface Scale {
   /** Where a value stands, from 0 to 1. */
   at: (value: number) => number;
   ticks: number[];

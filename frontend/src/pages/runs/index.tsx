@@ -3,7 +3,7 @@ import { Details } from "./Details";
 import { List } from "./List";
 import { Overlay } from "./Overlay";
 
-export interface RunsProps {
+interface RunsProps {
   name: string | null;
   search: string;
   query: URLSearchParams;

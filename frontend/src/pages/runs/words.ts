@@ -55,13 +55,14 @@ export const PAGE = 50;
 export const FILTERS = [["state", "state", "states"], ["model", "GPU", "models"], ["tag", "tag", "tags"], ["group", "group", "groups"]] as const;
 
 /** So many are loaded at once where they are sorted, filtered by a value, or drawn. */
-export const MOST_LOADED = 500;
+const MOST_LOADED = 500;
 export const wantsAll = (query: URLSearchParams): boolean => ["sort", "where", "scatter", "group"].some((name) => query.has(name));
 
 /** What is sent: the filters of the address, and the search. */
 export function requestOf(query: URLSearchParams, search: string): string {
   const out = new URLSearchParams({ limit: String(wantsAll(query) ? MOST_LOADED : PAGE) });
   for (const [name] of FILTERS) if (query.get(name)) out.set(name, query.get(name) as string);
+  if (query.get("on")) out.set("node", query.get("on") as string);
   if (search.trim()) out.set("search", search.trim());
   const offset = Number(query.get("offset") ?? 0);
   if (offset > 0 && !wantsAll(query)) out.set("offset", String(offset));

@@ -187,7 +187,7 @@ def reservation_findings(
         return
     ahead = [one for one in observation.reserved if not one.is_over(at)]
     ahead.sort(key=lambda one: one.begins)
-    yield from _of_reservations(ahead, leases, statuses, at)
+    yield from _of_reservations(ahead, leases, statuses, at, rulebook.thresholds)
     yield from _of_reserved(ahead, observation, statuses, rulebook)
     yield from _of_endings(ahead, leases, at, rulebook.thresholds)
     there = ((one.id, *one.devices) for one in ahead)
@@ -196,12 +196,16 @@ def reservation_findings(
 
 
 def _of_reservations(
-    ahead: list[ReservedDevices], leases: tuple[HeldDevices, ...], statuses: Statuses, at: float
+    ahead: list[ReservedDevices],
+    leases: tuple[HeldDevices, ...],
+    statuses: Statuses,
+    at: float,
+    figures: Thresholds,
 ) -> Judged:
     for one in ahead:
         unlisted = statuses.keys().isdisjoint(one.devices)
         for name, judge in RESERVATION_JUDGES:
-            finding = UNKNOWN if unlisted else judge(one, leases, at)
+            finding = UNKNOWN if unlisted else judge(one, leases, at, figures)
             if finding is not None:
                 yield one.id, name, finding
 

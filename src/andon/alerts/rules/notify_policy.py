@@ -88,10 +88,15 @@ def silenced_until(silences: Iterable[Silence], alert: Alert, wall: float) -> fl
     return max(ends, default=None)
 
 
+def is_sent(alert: Alert) -> bool:
+    """Whether people are notified of an alert of this level: of information only its owner."""
+    return alert.level is not Level.INFO or BY_NAME[alert.rule].to_owner
+
+
 def due(episode: Episode, moment: Moment, renotify_seconds: float) -> NoticeKind | None:
     """Returns the kind of notice that is due for this episode now; None if none is."""
     alert = episode.alert
-    if alert.state is not Phase.FIRING or alert.level is Level.INFO:
+    if alert.state is not Phase.FIRING or not is_sent(alert):
         return None
     if alert.silenced_until is not None or alert.inhibited_by is not None:
         return None
@@ -103,6 +108,8 @@ def due(episode: Episode, moment: Moment, renotify_seconds: float) -> NoticeKind
     if _rank(episode) > episode.notified_rank:
         again = NoticeKind.REMINDER if BY_NAME[alert.rule].each_rung else NoticeKind.WORSE
         return again if not _ends(episode) else None
+    if alert.level is Level.INFO:
+        return None
     return NoticeKind.REMINDER if moment.steady >= remind_at(episode, renotify_seconds) else None
 
 

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from andon.alerts.rules.routes import Route, due, when_awake
-from andon.model.alert import Alert, Notice, NoticeKind
+from andon.model.alert import Alert, Level, Notice, NoticeKind
 from andon.settings.moments import Offset
 
 T = TypeVar("T")
@@ -48,7 +48,8 @@ class Delivery(Struct, frozen=True):
     @property
     def needs_resolved_notice(self) -> bool:
         """Whether the recipient should later be notified of the end."""
-        return self.notice.kind not in (NoticeKind.RESOLVED, NoticeKind.TEST)
+        ends = self.notice.kind not in (NoticeKind.RESOLVED, NoticeKind.TEST)
+        return ends and self.notice.alert.level is not Level.INFO
 
 
 class Acceptance(NamedTuple):

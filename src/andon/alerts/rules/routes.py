@@ -20,6 +20,8 @@ class Route(Struct, frozen=True):
     rules: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     owners: tuple[str, ...] = ()
+    informs: tuple[str, ...] = ()
+    """Users who are also sent what is only information about something of theirs."""
     quiet: QuietHours | None = None
     bypass_quiet_hours: Level | None = Level.CRITICAL
     """From this level up quiet hours are ignored; None: never."""
@@ -27,11 +29,13 @@ class Route(Struct, frozen=True):
 
 def concerns(route: Route, alert: Alert) -> bool:
     """Whether this notifier receives this alert; none receives alerts about itself."""
+    information = alert.level is Level.INFO
+    people = route.informs if information else route.owners
     return (
-        alert.level.rank >= max(route.level.rank, Level.WARNING.rank)
+        (bool(people) if information else alert.level.rank >= route.level.rank)
         and (not route.rules or alert.rule in route.rules)
         and (not route.devices or any(names_device(name, alert) for name in route.devices))
-        and (not route.owners or any(user in route.owners for user in _concerned(alert)))
+        and (not people or any(user in people for user in _concerned(alert)))
         and alert.subject != f"notifier:{route.name}"
     )
 

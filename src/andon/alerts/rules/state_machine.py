@@ -17,6 +17,7 @@ from andon.alerts.rules.evaluate import HELD_RULES, Evaluation
 from andon.alerts.rules.notify_policy import (
     due,
     inhibitor,
+    is_sent,
     mark_notified,
     may_inhibit,
     remind_at,
@@ -166,7 +167,7 @@ class _Step:
         alert = after.alert
         key = f"{alert.rule}@{alert.subject}"
         self.ended[key] = LastEnd(moment.steady, after.factor)
-        if after.notified_rank is not None:
+        if after.notified_rank is not None and not BY_NAME[alert.rule].to_owner:
             if silenced_until(self.silences, alert, moment.wall) is not None:
                 self.owed.append(alert)
             else:
@@ -205,7 +206,7 @@ class _Step:
         self.remind_at = NEVER
         for subject, on in list(self.episodes.items()):
             for rule, episode in on.items():
-                if episode.fired is None or episode.alert.level is Level.INFO:
+                if episode.fired is None or not is_sent(episode.alert):
                     continue
                 after = uncovered(episode)
                 kind = due(after, self.moment, renotify)
@@ -214,7 +215,7 @@ class _Step:
                     self._notice(self._current(after), kind)
                 if after is not episode:
                     self._put(subject, rule, after)
-                if after.notified_rank is not None:
+                if after.notified_rank is not None and after.alert.level is not Level.INFO:
                     self.remind_at = min(self.remind_at, remind_at(after, renotify))
 
     def _current(self, episode: Episode) -> Alert:

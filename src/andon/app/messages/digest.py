@@ -72,29 +72,36 @@ def _machine(name: str, node: Node | AndonError, until: float) -> MachineWeek:
 
 
 def recipients(settings: Settings) -> list[NotifierSettings]:
-    """Returns the notifiers of [reports]; raises Invalid for a name that none has. Alertmanager
-    takes alerts alone."""
+    """Returns the notifiers of [reports]; raises Invalid for a name that none has, and where a
+    digest would reach nobody. Alertmanager takes alerts alone."""
     known = {one.name: one for one in settings.alerts_notifiers if one.kind != "alertmanager"}
     for name in settings.reports_by:
         if name not in known:
             hint = f"notifiers: {', '.join(known) or 'none'}"
             raise Invalid(f"reports.by: no notifier that takes digests is named {name!r}", hint)
+    if settings.reports_weekly and not known:
+        hint = "add [[alerts.notifier]]: docs/notifiers.md"
+        raise Invalid("reports.weekly: there is no notifier that takes digests", hint)
     return [known[name] for name in settings.reports_by or known]
 
 
 class DigestSender:
-    """Sends the digest of each week once."""
+    """Sends the digest of each week once, by the settings in force."""
 
-    def __init__(self, watcher: Watcher, settings: Settings, nodes: Callable[[], Nodes]) -> None:
+    def __init__(
+        self, watcher: Watcher, settings: Callable[[], Settings], nodes: Callable[[], Nodes]
+    ) -> None:
         self._watcher, self._settings, self._nodes = watcher, settings, nodes
-        self._to, self._offset = recipients(settings), offset(settings.alerts_time_zone)
+        recipients(settings())  # a mistake ends the start, not the first week
 
     def check(self, _: Snapshot) -> None:
         """Sends a digest that is due. While the store cannot say whether it was sent, none is."""
-        at = time.time()
-        last = last_weekly(self._settings.reports_weekly, at, self._offset)
-        due = is_due(self._watcher.reported, at, last)
-        week = read_digest(self._nodes(), last, self._settings) if due else None
+        at, settings = time.time(), self._settings()
+        if not settings.reports_weekly:
+            return
+        last = last_weekly(settings.reports_weekly, at, offset(settings.alerts_time_zone))
+        due, to = is_due(self._watcher.reported, at, last), recipients(settings)
+        week = read_digest(self._nodes(), last, settings) if due else None
         if due is not False:
-            made = {} if week is None else {n.name: digest_notice(week, n.owners) for n in self._to}
+            made = {} if week is None else {n.name: digest_notice(week, n.owners) for n in to}
             self._watcher.report(at, {n: replace(one, at=at) for n, one in made.items()})

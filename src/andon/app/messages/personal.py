@@ -37,18 +37,22 @@ def personal_notifiers(settings: Settings) -> list[Notifier]:
 
 
 def watching_notifiers(settings: Settings, node: str) -> list[RoutedNotifier]:
-    """Returns whom a server's alerts notify: those that are configured, and the desktop if
-    notify.me.alerts wants it; none for a recording."""
+    """Returns whom a server's alerts notify: those that are configured, and with notify.me.alerts
+    the desktop, for what is this person's; none for a recording. What is information only, such as
+    a reservation ahead, goes by notify.me.by."""
     if settings.replay:
         return []
-    return [*open_notifiers(settings, node), *personal_routes(settings)]
-
-
-def personal_routes(settings: Settings) -> list[RoutedNotifier]:
-    """Returns what tells the person of alerts about their devices, if they want that: the desktop,
-    as the notifiers that are configured have routes of their own."""
-    route = Route(DESKTOP.name, owners=(user_name(os.getuid()),))
-    return [(_desktop(settings), route)] if settings.notify_me_alerts else []
+    found = open_notifiers(settings, node)
+    if not settings.notify_me_alerts:
+        return found
+    me, names = (user_name(os.getuid()),), settings.notify_me_by
+    mine = [
+        (one, replace(route, informs=(*route.informs, *me)))
+        if one.name in names or not (names or route.owners)
+        else (one, route)
+        for one, route in found
+    ]
+    return [*mine, (_desktop(settings), Route(DESKTOP.name, owners=me, informs=me))]
 
 
 def _desktop(settings: Settings) -> Notifier:

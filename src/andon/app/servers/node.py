@@ -14,7 +14,7 @@ from andon.app.leases import open_availability, open_lease_tracker, refuse_ambig
 from andon.app.messages.digest import CHECK_SECONDS as DIGEST_SECONDS
 from andon.app.messages.digest import DigestSender, Nodes
 from andon.app.messages.personal import lease_warning, watching_notifiers
-from andon.app.servers.reloading import in_force, reloads
+from andon.app.servers.reloading import SettingsInForce, in_force, reloads
 from andon.app.slurm_reservations import slurm_reservations
 from andon.app.thresholds import rulebook
 from andon.failures.log import FailureLog
@@ -57,13 +57,19 @@ def distinct_names(settings: Settings, first_snapshot: Snapshot | None) -> Itera
 
 
 def history(
-    settings: Settings, sampler: Sampler, folder: Path, keeps_history: bool = True
+    settings: Settings,
+    sampler: Sampler,
+    folder: Path,
+    lease_tracker: LeaseTracker | None,
+    keeps_history: bool = True,
 ) -> Iterator[RecordedPast | NoPast]:
     if not keeps_history:
         yield NoPast("history is disabled", "start without --no-history")
         return
     store_settings = separate_history(settings)
-    session, book = sampler.subscribe(settings.interval_seconds), NoteBook(folder / FILE)
+    session = sampler.subscribe(settings.interval_seconds)
+    page = (lambda: None) if lease_tracker is None else lease_tracker.page
+    book = NoteBook(folder / FILE, page)
     recorder = Recorder(
         lambda: open_store(store_settings),
         session,
@@ -191,16 +197,16 @@ def digests(
     sampler: Sampler,
     watcher: Watcher,
     node: WatchedNode,
-    linked: Settings | None = None,
+    in_force: SettingsInForce,
     reported_nodes: Callable[[], Nodes] = dict,
 ) -> Follower | None:
     """Sends the digest of each week, on a hub of all its nodes, where [reports] says so."""
-    if settings.replay or not settings.reports_weekly:
+    if settings.replay:
         return None
     nodes = lambda: {**reported_nodes(), node.name: node}  # noqa: E731
     return Follower(
         sampler.subscribe(DIGEST_SECONDS),
-        DigestSender(watcher, linked or settings, nodes).check,
+        DigestSender(watcher, lambda: in_force.settings, nodes).check,
         "digests",
         FailureLog("andon.digests", "the digest was not made; retrying"),
         taking=SnapshotDelivery.NEWEST,
@@ -221,8 +227,8 @@ def watchdog_feed(service: ServiceManager, sampler: Sampler) -> Iterator[Watchdo
 
 WATCHING = (
     in_force,
-    history,
     lease_tracker,
+    history,
     idle_leases,
     watcher,
     alerts,

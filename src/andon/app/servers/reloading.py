@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from andon.alerts.watcher import Watcher
 from andon.app.leases import labels_of, refuse_ambiguous_names
+from andon.app.messages.digest import recipients
 from andon.app.messages.personal import watching_notifiers
 from andon.app.thresholds import rulebook
 from andon.errors import AndonError
@@ -101,6 +102,7 @@ def reloads(
         settings, snapshot = found.settings, live.last
         if snapshot is not None:
             refuse_ambiguous_names(settings, snapshot.devices)
+        recipients(settings)
         labels, token = labels_of(settings), None if keys is None else make_token(state_folder())
         _judge_by(found, watcher, "" if snapshot is None else snapshot.node)
         in_force.settings = settings

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -80,8 +81,11 @@ class Calls:
         finally:
             sys.stdout, sys.stderr = before
 
-    def begin(self, words: Sequence[str]) -> Callable[[], CommandOutput]:
-        """Starts a command; returns what waits for its end. One that hangs keeps its place."""
+    def begin(
+        self, words: Sequence[str], work: Callable[[], int] | None = None
+    ) -> Callable[[], CommandOutput]:
+        """Starts a command, or the `work` in its place; returns what waits for its end. One that
+        hangs keeps its place."""
         if not self._places.acquire(timeout=self._seconds):
             busy = f"{MOST_AT_ONCE} earlier calls have not ended"
             return lambda: CommandOutput(None, "", f"andon: {busy}: the driver may hang\n")
@@ -89,7 +93,7 @@ class Calls:
 
         def call() -> None:
             try:
-                found.append(self._printed(words))
+                found.append(self._printed(work or partial(self._run, list(words))))
             finally:
                 self._places.release()
                 done.set()
@@ -103,11 +107,11 @@ class Calls:
 
         return wait
 
-    def _printed(self, words: Sequence[str]) -> CommandOutput:
+    def _printed(self, work: Callable[[], int]) -> CommandOutput:
         for buffer in (self._out, self._errors):
             buffer.parts, buffer.size = [], 0
         try:
-            code = self._run(list(words))
+            code = work()
         except BaseException as error:  # noqa: BLE001 - a defect in one command ends that call alone
             code = 1
             sys.stderr.write(f"andon: unexpected {type(error).__name__}: {error}\n")

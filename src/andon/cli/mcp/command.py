@@ -6,7 +6,7 @@ from andon.cli.main import run
 from andon.cli.mcp.calling import Calls
 from andon.cli.mcp.tools import tools
 from andon.cli.options import above_zero, at_server, chosen, shared
-from andon.errors import Invalid, Unavailable
+from andon.errors import Unavailable
 
 LONGEST = "60"
 
@@ -32,9 +32,8 @@ def mcp(allow: str | None, seconds: float) -> int:
     in andon audit, and never of another user.
     """
     choices = chosen()
-    if allow and choices.url is not None:
-        raise Invalid("--allow act is for this machine", hint="leave out --url and ANDON_URL")
     try:
+        from andon.cli.mcp.far import FarActs
         from andon.cli.mcp.server import serve
     except ImportError as lacking:
         if lacking.name is None or lacking.name.partition(".")[0] not in (
@@ -49,5 +48,7 @@ def mcp(allow: str | None, seconds: float) -> int:
     more = [f"--simulate={choices.simulate}"] * (choices.simulate is not None)
     more += [f"--replay={choices.replay}"] * (choices.replay is not None)
     more += [f"{option}={value}" for option, value in choices.machine().values()]
-    serve(tools(choices.url, allow is not None), more, Calls(run, seconds))
+    url = choices.url
+    far = FarActs(url, choices.token_file) if allow and url is not None else None
+    serve(tools(url, allow is not None), more, Calls(run, seconds), far)
     return 0

@@ -1,7 +1,7 @@
 """The server on standard input and output, by the official SDK; its only module that imports it."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from mcp_types import (
 from mcp_types import Tool as ToolDescription
 
 from andon.cli.mcp.calling import DATA, Calls, CommandOutput, as_text, as_value
+from andon.cli.mcp.far import FarActs
 from andon.cli.mcp.tools import Tool, command_line
 from andon.errors import AndonError, Gone, Invalid
 from andon.host.state.node_folder import node_folder
@@ -39,10 +40,12 @@ LONGEST_SUBJECT = 200
 class Assistant:
     """Answers the calls of one assistant by the command lines of its tools."""
 
-    def __init__(self, tools: Sequence[Tool], more: Sequence[str], calls: Calls) -> None:
-        """`more` are words of every command line: which machine is meant."""
+    def __init__(
+        self, tools: Sequence[Tool], more: Sequence[str], calls: Calls, far: FarActs | None = None
+    ) -> None:
+        """`more` are words of every command line: which machine is meant. `far` acts there."""
         self._tools = {one.name: one for one in tools}
-        self._more, self._calls = list(more), calls
+        self._more, self._calls, self._far = list(more), calls, far
 
     async def listed(self, context: Any, given: Any) -> ListToolsResult:
         return ListToolsResult(tools=[_described(one) for one in self._tools.values()])
@@ -51,11 +54,19 @@ class Assistant:
         try:
             if (tool := self._tools.get(given.name)) is None:
                 raise Gone(f"there is no tool {given.name[:60]!r}", hint=", ".join(self._tools))
-            words = command_line(tool, given.arguments or {}, self._more)
-            answer = partial(self._act if tool.acts else self._read, tool, words)
+            words = command_line(tool, given.arguments or {}, self._more_of(tool))
+            answer = partial(self._read, tool, words)
+            if tool.acts:
+                acts = self._act if self._far is None else self._act_there
+                answer = partial(acts, tool, words, given.arguments or {})
             return await anyio.to_thread.run_sync(answer, abandon_on_cancel=True)
         except AndonError as error:
             return _refused(error)
+
+    def _more_of(self, tool: Tool) -> Sequence[str]:
+        """A tool that no server can answer is about this machine."""
+        named = any(word.startswith("--url=") for word in self._more)
+        return () if named and not tool.far else self._more
 
     def _read(self, tool: Tool, words: list[str]) -> CallToolResult:
         """Runs the command for its text and its JSON at the same time."""
@@ -68,7 +79,7 @@ class Assistant:
         )
         return _result(tool, words, printed, structured)
 
-    def _act(self, tool: Tool, words: list[str]) -> CallToolResult:
+    def _act(self, tool: Tool, words: list[str], _: Mapping[str, Any]) -> CallToolResult:
         """Does what was asked, with a line in the audit before and after; not if that fails."""
         refuse_others(tool, words[-1])
         audit = Audit(node_folder())
@@ -80,6 +91,16 @@ class Assistant:
         status = 200 if printed.code == 0 else 408 if printed.code is None else 400
         audit.write("done", id=number, status=status)
         return _result(tool, words, printed, as_value(words, CommandOutput(printed.code, "", "")))
+
+    def _act_there(self, tool: Tool, words: list[str], said: Mapping[str, Any]) -> CallToolResult:
+        """Does what was asked at a server, which writes it to its own audit."""
+        assert self._far is not None
+        if tool.name == "release":
+            self._far.refuse_others(words[-1])
+        elif tool.name == "cancel":
+            refuse_others(tool, words[-1])
+        printed = self._calls.begin(words, self._far.work(tool.name, said))()
+        return _result(tool, words, printed, as_value(words, printed))
 
 
 def refuse_others(tool: Tool, name: str) -> None:
@@ -119,9 +140,9 @@ def _refused(error: AndonError) -> CallToolResult:
     return CallToolResult(content=[TextContent(text=f"{error.reason}{hint}")], is_error=True)
 
 
-def serve(tools: Sequence[Tool], more: Sequence[str], calls: Calls) -> None:
+def serve(tools: Sequence[Tool], more: Sequence[str], calls: Calls, far: FarActs | None) -> None:
     """Answers until standard input ends."""
-    assistant = Assistant(tools, more, calls)
+    assistant = Assistant(tools, more, calls, far)
     server = Server(
         "andon",
         version=__version__,

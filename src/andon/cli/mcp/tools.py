@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.errors import Invalid
 
@@ -128,7 +129,7 @@ READING = (
     ),
     Tool("doctor", "doctor", "Whether drivers, permissions and andon are set up well.", far=False),
     Tool("checks", "checks", "Results of earlier checks: healthy, and as fast as it was?",
-         (_DEVICE,), far=False),
+         (_DEVICE,)),
 )  # fmt: skip
 HUB = Tool("nodes", "nodes", "The machines of this hub: which are silent, in trouble, or free.")
 
@@ -164,19 +165,29 @@ ACTING = (
     ),
 )  # fmt: skip
 
+_SUBMIT_THERE = replace(
+    SUBMIT,
+    parameters=(*SUBMIT.parameters, Parameter("folder", "Where it runs there.", "--folder")),
+    acts="it runs on the server's machine, as who runs the server, in the home folder of that.",
+)
+
 
 def tools(url: str | None, acting: bool) -> list[Tool]:
     """Returns the tools: of this machine, or those that a server or hub can answer."""
+    acts = ACTING if acting else ()
     if url is None:
-        return [*READING, *(ACTING if acting else ())]
-    far = [one for one in (*READING, HUB) if one.far]
-    return [_with_node(one) if one is not HUB else one for one in far]
+        return [*READING, *acts]
+    return [
+        *map(_at_server, READING),
+        HUB,
+        *(_SUBMIT_THERE if one is SUBMIT else one for one in acts),
+    ]
 
 
-def _with_node(tool: Tool) -> Tool:
-    return Tool(
-        tool.name, tool.command, tool.about, (*tool.parameters, _NODE), tool.json, raw=tool.raw
-    )
+def _at_server(tool: Tool) -> Tool:
+    if tool.far:
+        return replace(tool, parameters=(*tool.parameters, _NODE))
+    return replace(tool, about=f"Of the machine of this assistant, not of the server: {tool.about}")
 
 
 def command_line(
@@ -207,10 +218,11 @@ def command_line(
         else:
             joint = "=" if part.option.startswith("--") else ""
             options.append(f"{part.option}{joint}{value}")
-    for word in values[:1] if tool is SUBMIT else values:
+    submits = tool.name == SUBMIT.name
+    for word in values[:1] if submits else values:
         if word.startswith("-"):
             raise Invalid(f"{tool.name}: {word[:40]!r} looks like an option")
-    end = ["--"] if tool is SUBMIT else []  # what follows is a command, with options of its own
+    end = ["--"] if submits else []  # what follows is a command, with options of its own
     return [*tool.command.split(), *more, *options, *end, *values]
 
 

@@ -135,6 +135,11 @@ class Condition(Struct, frozen=True):
         return any(rung.lamp or rung.level is not INFO for rung in self.rungs)
 
     @property
+    def to_owner(self) -> bool:
+        """Whether it is information that is sent: once, and to its owner."""
+        return any(rung.notify and rung.level is INFO for rung in self.rungs)
+
+    @property
     def for_seconds(self) -> float:
         return self.rungs[0].for_seconds
 

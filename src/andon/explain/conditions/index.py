@@ -63,6 +63,7 @@ PLACES: Mapping[str, str] = {
     "idle_lease": "sharing.idle_lease",
     "lease_ending": "sharing.lease_ending",
     "reservation_unused": "sharing.reservation_unused",
+    "reservation_ahead": "sharing.reservation_ahead",
 }
 """The file of each, in a folder beside this one."""
 POSSIBLE: Mapping[str, tuple[str, ...]] = {
@@ -130,6 +131,7 @@ FIGURES: Mapping[str, float] = {
     "idle_lease_seconds": 1800.0,
     "lease_ending_seconds": 3600.0,
     "reservation_unused_seconds": 300.0,
+    "reservation_ahead_seconds": 900.0,
 }
 """Every threshold and its default."""
 RULES_OF: Mapping[str, str] = {
@@ -159,5 +161,6 @@ RULES_OF: Mapping[str, str] = {
     "idle_lease_seconds": "idle_lease",
     "lease_ending_seconds": "lease_ending",
     "reservation_unused_seconds": "reservation_unused",
+    "reservation_ahead_seconds": "reservation_ahead",
 }
 """The rule of each main figure: setting the figure to "off" turns its rule off."""

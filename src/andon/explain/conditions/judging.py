@@ -136,7 +136,7 @@ class OnReserved(Struct, frozen=True):
 class OnReservation(Struct, frozen=True):
     """Judged by a reservation and the leases on its devices."""
 
-    judge: Callable[[ReservedDevices, tuple[HeldDevices, ...], float], Finding | None]
+    judge: Callable[[ReservedDevices, tuple[HeldDevices, ...], float, Thresholds], Finding | None]
 
 
 class OnLeaseEnd(Struct, frozen=True):

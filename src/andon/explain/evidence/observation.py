@@ -51,6 +51,10 @@ class ReservedDevices(Struct, frozen=True):
     user: str
     lapses: float | None = None  # when it is given back if nobody uses it; None once it was used
 
+    @property
+    def name(self) -> str:
+        return self.id.rpartition(":")[2]
+
     def follows(self, devices: Iterable[str], user: str | None, until: float | None) -> bool:
         """Whether it keeps another user's lease on these devices, which ends then, from being
         extended by an hour."""

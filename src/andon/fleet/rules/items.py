@@ -1,5 +1,5 @@
-"""What the nodes of a hub have, a line for each thing: alerts, processes, leases and jobs of all of
-them, which are searched, sorted and paged."""
+"""What the nodes of a hub have, a line for each thing: alerts, processes, leases, jobs and cordons
+of all of them, which are searched, sorted and paged."""
 
 import re
 from collections import Counter
@@ -15,7 +15,7 @@ from andon.model.alert import Alert, Phase, Silence
 from andon.model.codec import Name, Names, Text, Time, Whole
 from andon.model.device import Process, Snapshot
 from andon.model.job.facts import JobView
-from andon.model.lease_list import LeaseList, LeaseRow
+from andon.model.lease_list import CordonRow, LeaseList, LeaseRow, WaitingRow
 from andon.model.naming import device_labels
 from andon.model.programs import program_of
 from andon.model.utilisation import ZERO_READING
@@ -31,7 +31,11 @@ class ItemKind(StrEnum):
     SILENCE = "silence"
     JOB = "job"
     LEASE = "lease"
+    WAITING = "waiting"
+    CORDON = "cordon"
     PROCESS = "process"
+    ENDED = "ended"
+    """An alert that is over."""
 
 
 class FleetItem(Struct, frozen=True, kw_only=True):
@@ -67,6 +71,8 @@ class FleetItems(Struct, frozen=True):
     at: Time
     total: Whole
     items: tuple[FleetItem, ...] = ()
+    counts: Models = field(default_factory=dict)
+    """How many match of each kind, whichever is chosen."""
     users: tuple[UserItems, ...] = ()
     """Of all that match before a user is chosen."""
     silent: Names = ()
@@ -97,6 +103,7 @@ def items_of(
     silences: Sequence[Silence],
     leases: LeaseList | None,
     jobs: Sequence[JobView],
+    ended: Sequence[Alert] = (),
 ) -> tuple[FleetItem, ...]:
     """Returns everything that a node has, as one caller may see it."""
     node, labels = snapshot.node, device_labels(snapshot.devices)
@@ -107,7 +114,9 @@ def items_of(
     found += [_job(node, one) for one in jobs]
     if leases is not None:
         found += [_lease(node, one, labels) for one in leases.leases]
-    return (*found, *_processes(snapshot, labels))
+        found += [_waiting(node, one) for one in leases.waiting]
+        found += [_cordon(node, one, labels) for one in leases.cordons]
+    return (*found, *_processes(snapshot, labels), *(_ended(node, one) for one in ended))
 
 
 def _covers(silence: Silence, alert: Alert) -> bool:
@@ -127,6 +136,14 @@ def _alert(node: str, alert: Alert, silence: Silence | None) -> FleetItem:
         kind=ItemKind.ALERT, node=node, id=alert.id, title=alert.message or alert.rule, state=state,
         gpus=() if alert.device is None else (str(alert.device),), since=alert.fired or alert.since,
         until=alert.silenced_until, detail=detail, user=user or None,
+    )  # fmt: skip
+
+
+def _ended(node: str, alert: Alert) -> FleetItem:
+    return FleetItem(
+        kind=ItemKind.ENDED, node=node, id=alert.id, title=alert.message or alert.rule,
+        state=alert.state.value, gpus=() if alert.device is None else (str(alert.device),),
+        since=alert.fired or alert.since, until=alert.resolved, detail=alert.level.value,
     )  # fmt: skip
 
 
@@ -157,6 +174,22 @@ def _lease(node: str, lease: LeaseRow, labels: dict[str, str]) -> FleetItem:
         gpus=tuple(labels.get(one.uuid, str(one.index)) for one in lease.devices),
         since=lease.since, until=lease.until, memory_bytes=lease.used_bytes,
         utilization_percent=lease.utilization_percent, detail=lease.command,
+    )  # fmt: skip
+
+
+def _waiting(node: str, row: WaitingRow) -> FleetItem:
+    return FleetItem(
+        kind=ItemKind.WAITING, node=node, id=str(row.position), title=f"place {row.position}",
+        state="waiting", user=row.user, wants=str(row.gpus), since=row.since,
+        memory_bytes=row.memory_bytes,
+    )  # fmt: skip
+
+
+def _cordon(node: str, row: CordonRow, labels: dict[str, str]) -> FleetItem:
+    label = labels.get(row.uuid) or str(row.uuid if row.index is None else row.index)
+    return FleetItem(
+        kind=ItemKind.CORDON, node=node, id=row.uuid, title=row.reason or "no reason given",
+        state="cordoned", user=row.by, gpus=(label,), since=row.at,
     )  # fmt: skip
 
 
@@ -211,21 +244,24 @@ def page_of(
     ]  # fmt: skip
     found = [
         one for one in items
-        if (not wanted.kinds or one.kind in wanted.kinds)
-        and (not wanted.node or one.node == wanted.node)
-        and (not words or _has(_text(one), words))
+        if wanted.node in ("", one.node) and (not words or _has(_text(one), words))
     ]  # fmt: skip
+    of_user = [one for one in found if wanted.user in ("", one.user)]
+    kinds = Counter(one.kind.value for one in of_user)
+    found = [one for one in found if not wanted.kinds or one.kind in wanted.kinds]
     users = Counter(one.user for one in found if one.user is not None).most_common(MOST_USERS)
-    if wanted.user:
-        found = [one for one in found if one.user == wanted.user]
+    found = [one for one in of_user if not wanted.kinds or one.kind in wanted.kinds]
     shown = _ordered(found, wanted.sort)[wanted.offset : wanted.offset + wanted.limit]
-    counts = tuple(UserItems(user, count) for user, count in sorted(users))
     rows = tuple(rows)
     silent = tuple(row.name for row in rows if row.silent_seconds)
     firing = Counter[str]()
     for row in rows:
         firing.update(row.alerts)
-    return FleetItems(at, len(found), tuple(shown), counts, silent, unread, dict(firing))
+    return FleetItems(
+        at, len(found), tuple(shown), dict(kinds),
+        tuple(UserItems(user, count) for user, count in sorted(users)),
+        silent, unread, dict(firing),
+    )  # fmt: skip
 
 
 def _has(text: str, words: Sequence[re.Pattern[str]]) -> bool:
@@ -255,6 +291,6 @@ def _need(item: FleetItem) -> tuple[int, int, float, str]:
     """What needs someone, or is the largest or the latest of its kind, comes first."""
     states = _URGENCY.get(item.kind, ())
     place = states.index(item.state) if item.state in states else len(states)
-    waits = item.kind is ItemKind.JOB and item.wants is not None
+    waits = item.wants is not None
     size = (item.since or 0.0) if waits else -(item.memory_bytes or item.since or 0.0)
     return _KINDS.index(item.kind), place, size, item.node

@@ -72,7 +72,7 @@ class ChangeList(JsonDocument, frozen=True):
 
 
 class RecordedWork(Struct, frozen=True):
-    """A run or a lease that had the device; `outcome` is of one that ended."""
+    """A run or a lease that had the device; `outcome` follows "ended" in the text."""
 
     kind: ChangeKind
     label: str
@@ -201,9 +201,8 @@ def _works(facts: RangeFacts) -> Iterator[Change]:
         if facts.has(work.began):
             yield Change(work.kind, f"{work.label} began", _WORK, work.began)
         if facts.has(work.ended):
-            outcome = f": {work.outcome}" if work.outcome else ""
             weight = _WORK + 0.5 * work.failed
-            yield Change(work.kind, f"{work.label} ended{outcome}", weight, work.ended)
+            yield Change(work.kind, f"{work.label} ended{work.outcome}", weight, work.ended)
 
 
 def _alerts(facts: RangeFacts) -> Iterator[Change]:

@@ -1,14 +1,17 @@
-"""Notes on times as lines of JSON, which may be damaged; and what is said of a new driver."""
+"""Notes on times, and leases that ended, as lines of JSON, which may be damaged; and what is said
+of a new driver."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from andon.model.codec import Id, Name, Text, Texts, Time, Wrong, read
+from andon.model.codec import Id, Name, Names, Text, Texts, Time, Wrong, read
 from andon.model.shapes import to_json
 
-MOST_NOTES = 2000
+MOST_NOTES, MOST_LEASES = 2000, 500
+MOST_REPORTED = 50
+"""The latest notes, and as many leases: what a node's reports have."""
 LONGEST_NOTE = 500
 
 
@@ -26,17 +29,28 @@ class HistoryNote(Struct, frozen=True):
     driver: bool = False
 
 
+class EndedLease(Struct, frozen=True):
+    """A lease whose end the server saw."""
+
+    holder: Name
+    devices: Names
+    since: Time
+    ended: Time
+
+
 class NoteList(Struct, frozen=True):
-    """The notes on a time range, the earliest first."""
+    """The notes on a time range, the earliest first, and the leases that ended in it."""
 
     items: tuple[HistoryNote, ...]
+    leases: tuple[EndedLease, ...] = ()
 
 
 class KnownNotes(Struct, frozen=True):
-    """All notes, the earliest written first, and the last versions of the drivers."""
+    """All notes and leases that ended, the earliest first, and the last versions of the drivers."""
 
     notes: tuple[HistoryNote, ...] = ()
     versions: Texts = {}
+    leases: tuple[EndedLease, ...] = ()
 
     def on(self, device: str | None, since: float, until: float) -> tuple[HistoryNote, ...]:
         """Returns those that touch a range of a device or of the node; None means all devices."""
@@ -49,28 +63,40 @@ class KnownNotes(Struct, frozen=True):
         )
         return tuple(sorted(found, key=lambda note: (note.since, note.at, note.id)))
 
+    def ended(self, device: str | None, since: float, until: float) -> tuple[EndedLease, ...]:
+        """Returns the leases of a device, or of any, that ended in a range."""
+        return tuple(
+            lease
+            for lease in self.leases
+            if (device is None or device in lease.devices) and since <= lease.ended <= until
+        )
 
-class _Versions(Struct, frozen=True):
+    def latest(self, most: int = MOST_REPORTED) -> "KnownNotes":
+        return KnownNotes(self.notes[-most:], leases=self.leases[-most:])
+
+
+class _Kept(Struct, frozen=True):
     versions: Texts = {}
+    leases: tuple[EndedLease, ...] = ()
 
 
 def notes_of(lines: Iterable[str]) -> KnownNotes:
     """Reads the lines of a file; one that is damaged is left out."""
-    notes, versions = list[HistoryNote](), _Versions().versions
+    notes, kept = list[HistoryNote](), _Kept()
     for line in lines:
         try:
             value = json.loads(line)
             if isinstance(value, dict) and "versions" in value:
-                versions = read(_Versions, value).versions
+                kept = read(_Kept, value)
             else:
                 notes.append(read(HistoryNote, value))
         except (Wrong, ValueError, RecursionError):
             continue
-    return KnownNotes(tuple(notes[-MOST_NOTES:]), versions)
+    return KnownNotes(tuple(notes[-MOST_NOTES:]), kept.versions, kept.leases[-MOST_LEASES:])
 
 
 def lines_of(known: KnownNotes) -> list[str]:
-    values = [{"versions": dict(known.versions)}, *map(to_json, known.notes)]
+    values = [to_json(_Kept(known.versions, known.leases)), *map(to_json, known.notes)]
     return [json.dumps(one, separators=(",", ":")) for one in values]
 
 

@@ -14,7 +14,7 @@ from andon.ports import Store
 
 if TYPE_CHECKING:
     from andon.history.notes import NoteBook
-    from andon.history.rules.notes import HistoryNote
+    from andon.history.rules.notes import EndedLease, HistoryNote
     from andon.node.remote.past import RemotePast
 
 
@@ -45,6 +45,12 @@ class LocalPast(ServedPast):
 
     def notes(self, device: str | None, since: float, until: float) -> "Sequence[HistoryNote]":
         return (self._running.notes if self._running else super().notes)(device, since, until)
+
+    def ended_leases(
+        self, device: str | None, since: float, until: float
+    ) -> "Sequence[EndedLease]":
+        there = self._running.ended_leases if self._running else super().ended_leases
+        return there(device, since, until)
 
     def add_note(self, note: "HistoryNote") -> "HistoryNote":
         return self._server().add_note(note)

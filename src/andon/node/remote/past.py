@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from andon.errors import Invalid
 from andon.history.rules.changes import ChangeList
 from andon.history.rules.intervals import UsageInterval
-from andon.history.rules.notes import HistoryNote
+from andon.history.rules.notes import EndedLease, HistoryNote
 from andon.history.rules.series import Bucket
 from andon.model import wire
 from andon.model.check import CardResult
@@ -72,6 +72,10 @@ class RemotePast:
     def notes(self, device: str | None, since: float, until: float) -> Sequence[HistoryNote]:
         payload = self._server.get(NOTES, device=device, since=since, until=until)
         return self._each(payload, "items", HistoryNote)
+
+    def ended_leases(self, device: str | None, since: float, until: float) -> Sequence[EndedLease]:
+        payload = self._server.get(NOTES, device=device, since=since, until=until)
+        return self._each({"leases": [], **payload}, "leases", EndedLease)
 
     def add_note(self, note: HistoryNote) -> HistoryNote:
         names = ("device", "since", "until", "text", "by")

@@ -18,7 +18,7 @@ class SeenPast:
         self._past, self._sight, self._who = past, sight, who
         self.devices, self.history = past.devices, past.history
         self.throttle_shares, self.checks = past.throttle_shares, past.checks
-        self.notes = past.notes
+        self.notes, self.ended_leases = past.notes, past.ended_leases
 
     @property
     def recorded(self) -> bool:

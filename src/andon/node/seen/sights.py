@@ -88,7 +88,7 @@ def entry_seen_by(sight: Sight, entry: E) -> E:
     return replace(
         entry, name=HIDDEN_NAME if of_job else entry.name, group=None if of_job else entry.group,
         command=None, note=None, tags=[], message=None, params=None, last_values={},
-        progress=None, hidden=why_hidden(sight),
+        extremes={}, progress=None, hidden=why_hidden(sight),
     )  # fmt: skip
 
 

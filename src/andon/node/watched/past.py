@@ -16,7 +16,7 @@ from andon.ports import Store
 
 if TYPE_CHECKING:  # few commands show notes
     from andon.history.notes import NoteBook
-    from andon.history.rules.notes import HistoryNote
+    from andon.history.rules.notes import EndedLease, HistoryNote, KnownNotes
 
 METRICS = (*(name for name in SAMPLE_VALUES if name != "throttle"), *USED)
 """The readings with a minimum, mean and maximum."""
@@ -69,8 +69,15 @@ class ServedPast:
             raise Gone("notes are kept on the node itself", hint="there: andon history")
         return self._book
 
+    @property
+    def noted(self) -> KnownNotes:
+        return self.book.known()
+
     def notes(self, device: str | None, since: float, until: float) -> Sequence[HistoryNote]:
-        return self.book.on(device, since, until)
+        return self.noted.on(device, since, until)
+
+    def ended_leases(self, device: str | None, since: float, until: float) -> Sequence[EndedLease]:
+        return self.noted.ended(device, since, until)
 
     def add_note(self, note: HistoryNote) -> HistoryNote:
         if note.since > note.until:

@@ -21,7 +21,7 @@ _AS_RECORDED = (
     "id", "name", "kind", "state", "node", "user", "began", "ended", "samples", "parent", "group",
     "rank", "world_size", "simulated", "waited_seconds", "exit_code", "mean_utilization_percent",
     "peak_memory_bytes", "energy_joules", "energy_source", "idle_share", "message", "note",
-    "last_values", "command", "progress",
+    "last_values", "extremes", "command", "progress",
 )  # fmt: skip
 
 

@@ -39,6 +39,7 @@ class RunQuery(Struct, frozen=True):
     tag: str | None = None
     group: str | None = None
     state: RunState | None = None
+    node: str | None = None  # exactly
     model: str | None = None  # part of a device's name, in any case
     words: tuple[str, ...] = ()  # each is a part of any of its texts, in any case
     not_user: str | None = None  # of anyone but this user
@@ -95,6 +96,7 @@ def matches(row: RunRow, query: RunQuery) -> bool:
         and (query.tag is None or query.tag in row.tags)
         and (query.group is None or query.group == row.group)
         and (query.state is None or query.state is row.state)
+        and query.node in (None, row.node)
         and (query.model is None or query.model.lower() in models_of(row))
         and (query.not_user is None or query.not_user != row.user)
         and row.id not in query.without

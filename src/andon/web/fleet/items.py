@@ -8,9 +8,11 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 from andon.access.roles import OF_A_HUB, Identity, sight_of
+from andon.alerts.rules.past import Query
 from andon.errors import AndonError
 from andon.fleet.rules.items import FleetItem, FleetItems, Wanted, items_of, page_of
 from andon.fleet.rules.states import NodeRow
+from andon.model.alert import Phase
 from andon.node.seen.node import SeenNode
 from andon.node.served import ServedNode
 from andon.web.fleet.failures import NodeFailures
@@ -18,6 +20,8 @@ from andon.web.fleet.hub import Hub
 
 FRESH_SECONDS = 14.0
 """For how long what was read of a node serves all callers."""
+LATEST_ENDED = Query(state=Phase.RESOLVED, limit=20)
+"""Of one node; its own page has all of them."""
 READ_SECONDS = 2.0
 """How long reports are read for one request; those that wait longest come first."""
 
@@ -85,4 +89,5 @@ def _items(node: SeenNode) -> tuple[FleetItem, ...]:
     except AndonError:
         jobs = ()
     alerts = node.alerts
-    return items_of(node.live.latest(), alerts.current(), alerts.silences(), leases, jobs)
+    ended = alerts.page(wanted=LATEST_ENDED).alerts
+    return items_of(node.live.latest(), alerts.current(), alerts.silences(), leases, jobs, ended)

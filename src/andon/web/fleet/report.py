@@ -12,6 +12,7 @@ from andon.fleet.rules.heartbeat import NOTICES, PART, inflated
 from andon.fleet.rules.nodes import Heartbeat
 from andon.fleet.rules.states import clock_trouble
 from andon.fleet.rules.thresholds import rulebook_with
+from andon.history.rules.notes import KnownNotes
 from andon.model.alert import Alert, Silence
 from andon.model.check import CardResult
 from andon.model.codec import Wrong, read, read_valid
@@ -68,6 +69,12 @@ class Report:
         """The last few checks of each card, as `node`'s."""
         found = [_read(CardResult, one) for one in self._items("checks")[:MOST_CHECKS]]
         return tuple(replace(one, node=self.beat.node) for one in found)
+
+    @cached_property
+    def noted(self) -> KnownNotes | None:
+        """The latest notes and leases that ended; None of a node that does not report them."""
+        found: KnownNotes | None = _read(KnownNotes, self._document.get("noted"))
+        return found and found.latest()
 
     def _items(self, name: str) -> list[Json]:
         found = self._document.get(name)

@@ -17,6 +17,7 @@ from andon.fleet.rules.heartbeat import unpacked_ticks
 from andon.fleet.rules.states import NodeRow, clock_trouble
 from andon.fleet.uplink import EVERY_SECONDS
 from andon.history.rules.intervals import Identity, OpenIntervals, UsageInterval
+from andon.history.rules.notes import KnownNotes
 from andon.history.rules.series import NodeReadings, facts_of
 from andon.history.rules.tiers import Tier
 from andon.jobs.rules.views import JobListing
@@ -150,7 +151,8 @@ class ReportedNode(NodeOfServer):
 
 
 class ReportedPast(ServedPast):
-    """The past that the node sent, and the last few checks of each card by its report."""
+    """The past that the node sent; the last few checks of each card, and the latest notes, by its
+    report."""
 
     def __init__(self, node: ReportedNode) -> None:
         super().__init__(node.store)
@@ -158,6 +160,11 @@ class ReportedPast(ServedPast):
 
     def checks(self) -> Sequence[CardResult]:
         return self._node.report.checks
+
+    @property
+    def noted(self) -> KnownNotes:
+        found = self._node.report.noted
+        return self.book.known() if found is None else found  # which says where they are
 
 
 class ReportedLive(ServedLive):

@@ -50,12 +50,15 @@ def routes(parts: RouteParts) -> APIRouter:
         start: Since = None,
         end: Until = None,
     ) -> Response:
-        """The notes that touch a range, of a device and the node, or of all; the last day."""
+        """The notes that touch a range, of a device and the node, or of all, and the leases that
+        ended in it; the last day."""
         since, until = span(start, end)
 
         def made() -> bytes:
             uuid = None if device is None else device_uuid(node, device)
-            return shaped(NoteList(tuple(node.past.notes(uuid, since, until))))
+            notes, leases = node.past.notes, node.past.ended_leases
+            both = tuple(notes(uuid, since, until)), tuple(leases(uuid, since, until))
+            return shaped(NoteList(*both))
 
         key = ("notes", device, since, until)
         return sent(await parts.past.read(request, key, made))

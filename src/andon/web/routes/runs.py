@@ -29,8 +29,9 @@ def run_routes(router: APIRouter, reader: HistoryReader) -> None:
     @router.get("/api/runs", tags=["record"])
     async def run_list(
         request: Request,
-        node: Picked,
+        own: Picked,
         search: _Text = "",
+        node: _Text = "",
         model: _Text = "",
         tag: _Text = "",
         group: _Text = "",
@@ -39,12 +40,12 @@ def run_routes(router: APIRouter, reader: HistoryReader) -> None:
         offset: Annotated[int, Query(ge=0, le=MOST_OFFSET)] = 0,
     ) -> Response:
         """The runs, the latest first; `choices` is what they can be filtered by."""
-        runs = node.runs
+        runs = own.runs
         query = RunQuery(
-            tag=tag or None, group=group or None, state=state, model=model or None, limit=limit,
-            offset=offset,
+            tag=tag or None, group=group or None, state=state, model=model or None,
+            node=node or None, limit=limit, offset=offset,
         )  # fmt: skip
-        key = ("runs", node.sight, query, search)
+        key = ("runs", own.sight, query, search)
         return sent(await reader.read(request, key, lambda: shaped(runs.page(query, search))))
 
     @router.get("/api/run-courses", tags=["record"])

@@ -12,6 +12,7 @@ import click
 from msgspec.structs import replace
 
 from andon.app.history import store_files
+from andon.app.messages.digest import recipients
 from andon.app.sampler import open_sampler
 from andon.cli import sources
 from andon.cli.options import chosen, over_ssh, shared
@@ -138,11 +139,12 @@ def node_of(facts: MachineFacts) -> str:
 
 def gather(choices: Choices) -> MachineFacts:
     """Gathers all facts; a mistake in the settings is one of them and does not stop the checks."""
-    mistakes: tuple[str, ...] = ()
+    settings, mistakes = Settings(), tuple[str, ...]()
     try:
         settings = settings_of(choices)
+        recipients(settings)
     except Invalid as wrong:
-        settings, mistakes = Settings(), wrong.mistakes or (wrong.reason,)
+        mistakes = wrong.mistakes or (wrong.reason,)
     stored: Mapping[str, Path] = {}
     try:
         stored = store_files(settings)

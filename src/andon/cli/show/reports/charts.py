@@ -12,6 +12,7 @@ LEFT, RIGHT, TOP, BOTTOM = 44, 10, 10, 24
 BAR, BAR_GAP, BAR_LEFT, BAR_RIGHT = 16, 8, 96, 52
 COLOURS = 8
 ABOUT_TICKS = 4
+LARGE = 1e6  # in digits, it is wider than the room beside a chart
 MOST_TIME_TICKS = 6
 TIME_STEPS = (
     1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400,
@@ -24,8 +25,8 @@ def text_of(text: str) -> str:
 
 
 def line_chart(chart: LineChart) -> str:
-    high = _high(chart)
     low = min(_known(chart), default=0.0) if chart.low is None else chart.low
+    high = _high(chart, low)
     until = max(chart.until, *chart.at, 1e-9) if chart.at else max(chart.until, 1e-9)
     scale = _Scale(until, low, high)
     body = [
@@ -100,17 +101,19 @@ def clock(seconds: float) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:.0f}" if abs(value) >= 10 or value == int(value) else f"{value:.3g}"
+    is_whole = abs(value) < LARGE and (abs(value) >= 10 or value == int(value))
+    return f"{value:.0f}" if is_whole else f"{value:.3g}"
 
 
 def _known(chart: LineChart) -> list[float]:
     return [v for line in chart.lines for v in line.values if v is not None]
 
 
-def _high(chart: LineChart) -> float:
-    most = max(_known(chart), default=0.0)
-    top = most * 1.05 if chart.high is None else max(chart.high, most)
-    return top or 1.0
+def _high(chart: LineChart, low: float) -> float:
+    most = max(_known(chart), default=low)
+    if chart.high is not None:
+        return max(chart.high, most) or 1.0
+    return most + (0.05 * (most - low) or 0.05 * abs(most) or 1.0)
 
 
 def _rule(scale: _Scale, value: float) -> str:

@@ -37,6 +37,7 @@ from andon.model.naming import title
 from andon.model.run.energy import POWER
 from andon.model.run.record import WAITED, OutOfMemory, RunState
 from andon.model.throttling import reason_of
+from andon.runs.rules.curves import MOST_NAMES, REFUSED
 from andon.runs.rules.reports.advice import Advice
 from andon.runs.rules.reports.report import READINGS, DeviceReport, RunReport
 from andon.units import GIB, counted, fixed, human_bytes, symbol_of, unit_of
@@ -116,9 +117,15 @@ def _summary(report: RunReport) -> Facts | None:
             ),
             ("Samples", None if report.samples is None else str(report.samples)),
             ("No samples", report.no_samples_reason),
+            ("Not recorded", _refused(report)),
             ("Dropped", f"{report.dropped} lines could not be written" if report.dropped else None),
         ]
     )
+
+
+def _refused(report: RunReport) -> str | None:
+    names = [str(one.data.get("names", "")) for one in report.events if one.name == REFUSED]
+    return f"values beyond {MOST_NAMES:,} names: {', '.join(names)}" if names else None
 
 
 def _waited_for_data(report: RunReport) -> str | None:

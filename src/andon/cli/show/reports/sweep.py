@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from math import floor, log10
 from typing import Any
 
@@ -17,7 +18,7 @@ from andon.cli.show.reports.document import (
     sentences,
 )
 from andon.cli.show.reports.run_comparison import value_text
-from andon.cli.show.reports.run_report import CHARTS
+from andon.cli.show.reports.run_report import CHARTS, MOST_CURVES
 from andon.cli.show.text import UNKNOWN
 from andon.model.device import reading_label
 from andon.model.run.record import RunState
@@ -93,40 +94,63 @@ def best_sentences(table: SweepTable, found: Sequence[SweepBest]) -> list[str]:
 
 
 def run_charts(reports: Sequence[tuple[str, RunReport]]) -> list[LineChart]:
-    """The four readings over time, one line for each run: the mean of its devices."""
+    """What they logged and the four readings over time, one line for each run: of a reading, the
+    mean of its devices."""
     until = max((report.duration_seconds or 0.0 for _, report in reports), default=0.0)
     at = tuple(until * place / (CHART_POINTS - 1) for place in range(CHART_POINTS))
+    logged = dict.fromkeys(name for _, report in reports for name in report.curves)
+    found = [
+        *((name, symbol_of(name), None, _logged, name) for name in islice(logged, MOST_CURVES)),
+        *((reading_label(n).capitalize(), _unit(n), 0.0, _means, n) for n in CHARTS),
+    ]
     charts = []
-    for name in CHARTS:
-        found = [(label, _resampled(report, name, at)) for label, report in reports]
-        lines = tuple(ChartLine(label, values) for label, values in found if values)
+    for title, unit, low, column, name in found:
+        drawn = [(label, _resampled(*column(report, name), at)) for label, report in reports]
+        lines = tuple(ChartLine(label, values) for label, values in drawn if values)
         if lines:
-            is_size = unit_of(name) == "bytes"
-            unit = "GiB" if is_size else symbol_of(name)
-            label = reading_label(name).capitalize()
-            charts.append(LineChart(label, unit, at, lines, until))
+            charts.append(LineChart(title, unit, at, lines, until, low))
     return charts
 
 
-def _resampled(report: RunReport, name: str, at: Sequence[float]) -> tuple[float | None, ...]:
-    """The values at these times, None beyond the end of the run; empty if nothing was read."""
+def _unit(name: str) -> str:
+    return "GiB" if unit_of(name) == "bytes" else symbol_of(name)
+
+
+_Column = tuple[Sequence[float], Sequence[float | None]]
+"""Times and values."""
+
+
+def _logged(report: RunReport, name: str) -> _Column:
+    curve = report.curves.get(name)
+    return ((), ()) if curve is None else (curve.at, curve.mean or curve.last)
+
+
+def _means(report: RunReport, name: str) -> _Column:
+    """Returns the mean of the devices."""
     series = report.series
-    if series is None or not series.at:
-        return ()
+    if series is None:
+        return (), ()
     factor = GIB if unit_of(name) == "bytes" else 1.0
     points = [values[name] for values in series.devices.values() if name in values]
-    means = []
+    means = list[float | None]()
     for column in zip(*points, strict=True):
         known = [one for one in column if one is not None]
         means.append(sum(known) / len(known) / factor if known else None)
-    if not means:
+    return (series.at, means) if means else ((), ())
+
+
+def _resampled(
+    times: Sequence[float], values: Sequence[float | None], at: Sequence[float]
+) -> tuple[float | None, ...]:
+    """Returns the last value before each of these times, None beyond the last one; empty if there
+    is none."""
+    if not times:
         return ()
-    out: list[float | None] = []
-    place = 0
+    out, place = list[float | None](), 0
     for moment in at:
-        while place + 1 < len(series.at) and series.at[place + 1] <= moment:
+        while place + 1 < len(times) and times[place + 1] <= moment:
             place += 1
-        out.append(means[place] if moment <= series.at[-1] + 1.0 else None)
+        out.append(values[place] if times[0] <= moment <= times[-1] + 1.0 else None)
     return tuple(out)
 
 

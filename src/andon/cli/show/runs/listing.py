@@ -34,7 +34,7 @@ def state_text(state: RunState) -> Text:
 
 
 MOST_NAME = 36  # with parameters, before other columns give way
-_NESTED = ("devices", "params", "last_values", "tags", "progress")
+_NESTED = ("devices", "params", "last_values", "extremes", "tags", "progress")
 _PLAIN = tuple(name for name in RunRow.__struct_fields__ if name not in _NESTED)
 RUNS: CsvTable[RunRow] = CsvTable(
     {

@@ -38,7 +38,7 @@ def reservation_evidence(about: Blockers) -> list[Evidence]:
     """Whose reservation it is and for when, and the leases and processes in its way."""
     one = about.reserved
     out: dict[str, float | str] = {
-        "reservation": one.id.rpartition(":")[2], RESERVED_BY: one.user,
+        "reservation": one.name, RESERVED_BY: one.user,
         "begins": one.begins, "ends": one.ends,
     }  # fmt: skip
     if about.holders:
@@ -46,6 +46,11 @@ def reservation_evidence(about: Blockers) -> list[Evidence]:
     if about.strangers:
         out["pids"] = ", ".join(str(process.pid) for process in about.strangers)
     return evidence_of(out)
+
+
+def reservation_name(one: ReservedDevices) -> str:
+    """`Reservation r7 (alice)`."""
+    return f"Reservation {one.name} ({one.user})"
 
 
 def release_advice(held: HeldDevices) -> str:

@@ -11,10 +11,14 @@ from andon.explain.conditions.description import ConditionFacts, Description
 from andon.explain.conditions.finding import ONE, Finding
 from andon.explain.conditions.judging import OnReservation
 from andon.explain.conditions.promql import LEASES_ARE_NO_METRIC
-from andon.explain.conditions.sharing.phrases import Blockers, reservation_evidence
+from andon.explain.conditions.sharing.phrases import (
+    Blockers,
+    reservation_evidence,
+    reservation_name,
+)
 from andon.explain.evidence.observation import HeldDevices, ReservedDevices
 from andon.explain.evidence.phrasing import Clause
-from andon.model.thresholds import Figure
+from andon.model.thresholds import Figure, Thresholds
 from andon.units import human_seconds
 
 SECONDS = Figure(
@@ -27,7 +31,9 @@ SECONDS = Figure(
 )
 
 
-def judge(one: ReservedDevices, leases: tuple[HeldDevices, ...], at: float) -> Finding | None:
+def judge(
+    one: ReservedDevices, leases: tuple[HeldDevices, ...], at: float, _: Thresholds
+) -> Finding | None:
     """Judges a reservation whose time has begun; the value is how long it is still in force. A
     lease of its owner from before the start is use, too."""
     if one.lapses is None or at < one.begins:
@@ -42,9 +48,8 @@ def describe(facts: ConditionFacts) -> Description:
     """Whose it is, and when others may have the devices."""
     about: Blockers = facts.finding.about
     one, left = about.reserved, human_seconds(facts.finding.value or 0.0)
-    name = one.id.rpartition(":")[2]
-    text = f"Reservation {name} ({one.user}) of {facts.gpus} is not used, given back in {left}"
-    advice = f"{one.user} can use it, or give it back now: andon reserve cancel {name}"
+    text = f"{reservation_name(one)} of {facts.gpus} is not used, given back in {left}"
+    advice = f"{one.user} can use it, or give it back now: andon reserve cancel {one.name}"
     return Description(Clause(text), reservation_evidence(about), advice=advice)
 
 

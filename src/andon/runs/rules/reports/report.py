@@ -244,6 +244,8 @@ def report_of(
         for device in begin.devices
     )
     energy = whole_sum(device.energy_joules for device in devices)
+    curves = fold.curves()
+    went_back = any(curve.restarts for curve in curves.values())
     return RunReport(
         begin=begin,
         state=fold.state(alive),
@@ -267,10 +269,10 @@ def report_of(
         alert_count=len(fold.alerts),
         events=tuple(fold.events)[-MOST_EVENTS:],
         last_values=dict(fold.last_values),
-        steps_per_second=steps_per_second(fold.step_lines),
+        steps_per_second=None if went_back else steps_per_second(fold.step_lines),
         begun_twice=len({item.index for item in fold.items if item.begun_before}),
         series=series,
-        curves=fold.curves(),
+        curves=curves,
     )
 
 

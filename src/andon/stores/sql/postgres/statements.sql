@@ -234,6 +234,7 @@ SELECT body FROM runs WHERE node = %s AND id = %s
     AND (%(name)s::text IS NULL OR CASE
         WHEN %(everything)s OR "user" = %(user)s::text THEN name ELSE open_name
     END LIKE %(name)s)
+    AND (%(on)s::text IS NULL OR body::json ->> 'node' = %(on)s)
     AND (%(model)s::text IS NULL OR strpos(models, %(model)s) > 0)
     AND (%(words)s::text IS NULL OR NOT EXISTS (
         SELECT 1 FROM json_array_elements_text(%(words)s::json) AS term WHERE strpos(CASE

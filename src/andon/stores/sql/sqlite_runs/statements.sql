@@ -25,6 +25,7 @@ runs.node = :node
     AND (:not_user IS NULL OR user IS NOT :not_user)
     AND (:name IS NULL
         OR CASE WHEN :everything OR user = :user THEN name ELSE open_name END GLOB :name)
+    AND (:on IS NULL OR json_extract(body, '$.node') = :on)
     AND (:model IS NULL OR instr(models, :model) > 0)
     AND (:words IS NULL OR NOT EXISTS (
         SELECT 1 FROM json_each(:words) WHERE
